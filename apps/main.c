@@ -58,14 +58,14 @@ static void list(FILE *out, enum group group)
 				c->run || c->group == MEASURE ? "" : " (not in this build)");
 }
 
-static void help(FILE *out)
+static void print_help(FILE *out)
 {
 	fputs("usage: lend COMMAND [OPTION...]     lend COMMAND --help tells more\n"
 	      "       lend --version\n"
 	      "\nUse\n",
 	      out);
 	list(out, USE);
-	fputs("\nOperate (memory nodes and brokers are lend-mn(8) and lend-hostd(8))\n", out);
+	fputs("\nOperate (memory nodes and brokers are lend-mn(8) and lend-broker(8))\n", out);
 	list(out, OPERATE);
 	fputs("\nMeasure (lend lat and the like are still lend bench lat, until release 0.3)\n",
 	      out);
@@ -133,13 +133,13 @@ int main(int argc, char **argv)
 	const char *word = argv[argc > 1];
 
 	if (argc < 2) {
-		help(stderr);
+		print_help(stderr);
 		return APP_EXIT_USAGE;
 	}
 	if (!strcmp(word, "help") && argc > 2)
 		return run_command(argv[2], 2, (char *[]){argv[2], (char *)"--help", NULL});
 	if (asks_help(word)) {
-		help(stdout);
+		print_help(stdout);
 		return APP_EXIT_OK;
 	}
 	if (!strcmp(word, "--version")) {

@@ -34,7 +34,7 @@ static int add_list(struct lend_mem *mem, const char *nodes)
 	return 0;
 }
 
-static void destroy(struct lend_mem *mem)
+static void destroy_client(struct lend_mem *mem)
 {
 	for (uint32_t i = 0; i < mem->spaces; i++) {
 		cn_view_close(&mem->space[i]);
@@ -45,14 +45,14 @@ static void destroy(struct lend_mem *mem)
 		cn_renew_leave(mem->node[i]->home, mem->client);
 		cn_life_leave(mem->node[i]->home);
 		cn_pool_leave(mem->node[i]);
-		cn_clean_drop(mem->node[i]);
+		cn_forget_drop(mem->node[i]);
 		free(mem->node[i]);
 	}
-	cn_parts_drop(mem);
-	cn_left_drop(mem);
-	cn_gauge_drop(mem);
+	cn_split_drop(mem);
+	cn_deferred_drop(mem);
+	cn_threshold_drop(mem);
 	free(mem->space);
-	lend_heap_unmap(&mem->hold_heap);
+	lend_mapping_unmap(&mem->hold_heap);
 	free(mem);
 }
 
@@ -77,7 +77,7 @@ int lend_mem_open(struct lend_ep *ep, const char *nodes, struct lend_mem **out)
 		TAILQ_INIT(&mem->bucket[i]);
 	rc = add_list(mem, nodes ? nodes : "");
 	if (rc < 0)
-		destroy(mem);
+		destroy_client(mem);
 	else
 		*out = mem;
 	return rc;
@@ -96,7 +96,7 @@ int lend_mem_add(struct lend_mem *mem, const char *address)
 	node->failed = false;
 	rc = cn_node_wake(node, 0);
 	while (rc >= 0 && node->state == CN_NODE_HELLO)
-		rc = lend_turn(mem->ep, LEND_NEVER);
+		rc = lend_wait(mem->ep, LEND_NEVER);
 	if (rc == -EDEADLK)
 		return 0;
 	if (rc < 0)
@@ -137,14 +137,14 @@ static void bye_done(struct lend_call *call)
 
 /* Ends our life at one node. Without this message, the lease would end it later, with all that we
  * hold. */
-static void say_bye(struct lend_mem *mem, struct cn_node *node)
+static void send_bye(struct lend_mem *mem, struct cn_node *node)
 {
 	struct lend_memop say = {
 	    .kind = LEND_MEMOP_BYE_CLIENT, .client = mem->client, .life = node->life};
 	struct lend_call call = {
 	    .method = LEND_MEM_METHOD, .timeout = CLOSE_WAIT, .done = bye_done};
 
-	call.request = node->connected && node->life ? cn_head(mem, &say) : NULL;
+	call.request = node->connected && node->life ? cn_op_encode(mem, &say) : NULL;
 	if (!call.request)
 		return;
 	if (lend_call_sync(mem->ep, node->session, &call) < 0) {
@@ -161,12 +161,12 @@ static void say_bye(struct lend_mem *mem, struct cn_node *node)
  * does not hold. */
 static bool is_untidy(const struct cn_node *node)
 {
-	return (node->cleans || node->mem->lefts) && cn_node_ready(node);
+	return (node->cleans || node->mem->deferred_n) && cn_node_ready(node);
 }
 
 static bool is_busy(const struct lend_mem *mem, bool late)
 {
-	bool busy = mem->live + mem->drops > 0 || cn_gauge_busy(mem) || cn_args_busy(mem, late);
+	bool busy = mem->live + mem->drops > 0 || cn_threshold_busy(mem) || cn_args_busy(mem, late);
 
 	for (uint32_t i = 0; i < mem->nodes; i++)
 		busy |= (is_untidy(mem->node[i]) && !late) || mem->node[i]->cleaning ||
@@ -183,26 +183,26 @@ void lend_mem_close(struct lend_mem *mem)
 	until = lend_now(mem->ep) + CLOSE_WAIT;
 	mem->closing = mem->pumping = true; /* nothing new starts */
 	cn_args_cancel_all(mem);
-	cn_gauge_cancel(mem);
+	cn_threshold_cancel(mem);
 	cancel_all(mem);
 	while (is_busy(mem, lend_now(mem->ep) >= until)) {
 		for (uint32_t i = 0; i < mem->nodes; i++) {
 			if (mem->node[i]->state == CN_NODE_HELLO)
 				lend_call_cancel(mem->ep, &mem->node[i]->hello);
 			if (is_untidy(mem->node[i]))
-				cn_clean_pump(mem->node[i]);
+				cn_forget_pump(mem->node[i]);
 			if (mem->node[i]->asking)
 				lend_call_cancel(mem->ep, &mem->node[i]->ask);
 			if (mem->node[i]->cleaning && lend_now(mem->ep) >= until)
 				lend_call_cancel(mem->ep, &mem->node[i]->clean);
 		}
-		if (lend_turn(mem->ep, until) < 0)
+		if (lend_wait(mem->ep, until) < 0)
 			break;
 	}
 	cn_args_detach(mem);
 	for (uint32_t i = 0; i < mem->nodes; i++) {
-		say_bye(mem, mem->node[i]);
+		send_bye(mem, mem->node[i]);
 		cn_node_lost(mem->node[i]);
 	}
-	destroy(mem);
+	destroy_client(mem);
 }

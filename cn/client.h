@@ -144,7 +144,7 @@ struct cn_hold {
 };
 
 struct cn_args;
-struct cn_gauge;
+struct cn_threshold;
 struct cn_part; /* op_split.c: one call of an operation that has several under way */
 
 struct lend_mem {
@@ -174,16 +174,16 @@ struct lend_mem {
 	struct cn_space *space;
 	uint32_t spaces, space_free, orphans;
 	struct cn_hold *hold; /* in hold_heap */
-	struct lend_heap hold_heap;
+	struct lend_mapping hold_heap;
 	uint32_t hold_cap, hold_used; /* used: including removed ones */
 	struct cn_part *parts;        /* free list */
 	TAILQ_HEAD(, cn_args) args;   /* calls and replies with arguments by reference */
 	uint32_t args_flying;         /* calls of args under way */
-	struct lend_ref *left;        /* deferred_release.c: references to be released */
-	uint32_t lefts, left_cap;
-	uint32_t lefts_due;     /* entries of left that args reserved */
-	struct cn_gauge *gauge; /* cn/args/inline_threshold.c; made at its first use */
-	uint64_t inline_max;    /* of an argument, bytes; UINT64_MAX: measured */
+	struct lend_ref *deferred;    /* deferred_release.c: references to be released */
+	uint32_t deferred_n, deferred_cap;
+	uint32_t deferred_reserved;     /* entries of left that args reserved */
+	struct cn_threshold *threshold; /* cn/args/inline_threshold.c; made at its first use */
+	uint64_t inline_max;            /* of an argument, bytes; UINT64_MAX: measured */
 	struct lend_args_stat args_stat;
 };
 
@@ -207,37 +207,37 @@ void cn_op_started(struct cn_op *op);
 void cn_pump(struct lend_mem *mem);
 
 /* op_call.c: one call of an operation */
-enum cn_went { CN_WENT, CN_LATER, CN_NEVER };
-enum cn_went cn_call_start(struct cn_op *op);
+enum cn_call_outcome { CN_WENT, CN_LATER, CN_NEVER };
+enum cn_call_outcome cn_call_start(struct cn_op *op);
 
 /* op_split.c: operations of several calls at once */
-bool cn_parts_wanted(const struct cn_op *op);
+bool cn_split_wanted(const struct cn_op *op);
 /* Starts its parts. It continues when they have ended. */
-void cn_parts_start(struct cn_op *op);
+void cn_split_start(struct cn_op *op);
 /* Splits a release by node. Returns CN_GO (one node has all references), CN_PARTED (started),
  * CN_HOLD_ON, or the status to end with: no memory. */
-int cn_parts_by_node(struct cn_op *op);
-void cn_parts_cancel(struct cn_op *op);
-void cn_parts_drop(struct lend_mem *mem);
+int cn_split_by_node(struct cn_op *op);
+void cn_split_cancel(struct cn_op *op);
+void cn_split_drop(struct lend_mem *mem);
 
 /* node_select.c: after a call with this status, moves a new object to another node, now op->node.
  */
-bool cn_place_again(struct cn_op *op, enum lend_status status);
+bool cn_node_try_next(struct cn_op *op, enum lend_status status);
 /* Returns false if no node is likely to take a new object soon. */
-bool cn_place_may(struct lend_mem *mem);
+bool cn_node_may_choose(struct lend_mem *mem);
 /* A put at this node timed out after waited. New objects go to other nodes for some time; then a
  * single one tries this node. */
-void cn_place_doubt(struct cn_node *node, lend_ns waited);
+void cn_node_pause(struct cn_node *node, lend_ns waited);
 /* Call it when the workers of node become known: spreads the operations that wait to make an object
  * at node over all of them. */
-void cn_place_spread(struct cn_node *node);
+void cn_node_count_choice(struct cn_node *node);
 
 /* op_protocol.c: requests of an operation, and the meaning of the replies */
 enum { CN_GO = -1, CN_HOLD_ON = -2, CN_PARTED = -3 };
 /* Before a call: CN_GO, CN_HOLD_ON (a node has yet to identify itself), or the status that the
  * operation ends with, without a call. */
 int cn_step_before(struct cn_op *op);
-void cn_step_say(struct cn_op *op, struct lend_memop *say);
+void cn_step_encode(struct cn_op *op, struct lend_memop *say);
 /* After a reply. status is the node's and may be changed. Returns true if another call follows. */
 bool cn_step_after(struct cn_op *op, enum lend_status *status, const uint8_t *body, size_t len);
 /* Cleans up at the operation's end. */
@@ -282,17 +282,18 @@ struct cn_slot *cn_id_slot(struct cn_node *node, uint64_t id);
 /* node_workers.c */
 /* Call it when node identified itself for the first time or after a restart. before: the number of
  * its workers before that. */
-void cn_shards_meet(struct cn_node *node, uint32_t before);
+void cn_workers_learn(struct cn_node *node, uint32_t before);
 /* Moves op to the next worker of its node. Returns false if all were asked, or the next is unknown.
  */
-bool cn_shards_next(struct cn_op *op);
-bool cn_shards_same(const struct cn_node *a, const struct cn_node *b); /* workers of one node */
+bool cn_workers_next(struct cn_op *op);
+bool cn_workers_same(const struct cn_node *a, const struct cn_node *b); /* workers of one node */
 
 /* forget.c */
-void cn_clean_mark(struct cn_node *node, uint64_t id); /* its call ended without a result */
-void cn_clean_pump(struct cn_node *node);
-bool cn_clean_naps(const struct cn_node *node); /* it waits before the retry of a failed cleaning */
-void cn_clean_drop(struct cn_node *node);       /* the node ended our life: nothing to clean */
+void cn_forget_mark(struct cn_node *node, uint64_t id); /* its call ended without a result */
+void cn_forget_pump(struct cn_node *node);
+bool cn_forget_waits(
+    const struct cn_node *node);           /* it waits before the retry of a failed cleaning */
+void cn_forget_drop(struct cn_node *node); /* the node ended our life: nothing to clean */
 
 /* handles.c */
 int cn_space_take(struct lend_mem *mem, uint32_t *index);
@@ -301,20 +302,21 @@ struct cn_space *cn_space_get(struct lend_mem *mem, lend_space handle, uint32_t 
 uint64_t cn_space_handle(const struct lend_mem *mem, uint32_t index);
 int cn_hold_reserve(struct lend_mem *mem, uint32_t n);
 struct cn_hold *cn_hold_find(struct lend_mem *mem, const struct lend_memref *ref);
-void cn_hold_ahead(const struct lend_mem *mem, const struct lend_memref *ref); /* cache prefetch */
+void cn_hold_prefetch(const struct lend_mem *mem,
+		      const struct lend_memref *ref); /* cache prefetch */
 void cn_hold_add(struct lend_mem *mem, const struct lend_memref *ref);
 void cn_hold_del(struct cn_hold *hold);
-void cn_table_drop(struct lend_mem *mem, uint16_t node); /* its life ended */
+void cn_handles_drop(struct lend_mem *mem, uint16_t node); /* its life ended */
 
 /* lease_renew.c */
-bool cn_has_door(const char *address); /* a second endpoint of this process can reach it */
+bool cn_renews_by_session(const char *address); /* a second endpoint of this process can reach it */
 int cn_renew_join(const char *home, uint32_t client); /* as in life.h */
 void cn_renew_life(const char *home, uint32_t client, uint64_t life, lend_ns lease);
 void cn_renew_leave(const char *home, uint32_t client);
 
 /* op_encode.c */
 bool cn_release_note(struct cn_op *op, struct cn_slot *slot, struct lend_buf *head);
-struct lend_buf *cn_head(struct lend_mem *mem, const struct lend_memop *say);
+struct lend_buf *cn_op_encode(struct lend_mem *mem, const struct lend_memop *say);
 void cn_ref_in(struct lend_memref *out, const struct lend_ref *ref);   /* fields; shape unchecked */
 size_t cn_buf_read(const struct lend_buf *buf, void *out, size_t cap); /* whole length */
 

@@ -10,36 +10,37 @@
 enum { BATCH = 256 };
 _Static_assert(BATCH <= LEND_MEM_BATCH_MAX, "one call");
 
-int cn_left_reserve(struct lend_mem *mem, uint32_t n)
+int cn_deferred_reserve(struct lend_mem *mem, uint32_t n)
 {
-	uint64_t want = (uint64_t)mem->lefts + mem->lefts_due + n, cap = mem->left_cap;
+	uint64_t want = (uint64_t)mem->deferred_n + mem->deferred_reserved + n,
+		 cap = mem->deferred_cap;
 	struct lend_ref *more;
 
 	for (cap = cap ? cap : 64; cap < want;)
 		cap *= 2;
-	if (cap > mem->left_cap) {
-		more = cap <= UINT32_MAX ? realloc(mem->left, cap * sizeof(*more)) : NULL;
+	if (cap > mem->deferred_cap) {
+		more = cap <= UINT32_MAX ? realloc(mem->deferred, cap * sizeof(*more)) : NULL;
 		if (!more)
 			return lend_fail(ENOMEM, "no memory for another argument by reference");
-		mem->left = more;
-		mem->left_cap = (uint32_t)cap;
+		mem->deferred = more;
+		mem->deferred_cap = (uint32_t)cap;
 	}
-	mem->lefts_due += n;
+	mem->deferred_reserved += n;
 	return 0;
 }
 
-void cn_left_unreserve(struct lend_mem *mem, uint32_t n)
+void cn_deferred_unreserve(struct lend_mem *mem, uint32_t n)
 {
-	LEND_CHECK(mem->lefts_due >= n);
-	mem->lefts_due -= n;
+	LEND_CHECK(mem->deferred_reserved >= n);
+	mem->deferred_reserved -= n;
 }
 
-void cn_left_add(struct lend_mem *mem, const struct lend_ref *ref, bool held)
+void cn_deferred_add(struct lend_mem *mem, const struct lend_ref *ref, bool held)
 {
 	struct lend_memref r;
 	struct cn_hold *hold;
 
-	cn_left_unreserve(mem, 1);
+	cn_deferred_unreserve(mem, 1);
 	cn_ref_in(&r, ref);
 	hold = held ? cn_hold_find(mem, &r) : NULL;
 	if (held && !hold) /* the node ended our life */
@@ -50,7 +51,7 @@ void cn_left_add(struct lend_mem *mem, const struct lend_ref *ref, bool held)
 	}
 	if (hold)
 		cn_hold_del(hold);
-	mem->left[mem->lefts++] = *ref;
+	mem->deferred[mem->deferred_n++] = *ref;
 }
 
 static bool is_of(const struct cn_node *node, const struct lend_ref *ref)
@@ -72,26 +73,26 @@ static bool is_known(const struct lend_mem *mem, const struct lend_ref *ref)
 
 /* Moves up to BATCH references of the node to out. Drops those of a node that no longer exists
  * under its id. */
-static uint32_t pick(struct cn_node *node, uint8_t *out)
+static uint32_t pick_refs(struct cn_node *node, uint8_t *out)
 {
 	struct lend_mem *mem = node->mem;
 	uint32_t n = 0, kept = 0;
 
-	for (uint32_t i = 0; i < mem->lefts; i++) {
-		const struct lend_ref *ref = &mem->left[i];
+	for (uint32_t i = 0; i < mem->deferred_n; i++) {
+		const struct lend_ref *ref = &mem->deferred[i];
 
 		if (n < BATCH && is_of(node, ref))
 			memcpy(out + (size_t)n++ * LEND_MEMREF_LEN, ref, LEND_MEMREF_LEN);
 		else if (is_known(mem, ref))
-			mem->left[kept++] = *ref;
+			mem->deferred[kept++] = *ref;
 	}
-	mem->lefts = kept;
+	mem->deferred_n = kept;
 	return n;
 }
 
-void cn_left_take(struct cn_node *node)
+void cn_deferred_take(struct cn_node *node)
 {
-	uint8_t *own = node->mem->lefts ? malloc(BATCH * LEND_MEMREF_LEN) : NULL;
+	uint8_t *own = node->mem->deferred_n ? malloc(BATCH * LEND_MEMREF_LEN) : NULL;
 	uint64_t id = own ? cn_id_take(node) : 0; /* 0: retried when the pump runs next */
 	struct cn_slot *slot = cn_id_slot(node, id);
 
@@ -101,14 +102,14 @@ void cn_left_take(struct cn_node *node)
 	}
 	slot->kind = LEND_MEMOP_RELEASE;
 	slot->refs = own;
-	slot->n = pick(node, own);
+	slot->n = pick_refs(node, own);
 	if (slot->n)
-		cn_clean_mark(node, id);
+		cn_forget_mark(node, id);
 	else
 		cn_id_free(node, id); /* no reference is of this node */
 }
 
-void cn_left_drop(struct lend_mem *mem)
+void cn_deferred_drop(struct lend_mem *mem)
 {
-	free(mem->left);
+	free(mem->deferred);
 }

@@ -15,13 +15,13 @@
 #define CLEAN_TIMEOUT UINT64_C(2000000000)
 #define CLEAN_NAP     UINT64_C(5000000)
 
-void cn_clean_mark(struct cn_node *node, uint64_t id)
+void cn_forget_mark(struct cn_node *node, uint64_t id)
 {
 	cn_id_slot(node, id)->state = CN_SLOT_CLEAN;
 	node->cleans++;
 }
 
-void cn_clean_drop(struct cn_node *node)
+void cn_forget_drop(struct cn_node *node)
 {
 	for (uint64_t id = node->low; id < node->next; id++)
 		if (cn_id_slot(node, id)->state != CN_SLOT_FREE)
@@ -47,7 +47,7 @@ static void take_orphan(struct cn_node *node)
 				return;
 			cn_id_slot(node, id)->kind = LEND_MEMOP_FREE;
 			cn_id_slot(node, id)->space = space->wire;
-			cn_clean_mark(node, id);
+			cn_forget_mark(node, id);
 		}
 		space->orphan = false;
 		mem->orphans--;
@@ -104,7 +104,7 @@ static void clean_done(struct lend_call *call)
 	cn_pump(mem);
 }
 
-static void say(struct cn_node *node, struct lend_memop *op, const struct cn_slot *slot)
+static void fill_forget(struct cn_node *node, struct lend_memop *op, const struct cn_slot *slot)
 {
 	memset(op, 0, sizeof(*op));
 	op->kind = slot->kind;
@@ -120,19 +120,19 @@ static void say(struct cn_node *node, struct lend_memop *op, const struct cn_slo
 	}
 }
 
-static void start(struct cn_node *node)
+static void start_forget(struct cn_node *node)
 {
 	struct cn_slot *slot = cn_id_slot(node, node->clean_id);
 	struct lend_call *call = &node->clean;
 	struct lend_memop op;
 
-	say(node, &op, slot);
+	fill_forget(node, &op, slot);
 	memset(call, 0, sizeof(*call));
 	call->method = LEND_MEM_METHOD;
 	call->priority = CN_GUESS;
 	call->timeout = CLEAN_TIMEOUT;
 	call->done = clean_done;
-	call->request = cn_head(node->mem, &op);
+	call->request = cn_op_encode(node->mem, &op);
 	if (!call->request)
 		return;
 	if (op.n) {
@@ -148,15 +148,15 @@ static void start(struct cn_node *node)
 	}
 }
 
-bool cn_clean_naps(const struct cn_node *node)
+bool cn_forget_waits(const struct cn_node *node)
 {
 	return !node->cleaning && node->failures && lend_now(node->mem->ep) < node->clean_at;
 }
 
-void cn_clean_pump(struct cn_node *node)
+void cn_forget_pump(struct cn_node *node)
 {
-	if (node->cleaning || (!node->cleans && !node->mem->orphans && !node->mem->lefts) ||
-	    cn_clean_naps(node))
+	if (node->cleaning || (!node->cleans && !node->mem->orphans && !node->mem->deferred_n) ||
+	    cn_forget_waits(node))
 		return;
 	if (node->state != CN_NODE_UP) {
 		if (node->life && cn_node_wake(node, 0) < 0) {
@@ -168,11 +168,11 @@ void cn_clean_pump(struct cn_node *node)
 	}
 	if (node->mem->orphans)
 		take_orphan(node);
-	cn_left_take(node);
+	cn_deferred_take(node);
 	for (uint64_t id = node->low; node->cleans && id < node->next; id++)
 		if (cn_id_slot(node, id)->state == CN_SLOT_CLEAN) {
 			node->clean_id = id;
-			start(node);
+			start_forget(node);
 			return;
 		}
 }

@@ -79,7 +79,7 @@ struct cn_space *cn_space_get(struct lend_mem *mem, lend_space handle, uint32_t 
 
 /* Hashes the slot, not the serial. A node makes new objects in slots that it freed recently, and
  * then the entry here is one that was used recently, too. */
-static uint32_t place_of(const struct lend_mem *mem, uint32_t slot, uint32_t node)
+static uint32_t slot_of(const struct lend_mem *mem, uint32_t slot, uint32_t node)
 {
 	uint64_t hash = ((uint64_t)slot << 32 ^ node) * 0x9e3779b97f4a7c15u;
 
@@ -88,7 +88,7 @@ static uint32_t place_of(const struct lend_mem *mem, uint32_t slot, uint32_t nod
 
 static void put_hold(struct lend_mem *mem, const struct cn_hold *hold)
 {
-	uint32_t i = place_of(mem, hold->slot, hold->node);
+	uint32_t i = slot_of(mem, hold->slot, hold->node);
 
 	while (mem->hold[i].count && mem->hold[i].count != NONE)
 		i = (i + 1) & (mem->hold_cap - 1);
@@ -100,7 +100,7 @@ static void put_hold(struct lend_mem *mem, const struct cn_hold *hold)
 int cn_hold_reserve(struct lend_mem *mem, uint32_t n)
 {
 	uint32_t cap = mem->hold_cap, old_cap = mem->hold_cap, kept = 0;
-	struct lend_heap fresh, old = mem->hold_heap;
+	struct lend_mapping fresh, old = mem->hold_heap;
 	const struct cn_hold *was = mem->hold;
 
 	if ((uint64_t)(mem->hold_used + n) * 2 <= cap)
@@ -109,7 +109,7 @@ int cn_hold_reserve(struct lend_mem *mem, uint32_t n)
 		kept += was[i].count && was[i].count != NONE;
 	for (cap = cap ? cap : 256; (uint64_t)(kept + n) * 4 > cap;)
 		cap *= 2;
-	if (lend_heap_map(&fresh, cap * sizeof(*was)) < 0)
+	if (lend_mapping_map(&fresh, cap * sizeof(*was)) < 0)
 		return lend_fail(ENOMEM, "no memory for another held reference");
 	mem->hold_heap = fresh;
 	mem->hold = fresh.base;
@@ -118,7 +118,7 @@ int cn_hold_reserve(struct lend_mem *mem, uint32_t n)
 	for (uint32_t i = 0; i < old_cap; i++)
 		if (was[i].count && was[i].count != NONE)
 			put_hold(mem, &was[i]);
-	lend_heap_unmap(&old);
+	lend_mapping_unmap(&old);
 	return 0;
 }
 
@@ -126,7 +126,7 @@ struct cn_hold *cn_hold_find(struct lend_mem *mem, const struct lend_memref *ref
 {
 	if (!mem->hold_cap)
 		return NULL;
-	for (uint32_t i = place_of(mem, ref->slot, ref->node); mem->hold[i].count;
+	for (uint32_t i = slot_of(mem, ref->slot, ref->node); mem->hold[i].count;
 	     i = (i + 1) & (mem->hold_cap - 1)) {
 		struct cn_hold *h = &mem->hold[i];
 
@@ -137,10 +137,10 @@ struct cn_hold *cn_hold_find(struct lend_mem *mem, const struct lend_memref *ref
 	return NULL;
 }
 
-void cn_hold_ahead(const struct lend_mem *mem, const struct lend_memref *ref)
+void cn_hold_prefetch(const struct lend_mem *mem, const struct lend_memref *ref)
 {
 	if (mem->hold_cap)
-		__builtin_prefetch(&mem->hold[place_of(mem, ref->slot, ref->node)]);
+		__builtin_prefetch(&mem->hold[slot_of(mem, ref->slot, ref->node)]);
 }
 
 void cn_hold_add(struct lend_mem *mem, const struct lend_memref *ref)
@@ -163,7 +163,7 @@ void cn_hold_del(struct cn_hold *hold)
 	hold->count = NONE;
 }
 
-void cn_table_drop(struct lend_mem *mem, uint16_t node)
+void cn_handles_drop(struct lend_mem *mem, uint16_t node)
 {
 	for (uint32_t i = 0; i < mem->spaces; i++)
 		if (mem->space[i].node == node)

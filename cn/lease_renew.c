@@ -41,7 +41,7 @@ static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
 static struct lend_ep *ep;   /* for lend_stop(): under the lock; NULL while it is closed */
 static struct lend_ep *mine; /* the same endpoint, for the thread only */
 
-static void renewed(struct lend_call *call)
+static void renew_done(struct lend_call *call)
 {
 	struct entry *e = (struct entry *)((char *)call - offsetof(struct entry, call));
 
@@ -59,7 +59,7 @@ static void renewed(struct lend_call *call)
 	}
 }
 
-static void renew(struct lend_ep *own, struct entry *e)
+static void renew_lease(struct lend_ep *own, struct entry *e)
 {
 	struct lend_memop say;
 	struct lend_buf *head;
@@ -68,10 +68,10 @@ static void renew(struct lend_ep *own, struct entry *e)
 		lend_disconnect(own, e->session);
 		e->connected = false;
 	}
-	if (!e->connected && cn_life_dial(own, e->home, &e->session, &e->name) < 0)
+	if (!e->connected && cn_life_connect(own, e->home, &e->session, &e->name) < 0)
 		return;
 	e->connected = true;
-	if (!cn_life_say(own, e->session, e->home, 0, &say))
+	if (!cn_life_encode(own, e->session, e->home, 0, &say))
 		return;
 	e->knocks = say.kind == LEND_MEMOP_RENEW;
 	head = lend_buf_take(own, LEND_MEMOP_FIXED_MAX);
@@ -83,7 +83,7 @@ static void renew(struct lend_ep *own, struct entry *e)
 	e->call.method = LEND_MEM_METHOD;
 	e->call.timeout = e->lease;
 	e->call.request = head;
-	e->call.done = renewed;
+	e->call.done = renew_done;
 	e->busy = lend_call_start(own, e->session, &e->call) == 0;
 	if (!e->busy) {
 		lend_buf_give(own, head);
@@ -94,14 +94,14 @@ static void renew(struct lend_ep *own, struct entry *e)
 
 /* A DPDK device has one owner in a process, the user's endpoint. Only traffic renews leases there.
  */
-bool cn_has_door(const char *address)
+bool cn_renews_by_session(const char *address)
 {
 	return !strncmp(address, "shm:", 4) || !strncmp(address, "udp:", 4);
 }
 
 /* Whether an earlier entry renews the same lease. A lease belongs to the process: of several
  * clients of one node, the first entry renews it. */
-static bool spoken_for(const struct entry *e)
+static bool renewed_by_other(const struct entry *e)
 {
 	const struct entry *o;
 
@@ -112,7 +112,7 @@ static bool spoken_for(const struct entry *e)
 }
 
 /* Frees entries of closed clients when their call has ended. */
-static void reap(struct lend_ep *own)
+static void free_closed(struct lend_ep *own)
 {
 	struct entry *e, *after;
 
@@ -128,19 +128,19 @@ static void reap(struct lend_ep *own)
 }
 
 /* Sends the renewals that are due. Returns when to check again. */
-static lend_ns look(struct lend_ep *own)
+static lend_ns send_renewals(struct lend_ep *own)
 {
 	lend_ns now = lend_now(own), next = now + PERIOD_MAX;
 	struct entry *e;
 
 	LIST_FOREACH(e, &entries, link)
 	{
-		if (e->gone || !e->life || !cn_has_door(e->home) || spoken_for(e))
+		if (e->gone || !e->life || !cn_renews_by_session(e->home) || renewed_by_other(e))
 			continue;
 		if (now >= e->next && !e->busy) {
 			e->next =
 			    now + lend_max_u64(lend_min_u64(e->lease / 3, PERIOD_MAX), PERIOD_MIN);
-			renew(own, e);
+			renew_lease(own, e);
 		}
 		next = lend_min_u64(next, lend_max_u64(e->next, now + PERIOD_MIN));
 	}
@@ -148,7 +148,7 @@ static lend_ns look(struct lend_ep *own)
 }
 
 /* Frees the remaining entries after the last client left, when there is no thread to do it. */
-static void sweep(void)
+static void free_entries(void)
 {
 	struct entry *e;
 
@@ -158,14 +158,14 @@ static void sweep(void)
 	}
 }
 
-static void serve(struct lend_ep *own)
+static void serve_entries(struct lend_ep *own)
 {
 	pthread_mutex_lock(&lock);
 	for (ep = mine = own; alive;) {
 		lend_ns until;
 
-		reap(own);
-		until = look(own);
+		free_closed(own);
+		until = send_renewals(own);
 
 		pthread_mutex_unlock(&lock);
 		(void)lend_run(own, until);
@@ -176,7 +176,7 @@ static void serve(struct lend_ep *own)
 	lend_close(own);
 }
 
-static void *work(void *arg)
+static void *run_thread(void *arg)
 {
 	struct lend_config config = LEND_CONFIG_INIT;
 	struct lend_ep *own;
@@ -188,11 +188,11 @@ static void *work(void *arg)
 		pthread_mutex_unlock(&lock);
 		fine = lend_open(&config, &own) == 0; /* else: traffic still renews */
 		if (fine)
-			serve(own);
+			serve_entries(own);
 		pthread_mutex_lock(&lock);
 	}
 	running = false;
-	sweep();
+	free_entries();
 	pthread_cond_broadcast(&ended);
 	pthread_mutex_unlock(&lock);
 	return NULL;
@@ -215,7 +215,7 @@ static void in_child(void)
 	running = false;
 	ep = mine = NULL;
 	pthread_cond_init(&ended, NULL);
-	sweep();
+	free_entries();
 	pthread_mutex_unlock(&lock);
 }
 
@@ -228,7 +228,7 @@ static void start_thread(void)
 {
 	pthread_t thread;
 
-	if (running || pthread_create(&thread, NULL, work, NULL))
+	if (running || pthread_create(&thread, NULL, run_thread, NULL))
 		return;
 	running = true;
 	pthread_detach(thread);
@@ -251,7 +251,7 @@ int cn_renew_join(const char *home, uint32_t client)
 	return 0;
 }
 
-static struct entry *find(const char *home, uint32_t client)
+static struct entry *find_entry(const char *home, uint32_t client)
 {
 	struct entry *e;
 
@@ -266,7 +266,7 @@ void cn_renew_life(const char *home, uint32_t client, uint64_t life, lend_ns lea
 	struct entry *e;
 
 	pthread_mutex_lock(&lock);
-	e = find(home, client);
+	e = find_entry(home, client);
 	if (e) {
 		e->life = life;
 		e->lease = lease;
@@ -283,7 +283,7 @@ void cn_renew_leave(const char *home, uint32_t client)
 	struct entry *e;
 
 	pthread_mutex_lock(&lock);
-	e = find(home, client);
+	e = find_entry(home, client);
 	if (e) {
 		e->gone = true;
 		alive--;
@@ -292,6 +292,6 @@ void cn_renew_leave(const char *home, uint32_t client)
 	}
 	while (!alive && running)
 		pthread_cond_wait(&ended, &lock);
-	sweep();
+	free_entries();
 	pthread_mutex_unlock(&lock);
 }

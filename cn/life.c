@@ -35,7 +35,7 @@ void cn_life_home(const struct lend_ep *ep, const char *address, char home[CN_HO
 		(void)snprintf(home + strlen(home), 18, "\n%016" PRIx64, key);
 }
 
-static struct entry *find(const char *home)
+static struct entry *find_entry(const char *home)
 {
 	struct entry *e;
 
@@ -82,7 +82,7 @@ int cn_life_join(const char *home)
 
 	(void)pthread_once(&once, watch_forks);
 	pthread_mutex_lock(&lock);
-	e = find(home);
+	e = find_entry(home);
 	if (!e && (e = calloc(1, sizeof(*e)))) {
 		strcpy(e->home, home);
 		strcpy(e->name, home);
@@ -95,7 +95,7 @@ int cn_life_join(const char *home)
 }
 
 /* Before an entry is freed: its first twin takes over the life and key, for the other twins too. */
-static void part(struct entry *gone)
+static void hand_over(struct entry *gone)
 {
 	struct entry *heir = NULL, *e;
 
@@ -117,10 +117,10 @@ void cn_life_leave(const char *home)
 	struct entry *e;
 
 	pthread_mutex_lock(&lock);
-	e = find(home);
+	e = find_entry(home);
 	if (e && !--e->users) {
 		LIST_REMOVE(e, link);
-		part(e);
+		hand_over(e);
 		explicit_bzero(e->key, sizeof(e->key));
 		free(e);
 	}
@@ -132,20 +132,20 @@ void cn_life_name(const char *worker, const char *node)
 	struct entry *w, *n;
 
 	pthread_mutex_lock(&lock);
-	w = find(worker);
-	n = find(node);
+	w = find_entry(worker);
+	n = find_entry(node);
 	if (w && n && !w->dialled)
 		strcpy(w->name, n->name);
 	pthread_mutex_unlock(&lock);
 }
 
-int cn_life_dial(struct lend_ep *ep, const char *home, lend_session *session, uint32_t *number)
+int cn_life_connect(struct lend_ep *ep, const char *home, lend_session *session, uint32_t *number)
 {
 	char name[CN_HOME_MAX], address[CN_ADDRESS_MAX];
 	struct entry *e;
 
 	pthread_mutex_lock(&lock);
-	e = find(home);
+	e = find_entry(home);
 	strcpy(name, e ? e->name : home);
 	*number = e ? e->names : 0;
 	if (e)
@@ -161,7 +161,7 @@ bool cn_life_renamed(const char *home, uint32_t name)
 	bool yes;
 
 	pthread_mutex_lock(&lock);
-	e = find(home);
+	e = find_entry(home);
 	yes = e && e->names != name;
 	pthread_mutex_unlock(&lock);
 	return yes;
@@ -173,7 +173,7 @@ static uint64_t copy_life(const char *home, uint8_t key[LEND_MEMOP_KEY])
 	struct entry *e;
 
 	pthread_mutex_lock(&lock);
-	e = find(home);
+	e = find_entry(home);
 	if (e) {
 		life = root_of(e)->life;
 		memcpy(key, root_of(e)->key, LEND_MEMOP_KEY);
@@ -182,8 +182,8 @@ static uint64_t copy_life(const char *home, uint8_t key[LEND_MEMOP_KEY])
 	return life;
 }
 
-bool cn_life_say(struct lend_ep *ep, lend_session session, const char *home, uint32_t client,
-		 struct lend_memop *say)
+bool cn_life_encode(struct lend_ep *ep, lend_session session, const char *home, uint32_t client,
+		    struct lend_memop *say)
 {
 	uint8_t key[LEND_MEMOP_KEY], context[LEND_MEMOP_CONTEXT];
 
@@ -209,7 +209,7 @@ uint64_t cn_life_opened(const char *home, const struct lend_memhello *hello)
 	struct entry *e;
 
 	pthread_mutex_lock(&lock);
-	e = find(home);
+	e = find_entry(home);
 	if (e && root_of(e)->life) {
 		life = root_of(e)->life;
 	} else if (e) {
@@ -225,7 +225,7 @@ void cn_life_ended(const char *home, uint64_t life)
 	struct entry *e;
 
 	pthread_mutex_lock(&lock);
-	e = find(home);
+	e = find_entry(home);
 	if (e && root_of(e)->life == life)
 		root_of(e)->life = 0;
 	pthread_mutex_unlock(&lock);
@@ -264,7 +264,7 @@ static struct entry *find_twin(const struct entry *e)
 	return NULL;
 }
 
-static void note(struct entry *e, const struct lend_memhello *hello)
+static void note_hello(struct entry *e, const struct lend_memhello *hello)
 {
 	e->id = hello->node;
 	e->epoch = hello->epoch;
@@ -283,14 +283,14 @@ static bool has_twins(const struct entry *e)
 	return false;
 }
 
-void cn_life_meet(const char *home, const struct lend_memhello *hello)
+void cn_life_learn(const char *home, const struct lend_memhello *hello)
 {
 	struct entry *e, *twin = NULL;
 
 	pthread_mutex_lock(&lock);
-	e = find(home);
+	e = find_entry(home);
 	if (e)
-		note(e, hello);
+		note_hello(e, hello);
 	if (e && e->twin && (e->twin->id != e->id || e->twin->shard != e->shard))
 		e->twin = NULL; /* another node is at that address now */
 	else if (e && !e->twin && !has_twins(e))

@@ -18,21 +18,21 @@ void cn_life_leave(const char *home);
 /* Gives a worker's address the name of the address that listed it, unless it was dialled before. */
 void cn_life_name(const char *worker, const char *node);
 /* Connects to an address under its name, which has this number. As lend_connect(). */
-int cn_life_dial(struct lend_ep *ep, const char *home, lend_session *session, uint32_t *name);
+int cn_life_connect(struct lend_ep *ep, const char *home, lend_session *session, uint32_t *name);
 /* The address has another name since: a session from before cannot join the life. */
 bool cn_life_renamed(const char *home, uint32_t name);
 
 /* Writes the next message that a session sends to join this process's life at home: HELLO, with a
  * proof or for a new life; or RENEW while the session is not up, because a proof needs its channel
  * binding. False: client is 0 and there is no life to join. */
-bool cn_life_say(struct lend_ep *ep, lend_session session, const char *home, uint32_t client,
-		 struct lend_memop *say);
+bool cn_life_encode(struct lend_ep *ep, lend_session session, const char *home, uint32_t client,
+		    struct lend_memop *say);
 /* A HELLO with life 0 was answered. The life to use: another thread's may have been first. */
 uint64_t cn_life_opened(const char *home, const struct lend_memhello *hello);
 /* A HELLO with this life was refused. */
 void cn_life_ended(const char *home, uint64_t life);
 /* A HELLO was answered: when this process has a life at another address of the same node, address
  * gets that one's name and life. */
-void cn_life_meet(const char *home, const struct lend_memhello *hello);
+void cn_life_learn(const char *home, const struct lend_memhello *hello);
 
 #endif

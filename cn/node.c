@@ -173,7 +173,7 @@ static void fail_waiters(struct cn_node *node)
 	struct cn_op *op = TAILQ_FIRST(&mem->wait);
 
 	while (op && op->seq <= last) {
-		if (op->node == index && !cn_place_again(op, status)) {
+		if (op->node == index && !cn_node_try_next(op, status)) {
 			cn_op_finish(op, status, LEND_RAN_NO);
 			op = TAILQ_FIRST(&mem->wait);
 		} else {
@@ -187,8 +187,8 @@ static void new_life(struct cn_node *node, const struct lend_memhello *hello)
 	if (node->greeted && node->id != hello->node)
 		cn_node_alias(node->mem, node->id, node->shard, cn_node_index(node));
 	if (node->life) {
-		cn_clean_drop(node);
-		cn_table_drop(node->mem, cn_node_index(node));
+		cn_forget_drop(node);
+		cn_handles_drop(node->mem, cn_node_index(node));
 	}
 	node->life = hello->life;
 }
@@ -204,7 +204,7 @@ static bool is_taken(const struct cn_node *node, uint32_t id, uint32_t shard)
 	return false;
 }
 
-static bool greet(struct cn_node *node, const struct lend_memhello *hello)
+static bool greet_node(struct cn_node *node, const struct lend_memhello *hello)
 {
 	uint32_t before = node->shards;
 	bool anew = !node->life || node->id != hello->node || before != hello->shards;
@@ -222,7 +222,7 @@ static bool greet(struct cn_node *node, const struct lend_memhello *hello)
 	node->retired = false;
 	node->clash = is_taken(node, hello->node, hello->shard);
 	if (anew && !node->clash)
-		cn_shards_meet(node, before);
+		cn_workers_learn(node, before);
 	cn_renew_life(node->home, node->mem->client, node->life, node->lease);
 	return !node->clash;
 }
@@ -231,22 +231,22 @@ enum { FINE, FAILED, MORE };
 
 /* The next step into the process's life. At first, several threads, or addresses of the node, may
  * have opened one each. */
-static int welcome(struct cn_node *node, const uint8_t *body, size_t len)
+static int next_hello(struct cn_node *node, const uint8_t *body, size_t len)
 {
 	struct lend_memhello hello;
 
 	if (!lend_memhello_decode(body, len, &hello) || (node->asked && node->asked != hello.life))
 		return FAILED;
-	cn_life_meet(node->home, &hello);
+	cn_life_learn(node->home, &hello);
 	if (cn_life_renamed(node->home, node->name))
 		return MORE;
 	if (!node->asked && cn_life_opened(node->home, &hello) != hello.life)
 		return MORE;
-	return greet(node, &hello) ? FINE : FAILED;
+	return greet_node(node, &hello) ? FINE : FAILED;
 }
 
-static int judge(struct cn_node *node, const struct lend_call *call, const uint8_t *body,
-		 size_t len)
+static int judge_hello(struct cn_node *node, const struct lend_call *call, const uint8_t *body,
+		       size_t len)
 {
 	if (call->ran != LEND_RAN_YES)
 		return FAILED;
@@ -257,7 +257,7 @@ static int judge(struct cn_node *node, const struct lend_call *call, const uint8
 			cn_life_ended(node->home, node->asked);
 		return MORE;
 	}
-	return call->status == LEND_OK ? welcome(node, body, len) : FAILED;
+	return call->status == LEND_OK ? next_hello(node, body, len) : FAILED;
 }
 
 static void hello_done(struct lend_call *call)
@@ -273,7 +273,7 @@ static void hello_done(struct lend_call *call)
 	if (call->reply)
 		lend_buf_give(mem->ep, call->reply);
 	call->request = call->reply = NULL;
-	what = judge(node, call, body, len <= sizeof(body) ? len : 0);
+	what = judge_hello(node, call, body, len <= sizeof(body) ? len : 0);
 	node->state = what == FINE ? CN_NODE_UP : CN_NODE_DOWN;
 	if (what == MORE && ++node->steps < STEPS_MAX && !mem->closing &&
 	    cn_node_wake(node, call->timeout) == 0)
@@ -296,19 +296,19 @@ static void hello_done(struct lend_call *call)
 	cn_pump(mem);
 }
 
-static int say_hello(struct cn_node *node, lend_ns timeout)
+static int send_hello(struct cn_node *node, lend_ns timeout)
 {
 	struct lend_memop say;
 	int rc;
 
-	(void)cn_life_say(node->mem->ep, node->session, node->home, node->mem->client, &say);
+	(void)cn_life_encode(node->mem->ep, node->session, node->home, node->mem->client, &say);
 	node->knocking = say.kind != LEND_MEMOP_HELLO;
 	node->asked = say.life;
 	memset(&node->hello, 0, sizeof(node->hello));
 	node->hello.method = LEND_MEM_METHOD;
 	node->hello.timeout = timeout;
 	node->hello.done = hello_done;
-	node->hello.request = cn_head(node->mem, &say);
+	node->hello.request = cn_op_encode(node->mem, &say);
 	if (!node->hello.request)
 		return lend_fail(ENOMEM, "no message buffer for a memory node's HELLO");
 	node->state = CN_NODE_HELLO;
@@ -330,11 +330,12 @@ int cn_node_wake(struct cn_node *node, lend_ns timeout)
 		if (node->connected && cn_life_renamed(node->home, node->name))
 			cn_node_lost(node);
 		if (!node->connected)
-			rc = cn_life_dial(node->mem->ep, node->home, &node->session, &node->name);
+			rc =
+			    cn_life_connect(node->mem->ep, node->home, &node->session, &node->name);
 		if (rc < 0)
 			break;
 		node->connected = true;
-		rc = say_hello(node, timeout);
+		rc = send_hello(node, timeout);
 		if (rc != -ESTALE)
 			break;
 		cn_node_lost(node); /* the session ended without notice: try once more */

@@ -20,7 +20,7 @@
 
 enum { DOUBT = 4 };
 
-static bool fits(struct cn_node *node)
+static bool node_fits(struct cn_node *node)
 {
 	lend_ns now = lend_now(node->mem->ep);
 
@@ -31,21 +31,21 @@ static bool fits(struct cn_node *node)
 	return !node->failed && !node->clash && !node->retired && now >= node->doubt_until;
 }
 
-bool cn_place_may(struct lend_mem *mem)
+bool cn_node_may_choose(struct lend_mem *mem)
 {
 	for (uint32_t i = 0; i < mem->nodes; i++)
-		if (fits(mem->node[i]))
+		if (node_fits(mem->node[i]))
 			return true;
 	return false;
 }
 
-void cn_place_doubt(struct cn_node *node, lend_ns waited)
+void cn_node_pause(struct cn_node *node, lend_ns waited)
 {
 	node->doubt = DOUBT * waited;
 	node->doubt_until = lend_now(node->mem->ep) + node->doubt;
 }
 
-static void asked(struct lend_call *call)
+static void stat_done(struct lend_call *call)
 {
 	struct cn_node *node = (struct cn_node *)((char *)call - offsetof(struct cn_node, ask));
 	struct lend_ep *ep = node->mem->ep;
@@ -67,7 +67,7 @@ static void asked(struct lend_call *call)
 	node->asking = false;
 }
 
-static void ask(struct cn_node *node)
+static void query_node(struct cn_node *node)
 {
 	struct lend_memop say = {
 	    .kind = LEND_MEMOP_STAT, .client = node->mem->client, .life = node->life};
@@ -79,8 +79,8 @@ static void ask(struct cn_node *node)
 	memset(&node->ask, 0, sizeof(node->ask));
 	node->ask.method = LEND_MEM_METHOD;
 	node->ask.timeout = ASK_TIMEOUT;
-	node->ask.done = asked;
-	node->ask.request = cn_head(node->mem, &say);
+	node->ask.done = stat_done;
+	node->ask.request = cn_op_encode(node->mem, &say);
 	if (!node->ask.request)
 		return;
 	node->sent_before = node->sent;
@@ -90,7 +90,7 @@ static void ask(struct cn_node *node)
 }
 
 /* Returns the used pages in millionths of all. A node without statistics counts as empty. */
-static uint64_t share(const struct cn_node *node)
+static uint64_t used_share(const struct cn_node *node)
 {
 	return (node->used + node->sent) * 1000000 / (node->total ? node->total : UINT32_MAX);
 }
@@ -103,10 +103,10 @@ static uint16_t least_used(struct lend_mem *mem)
 		uint16_t at = (uint16_t)((mem->next_node + i) % mem->nodes);
 		struct cn_node *node = mem->node[at];
 
-		if (!fits(node))
+		if (!node_fits(node))
 			continue;
-		ask(node);
-		if (best == UINT16_MAX || share(node) < share(mem->node[best]))
+		query_node(node);
+		if (best == UINT16_MAX || used_share(node) < used_share(mem->node[best]))
 			best = at;
 	}
 	mem->next_node++;
@@ -118,7 +118,7 @@ static uint16_t in_turn(struct lend_mem *mem)
 	for (uint32_t i = 0; i < mem->nodes; i++) {
 		uint16_t at = (uint16_t)(mem->next_node++ % mem->nodes);
 
-		if (fits(mem->node[at]))
+		if (node_fits(mem->node[at]))
 			return at;
 	}
 	return UINT16_MAX;
@@ -130,13 +130,13 @@ static uint16_t of_node(struct lend_mem *mem, uint16_t index)
 	for (uint32_t i = 0; i < mem->nodes; i++) {
 		uint16_t at = (uint16_t)(mem->next_node++ % mem->nodes);
 
-		if (fits(mem->node[at]) && cn_shards_same(mem->node[at], mem->node[index]))
+		if (node_fits(mem->node[at]) && cn_workers_same(mem->node[at], mem->node[index]))
 			return at;
 	}
 	return index;
 }
 
-static void count(struct cn_op *op)
+static void count_sent(struct cn_op *op)
 {
 	struct cn_node *node = op->mem->node[op->node];
 
@@ -161,11 +161,11 @@ int cn_pick_node(struct cn_op *op)
 	if (op->node == UINT16_MAX) /* all have failed: the result is one's failure */
 		op->node = (uint16_t)(mem->next_node++ % mem->nodes);
 	op->tries = (uint16_t)(mem->nodes - 1);
-	count(op);
+	count_sent(op);
 	return 0;
 }
 
-void cn_place_spread(struct cn_node *node)
+void cn_node_count_choice(struct cn_node *node)
 {
 	uint16_t index = cn_node_index(node);
 	struct cn_op *op;
@@ -176,7 +176,7 @@ void cn_place_spread(struct cn_node *node)
 		op->node = of_node(node->mem, index);
 }
 
-bool cn_place_again(struct cn_op *op, enum lend_status status)
+bool cn_node_try_next(struct cn_op *op, enum lend_status status)
 {
 	struct lend_mem *mem = op->mem;
 
@@ -186,11 +186,11 @@ bool cn_place_again(struct cn_op *op, enum lend_status status)
 	for (uint32_t at = op->node; op->tries;) {
 		op->tries--;
 		at = (at + 1) % mem->nodes;
-		if (!fits(mem->node[at]) ||
-		    (cn_op_outer(op)->node && !cn_shards_same(mem->node[at], mem->node[op->node])))
+		if (!node_fits(mem->node[at]) ||
+		    (cn_op_outer(op)->node && !cn_workers_same(mem->node[at], mem->node[op->node])))
 			continue;
 		op->node = (uint16_t)at;
-		count(op);
+		count_sent(op);
 		return true;
 	}
 	return false;

@@ -12,7 +12,7 @@
 
 #include "wire/worker_address.h"
 
-static struct cn_node *find(const struct lend_mem *mem, uint32_t id, uint32_t shard)
+static struct cn_node *find_worker(const struct lend_mem *mem, uint32_t id, uint32_t shard)
 {
 	for (uint32_t i = 0; i < mem->nodes; i++) {
 		struct cn_node *node = mem->node[i];
@@ -25,7 +25,7 @@ static struct cn_node *find(const struct lend_mem *mem, uint32_t id, uint32_t sh
 
 /* Retires a worker that no longer exists. Its objects are gone, and the other workers report that
  * for old references. */
-static void retire(struct cn_node *other, const struct cn_node *node)
+static void retire_worker(struct cn_node *other, const struct cn_node *node)
 {
 	struct lend_mem *mem = node->mem;
 
@@ -33,8 +33,8 @@ static void retire(struct cn_node *other, const struct cn_node *node)
 	if (!other->life)
 		return;
 	cn_node_alias(mem, other->id, other->shard, cn_node_index(node));
-	cn_clean_drop(other);
-	cn_table_drop(mem, cn_node_index(other));
+	cn_forget_drop(other);
+	cn_handles_drop(mem, cn_node_index(other));
 	cn_node_lost(other);
 	other->life = 0;
 	other->greeted = false;
@@ -42,12 +42,12 @@ static void retire(struct cn_node *other, const struct cn_node *node)
 
 /* Prepares a worker that has not answered since this start of the node: its next use sends HELLO.
  */
-static void expect(struct cn_node *other, const struct cn_node *node, uint32_t shard)
+static void expect_hello(struct cn_node *other, const struct cn_node *node, uint32_t shard)
 {
 	if (other == node || other->clash)
 		return;
 	if (shard >= node->shards) {
-		retire(other, node);
+		retire_worker(other, node);
 		return;
 	}
 	other->retired = other->failed = false;
@@ -62,7 +62,7 @@ static void expect(struct cn_node *other, const struct cn_node *node, uint32_t s
 	other->greeted = true;
 }
 
-void cn_shards_meet(struct cn_node *node, uint32_t before)
+void cn_workers_learn(struct cn_node *node, uint32_t before)
 {
 	struct lend_mem *mem = node->mem;
 	uint32_t n = before > node->shards ? before : node->shards;
@@ -71,35 +71,35 @@ void cn_shards_meet(struct cn_node *node, uint32_t before)
 	for (uint32_t shard = 0; shard < n; shard++) {
 		int index;
 
-		if ((shard < node->shards && find(mem, node->id, shard)) ||
-		    !lend_shard_address(node->address, node->shard, shard, address,
-					sizeof(address)))
+		if ((shard < node->shards && find_worker(mem, node->id, shard)) ||
+		    !lend_worker_address(node->address, node->shard, shard, address,
+					 sizeof(address)))
 			continue;
 		index = cn_node_make(mem, address, strlen(address));
 		if (index < 0)
 			continue;
 		cn_life_name(mem->node[index]->home, node->home);
-		expect(mem->node[index], node, shard);
+		expect_hello(mem->node[index], node, shard);
 	}
 	if (node->shards > 1)
-		cn_place_spread(node);
+		cn_node_count_choice(node);
 }
 
-bool cn_shards_next(struct cn_op *op)
+bool cn_workers_next(struct cn_op *op)
 {
 	struct lend_mem *mem = op->mem;
 	const struct cn_node *now = mem->node[op->node], *next;
 
 	if (++op->tries >= now->shards)
 		return false;
-	next = find(mem, now->id, (now->shard + 1u) % now->shards);
+	next = find_worker(mem, now->id, (now->shard + 1u) % now->shards);
 	if (!next)
 		return false;
 	op->node = cn_node_index(next);
 	return true;
 }
 
-bool cn_shards_same(const struct cn_node *a, const struct cn_node *b)
+bool cn_workers_same(const struct cn_node *a, const struct cn_node *b)
 {
 	return a == b || (a->greeted && b->greeted && a->id == b->id);
 }

@@ -97,13 +97,13 @@ static bool try_start(struct cn_op *op)
 	if (!cn_order_free(op))
 		return false;
 	node = cn_order_left(op);
-	if (node && !cn_clean_naps(node))
+	if (node && !cn_forget_waits(node))
 		return false;
 	if (node) {
 		cn_op_finish(op, LEND_UNAVAILABLE, LEND_RAN_NO);
 		return true;
 	}
-	rc = cn_order_wide(op) ? cn_parts_by_node(op) : CN_GO;
+	rc = cn_order_wide(op) ? cn_split_by_node(op) : CN_GO;
 	if (rc == CN_GO)
 		rc = cn_step_before(op);
 	if (rc == CN_HOLD_ON)
@@ -119,15 +119,15 @@ static bool try_start(struct cn_op *op)
 		if (!node->clash &&
 		    cn_node_wake(node, op->deadline == LEND_NEVER ? 0 : op->deadline - now) == 0)
 			return false;
-		if (cn_place_again(op, LEND_UNAVAILABLE)) {
+		if (cn_node_try_next(op, LEND_UNAVAILABLE)) {
 			op->mem->again = true;
 			return false;
 		}
 		cn_op_finish(op, LEND_UNAVAILABLE, LEND_RAN_NO);
 		return true;
 	}
-	if (cn_parts_wanted(op)) {
-		cn_parts_start(op);
+	if (cn_split_wanted(op)) {
+		cn_split_start(op);
 		return true;
 	}
 	switch (cn_call_start(op)) {
@@ -161,7 +161,7 @@ static void pump_once(struct lend_mem *mem)
 	}
 }
 
-static void pump(struct lend_mem *mem)
+static void run_pump(struct lend_mem *mem)
 {
 	if (mem->pumping) {
 		mem->again = true;
@@ -172,7 +172,7 @@ static void pump(struct lend_mem *mem)
 		mem->again = false;
 		pump_once(mem);
 		for (uint32_t i = 0; i < mem->nodes; i++)
-			cn_clean_pump(mem->node[i]);
+			cn_forget_pump(mem->node[i]);
 	} while (mem->again);
 	mem->pumping = false;
 }
@@ -181,7 +181,7 @@ void cn_pump(struct lend_mem *mem)
 {
 	if (!TAILQ_EMPTY(&mem->wait))
 		mem->now = lend_now(mem->ep);
-	pump(mem);
+	run_pump(mem);
 }
 
 int cn_op_go(struct cn_op *op)
@@ -193,7 +193,7 @@ int cn_op_go(struct cn_op *op)
 	cn_order_add(op);
 	TAILQ_INSERT_TAIL(&mem->wait, op, all);
 	mem->live++;
-	pump(mem); /* without reading the clock: cn_op_begin() just did */
+	run_pump(mem); /* without reading the clock: cn_op_begin() just did */
 	return 0;
 }
 
@@ -207,7 +207,7 @@ void lend_op_cancel(struct lend_mem *mem, struct lend_op *op)
 	} else if (o->state == CN_FLIGHT) {
 		o->cancelled = true;
 		if (o->parted)
-			cn_parts_cancel(o);
+			cn_split_cancel(o);
 		else if (!o->ended) /* else only a carrier still uses its memory */
 			lend_call_cancel(mem->ep, &op->call);
 	}
@@ -219,7 +219,7 @@ int lend_op_wait(struct lend_mem *mem, struct lend_op *op)
 
 	while (o->state == CN_WAIT || o->state == CN_FLIGHT) {
 		bool waits = o->state == CN_WAIT || o->parted; /* or a part of it may wait */
-		int rc = lend_turn(mem->ep, waits ? o->deadline : LEND_NEVER);
+		int rc = lend_wait(mem->ep, waits ? o->deadline : LEND_NEVER);
 
 		if (rc < 0)
 			return rc;

@@ -35,7 +35,7 @@ static void go_on(struct cn_op *op)
 	cn_pump(mem);
 }
 
-static void gone(void *arg)
+static void wrap_released(void *arg)
 {
 	struct cn_op *op = arg;
 
@@ -47,7 +47,7 @@ static void gone(void *arg)
 
 /* Wraps the caller's memory [at, at + len) of the iovecs as a chain. Returns false: no buffers
  * left; *chain has the buffers made so far. */
-static bool wrap(struct cn_op *op, uint64_t at, uint64_t len, struct lend_buf **chain)
+static bool wrap_data(struct cn_op *op, uint64_t at, uint64_t len, struct lend_buf **chain)
 {
 	const struct iovec *iov = op->n > 1 ? op->data : &op->one;
 
@@ -60,8 +60,8 @@ static bool wrap(struct cn_op *op, uint64_t at, uint64_t len, struct lend_buf **
 			continue;
 		}
 		n = n - at < len ? n - at : len;
-		buf =
-		    lend_buf_wrap(op->mem->ep, (char *)iov[i].iov_base + at, (uint32_t)n, gone, op);
+		buf = lend_buf_wrap(op->mem->ep, (char *)iov[i].iov_base + at, (uint32_t)n,
+				    wrap_released, op);
 		if (!buf)
 			return false;
 		op->wraps++;
@@ -83,7 +83,7 @@ static uint64_t chain_len(const struct lend_buf *buf)
 }
 
 /* Evaluates how the call ended: the node's reply, or that there was none. */
-static void judge(struct cn_op *op, struct lend_call *call)
+static void judge_call(struct cn_op *op, struct lend_call *call)
 {
 	struct cn_node *node = op->mem->node[op->node];
 	struct lend_op *outer = cn_op_outer(op);
@@ -104,30 +104,30 @@ static void judge(struct cn_op *op, struct lend_call *call)
 		op->again = cn_step_after(op, &status, body, len);
 	}
 	if (op->id && call->ran == LEND_RAN_MAYBE && op->life == node->life)
-		cn_clean_mark(node, op->id);
+		cn_forget_mark(node, op->id);
 	else if (op->id && op->life == node->life)
 		cn_id_free(node, op->id);
 	if (status == LEND_UNAVAILABLE && node->connected && node->session.id == op->session)
 		cn_node_lost(node);
 	outer->status = status;
-	if (!op->again && cn_place_again(op, status))
+	if (!op->again && cn_node_try_next(op, status))
 		op->again = true;
 }
 
-static void done(struct lend_call *call)
+static void call_done(struct lend_call *call)
 {
 	struct cn_op *op = of_call(call);
 	struct lend_ep *ep = op->mem->ep;
 
-	judge(op, call);
-	op->wraps++; /* so that gone() does not end op before this function does */
+	judge_call(op, call);
+	op->wraps++; /* so that wrap_released() does not end op before this function does */
 	if (call->request)
 		lend_buf_give(ep, call->request);
 	if (call->reply)
 		lend_buf_give(ep, call->reply);
 	call->request = call->reply = NULL;
 	op->ended = true;
-	gone(op);
+	wrap_released(op);
 }
 
 static bool sends_data(const struct lend_memop *say)
@@ -141,7 +141,7 @@ static bool gets_data(const struct lend_memop *say)
 }
 
 /* Stores in the slot the data to repeat the operation if its call ends without a result. */
-static bool note(struct cn_op *op, const struct lend_memop *say, struct lend_buf *head)
+static bool note_undo(struct cn_op *op, const struct lend_memop *say, struct lend_buf *head)
 {
 	struct cn_slot *slot = cn_id_slot(op->mem->node[op->node], op->id);
 
@@ -162,17 +162,17 @@ static bool note(struct cn_op *op, const struct lend_memop *say, struct lend_buf
 	return cn_release_note(op, slot, head);
 }
 
-static bool build(struct cn_op *op, struct lend_memop *say, struct lend_call *call)
+static bool build_call(struct cn_op *op, struct lend_memop *say, struct lend_call *call)
 {
-	call->request = cn_head(op->mem, say);
-	if (!call->request || (op->id && !note(op, say, call->request)))
+	call->request = cn_op_encode(op->mem, say);
+	if (!call->request || (op->id && !note_undo(op, say, call->request)))
 		return false;
 	if (sends_data(say))
-		return wrap(op, op->at, op->part, &call->request->next);
-	return !gets_data(say) || wrap(op, op->at, op->part, &call->reply);
+		return wrap_data(op, op->at, op->part, &call->request->next);
+	return !gets_data(say) || wrap_data(op, op->at, op->part, &call->reply);
 }
 
-static void unbuild(struct cn_op *op, struct lend_call *call)
+static void unbuild_call(struct cn_op *op, struct lend_call *call)
 {
 	if (call->request)
 		lend_buf_give(op->mem->ep, call->request);
@@ -183,7 +183,7 @@ static void unbuild(struct cn_op *op, struct lend_call *call)
 		cn_id_free(op->mem->node[op->node], op->id);
 }
 
-static void prepare(struct cn_op *op, struct lend_call *call)
+static void prepare_call(struct cn_op *op, struct lend_call *call)
 {
 	struct lend_op *outer = cn_op_outer(op);
 
@@ -194,10 +194,10 @@ static void prepare(struct cn_op *op, struct lend_call *call)
 		call->priority = CN_GUESS;
 	call->parent = outer->parent;
 	call->timeout = op->deadline == LEND_NEVER ? LEND_NEVER : op->deadline - op->mem->now;
-	call->done = done;
+	call->done = call_done;
 }
 
-enum cn_went cn_call_start(struct cn_op *op)
+enum cn_call_outcome cn_call_start(struct cn_op *op)
 {
 	struct lend_mem *mem = op->mem;
 	struct cn_node *node = mem->node[op->node];
@@ -206,7 +206,7 @@ enum cn_went cn_call_start(struct cn_op *op)
 	struct lend_memop say;
 	int rc = -EAGAIN;
 
-	cn_step_say(op, &say);
+	cn_step_encode(op, &say);
 	op->id = 0;
 	if (lend_memop_recorded(say.kind)) {
 		op->id = cn_id_take(node);
@@ -218,14 +218,14 @@ enum cn_went cn_call_start(struct cn_op *op)
 	say.low = node->low;
 	say.life = op->life = node->life;
 	op->session = node->session.id;
-	prepare(op, call);
-	if (build(op, &say, call))
+	prepare_call(op, call);
+	if (build_call(op, &say, call))
 		rc = lend_call_start(mem->ep, node->session, call);
 	if (rc == 0) {
 		cn_op_started(op);
 		return CN_WENT;
 	}
-	unbuild(op, call);
+	unbuild_call(op, call);
 	if (rc == -ESTALE) { /* it ended unnoticed: no end of a call will run the pump */
 		cn_node_lost(node);
 		mem->again = true;

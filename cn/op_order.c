@@ -16,7 +16,7 @@
 
 #include "util/bits.h"
 
-enum cn_class { CN_LOOK, CN_CHANGE, CN_END };
+enum cn_class { CN_READ, CN_CHANGE, CN_END };
 
 static enum cn_class class_of(uint8_t kind)
 {
@@ -29,11 +29,11 @@ static enum cn_class class_of(uint8_t kind)
 	case LEND_MEMOP_RELEASE:
 		return CN_END;
 	default:
-		return CN_LOOK;
+		return CN_READ;
 	}
 }
 
-static bool overlap(uint64_t offset, uint64_t len, const struct cn_op *b)
+static bool ranges_overlap(uint64_t offset, uint64_t len, const struct cn_op *b)
 {
 	return offset < b->offset + b->len && b->offset < offset + len;
 }
@@ -45,16 +45,16 @@ static bool is_seal(const struct cn_op *op)
 }
 
 /* Returns whether late must wait for an earlier operation on the same object: kind, offset, len. */
-static bool clash(uint8_t kind, uint64_t offset, uint64_t len, const struct cn_op *late)
+static bool must_wait(uint8_t kind, uint64_t offset, uint64_t len, const struct cn_op *late)
 {
 	enum cn_class a = class_of(kind), b = class_of(late->kind);
 
 	if (a == CN_END || b == CN_END)
 		return true;
-	if (a == CN_LOOK && b == CN_LOOK)
+	if (a == CN_READ && b == CN_READ)
 		return false;
 	if (kind == LEND_MEMOP_WRITE && late->kind == LEND_MEMOP_WRITE)
-		return overlap(offset, len, late);
+		return ranges_overlap(offset, len, late);
 	if (kind == LEND_MEMOP_WRITE || late->kind == LEND_MEMOP_WRITE)
 		return true;
 	return a == CN_CHANGE && b == CN_CHANGE;
@@ -147,7 +147,7 @@ bool cn_order_free(const struct cn_op *op)
 		return false;
 	for (o = TAILQ_FIRST(bucket_of(op->mem, op->hash)); o && o != op; o = TAILQ_NEXT(o, key))
 		if (o->hash == op->hash &&
-		    (clash(o->kind, o->offset, o->len, op) || (is_seal(o) && is_seal(op))))
+		    (must_wait(o->kind, o->offset, o->len, op) || (is_seal(o) && is_seal(op))))
 			return false;
 	return true;
 }
@@ -164,13 +164,13 @@ bool cn_order_idle(struct lend_mem *mem, uint64_t hash)
 
 /* Returns whether op must wait for the slot's cleaning. Only a change can be undone or overtaken by
  * an unconfirmed earlier operation. A release of several references may concern any of them. */
-static bool left(const struct cn_slot *slot, const struct cn_op *op)
+static bool waits_for_slot(const struct cn_slot *slot, const struct cn_op *op)
 {
-	if (slot->state != CN_SLOT_CLEAN || class_of(slot->what) == CN_LOOK)
+	if (slot->state != CN_SLOT_CLEAN || class_of(slot->what) == CN_READ)
 		return false;
 	if (slot->what == LEND_MEMOP_RELEASE && !slot->hash)
 		return has_ref(op);
-	return slot->hash == op->hash && clash(slot->what, slot->offset, slot->len, op);
+	return slot->hash == op->hash && must_wait(slot->what, slot->offset, slot->len, op);
 }
 
 struct cn_node *cn_order_left(const struct cn_op *op)
@@ -181,7 +181,7 @@ struct cn_node *cn_order_left(const struct cn_op *op)
 		struct cn_node *node = op->mem->node[i];
 
 		for (uint64_t id = node->low; node->cleans && id < node->next; id++)
-			if (left(cn_id_slot(node, id), op))
+			if (waits_for_slot(cn_id_slot(node, id), op))
 				return node;
 	}
 	return NULL;

@@ -25,7 +25,7 @@ static uint32_t holds_of(struct cn_op *op, const struct lend_ref *ref)
 	return hold ? hold->count : 0;
 }
 
-static int resolve(struct cn_op *op, const struct lend_ref *ref)
+static int resolve_ref(struct cn_op *op, const struct lend_ref *ref)
 {
 	struct lend_memref r;
 	int rc;
@@ -51,7 +51,7 @@ static int before_release(struct cn_op *op)
 		cn_ref_in(&r, &ref[op->at]);
 		hold = cn_hold_find(op->mem, &r);
 		if (!hold || hold->count == 1)
-			return resolve(op, &ref[op->at]);
+			return resolve_ref(op, &ref[op->at]);
 		hold->count--;
 	}
 	return LEND_OK;
@@ -87,18 +87,18 @@ int cn_step_before(struct cn_op *op)
 			hold->count++;
 			return LEND_OK;
 		}
-		return resolve(op, refs_of(op));
+		return resolve_ref(op, refs_of(op));
 	case LEND_MEMOP_GET:
 	case LEND_MEMOP_MAP:
 	case LEND_MEMOP_GRANT:
 	case LEND_MEMOP_NARROW:
-		return resolve(op, refs_of(op));
+		return resolve_ref(op, refs_of(op));
 	default:
 		return CN_GO;
 	}
 }
 
-static void say_put(struct cn_op *op, struct lend_memop *say)
+static void encode_put(struct cn_op *op, struct lend_memop *say)
 {
 	say->kind = LEND_MEMOP_PUT;
 	say->len = op->part;
@@ -132,7 +132,7 @@ static uint32_t release_part(struct cn_op *op)
 	return n;
 }
 
-void cn_step_say(struct cn_op *op, struct lend_memop *say)
+void cn_step_encode(struct cn_op *op, struct lend_memop *say)
 {
 	memset(say, 0, sizeof(*say));
 	say->kind = op->kind;
@@ -148,7 +148,7 @@ void cn_step_say(struct cn_op *op, struct lend_memop *say)
 		op->part = lend_min_u64(op->len - op->at, LEND_MEM_PART_MAX);
 	switch (op->kind) {
 	case LEND_MEMOP_PUT:
-		say_put(op, say);
+		encode_put(op, say);
 		break;
 	case LEND_MEMOP_MAP:
 		say->target = cn_pool_key(op->mem->node[op->node]);
@@ -213,7 +213,7 @@ static bool after_space(struct cn_op *op, enum lend_status *status, const uint8_
 	return false;
 }
 
-static void unhold(struct cn_op *op, uint32_t n)
+static void drop_holds(struct cn_op *op, uint32_t n)
 {
 	const struct lend_ref *ref = refs_of(op);
 	struct lend_memref r;
@@ -245,7 +245,7 @@ static bool after_stat(struct cn_op *op, enum lend_status *status, const uint8_t
 	COPY(leases_expired), COPY(hangups), COPY(ops), COPY(tx_bytes), COPY(damaged);
 #undef COPY
 	out->page_bytes = in.page_bytes;
-	return cn_shards_next(op);
+	return cn_workers_next(op);
 }
 
 static bool after_put(struct cn_op *op, enum lend_status *status, const uint8_t *body, size_t len)
@@ -269,7 +269,7 @@ static bool after_put(struct cn_op *op, enum lend_status *status, const uint8_t 
 bool cn_step_after(struct cn_op *op, enum lend_status *status, const uint8_t *body, size_t len)
 {
 	if (op->kind == LEND_MEMOP_RELEASE) { /* with any status, they are not ours any more */
-		unhold(op, (uint32_t)op->part);
+		drop_holds(op, (uint32_t)op->part);
 		op->at += op->part;
 		return *status == LEND_OK && op->at < op->n;
 	}
@@ -306,7 +306,7 @@ bool cn_step_after(struct cn_op *op, enum lend_status *status, const uint8_t *bo
 	}
 	case LEND_MEMOP_GRANT:
 		if (op->terms.kind == LEND_TERMS_TRANSFER)
-			unhold(op, 1);
+			drop_holds(op, 1);
 		return false;
 	case LEND_MEMOP_STAT:
 		return after_stat(op, status, body, len);
@@ -321,7 +321,7 @@ void cn_step_end(struct cn_op *op, enum lend_status status, enum lend_ran ran)
 	struct cn_space *space;
 
 	if (op->kind == LEND_MEMOP_RELEASE && ran == LEND_RAN_MAYBE) /* cleaning repeats it */
-		unhold(op, (uint32_t)op->part);
+		drop_holds(op, (uint32_t)op->part);
 	if (op->space == UINT32_MAX)
 		return;
 	space = &op->mem->space[op->space];

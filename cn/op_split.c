@@ -26,10 +26,10 @@ struct cn_part {
 	struct cn_part *next;
 };
 
-static void fill(struct cn_op *op);
+static void start_parts(struct cn_op *op);
 
 /* Takes back a part that ended, and stores its failure in the parent. */
-static void ended(struct lend_op *outer)
+static void part_done(struct lend_op *outer)
 {
 	struct cn_part *part = (struct cn_part *)outer;
 	struct cn_op *op = cn_op_inner(outer)->parent;
@@ -43,10 +43,10 @@ static void ended(struct lend_op *outer)
 	part->next = mem->parts;
 	mem->parts = part;
 	op->kids--;
-	fill(op);
+	start_parts(op);
 }
 
-static struct cn_part *take(struct cn_op *op)
+static struct cn_part *take_part(struct cn_op *op)
 {
 	struct lend_mem *mem = op->mem;
 	struct cn_part *part = mem->parts;
@@ -58,7 +58,7 @@ static struct cn_part *take(struct cn_op *op)
 	if (!part)
 		return NULL;
 	memset(part, 0, sizeof(*part));
-	part->op.done = ended;
+	part->op.done = part_done;
 	part->op.parent = cn_op_outer(op)->parent;
 	part->op.priority = cn_op_outer(op)->priority;
 	if (!part->op.priority && !part->op.parent.id && op->step != CN_STEP_FETCH)
@@ -74,7 +74,7 @@ static struct cn_part *take(struct cn_op *op)
 /* Starts a part with the next bytes. Returns false: no memory. */
 static bool start_bytes(struct cn_op *op)
 {
-	struct cn_part *part = take(op);
+	struct cn_part *part = take_part(op);
 	struct cn_op *o;
 
 	if (!part)
@@ -92,7 +92,7 @@ static bool start_bytes(struct cn_op *op)
 /* Starts a part that fetches the next bytes. Returns false: no memory. */
 static bool start_fetch(struct cn_op *op)
 {
-	struct cn_part *part = take(op);
+	struct cn_part *part = take_part(op);
 	struct cn_op *o;
 
 	if (!part)
@@ -111,7 +111,7 @@ static bool start_fetch(struct cn_op *op)
 static bool start_run(struct cn_op *op)
 {
 	const struct cn_view *view = op->mem->space[op->space].view;
-	struct cn_part *part = take(op);
+	struct cn_part *part = take_part(op);
 	struct cn_op *o;
 
 	if (!part)
@@ -139,7 +139,7 @@ static bool has_more(struct cn_op *op)
 }
 
 /* All parts have ended: continues with the seal of a put or seal, or ends. */
-static void finish(struct cn_op *op)
+static void finish_parts(struct cn_op *op)
 {
 	struct lend_op *outer = cn_op_outer(op);
 	struct lend_mem *mem = op->mem;
@@ -164,7 +164,7 @@ static void finish(struct cn_op *op)
 }
 
 /* Starts as many parts as may be under way. When the last has ended, finishes the operation. */
-static void fill(struct cn_op *op)
+static void start_parts(struct cn_op *op)
 {
 	struct lend_op *outer = cn_op_outer(op);
 	uint32_t depth = op->kind == LEND_MEMOP_SEAL ? DEPTH_RUNS : DEPTH;
@@ -179,10 +179,10 @@ static void fill(struct cn_op *op)
 			outer->ran = LEND_RAN_MAYBE;
 		}
 	if (!--op->kids)
-		finish(op);
+		finish_parts(op);
 }
 
-static void begin(struct cn_op *op)
+static void begin_parts(struct cn_op *op)
 {
 	cn_op_started(op);
 	op->parted = true;
@@ -192,7 +192,7 @@ static void begin(struct cn_op *op)
 	cn_op_outer(op)->ran = LEND_RAN_YES;
 }
 
-bool cn_parts_wanted(const struct cn_op *op)
+bool cn_split_wanted(const struct cn_op *op)
 {
 	if (op->step == CN_STEP_FETCH)
 		return !op->parent && op->len > PART;
@@ -209,10 +209,10 @@ bool cn_parts_wanted(const struct cn_op *op)
 	}
 }
 
-void cn_parts_start(struct cn_op *op)
+void cn_split_start(struct cn_op *op)
 {
-	begin(op);
-	fill(op);
+	begin_parts(op);
+	start_parts(op);
 }
 
 /* Returns the index of the reference's node, CN_NODES_MAX if it is unknown, or -EAGAIN. */
@@ -231,7 +231,7 @@ static int node_of(struct lend_mem *mem, const struct lend_ref *ref)
 
 static void start_release(struct cn_op *op, uint16_t node, struct lend_ref *ref, uint32_t n)
 {
-	struct cn_part *part = take(op);
+	struct cn_part *part = take_part(op);
 	struct cn_op *o;
 
 	if (!part) {
@@ -254,7 +254,7 @@ static void start_releases(struct cn_op *op, struct lend_ref *sorted, const uint
 {
 	uint32_t at = 0;
 
-	begin(op);
+	begin_parts(op);
 	op->out = sorted;
 	op->kids++;
 	for (uint16_t k = 0; k < CN_NODES_MAX; at = end[k], k++)
@@ -263,10 +263,10 @@ static void start_releases(struct cn_op *op, struct lend_ref *sorted, const uint
 	if (op->n - op->at > at)
 		cn_op_outer(op)->status = cn_node_unknown(op);
 	if (!--op->kids)
-		finish(op);
+		finish_parts(op);
 }
 
-int cn_parts_by_node(struct cn_op *op)
+int cn_split_by_node(struct cn_op *op)
 {
 	const struct lend_ref *ref = op->data;
 	uint32_t end[CN_NODES_MAX + 1] = {0}, place[CN_NODES_MAX + 1] = {0}, nodes = 0;
@@ -294,7 +294,7 @@ int cn_parts_by_node(struct cn_op *op)
 	return CN_PARTED;
 }
 
-void cn_parts_cancel(struct cn_op *op)
+void cn_split_cancel(struct cn_op *op)
 {
 	struct lend_mem *mem = op->mem;
 	struct cn_op *o;
@@ -314,10 +314,10 @@ void cn_parts_cancel(struct cn_op *op)
 			lend_call_cancel(mem->ep, &cn_op_outer(o)->call);
 	}
 	if (!--op->kids)
-		finish(op);
+		finish_parts(op);
 }
 
-void cn_parts_drop(struct lend_mem *mem)
+void cn_split_drop(struct lend_mem *mem)
 {
 	struct cn_part *part;
 

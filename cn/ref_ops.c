@@ -49,7 +49,7 @@ static int take_ref(struct cn_op *op, const struct lend_ref *ref)
 	if (!ref || !lend_memref_decode((const uint8_t *)ref, &r))
 		return lend_fail(EINVAL, "these 64 bytes are not a reference");
 	if (op->kind != LEND_MEMOP_GET)
-		cn_hold_ahead(op->mem, &r);
+		cn_hold_prefetch(op->mem, &r);
 	memmove(&cn_op_outer(op)->ref, ref, sizeof(*ref));
 	op->hash = cn_order_ref(ref);
 	return 0;
@@ -141,8 +141,8 @@ int lend_grant(struct lend_mem *mem, const struct lend_ref *ref, const struct le
 	return rc < 0 ? rc : cn_op_go(o);
 }
 
-int lend_narrow(struct lend_mem *mem, const struct lend_ref *ref, uint64_t offset, uint64_t len,
-		unsigned rights, struct lend_op *op)
+int lend_ref_slice_remote(struct lend_mem *mem, const struct lend_ref *ref, uint64_t offset,
+			  uint64_t len, unsigned rights, struct lend_op *op)
 {
 	struct cn_op *o = cn_op_inner(op);
 	int rc = cn_begin_ref(mem, op, LEND_MEMOP_NARROW, ref);
@@ -176,7 +176,8 @@ int lend_release(struct lend_mem *mem, const struct lend_ref *ref, int n, struct
 	return rc < 0 ? rc : cn_op_go(o);
 }
 
-int lend_mem_stat(struct lend_mem *mem, int node, struct lend_mem_stat *stat, struct lend_op *op)
+int lend_mem_stat_get(struct lend_mem *mem, int node, struct lend_mem_stat *stat,
+		      struct lend_op *op)
 {
 	struct cn_op *o = cn_op_inner(op);
 	int rc;

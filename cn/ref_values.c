@@ -45,8 +45,9 @@ int lend_ref_slice(const struct lend_ref *ref, uint64_t offset, uint64_t len, un
 		return lend_fail(EPERM,
 				 "the reference itself lacks a right that the slice asks for");
 	if (rc == -EMLINK)
-		return lend_fail(EMLINK,
-				 "sliced twice already: let the node do it with lend_narrow()");
+		return lend_fail(
+		    EMLINK,
+		    "sliced twice already: let the node do it with lend_ref_slice_remote()");
 	if (rc == 0)
 		lend_memref_encode(&r, (uint8_t *)out);
 	return rc;

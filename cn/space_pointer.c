@@ -20,7 +20,7 @@ static const struct cn_view_ops *ops_of(const struct cn_node *node)
 {
 	if (node->pool)
 		return &cn_pool_ops;
-	return cn_has_door(node->address) ? &cn_fault_ops : NULL;
+	return cn_renews_by_session(node->address) ? &cn_fault_ops : NULL;
 }
 
 static _Atomic uint64_t pool_views, pool_fetched;
@@ -97,7 +97,7 @@ static bool is_inside(const struct cn_op *op, const struct cn_view *view)
 	return op->offset <= view->len && op->len <= view->len - op->offset;
 }
 
-static int copy(struct cn_op *op, struct cn_view *view)
+static int copy_bytes(struct cn_op *op, struct cn_view *view)
 {
 	const struct iovec *iov = op->n > 1 ? op->data : &op->one;
 	char *at = view->base + op->offset;
@@ -151,8 +151,8 @@ int cn_view_before(struct cn_op *op, struct cn_view *view)
 	if (!is_inside(op, view))
 		return LEND_OUT_OF_RANGE;
 	if (op->step != CN_STEP_FETCH)
-		return copy(op, view);
-	return cn_parts_wanted(op) ? CN_GO : view->ops->fetch(view, op);
+		return copy_bytes(op, view);
+	return cn_split_wanted(op) ? CN_GO : view->ops->fetch(view, op);
 }
 
 bool cn_view_fetched(struct cn_op *op)

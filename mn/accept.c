@@ -10,7 +10,7 @@
 
 enum { REST_MS = 50 };
 
-static void complain(const char *what, int err)
+static void warn_once(const char *what, int err)
 {
 	static atomic_bool said;
 
@@ -34,7 +34,7 @@ int mn_accept(int listener, int stop, const char *what)
 		if (fd >= 0)
 			return fd;
 		if (errno == EMFILE || errno == ENFILE)
-			complain(what, errno);
+			warn_once(what, errno);
 		if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
 			(void)poll(p, 1, REST_MS);
 	}

@@ -24,7 +24,7 @@ enum { SILENT_MS = 1000, LINE_MAX_LEN = 4096 };
 
 struct mn_admin {
 	struct mn_nodes node;
-	struct lend_door door;
+	struct lend_unix_listener door;
 	int stop;
 	pthread_t thread;
 };
@@ -42,9 +42,9 @@ static bool send_all(int fd, const char *text, size_t len)
 	return true;
 }
 
-static bool reply(struct mn_admin *admin, int fd, const char *line)
+static bool reply_line(struct mn_admin *admin, int fd, const char *line)
 {
-	char *text = mn_answer_to(&admin->node, line);
+	char *text = mn_admin_answer(&admin->node, line);
 	bool fine = text && send_all(fd, text, strlen(text)) && send_all(fd, "\n", 1);
 
 	free(text);
@@ -59,7 +59,7 @@ static bool wait_for(struct mn_admin *admin, int fd, int ms)
 	return poll(p, 2, ms) > 0 && !p[1].revents;
 }
 
-static void serve(struct mn_admin *admin, int fd)
+static void serve_client(struct mn_admin *admin, int fd)
 {
 	char line[LINE_MAX_LEN + 1];
 	size_t len = 0;
@@ -74,7 +74,7 @@ static void serve(struct mn_admin *admin, int fd)
 		line[len] = 0;
 		while ((end = strchr(line, '\n'))) {
 			*end = 0;
-			if (!reply(admin, fd, line))
+			if (!reply_line(admin, fd, line))
 				return;
 			len -= (size_t)(end + 1 - line);
 			memmove(line, end + 1, len + 1);
@@ -91,7 +91,7 @@ static bool is_ours(int fd)
 	       (peer.uid == geteuid() || peer.uid == 0);
 }
 
-static void *work(void *arg)
+static void *run_thread(void *arg)
 {
 	struct mn_admin *admin = arg;
 	struct timeval patience = {1, 0};
@@ -100,7 +100,7 @@ static void *work(void *arg)
 	while ((fd = mn_accept(admin->door.fd, admin->stop, "--admin")) >= 0) {
 		(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 		if (is_ours(fd))
-			serve(admin, fd);
+			serve_client(admin, fd);
 		close(fd);
 	}
 	return NULL;
@@ -116,7 +116,7 @@ static int listen_at(struct mn_admin *admin, const char *path)
 				 sizeof(at->sun_path) - 1);
 	strcpy(at->sun_path, path);
 	(void)snprintf(who, sizeof(who), "--admin %s", path);
-	return lend_door_open(&admin->door, SOCK_STREAM, who);
+	return lend_unix_listener_open(&admin->door, SOCK_STREAM, who);
 }
 
 int mn_admin_open(struct mn_worker *worker, uint32_t workers, const char *path,
@@ -132,7 +132,7 @@ int mn_admin_open(struct mn_worker *worker, uint32_t workers, const char *path,
 	admin->stop = eventfd(0, EFD_CLOEXEC);
 	rc = admin->stop < 0 ? lend_fail(errno, "--admin: %s", strerror(errno))
 			     : listen_at(admin, path);
-	if (rc == 0 && pthread_create(&admin->thread, NULL, work, admin))
+	if (rc == 0 && pthread_create(&admin->thread, NULL, run_thread, admin))
 		rc = lend_fail(EAGAIN, "--admin: no thread for it; raise the limit on them");
 	if (rc < 0) {
 		admin->thread = 0;
@@ -151,7 +151,7 @@ void mn_admin_close(struct mn_admin *admin)
 		(void)eventfd_write(admin->stop, 1);
 		(void)pthread_join(admin->thread, NULL);
 	}
-	lend_door_close(&admin->door);
+	lend_unix_listener_close(&admin->door);
 	if (admin->stop >= 0)
 		close(admin->stop);
 	free(admin);

@@ -24,18 +24,18 @@ struct look {
 	lend_ns now;
 };
 
-static json_t *error(const char *text)
+static json_t *error_object(const char *text)
 {
 	return json_pack("{ss}", "error", text);
 }
 
-static void hex(const uint8_t bytes[16], char text[33])
+static void hex_text(const uint8_t bytes[16], char text[33])
 {
 	for (int i = 0; i < 16; i++)
 		(void)snprintf(text + 2 * i, 3, "%02x", bytes[i]);
 }
 
-static bool unhex(const char *text, uint8_t bytes[16])
+static bool parse_hex(const char *text, uint8_t bytes[16])
 {
 	unsigned byte;
 
@@ -53,7 +53,7 @@ static void read_stats(struct mn_worker *worker, void *arg)
 	struct look *look = arg;
 	struct lend_stats stats;
 
-	lend_stats(worker->ep, &stats);
+	lend_stats_get(worker->ep, &stats);
 	lend_store_set_tx_bytes(worker->store, stats.tx_bytes);
 	lend_store_stats(worker->store, &look->stats);
 }
@@ -75,7 +75,7 @@ static json_t *do_stat(const struct mn_nodes *node, const json_t *request)
 
 	(void)request;
 	for (uint32_t i = 0; i < node->workers; i++)
-		if (mn_ask(&node->worker[i], read_stats, &look))
+		if (mn_query(&node->worker[i], read_stats, &look))
 			json_array_append_new(workers, stat_of(&look.stats));
 	return out;
 }
@@ -93,7 +93,7 @@ static json_t *object_of(uint32_t worker, const struct lend_list_object *o, lend
 	char process[33];
 	json_t *out;
 
-	hex(o->owner, process);
+	hex_text(o->owner, process);
 	if (o->is_space)
 		return json_pack("{ss si si sI sI ss si}", "kind", "space", "worker", (int)worker,
 				 "slot", (int)o->slot, "serial", (json_int_t)o->serial, "bytes",
@@ -109,7 +109,7 @@ static json_t *object_of(uint32_t worker, const struct lend_list_object *o, lend
 	return out;
 }
 
-static uint64_t field(const json_t *request, const char *name, uint64_t without)
+static uint64_t number_field(const json_t *request, const char *name, uint64_t without)
 {
 	const json_t *value = json_object_get(request, name);
 
@@ -121,15 +121,16 @@ static uint64_t field(const json_t *request, const char *name, uint64_t without)
 /* Lists objects from {worker, slot} on; "next" is where to continue. */
 static json_t *do_ls(const struct mn_nodes *node, const json_t *request)
 {
-	uint64_t worker = field(request, "worker", 0), limit = field(request, "limit", 100);
+	uint64_t worker = number_field(request, "worker", 0),
+		 limit = number_field(request, "limit", 100);
 	json_t *objects = json_array(), *out = json_pack("{so}", "objects", objects);
-	struct look look = {.at = (uint32_t)field(request, "slot", 0)};
+	struct look look = {.at = (uint32_t)number_field(request, "slot", 0)};
 	size_t left = limit < LIST_MAX ? limit : LIST_MAX;
 
 	look.object = calloc(LIST_MAX, sizeof(*look.object));
 	while (look.object && left && worker < node->workers) {
 		look.limit = (uint32_t)left;
-		if (!mn_ask(&node->worker[worker], read_list, &look))
+		if (!mn_query(&node->worker[worker], read_list, &look))
 			break;
 		for (uint32_t i = 0; i < look.n; i++)
 			json_array_append_new(
@@ -155,7 +156,7 @@ static json_t *client_of(uint32_t worker, const struct lend_list_client *c)
 {
 	char process[33];
 
-	hex(c->process, process);
+	hex_text(c->process, process);
 	return json_pack("{ss si si sI si sI sI}", "process", process, "client", (int)c->number,
 			 "worker", (int)worker, "holds", (json_int_t)c->holds, "spaces",
 			 (int)c->spaces, "bytes", (json_int_t)c->bytes, "lease_ms",
@@ -174,7 +175,7 @@ static json_t *do_top(const struct mn_nodes *node, const json_t *request)
 {
 	json_t *clients = json_array(), *out = json_pack("{so}", "clients", clients);
 	const uint32_t n = node->worker->clients + 1;
-	uint64_t limit = field(request, "limit", 100);
+	uint64_t limit = number_field(request, "limit", 100);
 
 	for (uint32_t w = 0; w < node->workers; w++) {
 		struct look look = {.client = calloc(n, sizeof(*look.client))};
@@ -182,7 +183,7 @@ static json_t *do_top(const struct mn_nodes *node, const json_t *request)
 		if (!look.client)
 			break;
 		do
-			if (!mn_ask(&node->worker[w], read_clients, &look))
+			if (!mn_query(&node->worker[w], read_clients, &look))
 				break;
 		while (look.at);
 		qsort(look.client, n, sizeof(*look.client), by_bytes);
@@ -211,23 +212,23 @@ static void end_process(struct mn_worker *worker, void *arg)
 static json_t *do_evict(const struct mn_nodes *node, const json_t *request)
 {
 	const char *process = json_string_value(json_object_get(request, "process"));
-	uint64_t worker = field(request, "worker", 0);
-	struct look look = {.at = (uint32_t)field(request, "slot", 0),
-			    .serial = field(request, "serial", 0)};
+	uint64_t worker = number_field(request, "worker", 0);
+	struct look look = {.at = (uint32_t)number_field(request, "slot", 0),
+			    .serial = number_field(request, "serial", 0)};
 
-	if (process && !unhex(process, look.process))
-		return error("process: give the 32 hex digits that top and ls print");
+	if (process && !parse_hex(process, look.process))
+		return error_object("process: give the 32 hex digits that top and ls print");
 	if (!process && (!look.at || !look.serial || worker >= node->workers))
-		return error(
+		return error_object(
 		    "evict what? give worker, slot and serial as ls prints them, or a process");
 	for (uint32_t i = 0; process && i < node->workers; i++)
-		(void)mn_ask(&node->worker[i], end_process, &look);
+		(void)mn_query(&node->worker[i], end_process, &look);
 	if (!process)
-		(void)mn_ask(&node->worker[worker], end_object, &look);
+		(void)mn_query(&node->worker[worker], end_object, &look);
 	return json_pack("{sb}", "evicted", look.found);
 }
 
-static json_t *answer(const struct mn_nodes *node, const char *line)
+static json_t *answer_line(const struct mn_nodes *node, const char *line)
 {
 	static const struct {
 		const char *name;
@@ -238,17 +239,17 @@ static json_t *answer(const struct mn_nodes *node, const char *line)
 	const char *what = json_string_value(json_object_get(request, "do"));
 
 	if (!request)
-		return error("not a JSON object on one line");
+		return error_object("not a JSON object on one line");
 	for (size_t i = 0; what && i < sizeof(verbs) / sizeof(verbs[0]); i++)
 		if (!strcmp(verbs[i].name, what))
 			out = verbs[i].run(node, request);
 	json_decref(request);
-	return out ? out : error("do: give stat, ls, top or evict");
+	return out ? out : error_object("do: give stat, ls, top or evict");
 }
 
-char *mn_answer_to(const struct mn_nodes *node, const char *line)
+char *mn_admin_answer(const struct mn_nodes *node, const char *line)
 {
-	json_t *out = answer(node, line);
+	json_t *out = answer_line(node, line);
 	char *text = out ? json_dumps(out, JSON_COMPACT) : NULL;
 
 	json_decref(out);

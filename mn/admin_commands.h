@@ -13,6 +13,6 @@ struct mn_nodes {
 };
 
 /* Returns the answer to a line; the caller frees it. NULL: no memory. */
-char *mn_answer_to(const struct mn_nodes *node, const char *line);
+char *mn_admin_answer(const struct mn_nodes *node, const char *line);
 
 #endif

@@ -59,7 +59,7 @@ static bool is_pages(int fd, off_t size)
 }
 
 /* Returns 1: replace the file; 0: use it as it is. */
-static int judge(int fd, const char *path, bool overwrite)
+static int judge_file(int fd, const char *path, bool overwrite)
 {
 	struct stat st;
 
@@ -78,7 +78,7 @@ static int judge(int fd, const char *path, bool overwrite)
 			 path, (intmax_t)st.st_size);
 }
 
-static int replace(const char *path)
+static int replace_file(const char *path)
 {
 	if (unlink(path) < 0)
 		return lend_fail(errno, "--memory %s: cannot be replaced: %s; give another name",
@@ -94,11 +94,11 @@ static int open_there(const char *path, bool overwrite)
 		return fd;
 	rc = lock_file(fd, path);
 	if (rc == 0)
-		rc = judge(fd, path, overwrite);
+		rc = judge_file(fd, path, overwrite);
 	if (rc == 0)
 		return fd;
 	if (rc > 0)
-		rc = replace(path);
+		rc = replace_file(path);
 	(void)close(fd);
 	return rc;
 }

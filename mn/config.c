@@ -89,8 +89,8 @@ static const struct argp_option options[] = {
 /* File and line of the current option; empty: the command line. */
 static char where[512];
 
-static void complain(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
-static void complain(const char *format, ...)
+static void add_complaint(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+static void add_complaint(const char *format, ...)
 {
 	char text[512];
 	va_list args;
@@ -98,10 +98,10 @@ static void complain(const char *format, ...)
 	va_start(args, format);
 	(void)vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	lend_usage_bad("lend-mn", "%s%s", where, text);
+	lend_cli_bad("lend-mn", "%s%s", where, text);
 }
 
-static uint64_t number(const char *what, const char *text, uint64_t max, bool units)
+static uint64_t parse_number(const char *what, const char *text, uint64_t max, bool units)
 {
 	static const char unit[] = "KMGT";
 	uint64_t n;
@@ -118,15 +118,15 @@ static uint64_t number(const char *what, const char *text, uint64_t max, bool un
 		end++;
 	}
 	if (errno || end == text || *end || *text == '-' || n < 1 || n > max)
-		complain("--%s %s: give a number from 1 to %llu%s", what, text,
-			 (unsigned long long)max, units ? ", or one like 256M or 1G" : "");
+		add_complaint("--%s %s: give a number from 1 to %llu%s", what, text,
+			      (unsigned long long)max, units ? ", or one like 256M or 1G" : "");
 	return n;
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state);
+static error_t parse_option(int key, char *arg, struct argp_state *state);
 
 /* Applies a line of the file. Options of the command line take precedence. */
-static void apply(uint32_t option, char *value, unsigned line, void *arg)
+static void apply_line(uint32_t option, char *value, unsigned line, void *arg)
 {
 	struct argp_state *state = arg;
 	struct mn_config *config = state->input;
@@ -138,67 +138,67 @@ static void apply(uint32_t option, char *value, unsigned line, void *arg)
 		return;
 	(void)snprintf(where, sizeof(where), "%s:%u: ", config->file, line);
 	if (!o->arg && !on && !off)
-		complain("%s: %s: give true or false", o->name, value);
+		add_complaint("%s: %s: give true or false", o->name, value);
 	if (o->arg || on)
-		(void)parse(o->key, o->arg ? value : NULL, state);
+		(void)parse_option(o->key, o->arg ? value : NULL, state);
 	where[0] = 0;
 }
 
 /* Runs after the whole command line was read. */
-static void end(struct argp_state *state)
+static void end_options(struct argp_state *state)
 {
 	struct mn_config *config = state->input;
 
 	if (config->file)
-		mn_config_file(config->file, options, "config", apply, state);
+		mn_config_file(config->file, options, "config", apply_line, state);
 	if (!config->listen || !config->listen[strspn(config->listen, ", ")])
-		complain("no address to serve at; give one, as in --listen shm:mn0");
+		add_complaint("no address to serve at; give one, as in --listen shm:mn0");
 }
 
-static void note(struct mn_config *config, int key)
+static void note_given(struct mn_config *config, int key)
 {
 	for (unsigned i = 0; !where[0] && options[i].name; i++)
 		if (options[i].key == key)
 			config->given |= UINT64_C(1) << i;
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct mn_config *config = state->input;
 
-	note(config, key);
+	note_given(config, key);
 	switch (key) {
 	case 'l':
 		config->listen = arg;
 		return 0;
 	case 's':
-		config->size = number("size", arg, UINT64_C(1) << 44, true);
+		config->size = parse_number("size", arg, UINT64_C(1) << 44, true);
 		return 0;
 	case 'P':
-		config->page = (uint32_t)number("page", arg, LEND_MEM_PAGE_MAX, true);
+		config->page = (uint32_t)parse_number("page", arg, LEND_MEM_PAGE_MAX, true);
 		if (config->page < LEND_MEM_PAGE || !lend_is_pow2(config->page))
-			complain("--page %s: give a power of two from 4K to 2M", arg);
+			add_complaint("--page %s: give a power of two from 4K to 2M", arg);
 		return 0;
 	case 'm':
 		if (!mn_memory_is_kind(arg))
-			complain("--memory %s: give private, memfd, huge or a path", arg);
+			add_complaint("--memory %s: give private, memfd, huge or a path", arg);
 		config->memory = arg;
 		return 0;
 	case 'O':
 		config->overwrite = true;
 		return 0;
 	case 'e':
-		config->lease_ms = number("lease", arg, 86400000, false);
+		config->lease_ms = parse_number("lease", arg, 86400000, false);
 		return 0;
 	case 'i':
-		config->id = (uint32_t)number("id", arg, UINT32_MAX, false);
+		config->id = (uint32_t)parse_number("id", arg, UINT32_MAX, false);
 		return 0;
 	case 'c':
-		config->clients = (uint32_t)number("clients", arg, 65535, false);
+		config->clients = (uint32_t)parse_number("clients", arg, 65535, false);
 		return 0;
 	case 'Q':
 		config->quarantine_ms =
-		    strcmp(arg, "0") ? number("quarantine", arg, 3600000, false) : 0;
+		    strcmp(arg, "0") ? parse_number("quarantine", arg, 3600000, false) : 0;
 		config->yields = false;
 		return 0;
 	case 'S':
@@ -208,7 +208,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		config->quota = arg;
 		return 0;
 	case 'w':
-		config->workers = (uint32_t)number("workers", arg, LEND_MEMREF_SHARDS_MAX, false);
+		config->workers =
+		    (uint32_t)parse_number("workers", arg, LEND_MEMREF_SHARDS_MAX, false);
 		return 0;
 	case 'p':
 		config->pin = true;
@@ -222,7 +223,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		config->capture = arg;
 		return 0;
 	case 'L':
-		config->capture_limit = number("capture-limit", arg, UINT64_C(1) << 40, true);
+		config->capture_limit = parse_number("capture-limit", arg, UINT64_C(1) << 40, true);
 		return 0;
 	case 'j':
 		config->json = true;
@@ -240,13 +241,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		config->keep = true;
 		return 0;
 	case 'd':
-		config->drain_ms = (uint32_t)number("drain", arg, 3600000, false);
+		config->drain_ms = (uint32_t)parse_number("drain", arg, 3600000, false);
 		return 0;
 	case ARGP_KEY_ARG:
-		complain("%s: unexpected argument; addresses follow --listen", arg);
+		add_complaint("%s: unexpected argument; addresses follow --listen", arg);
 		return 0;
 	case ARGP_KEY_END:
-		end(state);
+		end_options(state);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -255,7 +256,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 void mn_config_read(struct mn_config *config, int argc, char **argv)
 {
-	static const struct argp argp = {.options = options, .parser = parse, .doc = doc};
+	static const struct argp argp = {.options = options, .parser = parse_option, .doc = doc};
 
 	*config = (struct mn_config){.size = UINT64_C(1) << 30,
 				     .page = LEND_MEM_PAGE,
@@ -264,5 +265,5 @@ void mn_config_read(struct mn_config *config, int argc, char **argv)
 				     .quarantine_ms = 1,
 				     .yields = true,
 				     .drain_ms = 1000};
-	lend_usage_parse(&argp, "lend-mn", "lend-mn " LEND_VERSION, argc, argv, config);
+	lend_cli_parse(&argp, "lend-mn", "lend-mn " LEND_VERSION, argc, argv, config);
 }

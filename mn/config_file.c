@@ -19,8 +19,8 @@ struct complaint {
 	unsigned line;
 };
 
-__attribute__((format(printf, 3, 0))) static void hear(cyaml_log_t level, void *ctx,
-						       const char *format, va_list args)
+__attribute__((format(printf, 3, 0))) static void note_error(cyaml_log_t level, void *ctx,
+							     const char *format, va_list args)
 {
 	struct complaint *c = ctx;
 	char text[256];
@@ -39,8 +39,8 @@ __attribute__((format(printf, 3, 0))) static void hear(cyaml_log_t level, void *
 }
 
 /* Every option is a field of the same kind: any scalar, as text. */
-static uint32_t describe(const struct argp_option *options, const char *skip,
-			 cyaml_schema_field_t fields[OPTIONS_MAX])
+static uint32_t describe_options(const struct argp_option *options, const char *skip,
+				 cyaml_schema_field_t fields[OPTIONS_MAX])
 {
 	uint32_t n = 0;
 
@@ -84,13 +84,13 @@ void mn_config_file(const char *path, const struct argp_option *options, const c
 		    void *arg)
 {
 	cyaml_schema_field_t fields[OPTIONS_MAX];
-	uint32_t n = describe(options, skip, fields);
+	uint32_t n = describe_options(options, skip, fields);
 	const cyaml_schema_value_t top = {.type = CYAML_MAPPING,
 					  .flags = CYAML_FLAG_POINTER,
 					  .data_size = n * (uint32_t)sizeof(char *),
 					  .mapping = {.fields = fields}};
 	struct complaint complaint = {.line = 0};
-	const cyaml_config_t config = {.log_fn = hear,
+	const cyaml_config_t config = {.log_fn = note_error,
 				       .log_ctx = &complaint,
 				       .mem_fn = cyaml_mem,
 				       .log_level = CYAML_LOG_ERROR};
@@ -99,16 +99,16 @@ void mn_config_file(const char *path, const struct argp_option *options, const c
 	cyaml_err_t err;
 
 	if (!file)
-		lend_usage_bad("lend-mn", "--config %s: %s", path, strerror(errno));
+		lend_cli_bad("lend-mn", "--config %s: %s", path, strerror(errno));
 	fclose(file);
 	err = cyaml_load_file(path, &config, &top, (cyaml_data_t **)&values, NULL);
 	if (!strncmp(complaint.text, "Unexpected key: ", 16)) /* the line is its mapping's */
 		complaint.line = line_of(path, complaint.text + 16);
 	if (err != CYAML_OK || !values)
-		lend_usage_bad(
-		    "lend-mn",
-		    "%s:%u: %s; one \"name: value\" per line, names as in lend-mn --help", path,
-		    complaint.line, complaint.text[0] ? complaint.text : cyaml_strerror(err));
+		lend_cli_bad("lend-mn",
+			     "%s:%u: %s; one \"name: value\" per line, names as in lend-mn --help",
+			     path, complaint.line,
+			     complaint.text[0] ? complaint.text : cyaml_strerror(err));
 	for (uint32_t i = 0; i < n; i++)
 		if (values[i])
 			apply(i, values[i], line_of(path, options[i].name), arg);
@@ -119,8 +119,7 @@ void mn_config_file(const char *path, const struct argp_option *options, const c
 		    void *arg)
 {
 	(void)options, (void)skip, (void)apply, (void)arg;
-	lend_usage_bad("lend-mn",
-		       "--config %s: not in this build; install libcyaml-dev and build again",
-		       path);
+	lend_cli_bad("lend-mn",
+		     "--config %s: not in this build; install libcyaml-dev and build again", path);
 }
 #endif

@@ -32,7 +32,7 @@ void mn_flow_close(struct mn_fair *fair, struct mn_flow *flow,
 
 /* Gives a flow the credit of the rounds since its last operation. That pays its debt, but is never
  * saved up beyond one quantum. */
-static void join(struct mn_fair *fair, struct mn_flow *flow)
+static void join_round(struct mn_fair *fair, struct mn_flow *flow)
 {
 	uint64_t rounds = fair->round - flow->round;
 
@@ -50,7 +50,7 @@ static void join(struct mn_fair *fair, struct mn_flow *flow)
 
 bool mn_fair_may(struct mn_fair *fair, struct mn_flow *flow)
 {
-	join(fair, flow);
+	join_round(fair, flow);
 	flow->alone = fair->busy - fair->mixed >= MN_FAIR_MEMORY && !mn_fair_waits(fair);
 	return !flow->queued && (flow->credit > 0 || flow->alone);
 }
@@ -80,7 +80,7 @@ void mn_fair_round(struct mn_fair *fair, uint64_t (*run)(struct mn_wait *wait, v
 		struct mn_wait *wait;
 
 		next = TAILQ_NEXT(flow, link);
-		join(fair, flow);
+		join_round(fair, flow);
 		flow->alone = false;
 		while (flow->credit > 0 && (wait = STAILQ_FIRST(&flow->waits))) {
 			STAILQ_REMOVE_HEAD(&flow->waits, link);

@@ -12,13 +12,13 @@
 
 enum { FIRST_FD = 3, FDS_MAX = 1024, NAME_MAX_LEN = 32 };
 
-static void name_of(char name[NAME_MAX_LEN], uint32_t worker, enum mn_keep_part part)
+static void name_of(char name[NAME_MAX_LEN], uint32_t worker, enum mn_fdstore_part part)
 {
-	(void)snprintf(name, NAME_MAX_LEN, "lend-%s-%u", part == MN_KEEP_PAGES ? "pages" : "arena",
-		       worker);
+	(void)snprintf(name, NAME_MAX_LEN, "lend-%s-%u",
+		       part == MN_FDSTORE_PAGES ? "pages" : "arena", worker);
 }
 
-int mn_keep_check(const struct mn_config *config)
+int mn_fdstore_check(const struct mn_config *config)
 {
 	if (!mn_notify_is_heard())
 		return lend_fail(EINVAL,
@@ -34,7 +34,7 @@ int mn_keep_check(const struct mn_config *config)
 	return 0;
 }
 
-static long number(const char *name)
+static long env_number(const char *name)
 {
 	const char *text = getenv(name);
 
@@ -42,13 +42,13 @@ static long number(const char *name)
 }
 
 /* The protocol of sd_listen_fds(3): descriptors from 3 on, with their names separated by colons. */
-int mn_keep_find(uint32_t worker, enum mn_keep_part part)
+int mn_fdstore_find(uint32_t worker, enum mn_fdstore_part part)
 {
 	const char *at = getenv("LISTEN_FDNAMES");
-	long n = number("LISTEN_FDS");
+	long n = env_number("LISTEN_FDS");
 	char name[NAME_MAX_LEN];
 
-	if (number("LISTEN_PID") != (long)getpid() || !at || n > FDS_MAX)
+	if (env_number("LISTEN_PID") != (long)getpid() || !at || n > FDS_MAX)
 		return -1;
 	name_of(name, worker, part);
 	for (int i = 0; i < n; i++) {
@@ -63,15 +63,16 @@ int mn_keep_find(uint32_t worker, enum mn_keep_part part)
 	return -1;
 }
 
-bool mn_keep_is_whole(uint32_t workers)
+bool mn_fdstore_is_whole(uint32_t workers)
 {
 	for (uint32_t i = 0; i < workers; i++)
-		if (mn_keep_find(i, MN_KEEP_PAGES) < 0 || mn_keep_find(i, MN_KEEP_ARENA) < 0)
+		if (mn_fdstore_find(i, MN_FDSTORE_PAGES) < 0 ||
+		    mn_fdstore_find(i, MN_FDSTORE_ARENA) < 0)
 			return false;
 	return true;
 }
 
-int mn_keep_store(uint32_t worker, enum mn_keep_part part, const struct mn_memory *memory)
+int mn_fdstore_store(uint32_t worker, enum mn_fdstore_part part, const struct mn_memory *memory)
 {
 	char name[NAME_MAX_LEN], lines[128];
 	int rc;

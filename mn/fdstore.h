@@ -10,16 +10,16 @@
 #include "mn/config.h"
 #include "mn/memory.h"
 
-enum mn_keep_part { MN_KEEP_PAGES, MN_KEEP_ARENA };
+enum mn_fdstore_part { MN_FDSTORE_PAGES, MN_FDSTORE_ARENA };
 
 /* Checks whether a node of this config can keep its memory here. Returns 0, or -EINVAL with
  * lend_why(). */
-int mn_keep_check(const struct mn_config *config);
+int mn_fdstore_check(const struct mn_config *config);
 /* Returns whether all files of this many workers were passed to this process. */
-bool mn_keep_is_whole(uint32_t workers);
+bool mn_fdstore_is_whole(uint32_t workers);
 /* Returns a worker's file that was passed to this process, or -1. It stays open. */
-int mn_keep_find(uint32_t worker, enum mn_keep_part part);
+int mn_fdstore_find(uint32_t worker, enum mn_fdstore_part part);
 /* Stores a file at the manager, replacing an earlier one. Returns 0, or -errno with lend_why(). */
-int mn_keep_store(uint32_t worker, enum mn_keep_part part, const struct mn_memory *memory);
+int mn_fdstore_store(uint32_t worker, enum mn_fdstore_part part, const struct mn_memory *memory);
 
 #endif

@@ -39,7 +39,7 @@ static void leave_all(void)
 		lend_stop(woken[i].ep);
 }
 
-static void leave(int signal_number)
+static void handle_signal(int signal_number)
 {
 	(void)signal_number;
 	if (atomic_load(&leaving))
@@ -84,7 +84,7 @@ static int open_stores(struct node *node, const struct mn_config *config)
 
 static int open_all(struct node *node, const struct mn_config *config)
 {
-	int rc = config->keep ? mn_keep_check(config) : 0;
+	int rc = config->keep ? mn_fdstore_check(config) : 0;
 
 	if (rc == 0)
 		rc = mn_tenants_open(config->quota, config->page, config->workers, &node->tenants);
@@ -98,9 +98,9 @@ static int open_all(struct node *node, const struct mn_config *config)
 		node->worker[i].index = i;
 		node->worker[i].leaving = &leaving;
 	}
-	rc = mn_shards_listen(node->worker, node->workers, config);
+	rc = mn_addresses_listen(node->worker, node->workers, config);
 	if (rc == 0) {
-		mn_shards_text(node->worker, node->workers, node->addresses);
+		mn_addresses_text(node->worker, node->workers, node->addresses);
 		rc = open_stores(node, config);
 	}
 	if (rc == 0 && config->admin)
@@ -113,7 +113,7 @@ static int open_all(struct node *node, const struct mn_config *config)
 
 static void watch_signals(struct node *node)
 {
-	struct sigaction act = {.sa_handler = leave};
+	struct sigaction act = {.sa_handler = handle_signal};
 
 	atomic_store(&leaving, 0);
 	woken = node->worker;
@@ -123,7 +123,7 @@ static void watch_signals(struct node *node)
 	signal(SIGPIPE, SIG_IGN);
 }
 
-static void say_ready(const struct node *node, const struct mn_config *config)
+static void print_ready(const struct node *node, const struct mn_config *config)
 {
 	char text[sizeof(node->worker->address) + 1], status[1024];
 
@@ -141,14 +141,14 @@ static void say_ready(const struct node *node, const struct mn_config *config)
 }
 
 /* Returns the first failure. READY is reported only when all threads are running. */
-static int run(struct node *node, const struct mn_config *config)
+static int run_node(struct node *node, const struct mn_config *config)
 {
 	int rc = 0;
 
 	for (uint32_t i = 1; i < node->workers && rc == 0; i++)
 		rc = mn_worker_start(&node->worker[i]);
 	if (rc == 0) {
-		say_ready(node, config);
+		print_ready(node, config);
 		rc = mn_worker_run(node->worker);
 	}
 	leave_all();
@@ -160,7 +160,7 @@ static int run(struct node *node, const struct mn_config *config)
 	return rc;
 }
 
-static void report(const struct node *node)
+static void print_report(const struct node *node)
 {
 	struct lend_memstats sum = {0}, stats;
 	const char *comma = "";
@@ -188,7 +188,7 @@ static void close_all(struct node *node, bool json)
 	for (uint32_t i = 0; i < node->workers; i++)
 		mn_worker_close_endpoint(&node->worker[i]);
 	if (json)
-		report(node);
+		print_report(node);
 	for (uint32_t i = 0; i < node->workers; i++)
 		mn_worker_close(&node->worker[i]);
 	mn_tenants_close(node->tenants);
@@ -207,7 +207,7 @@ int main(int argc, char **argv)
 		rc = open_all(&node, &config);
 	if (rc == 0) {
 		watch_signals(&node);
-		rc = run(&node, &config);
+		rc = run_node(&node, &config);
 	}
 	if (rc < 0)
 		fprintf(stderr, "lend-mn: %s\n", lend_why());

@@ -22,8 +22,8 @@ enum { PAGE = 4096, HUGE = 2 << 20 };
 
 static int open_private(struct mn_memory *memory, size_t len)
 {
-	struct lend_heap heap = {.base = NULL};
-	int rc = lend_heap_map(&heap, len);
+	struct lend_mapping heap = {.base = NULL};
+	int rc = lend_mapping_map(&heap, len);
 
 	if (rc < 0)
 		return rc;
@@ -72,7 +72,7 @@ static size_t grain_of(int fd, const struct stat *st)
 	return PAGE;
 }
 
-static int map(struct mn_memory *memory, const char *name)
+static int map_memory(struct mn_memory *memory, const char *name)
 {
 	void *base = mmap(NULL, memory->len, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd, 0);
 
@@ -87,11 +87,11 @@ static int map(struct mn_memory *memory, const char *name)
 	return 0;
 }
 
-static int lengthen(struct mn_memory *memory, const char *name)
+static int set_length(struct mn_memory *memory, const char *name)
 {
 	if (!memory->sealable)
 		return mn_backing_fill(memory->fd, name, memory->len);
-	if (!lend_mapfile_may_have(memory->len))
+	if (!lend_mapfile_len_allowed(memory->len))
 		return lend_fail(
 		    EFBIG,
 		    "%zu bytes of %s: beyond ulimit -f; raise it, ask for less or give "
@@ -114,9 +114,9 @@ static int size_and_map(struct mn_memory *memory, const char *name, size_t len)
 	memory->grain = grain_of(memory->fd, &st);
 	memory->len = lend_align_up(len, memory->grain);
 	if (S_ISREG(st.st_mode))
-		rc = lengthen(memory, name);
+		rc = set_length(memory, name);
 	if (rc == 0)
-		rc = map(memory, name);
+		rc = map_memory(memory, name);
 	if (rc == 0 && S_ISCHR(st.st_mode))
 		memset(memory->base, 0, memory->len);
 	return rc;
@@ -153,7 +153,7 @@ int mn_memory_open(struct mn_memory *memory, const char *kind, const char *name,
 }
 
 /* Copies a sealed file: it can be mapped for reading, but not for writing by a later start. */
-static int copy(struct mn_memory *memory, int fd, const char *name, size_t len)
+static int copy_file(struct mn_memory *memory, int fd, const char *name, size_t len)
 {
 	void *from = mmap(NULL, len, PROT_READ, MAP_SHARED, fd, 0);
 	int rc;
@@ -183,12 +183,12 @@ int mn_memory_adopt(struct mn_memory *memory, int fd, const char *name, size_t l
 				 "--size changed? restore it, or start without what was stored",
 				 name, (intmax_t)st.st_size, len);
 	if (seals > 0 && (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)))
-		return copy(memory, fd, name, len);
+		return copy_file(memory, fd, name, len);
 	memory->sealable = seals >= 0 && !(seals & F_SEAL_SEAL);
 	memory->grain = grain_of(fd, &st);
 	memory->len = lend_align_up(len, memory->grain);
 	memory->fd = fd;
-	rc = map(memory, name);
+	rc = map_memory(memory, name);
 	if (rc < 0)
 		memory->fd = -1;
 	return rc;

@@ -48,7 +48,7 @@ static void read_stats(struct mn_worker *worker, void *arg)
 {
 	struct lend_stats stats;
 
-	lend_stats(worker->ep, &stats);
+	lend_stats_get(worker->ep, &stats);
 	lend_store_set_tx_bytes(worker->store, stats.tx_bytes);
 	lend_store_stats(worker->store, arg);
 }
@@ -64,7 +64,7 @@ static void name_of(const char *stat, char name[64])
 		(void)snprintf(name, 64, "lend_mem_%s%s", stat, is_gauge(stat) ? "" : "_total");
 }
 
-static void say(FILE *out, const struct lend_memstats *stats, const bool *up, uint32_t n)
+static void write_metrics(FILE *out, const struct lend_memstats *stats, const bool *up, uint32_t n)
 {
 	char name[64];
 
@@ -80,7 +80,7 @@ static void say(FILE *out, const struct lend_memstats *stats, const bool *up, ui
 #undef X
 }
 
-static struct MHD_Response *tell(struct mn_metrics *m)
+static struct MHD_Response *make_response(struct mn_metrics *m)
 {
 	struct lend_memstats *stats = calloc(m->workers, sizeof(*stats));
 	bool up[LEND_MEMREF_SHARDS_MAX];
@@ -93,16 +93,16 @@ static struct MHD_Response *tell(struct mn_metrics *m)
 		return NULL;
 	}
 	for (uint32_t i = 0; i < m->workers; i++)
-		up[i] = mn_ask(&m->worker[i], read_stats, &stats[i]);
-	say(out, stats, up, m->workers);
+		up[i] = mn_query(&m->worker[i], read_stats, &stats[i]);
+	write_metrics(out, stats, up, m->workers);
 	fclose(out);
 	free(stats);
 	return text ? MHD_create_response_from_buffer(len, text, MHD_RESPMEM_MUST_FREE) : NULL;
 }
 
-static enum MHD_Result serve(void *arg, struct MHD_Connection *connection, const char *url,
-			     const char *method, const char *version, const char *upload,
-			     size_t *upload_len, void **state)
+static enum MHD_Result serve_request(void *arg, struct MHD_Connection *connection, const char *url,
+				     const char *method, const char *version, const char *upload,
+				     size_t *upload_len, void **state)
 {
 	static const char lost[] = "the metrics are at /metrics\n";
 	bool found = !strcmp(url, "/metrics");
@@ -112,7 +112,7 @@ static enum MHD_Result serve(void *arg, struct MHD_Connection *connection, const
 	(void)version, (void)upload, (void)upload_len, (void)state;
 	if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
 		return MHD_NO;
-	response = found ? tell(arg)
+	response = found ? make_response(arg)
 			 : MHD_create_response_from_buffer(
 			       sizeof(lost) - 1, (void *)(uintptr_t)lost, MHD_RESPMEM_PERSISTENT);
 	if (!response)
@@ -125,7 +125,7 @@ static enum MHD_Result serve(void *arg, struct MHD_Connection *connection, const
 	return rc;
 }
 
-static bool parse(const char *at, struct sockaddr_in *address, char ip[INET_ADDRSTRLEN])
+static bool parse_address(const char *at, struct sockaddr_in *address, char ip[INET_ADDRSTRLEN])
 {
 	const char *colon = strrchr(at, ':');
 	size_t n = colon ? (size_t)(colon - at) : 0;
@@ -145,7 +145,7 @@ static bool parse(const char *at, struct sockaddr_in *address, char ip[INET_ADDR
 	       inet_pton(AF_INET, ip, &address->sin_addr) == 1;
 }
 
-static void *work(void *arg)
+static void *run_thread(void *arg)
 {
 	const struct sockaddr_in nowhere = {.sin_family = AF_INET};
 	struct mn_metrics *m = arg;
@@ -172,17 +172,17 @@ static int listen_at(struct mn_metrics *m, struct sockaddr_in *address)
 	return 0;
 }
 
-static int start(struct mn_metrics *m)
+static int start_daemon(struct mn_metrics *m)
 {
 	int rc;
 
 	m->daemon = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO |
 					 MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ITC,
-				     0, NULL, NULL, serve, m, MHD_OPTION_CONNECTION_LIMIT, 16u,
-				     MHD_OPTION_CONNECTION_TIMEOUT, 10u, MHD_OPTION_END);
+				     0, NULL, NULL, serve_request, m, MHD_OPTION_CONNECTION_LIMIT,
+				     16u, MHD_OPTION_CONNECTION_TIMEOUT, 10u, MHD_OPTION_END);
 	if (!m->daemon)
 		return errno ? errno : ENOMEM;
-	rc = pthread_create(&m->thread, NULL, work, m);
+	rc = pthread_create(&m->thread, NULL, run_thread, m);
 	m->running = rc == 0;
 	return rc;
 }
@@ -195,7 +195,7 @@ int mn_metrics_open(struct mn_worker *worker, uint32_t workers, const char *at, 
 	struct mn_metrics *m;
 	int err;
 
-	if (!parse(at, &address, ip))
+	if (!parse_address(at, &address, ip))
 		return lend_fail(EINVAL, "--metrics %s: give PORT or IP:PORT, as 127.0.0.1:9464",
 				 at);
 	m = calloc(1, sizeof(*m));
@@ -205,7 +205,7 @@ int mn_metrics_open(struct mn_worker *worker, uint32_t workers, const char *at, 
 	m->workers = workers;
 	err = listen_at(m, &address);
 	if (!err)
-		err = start(m);
+		err = start_daemon(m);
 	if (err) {
 		mn_metrics_close(m);
 		return lend_fail(err, "--metrics %s: %s; give a free port, or 0 for any", at,

@@ -29,7 +29,7 @@ struct pins {
 struct landing {
 	struct mn_serve *serve;
 	const struct lend_buf *head; /* of the chain */
-	uint32_t placement;          /* 0: exec() took it */
+	uint32_t placement;          /* 0: exec_request() took it */
 	uint32_t wraps;
 	uint8_t fixed[LEND_MEMOP_FIXED_MAX]; /* the bytes before the payload */
 };
@@ -49,7 +49,7 @@ struct mn_serve {
 	struct lend_store_out out;
 };
 
-static void unpin(void *arg)
+static void unpin_segment(void *arg)
 {
 	struct pin *pin = arg;
 
@@ -90,7 +90,7 @@ static struct lend_buf *wrap_page(struct mn_serve *serve, uint32_t tenant,
 		return NULL;
 	pin->seg = *seg;
 	pin->tenant = tenant;
-	buf = lend_buf_wrap(serve->ep, seg->data, (uint32_t)seg->len, unpin, pin);
+	buf = lend_buf_wrap(serve->ep, seg->data, (uint32_t)seg->len, unpin_segment, pin);
 	if (!buf) {
 		pin->next = serve->pins;
 		serve->pins = pin;
@@ -99,7 +99,7 @@ static struct lend_buf *wrap_page(struct mn_serve *serve, uint32_t tenant,
 }
 
 /* Wraps the pages in place. Unpins them when there are no buffers for all of them. */
-static struct lend_buf *pages(struct mn_serve *serve, const struct lend_store_out *out)
+static struct lend_buf *wrap_pages(struct mn_serve *serve, const struct lend_store_out *out)
 {
 	struct lend_buf *first = NULL, **last = &first;
 
@@ -116,7 +116,7 @@ static struct lend_buf *pages(struct mn_serve *serve, const struct lend_store_ou
 	return first;
 }
 
-static struct lend_buf *words(struct mn_serve *serve, const struct lend_store_out *out)
+static struct lend_buf *copy_words(struct mn_serve *serve, const struct lend_store_out *out)
 {
 	struct lend_buf *buf = lend_buf_take(serve->ep, (uint32_t)out->len);
 
@@ -130,14 +130,14 @@ static struct lend_buf *words(struct mn_serve *serve, const struct lend_store_ou
 	return buf;
 }
 
-static void answer(struct mn_serve *serve, lend_request request)
+static void send_answer(struct mn_serve *serve, lend_request request)
 {
 	const struct lend_store_out *out = &serve->out;
 	enum lend_status status = (enum lend_status)out->status;
 	struct lend_buf *reply = NULL;
 
 	if (out->n && out->len) {
-		reply = out->pinned ? pages(serve, out) : words(serve, out);
+		reply = out->pinned ? wrap_pages(serve, out) : copy_words(serve, out);
 		if (!reply)
 			status = LEND_RESOURCE_EXHAUSTED;
 	} else if (out->n && out->pinned) {
@@ -154,7 +154,7 @@ static struct landing *find_landing(struct mn_serve *serve, const struct lend_bu
 	return NULL;
 }
 
-static void landed(void *arg)
+static void landing_released(void *arg)
 {
 	struct landing *l = arg;
 
@@ -173,7 +173,7 @@ static void tell_bytes(struct mn_serve *serve, const struct lend_buf *bytes)
 
 	if (!bytes->len || *(const uint8_t *)bytes->data != LEND_MEMOP_STAT)
 		return;
-	lend_stats(serve->ep, &stats);
+	lend_stats_get(serve->ep, &stats);
 	lend_store_set_tx_bytes(serve->store, stats.tx_bytes);
 }
 
@@ -182,8 +182,8 @@ static bool is_hello(const struct lend_buf *bytes)
 	return bytes->len && *(const uint8_t *)bytes->data == LEND_MEMOP_HELLO;
 }
 
-static void exec(struct mn_serve *serve, lend_session session, const struct lend_buf *bytes,
-		 const struct lend_store_in *in)
+static void exec_request(struct mn_serve *serve, lend_session session, const struct lend_buf *bytes,
+			 const struct lend_store_in *in)
 {
 	uint64_t life = in->peer->life;
 
@@ -199,8 +199,8 @@ static void exec(struct mn_serve *serve, lend_session session, const struct lend
 }
 
 /* Runs a request in its session and replies; returns its cost. late: as in lend_store_in. */
-static uint64_t run(struct mn_serve *serve, lend_session session, lend_request request,
-		    const struct lend_buf *bytes, bool late)
+static uint64_t run_request(struct mn_serve *serve, lend_session session, lend_request request,
+			    const struct lend_buf *bytes, bool late)
 {
 	struct landing *l = bytes->next ? find_landing(serve, bytes) : NULL;
 	struct lend_store_in in = {
@@ -225,9 +225,9 @@ static uint64_t run(struct mn_serve *serve, lend_session session, lend_request r
 		in.placement = l->placement;
 		l->placement = 0;
 	}
-	exec(serve, session, bytes, &in);
+	exec_request(serve, session, bytes, &in);
 	cost += serve->out.len;
-	answer(serve, request);
+	send_answer(serve, request);
 	return cost;
 }
 
@@ -245,7 +245,7 @@ static void end_wait(struct mn_serve *serve, struct wait *wait)
 	free(wait);
 }
 
-static void drop(struct mn_wait *link, void *arg)
+static void drop_request(struct mn_wait *link, void *arg)
 {
 	struct mn_serve *serve = arg;
 	struct wait *wait = (struct wait *)(void *)link;
@@ -260,7 +260,7 @@ static uint64_t run_late(struct mn_wait *link, void *arg)
 	struct wait *wait = (struct wait *)(void *)link;
 	struct mn_serve *serve = arg;
 	lend_session session = lend_request_session(serve->ep, wait->request);
-	uint64_t cost = run(serve, session, wait->request, wait->bytes, true);
+	uint64_t cost = run_request(serve, session, wait->request, wait->bytes, true);
 
 	end_wait(serve, wait);
 	return cost;
@@ -282,7 +282,7 @@ static bool let_wait(struct mn_serve *serve, struct mn_flow *flow, lend_request 
 	return true;
 }
 
-static void handle(lend_request request, const struct lend_buf *bytes, void *arg)
+static void handle_request(lend_request request, const struct lend_buf *bytes, void *arg)
 {
 	struct mn_serve *serve = arg;
 	lend_session session = lend_request_session(serve->ep, request);
@@ -297,22 +297,23 @@ static void handle(lend_request request, const struct lend_buf *bytes, void *arg
 	/* HELLO does not wait: it may close its flow. */
 	if (!mn_fair_may(serve->fair, flow) && !is_hello(bytes) && let_wait(serve, flow, request))
 		return;
-	cost = run(serve, session, request, bytes, false);
+	cost = run_request(serve, session, request, bytes, false);
 	if (mn_peers_find(serve->peers, session))
 		mn_fair_charge(mn_peers_flow(serve->peers, session), cost);
 }
 
 static struct lend_buf *land_at(struct landing *l, void *data, uint64_t len)
 {
-	struct lend_buf *buf = lend_buf_wrap(l->serve->ep, data, (uint32_t)len, landed, l);
+	struct lend_buf *buf =
+	    lend_buf_wrap(l->serve->ep, data, (uint32_t)len, landing_released, l);
 
 	l->wraps += buf != NULL;
 	return buf;
 }
 
 /* Receives the first bytes into the entry, the payload into frames. */
-static struct lend_buf *land(struct landing *l, uint32_t fixed, const struct lend_store_seg *seg,
-			     uint32_t n)
+static struct lend_buf *make_landing(struct landing *l, uint32_t fixed,
+				     const struct lend_store_seg *seg, uint32_t n)
 {
 	struct lend_buf *first = land_at(l, l->fixed, fixed), **last;
 
@@ -330,8 +331,8 @@ static struct lend_buf *land(struct landing *l, uint32_t fixed, const struct len
 	return first;
 }
 
-static struct lend_buf *place(lend_session session, uint32_t method, uint64_t len,
-			      const void *first, uint32_t n, void *arg)
+static struct lend_buf *choose_landing(lend_session session, uint32_t method, uint64_t len,
+				       const void *first, uint32_t n, void *arg)
 {
 	struct mn_serve *serve = arg;
 	const struct lend_store_peer *peer = mn_peers_find(serve->peers, session);
@@ -350,10 +351,10 @@ static struct lend_buf *place(lend_session session, uint32_t method, uint64_t le
 	l->serve = serve;
 	l->placement = placement;
 	l->wraps = 1;
-	chain = land(l, fixed, serve->seg, segs);
+	chain = make_landing(l, fixed, serve->seg, segs);
 	if (chain)
 		l->head = chain;
-	landed(l); /* drops the reference that kept it alive meanwhile */
+	landing_released(l); /* drops the reference that kept it alive meanwhile */
 	return chain;
 }
 
@@ -368,11 +369,11 @@ int mn_serve_open(struct lend_ep *ep, struct lend_store *store, struct mn_serve 
 	serve->store = store;
 	rc = mn_peers_open(ep, store, &serve->peers);
 	if (rc == 0)
-		serve->fair = mn_peers_fair(serve->peers, drop, serve);
+		serve->fair = mn_peers_fair(serve->peers, drop_request, serve);
 	if (rc == 0)
-		rc = lend_serve(ep, LEND_MEM_METHOD, handle, serve, LEND_RESERVED);
+		rc = lend_serve(ep, LEND_MEM_METHOD, handle_request, serve, LEND_RESERVED);
 	if (rc == 0)
-		rc = lend_serve_long(ep, LEND_MEM_METHOD, place, serve);
+		rc = lend_serve_long(ep, LEND_MEM_METHOD, choose_landing, serve);
 	*out = serve;
 	return rc;
 }

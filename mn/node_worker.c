@@ -72,8 +72,8 @@ static int open_memory(struct mn_worker *worker, const struct mn_config *config,
 	return mn_memory_open(&worker->arena, kind, "lend-arena", lend_store_size(c), false);
 }
 
-static int begin(struct mn_worker *worker, const struct mn_config *config,
-		 const struct lend_store_config *c)
+static int open_store(struct mn_worker *worker, const struct mn_config *config,
+		      const struct lend_store_config *c)
 {
 	int rc = open_memory(worker, config, c);
 
@@ -82,15 +82,15 @@ static int begin(struct mn_worker *worker, const struct mn_config *config,
 	worker->store =
 	    lend_store_init(worker->arena.base, c, worker->pages.base, lend_now(worker->ep));
 	if (config->keep)
-		rc = mn_keep_store(c->shard, MN_KEEP_PAGES, &worker->pages);
+		rc = mn_fdstore_store(c->shard, MN_FDSTORE_PAGES, &worker->pages);
 	if (config->keep && rc == 0)
-		rc = mn_keep_store(c->shard, MN_KEEP_ARENA, &worker->arena);
+		rc = mn_fdstore_store(c->shard, MN_FDSTORE_ARENA, &worker->arena);
 	return rc;
 }
 
 /* Recovers the store, and reports pages that were damaged while no node was running. Reads of them
  * keep failing. */
-static const char *recover(struct mn_worker *worker, const struct lend_store_config *c)
+static const char *recover_store(struct mn_worker *worker, const struct lend_store_config *c)
 {
 	struct lend_store *store = worker->arena.base;
 	struct lend_memstats was, is;
@@ -113,8 +113,8 @@ static const char *recover(struct mn_worker *worker, const struct lend_store_con
 static int go_on(struct mn_worker *worker, const struct mn_config *config,
 		 const struct lend_store_config *c)
 {
-	int pages = mn_keep_find(c->shard, MN_KEEP_PAGES);
-	int arena = mn_keep_find(c->shard, MN_KEEP_ARENA);
+	int pages = mn_fdstore_find(c->shard, MN_FDSTORE_PAGES);
+	int arena = mn_fdstore_find(c->shard, MN_FDSTORE_ARENA);
 	struct lend_store_config want = *c;
 	const char *why;
 	int rc;
@@ -124,20 +124,20 @@ static int go_on(struct mn_worker *worker, const struct mn_config *config,
 	rc = mn_memory_adopt(&worker->pages, pages, "lend-pages", lend_store_pages_size(c));
 	/* A pool's pages are sealed and were copied: the next start must find the copy. */
 	if (rc == 0 && worker->pages.fd != pages)
-		rc = mn_keep_store(c->shard, MN_KEEP_PAGES, &worker->pages);
+		rc = mn_fdstore_store(c->shard, MN_FDSTORE_PAGES, &worker->pages);
 	if (rc == 0)
 		rc = mn_memory_adopt(&worker->arena, arena, "lend-arena", lend_store_size(c));
 	if (rc < 0)
 		return rc;
 	want.node = config->id; /* 0: any node */
 	why = lend_store_mismatch(worker->arena.base, worker->arena.len, &want);
-	if (!why && !mn_keep_is_whole(c->shards)) {
+	if (!why && !mn_fdstore_is_whole(c->shards)) {
 		mn_memory_close(&worker->arena);
 		mn_memory_close(&worker->pages);
 		return 0;
 	}
 	if (!why)
-		why = recover(worker, c);
+		why = recover_store(worker, c);
 	if (why)
 		return lend_fail(
 		    EINVAL,
@@ -159,10 +159,10 @@ int mn_worker_open(struct mn_worker *worker, const struct mn_config *config,
 	worker->keep = config->keep;
 	worker->drain_ms = config->drain_ms;
 	worker->clients = c.clients;
-	mn_ask_init(&worker->ask);
+	mn_query_init(&worker->ask);
 	rc = config->keep ? go_on(worker, config, &c) : 0;
 	if (rc == 0 && !worker->store)
-		rc = begin(worker, config, &c);
+		rc = open_store(worker, config, &c);
 	if (rc < 0)
 		return rc;
 	rc = mn_serve_open(worker->ep, worker->store, &worker->serve);
@@ -175,14 +175,14 @@ int mn_worker_open(struct mn_worker *worker, const struct mn_config *config,
 	return 0;
 }
 
-static int turn(struct mn_worker *worker)
+static int run_turn(struct mn_worker *worker)
 {
-	int rc = lend_turn(worker->ep,
+	int rc = lend_wait(worker->ep,
 			   mn_serve_waits(worker->serve) ? 0 : lend_store_deadline(worker->store));
 
 	mn_serve_turn(worker->serve);
 	mn_pool_turn(worker->pool);
-	mn_ask_turn(worker);
+	mn_query_turn(worker);
 	if (lend_now(worker->ep) >= lend_store_deadline(worker->store))
 		lend_store_tick(worker->store, lend_now(worker->ep));
 	return rc;
@@ -190,7 +190,7 @@ static int turn(struct mn_worker *worker)
 
 /* Replies to the requests that have arrived, starts no new operations, and waits for replies in
  * flight. */
-static void drain(struct mn_worker *worker)
+static void drain_requests(struct mn_worker *worker)
 {
 	lend_ns until = lend_now(worker->ep) + worker->drain_ms * UINT64_C(1000000);
 	struct lend_memstats stats;
@@ -201,7 +201,7 @@ static void drain(struct mn_worker *worker)
 	do {
 		lend_ns soon = lend_now(worker->ep) + 1000000;
 
-		(void)lend_turn(worker->ep, soon < until ? soon : until);
+		(void)lend_wait(worker->ep, soon < until ? soon : until);
 		lend_store_stats(worker->store, &stats);
 	} while (stats.pages_pinned && lend_now(worker->ep) < until &&
 		 atomic_load(worker->leaving) == 1);
@@ -211,16 +211,16 @@ int mn_worker_run(struct mn_worker *worker)
 {
 	int rc = worker->pin ? lend_cpu_pin(lend_cpu_at((int)worker->index)) : 0;
 
-	mn_ask_open(&worker->ask);
+	mn_query_open(&worker->ask);
 	while (!atomic_load_explicit(worker->leaving, memory_order_relaxed) && rc >= 0)
-		rc = turn(worker);
-	mn_ask_close(&worker->ask);
+		rc = run_turn(worker);
+	mn_query_close(&worker->ask);
 	if (rc >= 0)
-		drain(worker);
+		drain_requests(worker);
 	return rc < 0 ? rc : 0;
 }
 
-static void *work(void *arg)
+static void *run_thread(void *arg)
 {
 	struct mn_worker *worker = arg;
 
@@ -232,7 +232,7 @@ static void *work(void *arg)
 
 int mn_worker_start(struct mn_worker *worker)
 {
-	int rc = pthread_create(&worker->thread, NULL, work, worker);
+	int rc = pthread_create(&worker->thread, NULL, run_thread, worker);
 
 	worker->running = rc == 0;
 	return rc ? lend_fail(rc, "no thread for worker %u: %s; ask for fewer --workers",
@@ -260,7 +260,7 @@ void mn_worker_close_endpoint(struct mn_worker *worker)
 	worker->pool = NULL;
 	if (worker->keep) /* the sessions end by shutdown, not by a hang-up */
 		(void)lend_watch_sessions(worker->ep, NULL, NULL);
-	lend_stats(worker->ep, &stats);
+	lend_stats_get(worker->ep, &stats);
 	worker->tx_bytes = stats.tx_bytes;
 	lend_close(worker->ep);
 	worker->ep = NULL;

@@ -30,7 +30,7 @@ struct mn_worker {
 	bool pin, running;
 	bool keep; /* leave the store's memory for the next start */
 	uint32_t drain_ms, clients;
-	struct mn_ask ask;
+	struct mn_query ask;
 	int rc; /* result of run() in a thread, with its lend_why() */
 	char why[512];
 	atomic_uint *leaving; /* borrowed, shared by all workers; 2: at once */

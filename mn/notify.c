@@ -10,7 +10,7 @@
 
 #include "sys/last_error.h"
 
-static const char *manager(void)
+static const char *notify_socket(void)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
 
@@ -19,10 +19,10 @@ static const char *manager(void)
 
 bool mn_notify_is_heard(void)
 {
-	return manager() != NULL;
+	return notify_socket() != NULL;
 }
 
-static int address(const char *path, struct sockaddr_un *at, socklen_t *len)
+static int socket_address(const char *path, struct sockaddr_un *at, socklen_t *len)
 {
 	size_t n = strlen(path);
 
@@ -66,9 +66,9 @@ int mn_notify(const char *lines, int fd)
 	socklen_t len = 0;
 	int sock, rc;
 
-	if (!manager())
+	if (!notify_socket())
 		return 0;
-	rc = address(manager(), &at, &len);
+	rc = socket_address(notify_socket(), &at, &len);
 	if (rc < 0)
 		return rc;
 	sock = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -79,6 +79,6 @@ int mn_notify(const char *lines, int fd)
 	return rc < 0 ? lend_fail(-rc,
 				  "NOTIFY_SOCKET %s: %s; start this as a service of the manager "
 				  "that it belongs to",
-				  manager(), strerror(-rc))
+				  notify_socket(), strerror(-rc))
 		      : 0;
 }

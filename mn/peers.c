@@ -38,7 +38,7 @@ struct mn_peers {
 	uint32_t open[MN_TENANTS_MAX]; /* sessions, by tenant */
 };
 
-static struct life *find(struct mn_peers *peers, uint64_t number)
+static struct life *find_life(struct mn_peers *peers, uint64_t number)
 {
 	struct life *life;
 
@@ -63,7 +63,7 @@ static void end_peer(struct mn_peers *peers, struct peer *p)
 }
 
 /* On shm the system reports the end of a process: the end of its last session ends the life. */
-static void leave(struct mn_peers *peers, struct peer *p)
+static void leave_life(struct mn_peers *peers, struct peer *p)
 {
 	struct life *life = p->life;
 
@@ -84,8 +84,8 @@ void mn_peers_update_life(struct mn_peers *peers, lend_session session)
 
 	if (!p || !p->store.life || (p->life && p->life->number == p->store.life))
 		return;
-	leave(peers, p);
-	life = find(peers, p->store.life);
+	leave_life(peers, p);
+	life = find_life(peers, p->store.life);
 	if (!life) {
 		life = calloc(1, sizeof(*life));
 		if (!life)
@@ -99,7 +99,7 @@ void mn_peers_update_life(struct mn_peers *peers, lend_session session)
 	p->life = life;
 }
 
-static void came(struct mn_peers *peers, lend_session session, const uint8_t incarnation[16])
+static void session_up(struct mn_peers *peers, lend_session session, const uint8_t incarnation[16])
 {
 	struct lend_peer who;
 	uint64_t most;
@@ -124,24 +124,24 @@ static void came(struct mn_peers *peers, lend_session session, const uint8_t inc
 	lend_session_set(peers->ep, session, p);
 }
 
-static void went(struct mn_peers *peers, lend_session session)
+static void session_down(struct mn_peers *peers, lend_session session)
 {
 	struct peer *p = lend_session_get(peers->ep, session);
 
 	if (!p)
 		return;
 	lend_session_set(peers->ep, session, NULL);
-	leave(peers, p);
+	leave_life(peers, p);
 	peers->open[p->tenant]--;
 	end_peer(peers, p);
 }
 
-static void watch(lend_session session, const uint8_t incarnation[16], bool up, void *arg)
+static void watch_session(lend_session session, const uint8_t incarnation[16], bool up, void *arg)
 {
 	if (up)
-		came(arg, session, incarnation);
+		session_up(arg, session, incarnation);
 	else
-		went(arg, session);
+		session_down(arg, session);
 }
 
 void mn_peers_set_tenants(struct mn_peers *peers, const struct mn_tenants *tenants)
@@ -159,7 +159,7 @@ int mn_peers_open(struct lend_ep *ep, struct lend_store *store, struct mn_peers 
 	peers->ep = ep;
 	peers->store = store;
 	mn_fair_open(&peers->fair);
-	rc = lend_watch_sessions(ep, watch, peers);
+	rc = lend_watch_sessions(ep, watch_session, peers);
 	if (rc < 0)
 		mn_peers_close(peers);
 	else

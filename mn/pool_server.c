@@ -32,7 +32,7 @@ struct mn_pool {
 	struct lend_ep *ep;
 	struct lend_store *store;
 	const struct mn_memory *memory;
-	struct lend_door door;
+	struct lend_unix_listener door;
 	int epoll, end; /* end: an eventfd that stops the thread */
 	pthread_t thread;
 	bool running;
@@ -94,7 +94,7 @@ void mn_pool_text(const struct mn_config *config, const char *addresses, char *o
 	}
 }
 
-static void note(struct mn_pool *pool, struct mapper *m)
+static void note_news(struct mn_pool *pool, struct mapper *m)
 {
 	pthread_mutex_lock(&pool->lock);
 	TAILQ_INSERT_TAIL(&pool->news, m, news);
@@ -103,7 +103,7 @@ static void note(struct mn_pool *pool, struct mapper *m)
 	lend_stop(pool->ep);
 }
 
-static bool watch(struct mn_pool *pool, int fd, void *what)
+static bool watch_fd(struct mn_pool *pool, int fd, void *what)
 {
 	struct epoll_event ev = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = what};
 
@@ -125,7 +125,7 @@ static void let_in(struct mn_pool *pool)
 			return;
 		}
 		m->sock = fd;
-		note(pool, m);
+		note_news(pool, m);
 	}
 	if (errno != EAGAIN && errno != ECONNABORTED) /* no descriptors left: do not spin */
 		(void)nanosleep(&nap, NULL);
@@ -162,13 +162,13 @@ static void *wait_for_them(void *arg)
 			} else if (is_gone(m->sock)) {
 				(void)epoll_ctl(pool->epoll, EPOLL_CTL_DEL, m->sock, NULL);
 				m->left = true;
-				note(pool, m);
+				note_news(pool, m);
 			}
 		}
 	}
 }
 
-static void drop(struct mn_pool *pool, struct mapper *m)
+static void drop_mapper(struct mn_pool *pool, struct mapper *m)
 {
 	if (m->key) {
 		TAILQ_REMOVE(&pool->in, m, in);
@@ -180,8 +180,8 @@ static void drop(struct mn_pool *pool, struct mapper *m)
 
 static void hand_over(struct mn_pool *pool, struct mapper *m)
 {
-	struct lend_handover msg = {.page = lend_store_page(pool->store),
-				    .size = pool->memory->len};
+	struct lend_fd_message msg = {.page = lend_store_page(pool->store),
+				      .size = pool->memory->len};
 	uint64_t key;
 
 	do
@@ -189,14 +189,15 @@ static void hand_over(struct mn_pool *pool, struct mapper *m)
 	while (!key);
 	if (!lend_store_pool_open(pool->store, key)) {
 		msg.status = ENOSPC;
-		(void)lend_handover_tell(m->sock, &msg, -1);
-		drop(pool, m);
+		(void)lend_fd_passing_send(m->sock, &msg, -1);
+		drop_mapper(pool, m);
 		return;
 	}
 	m->key = msg.key = key;
 	TAILQ_INSERT_TAIL(&pool->in, m, in);
-	if (lend_handover_tell(m->sock, &msg, pool->memory->fd) < 0 || !watch(pool, m->sock, m))
-		drop(pool, m);
+	if (lend_fd_passing_send(m->sock, &msg, pool->memory->fd) < 0 ||
+	    !watch_fd(pool, m->sock, m))
+		drop_mapper(pool, m);
 }
 
 void mn_pool_turn(struct mn_pool *pool)
@@ -215,22 +216,22 @@ void mn_pool_turn(struct mn_pool *pool)
 		if (!m)
 			return;
 		if (m->left)
-			drop(pool, m);
+			drop_mapper(pool, m);
 		else
 			hand_over(pool, m);
 	}
 }
 
-static int start(struct mn_pool *pool, const char *name)
+static int start_pool(struct mn_pool *pool, const char *name)
 {
-	int rc = lend_handover_listen(name, &pool->door);
+	int rc = lend_fd_passing_listen(name, &pool->door);
 
 	if (rc < 0)
 		return rc;
 	pool->epoll = epoll_create1(EPOLL_CLOEXEC);
 	pool->end = eventfd(0, EFD_CLOEXEC);
-	if (pool->epoll < 0 || pool->end < 0 || !watch(pool, pool->door.fd, &pool->door) ||
-	    !watch(pool, pool->end, &pool->end))
+	if (pool->epoll < 0 || pool->end < 0 || !watch_fd(pool, pool->door.fd, &pool->door) ||
+	    !watch_fd(pool, pool->end, &pool->end))
 		return lend_fail(errno, "pool:%s: %s; raise ulimit -n", name, strerror(errno));
 	rc = pthread_create(&pool->thread, NULL, wait_for_them, pool);
 	pool->running = rc == 0;
@@ -255,7 +256,7 @@ int mn_pool_open(struct lend_ep *ep, struct lend_store *store, struct mn_memory 
 	pthread_mutex_init(&pool->lock, NULL);
 	TAILQ_INIT(&pool->news);
 	TAILQ_INIT(&pool->in);
-	rc = start(pool, name);
+	rc = start_pool(pool, name);
 	if (rc < 0)
 		mn_pool_close(pool);
 	else
@@ -275,11 +276,11 @@ void mn_pool_close(struct mn_pool *pool)
 	}
 	while ((m = TAILQ_FIRST(&pool->news))) {
 		TAILQ_REMOVE(&pool->news, m, news);
-		drop(pool, m);
+		drop_mapper(pool, m);
 	}
 	while ((m = TAILQ_FIRST(&pool->in)))
-		drop(pool, m);
-	lend_door_close(&pool->door);
+		drop_mapper(pool, m);
+	lend_unix_listener_close(&pool->door);
 	close(pool->epoll);
 	close(pool->end);
 	pthread_mutex_destroy(&pool->lock);

@@ -23,7 +23,7 @@ struct mn_tenants {
 	struct rule rule[RULES_MAX];
 };
 
-static int bad(const char *rule)
+static int fail_rule(const char *rule)
 {
 	return lend_fail(EINVAL,
 			 "--quota %s: give WHO:BYTES[:REFS[:CLIENTS]], as in each:1G or "
@@ -70,7 +70,7 @@ static bool read_number(const char *text, uint64_t *n)
 	return *end == 0;
 }
 
-static int read_who(char *who, struct rule *rule)
+static int read_owner(char *who, struct rule *rule)
 {
 	char *end;
 	unsigned long uid;
@@ -106,10 +106,10 @@ static int read_rule(char *text, uint32_t page, uint32_t workers, struct rule *r
 	if (!rest || !read_number(strsep(&rest, ":"), &bytes) ||
 	    !read_number(rest ? strsep(&rest, ":") : NULL, &refs) ||
 	    !read_number(rest ? strsep(&rest, ":") : NULL, &clients) || rest)
-		return bad(whole);
-	rc = read_who(who, rule);
+		return fail_rule(whole);
+	rc = read_owner(who, rule);
 	if (rc == -EINVAL && rule->kind != SECRET)
-		return bad(whole);
+		return fail_rule(whole);
 	if (bytes > 0 && bytes / page / workers == 0)
 		return lend_fail(EINVAL,
 				 "--quota %s: %" PRIu64 " bytes are less than a page of %u for "
@@ -153,7 +153,7 @@ void mn_tenants_close(struct mn_tenants *tenants)
 	free(tenants);
 }
 
-static const struct rule *find(const struct mn_tenants *tenants, enum kind kind, uint32_t uid)
+static const struct rule *find_rule(const struct mn_tenants *tenants, enum kind kind, uint32_t uid)
 {
 	for (uint32_t i = 0; i < tenants->n; i++)
 		if (tenants->rule[i].kind == kind && tenants->rule[i].uid == uid)
@@ -191,13 +191,13 @@ uint32_t mn_tenants_of(const struct mn_tenants *tenants, struct lend_ep *ep,
 	if (rule) {
 		id = lend_siphash64(key, rule->secret, strlen(rule->secret)) | UINT64_C(1) << 63;
 	} else if (peer.uid >= 0) {
-		rule = find(tenants, UID, (uint32_t)peer.uid);
+		rule = find_rule(tenants, UID, (uint32_t)peer.uid);
 		id = UINT64_C(1) << 32 | (uint32_t)peer.uid;
 	} else {
-		rule = find(tenants, NET, 0);
+		rule = find_rule(tenants, NET, 0);
 		id = UINT64_C(2) << 32;
 	}
-	rule = rule ? rule : find(tenants, EACH, 0);
+	rule = rule ? rule : find_rule(tenants, EACH, 0);
 	if (rule && rule->quota.clients < UINT32_MAX)
 		*sessions = (uint64_t)rule->quota.clients * MN_TENANT_SESSIONS;
 	return lend_store_tenant(store, id, rule ? &rule->quota : &none);

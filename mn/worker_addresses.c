@@ -8,7 +8,7 @@
 
 enum { TRIES = 16 };
 
-static size_t item(const char **list, char out[LEND_MEMOP_TEXT_MAX + 1])
+static size_t next_item(const char **list, char out[LEND_MEMOP_TEXT_MAX + 1])
 {
 	size_t n = strcspn(*list += strspn(*list, ", "), ", ");
 
@@ -22,22 +22,22 @@ static size_t item(const char **list, char out[LEND_MEMOP_TEXT_MAX + 1])
 
 static bool picks_port(const char *address)
 {
-	return !lend_shard_port(address) && strncmp(address, "shm:", 4) != 0;
+	return !lend_worker_address_port(address) && strncmp(address, "shm:", 4) != 0;
 }
 
 /* Builds the addresses of worker i: the requested ones, with the port that worker 0 was given. */
-static int derive(const char *asked, const char *got, uint32_t i,
-		  char list[LEND_MEMOP_TEXT_MAX + 1])
+static int derive_list(const char *asked, const char *got, uint32_t i,
+		       char list[LEND_MEMOP_TEXT_MAX + 1])
 {
 	char a[LEND_MEMOP_TEXT_MAX + 1], g[LEND_MEMOP_TEXT_MAX + 1];
 	size_t at = 0;
 
-	while (item(&asked, a) && item(&got, g)) {
+	while (next_item(&asked, a) && next_item(&got, g)) {
 		const char *base = picks_port(a) ? g : a;
 
 		if (at)
 			list[at++] = ',';
-		if (!lend_shard_address(base, 0, i, list + at, LEND_MEMOP_TEXT_MAX - at))
+		if (!lend_worker_address(base, 0, i, list + at, LEND_MEMOP_TEXT_MAX - at))
 			return lend_fail(ERANGE,
 					 "%s: no port left for worker %u (65535 is the last): give "
 					 "another address, or fewer --workers",
@@ -53,7 +53,7 @@ static int listen_once(struct mn_worker *worker, uint32_t n, const struct mn_con
 	int rc = mn_worker_listen(worker, config, config->listen);
 
 	for (uint32_t i = 1; i < n && rc == 0; i++) {
-		rc = derive(config->listen, worker->address, i, list);
+		rc = derive_list(config->listen, worker->address, i, list);
 		if (rc == 0)
 			rc = mn_worker_listen(&worker[i], config, list);
 	}
@@ -64,13 +64,13 @@ static bool may_move(const char *listen)
 {
 	char address[LEND_MEMOP_TEXT_MAX + 1];
 
-	while (item(&listen, address))
+	while (next_item(&listen, address))
 		if (picks_port(address))
 			return true;
 	return false;
 }
 
-int mn_shards_listen(struct mn_worker *worker, uint32_t n, const struct mn_config *config)
+int mn_addresses_listen(struct mn_worker *worker, uint32_t n, const struct mn_config *config)
 {
 	int rc = listen_once(worker, n, config);
 
@@ -84,7 +84,8 @@ int mn_shards_listen(struct mn_worker *worker, uint32_t n, const struct mn_confi
 	return rc;
 }
 
-void mn_shards_text(const struct mn_worker *worker, uint32_t n, char text[LEND_MEMOP_TEXT_MAX + 1])
+void mn_addresses_text(const struct mn_worker *worker, uint32_t n,
+		       char text[LEND_MEMOP_TEXT_MAX + 1])
 {
 	size_t at = 0;
 

@@ -2,23 +2,23 @@
 
 #include "mn/node_worker.h"
 
-void mn_ask_init(struct mn_ask *ask)
+void mn_query_init(struct mn_query *ask)
 {
 	pthread_mutex_init(&ask->askers, NULL);
 	pthread_mutex_init(&ask->lock, NULL);
 	pthread_cond_init(&ask->answered, NULL);
 }
 
-void mn_ask_open(struct mn_ask *ask)
+void mn_query_open(struct mn_query *ask)
 {
 	pthread_mutex_lock(&ask->lock);
 	ask->open = true;
 	pthread_mutex_unlock(&ask->lock);
 }
 
-void mn_ask_turn(struct mn_worker *worker)
+void mn_query_turn(struct mn_worker *worker)
 {
-	struct mn_ask *ask = &worker->ask;
+	struct mn_query *ask = &worker->ask;
 
 	if (!atomic_load_explicit(&ask->is_any, memory_order_relaxed))
 		return;
@@ -30,7 +30,7 @@ void mn_ask_turn(struct mn_worker *worker)
 	pthread_mutex_unlock(&ask->lock);
 }
 
-void mn_ask_close(struct mn_ask *ask)
+void mn_query_close(struct mn_query *ask)
 {
 	pthread_mutex_lock(&ask->lock);
 	ask->open = false;
@@ -38,9 +38,9 @@ void mn_ask_close(struct mn_ask *ask)
 	pthread_mutex_unlock(&ask->lock);
 }
 
-bool mn_ask(struct mn_worker *worker, mn_answer *answer, void *arg)
+bool mn_query(struct mn_worker *worker, mn_query_fn *answer, void *arg)
 {
-	struct mn_ask *ask = &worker->ask;
+	struct mn_query *ask = &worker->ask;
 	bool done = false;
 
 	pthread_mutex_lock(&ask->askers);

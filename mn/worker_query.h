@@ -12,24 +12,24 @@
 #include <stdbool.h>
 
 struct mn_worker;
-typedef void mn_answer(struct mn_worker *worker, void *arg);
+typedef void mn_query_fn(struct mn_worker *worker, void *arg);
 
-struct mn_ask {
+struct mn_query {
 	pthread_mutex_t askers, lock; /* askers: one query at a time; lock: the fields below */
 	pthread_cond_t answered;
-	mn_answer *answer; /* the pending query, or NULL */
+	mn_query_fn *answer; /* the pending query, or NULL */
 	void *arg;
 	bool open;          /* the worker runs its event loop */
 	atomic_bool is_any; /* answer is set; checked in each iteration */
 };
 
-void mn_ask_init(struct mn_ask *ask);
+void mn_query_init(struct mn_query *ask);
 /* Called by the worker's thread: open starts answering, turn runs a pending query, close stops. */
-void mn_ask_open(struct mn_ask *ask);
-void mn_ask_turn(struct mn_worker *worker);
-void mn_ask_close(struct mn_ask *ask);
+void mn_query_open(struct mn_query *ask);
+void mn_query_turn(struct mn_worker *worker);
+void mn_query_close(struct mn_query *ask);
 /* Runs answer in the worker's thread and waits for it. Returns false, with nothing run, when the
  * worker does not run its event loop. */
-bool mn_ask(struct mn_worker *worker, mn_answer *answer, void *arg);
+bool mn_query(struct mn_worker *worker, mn_query_fn *answer, void *arg);
 
 #endif

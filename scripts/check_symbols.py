@@ -14,6 +14,7 @@ def declared(header):
     text = re.sub(r"^[ \t]*#([^\n]*\\\n)*[^\n]*$", " ", text, flags=re.M)
     text = text.replace('extern "C" {', " ")
     while re.search(r"\{[^{}]*\}", text):  # bodies of structs, enums and inline functions
+        text = re.sub(r"\)\s*\{[^{}]*\}", ");", text)
         text = re.sub(r"\{[^{}]*\}", " ", text)
     for statement in text.split(";"):
         name = re.search(r"\b(lend_\w+)\s*\(", statement)

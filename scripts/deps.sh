@@ -45,7 +45,7 @@ trap 'rm -f "$log"' EXIT
 run_apt() {
 	$as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 "$@" >"$log" 2>&1 && return
 	tail -n 20 "$log" >&2
-	echo "deps: apt-get $1 failed (above); mend that, then run this again" >&2
+	echo "deps: apt-get $1 failed (above); fix that, then run this again" >&2
 	exit 1
 }
 echo "installing:$missing"

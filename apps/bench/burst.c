@@ -36,7 +36,7 @@ struct client {
 
 static struct client client; /* of this process */
 
-static void watch(lend_session session, const uint8_t incarnation[16], bool up, void *arg)
+static void watch_session(lend_session session, const uint8_t incarnation[16], bool up, void *arg)
 {
 	(void)session, (void)incarnation, (void)arg;
 	client.result.up += up;
@@ -49,7 +49,7 @@ static void count_end(enum lend_status status)
 		client.failed = status;
 }
 
-static void done(struct lend_call *call)
+static void call_done(struct lend_call *call)
 {
 	count_end(call->status);
 	client.result.last = lend_now(client.ep);
@@ -64,17 +64,18 @@ static void open_client(const struct app_net *net, unsigned me, unsigned n)
 	config.calls = 16;
 	config.listen = app_net_listen(net, me);
 	config.eal = app_net_eal(net, me);
-	if (lend_open(&config, &client.ep) < 0 || lend_watch_sessions(client.ep, watch, NULL) < 0)
+	if (lend_open(&config, &client.ep) < 0 ||
+	    lend_watch_sessions(client.ep, watch_session, NULL) < 0)
 		app_die("%s", lend_why());
 	client.n = n;
 }
 
 /* Opens a session with one call in it. */
-static void begin(const char *address, struct lend_call *call)
+static void begin_session(const char *address, struct lend_call *call)
 {
 	lend_session session;
 
-	*call = (struct lend_call){.method = APP_METHOD_ECHO, .done = done};
+	*call = (struct lend_call){.method = APP_METHOD_ECHO, .done = call_done};
 	if (lend_connect(client.ep, address, &session) < 0 ||
 	    lend_call_start(client.ep, session, call) < 0) {
 		if (client.result.failed++ == 0)
@@ -85,7 +86,7 @@ static void begin(const char *address, struct lend_call *call)
 }
 
 /* Explains the first failure; lend_why() has the reason of a lost session once its calls ended. */
-static void explain(struct result *r)
+static void explain_failure(struct result *r)
 {
 	const char *why = app_status_name(client.failed);
 
@@ -100,7 +101,7 @@ static void explain(struct result *r)
 	(void)snprintf(r->why, WHY_MAX, "%s", why);
 }
 
-static struct result run(const char *address)
+static struct result run_child(const char *address)
 {
 	struct lend_call *call = calloc(client.n, sizeof(*call));
 	lend_ns end;
@@ -110,13 +111,13 @@ static struct result run(const char *address)
 	client.result.first = client.result.last = lend_now(client.ep);
 	end = client.result.first + LIMIT;
 	for (unsigned i = 0; i < client.n; i++)
-		begin(address, &call[i]);
+		begin_session(address, &call[i]);
 	while (client.left && lend_now(client.ep) < end)
-		if (lend_turn(client.ep, end) < 0)
+		if (lend_wait(client.ep, end) < 0)
 			app_die("%s", lend_why());
 	while (client.left)
 		count_end(LEND_DEADLINE_EXCEEDED);
-	explain(&client.result);
+	explain_failure(&client.result);
 	return client.result;
 }
 
@@ -134,14 +135,14 @@ static _Noreturn void be_client(const struct app_net *net, unsigned me, unsigned
 	open_client(net, me, n);
 	if (write(out[1], "r", 1) != 1 || read(go[0], &c, 1) < 0)
 		_exit(APP_EXIT_FAILED);
-	r = run(app_net_address(net, me, server));
+	r = run_child(app_net_address(net, me, server));
 	if (write(out[1], &r, sizeof(r)) != sizeof(r) || read(hold[0], &c, 1) < 0)
 		_exit(APP_EXIT_FAILED);
 	lend_close(client.ep);
 	_exit(APP_EXIT_OK);
 }
 
-static void add(struct result *all, const struct result *one)
+static void add_result(struct result *all, const struct result *one)
 {
 	if (one->failed && !all->failed)
 		memcpy(all->why, one->why, WHY_MAX);
@@ -185,7 +186,7 @@ static struct result run_clients(const struct app_net *net, unsigned server, uns
 	close(go[1]);
 	for (unsigned i = 0; i < processes; i++) {
 		app_child_read(&from[i], &one, sizeof(one));
-		add(&all, &one);
+		add_result(&all, &one);
 	}
 	close(hold[0]);
 	close(hold[1]);
@@ -196,7 +197,8 @@ static struct result run_clients(const struct app_net *net, unsigned server, uns
 	return all;
 }
 
-static void report(const struct app_load_args *args, unsigned processes, const struct result *all)
+static void write_report(const struct app_load_args *args, unsigned processes,
+			 const struct result *all)
 {
 	struct app_report r;
 
@@ -210,7 +212,7 @@ static void report(const struct app_load_args *args, unsigned processes, const s
 	app_report_end(&r);
 }
 
-static void plan(struct app_net *net, enum app_carrier carrier, unsigned processes)
+static void plan_net(struct app_net *net, enum app_carrier carrier, unsigned processes)
 {
 	app_net_init(net, carrier);
 	for (unsigned i = 0; i <= processes; i++)
@@ -232,7 +234,7 @@ int app_burst(const struct app_load_args *args, unsigned sessions, unsigned proc
 	if ((uint64_t)sessions * processes > SESSIONS_MAX)
 		app_bad("--burst %u --processes %u: a server has %d sessions at most; give less",
 			sessions, processes, SESSIONS_MAX);
-	plan(&net, app_load_carrier(args), processes);
+	plan_net(&net, app_load_carrier(args), processes);
 	snprintf(limit, sizeof(limit), "%u", sessions * processes + SPARE);
 	if (args->connect)
 		app_net_ready(&net, server, args->connect);
@@ -241,7 +243,7 @@ int app_burst(const struct app_load_args *args, unsigned sessions, unsigned proc
 	all = run_clients(&net, server, sessions, processes);
 	if (!all.up)
 		app_die("no session came up: %s", all.why);
-	report(args, processes, &all);
+	write_report(args, processes, &all);
 	if (all.failed)
 		app_note("%llu calls failed, the first one: %s", (unsigned long long)all.failed,
 			 all.why);

@@ -32,7 +32,7 @@ static void parse_by(struct app_chain *chain, const char *text)
 	app_bad("--by %s: give value, ref or auto", text);
 }
 
-static void check(const struct app_chain *chain)
+static void check_args(const struct app_chain *chain)
 {
 	if (chain->load_args.carrier == APP_DPDK_RING)
 		app_bad("--carrier dpdk:ring: rings stay within one process; give dpdk:memif for a "
@@ -41,7 +41,7 @@ static void check(const struct app_chain *chain)
 		app_bad("--size: give at most %d bytes", APP_PATTERN_MAX);
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct app_chain *chain = state->input;
 
@@ -61,7 +61,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_SWEEP:
 		return app_arg_flag(&chain->sweep);
 	case ARGP_KEY_END:
-		check(chain);
+		check_args(chain);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -82,14 +82,14 @@ static uint64_t message_max(const struct app_chain *chain)
 }
 
 /* The receive budget: twice the bytes in flight. */
-static uint64_t budget(const struct app_chain *chain)
+static uint64_t budget_bytes(const struct app_chain *chain)
 {
 	uint64_t all = 2 * chain->load_args.size * chain->load_args.window;
 
 	return all > 64 << 20 ? all : 64 << 20;
 }
 
-static void plan(struct app_chain *chain, bool with_node)
+static void plan_net(struct app_chain *chain, bool with_node)
 {
 	struct app_net *net = &chain->net;
 
@@ -116,7 +116,7 @@ static void start_hop(struct app_chain *chain, unsigned i, bool with_node)
 
 	snprintf(names[i], sizeof(names[i]), "hop %u", i + 1);
 	snprintf(longest, sizeof(longest), "%llu", (unsigned long long)message_max(chain));
-	snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)budget(chain));
+	snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)budget_bytes(chain));
 	if (i + 1 < chain->hops) {
 		argv[n++] = "--next";
 		argv[n++] = app_net_address(&chain->net, chain->hop[i], chain->hop[i + 1]);
@@ -133,17 +133,17 @@ static void open_chain(struct app_chain *chain)
 	struct lend_config config = LEND_CONFIG_INIT;
 
 	chain->with_node = with_node;
-	plan(chain, with_node);
+	plan_net(chain, with_node);
 	if (with_node && chain->node_address)
 		app_net_ready(&chain->net, chain->node, chain->node_address);
 	else if (with_node)
-		app_child_start_mn(&chain->mn, &chain->net, chain->node, 2 * budget(chain),
+		app_child_start_mn(&chain->mn, &chain->net, chain->node, 2 * budget_bytes(chain),
 				   APP_ANY_CPU);
 	for (unsigned i = chain->hops; i-- > 0;)
 		start_hop(chain, i, with_node);
 	config.listen = app_net_listen(&chain->net, chain->me);
 	config.eal = app_net_eal(&chain->net, chain->me);
-	config.receive_budget = budget(chain);
+	config.receive_budget = budget_bytes(chain);
 	config.message_max = message_max(chain);
 	if (lend_open(&config, &chain->ep) < 0 ||
 	    lend_connect(chain->ep, app_net_address(&chain->net, chain->me, chain->hop[0]),
@@ -170,7 +170,7 @@ static void close_chain(struct app_chain *chain)
 }
 
 /* Returns the bytes that all processes have sent through their carriers so far. */
-static uint64_t moved(struct app_chain *chain)
+static uint64_t moved_bytes(struct app_chain *chain)
 {
 	struct lend_mem_stat node = {.tx_bytes = 0};
 	struct lend_stats mine;
@@ -178,7 +178,7 @@ static uint64_t moved(struct app_chain *chain)
 
 	if (chain->with_node)
 		app_node_stat(chain->mem, &node);
-	lend_stats(chain->ep, &mine);
+	lend_stats_get(chain->ep, &mine);
 	sum = mine.tx_bytes + node.tx_bytes;
 	for (unsigned i = 0; i < chain->hops; i++) {
 		app_child_bytes(&chain->child[i], &tx, &rx);
@@ -187,7 +187,7 @@ static uint64_t moved(struct app_chain *chain)
 	return sum;
 }
 
-static void run(struct app_chain *chain, lend_ns time)
+static void run_load(struct app_chain *chain, lend_ns time)
 {
 	int rc;
 
@@ -204,7 +204,7 @@ static void run(struct app_chain *chain, lend_ns time)
 }
 
 /* Warms up, then measures; returns the bytes moved per call. */
-static double measure(struct app_chain *chain, uint64_t size, enum app_by by, lend_ns time)
+static double measure_step(struct app_chain *chain, uint64_t size, enum app_by by, lend_ns time)
 {
 	static const uint64_t above[] = {LEND_NEVER - 1, 0, LEND_NEVER};
 	uint64_t before;
@@ -212,10 +212,10 @@ static double measure(struct app_chain *chain, uint64_t size, enum app_by by, le
 	chain->size = size;
 	lend_args_threshold_set(chain->mem, above[by]);
 	app_pattern_crc(0, size);
-	run(chain, time / WARM_SHARE + 10000000);
-	before = moved(chain);
-	run(chain, time);
-	return (double)(moved(chain) - before) / (double)chain->load.ended;
+	run_load(chain, time / WARM_SHARE + 10000000);
+	before = moved_bytes(chain);
+	run_load(chain, time);
+	return (double)(moved_bytes(chain) - before) / (double)chain->load.ended;
 }
 
 static void report_one(struct app_chain *chain)
@@ -228,7 +228,7 @@ static void report_one(struct app_chain *chain)
 	chain->size = chain->load_args.size;
 	if (chain->by == APP_BY_AUTO && lend_args_measure(chain->mem, chain->session) < 0)
 		app_die("%s", lend_why());
-	bytes = measure(chain, chain->size, chain->by, chain->load_args.time);
+	bytes = measure_step(chain, chain->size, chain->by, chain->load_args.time);
 	if (chain->with_node)
 		app_node_stat_idle(chain->mem, &node);
 	app_report_begin(&report, chain->load_args.json,
@@ -248,7 +248,7 @@ static void report_one(struct app_chain *chain)
 			       lend_args_threshold(chain->mem, chain->session, 0),
 			       "longest payload that is passed by value, measured");
 	app_report_text(&report, "verified", "crc32c", "of every byte, at the last hop");
-	lend_args_stat(chain->mem, &args);
+	lend_args_stat_get(chain->mem, &args);
 	app_report_int(&report, "fallbacks", args.fallbacks,
 		       "requests passed by value because the memory node refused them");
 	app_report_int(&report, "pages_used_after", node.pages_used,
@@ -271,11 +271,11 @@ static uint64_t report_sweep(struct app_chain *chain)
 	       "ref calls/s", "value bytes", "ref bytes");
 	for (uint64_t i = 0, size = 1024; i < steps; i++, size *= 2) {
 		lend_ns time = chain->load_args.time / (2 * steps) + 20000000;
-		double value_bytes = measure(chain, size, APP_BY_VALUE, time),
+		double value_bytes = measure_step(chain, size, APP_BY_VALUE, time),
 		       value = app_load_rate(&chain->load), ref_bytes, ref;
 
 		wrong += chain->load.wrong_bytes;
-		ref_bytes = measure(chain, size, APP_BY_REF, time);
+		ref_bytes = measure_step(chain, size, APP_BY_REF, time);
 		ref = app_load_rate(&chain->load);
 		wrong += chain->load.wrong_bytes;
 		lost = lost || value < ref;
@@ -313,7 +313,7 @@ int app_chain(int argc, char **argv)
 	const struct argp_child children[] = {
 	    {app_load_some("carrier size seconds window json"), 0, NULL, 0}, {0}};
 	const struct argp argp = {
-	    .options = options, .parser = parse, .children = children, .doc = doc};
+	    .options = options, .parser = parse_option, .children = children, .doc = doc};
 	uint64_t wrong;
 
 	chain.load_args.size = 1 << 20;

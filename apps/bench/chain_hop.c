@@ -49,7 +49,7 @@ static const struct argp_option options[] = {
     {"node", KEY_NODE, "ADDR", 0, "The memory node that the last hop reads from", 0},
     {0}};
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct hop *hop = state->input;
 
@@ -72,7 +72,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static void relayed(struct lend_call *call)
+static void relay_done(struct lend_call *call)
 {
 	struct relay *relay = (struct relay *)(void *)call;
 	struct hop *hop = relay->hop;
@@ -98,7 +98,7 @@ static void pass_on(struct hop *hop, lend_request request, const struct lend_buf
 		relay->call = (struct lend_call){.method = APP_METHOD_CHAIN,
 						 .parent = request,
 						 .request = taken,
-						 .done = relayed};
+						 .done = relay_done};
 		if (lend_call_start(hop->ep, hop->next, &relay->call) == 0)
 			return;
 		relay->rest = hop->relays;
@@ -109,7 +109,7 @@ static void pass_on(struct hop *hop, lend_request request, const struct lend_buf
 	lend_reply(hop->ep, request, LEND_RESOURCE_EXHAUSTED, NULL);
 }
 
-static void fetched(struct lend_op *op)
+static void fetch_done(struct lend_op *op)
 {
 	struct fetch *fetch = (struct fetch *)(void *)op;
 	struct hop *hop = fetch->hop;
@@ -156,7 +156,7 @@ static void read_ref(struct hop *hop, lend_request request, const struct lend_ar
 	fetch->hop = hop;
 	fetch->request = request;
 	fetch->into.iov_len = arg->len;
-	fetch->op = (struct lend_op){.done = fetched, .parent = request};
+	fetch->op = (struct lend_op){.done = fetch_done, .parent = request};
 	if (lend_get(hop->mem, &arg->ref, 0, &fetch->into, 1, &fetch->op) == 0)
 		return;
 	fetch->rest = hop->fetches;
@@ -205,7 +205,7 @@ int app_hop(int argc, char **argv)
 {
 	static const struct argp_child children[] = {{&app_server_argp, 0, NULL, 0}, {0}};
 	static const struct argp argp = {.options = options,
-					 .parser = parse,
+					 .parser = parse_option,
 					 .children = children,
 					 .doc = "One service of lend chain."};
 	struct hop hop = {.args = APP_SERVER_ARGS_INIT};

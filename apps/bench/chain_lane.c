@@ -13,7 +13,7 @@ struct app_chain_lane {
 	struct iovec data;
 };
 
-static void called(struct lend_call *call)
+static void call_done(struct lend_call *call)
 {
 	struct app_chain_lane *lane = APP_OF(call, struct app_chain_lane, call);
 	struct app_chain *chain = lane->chain;
@@ -27,7 +27,7 @@ static void called(struct lend_call *call)
 	app_lane_end(&lane->lane, call->status, wrong);
 }
 
-static int start(struct app_lane *at)
+static int start_lane(struct app_lane *at)
 {
 	struct app_chain_lane *lane = APP_OF(at, struct app_chain_lane, lane);
 	struct app_chain *chain = lane->chain;
@@ -36,7 +36,7 @@ static int start(struct app_lane *at)
 	lane->data.iov_len = chain->size;
 	lane->call = (struct lend_call){.method = APP_METHOD_CHAIN,
 					.timeout = APP_CALL_NS + chain->size * APP_BYTE_NS,
-					.done = called};
+					.done = call_done};
 	return lend_call_start_args(chain->mem, chain->session, &lane->call, &lane->data, 1);
 }
 
@@ -53,7 +53,7 @@ void app_chain_lanes_make(struct app_chain *chain)
 		chain->order[i] = &chain->lane[i].lane;
 	}
 	chain->load.ep = chain->ep;
-	chain->load.start = start;
+	chain->load.start = start_lane;
 	chain->load.sleep = true; /* there are more processes than CPUs */
 }
 

@@ -13,7 +13,7 @@
 
 enum { WINDOW = 32, WINDOW_MAX = 128, ATTACHES = 20, PART = 4 };
 enum {
-	EARLY_MAX = 20000
+	ZERO_RTT_MAX = 20000
 }; /* the server's record of 0-RTT calls is bounded; calls beyond it wait for their session */
 
 struct connects {
@@ -31,7 +31,7 @@ struct connects {
 	unsigned under_way;   /* started and not ended */
 	uint64_t begun, made; /* made: sessions that came up */
 	uint64_t failed_calls;
-	double per_s, per_cpu_s; /* sessions opened during churn() */
+	double per_s, per_cpu_s; /* sessions opened during churn_sessions() */
 };
 
 static uint64_t ns_since(uint64_t ticks)
@@ -39,7 +39,7 @@ static uint64_t ns_since(uint64_t ticks)
 	return (uint64_t)((double)(app_ticks() - ticks) / app_ticks_per_ns());
 }
 
-static lend_session begin(struct connects *c)
+static lend_session open_session(struct connects *c)
 {
 	lend_session session;
 
@@ -50,7 +50,7 @@ static lend_session begin(struct connects *c)
 	return session;
 }
 
-static void watch(lend_session session, const uint8_t incarnation[16], bool up, void *arg)
+static void watch_session(lend_session session, const uint8_t incarnation[16], bool up, void *arg)
 {
 	struct connects *c = arg;
 
@@ -70,7 +70,7 @@ static void await_ends(struct connects *c)
 		app_pair_poll(&c->bench.pair);
 }
 
-static void end(struct connects *c, lend_session session)
+static void end_session(struct connects *c, lend_session session)
 {
 	lend_disconnect(c->bench.pair.ep, session);
 	await_ends(c);
@@ -79,25 +79,26 @@ static void end(struct connects *c, lend_session session)
 static void one_session(struct connects *c)
 {
 	uint64_t made = c->made, began = app_ticks();
-	lend_session session = begin(c);
+	lend_session session = open_session(c);
 
 	while (c->made == made && c->under_way)
 		app_pair_poll(&c->bench.pair);
 	if (c->made > made)
 		lend_hist_add(&c->up, ns_since(began));
-	end(c, session);
+	end_session(c, session);
 }
 
-static void done(struct lend_call *call)
+static void call_done(struct lend_call *call)
 {
 	call->done = NULL;
 }
 
 /* Makes a call without payload that waits for its session, or with early a 0-RTT call. Returns
  * whether it succeeded. Polls the server's end too, which may be in this thread. */
-static bool call_once(struct connects *c, struct lend_ep *ep, lend_session session, bool early)
+static bool call_once(struct connects *c, struct lend_ep *ep, lend_session session, bool zero_rtt)
 {
-	struct lend_call call = {.method = APP_METHOD_ECHO, .early = early, .done = done};
+	struct lend_call call = {
+	    .method = APP_METHOD_ECHO, .zero_rtt = zero_rtt, .done = call_done};
 
 	if (lend_call_start(ep, session, &call) < 0)
 		app_die("%s", lend_why());
@@ -122,20 +123,20 @@ static uint64_t sent_in(struct connects *c, lend_session session)
 	return 0;
 }
 
-static void one_call(struct connects *c, bool early)
+static void one_call(struct connects *c, bool zero_rtt)
 {
 	uint64_t began = app_ticks();
-	lend_session session = begin(c);
+	lend_session session = open_session(c);
 
-	if (call_once(c, c->bench.pair.ep, session, early)) {
-		lend_hist_add(&c->call[early], ns_since(began));
-		c->sent[early] += sent_in(c, session);
+	if (call_once(c, c->bench.pair.ep, session, zero_rtt)) {
+		lend_hist_add(&c->call[zero_rtt], ns_since(began));
+		c->sent[zero_rtt] += sent_in(c, session);
 	}
-	end(c, session);
+	end_session(c, session);
 }
 
 /* Opens sessions for time, window at once, and ends each as soon as it is up. */
-static void churn(struct connects *c, lend_ns time)
+static void churn_sessions(struct connects *c, lend_ns time)
 {
 	lend_ns began = app_now(), cpu = app_cpu_now();
 	uint64_t made = c->made;
@@ -143,7 +144,7 @@ static void churn(struct connects *c, lend_ns time)
 	c->churns = true;
 	while (app_now() < began + time) {
 		while (c->under_way < c->window)
-			(void)begin(c);
+			(void)open_session(c);
 		app_pair_poll(&c->bench.pair);
 	}
 	c->per_s = (double)(c->made - made) * 1e9 / (double)(app_now() - began);
@@ -168,7 +169,7 @@ static void attach_once(struct connects *c)
 	lend_close(ep);
 }
 
-static void measure(struct connects *c)
+static void measure_connects(struct connects *c)
 {
 	enum app_carrier carrier = c->bench.pair.net.carrier;
 	lend_ns until, part = c->bench.args.time / PART;
@@ -180,40 +181,40 @@ static void measure(struct connects *c)
 	if (carrier == APP_SHM || carrier == APP_UDP)
 		for (int i = 0; i < ATTACHES; i++)
 			attach_once(c);
-	if (lend_watch_sessions(c->bench.pair.ep, watch, c) < 0)
+	if (lend_watch_sessions(c->bench.pair.ep, watch_session, c) < 0)
 		app_die("%s", lend_why());
 	for (until = app_now() + part; app_now() < until;)
 		one_session(c);
 	for (until = app_now() + part; app_now() < until;)
 		one_call(c, false);
-	for (until = app_now() + part; app_now() < until && c->call[1].count < EARLY_MAX;)
+	for (until = app_now() + part; app_now() < until && c->call[1].count < ZERO_RTT_MAX;)
 		one_call(c, true);
-	churn(c, part);
+	churn_sessions(c, part);
 	(void)lend_watch_sessions(c->bench.pair.ep, NULL, NULL);
 }
 
-static uint64_t failures(const struct connects *c)
+static uint64_t count_failures(const struct connects *c)
 {
 	return c->begun - c->made + c->failed_calls;
 }
 
-static void report_call(struct app_report *r, const struct connects *c, bool early,
+static void report_call(struct app_report *r, const struct connects *c, bool zero_rtt,
 			const char *const key[3], const char *what)
 {
-	const struct lend_hist *h = &c->call[early];
+	const struct lend_hist *h = &c->call[zero_rtt];
 
 	app_report_num(r, key[0], app_hist_us(h, 0.5), 2, what);
 	app_report_num(r, key[1], app_hist_us(h, 0.99), 2, "us");
-	app_report_num(r, key[2], h->count ? (double)c->sent[early] / (double)h->count : 0, 2,
+	app_report_num(r, key[2], h->count ? (double)c->sent[zero_rtt] / (double)h->count : 0, 2,
 		       "round trips: datagrams sent by then");
 }
 
-static void report(const struct connects *c)
+static void write_report(const struct connects *c)
 {
 	static const char *const waited[] = {"first_reply_p50_us", "first_reply_p99_us",
 					     "first_reply_trips"};
-	static const char *const went[] = {"early_reply_p50_us", "early_reply_p99_us",
-					   "early_reply_trips"};
+	static const char *const went[] = {"zero_rtt_reply_p50_us", "zero_rtt_reply_p99_us",
+					   "zero_rtt_reply_trips"};
 	struct app_report r;
 
 	app_report_begin(&r, c->bench.args.json,
@@ -233,7 +234,7 @@ static void report(const struct connects *c)
 	if (c->attach.count)
 		app_report_num(&r, "attach_p50_us", app_hist_us(&c->attach, 0.5), 1,
 			       "us, once per peer: from opening an endpoint to the first reply");
-	app_report_int(&r, "errors", failures(c),
+	app_report_int(&r, "errors", count_failures(c),
 		       "sessions that did not come up, and failed calls");
 	app_report_end(&r);
 }
@@ -265,7 +266,7 @@ static const struct app_option options[] = {
 	       "With --burst: in each of N processes (1)"),
     {.name = NULL}};
 
-static int burst(const struct args *args)
+static int run_burst(const struct args *args)
 {
 	if (args->load.one_thread || args->load.carrier == APP_DPDK_RING)
 		app_bad("--burst: clients are processes of their own; give another carrier, and no "
@@ -289,7 +290,7 @@ int app_connect(int argc, char **argv)
 	args.load.time = args.load.window = 0;
 	app_options_read(&syntax, argc, argv, &args);
 	if (args.burst)
-		return burst(&args);
+		return run_burst(&args);
 	if (args.processes)
 		app_bad("--processes is for --burst; give both or none");
 	if (args.load.window > WINDOW_MAX)
@@ -298,8 +299,8 @@ int app_connect(int argc, char **argv)
 	args.load.window = 1;
 	args.load.time = args.load.time ? args.load.time : usual.time;
 	app_bench_open(&c.bench, &args.load, APP_METHOD_ECHO);
-	measure(&c);
-	report(&c);
+	measure_connects(&c);
+	write_report(&c);
 	app_bench_close(&c.bench);
-	return failures(&c) ? APP_EXIT_FAILED : APP_EXIT_OK;
+	return count_failures(&c) ? APP_EXIT_FAILED : APP_EXIT_OK;
 }

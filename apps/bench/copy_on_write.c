@@ -29,7 +29,7 @@ struct cow {
 	char *original, *want, *got; /* --size bytes each */
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct cow *c = state->input;
 
@@ -44,7 +44,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 /* Returns the offset of the k-th write: each is in a page of its own, CHANGED bytes at varying
  * offsets. */
-static uint64_t place(const struct cow *c, unsigned k)
+static uint64_t write_offset(const struct cow *c, unsigned k)
 {
 	uint64_t pages = c->args.load.size / PAGE;
 
@@ -52,19 +52,19 @@ static uint64_t place(const struct cow *c, unsigned k)
 }
 
 /* Applies the writes of this round to a local copy, the expected content of the object. */
-static void change(const struct cow *c, char *bytes, unsigned writes)
+static void apply_writes(const struct cow *c, char *bytes, unsigned writes)
 {
 	for (unsigned k = 0; k < writes; k++)
-		memset(bytes + place(c, k), (int)(1 + (c->rounds + k) % 255), CHANGED);
+		memset(bytes + write_offset(c, k), (int)(1 + (c->rounds + k) % 255), CHANGED);
 }
 
-static void add(struct row *row, int way, uint64_t began)
+static void add_time(struct row *row, int way, uint64_t began)
 {
 	lend_hist_add(&row->hist[way],
 		      (uint64_t)((double)(app_ticks() - began) / app_ticks_per_ns()));
 }
 
-static void release(struct cow *c, const struct lend_ref *ref)
+static void release_ref(struct cow *c, const struct lend_ref *ref)
 {
 	struct app_timed t;
 
@@ -73,7 +73,7 @@ static void release(struct cow *c, const struct lend_ref *ref)
 }
 
 /* Compares every byte of an object with the expected content. */
-static void check(struct cow *c, const struct lend_ref *ref, const char *want)
+static void check_object(struct cow *c, const struct lend_ref *ref, const char *want)
 {
 	struct iovec got = {c->got, c->args.load.size};
 	struct app_timed t;
@@ -97,8 +97,8 @@ static struct lend_ref by_cow(struct cow *c, struct row *row)
 	(void)app_timed_end(
 	    &c->m, &map, lend_space_map(c->m.mem, &c->object, &copy, app_timed_begin(&map)), "map");
 	for (unsigned k = 0; k < row->writes; k++) {
-		data[k] = (struct iovec){c->want + place(c, k), CHANGED};
-		if (lend_space_write(c->m.mem, copy, place(c, k), &data[k], 1,
+		data[k] = (struct iovec){c->want + write_offset(c, k), CHANGED};
+		if (lend_space_write(c->m.mem, copy, write_offset(c, k), &data[k], 1,
 				     app_timed_begin(&write[k])) < 0)
 			app_die("write: %s", lend_why());
 	}
@@ -110,7 +110,7 @@ static struct lend_ref by_cow(struct cow *c, struct row *row)
 		(void)app_timed_end(&c->m, &write[k], 0, "write");
 	(void)app_timed_end(&c->m, &end, lend_space_free(c->m.mem, copy, app_timed_begin(&end)),
 			    "free");
-	add(row, COW, began);
+	add_time(row, COW, began);
 	return seal.op.ref;
 }
 
@@ -123,14 +123,14 @@ static struct lend_ref by_copy(struct cow *c, struct row *row)
 
 	(void)app_timed_end(&c->m, &t,
 			    lend_get(c->m.mem, &c->object, 0, &all, 1, app_timed_begin(&t)), "get");
-	change(c, c->got, row->writes);
+	apply_writes(c, c->got, row->writes);
 	(void)app_timed_end(&c->m, &t, lend_put(c->m.mem, &all, 1, NULL, app_timed_begin(&t)),
 			    "put");
-	add(row, EAGER, began);
+	add_time(row, EAGER, began);
 	return t.op.ref;
 }
 
-static uint64_t copies(struct cow *c)
+static uint64_t copied_pages(struct cow *c)
 {
 	struct lend_mem_stat stat;
 
@@ -140,21 +140,21 @@ static uint64_t copies(struct cow *c)
 
 static void one_round(struct cow *c, struct row *row)
 {
-	uint64_t before = copies(c);
+	uint64_t before = copied_pages(c);
 	struct lend_ref ref;
 
 	memcpy(c->want, c->original, c->args.load.size);
-	change(c, c->want, row->writes);
+	apply_writes(c, c->want, row->writes);
 	ref = by_cow(c, row);
-	row->copied += copies(c) - before;
-	check(c, &ref, c->want);
-	release(c, &ref);
+	row->copied += copied_pages(c) - before;
+	check_object(c, &ref, c->want);
+	release_ref(c, &ref);
 	ref = by_copy(c, row);
-	check(c, &ref, c->want);
-	release(c, &ref);
+	check_object(c, &ref, c->want);
+	release_ref(c, &ref);
 }
 
-static void measure(struct cow *c)
+static void measure_size(struct cow *c)
 {
 	struct iovec all = {c->original, c->args.load.size};
 	lend_ns began = app_now();
@@ -167,11 +167,11 @@ static void measure(struct cow *c)
 	do {
 		for (unsigned i = 0; i < c->rows; i++)
 			one_round(c, &c->row[i]);
-		check(c, &c->object, c->original);
+		check_object(c, &c->object, c->original);
 		c->rounds++;
 		app_progress(began, (double)(app_now() - began), (double)c->args.load.time);
 	} while (app_now() < began + c->args.load.time);
-	release(c, &c->object);
+	release_ref(c, &c->object);
 	app_progress_clear();
 }
 
@@ -185,7 +185,7 @@ static bool is_ordered(const struct cow *c)
 	return ordered;
 }
 
-static void report(struct cow *c)
+static void write_report(struct cow *c)
 {
 	static const char *const columns[] = {"pages_written", "cow_us",       "cow_p99_us",
 					      "eager_us",      "eager_p99_us", "pages_copied"};
@@ -221,7 +221,7 @@ static void report(struct cow *c)
 	app_report_end(&r);
 }
 
-static void plot(const struct cow *c)
+static void plot_rows(const struct cow *c)
 {
 	double x[WRITES_MAX], y[WAYS][WRITES_MAX];
 	const struct page_line line[] = {{"copy on write", "ref", x, y[COW], c->rows},
@@ -235,7 +235,7 @@ static void plot(const struct cow *c)
 	page_plot(c->args.plot, "Median microseconds by bytes of the pages written", "us", line, 2);
 }
 
-static char *take(uint64_t size)
+static char *take_bytes(uint64_t size)
 {
 	char *bytes = malloc(size);
 
@@ -256,7 +256,7 @@ int app_cow(int argc, char **argv)
 {
 	static struct cow c = {.args = {.load = APP_LOAD_ARGS_INIT}};
 	const struct argp_child children[] = {{app_memory_some(APP_MEMORY_LOAD), 0, NULL, 0}, {0}};
-	const struct argp argp = {.parser = parse, .children = children, .doc = doc};
+	const struct argp argp = {.parser = parse_option, .children = children, .doc = doc};
 
 	c.args.load.size = 32 << 10;
 	app_parse(&argp, argc, argv, &c);
@@ -267,15 +267,15 @@ int app_cow(int argc, char **argv)
 			lend_hist_init(&c.row[i].hist[k]);
 	}
 	app_pattern_init(SEED, c.args.load.size);
-	c.original = take(c.args.load.size);
-	c.want = take(c.args.load.size);
-	c.got = take(c.args.load.size);
+	c.original = take_bytes(c.args.load.size);
+	c.want = take_bytes(c.args.load.size);
+	c.got = take_bytes(c.args.load.size);
 	app_memory_open(&c.m, &c.args, 64 << 20);
-	measure(&c);
-	report(&c);
+	measure_size(&c);
+	write_report(&c);
 	app_memory_close(&c.m);
 	if (c.args.plot)
-		plot(&c);
+		plot_rows(&c);
 	free(c.original);
 	free(c.want);
 	free(c.got);

@@ -52,7 +52,7 @@ struct run {
 	double gap; /* ns between calls, in the last turn */
 };
 
-static void done(struct lend_call *call)
+static void call_done(struct lend_call *call)
 {
 	struct one *one = (struct one *)(void *)call;
 	struct run *r = one->run;
@@ -71,7 +71,7 @@ static void done(struct lend_call *call)
 	r->ended++;
 }
 
-static void start(struct run *r, lend_ns timeout)
+static void start_calls(struct run *r, lend_ns timeout)
 {
 	struct one *one = r->one;
 	struct lend_buf *buf = lend_buf_take(r->ep, 8);
@@ -84,20 +84,20 @@ static void start(struct run *r, lend_ns timeout)
 	buf->len = 8;
 	*one = (struct one){.run = r, .busy = true};
 	one->call = (struct lend_call){
-	    .method = APP_METHOD_WORK, .timeout = timeout, .request = buf, .done = done};
+	    .method = APP_METHOD_WORK, .timeout = timeout, .request = buf, .done = call_done};
 	if (lend_call_start(r->ep, r->now->session, &one->call) < 0)
 		app_die("%s", lend_why());
 	r->busy++;
 }
 
-static void turn(struct run *r, lend_ns until)
+static void run_turn(struct run *r, lend_ns until)
 {
-	if (lend_turn(r->ep, until) < 0)
+	if (lend_wait(r->ep, until) < 0)
 		app_die("%s", lend_why());
 }
 
 /* Returns the nanoseconds per call of both servers when their queues are never empty. */
-static double capacity(struct run *r, lend_ns time)
+static double measure_capacity(struct run *r, lend_ns time)
 {
 	uint64_t before = r->ended;
 	lend_ns began = app_now();
@@ -108,11 +108,11 @@ static double capacity(struct run *r, lend_ns time)
 		r->now = &r->side[i];
 		while (app_now() < end) {
 			while (r->busy < AHEAD)
-				start(r, APP_CALL_NS);
-			turn(r, lend_now(r->ep) + time);
+				start_calls(r, APP_CALL_NS);
+			run_turn(r, lend_now(r->ep) + time);
 		}
 		while (r->busy)
-			turn(r, lend_now(r->ep) + time);
+			run_turn(r, lend_now(r->ep) + time);
 	}
 	return (double)(app_now() - began) / (double)(r->ended - before);
 }
@@ -166,7 +166,7 @@ static void close_run(struct run *r)
 
 /* Starts calls with exponential gaps, like many independent callers. Returns how many calls it
  * started. */
-static uint64_t offer(struct run *r, lend_ns time, uint64_t seed)
+static uint64_t offer_calls(struct run *r, lend_ns time, uint64_t seed)
 {
 	lend_ns began = lend_now(r->ep);
 	double next = (double)began;
@@ -179,27 +179,27 @@ static uint64_t offer(struct run *r, lend_ns time, uint64_t seed)
 
 		next -= r->gap * log((double)(lend_rng_below(&rng, 1 << 24) + 1) / (1 << 24));
 		while ((double)lend_now(r->ep) < next)
-			turn(r, (lend_ns)next);
-		start(r, (later ? LATER : SOON) * r->args->work);
+			run_turn(r, (lend_ns)next);
+		start_calls(r, (later ? LATER : SOON) * r->args->work);
 		n++;
 	}
 	while (r->busy)
-		turn(r, lend_now(r->ep) + time);
+		run_turn(r, lend_now(r->ep) + time);
 	return n;
 }
 
 /* Runs the same calls on both servers, one server after the other. */
-static void both(struct run *r, lend_ns time, uint64_t seed)
+static void run_both(struct run *r, lend_ns time, uint64_t seed)
 {
-	r->gap = capacity(r, time / 5) / r->args->percent *
+	r->gap = measure_capacity(r, time / 5) / r->args->percent *
 		 100; /* measured each time: the machine's speed changes */
 	for (int i = 0; i < 2; i++) {
 		r->now = &r->side[i];
-		r->asked += offer(r, time * 2 / 5, seed);
+		r->asked += offer_calls(r, time * 2 / 5, seed);
 	}
 }
 
-static void report(const struct args *args, const struct run *run)
+static void write_report(const struct args *args, const struct run *run)
 {
 	const struct side *came = &run->side[0], *due = &run->side[1];
 	double calls = (double)run->asked / 2;
@@ -259,8 +259,8 @@ int app_deadlines(int argc, char **argv)
 	open_run(&run, &args);
 	turns = lend_max_u64(args.load.time / (2 * SLICE), 1);
 	for (uint64_t i = 0; i < turns; i++)
-		both(&run, args.load.time / turns, SEED + i);
+		run_both(&run, args.load.time / turns, SEED + i);
 	close_run(&run);
-	report(&args, &run);
+	write_report(&args, &run);
 	return APP_EXIT_OK;
 }

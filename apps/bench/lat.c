@@ -24,18 +24,18 @@ int app_lat(int argc, char **argv)
 
 	app_load_args_read(&args, argc, argv,
 			   "carrier connect size seconds count one-thread sleep json", doc);
-	before = app_line_ns(app_cpu(0), app_cpu(1));
+	before = app_cacheline_ns(app_cpu(0), app_cpu(1));
 	app_bench_open(&bench, &args, APP_METHOD_ECHO);
 	app_bench_run(&bench);
 	app_bench_close(&bench);
-	after = app_line_ns(app_cpu(0), app_cpu(1));
+	after = app_cacheline_ns(app_cpu(0), app_cpu(1));
 	app_report_begin(&report, args.json, "lat: round trips of one call at a time");
 	app_bench_report(&bench, &report);
 	app_report_num(&report, "line_ns_before", before, 1, "ns, round trip of a cache line");
 	app_report_num(&report, "line_ns_after", after, 1, "ns, after the run");
-	app_report_text(&report, "distance_before", app_line_name(before),
+	app_report_text(&report, "distance_before", app_cacheline_name(before),
 			"distance distance distance distance of the two CPUs");
-	app_report_text(&report, "distance_after", app_line_name(after),
+	app_report_text(&report, "distance_after", app_cacheline_name(after),
 			"if it differs, the distance changed during the run");
 	app_report_end(&report);
 	return bench.load.wrong_bytes ? APP_EXIT_FAILED : APP_EXIT_OK;

@@ -62,7 +62,7 @@ static const struct app_option options[] = {
     APP_JSON(struct bench, json),
     {.name = NULL}};
 
-static uint64_t *take(const struct race *r)
+static uint64_t *take_object(const struct race *r)
 {
 	uint64_t *p = r->heap->take(r->len);
 
@@ -77,7 +77,7 @@ static inline void write_to(const struct race *r, uint64_t *p, uint64_t n)
 		*p = n;
 }
 
-static inline bool holds(const struct race *r, const uint64_t *p, uint64_t n)
+static inline bool holds_key(const struct race *r, const uint64_t *p, uint64_t n)
 {
 	return r->heap->is_bare || *p == n;
 }
@@ -94,7 +94,7 @@ static void run_local(struct race *r, uint64_t seed)
 
 		if (live[i])
 			r->heap->give(live[i]);
-		live[i] = take(r);
+		live[i] = take_object(r);
 		write_to(r, live[i], n);
 	}
 	for (unsigned i = 0; i < LIVE; i++)
@@ -117,7 +117,7 @@ static void run_producer(struct race *r)
 		if (n >= RING)
 			wait_past(&r->got, n - RING);
 		for (uint64_t end = n + BURST; n < end; n++) {
-			uint64_t *p = take(r);
+			uint64_t *p = take_object(r);
 
 			write_to(r, p, n);
 			r->ring[n % RING] = p;
@@ -133,7 +133,7 @@ static void run_consumer(struct race *r)
 		for (uint64_t end = n + BURST; n < end; n++) {
 			uint64_t *p = r->ring[n % RING];
 
-			if (!holds(r, p, n))
+			if (!holds_key(r, p, n))
 				atomic_fetch_add(&r->bench->wrong, 1);
 			r->heap->give(p);
 		}
@@ -141,8 +141,8 @@ static void run_consumer(struct race *r)
 	}
 }
 
-/* The second thread. The first one runs race(). */
-static void *other(void *arg)
+/* The second thread. The first one runs run_race(). */
+static void *run_other(void *arg)
 {
 	struct race *r = arg;
 
@@ -161,7 +161,8 @@ static void *other(void *arg)
 
 /* Returns nanoseconds per object: CPU time of this thread where the threads are independent, else
  * wall-clock time. */
-static double race(struct bench *b, enum pattern pattern, size_t len, const struct app_heap *heap)
+static double run_race(struct bench *b, enum pattern pattern, size_t len,
+		       const struct app_heap *heap)
 {
 	static struct race r;
 	lend_ns began;
@@ -173,7 +174,7 @@ static double race(struct bench *b, enum pattern pattern, size_t len, const stru
 	r.bench = b;
 	r.put = r.got = 0;
 	pthread_barrier_init(&r.start, NULL, 2);
-	if (pthread_create(&thread, NULL, other, &r) != 0)
+	if (pthread_create(&thread, NULL, run_other, &r) != 0)
 		app_die("no second thread: raise ulimit -u");
 	if (heap->enter)
 		heap->enter();
@@ -195,7 +196,7 @@ static double race(struct bench *b, enum pattern pattern, size_t len, const stru
 }
 
 /* Measures all heaps in turns, so that a disturbance affects heaps equally. */
-static void measure(struct bench *b)
+static void measure_heaps(struct bench *b)
 {
 	lend_ns began = app_now();
 
@@ -204,7 +205,8 @@ static void measure(struct bench *b)
 			for (int s = 0; s < SIZES; s++)
 				for (int h = 0; h < APP_HEAPS; h++)
 					b->ns[p][s][h][b->rounds] =
-					    b->heap[h].give ? race(b, p, sizes[s], &b->heap[h]) : 0;
+					    b->heap[h].give ? run_race(b, p, sizes[s], &b->heap[h])
+							    : 0;
 		b->rounds++;
 		app_progress(began, (double)(app_now() - began), (double)b->time);
 	} while (b->rounds < ROUNDS_MAX && app_now() < began + b->time);
@@ -228,7 +230,7 @@ static void end_key(void *arg, void *memory, size_t len, uint64_t key)
 
 /* Returns nanoseconds per object of a chain of dependent key lookups, or of plain reads for
  * NO_WATCH. */
-static double walk(struct bench *b, int me, void *const *object)
+static double walk_chain(struct bench *b, int me, void *const *object)
 {
 	lend_ns began = app_cpu_now();
 	uint64_t at = 0, key = 0;
@@ -249,7 +251,7 @@ static void measure_keys(struct bench *b)
 {
 	static void *object[KEYS];
 	struct lend_alloc_watch watch = {give_key, end_key, NULL};
-	int me = lend_alloc_watch(&watch);
+	int me = lend_alloc_watch_add(&watch);
 	struct lend_rng rng;
 
 	lend_rng_seed(&rng, 5);
@@ -258,10 +260,10 @@ static void measure_keys(struct bench *b)
 		if (!object[i])
 			app_die("%s", lend_why());
 	}
-	b->key_ns = walk(b, me, object) - walk(b, NO_WATCH, object);
+	b->key_ns = walk_chain(b, me, object) - walk_chain(b, NO_WATCH, object);
 	for (int i = 0; i < KEYS; i++)
 		lend_free(object[i]);
-	lend_alloc_unwatch(me);
+	lend_alloc_watch_remove(me);
 }
 
 /* The speed of lend_malloc() relative to another heap in the median round: the geometric mean over
@@ -303,7 +305,7 @@ static void report_table(const struct bench *b, struct app_report *r, enum patte
 	app_report_table(r, &(struct app_table){names[p], column, columns, SIZES, cell});
 }
 
-static void report(const struct bench *b)
+static void write_report(const struct bench *b)
 {
 	struct app_report r;
 
@@ -344,11 +346,11 @@ int app_malloc(int argc, char **argv)
 	app_heaps_open(b.heap, again);
 	for (int h = 0; h < APP_HEAPS; h++)
 		if (!b.heap[h].give && !b.json)
-			app_note("%s is not installed: %s", b.heap[h].name, b.heap[h].mend);
-	b.line_ns = app_line_ns(app_cpu(0), app_cpu(1));
+			app_note("%s is not installed: %s", b.heap[h].name, b.heap[h].fix);
+	b.line_ns = app_cacheline_ns(app_cpu(0), app_cpu(1));
 	app_pin(app_cpu(0));
 	measure_keys(&b);
-	measure(&b);
-	report(&b);
+	measure_heaps(&b);
+	write_report(&b);
 	return b.wrong ? APP_EXIT_FAILED : APP_EXIT_OK;
 }

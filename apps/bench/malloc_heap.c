@@ -37,17 +37,17 @@ static void fixed_give(void *p)
 
 /* Looks up a function of a library. memcpy, since standard C has no cast from object to function
  * pointers. */
-static void symbol(void *library, const char *name, void *function)
+static void load_symbol(void *library, const char *name, void *function)
 {
 	void *at = dlsym(library, name);
 
 	memcpy(function, &at, sizeof(at));
 }
 
-static void load(struct app_heap *heap, void *library, const char *take, const char *give)
+static void load_heap(struct app_heap *heap, void *library, const char *take, const char *give)
 {
-	symbol(library, take, &heap->take);
-	symbol(library, give, &heap->give);
+	load_symbol(library, take, &heap->take);
+	load_symbol(library, give, &heap->give);
 }
 
 static void enter_hooked(void)
@@ -71,7 +71,7 @@ static bool open_hooked(void *library)
 	void **theirs = NULL;
 	size_t len = sizeof(theirs);
 
-	symbol(library, "mallctl", &je_control);
+	load_symbol(library, "mallctl", &je_control);
 	if (!je_control || je_control("arena.0.extent_hooks", &theirs, &len, NULL, 0) != 0)
 		return false;
 	memcpy(mine, theirs, sizeof(mine));
@@ -98,12 +98,12 @@ static void open_rte(struct app_heap *heap)
 	snprintf(prefix, sizeof(prefix), "--file-prefix=lend%ld", (long)getpid());
 	if (!library)
 		return;
-	symbol(library, "rte_eal_init", &init);
-	symbol(library, "rte_malloc", &rte_take);
+	load_symbol(library, "rte_eal_init", &init);
+	load_symbol(library, "rte_malloc", &rte_take);
 	if (!init || !rte_take || init(sizeof(argv) / sizeof(*argv) - 1, argv) < 0)
 		return;
 	heap->take = rte_take_any;
-	symbol(library, "rte_free", &heap->give);
+	load_symbol(library, "rte_free", &heap->give);
 }
 
 #ifdef __SANITIZE_ADDRESS__
@@ -135,22 +135,22 @@ void app_heaps_open(struct app_heap heaps[APP_HEAPS], char **argv)
 			       .is_bare = true},
 	    [APP_HEAP_NONE] = {.name = "floor", .take = fixed_take, .give = fixed_give},
 	    [APP_HEAP_LEND] = {.name = "lend", .take = lend_malloc, .give = lend_free},
-	    [APP_HEAP_GLIBC] = {.name = "glibc", .mend = ""},
-	    [APP_HEAP_MIMALLOC] = {.name = "mimalloc", .mend = "apt install libmimalloc2.0"},
-	    [APP_HEAP_JEMALLOC] = {.name = "jemalloc", .mend = "apt install libjemalloc2"},
-	    [APP_HEAP_HOOKED] = {.name = "jemalloc_hooks", .mend = "apt install libjemalloc2"},
-	    [APP_HEAP_RTE] = {.name = "rte_malloc", .mend = "apt install libdpdk-dev"}};
+	    [APP_HEAP_GLIBC] = {.name = "glibc", .fix = ""},
+	    [APP_HEAP_MIMALLOC] = {.name = "mimalloc", .fix = "apt install libmimalloc2.0"},
+	    [APP_HEAP_JEMALLOC] = {.name = "jemalloc", .fix = "apt install libjemalloc2"},
+	    [APP_HEAP_HOOKED] = {.name = "jemalloc_hooks", .fix = "apt install libjemalloc2"},
+	    [APP_HEAP_RTE] = {.name = "rte_malloc", .fix = "apt install libdpdk-dev"}};
 	void *je;
 
 	start_anew(argv);
 	memcpy(heaps, table, sizeof(table));
-	load(&heaps[APP_HEAP_GLIBC], dlopen("libc.so.6", RTLD_NOW), "malloc", "free");
-	load(&heaps[APP_HEAP_MIMALLOC], RTLD_DEFAULT, "mi_malloc", "mi_free");
+	load_heap(&heaps[APP_HEAP_GLIBC], dlopen("libc.so.6", RTLD_NOW), "malloc", "free");
+	load_heap(&heaps[APP_HEAP_MIMALLOC], RTLD_DEFAULT, "mi_malloc", "mi_free");
 	je = dlopen("libjemalloc.so.2", RTLD_NOW | RTLD_LOCAL);
 	if (je)
-		load(&heaps[APP_HEAP_JEMALLOC], je, "malloc", "free");
+		load_heap(&heaps[APP_HEAP_JEMALLOC], je, "malloc", "free");
 	if (je && open_hooked(je)) {
-		load(&heaps[APP_HEAP_HOOKED], je, "malloc", "free");
+		load_heap(&heaps[APP_HEAP_HOOKED], je, "malloc", "free");
 		heaps[APP_HEAP_HOOKED].enter = enter_hooked;
 		heaps[APP_HEAP_JEMALLOC].enter = leave_hooked;
 	}

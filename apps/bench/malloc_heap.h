@@ -21,7 +21,7 @@ enum app_heap_kind {
 
 struct app_heap {
 	const char *name; /* key in the report; constant */
-	const char *mend; /* command that installs it; for heaps with give NULL */
+	const char *fix;  /* command that installs it; for heaps with give NULL */
 	void *(*take)(size_t len);
 	void (*give)(void *p); /* NULL: not installed */
 	void (*enter)(void);   /* called by each thread before it uses the heap; may be NULL */

@@ -34,7 +34,7 @@ struct bw {
 	double over_call[BW_WAYS][TURNS_MAX];
 };
 
-static double gbit(const struct app_load *load, uint64_t size)
+static double gbit_rate(const struct app_load *load, uint64_t size)
 {
 	return 8e-9 * (double)size * app_load_rate(load);
 }
@@ -49,15 +49,15 @@ static uint64_t add_row(struct bw *bw, const struct bw_shape *shape)
 	*row++ = shape->window;
 	*row++ = shape->threads;
 	for (int way = 0; way < BW_WAYS; way++) {
-		*row++ = gbit(&sum[way], shape->size);
+		*row++ = gbit_rate(&sum[way], shape->size);
 		*row++ = app_hist_us(&sum[way].hist, 0.5);
 	}
 	return sum[BW_READ].wrong_bytes + sum[BW_WRITE].wrong_bytes;
 }
 
-/* steps() returns the number of steps of a sweep. step() returns the i-th step, or the largest for
- * its dimension. */
-static unsigned steps(const struct bw *bw)
+/* count_steps() returns the number of steps of a sweep. step_shape() returns the i-th step, or the
+ * largest for its dimension. */
+static unsigned count_steps(const struct bw *bw)
 {
 	unsigned n = 1;
 
@@ -76,7 +76,7 @@ static unsigned steps(const struct bw *bw)
 	return 0;
 }
 
-static struct bw_shape step(const struct bw *bw, unsigned i)
+static struct bw_shape step_shape(const struct bw *bw, unsigned i)
 {
 	struct bw_shape shape = {bw->args.load.size, bw->args.load.window, bw->threads,
 				 bw->args.load.time};
@@ -87,14 +87,15 @@ static struct bw_shape step(const struct bw *bw, unsigned i)
 		shape.window = 1u << i;
 	else if (bw->sweep == THREADS)
 		shape.threads = lend_min_u32(1u << i, bw->threads);
-	shape.time /= 2 * (1 + steps(bw));
+	shape.time /= 2 * (1 + count_steps(bw));
 	return shape;
 }
 
 /* Returns the bytes that the largest step has on the node at once, at least a page per object. */
-static uint64_t most(const struct bw *bw)
+static uint64_t most_bytes(const struct bw *bw)
 {
-	struct bw_shape s = step(bw, bw->sweep == THREADS || !bw->sweep ? 0 : steps(bw) - 1);
+	struct bw_shape s =
+	    step_shape(bw, bw->sweep == THREADS || !bw->sweep ? 0 : count_steps(bw) - 1);
 
 	return 3 *
 	       lend_align_up(lend_max_u64(s.size, bw->args.load.size),
@@ -102,7 +103,7 @@ static uint64_t most(const struct bw *bw)
 	       lend_max_u32(s.window, bw->args.load.window) * bw->threads;
 }
 
-static void plot(const struct bw *bw)
+static void plot_rows(const struct bw *bw)
 {
 	double x[ROWS_MAX], y[BW_WAYS][ROWS_MAX];
 	const struct page_line line[] = {{"read", "ref", x, y[BW_READ], bw->rows},
@@ -131,8 +132,8 @@ static double over_call(const struct bw *bw, const struct app_load *load,
 	return call->cpu_seconds / (double)call->ended * (double)load->ended / load->cpu_seconds;
 }
 
-static void report(const struct bw *bw, const struct app_load sum[BW_WAYS],
-		   const struct app_bench *plain, uint64_t wrong)
+static void write_report(const struct bw *bw, const struct app_load sum[BW_WAYS],
+			 const struct app_bench *plain, uint64_t wrong)
 {
 	static const char *const columns[] = {"size",        "window",      "threads",
 					      "read_gbit_s", "read_p50_us", "write_gbit_s",
@@ -145,7 +146,8 @@ static void report(const struct bw *bw, const struct app_load sum[BW_WAYS],
 	app_report_begin(&r, bw->args.load.json, "mem-bw: bytes into and out of a memory node");
 	for (int way = 0; way < BW_WAYS; way++) {
 		r.prefix = prefix[way];
-		app_report_num(&r, "gbit_per_s", gbit(&sum[way], size), 3, "10^9 bits of payload");
+		app_report_num(&r, "gbit_per_s", gbit_rate(&sum[way], size), 3,
+			       "10^9 bits of payload");
 		app_report_num(&r, "over_call", app_median(bw->over_call[way], bw->turns), 3,
 			       "rate relative to plain calls, median of the turns");
 		app_load_report(&sum[way], &r);
@@ -202,22 +204,22 @@ static uint64_t run_all(struct bw *bw)
 	static struct app_bench plain;
 	static struct app_load sum[BW_WAYS];
 	struct app_memory_args args = bw->args;
-	struct bw_shape shape = step(bw, 0);
+	struct bw_shape shape = step_shape(bw, 0);
 	uint64_t wrong = 0;
 
 	args.load.size = 0;
-	app_memory_open(&bw->m, &args, (64 << 20) + 2 * most(bw));
+	app_memory_open(&bw->m, &args, (64 << 20) + 2 * most_bytes(bw));
 	if (bw->threads > 1)
 		app_unpin();
-	for (unsigned i = 0; i < steps(bw); i++) {
-		shape = step(bw, i);
+	for (unsigned i = 0; i < count_steps(bw); i++) {
+		shape = step_shape(bw, i);
 		wrong += add_row(bw, &shape);
 	}
 	wrong += take_turns(bw, &plain, sum);
 	app_memory_close(&bw->m);
-	report(bw, sum, &plain, wrong);
+	write_report(bw, sum, &plain, wrong);
 	if (bw->args.plot)
-		plot(bw);
+		plot_rows(bw);
 	return wrong;
 }
 
@@ -239,7 +241,7 @@ static enum sweep sweep_of(const char *text)
 	app_bad("--sweep %s: give size, window or threads", text);
 }
 
-static void check(const struct bw *bw)
+static void check_args(const struct bw *bw)
 {
 	const struct app_load_args *load = &bw->args.load;
 
@@ -275,6 +277,6 @@ int app_mem_bw(int argc, char **argv)
 	app_options_read(&syntax, argc, argv, &bw);
 	if (bw.sweep_text)
 		bw.sweep = sweep_of(bw.sweep_text);
-	check(&bw);
+	check_args(&bw);
 	return run_all(&bw) ? APP_EXIT_FAILED : APP_EXIT_OK;
 }

@@ -96,7 +96,7 @@ static void make_lane(struct worker *w, unsigned i)
 			    "alloc");
 }
 
-static void fill(struct worker *w)
+static void fill_bytes(struct worker *w)
 {
 	struct lend_rng rng;
 
@@ -117,22 +117,22 @@ static void make_lanes(struct worker *w)
 	if (w->bytes == MAP_FAILED || !w->lane || !w->order)
 		app_die("no memory for %u buffers of %llu bytes; give a smaller --window or --size",
 			3 * s->window, (unsigned long long)s->size);
-	fill(w);
+	fill_bytes(w);
 	(void)lend_register(w->m.ep, w->bytes, w->bytes_len);
 	for (unsigned i = 0; i < s->window; i++)
 		make_lane(w, i);
 }
 
 /* Starts all threads at the same time. */
-static void run(struct worker *w, int way)
+static void run_threads(struct worker *w, int way)
 {
 	struct app_load *load = &w->load[way];
 
 	*load = (struct app_load){.ep = w->m.ep,
 				  .start = way == BW_READ ? read_start : write_start,
-				  .other = w->m.inside ? app_inside_ep(w->m.inside) : NULL,
-				  .between = w->m.inside ? app_inside_between : NULL,
-				  .arg = w->m.inside,
+				  .other = w->m.inproc ? app_inproc_ep(w->m.inproc) : NULL,
+				  .between = w->m.inproc ? app_inproc_between : NULL,
+				  .arg = w->m.inproc,
 				  .sleep = w->m.args.load.sleep,
 				  .quiet = true,
 				  .time = w->shape.time / 10 + 1000000};
@@ -165,17 +165,17 @@ static void close_lane(struct lane *lane)
 			    "release");
 }
 
-static void *work(void *arg)
+static void *run_thread(void *arg)
 {
 	struct worker *w = arg;
 
 	w->m.args = w->node->args;
-	w->m.inside = w->node->inside;
+	w->m.inproc = w->node->inproc;
 	w->m.args.load.sleep |= w->shape.threads + 1 > app_cpus();
 	app_memory_client(w->node, w->shape.size, w->shape.window, &w->m.ep, &w->m.mem);
 	make_lanes(w);
 	for (int way = 0; way < BW_WAYS; way++)
-		run(w, way);
+		run_threads(w, way);
 	for (unsigned i = 0; i < w->shape.window; i++)
 		close_lane(&w->lane[i]);
 	app_memory_leave(w->node, w->m.ep, w->m.mem);
@@ -196,10 +196,10 @@ void app_bw_measure(const struct app_memory *m, const struct bw_shape *shape,
 	for (unsigned i = 0; i < shape->threads; i++) {
 		worker[i] =
 		    (struct worker){.node = m, .shape = *shape, .index = i, .together = &together};
-		if (i && pthread_create(&worker[i].thread, NULL, work, &worker[i]))
+		if (i && pthread_create(&worker[i].thread, NULL, run_thread, &worker[i]))
 			app_die("cannot start thread %u: raise ulimit -u", i);
 	}
-	(void)work(&worker[0]);
+	(void)run_thread(&worker[0]);
 	memcpy(sum, worker[0].load, sizeof(worker[0].load));
 	for (unsigned i = 1; i < shape->threads; i++) {
 		pthread_join(worker[i].thread, NULL);

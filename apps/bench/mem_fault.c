@@ -33,7 +33,7 @@ struct bench {
 	uint64_t rounds, wrong_bytes, sum;
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct bench *b = state->input;
 
@@ -47,25 +47,25 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return key == ARGP_KEY_INIT || key == ARGP_KEY_END ? 0 : ARGP_ERR_UNKNOWN;
 }
 
-static void note(struct bench *b, int kind, uint64_t began)
+static void note_time(struct bench *b, int kind, uint64_t began)
 {
 	lend_hist_add(&b->hist[kind],
 		      (uint64_t)((double)(app_ticks() - began) / app_ticks_per_ns()));
 }
 
-static void add(struct bench *b, int kind, uint64_t bytes, uint64_t ticks)
+static void add_bytes(struct bench *b, int kind, uint64_t bytes, uint64_t ticks)
 {
 	b->moved[kind] += bytes;
 	b->ticks[kind] += ticks;
 }
 
 /* Returns the i-th offset of a round: each in another page, far from the previous one. */
-static uint64_t place(const struct bench *b, uint64_t i)
+static uint64_t touch_offset(const struct bench *b, uint64_t i)
 {
 	return i * STEP % b->pages * PAGE + i % (PAGE / 8) * 8;
 }
 
-static void map(struct bench *b)
+static void map_space(struct bench *b)
 {
 	struct app_timed t;
 
@@ -81,11 +81,11 @@ static void map_new(struct bench *b, uint64_t cache)
 {
 	if (lend_mem_cache_limit(cache) < 0)
 		app_die("%s", lend_why());
-	map(b);
+	map_space(b);
 }
 
 /* Compares every byte, then unmaps the space. */
-static void unmap(struct bench *b)
+static void unmap_space(struct bench *b)
 {
 	struct app_timed t;
 
@@ -96,50 +96,50 @@ static void unmap(struct bench *b)
 			    "free");
 }
 
-static void touch(struct bench *b, int kind)
+static void touch_pages(struct bench *b, int kind)
 {
 	for (uint64_t i = 0; i < b->touches; i++) {
 		uint64_t began = app_ticks();
 
-		b->sum += (unsigned char)b->at[place(b, i)];
-		note(b, kind, began);
+		b->sum += (unsigned char)b->at[touch_offset(b, i)];
+		note_time(b, kind, began);
 	}
 }
 
-static void store(struct bench *b)
+static void store_pages(struct bench *b)
 {
 	struct app_timed t;
 	uint64_t ticks;
 
 	for (uint64_t i = 0; i < b->touches; i++) {
-		uint64_t at = place(b, i), began = app_ticks();
+		uint64_t at = touch_offset(b, i), began = app_ticks();
 
 		b->at[at] = (char)~b->bytes[at];
-		note(b, STORE, began);
+		note_time(b, STORE, began);
 	}
 	ticks = app_timed_end(
 	    &b->m, &t, lend_space_seal(b->m.mem, b->space, 0, b->size, NULL, app_timed_begin(&t)),
 	    "seal");
-	add(b, SEAL, b->touches * PAGE, ticks);
+	add_bytes(b, SEAL, b->touches * PAGE, ticks);
 	for (uint64_t i = 0; i < b->touches; i++)
-		b->at[place(b, i)] = b->bytes[place(b, i)];
+		b->at[touch_offset(b, i)] = b->bytes[touch_offset(b, i)];
 	b->ref = t.op.ref;
 }
 
-static void scan(struct bench *b, int kind)
+static void scan_space(struct bench *b, int kind)
 {
 	uint64_t began = app_ticks();
 
 	for (uint64_t i = 0; i < b->size; i += LINE)
 		b->sum += (unsigned char)b->at[i];
-	add(b, kind, b->size, app_ticks() - began);
+	add_bytes(b, kind, b->size, app_ticks() - began);
 }
 
 static void get_pages(struct bench *b)
 {
 	for (uint64_t i = 0; i < b->touches; i++) {
 		struct iovec into = {b->into, PAGE};
-		uint64_t at = place(b, i) / PAGE * PAGE;
+		uint64_t at = touch_offset(b, i) / PAGE * PAGE;
 		struct app_timed t;
 
 		app_timed_add(&b->m, &t,
@@ -155,24 +155,26 @@ static void get_all(struct bench *b)
 	struct iovec into = {b->into, b->size};
 	struct app_timed t;
 
-	add(b, GET_ALL, b->size,
-	    app_timed_end(&b->m, &t, lend_get(b->m.mem, &b->ref, 0, &into, 1, app_timed_begin(&t)),
-			  "get"));
+	add_bytes(b, GET_ALL, b->size,
+		  app_timed_end(&b->m, &t,
+				lend_get(b->m.mem, &b->ref, 0, &into, 1, app_timed_begin(&t)),
+				"get"));
 	if (memcmp(b->into, b->bytes, b->size) != 0)
 		b->wrong_bytes += b->size;
 }
 
-static void prefetch(struct bench *b)
+static void prefetch_space(struct bench *b)
 {
 	struct app_timed t;
 
-	add(b, PREFETCH, b->size,
+	add_bytes(
+	    b, PREFETCH, b->size,
 	    app_timed_end(&b->m, &t,
 			  lend_space_prefetch(b->m.mem, b->space, 0, b->size, app_timed_begin(&t)),
 			  "prefetch"));
 }
 
-static void release(struct bench *b, const struct lend_ref *ref)
+static void release_ref(struct bench *b, const struct lend_ref *ref)
 {
 	struct app_timed t;
 
@@ -187,27 +189,27 @@ static void one_round(struct bench *b)
 	get_pages(b);
 	get_all(b);
 	map_new(b, 0);
-	touch(b, TOUCH);
-	unmap(b);
+	touch_pages(b, TOUCH);
+	unmap_space(b);
 	map_new(b, b->size + PAGE);
-	scan(b, SCAN);
-	unmap(b);
-	map(b);
-	scan(b, SCAN_HIT);
-	unmap(b);
-	map(b);
-	touch(b, HIT);
-	store(b);
-	release(b, &b->ref);
+	scan_space(b, SCAN);
+	unmap_space(b);
+	map_space(b);
+	scan_space(b, SCAN_HIT);
+	unmap_space(b);
+	map_space(b);
+	touch_pages(b, HIT);
+	store_pages(b);
+	release_ref(b, &b->ref);
 	b->ref = whole;
-	unmap(b);
+	unmap_space(b);
 	map_new(b, 0);
-	prefetch(b);
-	unmap(b);
+	prefetch_space(b);
+	unmap_space(b);
 	b->rounds++;
 }
 
-static double speed(const struct bench *b, int kind)
+static double scan_speed(const struct bench *b, int kind)
 {
 	return b->ticks[kind]
 		   ? (double)b->moved[kind] / ((double)b->ticks[kind] / app_ticks_per_ns())
@@ -242,7 +244,7 @@ static void report_speeds(const struct bench *b, struct app_report *r)
 
 	for (int i = 0; i < SPEEDS; i++) {
 		r->prefix = speeds[i];
-		app_report_num(r, "_gb_per_s", speed(b, i), 3, meaning[i]);
+		app_report_num(r, "_gb_per_s", scan_speed(b, i), 3, meaning[i]);
 	}
 	r->prefix = "";
 }
@@ -251,7 +253,7 @@ static void report_cache(struct app_report *r)
 {
 	struct lend_mem_cache_stat c;
 
-	lend_mem_cache_stat(&c);
+	lend_mem_cache_stat_get(&c);
 	app_report_int(r, "cache_hits", c.hits, "pages of the cache");
 	app_report_int(r, "cache_misses", c.misses, "pages fetched");
 	app_report_int(r, "cache_ahead", c.ahead, "of these, before a touch");
@@ -262,7 +264,7 @@ static void report_cache(struct app_report *r)
 	app_report_int(r, "zeros", c.zeros, "pages that could not be fetched");
 }
 
-static void report(struct bench *b, double line)
+static void write_report(struct bench *b, double line)
 {
 	struct lend_mem_stat stat;
 	struct app_report r;
@@ -280,14 +282,14 @@ static void report(struct bench *b, double line)
 	app_report_text(&r, "carrier", app_carrier_name(b->args.load.carrier), "");
 	app_report_bool(&r, "pool", b->args.pool, "the node shares its pages");
 	app_report_num(&r, "line_ns_before", line, 1, "ns, round trip of a cache line");
-	app_report_text(&r, "distance_before", app_line_name(line),
+	app_report_text(&r, "distance_before", app_cacheline_name(line),
 			"distance distance distance distance of the two CPUs");
 	app_report_end(&r);
 }
 
-static void run(struct bench *b)
+static void run_rounds(struct bench *b)
 {
-	double line = app_line_ns(app_cpu(0), app_cpu(1));
+	double line = app_cacheline_ns(app_cpu(0), app_cpu(1));
 	struct iovec data;
 	struct app_timed t;
 	lend_ns began;
@@ -316,8 +318,8 @@ static void run(struct bench *b)
 		app_progress(began, (double)(app_now() - began), (double)b->args.load.time);
 	} while (app_now() < began + b->args.load.time);
 	app_progress_clear();
-	release(b, &b->ref);
-	report(b, line);
+	release_ref(b, &b->ref);
+	write_report(b, line);
 	app_memory_close(&b->m);
 	free(b->bytes);
 	free(b->into);
@@ -334,10 +336,10 @@ int app_mem_fault(int argc, char **argv)
 {
 	static struct bench b = {.args = {.load = APP_LOAD_ARGS_INIT}};
 	const struct argp_child children[] = {{app_memory_some(APP_MEMORY_LOAD), 0, NULL, 0}, {0}};
-	const struct argp argp = {.parser = parse, .children = children, .doc = doc};
+	const struct argp argp = {.parser = parse_option, .children = children, .doc = doc};
 
 	b.args.load.size = 64 << 20;
 	app_parse(&argp, argc, argv, &b);
-	run(&b);
+	run_rounds(&b);
 	return b.wrong_bytes ? APP_EXIT_FAILED : APP_EXIT_OK;
 }

@@ -32,17 +32,17 @@ struct lat {
 	unsigned rows;
 	bool sweep;
 	struct app_pointer pointer;
-	struct app_among among;
+	struct app_scale among;
 };
 
 static const struct app_option options[] = {
     APP_FLAG(struct lat, sweep, "sweep", "Also print a table of sizes from 32 bytes to 4 MiB"),
-    APP_NUMBER(struct lat, among.n, "among", APP_AMONG_FEW + 1, APP_AMONG_MAX,
+    APP_NUMBER(struct lat, among.n, "among", APP_SCALE_FEW + 1, APP_SCALE_MAX,
 	       "Also measure among 1,000 and among N references"),
     {.name = NULL}};
 
 /* Waits for an operation and records its time. */
-static void end(struct lat *lat, int op, struct app_timed *t, int rc)
+static void end_op(struct lat *lat, int op, struct app_timed *t, int rc)
 {
 	uint64_t ticks = app_timed_end(&lat->m, t, rc, names[op]);
 
@@ -52,7 +52,7 @@ static void end(struct lat *lat, int op, struct app_timed *t, int rc)
 
 /* Compares the received bytes with the expected ones. The next round expects other bytes, so stale
  * bytes are detected. */
-static void check(struct lat *lat, int which, const void *bytes)
+static void check_bytes(struct lat *lat, int which, const void *bytes)
 {
 	uint64_t began = app_ticks();
 
@@ -70,18 +70,18 @@ static void one_round(struct lat *lat)
 	struct app_timed t;
 	struct lend_ref ref;
 
-	end(lat, PUT, &t, lend_put(mem, &data, 1, NULL, app_timed_begin(&t)));
+	end_op(lat, PUT, &t, lend_put(mem, &data, 1, NULL, app_timed_begin(&t)));
 	ref = t.op.ref;
-	end(lat, GET, &t, lend_get(mem, &ref, 0, &got, 1, app_timed_begin(&t)));
-	check(lat, 0, bytes);
-	end(lat, RELEASE, &t, lend_release(mem, &ref, 1, app_timed_begin(&t)));
-	end(lat, WRITE, &t, lend_space_write(mem, lat->space, 0, &data, 1, app_timed_begin(&t)));
-	end(lat, READ, &t, lend_space_read(mem, lat->space, 0, &read, 1, app_timed_begin(&t)));
-	check(lat, 1, bytes);
+	end_op(lat, GET, &t, lend_get(mem, &ref, 0, &got, 1, app_timed_begin(&t)));
+	check_bytes(lat, 0, bytes);
+	end_op(lat, RELEASE, &t, lend_release(mem, &ref, 1, app_timed_begin(&t)));
+	end_op(lat, WRITE, &t, lend_space_write(mem, lat->space, 0, &data, 1, app_timed_begin(&t)));
+	end_op(lat, READ, &t, lend_space_read(mem, lat->space, 0, &read, 1, app_timed_begin(&t)));
+	check_bytes(lat, 1, bytes);
 	lat->rounds++;
 }
 
-static void rounds(struct lat *lat, lend_ns time)
+static void run_rounds(struct lat *lat, lend_ns time)
 {
 	lend_ns began = app_now();
 	uint64_t first = app_ticks();
@@ -99,7 +99,7 @@ static void rounds(struct lat *lat, lend_ns time)
 	app_progress_clear();
 }
 
-static void measure(struct lat *lat, uint64_t size, lend_ns time)
+static void measure_size(struct lat *lat, uint64_t size, lend_ns time)
 {
 	struct app_timed t;
 
@@ -107,27 +107,27 @@ static void measure(struct lat *lat, uint64_t size, lend_ns time)
 	(void)app_timed_end(&lat->m, &t,
 			    lend_space_alloc(lat->m.mem, size, &lat->space, app_timed_begin(&t)),
 			    "alloc");
-	rounds(lat, time / 10 + 1000000);
-	rounds(lat, time);
+	run_rounds(lat, time / 10 + 1000000);
+	run_rounds(lat, time);
 	(void)app_timed_end(&lat->m, &t,
 			    lend_space_free(lat->m.mem, lat->space, app_timed_begin(&t)), "free");
 }
 
-static void sweep(struct lat *lat)
+static void sweep_sizes(struct lat *lat)
 {
 	lend_ns time = lat->args.load.time / 2 / 18;
 
 	for (uint64_t size = SIZE_MIN; size <= SIZE_MAX_SWEPT; size *= 2) {
 		double *row = lat->cell[lat->rows++];
 
-		measure(lat, size, time);
+		measure_size(lat, size, time);
 		row[0] = (double)size;
 		for (int i = 0; i < OPS; i++)
 			row[1 + i] = app_hist_us(&lat->hist[i], 0.5);
 	}
 }
 
-static void plot(const struct lat *lat)
+static void plot_rows(const struct lat *lat)
 {
 	static const char *const css[] = {"value", "ref", NULL, "auto"};
 	double x[ROWS_MAX], y[OPS][ROWS_MAX];
@@ -176,7 +176,7 @@ static void report_ops(const struct lat *lat, struct app_report *r, double call)
 			"latencies and checks fill the run within 3 %");
 }
 
-static void report(struct lat *lat, const struct app_bench *plain, double line)
+static void write_report(struct lat *lat, const struct app_bench *plain, double line)
 {
 	static const char *const columns[] = {"size",       "put_us",   "get_us",
 					      "release_us", "write_us", "read_us"};
@@ -195,9 +195,9 @@ static void report(struct lat *lat, const struct app_bench *plain, double line)
 	app_report_text(&r, "carrier", app_carrier_name(lat->args.load.carrier), "");
 	app_report_bool(&r, "pool", lat->args.pool, "the node shares its pages");
 	app_pointer_report(&lat->pointer, &r);
-	app_among_report(&lat->among, &r);
+	app_scale_report(&lat->among, &r);
 	app_report_num(&r, "line_ns_before", line, 1, "ns, round trip of a cache line");
-	app_report_text(&r, "distance_before", app_line_name(line),
+	app_report_text(&r, "distance_before", app_cacheline_name(line),
 			"distance distance distance distance of the two CPUs");
 	if (lat->sweep)
 		app_report_table(
@@ -206,12 +206,12 @@ static void report(struct lat *lat, const struct app_bench *plain, double line)
 }
 
 /* Measures the plain call, then the operations, for half of the time each. */
-static void run(struct lat *lat)
+static void run_halves(struct lat *lat)
 {
 	static struct app_bench plain;
 	struct app_load_args half = lat->args.load;
 	uint64_t most = lat->sweep ? SIZE_MAX_SWEPT : half.size;
-	double line = app_line_ns(app_cpu(0), app_cpu(1));
+	double line = app_cacheline_ns(app_cpu(0), app_cpu(1));
 
 	half.time /= 2;
 	app_bench_open(&plain, &half, APP_METHOD_ECHO);
@@ -225,17 +225,17 @@ static void run(struct lat *lat)
 			app_die("no memory for --size %llu; give a smaller one",
 				(unsigned long long)half.size);
 	}
-	app_memory_open(&lat->m, &lat->args, (64 << 20) + 4 * most + app_among_bytes(lat->among.n));
+	app_memory_open(&lat->m, &lat->args, (64 << 20) + 4 * most + app_scale_bytes(lat->among.n));
 	if (lat->sweep)
-		sweep(lat);
-	measure(lat, half.size, half.time / (lat->sweep ? 4 : 1));
+		sweep_sizes(lat);
+	measure_size(lat, half.size, half.time / (lat->sweep ? 4 : 1));
 	app_pointer_measure(&lat->m, half.time / 2, &lat->pointer);
 	if (lat->among.n)
-		app_among_measure(&lat->m, &lat->among);
-	report(lat, &plain, line);
+		app_scale_measure(&lat->m, &lat->among);
+	write_report(lat, &plain, line);
 	app_memory_close(&lat->m);
 	if (lat->args.plot)
-		plot(lat);
+		plot_rows(lat);
 	for (int i = 0; i < 2; i++)
 		free(lat->into[i]);
 	lat->wrong_bytes += plain.load.wrong_bytes + lat->pointer.wrong_bytes;
@@ -263,6 +263,6 @@ int app_mem_lat(int argc, char **argv)
 	if (lat.args.load.size < 1 || lat.args.load.size > APP_PATTERN_MAX)
 		app_bad("--size: give 1 to %d bytes", APP_PATTERN_MAX);
 	lat.sweep = lat.sweep || lat.args.plot;
-	run(&lat);
+	run_halves(&lat);
 	return lat.wrong_bytes ? APP_EXIT_FAILED : APP_EXIT_OK;
 }

@@ -10,12 +10,12 @@
 
 enum { PAGE = 4096, PAGES = APP_POINTER_SIZE / PAGE };
 
-static void add(struct lend_hist *hist, uint64_t began)
+static void add_time(struct lend_hist *hist, uint64_t began)
 {
 	lend_hist_add(hist, (uint64_t)((double)(app_ticks() - began) / app_ticks_per_ns()));
 }
 
-static lend_space map(struct app_memory *m, const struct lend_ref *ref)
+static lend_space map_object(struct app_memory *m, const struct lend_ref *ref)
 {
 	struct app_timed t;
 	lend_space space;
@@ -24,7 +24,7 @@ static lend_space map(struct app_memory *m, const struct lend_ref *ref)
 	return space;
 }
 
-static void unmap(struct app_memory *m, lend_space space)
+static void unmap_object(struct app_memory *m, lend_space space)
 {
 	struct app_timed t;
 
@@ -57,25 +57,25 @@ static uint64_t sum_of(const char *bytes)
 }
 
 /* Reads 8 bytes of the object in one map, then the whole object in another map. */
-static void load(struct app_memory *m, struct app_pointer *p, const struct lend_ref *ref,
-		 const char *bytes)
+static void load_object(struct app_memory *m, struct app_pointer *p, const struct lend_ref *ref,
+			const char *bytes)
 {
 	uint64_t at = p->rounds * 4099 % (APP_POINTER_SIZE / 8) * 8, began = app_ticks();
-	lend_space space = map(m, ref);
+	lend_space space = map_object(m, ref);
 	const char *pointer = lend_space_pointer(m->mem, space);
 	uint64_t word = lend_load_u64(pointer + at);
 
-	add(&p->touch, began);
+	add_time(&p->touch, began);
 	p->wrong_bytes += word != lend_load_u64(bytes + at) ? 8 : 0;
-	unmap(m, space);
+	unmap_object(m, space);
 	began = app_ticks();
-	space = map(m, ref);
+	space = map_object(m, ref);
 	pointer = lend_space_pointer(m->mem, space);
 	word = sum_of(pointer);
-	add(&p->read, began);
+	add_time(&p->read, began);
 	if (word != sum_of(bytes) || memcmp(pointer, bytes, APP_POINTER_SIZE) != 0)
 		p->wrong_bytes += APP_POINTER_SIZE;
-	unmap(m, space);
+	unmap_object(m, space);
 }
 
 static void store_to_each(struct lend_hist *hist, char *pages)
@@ -84,14 +84,14 @@ static void store_to_each(struct lend_hist *hist, char *pages)
 
 	for (unsigned i = 0; i < PAGES; i++)
 		((volatile char *)pages)[(size_t)i * PAGE + 64] = 1;
-	add(hist, began);
+	add_time(hist, began);
 }
 
 /* Measures the first store to each page of a map, and to each page of as much fresh memory. */
-static void store(struct app_memory *m, struct app_pointer *p, const struct lend_ref *ref,
-		  const char *bytes)
+static void store_pages(struct app_memory *m, struct app_pointer *p, const struct lend_ref *ref,
+			const char *bytes)
 {
-	lend_space space = map(m, ref);
+	lend_space space = map_object(m, ref);
 	char *pointer = lend_space_pointer(m->mem, space);
 	char *fresh = mmap(NULL, APP_POINTER_SIZE, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -105,13 +105,13 @@ static void store(struct app_memory *m, struct app_pointer *p, const struct lend
 	for (size_t i = 0; i < APP_POINTER_SIZE; i++)
 		p->wrong_bytes += pointer[i] != (i % PAGE == 64 ? 1 : bytes[i]);
 	munmap(fresh, APP_POINTER_SIZE);
-	unmap(m, space);
+	unmap_object(m, space);
 }
 
 /* Measures the readers in turns, then the writer, separately since services read and write in
  * different processes. */
-static void run(struct app_memory *m, lend_ns time, struct app_pointer *p,
-		const struct lend_ref *ref, char *into)
+static void run_rounds(struct app_memory *m, lend_ns time, struct app_pointer *p,
+		       const struct lend_ref *ref, char *into)
 {
 	const char *bytes = app_pattern(0, APP_POINTER_SIZE);
 	struct iovec iov = {into, APP_POINTER_SIZE};
@@ -121,20 +121,20 @@ static void run(struct app_memory *m, lend_ns time, struct app_pointer *p,
 	while (p->rounds < 3 || app_now() < began + time / 2) {
 		app_timed_add(m, &t, lend_get(m->mem, ref, 0, &iov, 1, app_timed_begin(&t)), "get",
 			      &p->get);
-		load(m, p, ref, bytes);
+		load_object(m, p, ref, bytes);
 		p->rounds++;
 	}
 	do
-		store(m, p, ref, bytes);
+		store_pages(m, p, ref, bytes);
 	while (app_now() < began + time);
 }
 
 static bool is_offered(struct app_memory *m, const struct lend_ref *ref)
 {
-	lend_space space = map(m, ref);
+	lend_space space = map_object(m, ref);
 	bool offered = lend_space_pointer(m->mem, space) != NULL;
 
-	unmap(m, space);
+	unmap_object(m, space);
 	return offered;
 }
 
@@ -154,11 +154,11 @@ void app_pointer_measure(struct app_memory *m, lend_ns time, struct app_pointer 
 		lend_hist_init(hist[i]);
 	(void)app_timed_end(m, &t, lend_put(m->mem, &data, 1, NULL, app_timed_begin(&t)), "put");
 	ref = t.op.ref;
-	p->offered = !m->inside && is_offered(m, &ref);
-	lend_mem_cache_stat(&before);
+	p->offered = !m->inproc && is_offered(m, &ref);
+	lend_mem_cache_stat_get(&before);
 	if (p->offered)
-		run(m, time, p, &ref, into);
-	lend_mem_cache_stat(&after);
+		run_rounds(m, time, p, &ref, into);
+	lend_mem_cache_stat_get(&after);
 	p->pool_views = after.pool_views - before.pool_views;
 	p->pool_fetched = after.pool_fetched - before.pool_fetched;
 	(void)app_timed_end(m, &t, lend_release(m->mem, &ref, 1, app_timed_begin(&t)), "release");

@@ -50,7 +50,7 @@ struct duo {
 	enum lend_status last;
 };
 
-static void give(struct duo *d, struct lend_call *call)
+static void call_done(struct duo *d, struct lend_call *call)
 {
 	d->errors += call->status != LEND_OK;
 	if (call->status != LEND_OK)
@@ -72,7 +72,7 @@ static void small_done(struct lend_call *call)
 		lend_hist_add(&d->tally->hist, (uint64_t)ns);
 		d->wrong_bytes += app_pattern_wrong(call->reply, d->small.number, SMALL);
 	}
-	give(d, call);
+	call_done(d, call);
 }
 
 static void bulk_done(struct lend_call *call)
@@ -88,11 +88,11 @@ static void bulk_done(struct lend_call *call)
 		d->wrong_bytes += app_sum_wrong(
 		    call->reply, app_ends_crc(app_pattern(d->bulk.number, len), len), len);
 	}
-	give(d, call);
+	call_done(d, call);
 }
 
 /* Starts a call. Returns false when there is no buffer or call slot for it now. */
-static bool start(struct duo *d, struct lend_call *call, uint64_t number, uint64_t len)
+static bool start_call(struct duo *d, struct lend_call *call, uint64_t number, uint64_t len)
 {
 	int rc;
 
@@ -116,7 +116,7 @@ static void start_small(struct duo *d)
 	    .method = APP_METHOD_ECHO, .priority = LEND_URGENT, .done = small_done};
 	d->small.number++;
 	d->small.began = app_ticks();
-	d->small.busy = start(d, &d->small.call, d->small.number, SMALL);
+	d->small.busy = start_call(d, &d->small.call, d->small.number, SMALL);
 }
 
 static void start_bulk(struct duo *d)
@@ -125,12 +125,12 @@ static void start_bulk(struct duo *d)
 	    (struct lend_call){.method = APP_METHOD_ENDS, .priority = LEND_BULK, .done = bulk_done};
 	d->bulk.number++;
 	d->bulk.began = app_ticks();
-	d->bulk.busy = start(d, &d->bulk.call, d->bulk.number, d->args->bulk);
+	d->bulk.busy = start_call(d, &d->bulk.call, d->bulk.number, d->args->bulk);
 }
 
 /* Runs small calls, the transfer or both for time, then waits until all that were started have
  * ended. */
-static void run(struct duo *d, struct tally *tally, bool small, bool bulk, lend_ns time)
+static void run_calls(struct duo *d, struct tally *tally, bool small, bool bulk, lend_ns time)
 {
 	uint64_t now = app_ticks(), every = (uint64_t)((double)d->args->every * app_ticks_per_ns());
 	uint64_t end = now + (uint64_t)((double)time * app_ticks_per_ns()), next = now;
@@ -153,7 +153,7 @@ static void run(struct duo *d, struct tally *tally, bool small, bool bulk, lend_
 		app_status_name(d->last));
 }
 
-static void configure(const struct args *args, bool fifo, struct lend_config *config)
+static void fill_config(const struct args *args, bool fifo, struct lend_config *config)
 {
 	config->schedule = fifo ? LEND_AS_THEY_COME : LEND_SHORTEST_FIRST;
 	config->message_max = args->bulk > (16 << 20) ? args->bulk : 0;
@@ -167,12 +167,12 @@ static void open_duo(struct duo *d, const struct args *args, bool fifo)
 
 	memset(d, 0, sizeof(*d));
 	d->args = args;
-	configure(args, fifo, &config);
+	fill_config(args, fifo, &config);
 	app_pair_open(&d->pair, &args->load, &config);
 	if (lend_connect(d->pair.ep, app_pair_address(&d->pair), &d->session) < 0)
 		app_die("%s", lend_why());
 	lend_hist_init(&warm.hist);
-	run(d, &warm, true, true, args->load.time / 20);
+	run_calls(d, &warm, true, true, args->load.time / 20);
 }
 
 static void close_duo(struct duo *d, uint64_t *wrong_bytes)
@@ -181,14 +181,14 @@ static void close_duo(struct duo *d, uint64_t *wrong_bytes)
 	app_pair_close(&d->pair);
 }
 
-static void slice(struct duo *d, struct tally *tally, bool small, bool bulk)
+static void run_slice(struct duo *d, struct tally *tally, bool small, bool bulk)
 {
 	const struct args *args = d->args;
 
 	lend_hist_init(&tally->hist);
 	tally->bytes = 0;
 	tally->seconds = 0;
-	run(d, tally, small, bulk, args->load.time / args->rounds / (PHASES * SLICES));
+	run_calls(d, tally, small, bulk, args->load.time / args->rounds / (PHASES * SLICES));
 	tally->calls += tally->hist.count;
 	app_series_add(&tally->p50, app_hist_us(&tally->hist, 0.5));
 	app_series_add(&tally->p99, app_hist_us(&tally->hist, 0.99));
@@ -196,22 +196,22 @@ static void slice(struct duo *d, struct tally *tally, bool small, bool bulk)
 		       tally->seconds > 0 ? (double)tally->bytes * 8e-9 / tally->seconds : 0);
 }
 
-static void rounds(const struct args *args, struct tally tally[PHASES], uint64_t *wrong_bytes)
+static void run_rounds(const struct args *args, struct tally tally[PHASES], uint64_t *wrong_bytes)
 {
 	struct duo d;
 
 	for (unsigned i = 0; i < args->rounds; i++) {
 		open_duo(&d, args, false);
 		for (int k = 0; k < SLICES; k++) {
-			slice(&d, &tally[UNLOADED], true, false);
-			slice(&d, &tally[LOADED], true, true);
-			slice(&d, &tally[ALONE], false, true);
+			run_slice(&d, &tally[UNLOADED], true, false);
+			run_slice(&d, &tally[LOADED], true, true);
+			run_slice(&d, &tally[ALONE], false, true);
 		}
 		close_duo(&d, wrong_bytes);
 		open_duo(&d, args, true);
 		for (int k = 0; k < SLICES; k++) {
-			slice(&d, &tally[FIFO_LOADED], true, true);
-			slice(&d, &tally[FIFO_ALONE], false, true);
+			run_slice(&d, &tally[FIFO_LOADED], true, true);
+			run_slice(&d, &tally[FIFO_ALONE], false, true);
 		}
 		close_duo(&d, wrong_bytes);
 	}
@@ -233,7 +233,7 @@ static void report_calls(struct app_report *r, const char *phase, const struct t
 	app_report_int(r, key, tally->calls, "small calls measured");
 }
 
-static void report(const struct args *args, const struct tally *tally, uint64_t wrong_bytes)
+static void write_report(const struct args *args, const struct tally *tally, uint64_t wrong_bytes)
 {
 	struct app_report r;
 
@@ -292,7 +292,7 @@ int app_priority(int argc, char **argv)
 	args.load.time = UINT64_C(5000000000);
 	app_options_read(&syntax, argc, argv, &args);
 	app_pattern_init(SEED, args.bulk);
-	rounds(&args, tally, &wrong_bytes);
-	report(&args, tally, wrong_bytes);
+	run_rounds(&args, tally, &wrong_bytes);
+	write_report(&args, tally, wrong_bytes);
 	return wrong_bytes ? APP_EXIT_FAILED : APP_EXIT_OK;
 }

@@ -21,14 +21,14 @@ int app_rate(int argc, char **argv)
 
 	args.window = 32;
 	app_load_args_read(&args, argc, argv, APP_LOAD_ALL, doc);
-	line = app_line_ns(app_cpu(0), app_cpu(1));
+	line = app_cacheline_ns(app_cpu(0), app_cpu(1));
 	app_bench_open(&bench, &args, APP_METHOD_ECHO);
 	app_bench_run(&bench);
 	app_bench_close(&bench);
 	app_report_begin(&report, args.json, "rate: calls with a window in flight");
 	app_bench_report(&bench, &report);
 	app_report_num(&report, "line_ns_before", line, 1, "ns, round trip of a cache line");
-	app_report_text(&report, "distance_before", app_line_name(line),
+	app_report_text(&report, "distance_before", app_cacheline_name(line),
 			"distance distance distance distance of the two CPUs");
 	app_report_end(&report);
 	return bench.load.wrong_bytes ? APP_EXIT_FAILED : APP_EXIT_OK;

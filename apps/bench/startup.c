@@ -73,7 +73,7 @@ static int run_child(const char *address)
 
 /* Runs in the child after vfork(), since copying our memory would add to the measured time. The
  * child shares our memory, so only system calls. */
-static _Noreturn void become(const char *address, int out)
+static _Noreturn void exec_child(const char *address, int out)
 {
 	const char *const argv[] = {"lend", "start", "--child", address, NULL};
 
@@ -83,7 +83,7 @@ static _Noreturn void become(const char *address, int out)
 	_exit(127);
 }
 
-static void add(struct starts *s, lend_ns began, const lend_ns at[MOMENTS])
+static void add_moments(struct starts *s, lend_ns began, const lend_ns at[MOMENTS])
 {
 	lend_ns last = began;
 
@@ -106,7 +106,7 @@ static void start_one(struct starts *s, const char *address, bool counts)
 	began = app_now();
 	pid = vfork();
 	if (pid == 0)
-		become(address, tube[1]);
+		exec_child(address, tube[1]);
 	close(tube[1]);
 	if (pid < 0)
 		app_die("no child: %s; end some processes", strerror(errno));
@@ -116,10 +116,10 @@ static void start_one(struct starts *s, const char *address, bool counts)
 		app_die("a child that called %s failed; its line is above", address);
 	close(tube[0]);
 	if (counts)
-		add(s, began, at);
+		add_moments(s, began, at);
 }
 
-static void measure(struct starts *s, const struct app_load_args *load, const char *address)
+static void measure_starts(struct starts *s, const struct app_load_args *load, const char *address)
 {
 	uint64_t count = load->count ? load->count : COUNT;
 	lend_ns began = app_now();
@@ -134,7 +134,8 @@ static void measure(struct starts *s, const struct app_load_args *load, const ch
 	app_progress_clear();
 }
 
-static void report(const struct app_load_args *load, const struct starts *s, const char *address)
+static void write_report(const struct app_load_args *load, const struct starts *s,
+			 const char *address)
 {
 	static const char *const names[] = {"exec_us", "open_us", "connect_us", "call_us"};
 	static const char *const texts[] = {"us, exec and libraries, p50", "us, lend_open()",
@@ -189,8 +190,8 @@ int app_start(int argc, char **argv)
 	args.load.size = LEN;
 	app_bench_open(&bench, &args.load, APP_METHOD_ECHO);
 	address = app_pair_address(&bench.pair);
-	measure(&s, &args.load, address);
-	report(&args.load, &s, address);
+	measure_starts(&s, &args.load, address);
+	write_report(&args.load, &s, address);
 	app_bench_close(&bench);
 	return APP_EXIT_OK;
 }

@@ -50,7 +50,7 @@ static enum access access_of(const char *text)
 	app_bad("--access %s: give sequential, zipf, zipf_scattered or uniform", text);
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct translate *t = state->input;
 
@@ -77,7 +77,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 /* Draws a rank in [0, n) from a Zipf distribution with exponent 0.99, by rejection-inversion
  * (Hoermann and Derflinger), which needs no table of n sums. */
-static uint64_t zipf(struct lend_rng *rng, uint64_t n)
+static uint64_t draw_zipf(struct lend_rng *rng, uint64_t n)
 {
 	const double s = 0.99, e = 1 - s;
 	const double low = (pow(1.5, e) - 1) / e - 1, high = (pow((double)n + 0.5, e) - 1) / e;
@@ -91,7 +91,7 @@ static uint64_t zipf(struct lend_rng *rng, uint64_t n)
 	}
 }
 
-static void draw(struct translate *t, enum access access)
+static void draw_pages(struct translate *t, enum access access)
 {
 	const uint64_t n = t->lookup.pages, prime = 2654435761u;
 	struct lend_rng rng;
@@ -102,14 +102,14 @@ static void draw(struct translate *t, enum access access)
 	for (unsigned i = 0; i < t->n; i++) {
 		uint64_t page = access == SEQUENTIAL ? (first + i) % n
 				: access == UNIFORM  ? lend_rng_below(&rng, n)
-						     : zipf(&rng, n);
+						     : draw_zipf(&rng, n);
 
 		t->page[i] = (uint32_t)(access == ZIPF_SCATTERED ? page * prime % n : page);
 	}
 }
 
 /* Measures one round over all pages, in CPU time, since other processes may run on this machine. */
-static double timed(struct translate *t, enum app_way table, uint64_t *sum)
+static double time_round(struct translate *t, enum app_way table, uint64_t *sum)
 {
 	lend_ns began = app_cpu_now();
 
@@ -118,19 +118,19 @@ static double timed(struct translate *t, enum app_way table, uint64_t *sum)
 }
 
 /* Measures all tables in turns; keeps the median round of each. */
-static void measure(struct translate *t, enum access access)
+static void measure_tables(struct translate *t, enum access access)
 {
 	double ns[APP_WAYS][ROUNDS_MAX];
 	lend_ns began = app_now();
 	unsigned n = 0;
 
-	draw(t, access);
+	draw_pages(t, access);
 	t->wrong += app_lookup_wrong(&t->lookup, t->page, t->n);
 	do {
 		uint64_t sum[APP_WAYS];
 
 		for (int i = 0; i < APP_WAYS; i++) {
-			ns[i][n] = timed(t, (enum app_way)i, &sum[i]);
+			ns[i][n] = time_round(t, (enum app_way)i, &sum[i]);
 			t->wrong += sum[i] != sum[0];
 		}
 		n++;
@@ -159,7 +159,7 @@ static void report_access(const struct translate *t, struct app_report *r, enum 
 		       "page tables relative to the flat hash map");
 }
 
-static void report(const struct translate *t)
+static void write_report(const struct translate *t)
 {
 	struct app_report r;
 
@@ -192,7 +192,7 @@ static const char doc[] =
 
 int app_translate(int argc, char **argv)
 {
-	static const struct argp argp = {.options = options, .parser = parse, .doc = doc};
+	static const struct argp argp = {.options = options, .parser = parse_option, .doc = doc};
 	static struct translate t = {
 	    .space = UINT64_C(100) << 30, .time = 1000000000, .access = ZIPF};
 
@@ -204,8 +204,8 @@ int app_translate(int argc, char **argv)
 	if (!t.page)
 		app_die("no memory for %u lookups; end some processes", t.n);
 	for (int i = 0; i < ACCESSES; i++)
-		measure(&t, (enum access)i);
-	report(&t);
+		measure_tables(&t, (enum access)i);
+	write_report(&t);
 	app_lookup_close(&t.lookup);
 	free(t.page);
 	return t.wrong ? APP_EXIT_FAILED : APP_EXIT_OK;

@@ -170,13 +170,13 @@ static void measure_idle(const struct args *args, struct waits *w)
 	if (clock_getcpuclockid(bench.pair.child.pid, &server))
 		app_die("cannot see the server's CPU time; run as its user");
 	lend_run(bench.pair.ep, lend_now(bench.pair.ep) + PAUSE_NS);
-	lend_stats(bench.pair.ep, &before);
+	lend_stats_get(bench.pair.ep, &before);
 	here = cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
 	there = cpu_seconds(server);
 	lend_run(bench.pair.ep, lend_now(bench.pair.ep) + (lend_ns)(seconds * 1e9));
 	w->idle_client = 100 * (cpu_seconds(CLOCK_THREAD_CPUTIME_ID) - here) / seconds;
 	w->idle_server = 100 * (cpu_seconds(server) - there) / seconds;
-	lend_stats(bench.pair.ep, &after);
+	lend_stats_get(bench.pair.ep, &after);
 	w->sleeps = (double)(after.sleeps - before.sleeps) / seconds;
 	app_bench_close(&bench);
 }
@@ -186,7 +186,7 @@ static double p50(const struct lend_hist *hist)
 	return app_hist_us(hist, 0.5);
 }
 
-static void report(const struct args *args, const struct waits *w)
+static void write_report(const struct args *args, const struct waits *w)
 {
 	double wake = p50(&w->slept) - p50(&w->awake), bare = p50(&w->bare) - w->line_ns / 1e3;
 	struct app_report r;
@@ -252,10 +252,10 @@ int app_wait(int argc, char **argv)
 	lend_hist_init(&w.awake);
 	lend_hist_init(&w.hybrid);
 	lend_hist_init(&w.polled);
-	w.line_ns = app_line_ns(app_cpu(0), app_cpu(1));
+	w.line_ns = app_cacheline_ns(app_cpu(0), app_cpu(1));
 	measure_wakes(&args.load, &w);
 	measure_ping_pong(&args.load, &w);
 	measure_idle(&args, &w);
-	report(&args, &w);
+	write_report(&args, &w);
 	return w.wrong_bytes ? APP_EXIT_FAILED : APP_EXIT_OK;
 }

@@ -19,7 +19,7 @@ enum {
 
 static atomic_bool is_over;
 
-static void *compute(void *cpu)
+static void *compute_until_over(void *cpu)
 {
 	app_pin(*(int *)cpu);
 	while (!atomic_load_explicit(&is_over, memory_order_relaxed))
@@ -32,7 +32,7 @@ static void start_busy(pthread_t *thread, int *cpu, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
 		cpu[i] = app_cpu(i % 2);
-		if (pthread_create(&thread[i], NULL, compute, &cpu[i]))
+		if (pthread_create(&thread[i], NULL, compute_until_over, &cpu[i]))
 			app_die("no thread to be busy; raise ulimit -u, or give a smaller --busy");
 	}
 }
@@ -49,7 +49,7 @@ struct bounce {
 	int there, back, cpu;
 };
 
-static void *answer(void *arg)
+static void *answer_bounces(void *arg)
 {
 	const struct bounce *b = arg;
 	uint64_t got;
@@ -80,7 +80,7 @@ static void measure_eventfd(struct lend_hist *hist, lend_ns time)
 	lend_ns until = app_now() + time;
 	pthread_t thread;
 
-	if (b.there < 0 || b.back < 0 || pthread_create(&thread, NULL, answer, &b))
+	if (b.there < 0 || b.back < 0 || pthread_create(&thread, NULL, answer_bounces, &b))
 		app_die("no eventfd or no thread: raise ulimit -n and -u");
 	while (app_now() < until)
 		bounce_once(&b, hist);
@@ -107,8 +107,8 @@ static void measure_calls(struct app_bench *b, struct lend_hist *hist, lend_ns t
 	} while (app_now() < until);
 }
 
-static void report(const struct app_load_args *args, unsigned busy, const struct lend_hist *calls,
-		   const struct lend_hist *eventfd)
+static void write_report(const struct app_load_args *args, unsigned busy,
+			 const struct lend_hist *calls, const struct lend_hist *eventfd)
 {
 	double p99 = app_hist_us(calls, 0.99), bare = app_hist_us(eventfd, 0.99);
 	struct app_report r;
@@ -149,6 +149,6 @@ int app_wait_busy(const struct app_load_args *args, unsigned busy)
 	}
 	end_busy(thread, busy);
 	app_bench_close(&bench);
-	report(args, busy, &calls, &eventfd);
+	write_report(args, busy, &calls, &eventfd);
 	return bench.load.wrong_bytes ? APP_EXIT_FAILED : APP_EXIT_OK;
 }

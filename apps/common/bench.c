@@ -21,7 +21,7 @@ struct app_bench_lane {
 
 /* Small requests are copied into a buffer of the pool, long ones are sent from the pattern itself.
  */
-static int fill(struct app_bench_lane *lane)
+static int fill_request(struct app_bench_lane *lane)
 {
 	struct app_bench *b = lane->bench;
 	uint64_t len = b->args.size;
@@ -43,7 +43,7 @@ static int fill(struct app_bench_lane *lane)
 	return 0;
 }
 
-static uint64_t check(struct app_bench_lane *lane)
+static uint64_t check_reply(struct app_bench_lane *lane)
 {
 	struct app_bench *b = lane->bench;
 	uint64_t len = b->args.size, number = lane->lane.number;
@@ -58,11 +58,11 @@ static unsigned session_of(const struct app_bench_lane *lane)
 	return lane->lane.index % lane->bench->args.sessions;
 }
 
-static void done(struct lend_call *call)
+static void call_done(struct lend_call *call)
 {
 	struct app_bench_lane *lane = APP_OF(call, struct app_bench_lane, call);
 	struct lend_ep *ep = lane->bench->pair.ep;
-	uint64_t wrong = call->status == LEND_OK ? check(lane) : 0;
+	uint64_t wrong = call->status == LEND_OK ? check_reply(lane) : 0;
 
 	if (call->reply)
 		lend_buf_give(ep, call->reply);
@@ -75,17 +75,17 @@ static void done(struct lend_call *call)
 	app_lane_end(&lane->lane, call->status, wrong);
 }
 
-static int start(struct app_lane *at)
+static int start_lane(struct app_lane *at)
 {
 	struct app_bench_lane *lane = APP_OF(at, struct app_bench_lane, lane);
 	struct app_bench *b = lane->bench;
-	int rc = fill(lane);
+	int rc = fill_request(lane);
 
 	if (rc < 0)
 		return rc;
 	lane->call.method = b->method;
 	lane->call.timeout = b->load.left ? b->load.left : APP_CALL_NS + b->args.size * APP_BYTE_NS;
-	lane->call.done = done;
+	lane->call.done = call_done;
 	rc = lend_call_start(b->pair.ep, b->session[session_of(lane)], &lane->call);
 	if (rc < 0 && lane->call.request && lane->call.request != lane->request)
 		lend_buf_give(b->pair.ep, lane->call.request);
@@ -94,7 +94,7 @@ static int start(struct app_lane *at)
 	return rc;
 }
 
-static void configure(const struct app_bench *b, struct lend_config *config)
+static void fill_config(const struct app_bench *b, struct lend_config *config)
 {
 	uint64_t all = b->args.size * b->lanes * 2;
 
@@ -119,12 +119,12 @@ static void make_lanes(struct app_bench *b)
 	}
 	b->load.ep = b->pair.ep;
 	b->load.other = b->pair.other;
-	b->load.start = start;
+	b->load.start = start_lane;
 	b->load.sleep = b->args.sleep || (!b->pair.other && app_cpus() < 2);
 }
 
 /* Runs the load. app_die() with the cause and a fix when the load fails. */
-static void run(struct app_bench *b, const char *when)
+static void run_load(struct app_bench *b, const char *when)
 {
 	const char *where = app_pair_address(&b->pair);
 	int rc = app_load_run(&b->load, b->order, b->lanes);
@@ -157,7 +157,7 @@ void app_bench_open(struct app_bench *b, const struct app_load_args *args, uint3
 	if (args->size > APP_PATTERN_MAX)
 		app_bad("--size: give at most %d bytes", APP_PATTERN_MAX);
 	app_pattern_init(SEED, args->size);
-	configure(b, &config);
+	fill_config(b, &config);
 	app_pair_open(&b->pair, args, &config);
 	make_lanes(b);
 	for (unsigned i = 0; i < args->sessions; i++)
@@ -166,19 +166,19 @@ void app_bench_open(struct app_bench *b, const struct app_load_args *args, uint3
 	if (method == APP_METHOD_SINK)
 		app_pattern_crc(0, args->size);
 	b->load.max = b->lanes;
-	run(b, "the first calls");
+	run_load(b, "the first calls");
 }
 
 /* Bytes that both ends handed to their carriers so far; what a foreign server did is not known. */
-static uint64_t moved(struct app_bench *b)
+static uint64_t moved_bytes(struct app_bench *b)
 {
 	struct lend_stats stats;
 	uint64_t tx = 0, rx, sum;
 
-	lend_stats(b->pair.ep, &stats);
+	lend_stats_get(b->pair.ep, &stats);
 	sum = stats.tx_bytes;
 	if (b->pair.other) {
-		lend_stats(b->pair.other, &stats);
+		lend_stats_get(b->pair.other, &stats);
 		tx = stats.tx_bytes;
 	} else if (b->pair.child.pid) {
 		app_child_bytes(&b->pair.child, &tx, &rx);
@@ -189,7 +189,7 @@ static uint64_t moved(struct app_bench *b)
 }
 
 /* Jain's fairness index of the sessions' rates: 1 if all are equal, 1/n if one session has all. */
-static double jain(const struct app_bench *b)
+static double jain_index(const struct app_bench *b)
 {
 	double sum = 0, squares = 0;
 
@@ -206,14 +206,14 @@ void app_bench_run(struct app_bench *b)
 
 	b->load.max = 0;
 	b->load.time = b->args.time / WARM_SHARE + 1000000;
-	run(b, "warming up");
+	run_load(b, "warming up");
 	b->load.time = b->args.count ? 0 : b->args.time;
 	b->load.max = b->args.count;
 	memset(b->good, 0, b->args.sessions * sizeof(*b->good));
-	before = moved(b);
-	run(b, "all calls");
-	b->bytes_moved = moved(b) - before;
-	b->jain = jain(b);
+	before = moved_bytes(b);
+	run_load(b, "all calls");
+	b->bytes_moved = moved_bytes(b) - before;
+	b->jain = jain_index(b);
 }
 
 void app_bench_report(const struct app_bench *b, struct app_report *report)

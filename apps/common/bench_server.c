@@ -43,7 +43,7 @@ static const struct argp_option options[] = {
     {"schedule", KEY_SCHEDULE, "HOW", 0, "Order within a priority: shortest, deadline or fifo", 0},
     {0}};
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct app_server_args *args = state->input;
 
@@ -90,7 +90,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-const struct argp app_server_argp = {.options = options, .parser = parse};
+const struct argp app_server_argp = {.options = options, .parser = parse_option};
 
 void app_bench_serves(const char *address, enum lend_status status)
 {
@@ -146,7 +146,7 @@ void app_server_open(struct app_server *server, const struct app_server_args *ar
 	sigaction(SIGUSR1, &action, NULL);
 }
 
-static void say_ready(const struct app_server *server)
+static void print_ready(const struct app_server *server)
 {
 	char address[256] = "";
 	int fd = server->args.ready_fd < 0 ? STDOUT_FILENO : server->args.ready_fd;
@@ -158,17 +158,17 @@ static void say_ready(const struct app_server *server)
 			strerror(errno));
 }
 
-static void say_bytes(const struct app_server *server)
+static void print_bytes(const struct app_server *server)
 {
 	struct lend_stats stats;
 	int fd = server->args.ready_fd < 0 ? STDOUT_FILENO : server->args.ready_fd;
 
-	lend_stats(server->ep, &stats);
+	lend_stats_get(server->ep, &stats);
 	if (dprintf(fd, "bytes %" PRIu64 " %" PRIu64 "\n", stats.tx_bytes, stats.rx_bytes) < 0)
 		stopping = 1; /* the reader closed the pipe */
 }
 
-static void say_counters(const struct app_server *server)
+static void print_counters(const struct app_server *server)
 {
 	struct app_report report;
 	const char *name, *meaning;
@@ -184,7 +184,7 @@ int app_server_run(struct app_server *server)
 {
 	int rc = 0;
 
-	say_ready(server);
+	print_ready(server);
 	while (!stopping && rc >= 0) {
 		if (server->args.spin)
 			rc = lend_poll(server->ep);
@@ -194,9 +194,9 @@ int app_server_run(struct app_server *server)
 			continue;
 		asked = 0;
 		if (server->args.json)
-			say_counters(server);
+			print_counters(server);
 		else
-			say_bytes(server);
+			print_bytes(server);
 	}
 	running = NULL;
 	if (server->closing)
@@ -204,7 +204,7 @@ int app_server_run(struct app_server *server)
 	if (rc < 0)
 		app_note("%s", lend_why());
 	if (server->args.json)
-		say_counters(server);
+		print_counters(server);
 	lend_close(server->ep);
 	return rc < 0 ? APP_EXIT_FAILED : APP_EXIT_OK;
 }

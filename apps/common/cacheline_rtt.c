@@ -15,7 +15,7 @@ struct line {
 	alignas(128) int cpu;
 };
 
-static void *answer(void *arg)
+static void *answer_rounds(void *arg)
 {
 	struct line *line = arg;
 
@@ -29,7 +29,7 @@ static void *answer(void *arg)
 }
 
 /* The quickest of several parts: the others were interrupted. */
-static lend_ns bounce(struct line *line)
+static lend_ns bounce_line(struct line *line)
 {
 	lend_ns best = UINT64_MAX, began = app_now(), now;
 
@@ -46,7 +46,7 @@ static lend_ns bounce(struct line *line)
 	return best;
 }
 
-double app_line_ns(int a, int b)
+double app_cacheline_ns(int a, int b)
 {
 	struct line line = {.turn = 0, .cpu = b};
 	pthread_t thread;
@@ -55,15 +55,15 @@ double app_line_ns(int a, int b)
 	if (app_cpus() < 2)
 		return 0;
 	app_pin(a);
-	if (pthread_create(&thread, NULL, answer, &line))
+	if (pthread_create(&thread, NULL, answer_rounds, &line))
 		return 0;
-	best = bounce(&line);
+	best = bounce_line(&line);
 	pthread_join(thread, NULL);
 	app_unpin();
 	return (double)best / ROUNDS;
 }
 
-const char *app_line_name(double ns)
+const char *app_cacheline_name(double ns)
 {
 	if (ns <= 0)
 		return "one CPU";

@@ -10,8 +10,8 @@
 /* Returns the round-trip time in nanoseconds, after about 10 ms of measuring; 0 where there is only
  * one CPU. During the call the calling thread is pinned to CPU a; afterwards it may use all CPUs.
  */
-double app_line_ns(int a, int b);
+double app_cacheline_ns(int a, int b);
 /* Returns "near", "far", or "one CPU". */
-const char *app_line_name(double ns);
+const char *app_cacheline_name(double ns);
 
 #endif

@@ -58,7 +58,7 @@ double app_ticks_per_ns(void)
 }
 
 /* Starts the lane's next request, or marks it for another try. Its time counts from ticks on. */
-static void begin(struct app_lane *lane, uint64_t ticks)
+static void begin_request(struct app_lane *lane, uint64_t ticks)
 {
 	struct app_load *load = lane->load;
 	int rc;
@@ -104,7 +104,7 @@ void app_lane_end(struct app_lane *lane, enum lend_status status, uint64_t wrong
 		return;
 	}
 	if (may_begin(load))
-		begin(lane, now);
+		begin_request(lane, now);
 	lend_hist_add(&load->hist, (uint64_t)((double)ticks / load->ticks_per_ns));
 }
 
@@ -115,7 +115,7 @@ void app_load_turn(struct app_load *load)
 	if (load->poll)
 		rc = load->poll(load->arg);
 	else if (load->sleep && !load->other)
-		rc = lend_turn(load->ep, lend_now(load->ep) + NAP_NS);
+		rc = lend_wait(load->ep, lend_now(load->ep) + NAP_NS);
 	else
 		rc = lend_poll(load->ep);
 	if (rc >= 0 && load->other)
@@ -130,11 +130,11 @@ void app_load_turn(struct app_load *load)
 }
 
 /* Every LOOK_EVERY turns: retries the waiting lanes and updates the progress line. */
-static void look(struct app_load *load, struct app_lane *const *lanes, unsigned n)
+static void update_lanes(struct app_load *load, struct app_lane *const *lanes, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
 		if (lanes[i]->waiting && may_begin(load))
-			begin(lanes[i], app_ticks());
+			begin_request(lanes[i], app_ticks());
 	if (load->quiet)
 		return;
 	if (load->time)
@@ -143,7 +143,7 @@ static void look(struct app_load *load, struct app_lane *const *lanes, unsigned 
 		app_progress(load->began, (double)load->ended, (double)load->max);
 }
 
-static void reset(struct app_load *load, unsigned n)
+static void reset_counts(struct app_load *load, unsigned n)
 {
 	load->ended = load->errors = load->wrong_bytes = load->started = 0;
 	load->stopping = false;
@@ -163,7 +163,7 @@ int app_load_run(struct app_load *load, struct app_lane *const *lanes, unsigned 
 	uint64_t first;
 	lend_ns cpu;
 
-	reset(load, n);
+	reset_counts(load, n);
 	cpu = app_cpu_now();
 	first = app_ticks();
 	for (unsigned i = 0; i < n; i++) {
@@ -171,14 +171,14 @@ int app_load_run(struct app_load *load, struct app_lane *const *lanes, unsigned 
 		lanes[i]->index = i;
 		lanes[i]->waiting = false;
 		if (may_begin(load))
-			begin(lanes[i], app_ticks());
+			begin_request(lanes[i], app_ticks());
 	}
 	for (unsigned turns = 1; may_begin(load) || load->ended < load->started; turns++) {
 		app_load_turn(load);
 		if (app_ticks() >= load->until_ticks)
 			load->stopping = true;
 		if (load->sleep || turns % LOOK_EVERY == 0 || load->started == load->ended)
-			look(load, lanes, n);
+			update_lanes(load, lanes, n);
 	}
 	load->ticks = app_ticks() - first;
 	load->cpu_seconds = (double)(app_cpu_now() - cpu) / 1e9;

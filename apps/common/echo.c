@@ -11,14 +11,14 @@
 
 enum { ENDS = 4096 };
 
-static void echo(lend_request request, const struct lend_buf *bytes, void *arg)
+static void serve_echo(lend_request request, const struct lend_buf *bytes, void *arg)
 {
 	struct lend_ep *ep = arg;
 
 	lend_reply(ep, request, LEND_OK, bytes ? lend_request_take(ep, request) : NULL);
 }
 
-static void sink(lend_request request, const struct lend_buf *bytes, void *arg)
+static void serve_sink(lend_request request, const struct lend_buf *bytes, void *arg)
 {
 	uint64_t len;
 	uint32_t crc = app_message_crc(bytes, &len);
@@ -35,7 +35,7 @@ uint32_t app_ends_crc(const void *bytes, uint64_t len)
 }
 
 /* A long message is one segment, since it was received into memory of its own. */
-static void ends(lend_request request, const struct lend_buf *bytes, void *arg)
+static void serve_ends(lend_request request, const struct lend_buf *bytes, void *arg)
 {
 	if (bytes->next)
 		(void)lend_reply(arg, request, LEND_UNIMPLEMENTED, NULL);
@@ -45,9 +45,9 @@ static void ends(lend_request request, const struct lend_buf *bytes, void *arg)
 
 void app_echo_serve(struct lend_ep *ep)
 {
-	if (lend_serve(ep, APP_METHOD_ECHO, echo, ep, LEND_RESERVED) < 0 ||
-	    lend_serve(ep, APP_METHOD_SINK, sink, ep, LEND_RESERVED) < 0 ||
-	    lend_serve(ep, APP_METHOD_ENDS, ends, ep, LEND_RESERVED) < 0)
+	if (lend_serve(ep, APP_METHOD_ECHO, serve_echo, ep, LEND_RESERVED) < 0 ||
+	    lend_serve(ep, APP_METHOD_SINK, serve_sink, ep, LEND_RESERVED) < 0 ||
+	    lend_serve(ep, APP_METHOD_ENDS, serve_ends, ep, LEND_RESERVED) < 0)
 		app_die("%s", lend_why());
 }
 

@@ -81,7 +81,8 @@ void page_base64(FILE *out, const void *data, size_t len)
 }
 
 /* Three digits and a unit. */
-static const char *scaled(char text[32], double value, double step, const char *const units[])
+static const char *format_scaled(char text[32], double value, double step,
+				 const char *const units[])
 {
 	int i = 0;
 
@@ -95,14 +96,14 @@ const char *page_bytes(char text[32], double bytes)
 {
 	static const char *const units[] = {" B", " kB", " MB", " GB", " TB", NULL};
 
-	return scaled(text, bytes, 1000, units);
+	return format_scaled(text, bytes, 1000, units);
 }
 
 const char *page_count(char text[32], double count)
 {
 	static const char *const units[] = {"", " k", " M", " G", NULL};
 
-	return scaled(text, count, 1000, units);
+	return format_scaled(text, count, 1000, units);
 }
 
 enum { HEAD = 28, BAR = 20, STEP = 24, GROUP = 12, LABEL = 124, TEXT = 108 };
@@ -131,7 +132,8 @@ static void svg_begin(FILE *out, double y, double height, const char *title)
 	fputs("</text>\n", out);
 }
 
-static void rect(FILE *out, const struct page_bar *bar, double x, double y, double width, bool pale)
+static void draw_rect(FILE *out, const struct page_bar *bar, double x, double y, double width,
+		      bool pale)
 {
 	fprintf(
 	    out,
@@ -155,8 +157,8 @@ void page_bars(FILE *out, double y, const char *title, const struct page_bar *ba
 		page_text(out, bar[i].label);
 		fputs("</text>", out);
 		if (pale > 0)
-			rect(out, &bar[i], LABEL, at, solid + pale, true);
-		rect(out, &bar[i], LABEL, at, solid, false);
+			draw_rect(out, &bar[i], LABEL, at, solid + pale, true);
+		draw_rect(out, &bar[i], LABEL, at, solid, false);
 		fprintf(out, "<text x=\"%.1f\" y=\"%.1f\">", LABEL + fmax(solid + pale, 1.5) + 6,
 			at + 15);
 		page_text(out, bar[i].text);
@@ -204,7 +206,7 @@ static double y_of(const struct axes *axes, double y)
 		   (PAGE_LINES_HEIGHT - TOP - BOTTOM);
 }
 
-static void grid(FILE *out, const struct axes *axes)
+static void draw_grid(FILE *out, const struct axes *axes)
 {
 	char text[32];
 
@@ -234,7 +236,8 @@ static void grid(FILE *out, const struct axes *axes)
 	}
 }
 
-static void draw(FILE *out, const struct axes *axes, const char *unit, const struct page_line *line)
+static void draw_line(FILE *out, const struct axes *axes, const char *unit,
+		      const struct page_line *line)
 {
 	fprintf(out, "<path class=\"%s\" d=\"", line->css);
 	for (unsigned k = 0; k < line->n; k++)
@@ -270,9 +273,9 @@ void page_lines(FILE *out, const char *title, const char *unit, const struct pag
 		fputs("</text>\n", out);
 		x += 34 + 7.0 * (double)strlen(line[i].label);
 	}
-	grid(out, &axes);
+	draw_grid(out, &axes);
 	for (unsigned i = 0; i < n; i++)
-		draw(out, &axes, unit, &line[i]);
+		draw_line(out, &axes, unit, &line[i]);
 	fputs("</svg>\n", out);
 }
 

@@ -20,7 +20,7 @@ struct lend_mem *app_node_open(struct lend_ep *ep, const char *address)
 	return mem;
 }
 
-static const char *mend(enum lend_status status)
+static const char *suggest_fix(enum lend_status status)
 {
 	switch (status) {
 	case LEND_UNAVAILABLE:
@@ -50,7 +50,7 @@ void app_node_wait(struct lend_mem *mem, struct lend_op *op, int rc, const char 
 	if (rc < 0)
 		app_die("%s: %s", what, lend_why());
 	if (op->status != LEND_OK)
-		app_die("%s: %s: %s", what, app_status_name(op->status), mend(op->status));
+		app_die("%s: %s: %s", what, app_status_name(op->status), suggest_fix(op->status));
 }
 
 void app_node_stat(struct lend_mem *mem, struct lend_mem_stat *stat)
@@ -58,7 +58,7 @@ void app_node_stat(struct lend_mem *mem, struct lend_mem_stat *stat)
 	struct lend_op op = {.done = NULL};
 
 	memset(stat, 0, sizeof(*stat));
-	app_node_wait(mem, &op, lend_mem_stat(mem, 0, stat, &op), "stat");
+	app_node_wait(mem, &op, lend_mem_stat_get(mem, 0, stat, &op), "stat");
 }
 
 void app_node_stat_idle(struct lend_mem *mem, struct lend_mem_stat *stat)

@@ -18,7 +18,7 @@ static const struct argp_option options[] = {
     {"plot", KEY_PLOT, "FILE", 0, "Draw the table into FILE, as SVG", 0},
     {0}};
 
-static void check(const struct app_memory_args *args)
+static void check_args(const struct app_memory_args *args)
 {
 	const struct app_load_args *load = &args->load;
 
@@ -35,7 +35,7 @@ static void check(const struct app_memory_args *args)
 		app_bad("--pool starts a node on this host: leave out --node and --carrier");
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct app_memory_args *args = state->input;
 
@@ -55,7 +55,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		args->plot = arg;
 		return 0;
 	case ARGP_KEY_END:
-		check(args);
+		check_args(args);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -65,7 +65,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 const struct argp *app_memory_some(const char *names)
 {
 	static struct argp_child children[2];
-	static const struct argp argp = {.options = options, .parser = parse, .children = children};
+	static const struct argp argp = {
+	    .options = options, .parser = parse_option, .children = children};
 
 	children[0].argp = app_load_some(names);
 	return &argp;
@@ -80,11 +81,11 @@ static void open_client(const struct app_memory *m, struct lend_config *config, 
 	*mem = app_node_open(*ep, app_net_address(&m->net, m->me, m->node));
 }
 
-static void open_inside(struct app_memory *m, uint64_t bytes)
+static void open_inproc(struct app_memory *m, uint64_t bytes)
 {
 	char address[APP_ADDRESS_MAX];
 
-	m->inside = app_inside_open(app_net_listen(&m->net, m->node), app_net_eal(&m->net, m->node),
+	m->inproc = app_inproc_open(app_net_listen(&m->net, m->node), app_net_eal(&m->net, m->node),
 				    bytes, m->args.page, address, sizeof(address));
 	app_net_ready(&m->net, m->node, address);
 }
@@ -104,7 +105,7 @@ void app_memory_open(struct app_memory *m, const struct app_memory_args *args, u
 	if (args->pool)
 		app_net_pool(&m->net, m->node);
 	if (args->load.one_thread)
-		open_inside(m, bytes);
+		open_inproc(m, bytes);
 	else if (args->node)
 		app_net_ready(&m->net, m->node, args->node);
 	else
@@ -126,28 +127,28 @@ void app_memory_client(const struct app_memory *m, uint64_t size, unsigned windo
 
 void app_memory_leave(const struct app_memory *m, struct lend_ep *ep, struct lend_mem *mem)
 {
-	app_inside_alone_begin(m->inside);
+	app_inproc_alone_begin(m->inproc);
 	lend_mem_close(mem);
 	lend_close(ep);
-	app_inside_alone_end(m->inside);
+	app_inproc_alone_end(m->inproc);
 }
 
 void app_memory_close(struct app_memory *m)
 {
 	app_memory_leave(m, m->ep, m->mem);
-	app_inside_close(m->inside);
+	app_inproc_close(m->inproc);
 	app_child_stop(&m->mn);
 	app_unpin();
 }
 
-static void ended(struct lend_op *op)
+static void op_ended(struct lend_op *op)
 {
 	((struct app_timed *)(void *)op)->ended = true;
 }
 
 struct lend_op *app_timed_begin(struct app_timed *t)
 {
-	*t = (struct app_timed){.op = {.done = ended, .timeout = 12 * APP_CALL_NS}};
+	*t = (struct app_timed){.op = {.done = op_ended, .timeout = 12 * APP_CALL_NS}};
 	t->began = app_ticks();
 	return &t->op;
 }
@@ -157,9 +158,9 @@ uint64_t app_timed_end(struct app_memory *m, struct app_timed *t, int rc, const 
 	uint64_t ticks;
 
 	while (rc >= 0 && !t->ended) {
-		if (m->inside)
-			app_inside_turn(m->inside);
-		rc = m->args.load.sleep && !m->inside ? lend_turn(m->ep, lend_now(m->ep) + NAP_NS)
+		if (m->inproc)
+			app_inproc_turn(m->inproc);
+		rc = m->args.load.sleep && !m->inproc ? lend_wait(m->ep, lend_now(m->ep) + NAP_NS)
 						      : lend_poll(m->ep);
 	}
 	ticks = app_ticks() - t->began;
@@ -180,7 +181,7 @@ void app_memory_stat(struct app_memory *m, struct lend_mem_stat *stat)
 {
 	struct app_timed t;
 
-	(void)app_timed_end(m, &t, lend_mem_stat(m->mem, 0, stat, app_timed_begin(&t)), "stat");
+	(void)app_timed_end(m, &t, lend_mem_stat_get(m->mem, 0, stat, app_timed_begin(&t)), "stat");
 }
 
 void app_memory_stat_idle(struct app_memory *m, struct lend_mem_stat *stat)

@@ -32,7 +32,7 @@ struct app_memory {
 	struct app_net net;
 	unsigned me, node;
 	struct app_child mn;       /* pid 0: no node was started */
-	struct app_inside *inside; /* with one_thread: the node; else NULL */
+	struct app_inproc *inproc; /* with one_thread: the node; else NULL */
 	struct lend_ep *ep;
 	struct lend_mem *mem;
 };

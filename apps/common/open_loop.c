@@ -16,7 +16,7 @@ static lend_ns ns_since(const struct app_arrivals *a, uint64_t due)
 	return (lend_ns)((double)(app_ticks() - due) / a->load->ticks_per_ns);
 }
 
-static void ended(struct app_lane *lane, enum lend_status status, uint64_t wrong_bytes)
+static void request_ended(struct app_lane *lane, enum lend_status status, uint64_t wrong_bytes)
 {
 	struct app_arrivals *a = lane->load->arrivals;
 	uint64_t due = lane->began_ticks;
@@ -74,7 +74,7 @@ static void count_lost(struct app_arrivals *a, double end, uint64_t *fate)
 }
 
 /* Starts the request that is due on a free lane; false: no more can start in this turn. */
-static bool start(struct app_arrivals *a, lend_ns late)
+static bool start_request(struct app_arrivals *a, lend_ns late)
 {
 	struct app_load *load = a->load;
 	struct app_lane *lane = a->idle[--a->n_idle];
@@ -97,7 +97,7 @@ static bool start(struct app_arrivals *a, lend_ns late)
 }
 
 /* Starts all requests that are due by now, or counts them as expired or exhausted. */
-static void arrive(struct app_arrivals *a)
+static void start_due(struct app_arrivals *a)
 {
 	double now = (double)lend_min_u64(app_ticks(), a->until);
 	double expired = now - (double)a->deadline * a->load->ticks_per_ns;
@@ -110,13 +110,13 @@ static void arrive(struct app_arrivals *a)
 			count_lost(a, expired, &a->expired);
 			continue;
 		}
-		room = room && a->n_idle > 0 && start(a, late);
+		room = room && a->n_idle > 0 && start_request(a, late);
 		if (!room)
 			count_lost(a, now, &a->exhausted);
 	}
 }
 
-static void begin(struct app_arrivals *a, struct app_lane *const *lanes, unsigned n)
+static void begin_run(struct app_arrivals *a, struct app_lane *const *lanes, unsigned n)
 {
 	struct app_load *load = a->load;
 	uint64_t first = app_ticks();
@@ -124,7 +124,7 @@ static void begin(struct app_arrivals *a, struct app_lane *const *lanes, unsigne
 
 	load->ticks_per_ns = app_ticks_per_ns();
 	load->arrivals = a;
-	load->on_end = ended;
+	load->on_end = request_ended;
 	load->started = 0;
 	load->failure = 0;
 	time = (double)a->time * load->ticks_per_ns;
@@ -150,9 +150,9 @@ int app_arrivals_run(struct app_arrivals *a, struct app_load *load, struct app_l
 	a->idle = calloc(n, sizeof(struct app_lane *));
 	if (!a->idle)
 		app_die("no memory for %u calls in flight; give a smaller --window", n);
-	begin(a, lanes, n);
+	begin_run(a, lanes, n);
 	while (load->failure == 0 && (a->due < (double)a->until || a->n_idle < n)) {
-		arrive(a);
+		start_due(a);
 		app_load_turn(load);
 	}
 	load->on_end = NULL;

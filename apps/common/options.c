@@ -26,7 +26,7 @@ const char *app_name(void)
 	return command;
 }
 
-__attribute__((format(printf, 1, 0))) static void say(const char *format, va_list args)
+__attribute__((format(printf, 1, 0))) static void print_line(const char *format, va_list args)
 {
 	char line[1024];
 
@@ -41,7 +41,7 @@ void app_bad(const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	say(format, args);
+	print_line(format, args);
 	va_end(args);
 	exit(APP_EXIT_USAGE);
 }
@@ -80,7 +80,7 @@ void app_die(const char *format, ...)
 		app_note("a process that this command started was killed by signal %d%s", signal,
 			 app_why_killed(signal));
 	else
-		say(format, args);
+		print_line(format, args);
 	va_end(args);
 	exit(APP_EXIT_FAILED);
 }
@@ -90,7 +90,7 @@ void app_note(const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	say(format, args);
+	print_line(format, args);
 	va_end(args);
 }
 
@@ -200,7 +200,7 @@ error_t app_arg_flag(bool *flag)
 }
 
 /* A number without sign, and where it ended; false for anything else. */
-static bool number(const char *text, double *value, char **end)
+static bool parse_number(const char *text, double *value, char **end)
 {
 	if (!(text[0] >= '0' && text[0] <= '9') && text[0] != '.')
 		return false;
@@ -228,7 +228,7 @@ uint64_t app_arg_size(const char *option, const char *text, uint64_t min, uint64
 	const char *unit;
 	char *end = NULL;
 	double value;
-	bool good = number(text, &value, &end);
+	bool good = parse_number(text, &value, &end);
 
 	if (good && *end && (unit = strchr(units, *end & ~0x20)) && *unit) {
 		value *= (double)(UINT64_C(1024) << 10 * (unit - units));
@@ -251,7 +251,7 @@ lend_ns app_arg_ns(const char *option, const char *text)
 	char *end = NULL;
 	double value;
 
-	if (number(text, &value, &end))
+	if (parse_number(text, &value, &end))
 		for (unsigned i = 0; i < sizeof(unit) / sizeof(unit[0]); i++)
 			if (!strcmp(end, unit[i].name) && value * unit[i].ns < 1e18 &&
 			    value * unit[i].ns >= 1e3)

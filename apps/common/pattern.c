@@ -48,7 +48,7 @@ void app_pattern_init(uint64_t seed, uint64_t len_max)
 
 /* Moves the block to the shared heap, which peers over shm read in place and devices have
  * registered. Returns false, and leaves the block as it is, when that heap has no memory. */
-static bool move(void)
+static bool move_to_shared(void)
 {
 	unsigned char *to = lend_malloc_shared(block_len);
 
@@ -63,7 +63,7 @@ static bool move(void)
 
 void app_pattern_register(struct lend_ep *ep)
 {
-	if (is_shared || move())
+	if (is_shared || move_to_shared())
 		return;
 	if (lend_register(ep, block, block_len) < 0)
 		app_note("requests are copied once more: %s", lend_why());
@@ -75,14 +75,14 @@ const void *app_pattern(uint64_t number, uint64_t len)
 	return block + number % APP_PATTERN_KINDS * STEP;
 }
 
-static void nothing(void *arg)
+static void release_nothing(void *arg)
 {
 	(void)arg; /* the pattern is never freed while it is in use */
 }
 
 struct lend_buf *app_pattern_wrap(struct lend_ep *ep, const void *bytes, uint64_t len)
 {
-	return lend_buf_wrap(ep, (void *)(uintptr_t)bytes, (uint32_t)len, nothing, NULL);
+	return lend_buf_wrap(ep, (void *)(uintptr_t)bytes, (uint32_t)len, release_nothing, NULL);
 }
 
 uint32_t app_pattern_crc(uint64_t number, uint64_t len)

@@ -10,7 +10,7 @@
 #include "apps/common/options.h"
 #include "apps/common/closed_loop.h"
 
-static void escaped(FILE *out, const char *text)
+static void write_escaped(FILE *out, const char *text)
 {
 	for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
 		if (*c == '"' || *c == '\\')
@@ -22,10 +22,10 @@ static void escaped(FILE *out, const char *text)
 	}
 }
 
-static void quoted(FILE *out, const char *text)
+static void write_quoted(FILE *out, const char *text)
 {
 	putc('"', out);
-	escaped(out, text);
+	write_escaped(out, text);
 	putc('"', out);
 }
 
@@ -47,11 +47,12 @@ static void key_of(struct app_report *report, const char *key)
 	if (report->n++)
 		fputs(", ", report->out);
 	fprintf(report->out, "\"%s", report->prefix);
-	escaped(report->out, key);
+	write_escaped(report->out, key);
 	fputs("\": ", report->out);
 }
 
-static void row(struct app_report *report, const char *key, const char *value, const char *meaning)
+static void write_row(struct app_report *report, const char *key, const char *value,
+		      const char *meaning)
 {
 	char name[64];
 
@@ -65,7 +66,7 @@ void app_report_int(struct app_report *report, const char *key, uint64_t value, 
 
 	snprintf(text, sizeof(text), "%" PRIu64, value);
 	if (!report->json) {
-		row(report, key, text, meaning);
+		write_row(report, key, text, meaning);
 		return;
 	}
 	key_of(report, key);
@@ -79,7 +80,7 @@ void app_report_num(struct app_report *report, const char *key, double value, in
 
 	snprintf(text, sizeof(text), "%.*f", decimals, isfinite(value) ? value : 0.0);
 	if (!report->json) {
-		row(report, key, text, meaning);
+		write_row(report, key, text, meaning);
 		return;
 	}
 	key_of(report, key);
@@ -90,17 +91,17 @@ void app_report_text(struct app_report *report, const char *key, const char *val
 		     const char *meaning)
 {
 	if (!report->json) {
-		row(report, key, value, meaning);
+		write_row(report, key, value, meaning);
 		return;
 	}
 	key_of(report, key);
-	quoted(report->out, value);
+	write_quoted(report->out, value);
 }
 
 void app_report_bool(struct app_report *report, const char *key, bool value, const char *meaning)
 {
 	if (!report->json) {
-		row(report, key, value ? "yes" : "no", meaning);
+		write_row(report, key, value ? "yes" : "no", meaning);
 		return;
 	}
 	key_of(report, key);
@@ -108,7 +109,7 @@ void app_report_bool(struct app_report *report, const char *key, bool value, con
 }
 
 /* Whole numbers as such. */
-static void cell(FILE *out, double value, int width)
+static void write_cell(FILE *out, double value, int width)
 {
 	double shown = isfinite(value) ? value : 0;
 
@@ -122,7 +123,7 @@ static void table_json(FILE *out, const struct app_table *t)
 		fputs(row ? ", {" : "{", out);
 		for (unsigned i = 0; i < t->columns; i++) {
 			fprintf(out, "%s\"%s\": ", i ? ", " : "", t->column[i]);
-			cell(out, t->cell[row * t->columns + i], 0);
+			write_cell(out, t->cell[row * t->columns + i], 0);
 		}
 		putc('}', out);
 	}
@@ -141,7 +142,7 @@ void app_report_table(struct app_report *report, const struct app_table *t)
 	putc('\n', report->out);
 	for (unsigned i = 0; i < t->rows * t->columns; i++) {
 		putc(' ', report->out);
-		cell(report->out, t->cell[i], 15);
+		write_cell(report->out, t->cell[i], 15);
 		if ((i + 1) % t->columns == 0)
 			putc('\n', report->out);
 	}

@@ -69,7 +69,7 @@ static void prefer_as_victim(void)
 }
 
 /* In the child: only calls that are safe after fork. */
-static _Noreturn void become(const char *path, const struct argv *argv, pid_t parent, int cpu)
+static _Noreturn void exec_child(const char *path, const struct argv *argv, pid_t parent, int cpu)
 {
 	cpu_set_t set;
 
@@ -159,8 +159,8 @@ static void wait_ready(struct app_child *child)
 }
 
 /* The child writes on write_fd; as stdout when to_stdout. */
-static void start(struct app_child *child, const char *path, const struct argv *argv, int fds[2],
-		  bool to_stdout, int cpu)
+static void start_child(struct app_child *child, const char *path, const struct argv *argv,
+			int fds[2], bool to_stdout, int cpu)
 {
 	pid_t parent = getpid();
 
@@ -173,7 +173,7 @@ static void start(struct app_child *child, const char *path, const struct argv *
 			dup2(fds[1], STDOUT_FILENO);
 		else
 			fcntl(fds[1], F_SETFD, 0);
-		become(path, argv, parent, cpu);
+		exec_child(path, argv, parent, cpu);
 	}
 	close(fds[1]);
 	child->fd = fds[0];
@@ -201,7 +201,7 @@ void app_child_start(struct app_child *child, const char *what, const char *cons
 	push_listen(&argv, net, proc);
 	push_number(&argv, "--cpu", cpu);
 	push_number(&argv, "--ready-fd", fds[1]);
-	start(child, "/proc/self/exe", &argv, fds, false, APP_ANY_CPU); /* it pins itself */
+	start_child(child, "/proc/self/exe", &argv, fds, false, APP_ANY_CPU); /* it pins itself */
 	app_net_ready(net, proc, child->address);
 }
 
@@ -228,7 +228,7 @@ void app_child_start_mn(struct app_child *child, struct app_net *net, unsigned p
 		push_number(&argv, "--page", net->page);
 	if (net->carrier == APP_DPDK_MEMIF)
 		cpu = APP_ANY_CPU; /* DPDK's own threads need a CPU too */
-	start(child, path, &argv, fds, true, cpu);
+	start_child(child, path, &argv, fds, true, cpu);
 	app_net_ready(net, proc, child->address);
 }
 

@@ -32,7 +32,7 @@ void app_child_start(struct app_child *child, const char *what, const char *cons
 void app_child_start_mn(struct app_child *child, struct app_net *net, unsigned proc, uint64_t size,
 			int cpu);
 /* Queries the bytes that the child has sent and received through its carriers so far. app_die()
- * when it does not answer. Not for lend-mn, which has lend_mem_stat(). */
+ * when it does not answer. Not for lend-mn, which has lend_mem_stat_get(). */
 void app_child_bytes(struct app_child *child, uint64_t *tx_bytes, uint64_t *rx_bytes);
 /* Reads the next len bytes, at most PIPE_BUF, from a child that writes to child->fd. Ends this
  * process if the child has ended instead. */

@@ -29,7 +29,7 @@ const char *app_carrier_name(enum app_carrier carrier)
 	return carrier == APP_GIVEN ? given.name : names[carrier];
 }
 
-static bool give(const char *text)
+static bool give_address(const char *text)
 {
 	size_t len = strcspn(text, " ");
 
@@ -64,7 +64,7 @@ bool app_carrier_parse(const char *text, enum app_carrier *carrier)
 		return true;
 	}
 	*carrier = APP_GIVEN;
-	return give(text);
+	return give_address(text);
 }
 
 void app_net_init(struct app_net *net, enum app_carrier carrier)

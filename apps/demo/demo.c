@@ -37,7 +37,7 @@ static const struct argp_option options[] = {
     {"quick", KEY_QUICK, NULL, 0, "Over shm alone, and no chain", 0},
     {0}};
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct args *args = state->input;
 
@@ -59,7 +59,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 /* Updates the progress line. A step is assumed to take 5 s; the line shows at most 90 % of a
  * running step. */
-static void tick(void *arg)
+static void update_progress(void *arg)
 {
 	struct progress *p = arg;
 	double part = (double)(app_now() - p->step_began) / 5e9;
@@ -91,7 +91,7 @@ static void run_images(struct demo *demo, enum app_carrier carrier, const char *
 	char *json;
 
 	*row = (struct demo_row){.carrier = carrier, .by = by};
-	json = demo_child(words, row->why, tick, p);
+	json = demo_child(words, row->why, update_progress, p);
 	next_step(p);
 	if (!json)
 		return;
@@ -117,7 +117,7 @@ static void run_sweep(struct demo *demo, enum app_carrier carrier, struct progre
 	char *json;
 
 	*sweep = (struct demo_sweep){.carrier = carrier};
-	json = demo_child(words, sweep->why, tick, p);
+	json = demo_child(words, sweep->why, update_progress, p);
 	next_step(p);
 	if (!json)
 		return;
@@ -133,7 +133,7 @@ static void run_sweep(struct demo *demo, enum app_carrier carrier, struct progre
 	free(json);
 }
 
-static void table(const struct demo *demo)
+static void print_table(const struct demo *demo)
 {
 	char bytes[32], same[32];
 
@@ -177,7 +177,7 @@ static void run_all(struct demo *demo, bool quick)
 	static const enum app_carrier carriers[DEMO_CARRIERS] = {APP_SHM, APP_UDP, APP_DPDK_MEMIF};
 	const char *ask[] = {"doctor", "--json", NULL};
 	struct progress p = {.began = app_now(), .step_began = app_now()};
-	char why[DEMO_WHY], *doctor = demo_child(ask, why, tick, &p);
+	char why[DEMO_WHY], *doctor = demo_child(ask, why, update_progress, &p);
 	unsigned n = quick ? 1 : DEMO_CARRIERS;
 
 	n -= !quick && !is_offered(APP_DPDK_MEMIF, doctor);
@@ -249,7 +249,7 @@ static const char doc[] =
 int app_demo(int argc, char **argv)
 {
 	static const struct argp argp = {
-	    .options = options, .parser = parse, .args_doc = "[DIR]", .doc = doc};
+	    .options = options, .parser = parse_option, .args_doc = "[DIR]", .doc = doc};
 	struct args args = {.dir = NULL, .report = "lend-demo.html"};
 	char full[4096];
 
@@ -262,7 +262,7 @@ int app_demo(int argc, char **argv)
 		app_die("%s: %s; free some space in /tmp", demo.results, strerror(errno));
 	atexit(remove_results);
 	run_all(&demo, args.quick);
-	table(&demo);
+	print_table(&demo);
 	demo_report(&demo, args.report);
 	if (args.svg)
 		demo_picture(&demo, args.svg);

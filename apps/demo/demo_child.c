@@ -19,7 +19,7 @@
 enum { WORDS_MAX = 24, TICK_NS = 50000000 };
 #define CHILD_NS UINT64_C(180000000000) /* timeout of a command */
 
-static pid_t start(const char *const words[], int out, int err)
+static pid_t start_child(const char *const words[], int out, int err)
 {
 	const char *argv[WORDS_MAX + 2] = {"lend"};
 	pid_t pid;
@@ -54,7 +54,7 @@ static int wait_end(pid_t pid, void (*tick)(void *), void *arg)
 }
 
 /* Returns the content of a memfd as a string; NULL without memory. */
-static char *slurp(int fd)
+static char *read_memfd(int fd)
 {
 	off_t len = lseek(fd, 0, SEEK_END);
 	char *text = calloc(1, (size_t)(len < 0 ? 0 : len) + 1);
@@ -81,16 +81,16 @@ static void last_line(char *text, char why[DEMO_WHY])
 char *demo_child(const char *const words[], char why[DEMO_WHY], void (*tick)(void *), void *arg)
 {
 	int out = memfd_create("out", MFD_CLOEXEC), err = memfd_create("err", MFD_CLOEXEC);
-	pid_t pid = out < 0 || err < 0 ? -1 : start(words, out, err);
+	pid_t pid = out < 0 || err < 0 ? -1 : start_child(words, out, err);
 	char *text = NULL, *said;
 	int status;
 
 	if (pid < 0)
 		app_die("cannot start a process: %s; end some", strerror(errno));
 	status = wait_end(pid, tick, arg);
-	said = slurp(err);
+	said = read_memfd(err);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-		text = slurp(out);
+		text = read_memfd(out);
 	else if (said && said[0])
 		last_line(said, why);
 	else

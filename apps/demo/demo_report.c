@@ -22,7 +22,7 @@ static const struct demo_row *row_of(const struct demo *demo, enum app_carrier c
 	return NULL;
 }
 
-static void style(FILE *out)
+static void write_style(FILE *out)
 {
 	fputs("<style>\n", out);
 	page_style(out);
@@ -62,7 +62,7 @@ static void style(FILE *out)
 	fputs("</style>\n", out);
 }
 
-static void tile(FILE *out, const char *big, const char *small)
+static void write_tile(FILE *out, const char *big, const char *small)
 {
 	fputs("<div class=\"card\"><div class=\"big\">", out);
 	page_text(out, big);
@@ -72,7 +72,7 @@ static void tile(FILE *out, const char *big, const char *small)
 }
 
 /* Prints the four most important figures: of udp if it ran, else of shm. */
-static void tiles(FILE *out, const struct demo *demo)
+static void write_tiles(FILE *out, const struct demo *demo)
 {
 	enum app_carrier carrier = row_of(demo, APP_UDP, "value") ? APP_UDP : APP_SHM;
 	const struct demo_row *value = row_of(demo, carrier, "value");
@@ -95,23 +95,23 @@ static void tiles(FILE *out, const struct demo *demo)
 			 "bytes moved per image over %s: %s by reference, %s by value",
 			 app_carrier_name(carrier), page_bytes(a, ref->bytes_moved),
 			 page_bytes(b, value->bytes_moved));
-		tile(out, big, small);
+		write_tile(out, big, small);
 		snprintf(big, sizeof(big), "%.3g v. %.3g ms", ref->p50_ms_without_codec,
 			 value->p50_ms_without_codec);
 		snprintf(small, sizeof(small),
 			 "median latency over %s without codec time, by reference and by value",
 			 app_carrier_name(carrier));
-		tile(out, big, small);
+		write_tile(out, big, small);
 	}
 	snprintf(big, sizeof(big), "%.0f of %.0f", identical, images);
-	tile(out, big,
-	     "images with results byte for byte equal to the same codec calls made locally");
+	write_tile(out, big,
+		   "images with results byte for byte equal to the same codec calls made locally");
 	snprintf(big, sizeof(big), "%.0f pages", pages);
-	tile(out, big, "pages pages left at the memory node after all runs");
+	write_tile(out, big, "pages pages left at the memory node after all runs");
 	fputs("</div>\n", out);
 }
 
-static void table(FILE *out, const struct demo *demo)
+static void write_table(FILE *out, const struct demo *demo)
 {
 	char text[32];
 
@@ -142,7 +142,7 @@ static void table(FILE *out, const struct demo *demo)
 	fputs("</table></div>\n", out);
 }
 
-static void picture(FILE *out, const char *dir, const char *name)
+static void write_picture(FILE *out, const char *dir, const char *name)
 {
 	char path[512];
 	void *bytes = malloc(PICTURE_MAX);
@@ -170,7 +170,7 @@ static int is_thumbnail(const struct dirent *e)
 	return strstr(e->d_name, ".thumbnail.jpg") != NULL;
 }
 
-static void pictures(FILE *out, const struct demo *demo)
+static void write_pictures(FILE *out, const struct demo *demo)
 {
 	struct dirent **entry;
 	int n = scandir(demo->results, &entry, is_thumbnail, alphasort);
@@ -179,7 +179,7 @@ static void pictures(FILE *out, const struct demo *demo)
 		fputs("<h2>Some of the results</h2>\n<div class=\"shots\">\n", out);
 	for (int i = 0; i < n; i++) {
 		if (i < PICTURES)
-			picture(out, demo->results, entry[i]->d_name);
+			write_picture(out, demo->results, entry[i]->d_name);
 		free(entry[i]);
 	}
 	if (n > 0)
@@ -205,7 +205,7 @@ static void cpu_name(char name[96])
 		fclose(in);
 }
 
-static void intro(FILE *out, const struct demo *demo)
+static void write_intro(FILE *out, const struct demo *demo)
 {
 	const struct demo_row *row = demo->row;
 	char bytes[32];
@@ -228,7 +228,7 @@ static void intro(FILE *out, const struct demo *demo)
 	fputs("</p>\n", out);
 }
 
-static void footer(FILE *out, const struct demo *demo)
+static void write_footer(FILE *out, const struct demo *demo)
 {
 	struct utsname os;
 	char cpu[96], date[64];
@@ -268,15 +268,15 @@ void demo_report(const struct demo *demo, const char *path)
 	      "content=\"width=device-width,initial-scale=1\"><title>Lend: the demo's "
 	      "report</title>\n",
 	      out);
-	style(out);
+	write_style(out);
 	fputs("</head><body><main>\n", out);
-	intro(out, demo);
-	tiles(out, demo);
+	write_intro(out, demo);
+	write_tiles(out, demo);
 	demo_bars(demo, out);
 	demo_sweeps(demo, out);
-	table(out, demo);
-	pictures(out, demo);
-	footer(out, demo);
+	write_table(out, demo);
+	write_pictures(out, demo);
+	write_footer(out, demo);
 	fputs("</main></body></html>\n", out);
 	page_close(&page);
 }

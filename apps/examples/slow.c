@@ -69,7 +69,7 @@ static int ask(double seconds, double timeout)
 		return rc;
 	signal(SIGINT, on_interrupt);
 	while (call.method && rc >= 0) {
-		rc = lend_turn(ep, LEND_NEVER);
+		rc = lend_wait(ep, LEND_NEVER);
 		if (interrupted)
 			lend_call_cancel(ep, &call);
 	}

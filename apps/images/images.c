@@ -51,7 +51,7 @@ static const struct argp_option options[] = {
     {"json", KEY_JSON, NULL, 0, "One JSON object on one line", 0},
     {0}};
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct args *args = state->input;
 
@@ -137,13 +137,13 @@ static void close_client(struct run *run)
 }
 
 /* Returns the bytes that all processes have sent through their carriers so far. */
-static uint64_t moved(struct run *run)
+static uint64_t moved_bytes(struct run *run)
 {
 	struct lend_stats stats;
 	struct lend_mem_stat node;
 
 	app_node_stat(run->client.mem, &node);
-	lend_stats(run->client.ep, &stats);
+	lend_stats_get(run->client.ep, &stats);
 	return stats.tx_bytes + node.tx_bytes + images_cluster_tx_bytes(&run->cluster);
 }
 
@@ -166,7 +166,7 @@ static void run_batch(struct run *run, unsigned first, unsigned end)
 {
 	struct images_client *client = &run->client;
 	struct images_item *items = run->list.item;
-	uint64_t before = moved(run), ended = client->ended;
+	uint64_t before = moved_bytes(run), ended = client->ended;
 
 	client->timed = true; /* no other request in flight adds queueing time */
 	for (unsigned i = first; i < end; i++) {
@@ -179,10 +179,10 @@ static void run_batch(struct run *run, unsigned first, unsigned end)
 	for (unsigned k = 0; k < run->args.repeat && !client->failed; k++)
 		run->busy_ns += images_client_pass(client, items, first, end, run->args.window);
 	if (!client->failed)
-		run->moved += moved(run) - before;
+		run->moved += moved_bytes(run) - before;
 }
 
-static double ms(uint64_t ns)
+static double ns_to_ms(uint64_t ns)
 {
 	return (double)ns / 1e6;
 }
@@ -226,19 +226,20 @@ static void report_times(struct app_report *out, const struct run *run, const st
 	app_report_num(out, "images_per_s_with_decode",
 		       per_s(sums->in_throughput, run->busy_ns + sums->decode_ns), 2,
 		       "the client's decoding added");
-	app_report_num(out, "p50_ms", ms(lend_hist_quantile(&client->with_ns, 0.5)), 3,
+	app_report_num(out, "p50_ms", ns_to_ms(lend_hist_quantile(&client->with_ns, 0.5)), 3,
 		       "ms, one at a time: file's bytes to result, codecs included");
-	app_report_num(out, "p99_ms", ms(lend_hist_quantile(&client->with_ns, 0.99)), 3, "ms");
+	app_report_num(out, "p99_ms", ns_to_ms(lend_hist_quantile(&client->with_ns, 0.99)), 3,
+		       "ms");
 	app_report_num(out, "p50_ms_without_codec",
-		       ms(lend_hist_quantile(&client->without_ns, 0.5)), 3,
+		       ns_to_ms(lend_hist_quantile(&client->without_ns, 0.5)), 3,
 		       "ms, cost of the tiers and of passing the data");
 	app_report_num(out, "p99_ms_without_codec",
-		       ms(lend_hist_quantile(&client->without_ns, 0.99)), 3, "ms");
+		       ns_to_ms(lend_hist_quantile(&client->without_ns, 0.99)), 3, "ms");
 	app_report_num(out, "mean_ms_without_codec", lend_hist_mean(&client->without_ns) / 1e6, 3,
 		       "ms");
 }
 
-static void report(const struct run *run)
+static void write_report(const struct run *run)
 {
 	struct sums sums = sum_up(run);
 	const struct args *args = &run->args;
@@ -284,7 +285,7 @@ static void run_all(struct run *run)
 int app_images(int argc, char **argv)
 {
 	static const struct argp argp = {
-	    .options = options, .parser = parse, .args_doc = "DIR", .doc = doc};
+	    .options = options, .parser = parse_option, .args_doc = "DIR", .doc = doc};
 	static struct run run;
 	struct sums sums;
 
@@ -295,7 +296,7 @@ int app_images(int argc, char **argv)
 		images_out_open(run.args.out);
 	open_client(&run);
 	run_all(&run);
-	report(&run);
+	write_report(&run);
 	sums = sum_up(&run);
 	close_client(&run);
 	images_list_close(&run.list);

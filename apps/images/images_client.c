@@ -54,7 +54,7 @@ void images_client_init(struct images_client *client, enum images_by by)
 	lend_hist_init(&client->with_ns);
 }
 
-static void end(struct job *job)
+static void end_job(struct job *job)
 {
 	free(job->result.iov_base);
 	job->result.iov_base = NULL;
@@ -75,15 +75,15 @@ static void note_failure(struct job *job, enum lend_status status)
 
 static void on_released(struct lend_op *op)
 {
-	end(APP_OF(op, struct job, release));
+	end_job(APP_OF(op, struct job, release));
 }
 
 /* Releases the job's reference. The job ends when the release has ended. */
-static void release(struct job *job)
+static void release_ref(struct job *job)
 {
 	job->release = (struct lend_op){.done = on_released, .timeout = IMAGES_TIMEOUT};
 	if (lend_release(job->client->mem, &job->reply.ref, 1, &job->release) < 0)
-		end(job);
+		end_job(job);
 }
 
 static enum lend_status status_of(int rc)
@@ -92,7 +92,7 @@ static enum lend_status status_of(int rc)
 }
 
 /* Checks and saves the complete result. */
-static void check(struct job *job, const void *result)
+static void check_result(struct job *job, const void *result)
 {
 	struct images_client *client = job->client;
 	struct images_item *item = job->item;
@@ -117,13 +117,13 @@ static void on_got(struct lend_op *op)
 	struct job *job = APP_OF(op, struct job, get);
 
 	if (op->status == LEND_OK)
-		check(job, job->result.iov_base);
+		check_result(job, job->result.iov_base);
 	else
 		note_failure(job, op->status);
-	release(job);
+	release_ref(job);
 }
 
-static void fetch(struct job *job)
+static void fetch_result(struct job *job)
 {
 	int rc = -ENOMEM;
 
@@ -134,7 +134,7 @@ static void fetch(struct job *job)
 	if (rc == 0)
 		return;
 	note_failure(job, status_of(rc));
-	release(job);
+	release_ref(job);
 }
 
 static void on_reply(struct lend_call *call)
@@ -146,17 +146,17 @@ static void on_reply(struct lend_call *call)
 	if (!fine)
 		note_failure(job, call->status == LEND_OK ? LEND_DATA_LOSS : call->status);
 	else if (job->reply.bytes)
-		check(job, job->reply.bytes);
+		check_result(job, job->reply.bytes);
 	else
-		fetch(job);
+		fetch_result(job);
 	if (call->reply)
 		lend_buf_give(job->client->ep, call->reply);
 	if (!fine || job->reply.bytes)
-		end(job);
+		end_job(job);
 }
 
-static void begin(struct job *job, struct images_client *client, struct images_item *item,
-		  uint32_t number)
+static void begin_job(struct job *job, struct images_client *client, struct images_item *item,
+		      uint32_t number)
 {
 	int rc;
 
@@ -175,7 +175,7 @@ static void begin(struct job *job, struct images_client *client, struct images_i
 	if (rc == 0)
 		return;
 	note_failure(job, status_of(rc));
-	end(job);
+	end_job(job);
 }
 
 static struct job *idle_job(struct job *jobs, unsigned window)
@@ -199,11 +199,11 @@ lend_ns images_client_pass(struct images_client *client, struct images_item *ite
 
 		if (job && next < end && !client->failed) {
 			if (items[next].rgb)
-				begin(job, client, &items[next], next);
+				begin_job(job, client, &items[next], next);
 			next++;
 			continue;
 		}
-		if (lend_turn(client->ep, lend_now(client->ep) + TURN_NS) < 0)
+		if (lend_wait(client->ep, lend_now(client->ep) + TURN_NS) < 0)
 			app_die("%s", lend_why());
 	}
 	return app_now() - began;

@@ -68,7 +68,7 @@ const char *images_codec_why(struct images_codec *codec)
 			   : "its header is cut short, or its size is not valid";
 }
 
-static int failed(struct images_codec *codec, tjhandle handle)
+static int note_failure(struct images_codec *codec, tjhandle handle)
 {
 	codec->last = handle;
 	return -EINVAL;
@@ -80,9 +80,9 @@ int images_codec_size(struct images_codec *codec, const void *jpeg, size_t len,
 	int width = 0, height = 0, subsampling, colours;
 
 	if (tjDecompressHeader3(codec->reader, jpeg, len, &width, &height, &subsampling, &colours))
-		return failed(codec, codec->reader);
+		return note_failure(codec, codec->reader);
 	*size = (struct images_size){(uint32_t)width, (uint32_t)height};
-	return images_size_bytes(*size) ? 0 : failed(codec, NULL);
+	return images_size_bytes(*size) ? 0 : note_failure(codec, NULL);
 }
 
 int images_codec_decode(struct images_codec *codec, const void *jpeg, size_t len,
@@ -91,7 +91,7 @@ int images_codec_decode(struct images_codec *codec, const void *jpeg, size_t len
 	/* A warning counts as a failure: it is how a file cut short shows. */
 	if (tjDecompress2(codec->reader, jpeg, len, rgb, (int)size.width, 0, (int)size.height,
 			  TJPF_RGB, 0))
-		return failed(codec, codec->reader);
+		return note_failure(codec, codec->reader);
 	return 0;
 }
 
@@ -158,7 +158,8 @@ static void put_row(const uint32_t *sums, uint32_t rows, uint32_t from, uint32_t
 
 /* A box holds at most 256 x 256 pixels (65500 / 256 rounded up, squared), so its sum fits 32 bits.
  */
-static void scale(const uint8_t *rgb, struct images_size from, uint8_t *out, struct images_size to)
+static void scale_down(const uint8_t *rgb, struct images_size from, uint8_t *out,
+		       struct images_size to)
 {
 	uint32_t sums[IMAGES_THUMB_SIDE * IMAGES_PIXEL];
 	uint32_t first = 0;
@@ -183,11 +184,11 @@ int images_codec_apply(struct images_codec *codec, enum images_what what, const 
 	const uint8_t *pixels = rgb;
 
 	if (!images_size_bytes(size))
-		return failed(codec, NULL);
+		return note_failure(codec, NULL);
 	if (thumb) {
 		struct images_size to = thumb_size(size);
 
-		scale(rgb, size, codec->thumb, to);
+		scale_down(rgb, size, codec->thumb, to);
 		pixels = codec->thumb;
 		size = to;
 	}
@@ -196,7 +197,7 @@ int images_codec_apply(struct images_codec *codec, enum images_what what, const 
 			&out->data, &out->len, TJSAMP_420,
 			thumb ? IMAGES_THUMB_QUALITY : IMAGES_LEAN_QUALITY, 0)) {
 		tjFree(out->data);
-		return failed(codec, codec->writer);
+		return note_failure(codec, codec->writer);
 	}
 	return 0;
 }

@@ -59,7 +59,7 @@ static bool has_jpeg_name(const char *name)
 }
 
 /* Reads the JPEG header: true when the image is usable. */
-static bool check(struct images_list *list, const char *path, struct images_size *size)
+static bool check_header(struct images_list *list, const char *path, struct images_size *size)
 {
 	size_t len = 0;
 	void *bytes = read_file(path, &len);
@@ -79,11 +79,11 @@ static bool check(struct images_list *list, const char *path, struct images_size
 	return true;
 }
 
-static void add(struct images_list *list, const char *path)
+static void add_item(struct images_list *list, const char *path)
 {
 	struct images_item item = {0};
 
-	if (!check(list, path, &item.size)) {
+	if (!check_header(list, path, &item.size)) {
 		list->skipped++;
 		return;
 	}
@@ -102,7 +102,7 @@ static int by_path(const FTSENT **a, const FTSENT **b)
 	return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
-static void walk(struct images_list *list, const char *path)
+static void walk_folder(struct images_list *list, const char *path)
 {
 	char *const roots[] = {(char *)(uintptr_t)path, NULL};
 	FTS *fts = fts_open(roots, FTS_LOGICAL | FTS_NOCHDIR, by_path);
@@ -113,11 +113,11 @@ static void walk(struct images_list *list, const char *path)
 		if (e->fts_info == FTS_DNR || e->fts_info == FTS_NS || e->fts_info == FTS_ERR)
 			app_note("%s: skipped: %s", e->fts_path, strerror(e->fts_errno));
 		if (e->fts_info == FTS_SLNONE && has_jpeg_name(e->fts_name))
-			add(list, e->fts_path); /* prints that the link is dangling */
+			add_item(list, e->fts_path); /* prints that the link is dangling */
 		if (e->fts_info == FTS_D && e->fts_level > 0 && e->fts_name[0] == '.')
 			fts_set(fts, e, FTS_SKIP);
 		if (e->fts_info == FTS_F && (has_jpeg_name(e->fts_name) || e->fts_level == 0))
-			add(list, e->fts_path);
+			add_item(list, e->fts_path);
 	}
 	fts_close(fts);
 }
@@ -131,7 +131,7 @@ void images_list_open(struct images_list *list, const char *path)
 		app_bad("%s: %s; give a folder of JPEG files", path, strerror(errno));
 	if (images_codec_open(&list->codec) < 0)
 		app_die("no memory for libjpeg-turbo");
-	walk(list, path);
+	walk_folder(list, path);
 	if (!list->n && list->skipped)
 		app_bad("%s: none of its %u files can be used; give a folder of JPEG files", path,
 			list->skipped);
@@ -149,7 +149,8 @@ void images_list_close(struct images_list *list)
 	images_codec_close(list->codec);
 }
 
-static int decode(struct images_list *list, struct images_item *item, const void *bytes, size_t len)
+static int decode_item(struct images_list *list, struct images_item *item, const void *bytes,
+		       size_t len)
 {
 	lend_ns began = app_now();
 	int rc = images_codec_decode(list->codec, bytes, len, item->size, item->rgb);
@@ -176,7 +177,7 @@ bool images_list_load(struct images_list *list, unsigned i)
 	if (!item->rgb)
 		app_die("no memory for the pixels of %s", item->path);
 	if (rc == 0)
-		rc = decode(list, item, bytes, len);
+		rc = decode_item(list, item, bytes, len);
 	if (rc < 0) {
 		app_note("%s: skipped: %s", item->path,
 			 bytes ? images_codec_why(list->codec) : strerror(-rc));

@@ -15,7 +15,7 @@ void images_head_store(void *at, const struct images_head *head)
 	lend_store_u64(out + 24, head->codec_ns);
 }
 
-static void load(struct images_head *head, const uint8_t *in)
+static void load_head(struct images_head *head, const uint8_t *in)
 {
 	head->number = lend_load_u32(in);
 	head->what = lend_load_u32(in + 4);
@@ -33,7 +33,7 @@ bool images_message_load(const struct lend_buf *message, struct images_head *hea
 	if (lend_arg_next(message, &cursor, bytes) != 1 || bytes->len != IMAGES_HEAD ||
 	    !bytes->bytes)
 		return false;
-	load(head, bytes->bytes);
+	load_head(head, bytes->bytes);
 	return lend_arg_next(message, &cursor, bytes) == 1 &&
 	       lend_arg_next(message, &cursor, &more) == 0 && head->what < IMAGES_WHATS &&
 	       head->inline_max >= IMAGES_HEAD && bytes->len <= IMAGES_BYTES_MAX;

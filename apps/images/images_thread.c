@@ -27,7 +27,7 @@ struct images_thread {
 	char address[APP_ADDRESS_MAX];
 };
 
-static void serve(struct images_thread *t)
+static void run_thread(struct images_thread *t)
 {
 	while (!atomic_load(&t->stopping)) {
 		struct lend_stats stats;
@@ -36,7 +36,7 @@ static void serve(struct images_thread *t)
 			app_die("%s", lend_why());
 		if (!atomic_exchange(&t->asked, false))
 			continue;
-		lend_stats(t->ep, &stats);
+		lend_stats_get(t->ep, &stats);
 		t->tx_bytes = stats.tx_bytes;
 		sem_post(&t->answer);
 	}
@@ -51,7 +51,7 @@ static void *main_of(void *arg)
 	    images_tier_open(&t->tier, t->ep, t->role, t->next, t->nexts, t->node) < 0)
 		app_die("%s", lend_why());
 	sem_post(&t->answer);
-	serve(t);
+	run_thread(t);
 	images_tier_stop(&t->tier);
 	lend_close(t->ep);
 	images_tier_close(&t->tier);

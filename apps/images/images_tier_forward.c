@@ -65,8 +65,8 @@ static bool is_allowed(const struct images_head *head, const struct lend_arg *pi
 }
 
 /* Decides whether the tier forwards a request, and to which method of the next tier. */
-static enum lend_status decide(const struct images_tier *tier, const struct lend_buf *bytes,
-			       uint32_t *method)
+static enum lend_status choose_method(const struct images_tier *tier, const struct lend_buf *bytes,
+				      uint32_t *method)
 {
 	struct images_head head;
 	struct lend_arg pixels;
@@ -82,7 +82,8 @@ static enum lend_status decide(const struct images_tier *tier, const struct lend
 	return LEND_OK;
 }
 
-static enum lend_status forward(struct images_tier *tier, lend_request request, uint32_t method)
+static enum lend_status forward_request(struct images_tier *tier, lend_request request,
+					uint32_t method)
 {
 	struct hop *hop = calloc(1, sizeof(*hop));
 	lend_session next = tier->next[tier->turn++ % tier->nexts];
@@ -109,10 +110,10 @@ static void on_request(lend_request request, const struct lend_buf *bytes, void 
 {
 	struct images_tier *tier = arg;
 	uint32_t method;
-	enum lend_status status = decide(tier, bytes, &method);
+	enum lend_status status = choose_method(tier, bytes, &method);
 
 	if (status == LEND_OK)
-		status = forward(tier, request, method);
+		status = forward_request(tier, request, method);
 	if (status != LEND_OK)
 		lend_reply(tier->ep, request, status, NULL);
 }

@@ -20,7 +20,7 @@ static const struct argp_option options[] = {
     {"node", KEY_NODE, "ADDR", 0, "A worker's memory node", 0},
     {0}};
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct args *args = state->input;
 
@@ -49,7 +49,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static void stop(void *arg)
+static void stop_tier(void *arg)
 {
 	images_tier_stop(arg);
 }
@@ -58,7 +58,7 @@ int app_tier(int argc, char **argv)
 {
 	static const struct argp_child children[] = {{&app_server_argp, 0, NULL, 0}, {0}};
 	static const struct argp argp = {.options = options,
-					 .parser = parse,
+					 .parser = parse_option,
 					 .children = children,
 					 .doc = "One tier of the image service."};
 	struct args args = {.server = APP_SERVER_ARGS_INIT, .role = IMAGES_FIREWALL};
@@ -72,7 +72,7 @@ int app_tier(int argc, char **argv)
 	app_server_open(&server, &args.server, &config);
 	if (images_tier_open(&tier, server.ep, args.role, args.next, args.nexts, args.node) < 0)
 		app_die("%s", lend_why());
-	server.closing = stop;
+	server.closing = stop_tier;
 	server.arg = &tier;
 	rc = app_server_run(&server);
 	images_tier_close(&tier);

@@ -12,7 +12,7 @@
 #include "apps/common/closed_loop.h"
 #include "apps/images/images.h"
 
-/* The work on one image. It always ends in answer(), also on failure. */
+/* The work on one image. It always ends in send_answer(), also on failure. */
 struct work {
 	struct lend_op get;
 	struct images_tier *tier;
@@ -34,7 +34,7 @@ static void on_gone(const struct iovec *reply)
 	free(work);
 }
 
-static void answer(struct work *work, enum lend_status status)
+static void send_answer(struct work *work, enum lend_status status)
 {
 	struct images_tier *tier = work->tier;
 
@@ -59,7 +59,7 @@ static void run_codec(struct work *work, const void *pixels)
 
 	work->head.codec_ns = app_now() - began;
 	work->head.what = work->what;
-	answer(work, rc < 0 ? LEND_INTERNAL : LEND_OK);
+	send_answer(work, rc < 0 ? LEND_INTERNAL : LEND_OK);
 }
 
 static void on_got(struct lend_op *op)
@@ -69,17 +69,17 @@ static void on_got(struct lend_op *op)
 	if (op->status == LEND_OK)
 		run_codec(work, work->pixels.iov_base);
 	else
-		answer(work, op->status);
+		send_answer(work, op->status);
 }
 
-static void fetch(struct work *work, const struct lend_arg *pixels)
+static void fetch_pixels(struct work *work, const struct lend_arg *pixels)
 {
 	work->pixels = (struct iovec){malloc(pixels->len), pixels->len};
 	work->get = (struct lend_op){.done = on_got, .parent = work->from};
 	if (!work->pixels.iov_base)
-		answer(work, LEND_RESOURCE_EXHAUSTED);
+		send_answer(work, LEND_RESOURCE_EXHAUSTED);
 	else if (lend_get(work->tier->mem, &pixels->ref, 0, &work->pixels, 1, &work->get) < 0)
-		answer(work, LEND_UNAVAILABLE);
+		send_answer(work, LEND_UNAVAILABLE);
 }
 
 static void on_work(lend_request request, const struct lend_buf *bytes, void *arg)
@@ -97,11 +97,11 @@ static void on_work(lend_request request, const struct lend_buf *bytes, void *ar
 	work->from = request;
 	if (!images_message_load(bytes, &work->head, &pixels) || !pixels.len ||
 	    images_size_bytes(work->head.size) != pixels.len)
-		answer(work, LEND_INVALID_ARGUMENT);
+		send_answer(work, LEND_INVALID_ARGUMENT);
 	else if (pixels.bytes)
 		run_codec(work, pixels.bytes);
 	else
-		fetch(work, &pixels);
+		fetch_pixels(work, &pixels);
 }
 
 int images_worker_open(struct images_tier *tier, const char *node)

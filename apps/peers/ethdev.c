@@ -128,7 +128,7 @@ static void make_rings(void)
 			app_die("no ring device: %s", rte_strerror(rte_errno));
 }
 
-void *peer_server_open(const struct peer_job *job, struct peer_door *door)
+void *peer_server_open(const struct peer_job *job, struct peer_pipe *door)
 {
 	int id = (int)getpid();
 
@@ -137,16 +137,16 @@ void *peer_server_open(const struct peer_job *job, struct peer_door *door)
 	if (is_ring(job))
 		make_rings();
 	start_port(0, rte_mempool_lookup("peer"));
-	peer_tell(door, &id, sizeof(id));
+	peer_send_text(door, &id, sizeof(id));
 	return make_end(job, 0);
 }
 
-void *peer_client_open(const struct peer_job *job, struct peer_door *door)
+void *peer_client_open(const struct peer_job *job, struct peer_pipe *door)
 {
 	uint16_t port = is_ring(job);
 	int id;
 
-	peer_hear(door, &id, sizeof(id));
+	peer_receive_text(door, &id, sizeof(id));
 	if (!is_ring(job)) {
 		start_eal("client", id);
 		make_pool();
@@ -158,7 +158,7 @@ void *peer_client_open(const struct peer_job *job, struct peer_door *door)
 }
 
 /* Sends the waiting frames. Frames that the device does not accept are retried in the next turn. */
-static void flush(struct end *e)
+static void flush_frames(struct end *e)
 {
 	uint16_t sent = e->waiting ? rte_eth_tx_burst(e->port, 0, e->frame, e->waiting) : 0;
 
@@ -167,7 +167,7 @@ static void flush(struct end *e)
 		memmove(e->frame, e->frame + sent, e->waiting * sizeof(e->frame[0]));
 }
 
-static void answer(struct end *e, struct rte_mbuf *frame)
+static void answer_frame(struct end *e, struct rte_mbuf *frame)
 {
 	const struct iovec part = {.iov_base = rte_pktmbuf_mtod(frame, void *),
 				   .iov_len = frame->data_len};
@@ -189,8 +189,8 @@ void peer_server_turn(void *server)
 	uint16_t n = e->waiting > PEER_WINDOW_MAX ? 0 : rte_eth_rx_burst(e->port, 0, frame, BURST);
 
 	for (uint16_t i = 0; i < n; i++)
-		answer(e, frame[i]);
-	flush(e);
+		answer_frame(e, frame[i]);
+	flush_frames(e);
 }
 
 int peer_client_start(void *client, unsigned slot, const void *request)
@@ -212,7 +212,7 @@ void peer_client_turn(void *client)
 	struct rte_mbuf *frame[BURST];
 	uint16_t n;
 
-	flush(e);
+	flush_frames(e);
 	n = rte_eth_rx_burst(e->port, 0, frame, BURST);
 	for (uint16_t i = 0; i < n; i++) {
 		peer_end_at(peer_fifo_pop(&e->fifo), rte_pktmbuf_mtod(frame[i], void *),

@@ -133,7 +133,7 @@ static bool is_unix(const peer_job *job)
 	return std::strstr(job->lane, "-unix");
 }
 
-void *peer_server_open(const peer_job *job, peer_door *door)
+void *peer_server_open(const peer_job *job, peer_pipe *door)
 {
 	auto *s = new Server(job);
 	grpc::ServerBuilder builder;
@@ -158,7 +158,7 @@ void *peer_server_open(const peer_job *job, peer_door *door)
 	for (Served &one : s->served)
 		if (is_async(job))
 			s->ask_for(&one);
-	peer_tell(door, address.c_str(), address.size() + 1);
+	peer_send_text(door, address.c_str(), address.size() + 1);
 	return s;
 }
 
@@ -241,14 +241,14 @@ static const Bytes *message_of(Client *c, const void *bytes)
 	return &c->kind.back();
 }
 
-void *peer_client_open(const peer_job *job, peer_door *door)
+void *peer_client_open(const peer_job *job, peer_pipe *door)
 {
 	auto *c = new Client(job);
 	char address[PEER_ADDRESS_MAX];
 	grpc::ChannelArguments args;
 
 	c->kind.reserve(KINDS);
-	peer_hear(door, address, sizeof(address));
+	peer_receive_text(door, address, sizeof(address));
 	tune(job, [&](const char *name, int value) { args.SetInt(name, value); });
 	c->stub = Asking::NewStub(
 	    grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), args));

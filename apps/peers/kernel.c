@@ -39,28 +39,28 @@ static struct end *open_end(const struct peer_job *job)
 }
 
 /* Sends this end's address to the other side, receives its address and connects to it. */
-static void meet(struct end *e, struct peer_door *door)
+static void exchange_addresses(struct end *e, struct peer_pipe *door)
 {
 	struct sockaddr_in mine, other;
 	socklen_t len = sizeof(mine);
 
 	getsockname(e->fd, (struct sockaddr *)&mine, &len);
-	peer_tell(door, &mine, sizeof(mine));
-	peer_hear(door, &other, sizeof(other));
+	peer_send_text(door, &mine, sizeof(mine));
+	peer_receive_text(door, &other, sizeof(other));
 	if (connect(e->fd, (struct sockaddr *)&other, sizeof(other)) < 0)
 		app_die("no way to the other side: %s", strerror(errno));
 }
 
-static void *open_either(const struct peer_job *job, struct peer_door *door)
+static void *open_either(const struct peer_job *job, struct peer_pipe *door)
 {
 	struct end *e = open_end(job);
 
-	meet(e, door);
+	exchange_addresses(e, door);
 	return e;
 }
 
 /* Receives one datagram, or returns -1. Untuned ends sleep until a datagram arrives. */
-static ssize_t receive(struct end *e)
+static ssize_t receive_datagram(struct end *e)
 {
 	struct pollfd wait = {.fd = e->fd, .events = POLLIN};
 
@@ -72,7 +72,7 @@ static ssize_t receive(struct end *e)
 void peer_server_turn(void *server)
 {
 	struct end *e = server;
-	ssize_t len = receive(e);
+	ssize_t len = receive_datagram(e);
 	struct iovec part = {.iov_base = e->bytes, .iov_len = (size_t)len};
 	char sum[PEER_SUM_LEN];
 
@@ -98,7 +98,7 @@ int peer_client_start(void *client, unsigned slot, const void *request)
 void peer_client_turn(void *client)
 {
 	struct end *e = client;
-	ssize_t len = receive(e);
+	ssize_t len = receive_datagram(e);
 
 	if (len >= 0)
 		peer_end_at(peer_fifo_pop(&e->fifo), e->bytes, (size_t)len);
@@ -112,12 +112,12 @@ static void close_end(void *end)
 	free(e);
 }
 
-void *peer_server_open(const struct peer_job *job, struct peer_door *door)
+void *peer_server_open(const struct peer_job *job, struct peer_pipe *door)
 {
 	return open_either(job, door);
 }
 
-void *peer_client_open(const struct peer_job *job, struct peer_door *door)
+void *peer_client_open(const struct peer_job *job, struct peer_pipe *door)
 {
 	return open_either(job, door);
 }

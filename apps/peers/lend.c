@@ -45,7 +45,7 @@ static struct lend_ep *open_ep(const char *listen)
 /* Runs a turn. Untuned ends sleep when they are idle. */
 static void turn_ep(const struct peer_job *job, struct lend_ep *ep)
 {
-	int rc = job->untuned ? lend_turn(ep, lend_now(ep) + NAP_NS) : lend_poll(ep);
+	int rc = job->untuned ? lend_wait(ep, lend_now(ep) + NAP_NS) : lend_poll(ep);
 
 	if (rc < 0)
 		app_die("%s", lend_why());
@@ -60,7 +60,7 @@ static unsigned parts_of(const struct lend_buf *bytes, struct iovec *part)
 	return n;
 }
 
-static void answer(lend_request request, const struct lend_buf *bytes, void *arg)
+static void answer_request(lend_request request, const struct lend_buf *bytes, void *arg)
 {
 	struct server *s = arg;
 	struct iovec part[PARTS_MAX];
@@ -95,7 +95,7 @@ static const char *listen_at(const char *lane)
 	return shm;
 }
 
-void *peer_server_open(const struct peer_job *job, struct peer_door *door)
+void *peer_server_open(const struct peer_job *job, struct peer_pipe *door)
 {
 	struct server *s = calloc(1, sizeof(*s));
 	char address[128];
@@ -104,10 +104,10 @@ void *peer_server_open(const struct peer_job *job, struct peer_door *door)
 		app_die("no memory");
 	s->job = job;
 	s->ep = open_ep(listen_at(job->lane));
-	if (lend_serve(s->ep, ASK, answer, s, 0) < 0 ||
+	if (lend_serve(s->ep, ASK, answer_request, s, 0) < 0 ||
 	    lend_address(s->ep, address, sizeof(address)) < 0)
 		app_die("%s", lend_why());
-	peer_tell(door, address, strlen(address) + 1);
+	peer_send_text(door, address, strlen(address) + 1);
 	return s;
 }
 
@@ -126,7 +126,7 @@ void peer_server_close(void *server)
 	free(s);
 }
 
-void *peer_client_open(const struct peer_job *job, struct peer_door *door)
+void *peer_client_open(const struct peer_job *job, struct peer_pipe *door)
 {
 	struct client *c = calloc(1, sizeof(*c));
 	char address[PEER_ADDRESS_MAX];
@@ -135,7 +135,7 @@ void *peer_client_open(const struct peer_job *job, struct peer_door *door)
 		app_die("no memory");
 	c->job = job;
 	c->ep = open_ep(NULL);
-	peer_hear(door, address, sizeof(address));
+	peer_receive_text(door, address, sizeof(address));
 	if (!job->untuned)
 		app_pattern_register(c->ep);
 	if (lend_connect(c->ep, address, &c->session) < 0)
@@ -143,7 +143,7 @@ void *peer_client_open(const struct peer_job *job, struct peer_door *door)
 	return c;
 }
 
-static void done(struct lend_call *call)
+static void call_done(struct lend_call *call)
 {
 	struct slot *slot = (struct slot *)(void *)call; /* its first member */
 	struct client *c = slot->client;
@@ -163,7 +163,7 @@ static void done(struct lend_call *call)
 }
 
 /* Makes a request: copies a small one into a buffer, wraps a long one without a copy. */
-static struct lend_buf *wrap(struct slot *slot, const void *bytes)
+static struct lend_buf *make_request(struct slot *slot, const void *bytes)
 {
 	struct client *c = slot->client;
 	uint32_t len = (uint32_t)c->job->request;
@@ -189,8 +189,8 @@ int peer_client_start(void *client, unsigned i, const void *request)
 	slot->client = c;
 	call->method = ASK;
 	call->timeout = LEND_NEVER;
-	call->done = done;
-	call->request = wrap(slot, request);
+	call->done = call_done;
+	call->request = make_request(slot, request);
 	if (!call->request)
 		return -EAGAIN;
 	rc = lend_call_start(c->ep, c->session, call);

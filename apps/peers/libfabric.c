@@ -36,7 +36,7 @@ struct end {
 	struct message *in, *out; /* `messages` of each; a request is sent with its slot's */
 };
 
-static void must(long rc, const char *what)
+static void check_rc(long rc, const char *what)
 {
 	if (rc < 0)
 		app_die("%s: %s; FI_LOG_LEVEL=info says more", what, fi_strerror((int)-rc));
@@ -52,7 +52,7 @@ static const char *provider_of(const char *lane)
 				    : NULL; /* NULL: the first provider that libfabric lists */
 }
 
-static struct fi_info *find(const struct peer_job *job)
+static struct fi_info *find_info(const struct peer_job *job)
 {
 	struct fi_info *hints = fi_allocinfo(), *info;
 	const char *provider = provider_of(job->lane);
@@ -68,8 +68,8 @@ static struct fi_info *find(const struct peer_job *job)
 	hints->domain_attr->threading = job->untuned ? FI_THREAD_UNSPEC : FI_THREAD_DOMAIN;
 	if (provider)
 		hints->fabric_attr->prov_name = strdup(provider);
-	must(fi_getinfo(FI_VERSION(1, 17), node, NULL, node ? FI_SOURCE : 0, hints, &info),
-	     "no such provider here");
+	check_rc(fi_getinfo(FI_VERSION(1, 17), node, NULL, node ? FI_SOURCE : 0, hints, &info),
+		 "no such provider here");
 	fi_freeinfo(hints);
 	return info;
 }
@@ -79,24 +79,24 @@ static void open_objects(struct end *e)
 	struct fi_av_attr av = {.type = FI_AV_TABLE, .count = 2};
 	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_MSG, .size = 4 * PEER_WINDOW_MAX};
 
-	must(fi_fabric(e->info->fabric_attr, &e->fabric, NULL), "no fabric");
-	must(fi_domain(e->fabric, e->info, &e->domain, NULL), "no domain");
-	must(fi_av_open(e->domain, &av, &e->av, NULL), "no address vector");
-	must(fi_cq_open(e->domain, &cq, &e->cq, NULL), "no completion queue");
-	must(fi_endpoint(e->domain, e->info, &e->ep, NULL), "no endpoint");
-	must(fi_ep_bind(e->ep, &e->av->fid, 0), "cannot bind");
-	must(fi_ep_bind(e->ep, &e->cq->fid, FI_TRANSMIT | FI_RECV), "cannot bind");
-	must(fi_enable(e->ep), "cannot enable");
+	check_rc(fi_fabric(e->info->fabric_attr, &e->fabric, NULL), "no fabric");
+	check_rc(fi_domain(e->fabric, e->info, &e->domain, NULL), "no domain");
+	check_rc(fi_av_open(e->domain, &av, &e->av, NULL), "no address vector");
+	check_rc(fi_cq_open(e->domain, &cq, &e->cq, NULL), "no completion queue");
+	check_rc(fi_endpoint(e->domain, e->info, &e->ep, NULL), "no endpoint");
+	check_rc(fi_ep_bind(e->ep, &e->av->fid, 0), "cannot bind");
+	check_rc(fi_ep_bind(e->ep, &e->cq->fid, FI_TRANSMIT | FI_RECV), "cannot bind");
+	check_rc(fi_enable(e->ep), "cannot enable");
 }
 
-static void post(struct end *e, struct message *m)
+static void post_receive(struct end *e, struct message *m)
 {
 	long rc;
 
 	while ((rc = fi_recv(e->ep, m->bytes, HEAD + e->job->request, NULL, FI_ADDR_UNSPEC, m)) ==
 	       -FI_EAGAIN)
 		fi_cq_read(e->cq, NULL, 0);
-	must(rc, "cannot post a buffer");
+	check_rc(rc, "cannot post a buffer");
 }
 
 static struct message *make_messages(struct end *e, bool incoming, size_t len)
@@ -115,20 +115,20 @@ static struct message *make_messages(struct end *e, bool incoming, size_t len)
 }
 
 /* Sends this side's address to the other side and inserts its address into the address vector. */
-static void meet(struct end *e, struct peer_door *door)
+static void exchange_addresses(struct end *e, struct peer_pipe *door)
 {
 	unsigned char name[PEER_ADDRESS_MAX];
 	size_t len = sizeof(name);
 
-	must(fi_getname(&e->ep->fid, name, &len), "no name");
-	peer_tell(door, name, len);
+	check_rc(fi_getname(&e->ep->fid, name, &len), "no name");
+	peer_send_text(door, name, len);
 	memset(name, 0, sizeof(name));
-	peer_hear(door, name, sizeof(name));
+	peer_receive_text(door, name, sizeof(name));
 	if (fi_av_insert(e->av, name, 1, &e->other, 0, NULL) != 1)
 		app_die("the other side's name is not taken");
 }
 
-static struct end *open_end(const struct peer_job *job, struct peer_door *door, bool is_server)
+static struct end *open_end(const struct peer_job *job, struct peer_pipe *door, bool is_server)
 {
 	struct end *e = calloc(1, sizeof(*e));
 
@@ -137,13 +137,13 @@ static struct end *open_end(const struct peer_job *job, struct peer_door *door, 
 	e->job = job;
 	e->is_server = is_server;
 	e->messages = job->window + SPARE;
-	e->info = find(job);
+	e->info = find_info(job);
 	open_objects(e);
 	e->in = make_messages(e, true, job->request);
 	e->out = make_messages(e, false, job->request);
 	for (unsigned i = 0; i < e->messages; i++)
-		post(e, &e->in[i]);
-	meet(e, door);
+		post_receive(e, &e->in[i]);
+	exchange_addresses(e, door);
 	return e;
 }
 
@@ -158,7 +158,7 @@ static long send_message(struct end *e, struct message *m, const void *body, siz
 
 /* Answers with the slot's outgoing message. It is free, since the client has received the slot's
  * previous answer. */
-static void answer(struct end *e, struct message *in)
+static void answer_message(struct end *e, struct message *in)
 {
 	bool echo = peer_is_echo(e->job);
 	const struct iovec part = {.iov_base = in->bytes + HEAD, .iov_len = in->len};
@@ -174,14 +174,14 @@ static void answer(struct end *e, struct message *in)
 	peer_serve(e->job, &part, 1, echo ? NULL : out->bytes + HEAD);
 	if (echo) /* the buffer is posted again at once */
 		memcpy(out->bytes + HEAD, in->bytes + HEAD, in->len);
-	post(e, in);
+	post_receive(e, in);
 	while ((rc = fi_send(e->ep, out->bytes, HEAD + (echo ? e->job->request : PEER_SUM_LEN),
 			     NULL, e->other, out)) == -FI_EAGAIN)
 		fi_cq_read(e->cq, NULL, 0);
-	must(rc, "cannot answer");
+	check_rc(rc, "cannot answer");
 }
 
-static void take(struct end *e, const struct fi_cq_msg_entry *entry)
+static void take_message(struct end *e, const struct fi_cq_msg_entry *entry)
 {
 	struct message *m = entry->op_context;
 	uint64_t slot;
@@ -192,15 +192,15 @@ static void take(struct end *e, const struct fi_cq_msg_entry *entry)
 		app_die("a message of another size than was sent");
 	m->len = entry->len - HEAD;
 	if (e->is_server) {
-		answer(e, m);
+		answer_message(e, m);
 		return;
 	}
 	memcpy(&slot, m->bytes, HEAD);
 	peer_end_at((unsigned)slot, m->bytes + HEAD, m->len);
-	post(e, m);
+	post_receive(e, m);
 }
 
-static void turn(void *end)
+static void run_turn(void *end)
 {
 	struct end *e = end;
 	struct fi_cq_msg_entry entry[BURST];
@@ -209,18 +209,18 @@ static void turn(void *end)
 
 	if (n == -FI_EAVAIL) {
 		fi_cq_readerr(e->cq, &error, 0);
-		must(-error.err, "a message failed");
+		check_rc(-error.err, "a message failed");
 	}
 	for (ssize_t i = 0; i < n; i++)
-		take(e, &entry[i]);
+		take_message(e, &entry[i]);
 }
 
-void *peer_server_open(const struct peer_job *job, struct peer_door *door)
+void *peer_server_open(const struct peer_job *job, struct peer_pipe *door)
 {
 	return open_end(job, door, true);
 }
 
-void *peer_client_open(const struct peer_job *job, struct peer_door *door)
+void *peer_client_open(const struct peer_job *job, struct peer_pipe *door)
 {
 	return open_end(job, door, false);
 }
@@ -235,7 +235,7 @@ int peer_client_start(void *client, unsigned slot, const void *request)
 	rc = send_message(e, &e->out[slot], request, e->job->request);
 	if (rc == -FI_EAGAIN)
 		return -EAGAIN;
-	must(rc, "cannot send");
+	check_rc(rc, "cannot send");
 	return 0;
 }
 
@@ -260,12 +260,12 @@ static void close_end(void *end)
 
 void peer_server_turn(void *server)
 {
-	turn(server);
+	run_turn(server);
 }
 
 void peer_client_turn(void *client)
 {
-	turn(client);
+	run_turn(client);
 }
 
 void peer_server_close(void *server)

@@ -16,7 +16,7 @@ static struct {
 	char sum[PEER_WINDOW_MAX][PEER_SUM_LEN];
 } both;
 
-void *peer_server_open(const struct peer_job *job, struct peer_door *door)
+void *peer_server_open(const struct peer_job *job, struct peer_pipe *door)
 {
 	(void)door;
 	both.job = job;
@@ -48,7 +48,7 @@ void peer_server_close(void *server)
 		free(both.to[i]);
 }
 
-void *peer_client_open(const struct peer_job *job, struct peer_door *door)
+void *peer_client_open(const struct peer_job *job, struct peer_pipe *door)
 {
 	(void)job;
 	(void)door;

@@ -20,7 +20,7 @@
 
 enum { SEED = 7, WARM_SHARE = 5, LIMIT_S = 30 };
 
-struct peer_door {
+struct peer_pipe {
 	int fd; /* -1: the other side is this process */
 	unsigned char box[PEER_ADDRESS_MAX];
 	size_t len; /* bytes in box */
@@ -32,7 +32,7 @@ struct served {
 };
 
 static struct {
-	struct peer_door door, other; /* the client's side, and the server's in one thread */
+	struct peer_pipe door, other; /* the client's side, and the server's in one thread */
 	pid_t pid;                    /* of the server; 0: this thread */
 	void *client, *server;
 	struct app_load load;
@@ -45,25 +45,25 @@ static struct peer_args args;
 static struct served served;
 static volatile sig_atomic_t stopping;
 
-static void gone(void)
+static void other_ended(void)
 {
 	app_die("the other side ended: its own line says why");
 }
 
-void peer_tell(struct peer_door *door, const void *bytes, size_t len)
+void peer_send_text(struct peer_pipe *door, const void *bytes, size_t len)
 {
-	struct peer_door *to = door == &run.other ? &run.door : &run.other;
+	struct peer_pipe *to = door == &run.other ? &run.door : &run.other;
 
 	if (door->fd >= 0) {
 		if (send(door->fd, bytes, len, MSG_NOSIGNAL) != (ssize_t)len)
-			gone();
+			other_ended();
 		return;
 	}
 	memcpy(to->box, bytes, len);
 	to->len = len;
 }
 
-size_t peer_hear(struct peer_door *door, void *bytes, size_t cap)
+size_t peer_receive_text(struct peer_pipe *door, void *bytes, size_t cap)
 {
 	size_t len = door->len < cap ? door->len : cap;
 	ssize_t got;
@@ -76,7 +76,7 @@ size_t peer_hear(struct peer_door *door, void *bytes, size_t cap)
 		got = recv(door->fd, bytes, cap, 0);
 	while (got < 0 && errno == EINTR && !stopping);
 	if (got <= 0)
-		gone();
+		other_ended();
 	return (size_t)got;
 }
 
@@ -161,7 +161,7 @@ static int start_at(unsigned slot)
 	return peer_client_start(run.client, slot, bytes);
 }
 
-static int start(struct app_lane *lane)
+static int start_lane(struct app_lane *lane)
 {
 	int rc = start_at(lane->index);
 
@@ -170,7 +170,7 @@ static int start(struct app_lane *lane)
 	return rc == -EAGAIN ? 0 : rc;
 }
 
-static int turn(void *arg)
+static int run_turn(void *arg)
 {
 	(void)arg;
 	peer_client_turn(run.client);
@@ -205,7 +205,7 @@ static _Noreturn void be_server(void)
 	while (!stopping)
 		peer_server_turn(run.server);
 	peer_server_close(run.server);
-	peer_tell(&run.door, &served, sizeof(served));
+	peer_send_text(&run.door, &served, sizeof(served));
 	exit(APP_EXIT_OK);
 }
 
@@ -241,7 +241,7 @@ static void close_both(void)
 	if (!run.pid)
 		return;
 	kill(run.pid, SIGTERM);
-	peer_hear(&run.door, &served, sizeof(served));
+	peer_receive_text(&run.door, &served, sizeof(served));
 	while (waitpid(run.pid, &status, 0) < 0 && errno == EINTR)
 		;
 }
@@ -254,20 +254,20 @@ static void load_for(lend_ns time, uint64_t max)
 	load->time = time;
 	load->max = max;
 	load->quiet = true;
-	load->start = start;
-	load->poll = turn;
+	load->start = start_lane;
+	load->poll = run_turn;
 	rc = app_load_run(load, run.order, args.job.window);
 	run.calls += load->ended;
 	if (rc < 0)
 		app_die("%s: %s", args.job.lane, strerror(-rc));
 }
 
-static void measure(void)
+static void run_measurement(void)
 {
 	for (unsigned i = 0; i < args.job.window; i++)
 		run.order[i] = &run.slot[i];
 	app_pattern_init(SEED, args.job.request);
-	run.line_before = app_line_ns(app_cpu(0), app_cpu(1));
+	run.line_before = app_cacheline_ns(app_cpu(0), app_cpu(1));
 	alarm((unsigned)(args.time / 1000000000) * 3 +
 	      LIMIT_S); /* ends both processes when a peer hangs */
 	open_server();
@@ -280,7 +280,7 @@ static void measure(void)
 	load_for(args.time, 0);
 	close_both();
 	app_unpin();
-	run.line_after = app_line_ns(app_cpu(0), app_cpu(1));
+	run.line_after = app_cacheline_ns(app_cpu(0), app_cpu(1));
 }
 
 /* Returns whether the server's counters match the requests of the client exactly. */
@@ -300,7 +300,7 @@ static double cycles_per_call(void)
 	return (args.lane->one_thread ? mine : (double)load->ticks) / (double)load->ended;
 }
 
-static void report(void)
+static void write_report(void)
 {
 	struct app_report r;
 	double payload = 8.0 * (double)args.job.request * app_load_rate(&run.load);
@@ -335,7 +335,7 @@ int main(int argc, char **argv)
 	app_name_set("peer-", peer_this.name);
 	app_cpus(); /* before the first call that pins */
 	peer_args_read(&args, argc, argv);
-	measure();
-	report();
+	run_measurement();
+	write_report();
 	return run.load.wrong_bytes || !is_work_done() ? APP_EXIT_FAILED : APP_EXIT_OK;
 }

@@ -31,7 +31,7 @@ static void print_lanes(void)
 	exit(APP_EXIT_OK);
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct peer_args *args = state->input;
 	struct peer_job *job = &args->job;
@@ -92,7 +92,7 @@ void peer_args_read(struct peer_args *args, int argc, char **argv)
 {
 	static const struct argp argp = {
 	    .options = options,
-	    .parser = parse,
+	    .parser = parse_option,
 	    .doc = "Requests to a server on another core, timed and checked; see "
 		   "scripts/compare.sh.\v"
 		   "examples:\n  --request 64\n  --lane tcp --request 32 --reply 8 --window 64 "

@@ -40,7 +40,7 @@ struct end {
 	struct outgoing *outgoing;
 };
 
-static void must(ucs_status_t status, const char *what)
+static void check_status(ucs_status_t status, const char *what)
 {
 	if (status != UCS_OK)
 		app_die("%s: %s; UCX_LOG_LEVEL=info says more", what, ucs_status_string(status));
@@ -84,7 +84,7 @@ static void give_outgoing(struct outgoing *out)
 
 static void on_sent(void *request, ucs_status_t status, void *arg)
 {
-	must(status, "a send failed");
+	check_status(status, "a send failed");
 	ucp_request_free(request);
 	give_outgoing(arg);
 }
@@ -105,14 +105,14 @@ static ucs_status_t send_am(struct outgoing *out, ucp_ep_h ep, unsigned id, cons
 
 	if (status == UCS_INPROGRESS)
 		return status;
-	must(status, "cannot send");
+	check_status(status, "cannot send");
 	return UCS_OK;
 }
 
 /* Answers with the bytes at `bytes`, which belong to UCX (keep) or to in. They stay in use until an
  * echo is sent. Returns UCS_INPROGRESS while UCX's memory is still in use. */
-static ucs_status_t answer(struct end *e, ucp_ep_h ep, unsigned slot, void *bytes, size_t len,
-			   struct incoming *in)
+static ucs_status_t answer_bytes(struct end *e, ucp_ep_h ep, unsigned slot, void *bytes, size_t len,
+				 struct incoming *in)
 {
 	struct outgoing *out = take_outgoing(e);
 	const struct iovec part = {.iov_base = bytes, .iov_len = len};
@@ -156,7 +156,7 @@ static void long_is_here(struct incoming *in)
 	struct end *e = in->end;
 
 	if (in->reply_ep) {
-		(void)answer(e, in->reply_ep, in->slot, in->bytes, in->len, in);
+		(void)answer_bytes(e, in->reply_ep, in->slot, in->bytes, in->len, in);
 		return;
 	}
 	peer_end_at(in->slot, in->bytes, in->len);
@@ -167,12 +167,12 @@ static void long_is_here(struct incoming *in)
 static void on_fetched(void *request, ucs_status_t status, size_t len, void *arg)
 {
 	(void)len;
-	must(status, "a receive failed");
+	check_status(status, "a receive failed");
 	ucp_request_free(request);
 	long_is_here(arg);
 }
 
-static void fetch(struct end *e, ucp_ep_h reply_ep, unsigned slot, void *desc, size_t len)
+static void fetch_message(struct end *e, ucp_ep_h reply_ep, unsigned slot, void *desc, size_t len)
 {
 	struct incoming *in = take_incoming(e);
 	ucp_request_param_t param = {
@@ -188,7 +188,7 @@ static void fetch(struct end *e, ucp_ep_h reply_ep, unsigned slot, void *desc, s
 	status = state_of(ucp_am_recv_data_nbx(e->worker, desc, in->bytes, len, &param));
 	if (status == UCS_INPROGRESS)
 		return;
-	must(status, "cannot receive");
+	check_status(status, "cannot receive");
 	long_is_here(in);
 }
 
@@ -203,16 +203,16 @@ static ucs_status_t on_message(void *arg, const void *head, size_t head_len, voi
 		app_die("a message of another size than was sent");
 	memcpy(&slot, head, sizeof(slot));
 	if (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) {
-		fetch(e, ep, slot, data, len);
+		fetch_message(e, ep, slot, data, len);
 		return UCS_INPROGRESS;
 	}
 	if (ep)
-		return answer(e, ep, slot, data, len, NULL);
+		return answer_bytes(e, ep, slot, data, len, NULL);
 	peer_end_at(slot, data, len);
 	return UCS_OK;
 }
 
-static void handle(struct end *e, unsigned id)
+static void handle_message(struct end *e, unsigned id)
 {
 	ucp_am_handler_param_t param = {
 	    .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
@@ -223,7 +223,7 @@ static void handle(struct end *e, unsigned id)
 	    .arg = e,
 	};
 
-	must(ucp_worker_set_am_recv_handler(e->worker, &param), "cannot set a handler");
+	check_status(ucp_worker_set_am_recv_handler(e->worker, &param), "cannot set a handler");
 }
 
 /* "auto": UCX chooses. */
@@ -245,36 +245,37 @@ static struct end *open_end(const struct peer_job *job, unsigned id)
 	if (!e)
 		app_die("no memory");
 	e->job = job;
-	must(ucp_config_read(NULL, NULL, &config), "cannot read UCX's settings");
-	must(ucp_config_modify(config, "TLS", tls_of(job->lane)), "cannot choose a transport");
-	must(ucp_init(&params, config, &e->context), "cannot start");
+	check_status(ucp_config_read(NULL, NULL, &config), "cannot read UCX's settings");
+	check_status(ucp_config_modify(config, "TLS", tls_of(job->lane)),
+		     "cannot choose a transport");
+	check_status(ucp_init(&params, config, &e->context), "cannot start");
 	ucp_config_release(config);
-	must(ucp_worker_create(e->context, &worker, &e->worker), "cannot make a worker");
-	handle(e, id);
+	check_status(ucp_worker_create(e->context, &worker, &e->worker), "cannot make a worker");
+	handle_message(e, id);
 	return e;
 }
 
-void *peer_server_open(const struct peer_job *job, struct peer_door *door)
+void *peer_server_open(const struct peer_job *job, struct peer_pipe *door)
 {
 	struct end *e = open_end(job, AM_REQUEST);
 	ucp_address_t *address;
 	size_t len;
 
-	must(ucp_worker_get_address(e->worker, &address, &len), "no address");
-	peer_tell(door, address, len);
+	check_status(ucp_worker_get_address(e->worker, &address, &len), "no address");
+	peer_send_text(door, address, len);
 	ucp_worker_release_address(e->worker, address);
 	return e;
 }
 
-void *peer_client_open(const struct peer_job *job, struct peer_door *door)
+void *peer_client_open(const struct peer_job *job, struct peer_pipe *door)
 {
 	struct end *e = open_end(job, AM_REPLY);
 	unsigned char address[PEER_ADDRESS_MAX];
 	ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
 
-	peer_hear(door, address, sizeof(address));
+	peer_receive_text(door, address, sizeof(address));
 	params.address = (const ucp_address_t *)address;
-	must(ucp_ep_create(e->worker, &params, &e->ep), "cannot reach the server");
+	check_status(ucp_ep_create(e->worker, &params, &e->ep), "cannot reach the server");
 	return e;
 }
 
@@ -289,7 +290,7 @@ int peer_client_start(void *client, unsigned slot, const void *request)
 	return 0;
 }
 
-static void turn(void *end)
+static void run_turn(void *end)
 {
 	struct end *e = end;
 
@@ -326,12 +327,12 @@ static void close_end(void *end)
 
 void peer_server_turn(void *server)
 {
-	turn(server);
+	run_turn(server);
 }
 
 void peer_client_turn(void *client)
 {
-	turn(client);
+	run_turn(client);
 }
 
 void peer_server_close(void *server)

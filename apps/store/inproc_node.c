@@ -11,7 +11,7 @@
 
 enum { NAP_NS = 1000000 };
 
-struct app_inside {
+struct app_inproc {
 	struct lend_ep *ep;
 	struct lend_store *store;
 	struct mn_serve *serve;
@@ -21,7 +21,7 @@ struct app_inside {
 	atomic_bool over;
 };
 
-static void *map(uint64_t len)
+static void *map_pages(uint64_t len)
 {
 	void *at = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -32,10 +32,10 @@ static void *map(uint64_t len)
 	return at;
 }
 
-struct app_inside *app_inside_open(const char *listen, const char *eal, uint64_t bytes,
+struct app_inproc *app_inproc_open(const char *listen, const char *eal, uint64_t bytes,
 				   uint32_t page, char *text, size_t cap)
 {
-	struct app_inside *node = calloc(1, sizeof(*node));
+	struct app_inproc *node = calloc(1, sizeof(*node));
 	struct lend_config config = LEND_CONFIG_INIT;
 
 	if (!node)
@@ -48,8 +48,8 @@ struct app_inside *app_inside_open(const char *listen, const char *eal, uint64_t
 	node->config.addresses = text;
 	if (lend_open(&config, &node->ep) < 0 || lend_address(node->ep, text, cap) < 0)
 		app_die("%s", lend_why());
-	node->pages = map(lend_store_pages_size(&node->config));
-	node->store = lend_store_init(map(lend_store_size(&node->config)), &node->config,
+	node->pages = map_pages(lend_store_pages_size(&node->config));
+	node->store = lend_store_init(map_pages(lend_store_size(&node->config)), &node->config,
 				      node->pages, lend_now(node->ep));
 	node->config.addresses = NULL; /* the store has its copy; text is the caller's */
 	if (mn_serve_open(node->ep, node->store, &node->serve) < 0)
@@ -57,40 +57,40 @@ struct app_inside *app_inside_open(const char *listen, const char *eal, uint64_t
 	return node;
 }
 
-struct lend_ep *app_inside_ep(struct app_inside *node)
+struct lend_ep *app_inproc_ep(struct app_inproc *node)
 {
 	return node->ep;
 }
 
-void app_inside_between(void *arg)
+void app_inproc_between(void *arg)
 {
-	struct app_inside *node = arg;
+	struct app_inproc *node = arg;
 
 	mn_serve_turn(node->serve);
 	if (lend_now(node->ep) >= lend_store_deadline(node->store))
 		lend_store_tick(node->store, lend_now(node->ep));
 }
 
-void app_inside_turn(struct app_inside *node)
+void app_inproc_turn(struct app_inproc *node)
 {
 	if (lend_poll(node->ep) < 0)
 		app_die("%s", lend_why());
-	app_inside_between(node);
+	app_inproc_between(node);
 }
 
 static void *turn_alone(void *arg)
 {
-	struct app_inside *node = arg;
+	struct app_inproc *node = arg;
 
 	while (!atomic_load(&node->over)) {
-		if (lend_turn(node->ep, lend_now(node->ep) + NAP_NS) < 0)
+		if (lend_wait(node->ep, lend_now(node->ep) + NAP_NS) < 0)
 			app_die("%s", lend_why());
-		app_inside_between(node);
+		app_inproc_between(node);
 	}
 	return NULL;
 }
 
-void app_inside_alone_begin(struct app_inside *node)
+void app_inproc_alone_begin(struct app_inproc *node)
 {
 	if (!node)
 		return;
@@ -99,7 +99,7 @@ void app_inside_alone_begin(struct app_inside *node)
 		app_die("cannot start a thread: raise ulimit -u");
 }
 
-void app_inside_alone_end(struct app_inside *node)
+void app_inproc_alone_end(struct app_inproc *node)
 {
 	if (!node)
 		return;
@@ -107,7 +107,7 @@ void app_inside_alone_end(struct app_inside *node)
 	(void)pthread_join(node->thread, NULL);
 }
 
-void app_inside_close(struct app_inside *node)
+void app_inproc_close(struct app_inproc *node)
 {
 	if (!node)
 		return;

@@ -9,23 +9,23 @@
 
 #include "lend/rpc.h"
 
-struct app_inside;
+struct app_inproc;
 
 /* Opens a node of bytes, in pages of page bytes (0: 4 KiB), that listens on listen. Stores its
  * address in text[0, cap). app_die() when it cannot be opened. */
-struct app_inside *app_inside_open(const char *listen, const char *eal, uint64_t bytes,
+struct app_inproc *app_inproc_open(const char *listen, const char *eal, uint64_t bytes,
 				   uint32_t page, char *text, size_t cap);
-/* app_inside_ep() returns the node's endpoint, which the caller polls alternately with the
- * client's. app_inside_between() does the node's work after each poll. */
-struct lend_ep *app_inside_ep(struct app_inside *node);
-void app_inside_between(void *node);
+/* app_inproc_ep() returns the node's endpoint, which the caller polls alternately with the
+ * client's. app_inproc_between() does the node's work after each poll. */
+struct lend_ep *app_inproc_ep(struct app_inproc *node);
+void app_inproc_between(void *node);
 /* Polls the node's endpoint once, then does the node's work. */
-void app_inside_turn(struct app_inside *node);
+void app_inproc_turn(struct app_inproc *node);
 /* Start and end a thread that polls the node. Needed while a client closes, since closing blocks
  * until the node answers. NULL: do nothing. */
-void app_inside_alone_begin(struct app_inside *node);
-void app_inside_alone_end(struct app_inside *node);
+void app_inproc_alone_begin(struct app_inproc *node);
+void app_inproc_alone_end(struct app_inproc *node);
 /* Closes the node, after its clients are closed. NULL: does nothing. */
-void app_inside_close(struct app_inside *node);
+void app_inproc_close(struct app_inproc *node);
 
 #endif

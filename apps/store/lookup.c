@@ -21,7 +21,7 @@ struct app_entry {
 
 static struct lend_view table; /* of the one space */
 
-static void *map(uint64_t len, bool huge)
+static void *map_pages(uint64_t len, bool huge)
 {
 	void *at = mmap(NULL, len, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -55,7 +55,7 @@ static void build_tree(struct app_lookup *l, bool huge)
 	c.objects = c.holds = c.grants = c.clients = c.incarnations = c.placements = c.open = 1;
 	LEND_CHECK(lend_store_size(&c) > 0);
 	l->bytes[APP_WAY_TREE] = round_up(lend_store_size(&c));
-	l->store = lend_store_init(map(l->bytes[APP_WAY_TREE], huge), &c, NULL, 0);
+	l->store = lend_store_init(map_pages(l->bytes[APP_WAY_TREE], huge), &c, NULL, 0);
 	table = (struct lend_view){.len = l->pages * LEND_MEM_PAGE};
 	table.height = lend_tree_height(l->store, table.len);
 	for (uint64_t page = 0; page < l->pages; page += LEND_FAN) {
@@ -75,7 +75,7 @@ static uint64_t hash_of(uint64_t key)
 }
 
 /* Returns a bit mask of the entries of a group with this tag. */
-static inline unsigned tagged(const uint8_t *group, uint8_t tag)
+static inline unsigned tag_mask(const uint8_t *group, uint8_t tag)
 {
 #ifdef __SSE2__
 	__m128i tags = _mm_load_si128((const __m128i *)(const void *)group);
@@ -98,7 +98,7 @@ static inline uint64_t flat_at(const struct app_lookup *l, uint64_t key)
 
 	for (uint64_t step = 1;; group = (group + step++) & mask) {
 		const uint8_t *tag = &l->tag[group * GROUP];
-		unsigned bits = tagged(tag, hash & 127);
+		unsigned bits = tag_mask(tag, hash & 127);
 
 		for (; bits; bits &= bits - 1) {
 			uint64_t at = group * GROUP + (unsigned)__builtin_ctz(bits);
@@ -106,7 +106,7 @@ static inline uint64_t flat_at(const struct app_lookup *l, uint64_t key)
 			if (l->flat[at].key == key)
 				return at;
 		}
-		bits = tagged(tag, FREE);
+		bits = tag_mask(tag, FREE);
 		if (bits)
 			return group * GROUP + (unsigned)__builtin_ctz(bits);
 	}
@@ -129,8 +129,8 @@ static void build_maps(struct app_lookup *l, bool huge)
 		;
 	l->bytes[APP_WAY_LINEAR] = round_up(sizeof(struct app_entry) << l->bits);
 	l->bytes[APP_WAY_FLAT] = l->bytes[APP_WAY_LINEAR] + round_up(UINT64_C(1) << l->bits);
-	l->linear = map(l->bytes[APP_WAY_LINEAR], huge);
-	l->flat = map(l->bytes[APP_WAY_FLAT], huge);
+	l->linear = map_pages(l->bytes[APP_WAY_LINEAR], huge);
+	l->flat = map_pages(l->bytes[APP_WAY_FLAT], huge);
 	l->tag = (uint8_t *)l->flat + l->bytes[APP_WAY_LINEAR];
 	memset(l->tag, FREE, UINT64_C(1) << l->bits);
 	for (uint64_t page = 0; page < l->pages; page++) {
@@ -157,8 +157,8 @@ void app_lookup_close(struct app_lookup *l)
 	munmap(l->linear, l->bytes[APP_WAY_LINEAR]);
 }
 
-static inline uint32_t find(const struct app_lookup *l, enum app_way which,
-			    const struct lend_view *view, uint64_t page)
+static inline uint32_t find_frame(const struct app_lookup *l, enum app_way which,
+				  const struct lend_view *view, uint64_t page)
 {
 	if (which == APP_WAY_FLAT)
 		return l->flat[flat_at(l, page + 1)].frame;
@@ -169,15 +169,16 @@ static inline uint32_t find(const struct app_lookup *l, enum app_way which,
 
 /* Sums the frames. No frame has a bit above FRAME_BITS, but the compiler does not know it; so with
  * waits each lookup depends on the previous one. */
-static inline __attribute__((always_inline)) uint64_t
-sum(const struct app_lookup *l, enum app_way which, bool waits, const uint32_t *page, size_t n)
+static inline __attribute__((always_inline)) uint64_t sum_frames(const struct app_lookup *l,
+								 enum app_way which, bool waits,
+								 const uint32_t *page, size_t n)
 {
 	const struct lend_view view = table;
 	uint64_t all = 0;
 	uint32_t last = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		last = find(l, which, &view, page[i] + (waits ? last >> FRAME_BITS : 0));
+		last = find_frame(l, which, &view, page[i] + (waits ? last >> FRAME_BITS : 0));
 		all += last;
 	}
 	return all;
@@ -188,14 +189,14 @@ uint64_t app_lookup_sum(const struct app_lookup *l, enum app_way which, bool wai
 {
 	switch (which) {
 	case APP_WAY_TREE:
-		return waits ? sum(l, APP_WAY_TREE, true, page, n)
-			     : sum(l, APP_WAY_TREE, false, page, n);
+		return waits ? sum_frames(l, APP_WAY_TREE, true, page, n)
+			     : sum_frames(l, APP_WAY_TREE, false, page, n);
 	case APP_WAY_FLAT:
-		return waits ? sum(l, APP_WAY_FLAT, true, page, n)
-			     : sum(l, APP_WAY_FLAT, false, page, n);
+		return waits ? sum_frames(l, APP_WAY_FLAT, true, page, n)
+			     : sum_frames(l, APP_WAY_FLAT, false, page, n);
 	case APP_WAY_LINEAR:
-		return waits ? sum(l, APP_WAY_LINEAR, true, page, n)
-			     : sum(l, APP_WAY_LINEAR, false, page, n);
+		return waits ? sum_frames(l, APP_WAY_LINEAR, true, page, n)
+			     : sum_frames(l, APP_WAY_LINEAR, false, page, n);
 	case APP_WAYS:
 		break;
 	}
@@ -208,6 +209,7 @@ uint64_t app_lookup_wrong(const struct app_lookup *l, const uint32_t *page, size
 
 	for (size_t i = 0; i < n; i++)
 		for (int which = 0; which < APP_WAYS; which++)
-			wrong += find(l, (enum app_way)which, &table, page[i]) != frame_of(page[i]);
+			wrong += find_frame(l, (enum app_way)which, &table, page[i]) !=
+				 frame_of(page[i]);
 	return wrong;
 }

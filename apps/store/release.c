@@ -21,7 +21,7 @@ struct owner {
 	struct lend_store_out out;
 };
 
-static void *map(uint64_t len)
+static void *map_pages(uint64_t len)
 {
 	void *at = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -32,7 +32,8 @@ static void *map(uint64_t len)
 	return at;
 }
 
-static const uint8_t *say(struct owner *o, struct lend_memop *op, const void *payload, uint64_t len)
+static const uint8_t *send_op(struct owner *o, struct lend_memop *op, const void *payload,
+			      uint64_t len)
 {
 	uint8_t head[LEND_MEMOP_FIXED_MAX];
 	struct lend_store_seg seg[] = {{head, 0}, {(void *)(uintptr_t)payload, len}};
@@ -57,10 +58,10 @@ static void open_store(struct owner *o, uint64_t bytes, uint32_t page)
 	o->config.node = o->config.epoch = 1;
 	o->config.clients = o->config.incarnations = 1;
 	LEND_CHECK(lend_store_size(&o->config) > 0);
-	o->pages = map(lend_store_pages_size(&o->config));
-	o->store = lend_store_init(map(lend_store_size(&o->config)), &o->config, o->pages, 0);
+	o->pages = map_pages(lend_store_pages_size(&o->config));
+	o->store = lend_store_init(map_pages(lend_store_size(&o->config)), &o->config, o->pages, 0);
 	o->id = 1;
-	(void)say(o, &op, NULL, 0);
+	(void)send_op(o, &op, NULL, 0);
 }
 
 static void close_store(struct owner *o)
@@ -70,7 +71,7 @@ static void close_store(struct owner *o)
 }
 
 /* Makes a reference to a snapshot of a new space; sealing consumes the space. */
-static void put(struct owner *o, uint64_t bytes, uint8_t ref[LEND_MEMREF_LEN])
+static void put_snapshot(struct owner *o, uint64_t bytes, uint8_t ref[LEND_MEMREF_LEN])
 {
 	static uint8_t some[1 << 20];
 	struct lend_memop alloc = {.kind = LEND_MEMOP_ALLOC, .len = bytes};
@@ -79,16 +80,16 @@ static void put(struct owner *o, uint64_t bytes, uint8_t ref[LEND_MEMREF_LEN])
 	    .kind = LEND_MEMOP_SEAL, .flags = LEND_MEMOP_CONSUME, .len = bytes};
 
 	memset(some, 1, sizeof(some));
-	LEND_CHECK(lend_memspace_decode(say(o, &alloc, NULL, 0), 16, &write.space));
+	LEND_CHECK(lend_memspace_decode(send_op(o, &alloc, NULL, 0), 16, &write.space));
 	seal.space = write.space;
 	for (; write.offset < bytes; write.offset += write.len) {
 		write.len = lend_min_u64(sizeof(some), bytes - write.offset);
-		(void)say(o, &write, some, write.len);
+		(void)send_op(o, &write, some, write.len);
 	}
-	memcpy(ref, say(o, &seal, NULL, 0), LEND_MEMREF_LEN);
+	memcpy(ref, send_op(o, &seal, NULL, 0), LEND_MEMREF_LEN);
 }
 
-static uint64_t used(const struct owner *o)
+static uint64_t used_pages(const struct owner *o)
 {
 	struct lend_memstats stats;
 
@@ -112,19 +113,19 @@ void app_release_run(uint64_t bytes, uint32_t page, struct app_release *out)
 
 	*out = (struct app_release){.turns = 1};
 	open_store(&o, bytes, page);
-	put(&o, bytes, ref);
-	before = out->frames = used(&o);
+	put_snapshot(&o, bytes, ref);
+	before = out->frames = used_pages(&o);
 	began = app_cpu_now();
-	(void)say(&o, &release, ref, sizeof(ref));
+	(void)send_op(&o, &release, ref, sizeof(ref));
 	out->first_us = all = us_since(began);
-	now = used(&o);
+	now = used_pages(&o);
 	out->frames_per_turn = before - now;
 	for (; now && out->turns <= out->frames; out->turns++) {
 		before = now;
 		began = app_cpu_now();
 		lend_store_tick(o.store, 0);
 		all += us_since(began);
-		now = used(&o);
+		now = used_pages(&o);
 		out->frames_per_turn = lend_max_u64(out->frames_per_turn, before - now);
 	}
 	out->ns_per_frame = all * 1e3 / (double)out->frames;

@@ -24,7 +24,7 @@
 #include "apps/tools/doctor.h"
 #include "lend/alloc.h"
 
-struct finding *doctor_note(struct visit *v, const char *name, bool ok, const char *mend)
+struct finding *doctor_note(struct visit *v, const char *name, bool ok, const char *fix)
 {
 	struct finding *f = &v->finding[v->n];
 
@@ -33,7 +33,7 @@ struct finding *doctor_note(struct visit *v, const char *name, bool ok, const ch
 	snprintf(f->name, sizeof(f->name), "%s", name);
 	f->ok = ok;
 	f->found[0] = 0;
-	f->mend = mend;
+	f->fix = fix;
 	return f;
 }
 
@@ -71,9 +71,9 @@ static void try_open(const char *listen, const char *eal, int fd)
 }
 
 void doctor_carrier(struct visit *v, const char *name, const char *listen, const char *eal,
-		    const char *mend)
+		    const char *fix)
 {
-	struct finding *f = doctor_note(v, name, false, mend);
+	struct finding *f = doctor_note(v, name, false, fix);
 	int fds[2], status = -1;
 	size_t len = 0;
 	ssize_t n;
@@ -95,23 +95,23 @@ void doctor_carrier(struct visit *v, const char *name, const char *listen, const
 	waitpid(pid, &status, 0);
 	f->ok = WIFEXITED(status) && WEXITSTATUS(status) == 0;
 	if (v->no_endpoint)
-		f->mend = "mend the keys above";
+		f->fix = "fix the keys above";
 	if (!len)
 		snprintf(f->found, sizeof(f->found), f->ok ? "opens" : "the attempt itself died");
 }
 
 void doctor_dpdk(struct visit *v, const char *name, const char *listen, const char *eal,
-		 const char *mend)
+		 const char *fix)
 {
 	struct finding *f = &v->finding[v->n];
 
-	doctor_carrier(v, name, listen, eal, mend);
+	doctor_carrier(v, name, listen, eal, fix);
 	if (!f->ok && strstr(f->found, "libdpdk-dev")) /* the error of a missing module */
-		f->mend = "install libdpdk-dev and build again";
+		f->fix = "install libdpdk-dev and build again";
 }
 
 /* Checks the keys, which each endpoint needs on any carrier: the first endpoint reads them. */
-static void keys(struct visit *v)
+static void check_keys(struct visit *v)
 {
 	struct finding *f = doctor_note(v, "keys", false,
 					"name a file of keys that this user can read (LEND_KEYS), "
@@ -133,16 +133,16 @@ static void keys(struct visit *v)
 	lend_close(ep);
 }
 
-static void cpus(struct visit *v)
+static void check_cpus(struct visit *v)
 {
 	struct finding *f =
 	    doctor_note(v, "cpus", app_cpus() >= 2,
 			"give the machine or container two CPUs: both ends share one");
-	double ns = app_line_ns(app_cpu(0), app_cpu(1));
+	double ns = app_cacheline_ns(app_cpu(0), app_cpu(1));
 
 	snprintf(f->found, sizeof(f->found),
 		 "%u usable; a cache line there and back takes %.0f ns (%s)", app_cpus(), ns,
-		 app_line_name(ns));
+		 app_cacheline_name(ns));
 }
 
 static void run_dir(struct visit *v)
@@ -174,14 +174,14 @@ static const char *large_memory(const char *thp)
 	void *memory = lend_malloc(4 << 20);
 	struct lend_alloc_stat stat;
 
-	lend_alloc_stat(&stat);
+	lend_alloc_stat_get(&stat);
 	lend_free(memory);
 	if (stat.huge > 0)
 		return "reserved";
 	return strstr(thp, "[always]") || strstr(thp, "[madvise]") ? "transparent" : "no";
 }
 
-static void hugepages(struct visit *v)
+static void check_hugepages(struct visit *v)
 {
 	struct finding *f = doctor_note(
 	    v, "hugepages", false,
@@ -220,7 +220,7 @@ static void shared_memory(struct visit *v)
 	lend_free(memory);
 }
 
-static void perf(struct visit *v)
+static void check_perf(struct visit *v)
 {
 	struct finding *f = doctor_note(
 	    v, "perf", false, "only for profiling: sysctl kernel.perf_event_paranoid=1 as root");
@@ -235,7 +235,7 @@ static void perf(struct visit *v)
 }
 
 /* Checks userfaultfd, which lend_space_pointer() needs over a network. */
-static void faults(struct visit *v)
+static void check_faults(struct visit *v)
 {
 	struct finding *f = doctor_note(
 	    v, "userfaultfd", true,
@@ -259,7 +259,7 @@ static void faults(struct visit *v)
 		close(fd);
 }
 
-static void limits(struct visit *v)
+static void check_limits(struct visit *v)
 {
 	struct finding *f =
 	    doctor_note(v, "open files", true, "ulimit -n 1024: each shm session takes three");
@@ -270,7 +270,7 @@ static void limits(struct visit *v)
 	snprintf(f->found, sizeof(f->found), "up to %llu", (unsigned long long)limit.rlim_cur);
 }
 
-static void programs(struct visit *v)
+static void check_programs(struct visit *v)
 {
 	struct finding *f =
 	    doctor_note(v, "lend-mn", false, "build it (scripts/build.sh), or keep it beside lend");
@@ -303,7 +303,7 @@ static void report_json(const struct visit *v)
 		app_report_text(&report, "name", f->name, "");
 		app_report_bool(&report, "ok", f->ok, "");
 		app_report_text(&report, "found", f->found, "");
-		app_report_text(&report, "mend", f->ok ? "" : f->mend, "");
+		app_report_text(&report, "fix", f->ok ? "" : f->fix, "");
 		fputs("}", stdout);
 	}
 	puts("]}");
@@ -316,7 +316,7 @@ static void report_table(const struct visit *v)
 
 		printf("%-4s %-15s %s\n", f->ok ? "ok" : "-", f->name, f->found);
 		if (!f->ok)
-			printf("     %-15s mend: %s\n", "", f->mend);
+			printf("     %-15s fix:  %s\n", "", f->fix);
 	}
 }
 
@@ -332,32 +332,32 @@ int app_doctor(int argc, char **argv)
 	    {.name = NULL}};
 	static const struct app_syntax syntax = {
 	    .option = options,
-	    .doc = "Tells what this machine offers, and the mend for each lack.\v"
+	    .doc = "Tells what this machine offers, and how to fix what is missing.\v"
 		   "  lend doctor\n"
-		   "  lend doctor --json | jq '.checks[] | select(.ok | not) | .mend'"};
+		   "  lend doctor --json | jq '.checks[] | select(.ok | not) | .fix'"};
 	static struct visit visit;
 	struct args args = {.json = false};
 	char shm[64];
 
 	app_options_read(&syntax, argc, argv, &args);
 	snprintf(shm, sizeof(shm), "shm:doctor-%d", (int)getpid());
-	cpus(&visit);
+	check_cpus(&visit);
 	run_dir(&visit);
-	keys(&visit);
-	doctor_carrier(&visit, "shm", shm, NULL, "mend the runtime folder above");
+	check_keys(&visit);
+	doctor_carrier(&visit, "shm", shm, NULL, "fix the runtime folder above");
 	doctor_carrier(&visit, "udp", "udp:127.0.0.1:0", NULL,
 		       "bring the loopback up: ip link set lo up");
 	doctor_dpdk(&visit, "dpdk:ring", "dpdk:ring@127.0.0.1:0", NULL,
 		    "LEND_EAL_LOG=1 lend doctor shows what DPDK lacks");
 	doctor_dpdk(&visit, "dpdk:memif", "dpdk:memif@127.0.0.1:0", NULL,
-		    "mend the runtime folder above; LEND_EAL_LOG=1 lend doctor shows more");
-	hugepages(&visit);
+		    "fix the runtime folder above; LEND_EAL_LOG=1 lend doctor shows more");
+	check_hugepages(&visit);
 	shared_memory(&visit);
 	doctor_devices(&visit);
-	perf(&visit);
-	faults(&visit);
-	limits(&visit);
-	programs(&visit);
+	check_perf(&visit);
+	check_faults(&visit);
+	check_limits(&visit);
+	check_programs(&visit);
 	if (args.json)
 		report_json(&visit);
 	else

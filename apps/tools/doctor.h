@@ -11,7 +11,7 @@ struct finding {
 	char name[48];
 	bool ok;
 	char found[DOCTOR_FOUND_MAX];
-	const char *mend; /* how to fix the lack; not printed when ok */
+	const char *fix; /* how to fix the lack; not printed when ok */
 };
 
 struct visit {
@@ -21,14 +21,14 @@ struct visit {
 };
 
 /* Adds a finding with an empty text. */
-struct finding *doctor_note(struct visit *v, const char *name, bool ok, const char *mend);
+struct finding *doctor_note(struct visit *v, const char *name, bool ok, const char *fix);
 /* Opens a carrier in a child process and records the result. eal: NULL, or DPDK's arguments. */
 void doctor_carrier(struct visit *v, const char *name, const char *listen, const char *eal,
-		    const char *mend);
+		    const char *fix);
 /* Like doctor_carrier(), for a carrier of DPDK. When a DPDK module is missing, the fix is to
  * install its package. */
 void doctor_dpdk(struct visit *v, const char *name, const char *listen, const char *eal,
-		 const char *mend);
+		 const char *fix);
 /* Reads the first line of a small file; returns false when there is none. */
 bool doctor_first_line(const char *path, char *text, int cap);
 

@@ -21,7 +21,7 @@
 enum { NET_ADMIN = 12, NET_RAW = 13, IPC_LOCK = 14, SYS_ADMIN = 21, BPF = 39 };
 enum { DEVICES_MAX = 8 };
 
-static uint64_t capabilities(void)
+static uint64_t read_capabilities(void)
 {
 	char line[160];
 	uint64_t set = 0;
@@ -36,12 +36,12 @@ static uint64_t capabilities(void)
 	return set;
 }
 
-static bool has(uint64_t set, int capability)
+static bool has_capability(uint64_t set, int capability)
 {
 	return set >> capability & 1;
 }
 
-static void rights(struct visit *v, uint64_t set)
+static void check_rights(struct visit *v, uint64_t set)
 {
 	static const struct {
 		int capability;
@@ -54,7 +54,7 @@ static void rights(struct visit *v, uint64_t set)
 	char have[64] = "", lack[64] = "";
 
 	for (unsigned i = 0; i < 4; i++) {
-		char *to = has(set, wanted[i].capability) ? have : lack;
+		char *to = has_capability(set, wanted[i].capability) ? have : lack;
 
 		strcat(strcat(to, " "), wanted[i].name);
 	}
@@ -72,13 +72,13 @@ static void locked_memory(struct visit *v, uint64_t set)
 	struct rlimit limit = {0};
 
 	getrlimit(RLIMIT_MEMLOCK, &limit);
-	f->ok = limit.rlim_cur >= ENOUGH || has(set, IPC_LOCK);
+	f->ok = limit.rlim_cur >= ENOUGH || has_capability(set, IPC_LOCK);
 	if (limit.rlim_cur == RLIM_INFINITY)
 		snprintf(f->found, sizeof(f->found), "no limit");
 	else
 		snprintf(f->found, sizeof(f->found), "limit %llu KiB%s",
 			 (unsigned long long)limit.rlim_cur >> 10,
-			 has(set, IPC_LOCK) ? ", which this process may pass" : "");
+			 has_capability(set, IPC_LOCK) ? ", which this process may pass" : "");
 }
 
 /* Checks the carriers over kernel sockets. AF_XDP is not tried: its program would take packets from
@@ -86,11 +86,11 @@ static void locked_memory(struct visit *v, uint64_t set)
 static void software_devices(struct visit *v, uint64_t set)
 {
 	struct finding *f;
-	bool rights =
-	    has(set, NET_RAW) && has(set, NET_ADMIN) && (has(set, BPF) || has(set, SYS_ADMIN));
+	bool rights = has_capability(set, NET_RAW) && has_capability(set, NET_ADMIN) &&
+		      (has_capability(set, BPF) || has_capability(set, SYS_ADMIN));
 	int fd = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
 
-	if (has(set, NET_RAW))
+	if (has_capability(set, NET_RAW))
 		doctor_dpdk(v, "dpdk-af_packet", "dpdk:net_af_packet0@127.0.0.1:0",
 			    "--no-huge -m 192 --no-pci --no-shconf --vdev=net_af_packet0,iface=lo",
 			    "a kernel with CONFIG_PACKET; LEND_EAL_LOG=1 lend doctor shows more");
@@ -98,7 +98,7 @@ static void software_devices(struct visit *v, uint64_t set)
 		snprintf(doctor_note(v, "dpdk-af_packet", false, "the network rights above")->found,
 			 sizeof(f->found), "not tried: packet sockets need net_raw");
 	f = doctor_note(v, "dpdk-af_xdp", fd >= 0 && rights,
-			fd >= 0 || !has(set, NET_RAW)
+			fd >= 0 || !has_capability(set, NET_RAW)
 			    ? "the network rights above"
 			    : "a kernel with CONFIG_XDP_SOCKETS, 5.4 or later");
 	snprintf(f->found, sizeof(f->found), "%s",
@@ -140,7 +140,7 @@ static bool is_ready(const char *driver)
 	return false;
 }
 
-static void cards(struct visit *v)
+static void check_cards(struct visit *v)
 {
 	struct finding *f = doctor_note(v, "dpdk-pci", false,
 					"only for DPDK's own drivers: dpdk-devbind.py -b vfio-pci "
@@ -170,7 +170,7 @@ struct rdma {
 	char name[64], state[32], netdev[32], ip[INET_ADDRSTRLEN];
 };
 
-static void learn(struct rdma *d, const char *name)
+static void learn_device(struct rdma *d, const char *name)
 {
 	char path[200];
 	struct ifaddrs *all = NULL;
@@ -191,14 +191,14 @@ static void learn(struct rdma *d, const char *name)
 	freeifaddrs(all);
 }
 
-static void try_rdma(struct visit *v, const struct rdma *d, const char *scheme, const char *mend)
+static void try_rdma(struct visit *v, const struct rdma *d, const char *scheme, const char *fix)
 {
 	char name[80], listen[160];
 
 	snprintf(name, sizeof(name), "%s %.32s", scheme, d->name);
 	snprintf(listen, sizeof(listen), "%s:%s@%s:0", scheme, d->name, d->ip);
 	if (d->ip[0]) {
-		doctor_carrier(v, name, listen, NULL, mend);
+		doctor_carrier(v, name, listen, NULL, fix);
 		return;
 	}
 	snprintf(
@@ -207,7 +207,7 @@ static void try_rdma(struct visit *v, const struct rdma *d, const char *scheme, 
 	    DOCTOR_FOUND_MAX, "%s has no IPv4 address", d->netdev[0] ? d->netdev : "its interface");
 }
 
-static void rdma(struct visit *v)
+static void check_rdma(struct visit *v)
 {
 	static const char soft[] =
 	    "only for verbs: an RDMA card, or soft-RoCE (rdma link add rxe0 type rxe netdev DEV)";
@@ -221,7 +221,7 @@ static void rdma(struct visit *v)
 
 	for (struct dirent *e = dir ? readdir(dir) : NULL; e && n < DEVICES_MAX; e = readdir(dir)) {
 		if (e->d_name[0] != '.')
-			learn(&device[n++], e->d_name);
+			learn_device(&device[n++], e->d_name);
 	}
 	if (dir)
 		closedir(dir);
@@ -242,11 +242,11 @@ static void rdma(struct visit *v)
 
 void doctor_devices(struct visit *v)
 {
-	uint64_t set = capabilities();
+	uint64_t set = read_capabilities();
 
-	rights(v, set);
+	check_rights(v, set);
 	locked_memory(v, set);
 	software_devices(v, set);
-	cards(v);
-	rdma(v);
+	check_cards(v);
+	check_rdma(v);
 }

@@ -104,7 +104,8 @@ static void write_all(int fd, const char *bytes, size_t len, const char *where)
 	}
 }
 
-static void fetch(struct lend_mem *mem, const struct lend_ref *ref, int fd, const char *where)
+static void fetch_object(struct lend_mem *mem, const struct lend_ref *ref, int fd,
+			 const char *where)
 {
 	uint64_t len = lend_ref_len(ref);
 	struct iovec into = {.iov_base = malloc(PART)};
@@ -124,7 +125,7 @@ static void fetch(struct lend_mem *mem, const struct lend_ref *ref, int fd, cons
 	free(into.iov_base);
 }
 
-static void finish(int fd, const char *out)
+static void finish_file(int fd, const char *out)
 {
 	if (close(fd) < 0 || rename(temp, out) < 0)
 		app_die("%s: %s; choose another name", out, strerror(errno));
@@ -167,9 +168,9 @@ int app_get(int argc, char **argv)
 		app_bad("%s: %s", args.ref, lend_why());
 	if (args.out)
 		fd = open_temp(args.out);
-	fetch(mem, &ref, fd, args.out ? args.out : "standard output");
+	fetch_object(mem, &ref, fd, args.out ? args.out : "standard output");
 	if (args.out)
-		finish(fd, args.out);
+		finish_file(fd, args.out);
 	lend_mem_close(mem);
 	lend_close(ep);
 	return APP_EXIT_OK;

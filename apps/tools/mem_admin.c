@@ -65,7 +65,7 @@ static FILE *open_node(const char *path)
 
 /* Sends a request of one line and reads a reply of one line; app_bad() with the node's text when it
  * replies with an error. */
-static json_t *ask(FILE *node, json_t *request)
+static json_t *send_command(FILE *node, json_t *request)
 {
 	char *say = json_dumps(request, JSON_COMPACT), *line = NULL;
 	const char *why;
@@ -87,12 +87,12 @@ static json_t *ask(FILE *node, json_t *request)
 	return out;
 }
 
-static json_int_t number(const json_t *row, const char *name)
+static json_int_t number_field(const json_t *row, const char *name)
 {
 	return json_integer_value(json_object_get(row, name));
 }
 
-static const char *text(const json_t *row, const char *name)
+static const char *text_field(const json_t *row, const char *name)
 {
 	const char *value = json_string_value(json_object_get(row, name));
 
@@ -103,18 +103,21 @@ static void print_object(const json_t *row)
 {
 	char id[80];
 
-	(void)snprintf(id, sizeof(id), "%d:%d:%" JSON_INTEGER_FORMAT, (int)number(row, "worker"),
-		       (int)number(row, "slot"), number(row, "serial"));
-	if (!strcmp(text(row, "kind"), "space"))
+	(void)snprintf(id, sizeof(id), "%d:%d:%" JSON_INTEGER_FORMAT,
+		       (int)number_field(row, "worker"), (int)number_field(row, "slot"),
+		       number_field(row, "serial"));
+	if (!strcmp(text_field(row, "kind"), "space"))
 		printf("%-20s space %14" JSON_INTEGER_FORMAT "  of %s client %d\n", id,
-		       number(row, "bytes"), text(row, "process"), (int)number(row, "client"));
+		       number_field(row, "bytes"), text_field(row, "process"),
+		       (int)number_field(row, "client"));
 	else
 		printf("%-20s ref   %14" JSON_INTEGER_FORMAT "  %d holds, %d grants\n", id,
-		       number(row, "bytes"), (int)number(row, "holds"), (int)number(row, "grants"));
+		       number_field(row, "bytes"), (int)number_field(row, "holds"),
+		       (int)number_field(row, "grants"));
 }
 
 /* Lists the objects. The node returns at most a thousand per request. */
-static void list(FILE *node, const struct args *args)
+static void list_objects(FILE *node, const struct args *args)
 {
 	uint64_t left = args->limit;
 	json_t *next = NULL, *all = json_array(), *row;
@@ -125,7 +128,7 @@ static void list(FILE *node, const struct args *args)
 
 		json_object_update(request, next);
 		json_decref(next);
-		out = ask(node, request);
+		out = send_command(node, request);
 		json_array_extend(all, json_object_get(out, "objects"));
 		next = json_incref(json_object_get(out, "next"));
 		json_decref(out);
@@ -147,10 +150,10 @@ static void list(FILE *node, const struct args *args)
 	json_decref(all);
 }
 
-static void top(FILE *node, const struct args *args)
+static void print_top(FILE *node, const struct args *args)
 {
 	json_t *out =
-	    ask(node, json_pack("{ss sI}", "do", "top", "limit", (json_int_t)args->limit));
+	    send_command(node, json_pack("{ss sI}", "do", "top", "limit", (json_int_t)args->limit));
 	json_t *row;
 	size_t i;
 
@@ -160,17 +163,18 @@ static void top(FILE *node, const struct args *args)
 	} else {
 		printf("%-33s %6s %6s %9s %7s %15s %9s\n", "process", "client", "worker", "holds",
 		       "spaces", "bytes", "lease ms");
-		json_array_foreach(json_object_get(out, "clients"), i, row) printf(
-		    "%-33s %6d %6d %9" JSON_INTEGER_FORMAT " %7d %15" JSON_INTEGER_FORMAT
-		    " %9" JSON_INTEGER_FORMAT "\n",
-		    text(row, "process"), (int)number(row, "client"), (int)number(row, "worker"),
-		    number(row, "holds"), (int)number(row, "spaces"), number(row, "bytes"),
-		    number(row, "lease_ms"));
+		json_array_foreach(json_object_get(out, "clients"), i, row)
+		    printf("%-33s %6d %6d %9" JSON_INTEGER_FORMAT " %7d %15" JSON_INTEGER_FORMAT
+			   " %9" JSON_INTEGER_FORMAT "\n",
+			   text_field(row, "process"), (int)number_field(row, "client"),
+			   (int)number_field(row, "worker"), number_field(row, "holds"),
+			   (int)number_field(row, "spaces"), number_field(row, "bytes"),
+			   number_field(row, "lease_ms"));
 	}
 	json_decref(out);
 }
 
-static void evict(FILE *node, const struct args *args)
+static void evict_object(FILE *node, const struct args *args)
 {
 	unsigned worker, slot;
 	unsigned long long serial;
@@ -185,7 +189,7 @@ static void evict(FILE *node, const struct args *args)
 				    (int)slot, "serial", (json_int_t)serial);
 	else
 		request = json_pack("{ss ss}", "do", "evict", "process", args->what);
-	out = ask(node, request);
+	out = send_command(node, request);
 	gone = json_is_true(json_object_get(out, "evicted"));
 	if (args->json) {
 		json_dumpf(out, stdout, JSON_COMPACT);
@@ -201,7 +205,7 @@ static void evict(FILE *node, const struct args *args)
 int app_mem_admin_stat(const char *path, bool json)
 {
 	FILE *node = open_node(path);
-	json_t *out = ask(node, json_pack("{ss}", "do", "stat")), *worker, *value;
+	json_t *out = send_command(node, json_pack("{ss}", "do", "stat")), *worker, *value;
 	const char *name;
 	size_t i;
 
@@ -241,11 +245,11 @@ int app_mem_admin(int argc, char **argv)
 	check(&args);
 	node = open_node(args.path);
 	if (!strcmp(verb, "ls"))
-		list(node, &args);
+		list_objects(node, &args);
 	else if (!strcmp(verb, "top"))
-		top(node, &args);
+		print_top(node, &args);
 	else
-		evict(node, &args);
+		evict_object(node, &args);
 	fclose(node);
 	return APP_EXIT_OK;
 }

@@ -74,7 +74,7 @@ static void call_all(struct ping *p)
 		fflush(stdout);
 		next += p->interval;
 		while (!stopping && lend_now(p->ep) < next)
-			if (lend_turn(p->ep, next) < 0)
+			if (lend_wait(p->ep, next) < 0)
 				app_die("%s", lend_why());
 	}
 }

@@ -99,14 +99,14 @@ static void send_file(struct lend_mem *mem, const struct args *args, int fd, uin
 	free(data.iov_base);
 }
 
-static void report(const struct args *args, const char *text, uint64_t len)
+static void write_report(const struct args *args, const char *text, uint64_t len)
 {
 	struct app_report report;
 
 	app_progress_clear();
 	if (!args->json) {
 		if (puts(text) < 0 || fflush(stdout))
-			app_die("cannot write the reference: %s; mend the output", strerror(errno));
+			app_die("cannot write the reference: %s; fix the output", strerror(errno));
 		return;
 	}
 	app_report_begin(&report, true, "");
@@ -146,6 +146,6 @@ int app_put(int argc, char **argv)
 	lend_mem_close(mem);
 	lend_close(ep);
 	close(fd);
-	report(&args, text, len);
+	write_report(&args, text, len);
 	return APP_EXIT_OK;
 }

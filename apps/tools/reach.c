@@ -25,7 +25,7 @@ lend_ns app_reach(struct lend_ep *ep, const char *address, lend_ns timeout, lend
 	if (lend_connect(ep, address, session) < 0)
 		app_die("%s", lend_why());
 	while (!wait.up && !wait.ended && lend_now(ep) < end)
-		if (lend_turn(ep, end) < 0)
+		if (lend_wait(ep, end) < 0)
 			app_die("%s", lend_why());
 	(void)lend_watch_sessions(ep, NULL, NULL);
 	if (wait.ended)

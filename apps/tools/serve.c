@@ -11,7 +11,7 @@
 
 enum { SECOND = 1000000000 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct app_server_args *args = state->input;
 
@@ -32,7 +32,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 /* Blocks its worker for as many nanoseconds as the request contains, at most a second. It sleeps
  * instead of computing, so that a measurement of scheduling orders does not depend on other
  * processes' CPU use. */
-static void work(lend_request request, const struct lend_buf *bytes, void *ep)
+static void serve_work(lend_request request, const struct lend_buf *bytes, void *ep)
 {
 	uint64_t ns = bytes->len >= 8 ? lend_load_u64(bytes->data) : 0;
 	lend_ns end = app_now() + lend_min_u64(ns, SECOND);
@@ -47,7 +47,7 @@ int app_serve(int argc, char **argv)
 {
 	static const struct argp_child children[] = {{&app_server_argp, 0, NULL, 0}, {0}};
 	static const struct argp argp = {
-	    .parser = parse,
+	    .parser = parse_option,
 	    .children = children,
 	    .doc = "Serves the calls of lend bench --connect, until a signal ends it.\v"
 		   "It prints \"ready ADDRESS\" when it can be called.\n\n"
@@ -58,8 +58,8 @@ int app_serve(int argc, char **argv)
 	app_parse(&argp, argc, argv, &args);
 	app_server_open(&server, &args, NULL);
 	app_echo_serve(server.ep);
-	if (args.workers &&
-	    lend_serve(server.ep, APP_METHOD_WORK, work, server.ep, LEND_SLOW | LEND_RESERVED) < 0)
+	if (args.workers && lend_serve(server.ep, APP_METHOD_WORK, serve_work, server.ep,
+				       LEND_SLOW | LEND_RESERVED) < 0)
 		app_die("%s", lend_why());
 	return app_server_run(&server);
 }

@@ -34,7 +34,7 @@ struct snap {
 	struct app_release release;
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct snap *s = state->input;
 
@@ -53,7 +53,7 @@ static struct iovec chunk_of(const struct row *row, uint64_t at)
 	return (struct iovec){(void *)(uintptr_t)app_pattern(at / CHUNK, len), len};
 }
 
-static void alloc(struct snap *s, struct row *row)
+static void alloc_space(struct snap *s, struct row *row)
 {
 	struct app_timed t;
 
@@ -68,7 +68,7 @@ static void alloc(struct snap *s, struct row *row)
 	}
 }
 
-static struct lend_ref seal(struct snap *s, struct row *row)
+static struct lend_ref seal_space(struct snap *s, struct row *row)
 {
 	struct app_timed t;
 
@@ -79,7 +79,7 @@ static struct lend_ref seal(struct snap *s, struct row *row)
 	return t.op.ref;
 }
 
-static lend_space map(struct snap *s, struct row *row, const struct lend_ref *ref)
+static lend_space map_snapshot(struct snap *s, struct row *row, const struct lend_ref *ref)
 {
 	struct app_timed t;
 	lend_space copy;
@@ -97,7 +97,7 @@ static void free_space(struct snap *s, struct row *row, lend_space space)
 		      &row->hist[FREE]);
 }
 
-static uint64_t release(struct snap *s, const struct lend_ref *ref)
+static uint64_t release_ref(struct snap *s, const struct lend_ref *ref)
 {
 	struct app_timed t;
 
@@ -106,7 +106,8 @@ static uint64_t release(struct snap *s, const struct lend_ref *ref)
 }
 
 /* Writes 8 bytes of a page: the present bytes XOR change (0: the same bytes). */
-static void write(struct snap *s, struct row *row, lend_space space, uint64_t at, uint64_t change)
+static void write_page(struct snap *s, struct row *row, lend_space space, uint64_t at,
+		       uint64_t change)
 {
 	const char *bytes = chunk_of(row, at - at % CHUNK).iov_base;
 	uint64_t word = lend_load_u64(bytes + at % CHUNK) ^ change;
@@ -127,12 +128,12 @@ static uint64_t some_page(const struct snap *s, const struct row *row)
  * page and its path in the page table. */
 static void one_round(struct snap *s, struct row *row)
 {
-	struct lend_ref ref = seal(s, row);
-	lend_space copy = map(s, row, &ref);
+	struct lend_ref ref = seal_space(s, row);
+	lend_space copy = map_snapshot(s, row, &ref);
 
-	write(s, row, copy, some_page(s, row), 0);
+	write_page(s, row, copy, some_page(s, row), 0);
 	free_space(s, row, copy);
-	(void)release(s, &ref);
+	(void)release_ref(s, &ref);
 }
 
 static void count_wrong(struct snap *s, const void *want, uint64_t len)
@@ -143,7 +144,7 @@ static void count_wrong(struct snap *s, const void *want, uint64_t len)
 		s->wrong_bytes += s->into[i] != ((const char *)want)[i];
 }
 
-static void compare(struct snap *s, const struct row *row, const struct lend_ref *ref)
+static void compare_space(struct snap *s, const struct row *row, const struct lend_ref *ref)
 {
 	for (uint64_t at = 0; at < row->size; at += CHUNK) {
 		struct iovec want = chunk_of(row, at), got = {s->into, want.iov_len};
@@ -170,22 +171,22 @@ static void compare_word(struct snap *s, const struct row *row, lend_space space
 }
 
 /* Verifies that a snapshot does not change when its space and a map of it change. */
-static void verify(struct snap *s, struct row *row)
+static void verify_snapshot(struct snap *s, struct row *row)
 {
-	struct lend_ref ref = seal(s, row);
-	lend_space copy = map(s, row, &ref);
+	struct lend_ref ref = seal_space(s, row);
+	lend_space copy = map_snapshot(s, row, &ref);
 	uint64_t last = row->size - SIZE_MIN;
 
-	write(s, row, row->space, 0, 1);
-	write(s, row, copy, last, 2);
-	compare(s, row, &ref);
+	write_page(s, row, row->space, 0, 1);
+	write_page(s, row, copy, last, 2);
+	compare_space(s, row, &ref);
 	compare_word(s, row, row->space, 0, 1);
 	compare_word(s, row, row->space, last, last ? 0 : 1);
 	compare_word(s, row, copy, last, 2);
 	compare_word(s, row, copy, 0, last ? 0 : 2);
 	free_space(s, row, copy);
-	(void)release(s, &ref);
-	write(s, row, row->space, 0, 0);
+	(void)release_ref(s, &ref);
+	write_page(s, row, row->space, 0, 0);
 }
 
 static double us_since(uint64_t ticks)
@@ -195,15 +196,15 @@ static double us_since(uint64_t ticks)
 
 /* Measures the release of the last reference to a filled space, and how long the node then takes to
  * free the pages. Small spaces are measured many times. */
-static void drop(struct snap *s, struct row *row)
+static void drop_snapshot(struct snap *s, struct row *row)
 {
-	struct lend_ref ref = seal(s, row);
+	struct lend_ref ref = seal_space(s, row);
 	struct lend_mem_stat stat;
 	uint64_t began, ticks;
 
 	free_space(s, row, row->space);
 	began = app_ticks();
-	ticks = release(s, &ref);
+	ticks = release_ref(s, &ref);
 	lend_hist_add(&row->hist[RELEASE], (uint64_t)((double)ticks / app_ticks_per_ns()));
 	do
 		app_memory_stat(&s->m, &stat);
@@ -219,13 +220,13 @@ static void measure_drops(struct snap *s)
 		uint64_t n = lend_max_u64(1, lend_min_u64(DROPS_MAX, CHUNK / s->row[i].size));
 
 		while (n--) {
-			alloc(s, &s->row[i]);
-			drop(s, &s->row[i]);
+			alloc_space(s, &s->row[i]);
+			drop_snapshot(s, &s->row[i]);
 		}
 	}
 }
 
-static void measure(struct snap *s)
+static void measure_size(struct snap *s)
 {
 	struct lend_mem_stat stat;
 	lend_ns began = app_now(), time = s->args.load.time;
@@ -233,8 +234,8 @@ static void measure(struct snap *s)
 	app_memory_stat(&s->m, &stat);
 	s->idle = stat.pages_used;
 	for (unsigned i = 0; i < s->rows; i++) {
-		alloc(s, &s->row[i]);
-		verify(s, &s->row[i]);
+		alloc_space(s, &s->row[i]);
+		verify_snapshot(s, &s->row[i]);
 		for (int k = 0; k < TIMES; k++)
 			lend_hist_init(&s->row[i].hist[k]);
 	}
@@ -244,11 +245,11 @@ static void measure(struct snap *s)
 		app_progress(began, (double)(app_now() - from), (double)time);
 	}
 	for (unsigned i = 0; i < s->rows; i++)
-		verify(s, &s->row[i]);
+		verify_snapshot(s, &s->row[i]);
 	measure_drops(s);
 }
 
-static void label(struct row *row)
+static void size_label(struct row *row)
 {
 	static const char units[] = "kmg";
 	unsigned unit = 0;
@@ -267,7 +268,7 @@ static void choose_sizes(struct snap *s)
 		s->row[s->rows++].size = size;
 	s->row[s->rows++].size = most;
 	for (unsigned i = 0; i < s->rows; i++)
-		label(&s->row[i]);
+		size_label(&s->row[i]);
 }
 
 static double p50(const struct row *row, int what)
@@ -326,7 +327,7 @@ static void report_sizes(const struct snap *s, struct app_report *r)
 	app_report_table(r, &(struct app_table){"sizes", columns, 2 + TIMES, s->rows, cell[0]});
 }
 
-static void report(const struct snap *s)
+static void write_report(const struct snap *s)
 {
 	struct app_report r;
 
@@ -343,7 +344,7 @@ static void report(const struct snap *s)
 	app_report_end(&r);
 }
 
-static void plot(const struct snap *s)
+static void plot_rows(const struct snap *s)
 {
 	static const char *const css[] = {"ref", "auto", "value"};
 	double x[SIZES_MAX], y[3][SIZES_MAX];
@@ -372,7 +373,7 @@ int app_snapshot(int argc, char **argv)
 {
 	static struct snap s = {.args = {.load = APP_LOAD_ARGS_INIT}};
 	const struct argp_child children[] = {{app_memory_some(APP_MEMORY_LOAD), 0, NULL, 0}, {0}};
-	const struct argp argp = {.parser = parse, .children = children, .doc = doc};
+	const struct argp argp = {.parser = parse_option, .children = children, .doc = doc};
 	struct app_memory_args open;
 	uint64_t all = 0;
 
@@ -389,12 +390,12 @@ int app_snapshot(int argc, char **argv)
 	open.load.size = CHUNK;
 	app_memory_open(&s.m, &open, all + all / 8 + (64 << 20));
 	app_pattern_register(s.m.ep);
-	measure(&s);
+	measure_size(&s);
 	app_memory_close(&s.m);
 	app_release_run(s.args.load.size, s.args.page, &s.release);
-	report(&s);
+	write_report(&s);
 	if (s.args.plot)
-		plot(&s);
+		plot_rows(&s);
 	free(s.into);
 	return s.wrong_bytes ? APP_EXIT_FAILED : APP_EXIT_OK;
 }

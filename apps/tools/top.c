@@ -29,7 +29,7 @@ static void on_signal(int number)
 }
 
 /* Adds a server; returns NULL when it is already in the list, or the list is full. */
-static struct top_server *add(struct top *top, const char *address)
+static struct top_server *add_server(struct top *top, const char *address)
 {
 	for (unsigned i = 0; i < top->n; i++)
 		if (!strcmp(top->server[i].address, address))
@@ -48,7 +48,7 @@ static void try_name(struct top *top, const char *name)
 	char address[300];
 
 	snprintf(address, sizeof(address), "shm:%s", name);
-	s = add(top, address);
+	s = add_server(top, address);
 	if (!s)
 		return;
 	s->connected = lend_connect(top->ep, address, &s->session) == 0;
@@ -56,7 +56,7 @@ static void try_name(struct top *top, const char *name)
 }
 
 /* Finds this user's endpoints that listen on shm. */
-static void find(struct top *top)
+static void find_servers(struct top *top)
 {
 	const char *xdg = getenv("XDG_RUNTIME_DIR");
 	char path[3][512];
@@ -74,11 +74,11 @@ static void find(struct top *top)
 		closedir(dir);
 }
 
-static void fail(const struct top *top, struct top_server *s, const char *why)
+static void fail_server(const struct top *top, struct top_server *s, const char *why)
 {
-	if (top->named && !s->told)
+	if (top->named && !s->failure_reported)
 		app_note("%s: %s", s->address, why);
-	s->told = true;
+	s->failure_reported = true;
 	s->now.n = 0;
 	s->now.head.size = 0;
 	if (s->connected)
@@ -86,7 +86,7 @@ static void fail(const struct top *top, struct top_server *s, const char *why)
 	s->connected = false;
 }
 
-static bool take(struct top_view *view, const struct lend_buf *reply)
+static bool take_reply(struct top_view *view, const struct lend_buf *reply)
 {
 	struct lend_stats_head *head = &view->head;
 	const char *at = reply->data;
@@ -124,10 +124,10 @@ static const char *ask_from(struct top *top, struct top_server *s, uint32_t from
 		why = "it tells its own user over shm alone, and who has its secret: give both "
 		      "the same LEND_SECRET";
 	else if (call.status == LEND_UNIMPLEMENTED)
-		why = "it is of a version without this: start it anew";
+		why = "it is of a version without this: restart it";
 	else if (call.status != LEND_OK)
 		why = app_status_name(call.status);
-	else if (!take(&s->now, call.reply))
+	else if (!take_reply(&s->now, call.reply))
 		why = "its answer makes no sense: is it of this version?";
 	if (call.reply)
 		lend_buf_give(top->ep, call.reply);
@@ -136,7 +136,7 @@ static const char *ask_from(struct top *top, struct top_server *s, uint32_t from
 	return why;
 }
 
-static void ask(struct top *top, struct top_server *s)
+static void query_server(struct top *top, struct top_server *s)
 {
 	struct top_view view = s->before;
 	const char *why = NULL;
@@ -146,7 +146,7 @@ static void ask(struct top *top, struct top_server *s)
 	s->now = view;
 	s->now.n = 0;
 	if (!s->connected && lend_connect(top->ep, s->address, &s->session) < 0) {
-		fail(top, s, lend_why());
+		fail_server(top, s, lend_why());
 		return;
 	}
 	s->connected = true;
@@ -155,13 +155,13 @@ static void ask(struct top *top, struct top_server *s)
 		from = s->now.head.next;
 	} while (!why && from && s->now.n < TOP_SESSIONS);
 	if (why)
-		fail(top, s, why);
+		fail_server(top, s, why);
 }
 
 static void round_of_asking(struct top *top)
 {
 	if (!top->named)
-		find(top);
+		find_servers(top);
 	for (unsigned i = 0; i < top->n && !stopping; i++) {
 		struct top_server *s = &top->server[i];
 
@@ -171,11 +171,11 @@ static void round_of_asking(struct top *top)
 			if (!s->now.session || !s->before.session)
 				app_die("no memory for what %s tells", s->address);
 		}
-		ask(top, s);
+		query_server(top, s);
 	}
 }
 
-static void watch(struct top *top)
+static void watch_servers(struct top *top)
 {
 	lend_ns next = app_now();
 
@@ -183,7 +183,7 @@ static void watch(struct top *top)
 	do {
 		next += top->interval;
 		while (!stopping && app_now() < next)
-			if (lend_turn(top->ep, lend_now(top->ep) + (next - app_now())) < 0)
+			if (lend_wait(top->ep, lend_now(top->ep) + (next - app_now())) < 0)
 				app_die("%s", lend_why());
 		if (stopping)
 			return;
@@ -192,7 +192,7 @@ static void watch(struct top *top)
 	} while (!top->once);
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct top *top = state->input;
 
@@ -200,7 +200,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_ARG:
 		if (strlen(arg) >= sizeof(top->server[0].address))
 			app_bad("%s: too long an address", arg);
-		add(top, arg);
+		add_server(top, arg);
 		top->named = true;
 		return 0;
 	case KEY_ONCE:
@@ -234,7 +234,7 @@ static const char doc[] =
 int app_top(int argc, char **argv)
 {
 	static const struct argp argp = {
-	    .options = options, .parser = parse, .args_doc = "[ADDRESS...]", .doc = doc};
+	    .options = options, .parser = parse_option, .args_doc = "[ADDRESS...]", .doc = doc};
 	static struct top top;
 	struct sigaction action = {.sa_handler = on_signal};
 	struct lend_config config = LEND_CONFIG_INIT;
@@ -246,7 +246,7 @@ int app_top(int argc, char **argv)
 		app_die("%s", lend_why());
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
-	watch(&top);
+	watch_servers(&top);
 	for (unsigned i = 0; i < top.n; i++) {
 		any |= top.server[i].now.head.size > 0;
 		free(top.server[i].now.session);

@@ -19,7 +19,7 @@ struct top_view {
 struct top_server {
 	char address[128];
 	lend_session session;
-	bool connected, told; /* session is open; its failure was already reported */
+	bool connected, failure_reported; /* session is open; its failure was already reported */
 	struct top_view now, before;
 };
 

@@ -10,14 +10,14 @@
 enum { SHOWN = 40 }; /* sessions shown per endpoint */
 
 /* Returns the rate of a counter per second between the last two replies. */
-static double rate(const struct top_server *s, uint64_t now, uint64_t before)
+static double counter_rate(const struct top_server *s, uint64_t now, uint64_t before)
 {
 	lend_ns passed = s->now.head.now - s->before.head.now;
 
 	return s->before.head.size && passed ? (double)(now - before) * 1e9 / (double)passed : 0;
 }
 
-static const struct lend_session_stats *earlier(const struct top_server *s, uint64_t id)
+static const struct lend_session_stats *earlier_session(const struct top_server *s, uint64_t id)
 {
 	for (uint32_t i = 0; i < s->before.n; i++)
 		if (s->before.session[i].session.id == id)
@@ -27,16 +27,16 @@ static const struct lend_session_stats *earlier(const struct top_server *s, uint
 
 static double tx_rate(const struct top_server *s, const struct lend_session_stats *l)
 {
-	const struct lend_session_stats *b = earlier(s, l->session.id);
+	const struct lend_session_stats *b = earlier_session(s, l->session.id);
 
-	return b ? rate(s, l->tx, b->tx) : 0;
+	return b ? counter_rate(s, l->tx, b->tx) : 0;
 }
 
 static double rx_rate(const struct top_server *s, const struct lend_session_stats *l)
 {
-	const struct lend_session_stats *b = earlier(s, l->session.id);
+	const struct lend_session_stats *b = earlier_session(s, l->session.id);
 
-	return b && l->rx >= b->rx ? rate(s, l->rx, b->rx) : 0;
+	return b && l->rx >= b->rx ? counter_rate(s, l->rx, b->rx) : 0;
 }
 
 static void by_class(FILE *out, const char *key, const void *values, bool wide)
@@ -51,7 +51,7 @@ static void by_class(FILE *out, const char *key, const void *values, bool wide)
 
 /* Prints an address. It comes from a peer, so characters that could end a string or a line are
  * replaced. */
-static void safe(FILE *out, const char *text)
+static void print_safe(FILE *out, const char *text)
 {
 	for (; *text; text++)
 		fputc(*text == '"' || *text == '\\' || *text < ' ' || *text > '~' ? '?' : *text,
@@ -61,7 +61,7 @@ static void safe(FILE *out, const char *text)
 static void json_session(FILE *out, const struct top_server *s, const struct lend_session_stats *l)
 {
 	fprintf(out, "{\"session\":%llu,\"peer\":\"", (unsigned long long)l->session.id);
-	safe(out, l->peer);
+	print_safe(out, l->peer);
 	fprintf(out,
 		"\",\"up\":%s,\"tx_per_s\":%.1f,\"rx_per_s\":%.1f,\"rtt_us\":%.2f,"
 		"\"rtt_var_us\":%.2f,\"gap_us\":%.2f,\"in_flight\":%u,\"window\":%u,"
@@ -88,14 +88,16 @@ static void print_json(const struct top *top)
 		if (!s->now.head.size)
 			continue;
 		fprintf(out, "%s{\"address\":\"", between);
-		safe(out, s->address);
+		print_safe(out, s->address);
 		fprintf(out,
 			"\",\"pid\":%llu,\"sessions_up\":%llu,\"requests_per_s\":%.1f,"
 			"\"calls_per_s\":%.1f,\"tx_bytes_per_s\":%.0f,\"rx_bytes_per_s\":%.0f,"
 			"\"sessions\":[",
 			(unsigned long long)s->now.head.pid, (unsigned long long)a->sessions,
-			rate(s, a->requests, b->requests), rate(s, a->calls_ended, b->calls_ended),
-			rate(s, a->tx_bytes, b->tx_bytes), rate(s, a->rx_bytes, b->rx_bytes));
+			counter_rate(s, a->requests, b->requests),
+			counter_rate(s, a->calls_ended, b->calls_ended),
+			counter_rate(s, a->tx_bytes, b->tx_bytes),
+			counter_rate(s, a->rx_bytes, b->rx_bytes));
 		for (uint32_t n = 0; n < s->now.n; n++) {
 			fputs(n ? "," : "", out);
 			json_session(out, s, &s->now.session[n]);
@@ -106,7 +108,7 @@ static void print_json(const struct top *top)
 	fputs("]}\n", out);
 }
 
-static void count(char text[16], double n)
+static void format_count(char text[16], double n)
 {
 	static const char unit[] = " kMGT";
 	int u = 0;
@@ -116,26 +118,26 @@ static void count(char text[16], double n)
 	snprintf(text, 16, u ? "%.0f%c" : "%.0f", n, unit[u]);
 }
 
-static void cell(double n)
+static void print_cell(double n)
 {
 	char text[16];
 
-	count(text, n);
+	format_count(text, n);
 	printf(" %6s", text);
 }
 
 static void print_session(const struct top_server *s, const struct lend_session_stats *l)
 {
 	printf("  %-28.28s", l->peer[0] ? l->peer : "?");
-	cell(rx_rate(s, l));
-	cell(tx_rate(s, l));
+	print_cell(rx_rate(s, l));
+	print_cell(tx_rate(s, l));
 	if (l->rtt)
 		printf(" %8.1f", (double)l->rtt / 1e3);
 	else
 		printf(" %8s", "-");
 	printf(" %3u/%-3u", l->in_flight, l->window);
-	cell(l->credit);
-	cell((double)l->granted);
+	print_cell(l->credit);
+	print_cell((double)l->granted);
 	fputs(" ", stdout);
 	for (int c = 0; c < 8; c++)
 		printf(" %u+%u", l->calls[c], l->served[c]);
@@ -144,7 +146,7 @@ static void print_session(const struct top_server *s, const struct lend_session_
 		if (l->queued[c]) {
 			char text[16];
 
-			count(text, (double)l->queued[c]);
+			format_count(text, (double)l->queued[c]);
 			printf(" %d:%s", c + 1, text);
 		}
 	fputs("\n", stdout);
@@ -157,8 +159,10 @@ static void print_server(const struct top_server *s)
 	printf("%s  pid %llu  sessions %llu  served %.0f/s  called %.0f/s  in %.2f MB/s  out %.2f "
 	       "MB/s\n",
 	       s->address, (unsigned long long)s->now.head.pid, (unsigned long long)a->sessions,
-	       rate(s, a->requests, b->requests), rate(s, a->calls_ended, b->calls_ended),
-	       rate(s, a->rx_bytes, b->rx_bytes) / 1e6, rate(s, a->tx_bytes, b->tx_bytes) / 1e6);
+	       counter_rate(s, a->requests, b->requests),
+	       counter_rate(s, a->calls_ended, b->calls_ended),
+	       counter_rate(s, a->rx_bytes, b->rx_bytes) / 1e6,
+	       counter_rate(s, a->tx_bytes, b->tx_bytes) / 1e6);
 	printf("  %-28s %6s %6s %8s %7s %6s %6s  %-32s %s\n", "PEER", "RX/s", "TX/s", "RTT us",
 	       "FLIGHT", "CREDIT", "GRANT", "CALLS+SERVED by priority", "QUEUED bytes");
 	for (uint32_t i = 0; i < s->now.n && i < SHOWN; i++)
@@ -182,7 +186,7 @@ void top_show(const struct top *top)
 				any = true;
 			}
 		if (!any)
-			puts("nobody answers; name an endpoint: lend top shm:NAME");
+			puts("no endpoint answers; name one: lend top shm:NAME");
 	}
 	if (fflush(stdout) != 0 || ferror(stdout))
 		app_die("stdout does not take it: %s", strerror(errno));

@@ -17,8 +17,8 @@
 
 #define TTL UINT64_C(30000000000)
 
-static void advance(struct cn_args *a);
-static void retire(struct cn_args *a);
+static void send_message(struct cn_args *a);
+static void retire_args(struct cn_args *a);
 
 void cn_args_wrap_gone(void *arg)
 {
@@ -26,10 +26,10 @@ void cn_args_wrap_gone(void *arg)
 
 	LEND_CHECK(a->wraps > 0);
 	if (!--a->wraps && a->ended)
-		retire(a);
+		retire_args(a);
 }
 
-static void fail(struct cn_args *a, enum lend_status status)
+static void note_failure(struct cn_args *a, enum lend_status status)
 {
 	if (a->status == LEND_OK)
 		a->status = status;
@@ -40,9 +40,9 @@ static void let_go(struct cn_args *a, bool handed)
 {
 	for (uint32_t k = 0; k < a->refs; k++)
 		if (a->put[k].kept && !handed)
-			cn_left_add(a->mem, &a->put[k].op.ref, a->user != NULL);
+			cn_deferred_add(a->mem, &a->put[k].op.ref, a->user != NULL);
 		else
-			cn_left_unreserve(a->mem, 1);
+			cn_deferred_unreserve(a->mem, 1);
 	a->refs = 0;
 }
 
@@ -61,7 +61,7 @@ static void end_call(struct cn_args *a)
 }
 
 /* The last use of a: done or gone may free anything. */
-static void retire(struct cn_args *a)
+static void retire_args(struct cn_args *a)
 {
 	struct lend_mem *mem = a->mem;
 
@@ -79,11 +79,11 @@ static void retire(struct cn_args *a)
 	free(a);
 }
 
-static void end(struct cn_args *a)
+static void end_args(struct cn_args *a)
 {
 	a->ended = true;
 	if (!a->wraps)
-		retire(a);
+		retire_args(a);
 }
 
 static void end_unsent(struct cn_args *a)
@@ -91,13 +91,13 @@ static void end_unsent(struct cn_args *a)
 	a->call.status = a->status;
 	a->call.ran = LEND_RAN_NO;
 	a->call.reply_len = 0;
-	end(a);
+	end_args(a);
 }
 
 static bool start_call(struct cn_args *a);
 
 /* A call slot may be free now: starts the call that has waited for longest, then the next ones. */
-static void retry(struct lend_mem *mem)
+static void retry_waiting(struct lend_mem *mem)
 {
 	struct cn_args *a;
 
@@ -108,7 +108,7 @@ static void retry(struct lend_mem *mem)
 	} while (a && start_call(a));
 }
 
-static void called(struct lend_call *call)
+static void call_done(struct lend_call *call)
 {
 	struct cn_args *a = (struct cn_args *)((char *)call - offsetof(struct cn_args, call));
 	struct lend_mem *mem = a->mem;
@@ -120,7 +120,7 @@ static void called(struct lend_call *call)
 	call->request = NULL;
 	a->ended = true;
 	cn_args_wrap_gone(a);
-	retry(mem);
+	retry_waiting(mem);
 }
 
 static enum lend_status why_not(int rc)
@@ -138,7 +138,7 @@ static bool start_call(struct cn_args *a)
 
 	a->waits = false;
 	if (now >= a->deadline) {
-		fail(a, LEND_DEADLINE_EXCEEDED);
+		note_failure(a, LEND_DEADLINE_EXCEEDED);
 		end_unsent(a);
 		return true;
 	}
@@ -158,12 +158,12 @@ static bool start_call(struct cn_args *a)
 	a->waits = rc == -EAGAIN && mem->args_flying;
 	if (a->waits)
 		return false;
-	fail(a, why_not(rc));
+	note_failure(a, why_not(rc));
 	end_unsent(a);
 	return true;
 }
 
-static void answer(struct cn_args *a)
+static void send_answer(struct cn_args *a)
 {
 	bool fine = a->status == LEND_OK, handed;
 	struct lend_buf *buf = NULL;
@@ -171,10 +171,10 @@ static void answer(struct cn_args *a)
 	if (fine)
 		buf = cn_args_message(a->mem->ep, a->arg, a->n, a->inline_max, a, &fine);
 	if (!fine)
-		fail(a, LEND_RESOURCE_EXHAUSTED);
+		note_failure(a, LEND_RESOURCE_EXHAUSTED);
 	handed = lend_reply(a->mem->ep, a->request, fine ? a->answer : a->status, buf) == 0 && fine;
 	let_go(a, handed);
-	end(a);
+	end_args(a);
 }
 
 /* Returns whether all arguments can be sent in the message. */
@@ -195,22 +195,22 @@ static void fall_back(struct cn_args *a)
 }
 
 /* All puts have ended: sends the message. */
-static void advance(struct cn_args *a)
+static void send_message(struct cn_args *a)
 {
 	if (a->status != LEND_OK)
 		fall_back(a);
 	if (!a->user)
-		answer(a);
+		send_answer(a);
 	else if (a->status != LEND_OK)
 		end_unsent(a);
 	else
 		(void)start_call(a);
 }
 
-static void drop(struct cn_args *a)
+static void drop_busy(struct cn_args *a)
 {
 	if (!--a->busy)
-		advance(a);
+		send_message(a);
 }
 
 static void put_done(struct lend_op *op)
@@ -220,10 +220,10 @@ static void put_done(struct lend_op *op)
 	put->kept = op->status == LEND_OK;
 	put->args->mem->args_stat.by_ref += put->kept;
 	if (!put->kept)
-		fail(put->args, op->status);
+		note_failure(put->args, op->status);
 	if (op->status == LEND_DEADLINE_EXCEEDED && put->args->wait)
-		cn_place_doubt(put->args->mem->node[cn_op_inner(op)->node], put->args->wait);
-	drop(put->args);
+		cn_node_pause(put->args->mem->node[cn_op_inner(op)->node], put->args->wait);
+	drop_busy(put->args);
 }
 
 /* Returns the time limit of the puts while the bytes can be sent in the message instead. 0: use the
@@ -259,11 +259,11 @@ static void start_puts(struct cn_args *a, const struct lend_op *like,
 		a->busy++;
 		if (lend_put(a->mem, &a->arg[i], 1, terms, &put->op) < 0) {
 			a->busy--;
-			fail(a, LEND_RESOURCE_EXHAUSTED);
+			note_failure(a, LEND_RESOURCE_EXHAUSTED);
 		}
 		put++;
 	}
-	drop(a);
+	drop_busy(a);
 }
 
 void cn_args_start_call(struct cn_args *a, lend_session session, struct lend_call *call)
@@ -281,7 +281,7 @@ void cn_args_start_call(struct cn_args *a, lend_session session, struct lend_cal
 				     .timeout = call->timeout,
 				     .parent = call->parent,
 				     .reply = call->reply,
-				     .done = called};
+				     .done = call_done};
 	start_puts(a, &like, NULL);
 }
 
@@ -297,14 +297,14 @@ void cn_args_cancel(struct cn_args *a)
 {
 	a->cancelled = true;
 	if (a->busy) {
-		fail(a, LEND_CANCELLED);
+		note_failure(a, LEND_CANCELLED);
 		a->busy++;
 		for (uint32_t k = 0; k < a->refs; k++)
 			lend_op_cancel(a->mem, &a->put[k].op);
-		drop(a);
+		drop_busy(a);
 	} else if (a->waits) {
 		a->waits = false;
-		fail(a, LEND_CANCELLED);
+		note_failure(a, LEND_CANCELLED);
 		end_unsent(a);
 	} else if (a->flying && !a->ended) {
 		lend_call_cancel(a->mem->ep, &a->call);

@@ -21,7 +21,7 @@ static bool is_copied(const struct writer *w, uint64_t len)
 	return !w->args || len <= CN_ARGS_COPY_MAX;
 }
 
-static void copy(struct writer *w, const void *bytes, uint64_t len)
+static void copy_bytes(struct writer *w, const void *bytes, uint64_t len)
 {
 	if (!w->buf && len) {
 		w->buf = *w->last = lend_buf_take(w->ep, (uint32_t)w->left);
@@ -39,7 +39,7 @@ static void copy(struct writer *w, const void *bytes, uint64_t len)
 	w->left -= len;
 }
 
-static void wrap(struct writer *w, const struct iovec *arg)
+static void wrap_arg(struct writer *w, const struct iovec *arg)
 {
 	struct lend_buf *buf =
 	    lend_buf_wrap(w->ep, arg->iov_base, (uint32_t)arg->iov_len, cn_args_wrap_gone, w->args);
@@ -60,16 +60,16 @@ static void write_one(struct writer *w, const struct iovec *arg, const struct le
 	uint8_t head[LEND_ARG_HEAD];
 
 	lend_arg_encode(arg->iov_len, ref, head);
-	copy(w, head, sizeof(head));
+	copy_bytes(w, head, sizeof(head));
 	if (ref) {
-		copy(w, ref, sizeof(*ref));
+		copy_bytes(w, ref, sizeof(*ref));
 		return;
 	}
 	if (is_copied(w, arg->iov_len))
-		copy(w, arg->iov_base, arg->iov_len);
+		copy_bytes(w, arg->iov_base, arg->iov_len);
 	else if (!w->failed)
-		wrap(w, arg);
-	copy(w, zeros, -arg->iov_len % 8);
+		wrap_arg(w, arg);
+	copy_bytes(w, zeros, -arg->iov_len % 8);
 }
 
 uint64_t cn_args_size(const struct iovec *arg, uint32_t n)
@@ -126,7 +126,7 @@ struct lend_buf *cn_args_message(struct lend_ep *ep, const struct iovec *arg, ui
 }
 
 /* Copies len bytes from offset at on. Returns false: the message ends before. */
-static bool peek(const struct lend_buf *buf, uint64_t at, void *out, uint64_t len)
+static bool peek_bytes(const struct lend_buf *buf, uint64_t at, void *out, uint64_t len)
 {
 	for (; buf && len; buf = buf->next) {
 		uint64_t n = at < buf->len ? lend_min_u64(buf->len - at, len) : 0;
@@ -141,14 +141,14 @@ static bool peek(const struct lend_buf *buf, uint64_t at, void *out, uint64_t le
 }
 
 /* Returns the segment with the byte at; *at becomes relative to it. NULL: none. */
-static const struct lend_buf *segment(const struct lend_buf *buf, uint64_t *at)
+static const struct lend_buf *find_segment(const struct lend_buf *buf, uint64_t *at)
 {
 	for (; buf && *at >= buf->len; buf = buf->next)
 		*at -= buf->len;
 	return buf;
 }
 
-static int bad(void)
+static int fail_message(void)
 {
 	return lend_fail(EINVAL, "these bytes are no arguments: was the message made by "
 				 "lend_call_start_args() or lend_reply_args()?");
@@ -156,8 +156,9 @@ static int bad(void)
 
 static int read_ref(const struct lend_buf *message, uint64_t at, struct lend_arg *arg)
 {
-	if (!peek(message, at, &arg->ref, sizeof(arg->ref)) || lend_ref_len(&arg->ref) != arg->len)
-		return bad();
+	if (!peek_bytes(message, at, &arg->ref, sizeof(arg->ref)) ||
+	    lend_ref_len(&arg->ref) != arg->len)
+		return fail_message();
 	return 1;
 }
 
@@ -167,9 +168,9 @@ static int read_bytes(const struct lend_buf *message, uint64_t at, uint64_t size
 	const struct lend_buf *buf;
 	char last;
 
-	if (size && !peek(message, at + size - 1, &last, 1))
-		return bad();
-	buf = segment(message, &at);
+	if (size && !peek_bytes(message, at + size - 1, &last, 1))
+		return fail_message();
+	buf = find_segment(message, &at);
 	if (!size) {
 		arg->bytes = "";
 		return 1;
@@ -191,13 +192,14 @@ int lend_arg_next(const struct lend_buf *message, uint32_t *cursor, struct lend_
 	int rc;
 
 	*arg = (struct lend_arg){.len = 0};
-	if (!peek(message, at, head, 1))
+	if (!peek_bytes(message, at, head, 1))
 		return 0;
-	if (!peek(message, at, head, sizeof(head)) || !lend_arg_decode(head, &arg->len, &by_ref))
-		return bad();
+	if (!peek_bytes(message, at, head, sizeof(head)) ||
+	    !lend_arg_decode(head, &arg->len, &by_ref))
+		return fail_message();
 	size = lend_arg_size(arg->len, by_ref);
 	if (size > UINT32_MAX - at)
-		return bad();
+		return fail_message();
 	at += LEND_ARG_HEAD;
 	rc = by_ref ? read_ref(message, at, arg)
 		    : read_bytes(message, at, size - LEND_ARG_HEAD, arg);

@@ -10,7 +10,7 @@
 
 enum { CLEAR_MAX = 1024, ARGS_MAX = 1024 }; /* bytes always sent inline; arguments at most */
 
-static int check(const struct lend_mem *mem, const struct iovec *arg, int n)
+static int check_args(const struct lend_mem *mem, const struct iovec *arg, int n)
 {
 	if (n < 0 || n > ARGS_MAX || (n && !arg))
 		return lend_fail(EINVAL, "%d arguments; give 0 to %d", n, ARGS_MAX);
@@ -39,8 +39,8 @@ static uint64_t inline_max(struct lend_mem *mem, lend_session session, const str
 
 /* Makes a block if there is something to put or to wrap. Returns 0 with *out, which is NULL if
  * there is no block; or -errno. */
-static int make(struct lend_mem *mem, lend_session session, const struct iovec *arg, int n,
-		struct cn_args **out)
+static int make_args(struct lend_mem *mem, lend_session session, const struct iovec *arg, int n,
+		     struct cn_args **out)
 {
 	uint64_t max = inline_max(mem, session, arg, n);
 	struct cn_args *a = NULL;
@@ -51,7 +51,7 @@ static int make(struct lend_mem *mem, lend_session session, const struct iovec *
 		wraps += arg[i].iov_len > CN_ARGS_COPY_MAX;
 	}
 	*out = NULL;
-	if (refs && !cn_place_may(mem) && cn_args_fit(mem->ep, session, arg, (uint32_t)n)) {
+	if (refs && !cn_node_may_choose(mem) && cn_args_fit(mem->ep, session, arg, (uint32_t)n)) {
 		mem->args_stat.fallbacks++;
 		wraps += refs;
 		refs = 0;
@@ -59,11 +59,11 @@ static int make(struct lend_mem *mem, lend_session session, const struct iovec *
 	}
 	if (!refs && !wraps)
 		return 0;
-	if (cn_left_reserve(mem, refs) < 0)
+	if (cn_deferred_reserve(mem, refs) < 0)
 		return -ENOMEM;
 	a = calloc(1, sizeof(*a) + refs * sizeof(a->put[0]));
 	if (!a) {
-		cn_left_unreserve(mem, refs);
+		cn_deferred_unreserve(mem, refs);
 		return lend_fail(ENOMEM, "no memory for a message of %d arguments", n);
 	}
 	a->mem = mem;
@@ -76,7 +76,7 @@ static int make(struct lend_mem *mem, lend_session session, const struct iovec *
 	return 0;
 }
 
-static struct cn_args *find(struct lend_mem *mem, const struct lend_call *call)
+static struct cn_args *find_args(struct lend_mem *mem, const struct lend_call *call)
 {
 	struct cn_args *a;
 
@@ -86,23 +86,23 @@ static struct cn_args *find(struct lend_mem *mem, const struct lend_call *call)
 	return NULL;
 }
 
-static int begin(struct lend_mem *mem, lend_session session, struct lend_call *call,
-		 const struct iovec *arg, int n, struct cn_args **a)
+static int begin_args(struct lend_mem *mem, lend_session session, struct lend_call *call,
+		      const struct iovec *arg, int n, struct cn_args **a)
 {
 	struct lend_peer peer;
-	int rc = check(mem, arg, n);
+	int rc = check_args(mem, arg, n);
 	bool fine;
 
 	call->status = LEND_UNKNOWN; /* a call that never started must not read as LEND_OK */
 	call->ran = LEND_RAN_NO;
-	if (rc == 0 && find(mem, call))
+	if (rc == 0 && find_args(mem, call))
 		rc = lend_fail(EALREADY, "this call is in flight: wait for its end");
 	if (rc == 0 && call->request)
 		rc = lend_fail(EINVAL, "the arguments are the request: set call.request to NULL");
 	if (rc == 0)
 		rc = lend_session_peer(mem->ep, session, &peer);
 	if (rc == 0)
-		rc = make(mem, session, arg, n, a);
+		rc = make_args(mem, session, arg, n, a);
 	if (rc < 0 || *a)
 		return rc;
 	call->request = cn_args_message(mem->ep, arg, (uint32_t)n, LEND_NEVER, NULL, &fine);
@@ -122,7 +122,7 @@ int lend_call_start_args(struct lend_mem *mem, lend_session session, struct lend
 			 const struct iovec *arg, int n)
 {
 	struct cn_args *a;
-	int rc = begin(mem, session, call, arg, n, &a);
+	int rc = begin_args(mem, session, call, arg, n, &a);
 
 	if (rc == 0 && !a)
 		return take_back(mem, call, lend_call_start(mem->ep, session, call));
@@ -140,16 +140,16 @@ int lend_call_sync_args(struct lend_mem *mem, lend_session session, struct lend_
 	if (rc < 0)
 		call->status = LEND_UNKNOWN;
 	else
-		rc = begin(mem, session, call, arg, n, &a);
+		rc = begin_args(mem, session, call, arg, n, &a);
 	if (rc == 0 && !a)
 		return take_back(mem, call, lend_call_sync(mem->ep, session, call));
 	if (rc < 0)
 		return rc;
 	cn_args_start_call(a, session, call);
-	while (rc >= 0 && (a = find(mem, call))) {
+	while (rc >= 0 && (a = find_args(mem, call))) {
 		bool waits = a->refs && a->busy; /* a put may wait in the queue */
 
-		rc = lend_turn(mem->ep, waits ? cn_op_inner(&a->put[0].op)->deadline : LEND_NEVER);
+		rc = lend_wait(mem->ep, waits ? cn_op_inner(&a->put[0].op)->deadline : LEND_NEVER);
 		cn_pump(mem);
 	}
 	return rc < 0 ? rc : 0;
@@ -157,7 +157,7 @@ int lend_call_sync_args(struct lend_mem *mem, lend_session session, struct lend_
 
 void lend_call_cancel_args(struct lend_mem *mem, struct lend_call *call)
 {
-	struct cn_args *a = find(mem, call);
+	struct cn_args *a = find_args(mem, call);
 
 	if (a)
 		cn_args_cancel(a);
@@ -171,13 +171,13 @@ int lend_reply_args(struct lend_mem *mem, lend_request request, enum lend_status
 	lend_session session = lend_request_session(mem->ep, request);
 	struct lend_buf *buf;
 	struct cn_args *a;
-	int rc = check(mem, arg, n);
+	int rc = check_args(mem, arg, n);
 	bool fine;
 
 	if (rc == 0 && !session.id)
 		rc = lend_fail(ESTALE, "the caller ended or already has its reply: nothing to do");
 	if (rc == 0)
-		rc = make(mem, session, arg, n, &a);
+		rc = make_args(mem, session, arg, n, &a);
 	if (rc < 0)
 		return rc;
 	if (a) {
@@ -203,7 +203,8 @@ uint64_t lend_args_threshold(struct lend_mem *mem, lend_session session, uint16_
 		return mem->inline_max;
 	if (!mem->n_named || node > mem->n_named)
 		return LEND_NEVER;
-	return cn_gauge(mem, session, (uint16_t)(node ? node - 1u : mem->next_node % mem->n_named));
+	return cn_threshold(mem, session,
+			    (uint16_t)(node ? node - 1u : mem->next_node % mem->n_named));
 }
 
 void lend_args_threshold_set(struct lend_mem *mem, uint64_t bytes)
@@ -211,7 +212,7 @@ void lend_args_threshold_set(struct lend_mem *mem, uint64_t bytes)
 	mem->inline_max = bytes;
 }
 
-void lend_args_stat(struct lend_mem *mem, struct lend_args_stat *stat)
+void lend_args_stat_get(struct lend_mem *mem, struct lend_args_stat *stat)
 {
 	*stat = mem->args_stat;
 }

@@ -40,7 +40,7 @@ struct run {
 	uint64_t best[2];
 };
 
-struct cn_gauge {
+struct cn_threshold {
 	struct lend_mem *mem;
 	struct {
 		uint64_t id;
@@ -62,7 +62,7 @@ static uint64_t len_of(const struct run *run)
 	return run->round % 2 ? BULK : SMALL;
 }
 
-static void note(struct run *run, lend_ns now)
+static void note_best(struct run *run, lend_ns now)
 {
 	uint64_t *best = &run->best[run->round % 2], ns = now - run->since;
 
@@ -71,7 +71,7 @@ static void note(struct run *run, lend_ns now)
 }
 
 /* Returns true if the measurement is over. */
-static bool next(struct run *run, struct line *line)
+static bool next_round(struct run *run, struct line *line)
 {
 	if (++run->round < 2 * ROUNDS)
 		return false;
@@ -80,13 +80,13 @@ static bool next(struct run *run, struct line *line)
 	return true;
 }
 
-static void give_up(struct cn_gauge *g, struct run *run, struct line *line)
+static void give_up(struct cn_threshold *g, struct run *run, struct line *line)
 {
 	run->active = false;
 	line->again = lend_now(g->mem->ep) + AGAIN;
 }
 
-static struct line *line_of(struct cn_gauge *g, lend_session session)
+static struct line *line_of(struct cn_threshold *g, lend_session session)
 {
 	uint32_t i = (uint32_t)(session.id * 0x9e3779b97f4a7c15u >> 56);
 
@@ -97,11 +97,12 @@ static struct line *line_of(struct cn_gauge *g, lend_session session)
 	return &g->session[i].line;
 }
 
-static void call(struct cn_gauge *g);
+static void start_call(struct cn_threshold *g);
 
-static void called(struct lend_call *call_of)
+static void call_done(struct lend_call *call_of)
 {
-	struct cn_gauge *g = (struct cn_gauge *)((char *)call_of - offsetof(struct cn_gauge, call));
+	struct cn_threshold *g =
+	    (struct cn_threshold *)((char *)call_of - offsetof(struct cn_threshold, call));
 	struct lend_ep *ep = g->mem->ep;
 
 	g->calling = false;
@@ -113,18 +114,18 @@ static void called(struct lend_call *call_of)
 		give_up(g, &g->calls, line_of(g, g->called));
 		return;
 	}
-	note(&g->calls, lend_now(ep));
-	if (!next(&g->calls, line_of(g, g->called)))
-		call(g);
+	note_best(&g->calls, lend_now(ep));
+	if (!next_round(&g->calls, line_of(g, g->called)))
+		start_call(g);
 }
 
-static void call(struct cn_gauge *g)
+static void start_call(struct cn_threshold *g)
 {
 	struct lend_ep *ep = g->mem->ep;
 	struct lend_buf *buf = lend_buf_take(ep, (uint32_t)len_of(&g->calls));
 
 	g->call = (struct lend_call){
-	    .method = METHOD, .timeout = TIMEOUT, .request = buf, .done = called};
+	    .method = METHOD, .timeout = TIMEOUT, .request = buf, .done = call_done};
 	if (buf) {
 		buf->len = (uint32_t)len_of(&g->calls);
 		memset(buf->data, 0, buf->len);
@@ -138,90 +139,91 @@ static void call(struct cn_gauge *g)
 	give_up(g, &g->calls, line_of(g, g->called));
 }
 
-static struct cn_gauge *of_op(struct lend_op *op)
+static struct cn_threshold *of_op(struct lend_op *op)
 {
-	return (struct cn_gauge *)((char *)op - offsetof(struct cn_gauge, op));
+	return (struct cn_threshold *)((char *)op - offsetof(struct cn_threshold, op));
 }
 
-static void stop_puts(struct cn_gauge *g)
+static void stop_puts(struct cn_threshold *g)
 {
 	give_up(g, &g->puts, &g->node[g->at]);
 }
 
-static void put(struct cn_gauge *g);
+static void start_put(struct cn_threshold *g);
 
 /* The get has ended, with the bytes or without; the reference is released in both cases. */
-static void got(struct lend_op *op)
+static void get_done(struct lend_op *op)
 {
-	struct cn_gauge *g = of_op(op);
+	struct cn_threshold *g = of_op(op);
 	struct lend_mem *mem = g->mem;
 
-	note(&g->puts, lend_now(mem->ep));
-	cn_left_add(mem, &op->ref, true);
+	note_best(&g->puts, lend_now(mem->ep));
+	cn_deferred_add(mem, &op->ref, true);
 	if (op->status != LEND_OK || mem->closing)
 		stop_puts(g);
-	else if (!next(&g->puts, &g->node[g->at]))
-		put(g);
+	else if (!next_round(&g->puts, &g->node[g->at]))
+		start_put(g);
 	cn_pump(mem);
 }
 
-static void kept(struct lend_op *op)
+static void put_done(struct lend_op *op)
 {
-	struct cn_gauge *g = of_op(op);
+	struct cn_threshold *g = of_op(op);
 	struct lend_ref ref = op->ref;
 
 	if (op->status != LEND_OK) {
-		cn_left_unreserve(g->mem, 1);
+		cn_deferred_unreserve(g->mem, 1);
 		stop_puts(g);
 		return;
 	}
-	*op = (struct lend_op){.timeout = TIMEOUT, .done = got};
+	*op = (struct lend_op){.timeout = TIMEOUT, .done = get_done};
 	if (lend_get(g->mem, &ref, 0, &g->iov, 1, op) == 0)
 		return;
-	cn_left_add(g->mem, &ref, true);
+	cn_deferred_add(g->mem, &ref, true);
 	stop_puts(g);
 }
 
-static void put(struct cn_gauge *g)
+static void start_put(struct cn_threshold *g)
 {
-	bool room = cn_left_reserve(g->mem, 1) == 0;
+	bool room = cn_deferred_reserve(g->mem, 1) == 0;
 
 	g->iov = (struct iovec){g->bytes, len_of(&g->puts)};
-	g->op = (struct lend_op){.timeout = TIMEOUT, .node = (uint16_t)(g->at + 1), .done = kept};
+	g->op =
+	    (struct lend_op){.timeout = TIMEOUT, .node = (uint16_t)(g->at + 1), .done = put_done};
 	g->puts.since = lend_now(g->mem->ep);
 	if (room && lend_put(g->mem, &g->iov, 1, NULL, &g->op) == 0)
 		return;
 	if (room)
-		cn_left_unreserve(g->mem, 1);
+		cn_deferred_unreserve(g->mem, 1);
 	stop_puts(g);
 }
 
-static bool wants(const struct run *run, const struct line *line, lend_ns now)
+static bool wants_run(const struct run *run, const struct line *line, lend_ns now)
 {
 	return !run->active && !line->ns[0] && now >= line->again;
 }
 
-static void measure(struct cn_gauge *g, lend_session session, uint16_t node)
+static void start_measure(struct cn_threshold *g, lend_session session, uint16_t node)
 {
 	lend_ns now = lend_now(g->mem->ep);
 
 	if (g->mem->closing)
 		return;
-	if (wants(&g->calls, line_of(g, session), now)) {
+	if (wants_run(&g->calls, line_of(g, session), now)) {
 		g->calls = (struct run){.active = true};
 		g->called = session;
-		call(g);
+		start_call(g);
 	}
-	if (wants(&g->puts, &g->node[node], now)) {
+	if (wants_run(&g->puts, &g->node[node], now)) {
 		g->puts = (struct run){.active = true};
 		g->at = node;
-		put(g);
+		start_put(g);
 	}
 }
 
 /* Returns the length at which HOPS * (call + bytes) is put + get + HOPS * call: the calls cancel
  * out. */
-static uint64_t crossing(const struct line *hop, const struct line *node)
+static uint64_t crossing_len(const struct line *hop, const struct line *node)
 {
 	const double span = BULK - SMALL;
 	double sent = hop->ns[1] > hop->ns[0] ? (double)(hop->ns[1] - hop->ns[0]) / span : 0;
@@ -234,20 +236,20 @@ static uint64_t crossing(const struct line *hop, const struct line *node)
 	return bytes >= (double)LIMIT_MAX ? LIMIT_MAX : lend_max_u64((uint64_t)bytes, LIMIT_MIN);
 }
 
-uint64_t cn_gauge(struct lend_mem *mem, lend_session session, uint16_t node)
+uint64_t cn_threshold(struct lend_mem *mem, lend_session session, uint16_t node)
 {
-	struct cn_gauge *g = mem->gauge;
+	struct cn_threshold *g = mem->threshold;
 	const struct line *hop;
 
 	if (!g) {
-		g = mem->gauge = calloc(1, sizeof(*g));
+		g = mem->threshold = calloc(1, sizeof(*g));
 		if (!g)
 			return FIRST;
 		g->mem = mem;
 	}
-	measure(g, session, node);
+	start_measure(g, session, node);
 	hop = line_of(g, session);
-	return hop->ns[0] && g->node[node].ns[0] ? crossing(hop, &g->node[node]) : FIRST;
+	return hop->ns[0] && g->node[node].ns[0] ? crossing_len(hop, &g->node[node]) : FIRST;
 }
 
 /* Measures one node after the other, and the session together with the first. */
@@ -257,32 +259,32 @@ int lend_args_measure(struct lend_mem *mem, lend_session session)
 	int rc = lend_poll(mem->ep);
 
 	for (uint16_t i = 0; i < mem->n_named && rc >= 0; i++) {
-		(void)cn_gauge(mem, session, i);
-		if (!mem->gauge)
+		(void)cn_threshold(mem, session, i);
+		if (!mem->threshold)
 			return lend_fail(ENOMEM, "no memory to measure with");
-		memset(&mem->gauge->node[i], 0, sizeof(mem->gauge->node[i]));
+		memset(&mem->threshold->node[i], 0, sizeof(mem->threshold->node[i]));
 		if (!i)
-			memset(line_of(mem->gauge, session), 0, sizeof(struct line));
-		(void)cn_gauge(mem, session, i);
-		while (rc >= 0 && (mem->gauge->calls.active || mem->gauge->puts.active) &&
+			memset(line_of(mem->threshold, session), 0, sizeof(struct line));
+		(void)cn_threshold(mem, session, i);
+		while (rc >= 0 && (mem->threshold->calls.active || mem->threshold->puts.active) &&
 		       lend_now(mem->ep) < until)
-			rc = lend_turn(mem->ep, until);
+			rc = lend_wait(mem->ep, until);
 	}
 	return rc < 0 ? rc : 0;
 }
 
-bool cn_gauge_busy(const struct lend_mem *mem)
+bool cn_threshold_busy(const struct lend_mem *mem)
 {
-	return mem->gauge && mem->gauge->calling;
+	return mem->threshold && mem->threshold->calling;
 }
 
-void cn_gauge_cancel(struct lend_mem *mem)
+void cn_threshold_cancel(struct lend_mem *mem)
 {
-	if (cn_gauge_busy(mem))
-		lend_call_cancel(mem->ep, &mem->gauge->call);
+	if (cn_threshold_busy(mem))
+		lend_call_cancel(mem->ep, &mem->threshold->call);
 }
 
-void cn_gauge_drop(struct lend_mem *mem)
+void cn_threshold_drop(struct lend_mem *mem)
 {
-	free(mem->gauge);
+	free(mem->threshold);
 }

@@ -7,10 +7,10 @@
 
 /* Returns the threshold in bytes, and starts measurements of unknown costs in the background. node:
  * index in order of naming, from 0. */
-uint64_t cn_gauge(struct lend_mem *mem, lend_session session, uint16_t node);
+uint64_t cn_threshold(struct lend_mem *mem, lend_session session, uint16_t node);
 /* A measuring call is under way. */
-bool cn_gauge_busy(const struct lend_mem *mem);
-void cn_gauge_cancel(struct lend_mem *mem);
-void cn_gauge_drop(struct lend_mem *mem);
+bool cn_threshold_busy(const struct lend_mem *mem);
+void cn_threshold_cancel(struct lend_mem *mem);
+void cn_threshold_drop(struct lend_mem *mem);
 
 #endif

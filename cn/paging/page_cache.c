@@ -49,7 +49,7 @@ static bool is_same(const struct cn_cache_key *a, const struct cn_cache_key *b)
 	       a->epoch == b->epoch && a->slot == b->slot && a->len == b->len;
 }
 
-static uint32_t find(const struct cn_cache_key *key)
+static uint32_t find_slot(const struct cn_cache_key *key)
 {
 	uint32_t i = arena ? *chain_of(key) : NONE;
 
@@ -72,7 +72,7 @@ static void drop_all(void)
 }
 
 /* Allocates the tables if needed. Returns false: no memory, or the limit is less than a page. */
-static bool make(void)
+static bool make_tables(void)
 {
 	uint64_t want = limit / CN_CACHE_PAGE;
 	uint64_t buckets = 1;
@@ -108,7 +108,7 @@ static void unlink_slot(uint32_t i)
 }
 
 /* Returns a free slot, by eviction if needed; takes at most two rounds of the hand. */
-static uint32_t take(void)
+static uint32_t take_slot(void)
 {
 	for (;; hand = (hand + 1) % n) {
 		struct slot *slot = &slots[hand];
@@ -132,7 +132,7 @@ bool cn_cache_find(const struct cn_cache_key *key, void *page)
 	uint32_t i;
 
 	pthread_mutex_lock(&lock);
-	i = find(key);
+	i = find_slot(key);
 	if (i != NONE) {
 		memcpy(page, arena + (size_t)i * CN_CACHE_PAGE, CN_CACHE_PAGE);
 		slots[i].found = true;
@@ -147,7 +147,7 @@ bool cn_cache_has(const struct cn_cache_key *key)
 	bool has;
 
 	pthread_mutex_lock(&lock);
-	has = find(key) != NONE;
+	has = find_slot(key) != NONE;
 	pthread_mutex_unlock(&lock);
 	return has;
 }
@@ -157,10 +157,10 @@ void cn_cache_add(const struct cn_cache_key *key, const void *page)
 	uint32_t i;
 
 	pthread_mutex_lock(&lock);
-	if (make() && find(key) == NONE) {
+	if (make_tables() && find_slot(key) == NONE) {
 		uint32_t *chain = chain_of(key);
 
-		i = take();
+		i = take_slot();
 		memcpy(arena + (size_t)i * CN_CACHE_PAGE, page, CN_CACHE_PAGE);
 		slots[i] = (struct slot){.key = *key, .next = *chain, .used = true};
 		*chain = i;
@@ -192,7 +192,7 @@ int lend_mem_cache_limit(uint64_t bytes)
 	return 0;
 }
 
-void lend_mem_cache_stat(struct lend_mem_cache_stat *stat)
+void lend_mem_cache_stat_get(struct lend_mem_cache_stat *stat)
 {
 	memset(stat, 0, sizeof(*stat));
 	pthread_mutex_lock(&lock);

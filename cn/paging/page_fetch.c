@@ -27,20 +27,20 @@
 #define RETRY    UINT64_C(20000000)
 
 enum { PULLS = 32 };
-#define LANDING ((size_t)PULLS * CN_AHEAD_MAX * CN_PAGE)
+#define LANDING ((size_t)PULLS * CN_READAHEAD_MAX * CN_PAGE)
 
 /* FREE -> FLIGHT -> FREE, or -> AGAIN -> FLIGHT, or -> PARKED -> FREE; FREE -> PARKED */
 enum state { FREE, FLIGHT, AGAIN, PARKED };
 
 struct pull {
 	enum state state;
-	bool ahead;         /* readahead: no thread waits for it */
-	bool store;         /* the thread that waits for the first page wants to store */
-	struct cn_fault *f; /* NULL: the memory was freed */
-	uint64_t first, n;  /* pages */
+	bool ahead;              /* readahead: no thread waits for it */
+	bool store;              /* the thread that waits for the first page wants to store */
+	struct cn_paged_view *f; /* NULL: the memory was freed */
+	uint64_t first, n;       /* pages */
 	lend_ns until, again;
-	uint32_t age;      /* if parked: rank by order of parking */
-	struct cn_ask ask; /* bytes: its CN_AHEAD_MAX pages of landing */
+	uint32_t age;            /* if parked: rank by order of parking */
+	struct cn_page_read ask; /* bytes: its CN_READAHEAD_MAX pages of landing */
 };
 
 static struct pull pulls[PULLS];
@@ -49,10 +49,11 @@ static struct lend_ep *ep;
 static char *landing; /* allocated page by page when used */
 static uint64_t misses, aheads, zeros;
 
-static uint64_t start(struct cn_fault *f, uint64_t first, uint64_t n, bool ahead, bool store);
+static uint64_t start_pull(struct cn_paged_view *f, uint64_t first, uint64_t n, bool ahead,
+			   bool store);
 
 /* Returns the pull that a page is part of. */
-static struct pull *covering(const struct cn_fault *f, uint64_t page)
+static struct pull *find_covering(const struct cn_paged_view *f, uint64_t page)
 {
 	for (int i = 0; i < PULLS; i++) {
 		struct pull *p = &pulls[i];
@@ -70,9 +71,9 @@ static void let_go(struct pull *p)
 }
 
 /* Fills the first page of a parked pull. */
-static void unpark(struct pull *p, bool store)
+static void unpark_pull(struct pull *p, bool store)
 {
-	cn_fault_fill(p->f, p->first, 1, p->ask.bytes, store);
+	cn_paged_fill(p->f, p->first, 1, p->ask.bytes, store);
 	let_go(p);
 }
 
@@ -94,34 +95,34 @@ static struct pull *find_free(void)
 	return NULL;
 }
 
-bool cn_pull_room(void)
+bool cn_page_fetch_room(void)
 {
 	return find_free() || oldest_parked();
 }
 
-static struct pull *take(void)
+static struct pull *take_pull(void)
 {
 	struct pull *p = find_free(), *old = p ? NULL : oldest_parked();
 
 	if (old) {
-		unpark(old, false);
+		unpark_pull(old, false);
 		p = old;
 	}
 	return p;
 }
 
 /* Fetches the next run of the scan, unless it is under way. */
-static void run_ahead(struct cn_fault *f, uint64_t first, uint32_t window)
+static void run_ahead(struct cn_paged_view *f, uint64_t first, uint32_t window)
 {
-	if (window > 1 && !f->singly && first < f->pages && cn_fault_missing(f, first, 1) &&
-	    !covering(f, first))
-		(void)start(f, first, window, true, false);
+	if (window > 1 && !f->singly && first < f->pages && cn_paged_missing(f, first, 1) &&
+	    !find_covering(f, first))
+		(void)start_pull(f, first, window, true, false);
 }
 
 /* The bytes of a pull have arrived: fills its pages. */
-static void land(struct pull *p)
+static void land_pull(struct pull *p)
 {
-	struct cn_fault *f = p->f;
+	struct cn_paged_view *f = p->f;
 	uint64_t skip = p->ahead;
 
 	if (skip) {
@@ -129,30 +130,30 @@ static void land(struct pull *p)
 		p->age = ++ages;
 	}
 	if (p->store)
-		cn_fault_fill(f, p->first, ++skip, p->ask.bytes, true);
+		cn_paged_fill(f, p->first, ++skip, p->ask.bytes, true);
 	if (p->n > skip)
-		cn_fault_fill(f, p->first + skip, p->n - skip, p->ask.bytes + skip * CN_PAGE,
+		cn_paged_fill(f, p->first + skip, p->n - skip, p->ask.bytes + skip * CN_PAGE,
 			      false);
 	if (p->state != PARKED)
 		let_go(p);
 }
 
 /* Marks the memory torn and wakes the waiting threads; their retried faults read zeros. */
-static void tear(struct cn_fault *f)
+static void tear_view(struct cn_paged_view *f)
 {
 	atomic_store(&f->torn, true);
 	lend_uffd_wake(f->fd, f->view.base, f->pages * CN_PAGE);
 }
 
-static void failed(struct pull *p, bool for_good)
+static void pull_failed(struct pull *p, bool for_good)
 {
-	struct cn_fault *f = p->f;
+	struct cn_paged_view *f = p->f;
 
 	if (p->ahead || !f) {
 		let_go(p);
 	} else if (for_good || lend_now(ep) >= p->until) {
 		let_go(p);
-		tear(f);
+		tear_view(f);
 	} else {
 		p->state = AGAIN;
 		p->again = lend_now(ep) + RETRY;
@@ -161,9 +162,9 @@ static void failed(struct pull *p, bool for_good)
 
 /* The node lost a page of the run. From now on pages are fetched one by one, which shows which page
  * it is. */
-static void split(struct pull *p)
+static void split_pull(struct pull *p)
 {
-	struct cn_fault *f = p->f;
+	struct cn_paged_view *f = p->f;
 
 	f->singly = true;
 	lend_uffd_wake(f->fd, f->view.base + p->first * CN_PAGE, p->n * CN_PAGE);
@@ -176,82 +177,83 @@ static bool may_pass(enum lend_status status)
 	       status == LEND_RESOURCE_EXHAUSTED || status == LEND_CANCELLED;
 }
 
-static void answered(struct cn_ask *ask, enum lend_status status, uint64_t len)
+static void read_done(struct cn_page_read *ask, enum lend_status status, uint64_t len)
 {
 	struct pull *p = (struct pull *)((char *)ask - offsetof(struct pull, ask));
 
 	cn_pager_lock();
 	if (!p->f) {
 		let_go(p);
-	} else if (status == LEND_OK && len == cn_fault_len(p->f, p->first, p->n)) {
-		cn_fault_keep(p->f, p->first, p->n, p->ask.bytes);
+	} else if (status == LEND_OK && len == cn_paged_len(p->f, p->first, p->n)) {
+		cn_paged_keep(p->f, p->first, p->n, p->ask.bytes);
 		misses += p->n;
 		aheads += p->ahead ? p->n : p->n - 1;
-		land(p);
+		land_pull(p);
 	} else if (status == LEND_DATA_LOSS && p->n > 1) {
-		split(p);
+		split_pull(p);
 	} else {
-		failed(p, !may_pass(status));
+		pull_failed(p, !may_pass(status));
 	}
 	cn_pager_unlock();
 }
 
-static void send(struct pull *p)
+static void send_read(struct pull *p)
 {
-	struct cn_fault *f = p->f;
+	struct cn_paged_view *f = p->f;
 	struct lend_memop say = {.kind = LEND_MEMOP_READ,
 				 .client = f->client,
 				 .life = f->life,
 				 .space = f->wire,
 				 .offset = p->first * CN_PAGE,
-				 .len = cn_fault_len(f, p->first, p->n)};
+				 .len = cn_paged_len(f, p->first, p->n)};
 	lend_ns now = lend_now(ep);
 
 	p->state = FLIGHT;
 	p->ask.priority = p->ahead ? CN_GUESS : 0;
-	if (!cn_ask_go(&p->ask, f->home, &say, p->until > now ? p->until - now : 1))
-		failed(p, false);
+	if (!cn_page_read_start(&p->ask, f->home, &say, p->until > now ? p->until - now : 1))
+		pull_failed(p, false);
 }
 
 /* Starts a pull for the first of these missing pages. Returns how many it covers; 0: no room, which
  * cannot happen for a page that a thread waits for. */
-static uint64_t start(struct cn_fault *f, uint64_t first, uint64_t n, bool ahead, bool store)
+static uint64_t start_pull(struct cn_paged_view *f, uint64_t first, uint64_t n, bool ahead,
+			   bool store)
 {
-	struct pull *p = take();
+	struct pull *p = take_pull();
 	uint64_t cached;
 
 	if (!p)
 		return 0;
-	n = cn_fault_missing(f, first, f->singly ? 1 : n);
+	n = cn_paged_missing(f, first, f->singly ? 1 : n);
 	for (uint64_t i = 1; i < n; i++)
-		if (covering(f, first + i))
+		if (find_covering(f, first + i))
 			n = i;
-	cached = cn_fault_cached(f, first, n, p->ask.bytes);
+	cached = cn_paged_cached(f, first, n, p->ask.bytes);
 	p->f = f;
 	p->first = first;
-	p->n = n = cached ? cached : cn_fault_uncached(f, first, n);
+	p->n = n = cached ? cached : cn_paged_uncached(f, first, n);
 	p->ahead = ahead;
 	p->store = store;
 	p->until = lend_now(ep) + PATIENCE;
 	if (cached)
-		land(p);
+		land_pull(p);
 	else
-		send(p);
+		send_read(p);
 	return n;
 }
 
-static void give_zeros(struct cn_fault *f, uint64_t page, bool store)
+static void give_zeros(struct cn_paged_view *f, uint64_t page, bool store)
 {
 	static const char nothing[CN_PAGE];
 
 	zeros += !f->zeros;
-	cn_fault_fill(f, page, 1, nothing, store);
+	cn_paged_fill(f, page, 1, nothing, store);
 }
 
 /* A thread waits for a page that is under way, or that a parked pull kept back. */
-static void awaited(struct pull *p, uint64_t page, bool store)
+static void note_waiting(struct pull *p, uint64_t page, bool store)
 {
-	struct cn_fault *f = p->f;
+	struct cn_paged_view *f = p->f;
 	struct cn_stream *s;
 
 	if (page != p->first) {
@@ -266,10 +268,10 @@ static void awaited(struct pull *p, uint64_t page, bool store)
 		p->store |= store;
 		return;
 	}
-	s = cn_ahead_touch(&f->ahead, page);
+	s = cn_readahead_touch(&f->ahead, page);
 	s->next = page + p->n;
 	if (p->state == PARKED) {
-		unpark(p, store);
+		unpark_pull(p, store);
 	} else {
 		p->ahead = false;
 		p->store = store;
@@ -278,25 +280,25 @@ static void awaited(struct pull *p, uint64_t page, bool store)
 	run_ahead(f, s->next, s->window);
 }
 
-void cn_pull_touch(struct cn_fault *f, uint64_t page, bool store)
+void cn_page_fetch_touch(struct cn_paged_view *f, uint64_t page, bool store)
 {
-	struct pull *p = covering(f, page);
+	struct pull *p = find_covering(f, page);
 	struct cn_stream *s;
 
 	if (p) {
-		awaited(p, page, store);
-	} else if (!cn_fault_missing(f, page, 1)) {
+		note_waiting(p, page, store);
+	} else if (!cn_paged_missing(f, page, 1)) {
 		lend_uffd_wake(f->fd, f->view.base + page * CN_PAGE, CN_PAGE);
 	} else if (f->zeros || atomic_load(&f->torn)) {
 		give_zeros(f, page, store);
 	} else {
-		s = cn_ahead_touch(&f->ahead, page);
-		s->next = page + start(f, page, s->window, false, store);
+		s = cn_readahead_touch(&f->ahead, page);
+		s->next = page + start_pull(f, page, s->window, false, store);
 		run_ahead(f, s->next, s->window);
 	}
 }
 
-lend_ns cn_pull_again(lend_ns now)
+lend_ns cn_page_fetch_retry(lend_ns now)
 {
 	lend_ns next = LEND_NEVER;
 
@@ -304,14 +306,14 @@ lend_ns cn_pull_again(lend_ns now)
 		struct pull *p = &pulls[i];
 
 		if (p->state == AGAIN && p->again <= now && !p->ask.lent)
-			send(p);
+			send_read(p);
 		if (p->state == AGAIN)
 			next = lend_min_u64(next, p->again);
 	}
 	return next;
 }
 
-void cn_pull_drop(struct cn_fault *f)
+void cn_page_fetch_drop(struct cn_paged_view *f)
 {
 	for (int i = 0; i < PULLS; i++) {
 		struct pull *p = &pulls[i];
@@ -324,7 +326,7 @@ void cn_pull_drop(struct cn_fault *f)
 	}
 }
 
-int cn_pull_open(struct lend_ep *own)
+int cn_page_fetch_open(struct lend_ep *own)
 {
 	landing = mmap(NULL, LANDING, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -332,23 +334,23 @@ int cn_pull_open(struct lend_ep *own)
 		return lend_fail(ENOMEM, "no memory for pages in flight");
 	memset(pulls, 0, sizeof(pulls));
 	for (size_t i = 0; i < PULLS; i++) {
-		pulls[i].ask.bytes = landing + i * CN_AHEAD_MAX * CN_PAGE;
-		pulls[i].ask.done = answered;
+		pulls[i].ask.bytes = landing + i * CN_READAHEAD_MAX * CN_PAGE;
+		pulls[i].ask.done = read_done;
 	}
-	cn_ask_open(own);
+	cn_page_read_open(own);
 	ep = own;
 	return 0;
 }
 
-void cn_pull_close(void)
+void cn_page_fetch_close(void)
 {
 	for (int i = 0; i < PULLS; i++)
 		LEND_CHECK(pulls[i].state == FREE && !pulls[i].ask.lent);
-	cn_ask_close();
+	cn_page_read_close();
 	munmap(landing, LANDING);
 }
 
-void cn_pull_stat(struct lend_mem_cache_stat *stat)
+void cn_page_fetch_stat(struct lend_mem_cache_stat *stat)
 {
 	stat->misses = misses;
 	stat->ahead = aheads;

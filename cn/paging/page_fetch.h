@@ -1,5 +1,5 @@
 /* page_fetch - fetches touched pages, and those that will be touched next, for the waiting threads.
- * Layer: cn. Threads: the pager's, under its lock, except cn_pull_drop(). */
+ * Layer: cn. Threads: the pager's, under its lock, except cn_page_fetch_drop(). */
 #ifndef LEND_CN_PAGING_PAGE_FETCH_H
 #define LEND_CN_PAGING_PAGE_FETCH_H
 
@@ -7,17 +7,17 @@
 
 /* open: with the pager's endpoint; 0 or -ENOMEM. close: after that endpoint was closed, when no
  * memory is served any more. */
-int cn_pull_open(struct lend_ep *ep);
-void cn_pull_close(void);
+int cn_page_fetch_open(struct lend_ep *ep);
+void cn_page_fetch_close(void);
 /* Returns whether there is room to serve one more touch. */
-bool cn_pull_room(void);
+bool cn_page_fetch_room(void);
 /* A thread waits for a missing page. */
-void cn_pull_touch(struct cn_fault *f, uint64_t page, bool store);
+void cn_page_fetch_touch(struct cn_paged_view *f, uint64_t page, bool store);
 /* Retries failed READs that are due. Returns the time of the next retry; LEND_NEVER: none. */
-lend_ns cn_pull_again(lend_ns now);
+lend_ns cn_page_fetch_retry(lend_ns now);
 /* The memory is about to be freed. Nothing of it is used here when this returns. */
-void cn_pull_drop(struct cn_fault *f);
+void cn_page_fetch_drop(struct cn_paged_view *f);
 /* Adds its counters. */
-void cn_pull_stat(struct lend_mem_cache_stat *stat);
+void cn_page_fetch_stat(struct lend_mem_cache_stat *stat);
 
 #endif

@@ -20,7 +20,7 @@ struct cn_source {
 	lend_ns timeout;
 	uint32_t name; /* number of the name under which it was dialled */
 	struct lend_call call;
-	TAILQ_HEAD(, cn_ask) waiting;
+	TAILQ_HEAD(, cn_page_read) waiting;
 };
 
 static LIST_HEAD(, cn_source) sources = LIST_HEAD_INITIALIZER(sources);
@@ -43,7 +43,7 @@ static struct cn_source *source_of(const char *home)
 	return s;
 }
 
-static void lose(struct cn_source *s)
+static void lose_session(struct cn_source *s)
 {
 	if (s->connected)
 		lend_disconnect(ep, s->session);
@@ -51,12 +51,12 @@ static void lose(struct cn_source *s)
 	s->life = 0;
 }
 
-static void unlent(void *arg)
+static void end_lent(void *arg)
 {
-	((struct cn_ask *)arg)->lent = false;
+	((struct cn_page_read *)arg)->lent = false;
 }
 
-static void give(struct lend_call *call)
+static void give_bufs(struct lend_call *call)
 {
 	if (call->request)
 		lend_buf_give(ep, call->request);
@@ -65,21 +65,22 @@ static void give(struct lend_call *call)
 	call->request = call->reply = NULL;
 }
 
-static void done(struct lend_call *call)
+static void read_done(struct lend_call *call)
 {
-	struct cn_ask *ask = (struct cn_ask *)((char *)call - offsetof(struct cn_ask, call));
+	struct cn_page_read *ask =
+	    (struct cn_page_read *)((char *)call - offsetof(struct cn_page_read, call));
 	uint64_t len = 0;
 
 	for (const struct lend_buf *buf = call->reply; buf; buf = buf->next)
 		len += buf->len;
-	give(call);
+	give_bufs(call);
 	flights--;
 	if (call->status == LEND_UNAVAILABLE && ask->session == ask->source->session.id)
-		lose(ask->source);
+		lose_session(ask->source);
 	ask->done(ask, call->status, len);
 }
 
-static bool start(struct cn_ask *ask)
+static bool start_read(struct cn_page_read *ask)
 {
 	struct lend_call *c = &ask->call;
 
@@ -87,74 +88,75 @@ static bool start(struct cn_ask *ask)
 	c->method = LEND_MEM_METHOD;
 	c->priority = ask->priority;
 	c->timeout = ask->timeout;
-	c->done = done;
+	c->done = read_done;
 	c->request = lend_buf_take(ep, LEND_MEMOP_FIXED_MAX);
-	c->reply = lend_buf_wrap(ep, ask->bytes, (uint32_t)ask->say.len, unlent, ask);
+	c->reply = lend_buf_wrap(ep, ask->bytes, (uint32_t)ask->say.len, end_lent, ask);
 	ask->lent = c->reply != NULL;
 	if (c->request && c->reply) {
 		c->request->len = lend_memop_encode(&ask->say, c->request->data);
 		if (lend_call_start(ep, ask->source->session, c) == 0)
 			return true;
 	}
-	give(c);
+	give_bufs(c);
 	return false;
 }
 
 /* Sends the READs that waited for the session, or ends them as failed. */
-static void release(struct cn_source *s, bool fine)
+static void release_waiting(struct cn_source *s, bool fine)
 {
-	struct cn_ask *ask;
+	struct cn_page_read *ask;
 
 	while ((ask = TAILQ_FIRST(&s->waiting))) {
 		TAILQ_REMOVE(&s->waiting, ask, link);
-		if (fine && start(ask))
+		if (fine && start_read(ask))
 			continue;
 		flights--;
 		ask->done(ask, LEND_UNAVAILABLE, 0);
 	}
 }
 
-static bool join(struct cn_source *s);
+static bool send_hello(struct cn_source *s);
 
-static void joined(struct lend_call *call)
+static void hello_done(struct lend_call *call)
 {
 	struct cn_source *s = (struct cn_source *)((char *)call - offsetof(struct cn_source, call));
 	bool fine = call->ran == LEND_RAN_YES;
 
-	give(call);
+	give_bufs(call);
 	s->joining = false;
-	if (fine && !s->joined && join(s)) /* RENEW brought the session up */
+	if (fine && !s->joined && send_hello(s)) /* RENEW brought the session up */
 		return;
 	s->life = fine ? s->joined : 0;
 	if (!fine)
-		lose(s);
-	release(s, fine);
+		lose_session(s);
+	release_waiting(s, fine);
 }
 
 /* Sends HELLO. If the life has ended meanwhile, the READs that follow are ABORTED. */
-static bool join(struct cn_source *s)
+static bool send_hello(struct cn_source *s)
 {
 	struct lend_call *c = &s->call;
 	struct lend_memop say;
 
-	if (!cn_life_say(ep, s->session, s->home, 0, &say))
+	if (!cn_life_encode(ep, s->session, s->home, 0, &say))
 		return false;
 	s->joined = say.life;
 	memset(c, 0, sizeof(*c));
 	c->method = LEND_MEM_METHOD;
 	c->timeout = s->timeout;
-	c->done = joined;
+	c->done = hello_done;
 	c->request = lend_buf_take(ep, LEND_MEMOP_FIXED_MAX);
 	if (!c->request)
 		return false;
 	c->request->len = lend_memop_encode(&say, c->request->data);
 	s->joining = lend_call_start(ep, s->session, c) == 0;
 	if (!s->joining)
-		give(c);
+		give_bufs(c);
 	return s->joining;
 }
 
-bool cn_ask_go(struct cn_ask *ask, const char *home, const struct lend_memop *say, lend_ns timeout)
+bool cn_page_read_start(struct cn_page_read *ask, const char *home, const struct lend_memop *say,
+			lend_ns timeout)
 {
 	struct cn_source *s = source_of(home);
 	bool went;
@@ -166,36 +168,36 @@ bool cn_ask_go(struct cn_ask *ask, const char *home, const struct lend_memop *sa
 	ask->timeout = s->timeout = timeout;
 	if (s->connected && !s->joining && s->life != say->life &&
 	    cn_life_renamed(s->home, s->name))
-		lose(s);
+		lose_session(s);
 	if (!s->connected)
-		s->connected = cn_life_dial(ep, s->home, &s->session, &s->name) == 0;
+		s->connected = cn_life_connect(ep, s->home, &s->session, &s->name) == 0;
 	ask->session = s->session.id;
 	if (s->connected && s->life == say->life) {
-		went = start(ask);
+		went = start_read(ask);
 	} else {
-		went = s->connected && (s->joining || join(s));
+		went = s->connected && (s->joining || send_hello(s));
 		if (went)
 			TAILQ_INSERT_TAIL(&s->waiting, ask, link);
 	}
 	if (went)
 		flights++;
 	else if (!s->joining)
-		lose(s);
+		lose_session(s);
 	return went;
 }
 
-uint32_t cn_ask_flights(void)
+uint32_t cn_page_reads_in_flight(void)
 {
 	return flights;
 }
 
-void cn_ask_open(struct lend_ep *own)
+void cn_page_read_open(struct lend_ep *own)
 {
 	flights = 0;
 	ep = own;
 }
 
-void cn_ask_close(void)
+void cn_page_read_close(void)
 {
 	struct cn_source *s;
 

@@ -8,25 +8,26 @@
 struct cn_source;
 
 /* The caller's; zero except done and bytes. */
-struct cn_ask {
+struct cn_page_read {
 	char *bytes; /* where the reply's bytes are stored */
 	/* Called inside a turn, once for each READ that was sent. len: bytes received. */
-	void (*done)(struct cn_ask *ask, enum lend_status status, uint64_t len);
+	void (*done)(struct cn_page_read *ask, enum lend_status status, uint64_t len);
 	uint8_t priority; /* as in lend_call */
 	bool lent;        /* a carrier may still write to bytes */
 	struct cn_source *source;
 	uint64_t session;
-	TAILQ_ENTRY(cn_ask) link; /* queue of READs until the session has joined the life */
+	TAILQ_ENTRY(cn_page_read) link; /* queue of READs until the session has joined the life */
 	struct lend_memop say;
 	lend_ns timeout;
 	struct lend_call call;
 };
 
-void cn_ask_open(struct lend_ep *ep);
-void cn_ask_close(void); /* after the endpoint was closed */
+void cn_page_read_open(struct lend_ep *ep);
+void cn_page_read_close(void); /* after the endpoint was closed */
 /* Returns false if it could not be sent; then done does not run. Not while it is lent. */
-bool cn_ask_go(struct cn_ask *ask, const char *home, const struct lend_memop *say, lend_ns timeout);
+bool cn_page_read_start(struct cn_page_read *ask, const char *home, const struct lend_memop *say,
+			lend_ns timeout);
 /* Number of READs under way. */
-uint32_t cn_ask_flights(void);
+uint32_t cn_page_reads_in_flight(void);
 
 #endif

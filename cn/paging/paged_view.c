@@ -20,18 +20,18 @@ _Static_assert((int)CN_PAGE == (int)LEND_UFFD_PAGE, "one page");
 
 enum { FETCH_PAGES = 256 };
 
-static struct cn_fault *of(const struct cn_view *view)
+static struct cn_paged_view *fault_of(const struct cn_view *view)
 {
-	return (struct cn_fault *)(uintptr_t)view;
+	return (struct cn_paged_view *)(uintptr_t)view;
 }
 
-static void mark(_Atomic uint64_t *marks, uint64_t page, uint64_t n)
+static void mark_pages(_Atomic uint64_t *marks, uint64_t page, uint64_t n)
 {
 	for (uint64_t i = page; i < page + n; i++)
 		atomic_fetch_or(&marks[i / 64], UINT64_C(1) << i % 64);
 }
 
-static void unmark(_Atomic uint64_t *marks, uint64_t page, uint64_t n)
+static void unmark_pages(_Atomic uint64_t *marks, uint64_t page, uint64_t n)
 {
 	for (uint64_t i = page; i < page + n; i++)
 		atomic_fetch_and(&marks[i / 64], ~(UINT64_C(1) << i % 64));
@@ -39,7 +39,7 @@ static void unmark(_Atomic uint64_t *marks, uint64_t page, uint64_t n)
 
 /* Returns how many pages of [page, page + n) have a mark set, or not set, up to the first that
  * differs. */
-static uint64_t run(const _Atomic uint64_t *marks, uint64_t page, uint64_t n, bool set)
+static uint64_t run_length(const _Atomic uint64_t *marks, uint64_t page, uint64_t n, bool set)
 {
 	uint64_t i = 0;
 
@@ -55,45 +55,46 @@ static uint64_t run(const _Atomic uint64_t *marks, uint64_t page, uint64_t n, bo
 	return n;
 }
 
-uint64_t cn_fault_here(const struct cn_fault *f, uint64_t page, uint64_t n)
+uint64_t cn_paged_present(const struct cn_paged_view *f, uint64_t page, uint64_t n)
 {
-	return run(f->here, page, lend_min_u64(n, f->pages - page), true);
+	return run_length(f->present, page, lend_min_u64(n, f->pages - page), true);
 }
 
-uint64_t cn_fault_missing(const struct cn_fault *f, uint64_t page, uint64_t n)
+uint64_t cn_paged_missing(const struct cn_paged_view *f, uint64_t page, uint64_t n)
 {
-	return run(f->here, page, lend_min_u64(n, f->pages - page), false);
+	return run_length(f->present, page, lend_min_u64(n, f->pages - page), false);
 }
 
-uint64_t cn_fault_len(const struct cn_fault *f, uint64_t page, uint64_t n)
+uint64_t cn_paged_len(const struct cn_paged_view *f, uint64_t page, uint64_t n)
 {
 	return lend_min_u64(n * CN_PAGE, f->view.len - page * CN_PAGE);
 }
 
-void cn_fault_fill(struct cn_fault *f, uint64_t page, uint64_t n, const void *bytes, bool stored)
+void cn_paged_fill(struct cn_paged_view *f, uint64_t page, uint64_t n, const void *bytes,
+		   bool stored)
 {
 	if (stored)
-		mark(f->stored, page, n);
+		mark_pages(f->stored, page, n);
 	(void)lend_uffd_fill(f->fd, f->view.base + page * CN_PAGE, bytes, n * CN_PAGE, !stored);
-	mark(f->here, page, n);
+	mark_pages(f->present, page, n);
 }
 
-void cn_fault_store(struct cn_fault *f, uint64_t page)
+void cn_paged_store(struct cn_paged_view *f, uint64_t page)
 {
-	mark(f->stored, page, 1);
-	lend_uffd_let(f->fd, f->view.base + page * CN_PAGE, CN_PAGE);
+	mark_pages(f->stored, page, 1);
+	lend_uffd_unprotect(f->fd, f->view.base + page * CN_PAGE, CN_PAGE);
 }
 
-static struct cn_cache_key key_of(const struct cn_fault *f, uint64_t page)
+static struct cn_cache_key key_of(const struct cn_paged_view *f, uint64_t page)
 {
 	struct cn_cache_key key = f->key;
 
 	key.offset += page * CN_PAGE;
-	key.len = (uint32_t)cn_fault_len(f, page, 1);
+	key.len = (uint32_t)cn_paged_len(f, page, 1);
 	return key;
 }
 
-uint64_t cn_fault_cached(const struct cn_fault *f, uint64_t page, uint64_t n, char *bytes)
+uint64_t cn_paged_cached(const struct cn_paged_view *f, uint64_t page, uint64_t n, char *bytes)
 {
 	uint64_t i;
 
@@ -106,7 +107,7 @@ uint64_t cn_fault_cached(const struct cn_fault *f, uint64_t page, uint64_t n, ch
 	return i;
 }
 
-uint64_t cn_fault_uncached(const struct cn_fault *f, uint64_t page, uint64_t n)
+uint64_t cn_paged_uncached(const struct cn_paged_view *f, uint64_t page, uint64_t n)
 {
 	uint64_t i;
 
@@ -119,9 +120,9 @@ uint64_t cn_fault_uncached(const struct cn_fault *f, uint64_t page, uint64_t n)
 	return n;
 }
 
-void cn_fault_keep(const struct cn_fault *f, uint64_t page, uint64_t n, char *bytes)
+void cn_paged_keep(const struct cn_paged_view *f, uint64_t page, uint64_t n, char *bytes)
 {
-	uint64_t len = cn_fault_len(f, page, n);
+	uint64_t len = cn_paged_len(f, page, n);
 
 	memset(bytes + len, 0, n * CN_PAGE - len);
 	for (uint64_t i = 0; f->key.serial && i < n; i++) {
@@ -131,17 +132,17 @@ void cn_fault_keep(const struct cn_fault *f, uint64_t page, uint64_t n, char *by
 	}
 }
 
-static void destroy(struct cn_fault *f)
+static void destroy_view(struct cn_paged_view *f)
 {
 	if (f->view.base)
 		lend_uffd_unmap(f->view.base, f->pages * CN_PAGE);
-	free((void *)f->here);
+	free((void *)f->present);
 	free((void *)f->stored);
 	free(f);
 }
 
 /* Sets the cache key of its first page, unless the space has only zeros or was written to. */
-static void name(struct cn_fault *f, const struct cn_space *space)
+static void set_key(struct cn_paged_view *f, const struct cn_space *space)
 {
 	if (space->written)
 		return;
@@ -155,14 +156,14 @@ static void name(struct cn_fault *f, const struct cn_space *space)
 	(void)lend_memref_range(&space->from, &f->key.offset);
 }
 
-static int map(struct cn_fault *f)
+static int map_view(struct cn_paged_view *f)
 {
 	void *base;
 	int rc;
 
-	f->here = calloc((f->pages + 63) / 64, sizeof(*f->here));
+	f->present = calloc((f->pages + 63) / 64, sizeof(*f->present));
 	f->stored = calloc((f->pages + 63) / 64, sizeof(*f->stored));
-	if (!f->here || !f->stored)
+	if (!f->present || !f->stored)
 		return lend_fail(ENOMEM, "no memory for the marks of %llu pages",
 				 (unsigned long long)f->pages);
 	rc = lend_uffd_map(f->fd, f->pages * CN_PAGE, &base);
@@ -174,7 +175,7 @@ static int map(struct cn_fault *f)
 static int open_view(struct lend_mem *mem, uint32_t index, struct cn_view **view)
 {
 	const struct cn_space *space = &mem->space[index];
-	struct cn_fault *f = calloc(1, sizeof(*f));
+	struct cn_paged_view *f = calloc(1, sizeof(*f));
 	int rc;
 
 	if (!f)
@@ -186,15 +187,15 @@ static int open_view(struct lend_mem *mem, uint32_t index, struct cn_view **view
 	f->life = space->life;
 	f->wire = space->wire;
 	strcpy(f->home, mem->node[space->node]->home);
-	name(f, space);
+	set_key(f, space);
 	rc = cn_pager_join(mem);
 	f->fd = rc;
 	if (rc >= 0)
-		rc = map(f);
+		rc = map_view(f);
 	if (rc == 0)
 		rc = cn_pager_add(f);
 	if (rc < 0) {
-		destroy(f);
+		destroy_view(f);
 		return rc;
 	}
 	*view = &f->view;
@@ -203,42 +204,45 @@ static int open_view(struct lend_mem *mem, uint32_t index, struct cn_view **view
 
 static void close_view(struct cn_view *view)
 {
-	struct cn_fault *f = of(view);
+	struct cn_paged_view *f = fault_of(view);
 
 	if (!cn_pager_del(f))
 		f->view.base = NULL; /* a fork's child: other memory may be mapped there */
-	destroy(f);
+	destroy_view(f);
 }
 
-static bool intact(const struct cn_view *view)
+static bool view_intact(const struct cn_view *view)
 {
-	return !atomic_load(&of(view)->torn);
+	return !atomic_load(&fault_of(view)->torn);
 }
 
-static bool take(struct cn_view *view, uint64_t first, uint64_t end, struct lend_memslice *out)
+static bool take_stored(struct cn_view *view, uint64_t first, uint64_t end,
+			struct lend_memslice *out)
 {
-	struct cn_fault *f = of(view);
+	struct cn_paged_view *f = fault_of(view);
 	uint64_t page = first / CN_PAGE, stop = (end + CN_PAGE - 1) / CN_PAGE, n;
 
 	if (first >= end)
 		return false;
 	cn_pager_lock(); /* else the pager could unprotect a page between the two steps */
-	page += run(f->stored, page, stop - page, false);
-	n = run(f->stored, page, lend_min_u64(stop - page, LEND_MEM_PART_MAX / CN_PAGE), true);
-	unmark(f->stored, page, n);
+	page += run_length(f->stored, page, stop - page, false);
+	n = run_length(f->stored, page, lend_min_u64(stop - page, LEND_MEM_PART_MAX / CN_PAGE),
+		       true);
+	unmark_pages(f->stored, page, n);
 	if (n)
-		lend_uffd_clean(f->fd, f->view.base + page * CN_PAGE, n * CN_PAGE);
+		lend_uffd_protect(f->fd, f->view.base + page * CN_PAGE, n * CN_PAGE);
 	cn_pager_unlock();
 	if (!n)
 		return false;
 	out->offset = page * CN_PAGE;
-	out->len = cn_fault_len(f, page, n);
+	out->len = cn_paged_len(f, page, n);
 	return true;
 }
 
-static void untake(struct cn_view *view, const struct lend_memslice *slice)
+static void untake_stored(struct cn_view *view, const struct lend_memslice *slice)
 {
-	mark(of(view)->stored, slice->offset / CN_PAGE, (slice->len + CN_PAGE - 1) / CN_PAGE);
+	mark_pages(fault_of(view)->stored, slice->offset / CN_PAGE,
+		   (slice->len + CN_PAGE - 1) / CN_PAGE);
 }
 
 /* The content of op->out: landing memory, and the pages that are wanted. */
@@ -248,7 +252,7 @@ struct fetch {
 	char bytes[];
 };
 
-static void skip(struct cn_op *op, uint64_t page)
+static void skip_to(struct cn_op *op, uint64_t page)
 {
 	uint64_t end = op->offset + op->len, to = lend_min_u64(page * CN_PAGE, end);
 
@@ -260,43 +264,43 @@ static void skip(struct cn_op *op, uint64_t page)
 
 /* Fills pages from the cache or with zeros, as far as possible. Returns true if a READ is needed,
  * of in->n pages from the one where op begins. */
-static bool plan(struct cn_fault *f, struct cn_op *op, struct fetch *in)
+static bool plan_read(struct cn_paged_view *f, struct cn_op *op, struct fetch *in)
 {
 	while (op->len) {
 		uint64_t page = op->offset / CN_PAGE;
 		uint64_t n = (op->offset + op->len - 1) / CN_PAGE + 1 - page, here;
 
-		here = cn_fault_here(f, page, n);
-		skip(op, page + here);
+		here = cn_paged_present(f, page, n);
+		skip_to(op, page + here);
 		if (here)
 			continue;
-		n = cn_fault_missing(f, page, lend_min_u64(n, FETCH_PAGES));
-		here = f->zeros ? n : cn_fault_cached(f, page, n, in->bytes);
+		n = cn_paged_missing(f, page, lend_min_u64(n, FETCH_PAGES));
+		here = f->zeros ? n : cn_paged_cached(f, page, n, in->bytes);
 		if (f->zeros)
 			memset(in->bytes, 0, n * CN_PAGE);
 		if (!here) {
 			in->page = page;
-			in->n = cn_fault_uncached(f, page, n);
+			in->n = cn_paged_uncached(f, page, n);
 			return true;
 		}
-		cn_fault_fill(f, page, here, in->bytes, false);
+		cn_paged_fill(f, page, here, in->bytes, false);
 	}
 	return false;
 }
 
-static int fetch(struct cn_view *view, struct cn_op *op)
+static int fetch_pages(struct cn_view *view, struct cn_op *op)
 {
-	struct cn_fault *f = of(view);
+	struct cn_paged_view *f = fault_of(view);
 	struct fetch *in = op->out;
 
 	if (!in)
 		in = op->out = calloc(1, sizeof(*in) + FETCH_PAGES * CN_PAGE);
 	if (!in)
 		return LEND_RESOURCE_EXHAUSTED;
-	if (!in->n && !plan(f, op, in))
+	if (!in->n && !plan_read(f, op, in))
 		return LEND_OK;
 	in->iov.iov_base = in->bytes;
-	in->iov.iov_len = op->part = cn_fault_len(f, in->page, in->n);
+	in->iov.iov_len = op->part = cn_paged_len(f, in->page, in->n);
 	op->len += op->offset - in->page * CN_PAGE; /* pages are fetched whole */
 	op->offset = in->page * CN_PAGE;
 	op->one = in->iov;
@@ -304,18 +308,18 @@ static int fetch(struct cn_view *view, struct cn_op *op)
 	return CN_GO;
 }
 
-static void landed(struct cn_view *view, struct cn_op *op)
+static void fetch_landed(struct cn_view *view, struct cn_op *op)
 {
-	struct cn_fault *f = of(view);
+	struct cn_paged_view *f = fault_of(view);
 	struct fetch *in = op->out;
 
-	cn_fault_keep(f, in->page, in->n, in->bytes);
-	cn_fault_fill(f, in->page, in->n, in->bytes, false);
+	cn_paged_keep(f, in->page, in->n, in->bytes);
+	cn_paged_fill(f, in->page, in->n, in->bytes, false);
 	cn_pager_prefetched(in->n);
 	in->n = 0;
 }
 
-static void fetched(struct cn_view *view, struct cn_op *op)
+static void fetch_over(struct cn_view *view, struct cn_op *op)
 {
 	(void)view;
 	free(op->out);
@@ -324,11 +328,11 @@ static void fetched(struct cn_view *view, struct cn_op *op)
 
 const struct cn_view_ops cn_fault_ops = {
     .open = open_view,
-    .intact = intact,
-    .take = take,
-    .untake = untake,
-    .fetch = fetch,
-    .landed = landed,
-    .fetched = fetched,
+    .intact = view_intact,
+    .take = take_stored,
+    .untake = untake_stored,
+    .fetch = fetch_pages,
+    .landed = fetch_landed,
+    .fetched = fetch_over,
     .close = close_view,
 };

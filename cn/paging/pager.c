@@ -22,7 +22,7 @@
 #include "sys/last_error.h"
 #include "util/bits.h"
 
-#define SPIN UINT64_C(50000) /* as in lend_turn(): an answer takes less, or much more */
+#define SPIN UINT64_C(50000) /* as in lend_wait(): an answer takes less, or much more */
 
 enum { BURST = 32 };
 
@@ -32,7 +32,7 @@ enum state { OFF, STARTING, ON, ENDING, ENDED };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static struct cn_fault **faults; /* sorted by address */
+static struct cn_paged_view **faults; /* sorted by address */
 static size_t n_faults, cap_faults;
 static enum state state;
 static uint32_t users;
@@ -67,17 +67,17 @@ static size_t place_of(uintptr_t at)
 	return low;
 }
 
-static struct cn_fault *fault_at(uintptr_t page)
+static struct cn_paged_view *fault_at(uintptr_t page)
 {
 	size_t i = place_of(page);
-	struct cn_fault *f = i ? faults[i - 1] : NULL;
+	struct cn_paged_view *f = i ? faults[i - 1] : NULL;
 
 	return f && page - (uintptr_t)f->view.base < f->pages * CN_PAGE ? f : NULL;
 }
 
-static void serve(const struct lend_uffd_event *event)
+static void serve_fault(const struct lend_uffd_event *event)
 {
-	struct cn_fault *f = fault_at(event->page);
+	struct cn_paged_view *f = fault_at(event->page);
 	uint64_t page;
 
 	if (!f) /* freed while a thread touches it */
@@ -85,38 +85,38 @@ static void serve(const struct lend_uffd_event *event)
 	page = (event->page - (uintptr_t)f->view.base) / CN_PAGE;
 	if (event->was_clean) {
 		stores++;
-		cn_fault_store(f, page);
+		cn_paged_store(f, page);
 	} else {
 		touches++;
-		cn_pull_touch(f, page, event->store);
+		cn_page_fetch_touch(f, page, event->store);
 	}
 }
 
 /* Serves the threads that wait, BURST at most. Returns true if there was one. */
-static bool look(void)
+static bool serve_faults(void)
 {
 	struct lend_uffd_event event;
 	int n = 0;
 
-	while (n < BURST && cn_pull_room() && lend_uffd_next(uffd, &event)) {
-		serve(&event);
+	while (n < BURST && cn_page_fetch_room() && lend_uffd_next(uffd, &event)) {
+		serve_fault(&event);
 		n++;
 	}
 	return n > 0;
 }
 
 /* Sleeps. room: a touch can be served, so wake up for touches, too. */
-static void nap(struct lend_ep *ep, lend_ns again, bool room)
+static void sleep_until(struct lend_ep *ep, lend_ns again, bool room)
 {
 	struct pollfd fds[] = {{lend_fd(ep), POLLIN, 0}, {bell, POLLIN, 0}, {uffd, POLLIN, 0}};
 	lend_ns now = lend_now(ep);
 	int ms = again == LEND_NEVER ? -1 : again <= now ? 0 : (int)((again - now) / 1000000) + 1;
 
-	if (lend_arm(ep))
+	if (lend_prepare_sleep(ep))
 		(void)poll(fds, room ? 3 : 2, ms);
 }
 
-static void run(struct lend_ep *ep)
+static void run_loop(struct lend_ep *ep)
 {
 	lend_ns active = 0;
 
@@ -126,10 +126,10 @@ static void run(struct lend_ep *ep)
 		bool busy, ended, flight, room;
 
 		pthread_mutex_lock(&lock);
-		busy = look() || ran > 0;
-		again = cn_pull_again(now);
-		flight = cn_ask_flights() > 0;
-		room = cn_pull_room();
+		busy = serve_faults() || ran > 0;
+		again = cn_page_fetch_retry(now);
+		flight = cn_page_reads_in_flight() > 0;
+		room = cn_page_fetch_room();
 		ended = state == ENDING;
 		pthread_mutex_unlock(&lock);
 		if (ended)
@@ -137,11 +137,11 @@ static void run(struct lend_ep *ep)
 		if (busy)
 			active = now;
 		else if (!flight || now - active > SPIN)
-			nap(ep, again, room);
+			sleep_until(ep, again, room);
 	}
 }
 
-static void become(enum state next)
+static void set_state(enum state next)
 {
 	pthread_mutex_lock(&lock);
 	state = next;
@@ -149,7 +149,7 @@ static void become(enum state next)
 	pthread_mutex_unlock(&lock);
 }
 
-static void *work(void *arg)
+static void *run_thread(void *arg)
 {
 	struct lend_config config = LEND_CONFIG_INIT;
 	struct lend_ep *ep;
@@ -158,21 +158,21 @@ static void *work(void *arg)
 	(void)arg;
 	(void)pthread_setname_np(pthread_self(), "lend-pager");
 	if (rc == 0) {
-		rc = cn_pull_open(ep);
+		rc = cn_page_fetch_open(ep);
 		if (rc < 0)
 			lend_close(ep);
 	}
 	if (rc < 0) {
 		failure = rc;
 		strncpy(reason, lend_why(), sizeof(reason) - 1);
-		become(ENDED);
+		set_state(ENDED);
 		return NULL;
 	}
-	become(ON);
-	run(ep);
+	set_state(ON);
+	run_loop(ep);
 	lend_close(ep);
-	cn_pull_close();
-	become(ENDED);
+	cn_page_fetch_close();
+	set_state(ENDED);
 	return NULL;
 }
 
@@ -215,7 +215,7 @@ static void watch_forks(void)
 
 /* Starts the thread with all signals blocked: a handler that touches the memory would wait for the
  * thread that it runs in. */
-static int spawn(void)
+static int spawn_thread(void)
 {
 	sigset_t all, before;
 	pthread_t thread;
@@ -223,7 +223,7 @@ static int spawn(void)
 
 	sigfillset(&all);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&thread, NULL, work, NULL);
+	rc = pthread_create(&thread, NULL, run_thread, NULL);
 	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (rc == 0)
 		pthread_detach(thread);
@@ -232,13 +232,13 @@ static int spawn(void)
 
 /* Opens the descriptors, then starts the thread. Called under the lock, which it releases while it
  * waits. */
-static int start(void)
+static int start_pager(void)
 {
 	uffd = lend_uffd_open();
 	if (uffd < 0)
 		return uffd;
 	bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (bell < 0 || spawn())
+	if (bell < 0 || spawn_thread())
 		return lend_fail(
 		    EAGAIN,
 		    "no thread or file descriptor left to fetch pages: raise ulimit -u or -n");
@@ -248,7 +248,7 @@ static int start(void)
 	return state == ON ? 0 : lend_fail(-failure, "%s", reason);
 }
 
-static void end(void)
+static void end_pager(void)
 {
 	if (state == ON) {
 		state = ENDING;
@@ -274,9 +274,9 @@ int cn_pager_join(struct lend_mem *mem)
 	while (state != OFF && state != ON)
 		pthread_cond_wait(&changed, &lock);
 	if (state == OFF) {
-		rc = start();
+		rc = start_pager();
 		if (rc < 0)
-			end();
+			end_pager();
 	}
 	if (rc == 0) {
 		users += !mem->paged;
@@ -294,23 +294,24 @@ void cn_pager_leave(struct lend_mem *mem)
 	mem->paged = false;
 	pthread_mutex_lock(&lock);
 	if (users && !--users) /* 0 in a fork's child */
-		end();
+		end_pager();
 	pthread_mutex_unlock(&lock);
 }
 
-int cn_pager_add(struct cn_fault *f)
+int cn_pager_add(struct cn_paged_view *f)
 {
-	struct cn_fault **more = faults;
+	struct cn_paged_view **more = faults;
 	size_t at;
 
 	pthread_mutex_lock(&lock);
 	if (n_faults == cap_faults)
-		more = realloc(faults, (cap_faults * 2 + 16) * sizeof(struct cn_fault *));
+		more = realloc(faults, (cap_faults * 2 + 16) * sizeof(struct cn_paged_view *));
 	if (more) {
 		cap_faults = n_faults == cap_faults ? cap_faults * 2 + 16 : cap_faults;
 		faults = more;
 		at = place_of((uintptr_t)f->view.base);
-		memmove(faults + at + 1, faults + at, (n_faults - at) * sizeof(struct cn_fault *));
+		memmove(faults + at + 1, faults + at,
+			(n_faults - at) * sizeof(struct cn_paged_view *));
 		faults[at] = f;
 		n_faults++;
 	}
@@ -318,7 +319,7 @@ int cn_pager_add(struct cn_fault *f)
 	return more ? 0 : lend_fail(ENOMEM, "no memory to map another space");
 }
 
-bool cn_pager_del(struct cn_fault *f)
+bool cn_pager_del(struct cn_paged_view *f)
 {
 	size_t at;
 	bool known;
@@ -327,9 +328,10 @@ bool cn_pager_del(struct cn_fault *f)
 	at = place_of((uintptr_t)f->view.base);
 	known = at && faults[at - 1] == f;
 	if (known) {
-		memmove(faults + at - 1, faults + at, (n_faults - at) * sizeof(struct cn_fault *));
+		memmove(faults + at - 1, faults + at,
+			(n_faults - at) * sizeof(struct cn_paged_view *));
 		n_faults--;
-		cn_pull_drop(f);
+		cn_page_fetch_drop(f);
 	}
 	pthread_mutex_unlock(&lock);
 	return known;
@@ -348,6 +350,6 @@ void cn_pager_stat(struct lend_mem_cache_stat *stat)
 	stat->faults = touches;
 	stat->stores = stores;
 	stat->prefetched = prefetched;
-	cn_pull_stat(stat);
+	cn_page_fetch_stat(stat);
 	pthread_mutex_unlock(&lock);
 }

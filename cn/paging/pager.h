@@ -11,8 +11,8 @@ int cn_pager_join(struct lend_mem *mem);
 void cn_pager_leave(struct lend_mem *mem);
 /* add: serves this memory from now on; 0 or -ENOMEM. del: stops serving; the thread does not use it
  * any more. Returns false in a fork's child, which does not have the memory. */
-int cn_pager_add(struct cn_fault *f);
-bool cn_pager_del(struct cn_fault *f);
+int cn_pager_add(struct cn_paged_view *f);
+bool cn_pager_del(struct cn_paged_view *f);
 /* While the lock is held, pages do not change, except missing ones that a prefetch fills. The
  * holder must not touch such memory. */
 void cn_pager_lock(void);

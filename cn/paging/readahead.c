@@ -4,18 +4,18 @@
 
 #include "util/bits.h"
 
-struct cn_stream *cn_ahead_touch(struct cn_ahead *ahead, uint64_t page)
+struct cn_stream *cn_readahead_touch(struct cn_readahead *ahead, uint64_t page)
 {
 	struct cn_stream *quiet = &ahead->stream[0];
 
 	ahead->touches++;
-	for (int i = 0; i < CN_AHEAD_STREAMS; i++) {
+	for (int i = 0; i < CN_READAHEAD_STREAMS; i++) {
 		struct cn_stream *s = &ahead->stream[i];
 
 		if (s->window && s->next == page) {
 			s->touch = ahead->touches;
-			s->window =
-			    lend_min_u32(lend_max_u32(s->window * 2, CN_AHEAD_MIN), CN_AHEAD_MAX);
+			s->window = lend_min_u32(lend_max_u32(s->window * 2, CN_READAHEAD_MIN),
+						 CN_READAHEAD_MAX);
 			return s;
 		}
 		if (ahead->touches - s->touch > ahead->touches - quiet->touch)

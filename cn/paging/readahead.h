@@ -9,18 +9,18 @@
 
 #include <stdint.h>
 
-enum { CN_AHEAD_STREAMS = 4, CN_AHEAD_MIN = 4, CN_AHEAD_MAX = 256 };
+enum { CN_READAHEAD_STREAMS = 4, CN_READAHEAD_MIN = 4, CN_READAHEAD_MAX = 256 };
 
-struct cn_ahead {
+struct cn_readahead {
 	struct cn_stream {
 		uint64_t next;   /* the page where it continues */
 		uint32_t window; /* pages; 0: never used */
 		uint32_t touch;  /* count of touches at its last one */
-	} stream[CN_AHEAD_STREAMS];
+	} stream[CN_READAHEAD_STREAMS];
 	uint32_t touches;
 };
 
 /* Call it when a touch of page waits. Returns its stream, with the new window. */
-struct cn_stream *cn_ahead_touch(struct cn_ahead *ahead, uint64_t page);
+struct cn_stream *cn_readahead_touch(struct cn_readahead *ahead, uint64_t page);
 
 #endif

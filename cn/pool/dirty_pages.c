@@ -13,7 +13,7 @@ enum { PAGE = 4096, CHUNK = 512, BLOCK = 2 << 20 };
 #define ENTRY_FILE  (UINT64_C(1) << 61)
 #define ENTRY_THERE (UINT64_C(3) << 62) /* present, or swapped */
 
-static bool in_hole(const struct cn_marks *m, uint64_t at)
+static bool in_hole(const struct cn_dirty_pages *m, uint64_t at)
 {
 	for (uint32_t i = 0; i < m->n; i++)
 		if (at >= m->hole[i].first && at < m->hole[i].end)
@@ -26,19 +26,19 @@ static bool is_zero(const char *page)
 	return page[0] == 0 && memcmp(page, page + 1, PAGE - 1) == 0;
 }
 
-static bool was_sent(const struct cn_marks *m, uint64_t at)
+static bool was_sent(const struct cn_dirty_pages *m, uint64_t at)
 {
 	return m->all_sent || (m->sent && m->sent[at / PAGE / 64] & UINT64_C(1) << at / PAGE % 64);
 }
 
-static bool is_stored(const struct cn_marks *m, uint64_t at, uint64_t entry)
+static bool is_stored(const struct cn_dirty_pages *m, uint64_t at, uint64_t entry)
 {
 	if (!(entry & ENTRY_THERE) || entry & (ENTRY_FILE | LEND_UFFD_CLEAN))
 		return false;
 	return !in_hole(m, at) || was_sent(m, at) || !is_zero(m->map + at);
 }
 
-uint64_t cn_marks_skip(struct cn_marks *m, uint64_t at, uint64_t end, bool stored)
+uint64_t cn_dirty_skip(struct cn_dirty_pages *m, uint64_t at, uint64_t end, bool stored)
 {
 	uint64_t entry[CHUNK];
 
@@ -56,7 +56,7 @@ uint64_t cn_marks_skip(struct cn_marks *m, uint64_t at, uint64_t end, bool store
 	return end;
 }
 
-static void note_holes(struct cn_marks *m, uint64_t at, uint64_t end)
+static void note_holes(struct cn_dirty_pages *m, uint64_t at, uint64_t end)
 {
 	for (; m->n && at < end; at += PAGE) {
 		if (!in_hole(m, at))
@@ -69,7 +69,7 @@ static void note_holes(struct cn_marks *m, uint64_t at, uint64_t end)
 	}
 }
 
-void cn_marks_take(struct cn_marks *m, uint64_t at, uint64_t end)
+void cn_dirty_take(struct cn_dirty_pages *m, uint64_t at, uint64_t end)
 {
 	uint64_t first = at & ~(uint64_t)(BLOCK - 1);
 	uint64_t last = lend_min_u64(m->len, lend_align_up(end, BLOCK));
@@ -82,13 +82,13 @@ void cn_marks_take(struct cn_marks *m, uint64_t at, uint64_t end)
 		     !lend_uffd_mark(m->fd, m->map + at, end - at);
 }
 
-void cn_marks_untake(struct cn_marks *m, uint64_t at, uint64_t end)
+void cn_dirty_untake(struct cn_dirty_pages *m, uint64_t at, uint64_t end)
 {
 	if (m->watched)
-		lend_uffd_let(m->fd, m->map + at, end - at);
+		lend_uffd_unprotect(m->fd, m->map + at, end - at);
 }
 
-void cn_marks_close(struct cn_marks *m)
+void cn_dirty_close(struct cn_dirty_pages *m)
 {
 	if (m->watched)
 		lend_uffd_unwatch(m->fd, m->map, m->len);

@@ -18,7 +18,7 @@
 
 #include "wire/memop.h"
 
-struct cn_marks {
+struct cn_dirty_pages {
 	char *map;
 	uint64_t len;   /* bytes; whole pages */
 	int pagemap;    /* of this process; -1: not readable, so every page counts as dirty */
@@ -35,12 +35,12 @@ struct cn_marks {
 
 /* Skips pages of [at, end) that are dirty (stored) or not dirty. Returns where the first other page
  * begins. */
-uint64_t cn_marks_skip(struct cn_marks *marks, uint64_t at, uint64_t end, bool stored);
+uint64_t cn_dirty_skip(struct cn_dirty_pages *marks, uint64_t at, uint64_t end, bool stored);
 /* The pages [at, end) are about to be sent: only later stores make them dirty again. */
-void cn_marks_take(struct cn_marks *marks, uint64_t at, uint64_t end);
+void cn_dirty_take(struct cn_dirty_pages *marks, uint64_t at, uint64_t end);
 /* Sending those pages failed: they are dirty again. */
-void cn_marks_untake(struct cn_marks *marks, uint64_t at, uint64_t end);
+void cn_dirty_untake(struct cn_dirty_pages *marks, uint64_t at, uint64_t end);
 /* The memory is about to be freed or used otherwise. */
-void cn_marks_close(struct cn_marks *marks);
+void cn_dirty_close(struct cn_dirty_pages *marks);
 
 #endif

@@ -39,7 +39,7 @@ int cn_pool_join(struct cn_node *node)
 	return 0;
 }
 
-static void detach(struct cn_pool *pool)
+static void detach_pool(struct cn_pool *pool)
 {
 	if (pool->sock < 0)
 		return;
@@ -51,11 +51,11 @@ static void detach(struct cn_pool *pool)
 	pool->key = 0;
 }
 
-static void attach(struct cn_node *node)
+static void attach_pool(struct cn_node *node)
 {
 	struct cn_pool *pool = node->pool;
-	struct lend_handover msg;
-	int rc = lend_handover_take(name_of(node), &msg, &pool->sock, &pool->file);
+	struct lend_fd_message msg;
+	int rc = lend_fd_passing_receive(name_of(node), &msg, &pool->sock, &pool->file);
 
 	if (rc < 0) {
 		pool->sock = pool->file = -1;
@@ -84,9 +84,9 @@ uint64_t cn_pool_key(struct cn_node *node)
 	if (!pool)
 		return 0;
 	if (pool->doubt && pool->sock >= 0 && is_gone(pool))
-		detach(pool);
+		detach_pool(pool);
 	if (pool->sock < 0 && (pool->doubt || !pool->why[0]))
-		attach(node);
+		attach_pool(node);
 	pool->doubt = false;
 	return pool->key;
 }
@@ -95,7 +95,7 @@ void cn_pool_leave(struct cn_node *node)
 {
 	if (!node->pool)
 		return;
-	detach(node->pool);
+	detach_pool(node->pool);
 	if (node->pool->pagemap >= 0)
 		close(node->pool->pagemap);
 	if (node->pool->marks >= 0)
@@ -106,23 +106,23 @@ void cn_pool_leave(struct cn_node *node)
 
 bool cn_pool_take(struct cn_shown *shown, const struct lend_memview *view)
 {
-	shown->lien = view->lien;
+	shown->pinned_map = view->pinned_map;
 	shown->base = view->base;
 	shown->pages = view->pages;
 	for (uint32_t i = 0; i < view->n; i++) {
 		struct lend_memextent e = view->extent[i];
 		struct lend_memextent *last = &shown->extent[shown->n - 1];
 
-		if (e.pages > shown->pages - shown->told)
+		if (e.pages > shown->pages - shown->received)
 			return false;
-		shown->told += e.pages;
+		shown->received += e.pages;
 		if (shown->n &&
 		    (e.frame ? last->frame && last->frame + last->pages == e.frame : !last->frame))
 			last->pages += e.pages;
 		else if (shown->n < LEND_MEM_EXTENTS_MAX)
 			shown->extent[shown->n++] = e;
 		else
-			shown->told -= e.pages; /* the view stays incomplete */
+			shown->received -= e.pages; /* the view stays incomplete */
 	}
 	return true;
 }
@@ -147,7 +147,7 @@ bool cn_pool_shown(struct cn_op *op, const uint8_t *body, size_t len)
 	return true;
 }
 
-static void dropped(struct lend_call *call)
+static void drop_done(struct lend_call *call)
 {
 	struct cn_drop *drop = (struct cn_drop *)(void *)call;
 
@@ -165,7 +165,7 @@ static void start_drop(struct cn_node *node, const struct cn_shown *shown)
 				 .client = node->mem->client,
 				 .life = node->life,
 				 .low = node->low,
-				 .space = shown->lien,
+				 .space = shown->pinned_map,
 				 .target = shown->key};
 	struct cn_drop *drop = calloc(1, sizeof(*drop));
 
@@ -174,8 +174,8 @@ static void start_drop(struct cn_node *node, const struct cn_shown *shown)
 	drop->mem = node->mem;
 	drop->call.method = LEND_MEM_METHOD;
 	drop->call.timeout = DROP_TIMEOUT;
-	drop->call.done = dropped;
-	drop->call.request = cn_head(node->mem, &say);
+	drop->call.done = drop_done;
+	drop->call.request = cn_op_encode(node->mem, &say);
 	if (drop->call.request && lend_call_start(node->mem->ep, node->session, &drop->call) == 0) {
 		node->mem->drops++;
 		return;

@@ -24,9 +24,9 @@ struct cn_pool {
 
 /* The frames of a space, as the node reported them for mapping. Owned by the space. */
 struct cn_shown {
-	struct lend_memspace lien;
+	struct lend_memspace pinned_map;
 	uint64_t key; /* of the pool that reported them */
-	uint64_t pages, told;
+	uint64_t pages, received;
 	uint32_t base; /* offset of the space in its first page */
 	uint32_t n;
 	struct lend_memextent extent[LEND_MEM_EXTENTS_MAX];

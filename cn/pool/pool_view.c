@@ -24,7 +24,7 @@ struct pool_view {
 	struct cn_view view; /* first */
 	struct cn_pane pane; /* the memory, if it is in the pool's window */
 	uint64_t taken;      /* bytes of it that the seal under way has passed */
-	struct cn_marks marks;
+	struct cn_dirty_pages marks;
 };
 
 static struct pool_view *self(const struct cn_view *view)
@@ -33,8 +33,8 @@ static struct pool_view *self(const struct cn_view *view)
 }
 
 /* Asks the node for frames that it has not reported yet, from a page on. */
-static int ask(struct lend_mem *mem, struct cn_space *space, uint64_t page,
-	       struct lend_memview *out)
+static int query_frames(struct lend_mem *mem, struct cn_space *space, uint64_t page,
+			struct lend_memview *out)
 {
 	struct cn_node *node = mem->node[space->node];
 	struct lend_memop say = {.kind = LEND_MEMOP_POOL_VIEW,
@@ -49,7 +49,7 @@ static int ask(struct lend_mem *mem, struct cn_space *space, uint64_t page,
 	size_t len = 0;
 	int rc;
 
-	call.request = cn_head(mem, &say);
+	call.request = cn_op_encode(mem, &say);
 	if (!call.request)
 		return lend_fail(ENOMEM, "no message buffer to ask a pool for a space");
 	rc = lend_call_sync(mem->ep, node->session, &call);
@@ -72,7 +72,7 @@ static int ask(struct lend_mem *mem, struct cn_space *space, uint64_t page,
 }
 
 /* Gets all runs of the space as it is now. -EOPNOTSUPP: too many. */
-static int learn(struct lend_mem *mem, struct cn_space *space)
+static int learn_runs(struct lend_mem *mem, struct cn_space *space)
 {
 	struct lend_memview view;
 	bool stale =
@@ -88,12 +88,12 @@ static int learn(struct lend_mem *mem, struct cn_space *space)
 		memset(space->shown, 0, sizeof(*space->shown));
 		space->shown->key = mem->node[space->node]->pool->key;
 	}
-	while (stale || space->shown->told < space->shown->pages) {
+	while (stale || space->shown->received < space->shown->pages) {
 		if (space->shown->n == LEND_MEM_EXTENTS_MAX)
 			return lend_fail(EOPNOTSUPP,
 					 "a space in more than %u pieces is not mapped: read it",
 					 LEND_MEM_EXTENTS_MAX);
-		rc = ask(mem, space, space->shown->told, &view);
+		rc = query_frames(mem, space, space->shown->received, &view);
 		if (rc < 0)
 			return rc;
 		if (!view.n || !cn_pool_take(space->shown, &view))
@@ -106,7 +106,7 @@ static int learn(struct lend_mem *mem, struct cn_space *space)
 
 /* Returns the error of a failed mmap(). Devices and huge pages restrict what can be mapped:
  * EOPNOTSUPP. */
-static int refused(const struct pool_view *v)
+static int map_error(const struct pool_view *v)
 {
 	return lend_fail(
 	    errno == EINVAL || errno == ENODEV ? EOPNOTSUPP : errno,
@@ -129,7 +129,7 @@ static int map_run(struct pool_view *v, const struct cn_pool *pool, uint64_t at,
 	if (mmap(v->marks.map + at, len, PROT_READ | PROT_WRITE,
 		 MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, pool->file, (off_t)from) != MAP_FAILED)
 		return 0;
-	return refused(v);
+	return map_error(v);
 }
 
 /* Reserves the whole address range first, so that no other mapping gets into it. A single run needs
@@ -150,7 +150,7 @@ static int map_all(struct pool_view *v, const struct cn_pool *pool, const struct
 	v->marks.map = mmap(NULL, v->marks.len, PROT_READ | PROT_WRITE, flags,
 			    one ? pool->file : -1, one ? (off_t)e->frame * pool->page : 0);
 	if (v->marks.map == MAP_FAILED)
-		return refused(v);
+		return map_error(v);
 	for (uint32_t i = 0; i < shown->n && !one && rc == 0; i++) {
 		rc = map_run(v, pool, at, &e[i]);
 		at += (uint64_t)e[i].pages * pool->page;
@@ -171,7 +171,7 @@ static int map_zeros(struct pool_view *v)
 						      (unsigned long long)v->marks.len);
 }
 
-static int build(struct lend_mem *mem, struct cn_space *space, struct pool_view *v)
+static int build_view(struct lend_mem *mem, struct cn_space *space, struct pool_view *v)
 {
 	const struct cn_pool *pool = mem->node[space->node]->pool;
 	int rc;
@@ -182,7 +182,7 @@ static int build(struct lend_mem *mem, struct cn_space *space, struct pool_view 
 		v->view.base = v->marks.map;
 		return rc;
 	}
-	rc = learn(mem, space);
+	rc = learn_runs(mem, space);
 	if (rc < 0)
 		return rc;
 	v->marks.len = space->shown->pages * pool->page;
@@ -205,7 +205,7 @@ static int open_view(struct lend_mem *mem, uint32_t index, struct cn_view **out)
 	v = calloc(1, sizeof(*v));
 	if (!v)
 		return lend_fail(ENOMEM, "no memory for a view of a space");
-	rc = build(mem, space, v);
+	rc = build_view(mem, space, v);
 	if (rc < 0) {
 		free(v);
 		return rc;
@@ -220,13 +220,14 @@ static int open_view(struct lend_mem *mem, uint32_t index, struct cn_view **out)
 	return 0;
 }
 
-static bool intact(const struct cn_view *view)
+static bool view_intact(const struct cn_view *view)
 {
 	(void)view;
 	return true;
 }
 
-static bool take(struct cn_view *view, uint64_t first, uint64_t end, struct lend_memslice *run)
+static bool take_stored(struct cn_view *view, uint64_t first, uint64_t end,
+			struct lend_memslice *run)
 {
 	struct pool_view *v = self(view);
 	uint64_t base = (uint64_t)(view->base - v->marks.map);
@@ -235,34 +236,34 @@ static bool take(struct cn_view *view, uint64_t first, uint64_t end, struct lend
 
 	if (from >= to)
 		return false;
-	from = cn_marks_skip(&v->marks, from, to, false);
+	from = cn_dirty_skip(&v->marks, from, to, false);
 	v->taken = to;
 	if (from >= to)
 		return false;
-	last = cn_marks_skip(&v->marks, from, lend_min_u64(to, from + LEND_MEM_PART_MAX), true);
+	last = cn_dirty_skip(&v->marks, from, lend_min_u64(to, from + LEND_MEM_PART_MAX), true);
 	v->taken = last;
-	cn_marks_take(&v->marks, from, last);
+	cn_dirty_take(&v->marks, from, last);
 	run->offset = from > base ? from - base : 0;
 	run->len = lend_min_u64(last - base, view->len) - run->offset;
 	return true;
 }
 
-static void untake(struct cn_view *view, const struct lend_memslice *run)
+static void untake_stored(struct cn_view *view, const struct lend_memslice *run)
 {
 	struct pool_view *v = self(view);
 	uint64_t at = (uint64_t)(view->base - v->marks.map) + run->offset;
 
-	cn_marks_untake(&v->marks, at & ~(uint64_t)(PAGE - 1), lend_align_up(at + run->len, PAGE));
+	cn_dirty_untake(&v->marks, at & ~(uint64_t)(PAGE - 1), lend_align_up(at + run->len, PAGE));
 	v->taken = 0;
 }
 
-static void sealed(struct cn_view *view)
+static void seal_done(struct cn_view *view)
 {
 	self(view)->taken = 0;
 }
 
 /* Faults the pages in. Where the kernel cannot do that in advance, each touch does. */
-static int fetch(struct cn_view *view, struct cn_op *op)
+static int fetch_pages(struct cn_view *view, struct cn_op *op)
 {
 	struct pool_view *v = self(view);
 	uint64_t base = (uint64_t)(view->base - v->marks.map);
@@ -272,7 +273,7 @@ static int fetch(struct cn_view *view, struct cn_op *op)
 	return LEND_OK;
 }
 
-static void landed(struct cn_view *view, struct cn_op *op)
+static void fetch_landed(struct cn_view *view, struct cn_op *op)
 {
 	(void)view;
 	(void)op;
@@ -282,7 +283,7 @@ static void close_view(struct cn_view *view)
 {
 	struct pool_view *v = self(view);
 
-	cn_marks_close(&v->marks);
+	cn_dirty_close(&v->marks);
 	if (v->pane.window)
 		cn_pane_give(&v->pane);
 	else
@@ -292,12 +293,12 @@ static void close_view(struct cn_view *view)
 
 const struct cn_view_ops cn_pool_ops = {
     .open = open_view,
-    .intact = intact,
-    .take = take,
-    .untake = untake,
-    .sealed = sealed,
-    .fetch = fetch,
-    .landed = landed,
-    .fetched = landed,
+    .intact = view_intact,
+    .take = take_stored,
+    .untake = untake_stored,
+    .sealed = seal_done,
+    .fetch = fetch_pages,
+    .landed = fetch_landed,
+    .fetched = fetch_landed,
     .close = close_view,
 };

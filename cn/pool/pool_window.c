@@ -56,7 +56,7 @@ struct cn_window *cn_window_open(int file, uint64_t size, int pagemap)
 	return w;
 }
 
-static void settle(struct cn_window *w)
+static void free_window(struct cn_window *w)
 {
 	if (!w->closed || w->n)
 		return;
@@ -71,7 +71,7 @@ void cn_window_close(struct cn_window *window)
 	if (!window)
 		return;
 	window->closed = true;
-	settle(window);
+	free_window(window);
 }
 
 char *cn_pane_take(struct cn_pane *pane, struct cn_window *w, uint64_t from, uint64_t len)
@@ -93,7 +93,7 @@ char *cn_pane_take(struct cn_pane *pane, struct cn_window *w, uint64_t from, uin
 
 /* Drops what was stored in a range, so that the next user never sees it. Locked pages (mlockall)
  * cannot be dropped; their range is mapped again. */
-static bool drop(const struct cn_window *w, char *at, size_t len)
+static bool drop_range(const struct cn_window *w, char *at, size_t len)
 {
 	return madvise(at, len, MADV_DONTNEED) == 0 ||
 	       mmap(at, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED,
@@ -101,7 +101,7 @@ static bool drop(const struct cn_window *w, char *at, size_t len)
 }
 
 /* Drops the pages that were stored to, of n pages at at; all of them if pagemap cannot be read. */
-static bool clean(const struct cn_window *w, char *at, size_t n)
+static bool clean_pages(const struct cn_window *w, char *at, size_t n)
 {
 	uint64_t entry[CHUNK];
 	off_t from = (off_t)((uintptr_t)at / PAGE * sizeof(entry[0]));
@@ -110,7 +110,7 @@ static bool clean(const struct cn_window *w, char *at, size_t n)
 	if (w->closed || /* pagemap may be another file by now */
 	    pread(w->pagemap, entry, n * sizeof(entry[0]), from) !=
 		(ssize_t)(n * sizeof(entry[0]))) {
-		return drop(w, at, n * PAGE);
+		return drop_range(w, at, n * PAGE);
 	}
 	for (size_t i = 0, run; i < n; i += run) {
 		bool stored = entry[i] & ENTRY_THERE && !(entry[i] & ENTRY_FILE);
@@ -120,7 +120,7 @@ static bool clean(const struct cn_window *w, char *at, size_t n)
 			    stored)
 				break;
 		if (stored)
-			fine &= drop(w, at + i * PAGE, run * PAGE);
+			fine &= drop_range(w, at + i * PAGE, run * PAGE);
 	}
 	return fine;
 }
@@ -132,12 +132,12 @@ void cn_pane_give(struct cn_pane *pane)
 
 	for (uint64_t at = 0, n; at < pane->len; at += n * PAGE) {
 		n = lend_min_u64(CHUNK, (pane->len - at) / PAGE);
-		fine &= clean(w, w->base + pane->from + at, n);
+		fine &= clean_pages(w, w->base + pane->from + at, n);
 	}
 	/* Pages that cannot be dropped hide their frames: give out no more panes. */
 	w->full |= !fine;
 	TAILQ_REMOVE(&w->panes, pane, list);
 	pane->window = NULL;
 	w->n--;
-	settle(w);
+	free_window(w);
 }

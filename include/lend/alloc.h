@@ -63,7 +63,7 @@ struct lend_alloc_stat {
 };
 /* Reads the heap's statistics.
  * Ownership: borrows stat. */
-void lend_alloc_stat(struct lend_alloc_stat *stat);
+void lend_alloc_stat_get(struct lend_alloc_stat *stat);
 
 /* lend_alloc_watch(3) - register the heap's memory with a device.
  *
@@ -85,11 +85,11 @@ struct lend_alloc_watch {
 };
 /* Starts a watch: calls grow for each existing region, then for each new one.
  * Returns: the number of the watch, 0 or higher; -ENOSPC: there are 8 already.
- * Ownership: copies watch; borrows watch->arg until lend_alloc_unwatch() returns. */
-int lend_alloc_watch(const struct lend_alloc_watch *watch);
+ * Ownership: copies watch; borrows watch->arg until lend_alloc_watch_remove() returns. */
+int lend_alloc_watch_add(const struct lend_alloc_watch *watch);
 /* Ends a watch: calls shrink for each region that has a key. Neither callback runs afterwards. Ends
  * the program when there is no such watch. */
-void lend_alloc_unwatch(int watch);
+void lend_alloc_watch_remove(int watch);
 /* Finds the key of the region that contains p, which may be any address.
  * Returns: true, with the key in *key; false: no region contains p, or it has no key for this
  * watch.

@@ -86,7 +86,7 @@ enum {
 /* Makes a narrower reference to [offset, offset + len), in bytes, without a round trip. The new
  * reference keeps nothing alive: it is valid as long as the original. out may be ref.
  * Returns: 0; -EINVAL: not a reference; -ERANGE: past the end; -EPERM: ref lacks one of the rights;
- * -EMLINK: a slice of a slice of a slice: use lend_narrow().
+ * -EMLINK: a slice of a slice of a slice: use lend_ref_slice_remote().
  * Ownership: borrows ref and out. */
 int lend_ref_slice(const struct lend_ref *ref, uint64_t offset, uint64_t len, unsigned rights,
 		   struct lend_ref *out);
@@ -198,8 +198,8 @@ int lend_grant(struct lend_mem *mem, const struct lend_ref *ref, const struct le
  * Returns: 0; -EINVAL: not a reference, op->priority, or the client closes; -EHOSTUNREACH: no node
  * of this client has the reference's id.
  * Ownership: borrows op until done; copies ref. */
-int lend_narrow(struct lend_mem *mem, const struct lend_ref *ref, uint64_t offset, uint64_t len,
-		unsigned rights, struct lend_op *op);
+int lend_ref_slice_remote(struct lend_mem *mem, const struct lend_ref *ref, uint64_t offset,
+			  uint64_t len, unsigned rights, struct lend_op *op);
 /* Releases n references in one operation. Without a hold it uses up a TRANSFER, so get and release
  * need no adopt.
  * Returns: 0; -EINVAL: n is less than 1, not a reference, op->priority, or the client closes;
@@ -320,7 +320,7 @@ struct lend_mem_cache_stat {
 /* Reads these counters.
  * Ownership: borrows stat.
  * Threads: any. */
-void lend_mem_cache_stat(struct lend_mem_cache_stat *stat);
+void lend_mem_cache_stat_get(struct lend_mem_cache_stat *stat);
 /* Sets the cache's limit in bytes, 64 MiB by default; 0: no cache. Drops the cached pages.
  * Returns: 0; -EINVAL: more than 2^40.
  * Threads: any. */
@@ -368,7 +368,7 @@ void lend_call_cancel_args(struct lend_mem *mem, struct lend_call *call);
  * function returns. gone NULL: until lend_mem_close(). After a failure nothing is borrowed, and
  * gone does not run. */
 int lend_reply_args(struct lend_mem *mem, lend_request request, enum lend_status status,
-		    const struct iovec *arg, int n, void (*gone)(const struct iovec *arg));
+		    const struct iovec *arg, int n, void (*release)(const struct iovec *arg));
 /* One argument of a message. */
 struct lend_arg {
 	uint64_t len;        /* bytes of the argument */
@@ -400,7 +400,7 @@ struct lend_args_stat {
 };
 /* Reads these counters.
  * Ownership: borrows stat. */
-void lend_args_stat(struct lend_mem *mem, struct lend_args_stat *stat);
+void lend_args_stat_get(struct lend_mem *mem, struct lend_args_stat *stat);
 
 /* lend_mem_stat(3) - statistics of a memory node.
  *
@@ -430,7 +430,8 @@ struct lend_mem_stat {
  * node with several workers they are summed: a client counts once for each worker that it uses.
  * Returns: 0; -EINVAL: no such node, op->priority, or the client closes.
  * Ownership: borrows stat and op until done. */
-int lend_mem_stat(struct lend_mem *mem, int node, struct lend_mem_stat *stat, struct lend_op *op);
+int lend_mem_stat_get(struct lend_mem *mem, int node, struct lend_mem_stat *stat,
+		      struct lend_op *op);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

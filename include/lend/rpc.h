@@ -142,11 +142,22 @@ struct lend_config {
 	 * grants of the receiver for its own downlink. */
 	const char *cc;
 };
+#ifdef __cplusplus
+static inline struct lend_config lend_config_init(void)
+{
+	struct lend_config config = {};
+
+	config.size = sizeof(config);
+	return config;
+}
+#define LEND_CONFIG_INIT lend_config_init()
+#else
 /* Initial value of a struct lend_config. */
 #define LEND_CONFIG_INIT                                                                           \
 	{                                                                                          \
 		.size = sizeof(struct lend_config)                                                 \
 	}
+#endif
 
 /* Opens an endpoint for the calling thread; a thread may have several. config NULL: all defaults.
  * Returns: 0; -EINVAL: an address or field is out of range; -EADDRINUSE: the name or port is taken;
@@ -176,9 +187,9 @@ int lend_address(struct lend_ep *ep, char *text, size_t cap);
 /* lend_poll(3) - run the event loop of an endpoint.
  *
  * A turn receives datagrams, runs handlers and done functions, and sends. An endpoint does nothing
- * between turns. Use lend_run() in a server's thread, lend_turn() to wait for results, and
+ * between turns. Use lend_run() in a server's thread, lend_wait() to wait for results, and
  * lend_poll() in a loop that has other work. With an event loop of the application: while
- * lend_arm() returns true, wait until lend_fd() is readable; then call lend_poll().
+ * lend_prepare_sleep() returns true, wait until lend_fd() is readable; then call lend_poll().
  *
  * Threads: the endpoint's, unless a function states otherwise. */
 
@@ -188,16 +199,17 @@ int lend_address(struct lend_ep *ep, char *text, size_t cap);
 int lend_poll(struct lend_ep *ep);
 /* Runs turns until a handler or done function ran, a time came or lend_stop(). Polls for a time
  * that adapts to recent waits, then sleeps. To wait for several calls at once: while (!done)
- * lend_turn(ep, LEND_NEVER). until is a time on the clock of lend_now().
+ * lend_wait(ep, LEND_NEVER). until is a time on the clock of lend_now().
  * Returns: the number of handlers and done functions that ran; -EDEADLK: inside a turn; -EPERM: in
  * the child of a fork. */
-int lend_turn(struct lend_ep *ep, lend_ns until);
+int lend_wait(struct lend_ep *ep, lend_ns until);
 /* Runs turns until lend_stop() or a time on the clock of lend_now(). An earlier lend_stop() counts.
  * Returns: 0; -EDEADLK: inside a turn; -EPERM: in the child of a fork. */
 int lend_run(struct lend_ep *ep, lend_ns until);
-/* Ends one lend_run() and one lend_turn(), the current or the next one; lend_arm() returns false
- * once. If a loop around lend_turn() reads a flag, set it before this call: the wait that ends may
- * be one inside the library, as in lend_call_sync().
+/* Ends one lend_run() and one lend_wait(), the current or the next one; lend_prepare_sleep()
+ * returns false once. If a loop around lend_wait() reads a flag, set it before this call: the wait
+ * that ends may be one inside the library, as in lend_call_sync().
+ *
  * Threads: any, and signal handlers. */
 void lend_stop(struct lend_ep *ep);
 /* Returns a file descriptor for the application's own event loop: readable when lend_poll() has
@@ -208,7 +220,7 @@ int lend_fd(struct lend_ep *ep);
 /* Prepares to sleep on lend_fd().
  * Returns: true: sleep; false: there is work, or this endpoint may not sleep here (inside a turn,
  * in the child of a fork): call lend_poll() instead. */
-bool lend_arm(struct lend_ep *ep);
+bool lend_prepare_sleep(struct lend_ep *ep);
 /* Returns the time of the clock that deadlines use: CLOCK_MONOTONIC.
  * Returns: nanoseconds.
  * Threads: any. */
@@ -246,8 +258,8 @@ void lend_buf_give(struct lend_ep *ep, struct lend_buf *buf);
  * Ownership: the segment is as one of lend_buf_take(). Borrows data until gone(arg) runs, once:
  * after the segment was given back and no carrier uses it any more, at the latest in lend_close().
  * gone may be NULL. */
-struct lend_buf *lend_buf_wrap(struct lend_ep *ep, void *data, uint32_t len, void (*gone)(void *),
-			       void *arg);
+struct lend_buf *lend_buf_wrap(struct lend_ep *ep, void *data, uint32_t len,
+			       void (*release)(void *), void *arg);
 /* Registers memory of the caller with the carriers, so that those that need registered memory send
  * from it without a copy. len is in bytes.
  * Returns: 0; -EINVAL: NULL or no bytes; -ENOMEM: no memory; or an error of a device: the other
@@ -269,17 +281,18 @@ int lend_register(struct lend_ep *ep, void *memory, size_t len);
  * untrusted caller before checking them. A LEND_SLOW handler gets a message buffer of its own.
  * Ownership: bytes are lent until the handler returns, unless lend_request_take() takes them.
  * Threads: the endpoint's; with LEND_SLOW a worker's. */
-typedef void lend_handler(lend_request request, const struct lend_buf *bytes, void *arg);
+typedef void lend_handler_fn(lend_request request, const struct lend_buf *bytes, void *arg);
 /* Flags of lend_serve(). */
 enum {
 	LEND_SLOW = 1,     /* the handler runs in a worker thread, and may block */
 	LEND_RESERVED = 2, /* the program implements or replaces a service of Lend itself */
 };
-/* First and last method number of Lend's own services: statistics (lend/stats.h), ping, memory
- * nodes, benchmark servers. All other numbers are the application's. A benchmark calls reserved
- * methods only, so it never runs an application's handler. */
+/* First method number of Lend's own services: statistics (lend/stats.h), ping, memory nodes,
+ * benchmark servers. A benchmark calls reserved methods only, so it never runs an application's
+ * handler. */
 #define LEND_METHOD_RESERVED_FIRST 0x4c454e00u
-#define LEND_METHOD_RESERVED_LAST  0x4c454effu
+/* Last method number of Lend's own services. All numbers outside are the application's. */
+#define LEND_METHOD_RESERVED_LAST 0x4c454effu
 /* Method that every endpoint serves: an empty reply. `lend ping` calls it. */
 #define LEND_METHOD_PING 0x4c454e50u
 /* Serves a method from now on. A second call replaces the first handler; handler NULL removes it:
@@ -287,20 +300,20 @@ enum {
  * Returns: 0; -EINVAL: an unknown flag, a reserved number without LEND_RESERVED, or config.workers
  * is too large; -ENOMEM: no memory; -EAGAIN: no thread.
  * Ownership: borrows arg until the handler is replaced or lend_close(). */
-int lend_serve(struct lend_ep *ep, uint32_t method, lend_handler *handler, void *arg,
+int lend_serve(struct lend_ep *ep, uint32_t method, lend_handler_fn *handler, void *arg,
 	       unsigned flags);
 /* Chooses the landing memory of a request of more than 64 KiB. Runs before its bytes land. len:
  * bytes of the request; first: its first n bytes.
  * Returns: memory of len bytes in total, which the handler gets as its bytes; NULL: refuse the
  * request (RESOURCE_EXHAUSTED, not run).
  * Ownership: first is lent until the function returns; the memory is taken. */
-typedef struct lend_buf *lend_place(lend_session session, uint32_t method, uint64_t len,
-				    const void *first, uint32_t n, void *arg);
+typedef struct lend_buf *lend_landing_fn(lend_session session, uint32_t method, uint64_t len,
+					 const void *first, uint32_t n, void *arg);
 /* Installs a function for a method's landing memory; NULL removes it. Without one, the
  * pool is used. Requests longer than message_max are refused in both cases.
  * Returns: 0; -ENOMEM: no memory; -EINVAL: a reserved number that this endpoint does not serve.
  * Ownership: borrows arg until the function is replaced or lend_close(). */
-int lend_serve_long(struct lend_ep *ep, uint32_t method, lend_place *place, void *arg);
+int lend_serve_long(struct lend_ep *ep, uint32_t method, lend_landing_fn *landing, void *arg);
 /* Answers a request. reply NULL: an empty message. A status that is not in enum lend_status becomes
  * LEND_UNKNOWN. A reply of more than 1 GiB becomes RESOURCE_EXHAUSTED.
  * Returns: 0; -ESTALE: the caller is gone or was answered, harmless; -ENOMEM, from another thread:
@@ -394,11 +407,11 @@ uint64_t lend_session_message_max(struct lend_ep *ep, lend_session session);
  * session is reported, also of one that never came up. Runs inside a turn, at the end of a session
  * after its calls have ended.
  * Ownership: incarnation is lent until the function returns. */
-typedef void lend_watch(lend_session session, const uint8_t incarnation[16], bool up, void *arg);
+typedef void lend_watch_fn(lend_session session, const uint8_t incarnation[16], bool up, void *arg);
 /* Sets the endpoint's only watch; NULL ends it.
  * Returns: 0.
  * Ownership: borrows arg until the watch is replaced or lend_close(). */
-int lend_watch_sessions(struct lend_ep *ep, lend_watch *watch, void *arg);
+int lend_watch_sessions(struct lend_ep *ep, lend_watch_fn *watch, void *arg);
 
 /* lend_secret(3) - prove secrets between endpoints.
  *
@@ -460,7 +473,7 @@ struct lend_call {
 	 * server has answered such a call of this endpoint, to the same address as text, in the
 	 * last 15 s; request and head fit one datagram. A copied or forged datagram never makes a
 	 * call run twice: a server remembers 0-RTT calls for as long as they could be replayed. */
-	uint8_t early;
+	uint8_t zero_rtt;
 	lend_ns timeout; /* 0: the parent's remaining time, or the endpoint's default; LEND_NEVER */
 	/* The request that this call serves: the call ends no later, and is cancelled with it. id
 	 * 0: none. */

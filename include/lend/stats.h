@@ -33,7 +33,7 @@ struct lend_stats {
 };
 /* Reads the counters of an endpoint.
  * Ownership: borrows stats. */
-void lend_stats(struct lend_ep *ep, struct lend_stats *stats);
+void lend_stats_get(struct lend_ep *ep, struct lend_stats *stats);
 /* Reads the i-th counter, from 0, of a fixed order that includes the drop counters of core and
  * carriers: its name, its meaning in one line, and its value.
  * Returns: true; false: i is past the last one, and nothing is written.

@@ -25,7 +25,7 @@ static uint32_t count_grants(const struct lend_store *s, uint32_t object)
 	return n;
 }
 
-static void describe(const struct lend_store *s, uint32_t slot, struct lend_list_object *out)
+static void describe_object(const struct lend_store *s, uint32_t slot, struct lend_list_object *out)
 {
 	const struct lend_object *o = lend_object_at(s, slot);
 	const struct lend_client *c;
@@ -56,14 +56,14 @@ uint32_t lend_store_list(const struct lend_store *store, uint32_t *slot,
 		const struct lend_object *o = lend_object_at(store, i);
 
 		if (o->serial && o->kind <= LEND_OBJECT_SPACE)
-			describe(store, i, &out[found++]);
+			describe_object(store, i, &out[found++]);
 	}
 	*slot = i <= store->object.top ? i : 0;
 	return found;
 }
 
-static void name(const struct lend_store *s, uint32_t client, lend_ns now,
-		 struct lend_list_client *out)
+static void describe_client(const struct lend_store *s, uint32_t client, lend_ns now,
+			    struct lend_list_client *out)
 {
 	const struct lend_client *c = lend_client_at(s, client);
 	const struct lend_incarnation *inc = lend_incarnation_at(s, c->incarnation);
@@ -84,7 +84,7 @@ void lend_store_list_clients(const struct lend_store *store, lend_ns now, uint32
 	if (i == 0)
 		for (uint32_t c = 1; c <= store->client.top; c++)
 			if (lend_client_at(store, c)->live)
-				name(store, c, now, &out[c]);
+				describe_client(store, c, now, &out[c]);
 	for (; i < end && i < store->hold.top; i++) {
 		const struct lend_hold *h = lend_hold_at(store, i + 1);
 
@@ -117,7 +117,7 @@ bool lend_store_evict(struct lend_store *store, uint32_t slot, uint64_t serial)
 {
 	uint32_t object = lend_object_find(store, slot, serial, LEND_OBJECT_SPACE);
 
-	store->spade = store->config.reap;
+	store->free_budget = store->config.reap;
 	if (object) {
 		lend_space_end(store, object);
 		lend_undo_commit(store);
@@ -131,7 +131,7 @@ bool lend_store_evict(struct lend_store *store, uint32_t slot, uint64_t serial)
 		lend_undo_commit(store);
 	}
 	drop_holds(store, object);
-	lend_snapshot_settle(store, object);
+	lend_snapshot_end_unused(store, object);
 	lend_undo_commit(store);
 	return true;
 }

@@ -18,7 +18,7 @@ struct audit {
 	const char *bad;
 };
 
-static void visit(struct audit *a, uint32_t id, uint32_t level)
+static void visit_node(struct audit *a, uint32_t id, uint32_t level)
 {
 	if (!id || a->bad)
 		return;
@@ -34,7 +34,7 @@ static void visit(struct audit *a, uint32_t id, uint32_t level)
 		return;
 	a->nodes++;
 	for (uint32_t i = 0; i < LEND_FAN; i++)
-		visit(a, lend_node_at(a->s, id)->child[i], level - 1);
+		visit_node(a, lend_node_at(a->s, id)->child[i], level - 1);
 }
 
 /* Nodes that wait to be freed have no references, but still count as parents of their children. */
@@ -48,16 +48,17 @@ static void audit_dying(struct audit *a)
 			a->bad = "a node is let go, and named";
 		a->nodes++;
 		for (uint32_t i = 0; i < LEND_FAN; i++)
-			visit(a, lend_node_at(s, id)->child[i], (word & LEND_LEVEL_MASK) - 1);
+			visit_node(a, lend_node_at(s, id)->child[i], (word & LEND_LEVEL_MASK) - 1);
 	}
 }
 
-static uint32_t listed_liens(const struct lend_store *s)
+static uint32_t listed_pinned_maps(const struct lend_store *s)
 {
 	uint32_t n = 0;
 
 	for (uint32_t p = 1; p <= s->mapper.top; p++)
-		for (uint32_t o = lend_mapper_at(s, p)->liens; o; o = lend_object_at(s, o)->next)
+		for (uint32_t o = lend_mapper_at(s, p)->pinned_maps; o;
+		     o = lend_object_at(s, o)->next)
 			n += lend_object_at(s, o)->client == p;
 	return n;
 }
@@ -73,16 +74,16 @@ static void audit_objects(struct audit *a)
 		if (!o->serial)
 			continue;
 		used++;
-		liens += o->kind == LEND_OBJECT_LIEN;
+		liens += o->kind == LEND_OBJECT_PINNED_MAP;
 		if (o->kind > LEND_OBJECT_SNAPSHOT && o->tie && lend_object_at(s, o->tie)->tie != i)
-			a->bad = "a space and its lien disagree";
+			a->bad = "a space and its pinned map disagree";
 		spaces += o->kind == LEND_OBJECT_SPACE;
 		if (o->kind == LEND_OBJECT_SNAPSHOT && !o->holds && !o->grants)
 			a->bad = "a snapshot that nobody keeps";
-		visit(a, o->root, o->height);
+		visit_node(a, o->root, o->height);
 	}
-	if (used != s->object.used || spaces != s->counts.spaces || liens != s->counts.liens ||
-	    liens != listed_liens(s))
+	if (used != s->object.used || spaces != s->counts.spaces ||
+	    liens != s->counts.pinned_maps || liens != listed_pinned_maps(s))
 		a->bad = "objects are miscounted";
 }
 

@@ -7,7 +7,7 @@
 
 enum { MASK = 63 };
 
-static uint32_t words(uint32_t last, uint32_t level)
+static uint32_t level_words(uint32_t last, uint32_t level)
 {
 	return (last >> (LEND_SET_BITS * (level + 1))) + 1;
 }
@@ -17,7 +17,7 @@ uint64_t lend_set_lay_out(struct lend_set *set, uint32_t last, uint64_t at)
 	set->last = last;
 	for (uint32_t level = 0; level < LEND_SET_LEVELS; level++) {
 		set->at[level] = at;
-		at += words(last, level) * sizeof(uint64_t);
+		at += level_words(last, level) * sizeof(uint64_t);
 	}
 	return at;
 }
@@ -25,7 +25,8 @@ uint64_t lend_set_lay_out(struct lend_set *set, uint32_t last, uint64_t at)
 void lend_set_clear(const struct lend_store *s, struct lend_set *set)
 {
 	for (uint32_t level = 0; level < LEND_SET_LEVELS; level++)
-		memset(lend_at(s, set->at[level]), 0, words(set->last, level) * sizeof(uint64_t));
+		memset(lend_at(s, set->at[level]), 0,
+		       level_words(set->last, level) * sizeof(uint64_t));
 	set->n = 0;
 }
 
@@ -56,7 +57,8 @@ void lend_set_down(const struct lend_store *s, const struct lend_set *set, uint3
 	}
 }
 
-void lend_set_cut_word(const struct lend_store *s, struct lend_set *set, uint32_t i, uint64_t bits)
+void lend_set_remove_bits(const struct lend_store *s, struct lend_set *set, uint32_t i,
+			  uint64_t bits)
 {
 	uint64_t *w = lend_set_word_at(s, set, 0, i);
 
@@ -66,7 +68,7 @@ void lend_set_cut_word(const struct lend_store *s, struct lend_set *set, uint32_
 		lend_set_down(s, set, i);
 }
 
-void lend_set_put_word(const struct lend_store *s, struct lend_set *set, uint32_t i, uint64_t bits)
+void lend_set_add_bits(const struct lend_store *s, struct lend_set *set, uint32_t i, uint64_t bits)
 {
 	uint64_t *w = lend_set_word_at(s, set, 0, i), was = *w;
 
@@ -79,8 +81,8 @@ void lend_set_put_word(const struct lend_store *s, struct lend_set *set, uint32_
 }
 
 /* Returns the smallest member in the subtree of number i of this level; i's bit must be set. */
-static uint32_t down(const struct lend_store *s, const struct lend_set *set, uint32_t level,
-		     uint32_t i)
+static uint32_t descend_min(const struct lend_store *s, const struct lend_set *set, uint32_t level,
+			    uint32_t i)
 {
 	while (level > 0) {
 		level--;
@@ -98,14 +100,14 @@ uint32_t lend_set_next(const struct lend_store *s, const struct lend_set *set, u
 		uint64_t w = *lend_set_word_at(s, set, level, i) & ~UINT64_C(0) << (i & MASK);
 
 		if (w)
-			return down(s, set, level,
-				    (i & ~(uint32_t)MASK) | (uint32_t)__builtin_ctzll(w));
+			return descend_min(s, set, level,
+					   (i & ~(uint32_t)MASK) | (uint32_t)__builtin_ctzll(w));
 		i = (i >> LEND_SET_BITS) + 1;
 		last >>= LEND_SET_BITS;
 	}
 	/* The top level has at most two words. */
 	return i <= last && *lend_set_word_at(s, set, LEND_SET_LEVELS - 1, i << LEND_SET_BITS)
-		   ? down(s, set, LEND_SET_LEVELS, i)
+		   ? descend_min(s, set, LEND_SET_LEVELS, i)
 		   : LEND_SET_NONE;
 }
 

@@ -31,8 +31,9 @@ uint32_t lend_set_run(const struct lend_store *s, const struct lend_set *set, ui
 		      uint32_t max);
 /* Remove or add several members in i's word; bit k is the number 64 * (i / 64) + k. cut: all of
  * them are members before. put: none of them is. */
-void lend_set_cut_word(const struct lend_store *s, struct lend_set *set, uint32_t i, uint64_t bits);
-void lend_set_put_word(const struct lend_store *s, struct lend_set *set, uint32_t i, uint64_t bits);
+void lend_set_remove_bits(const struct lend_store *s, struct lend_set *set, uint32_t i,
+			  uint64_t bits);
+void lend_set_add_bits(const struct lend_store *s, struct lend_set *set, uint32_t i, uint64_t bits);
 /* Update the levels above after i's word has become non-zero (up) or zero (down). */
 void lend_set_up(const struct lend_store *s, const struct lend_set *set, uint32_t i);
 void lend_set_down(const struct lend_store *s, const struct lend_set *set, uint32_t i);

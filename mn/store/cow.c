@@ -32,11 +32,11 @@ uint64_t lend_cursor_read(struct lend_cursor *c, void *to, uint64_t len)
 
 /* Returns the frame for a write to [from, to) of a page: the old one, or a new one with a copy of
  * the rest. */
-static uint32_t writable(struct lend_store *s, uint32_t old, uint32_t from, uint32_t to)
+static uint32_t writable_frame(struct lend_store *s, uint32_t old, uint32_t from, uint32_t to)
 {
 	uint32_t frame;
 
-	if (lend_frame_sole(s, old))
+	if (lend_frame_is_exclusive(s, old))
 		return old;
 	frame = lend_frame_take(s);
 	if (!old)
@@ -51,7 +51,7 @@ static uint32_t writable(struct lend_store *s, uint32_t old, uint32_t from, uint
 }
 
 /* Links a complete frame into the tree and drops the old one. */
-static void replace(struct lend_store *s, uint32_t *slot, uint32_t frame)
+static void replace_frame(struct lend_store *s, uint32_t *slot, uint32_t frame)
 {
 	uint32_t old = *slot;
 
@@ -66,12 +66,12 @@ static void copy_in(struct lend_store *s, uint32_t *slot, uint32_t from, uint32_
 		    struct lend_cursor *bytes)
 {
 	uint32_t old = *slot, weight = lend_sum_before(s, old, from, to);
-	uint32_t frame = writable(s, old, from, to);
+	uint32_t frame = writable_frame(s, old, from, to);
 
 	lend_sum_begin(s, frame);
 	lend_cursor_read(bytes, lend_page(s, frame) + from, to - from);
 	lend_sum_after(s, frame, old, from, to, weight);
-	replace(s, slot, frame);
+	replace_frame(s, slot, frame);
 }
 
 /* Replaces the page by the first placed frame, which holds [0, to) of it; copies the rest. */
@@ -86,11 +86,11 @@ static void put_placed(struct lend_store *s, uint32_t *slot, uint32_t to, uint32
 		memcpy(lend_page(s, frame) + to, lend_page(s, old) + to, lend_page_size(s) - to);
 	}
 	lend_sum_after(s, frame, old, 0, to, weight);
-	replace(s, slot, frame);
+	replace_frame(s, slot, frame);
 }
 
-static bool fits(struct lend_store *s, const struct lend_view *view, uint64_t first, uint64_t last,
-		 bool placed, struct lend_tree_cost *cost)
+static bool write_fits(struct lend_store *s, const struct lend_view *view, uint64_t first,
+		       uint64_t last, bool placed, struct lend_tree_cost *cost)
 {
 	*cost = lend_tree_cost(s, view, first, last);
 	if (placed)
@@ -98,7 +98,7 @@ static bool fits(struct lend_store *s, const struct lend_view *view, uint64_t fi
 	return lend_tree_room(s, cost->nodes, cost->frames);
 }
 
-static bool may(struct lend_store *s, const struct lend_view *view, uint32_t charge)
+static bool within_quota(struct lend_store *s, const struct lend_view *view, uint32_t charge)
 {
 	bool yes = charge <= view->charge || charge <= view->limit;
 
@@ -107,11 +107,12 @@ static bool may(struct lend_store *s, const struct lend_view *view, uint32_t cha
 }
 
 /* Allocates the pages of sequential writes next to each other. */
-static void want(struct lend_store *s, const struct lend_view *view, uint64_t first, uint64_t n)
+static void announce_frames(struct lend_store *s, const struct lend_view *view, uint64_t first,
+			    uint64_t n)
 {
 	const uint32_t *leaf = n && first ? lend_tree_leaf(s, view, first - 1) : NULL;
 
-	lend_free_want(s, n, leaf ? leaf[(first - 1) & (LEND_FAN - 1)] : 0);
+	lend_free_expect(s, n, leaf ? leaf[(first - 1) & (LEND_FAN - 1)] : 0);
 }
 
 bool lend_cow_write(struct lend_store *s, struct lend_view *view, uint64_t offset, uint64_t len,
@@ -130,16 +131,16 @@ bool lend_cow_write(struct lend_store *s, struct lend_view *view, uint64_t offse
 	last = lend_page_at(s, end - 1);
 	/* Trees that wait to be freed may share pages with this view. Their references raise the
 	 * cost, so a refusal is final only when they have been freed. */
-	if (!fits(s, view, first, last, swap, &cost) &&
-	    !(late && fits(s, view, first, last, swap, &cost)))
+	if (!write_fits(s, view, first, last, swap, &cost) &&
+	    !(late && write_fits(s, view, first, last, swap, &cost)))
 		return false;
 	charge = lend_charge_of(s, view, view->charge + cost.zeros);
-	if (!may(s, view, charge))
+	if (!within_quota(s, view, charge))
 		return false;
 	view->charge = charge;
 	if (view->space) /* first, so that a restart never finds more pages than are charged */
 		lend_object_at(s, view->space)->charge = charge & LEND_CHARGE_MAX;
-	want(s, view, first, cost.frames);
+	announce_frames(s, view, first, cost.frames);
 	while (at < end) {
 		uint32_t from = lend_page_rest(s, at);
 		uint32_t to = (uint32_t)lend_min_u64(lend_page_size(s), from + (end - at));

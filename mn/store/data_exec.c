@@ -58,8 +58,8 @@ enum lend_mem_status lend_op_put(struct lend_step *t)
 
 /* Replies with the pages in place, pinned, and merges adjacent ones. Pins none if one of them does
  * not match its checksum. A part of LEND_MEM_PART_MAX always fits. */
-static enum lend_mem_status emit(struct lend_step *t, const struct lend_view *view, uint64_t offset,
-				 uint64_t len)
+static enum lend_mem_status emit_pages(struct lend_step *t, const struct lend_view *view,
+				       uint64_t offset, uint64_t len)
 {
 	struct lend_store_usage *use = &lend_tenant_at(t->s, tenant_of(t))->use;
 	struct lend_store_out *out = t->out;
@@ -104,7 +104,7 @@ enum lend_mem_status lend_op_get(struct lend_step *t)
 	if (!is_inside(t->op->offset, t->op->len, len))
 		return LEND_MEM_OUT_OF_RANGE;
 	view = lend_object_view(t->s, object);
-	return emit(t, &view, first + t->op->offset, t->op->len);
+	return emit_pages(t, &view, first + t->op->offset, t->op->len);
 }
 
 enum lend_mem_status lend_op_alloc(struct lend_step *t)
@@ -141,7 +141,7 @@ enum lend_mem_status lend_op_read(struct lend_step *t)
 
 	if (status)
 		return status;
-	return emit(t, &view, t->op->offset, t->op->len);
+	return emit_pages(t, &view, t->op->offset, t->op->len);
 }
 
 enum lend_mem_status lend_op_write(struct lend_step *t)
@@ -176,7 +176,7 @@ enum lend_mem_status lend_op_seal(struct lend_step *t)
 	if (!lend_object_room(t->s) || !lend_terms_room(t, consume) ||
 	    (!consume &&
 	     !lend_tenant_room(t->s, tenant_of(t), lend_charge_of(t->s, &view, whole.charge), 0)) ||
-	    !lend_tree_share(t->s, &whole, t->op->offset, t->op->len, &view))
+	    !lend_tree_share_range(t->s, &whole, t->op->offset, t->op->len, &view))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	view.charge = lend_charge_of(t->s, &view, whole.charge);
 	if (consume)
@@ -199,7 +199,7 @@ enum lend_mem_status lend_op_map(struct lend_step *t)
 	view = (struct lend_view){.base = whole.base + first, .len = len};
 	if (!lend_object_room(t->s) ||
 	    !lend_tenant_room(t->s, tenant_of(t), lend_charge_of(t->s, &view, whole.charge), 1) ||
-	    !lend_tree_share(t->s, &whole, first, len, &view))
+	    !lend_tree_share_range(t->s, &whole, first, len, &view))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	view.charge = lend_charge_of(t->s, &view, whole.charge);
 	record_object(t, lend_space_make(t->s, &view, t->client));
@@ -212,7 +212,7 @@ enum lend_mem_status lend_op_free(struct lend_step *t)
 
 	if (!i)
 		return LEND_MEM_NOT_FOUND;
-	lend_lien_part(t->s, i, true);
+	lend_pinned_map_detach(t->s, i, true);
 	lend_space_end(t->s, i);
 	return LEND_MEM_OK;
 }

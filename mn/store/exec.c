@@ -27,8 +27,8 @@ static void reply_ref(struct lend_store_out *out, const struct lend_memref *ref)
 }
 
 /* Builds the reply of a recorded operation, for the first request and for a retransmitted one. */
-static enum lend_mem_status reply(const struct lend_store *s, const struct lend_record *r,
-				  struct lend_store_out *out)
+static enum lend_mem_status reply_recorded(const struct lend_store *s, const struct lend_record *r,
+					   struct lend_store_out *out)
 {
 	struct lend_memref ref;
 
@@ -44,11 +44,11 @@ static enum lend_mem_status reply(const struct lend_store *s, const struct lend_
 		lend_store_u64(out->head + 16, r->len);
 		reply_head(out, r->kind == LEND_MEMOP_ALLOC ? 16 : 24);
 		if (r->kind == LEND_MEMOP_POOL_MAP)
-			reply_head(out,
-				   24 + lend_lien_show(s,
-						       lend_object_find(s, r->slot, r->serial,
-									LEND_OBJECT_SPACE),
-						       0, LEND_MEM_SHOW_FIRST, out->head + 24));
+			reply_head(
+			    out,
+			    24 + lend_pinned_map_encode(
+				     s, lend_object_find(s, r->slot, r->serial, LEND_OBJECT_SPACE),
+				     0, LEND_MEM_SHOW_FIRST, out->head + 24));
 	} else if (r->kind == LEND_MEMOP_RELEASE) {
 		lend_store_u32(out->head, r->counts[0]);
 		lend_store_u32(out->head + 4, r->counts[1]);
@@ -57,7 +57,7 @@ static enum lend_mem_status reply(const struct lend_store *s, const struct lend_
 	return LEND_MEM_OK;
 }
 
-static enum lend_mem_status run(struct lend_step *t)
+static enum lend_mem_status run_op(struct lend_step *t)
 {
 	switch (t->op->kind) {
 	case LEND_MEMOP_PUT:
@@ -99,20 +99,20 @@ static enum lend_mem_status run_recorded(struct lend_step *t)
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	r = lend_record_at(s, t->client, id);
 	if (r->id == 0) {
-		t->record.status = (uint8_t)run(t);
+		t->record.status = (uint8_t)run_op(t);
 		t->record.id = id;
 		t->record.kind = t->op->kind;
-		lend_undo_note(s, &r->id);
+		lend_undo_log(s, &r->id);
 		*r = t->record;
 	} else if (r->kind != t->op->kind && r->kind != LEND_MEMOP_FORGET) {
 		return LEND_MEM_INVALID_ARGUMENT; /* one id for two operations */
 	} else {
 		s->counts.repeats++;
 	}
-	return reply(s, r, t->out);
+	return reply_recorded(s, r, t->out);
 }
 
-static enum lend_mem_status narrow(struct lend_step *t)
+static enum lend_mem_status run_narrow(struct lend_step *t)
 {
 	const struct lend_memop *op = t->op;
 	struct lend_memref out;
@@ -127,7 +127,7 @@ static enum lend_mem_status narrow(struct lend_step *t)
 	return LEND_MEM_OK;
 }
 
-static enum lend_mem_status stat(struct lend_step *t)
+static enum lend_mem_status run_stat(struct lend_step *t)
 {
 	struct lend_memstats stats;
 
@@ -136,7 +136,7 @@ static enum lend_mem_status stat(struct lend_step *t)
 	return LEND_MEM_OK;
 }
 
-static enum lend_mem_status forget(struct lend_step *t)
+static enum lend_mem_status run_forget(struct lend_step *t)
 {
 	enum lend_mem_status status = lend_op_forget(t);
 
@@ -152,8 +152,8 @@ static enum lend_mem_status pool_view(struct lend_step *t)
 	enum lend_mem_status status = lend_op_pool_view(t);
 
 	if (status == LEND_MEM_OK)
-		reply_head(t->out, lend_lien_show(t->s, t->record.slot, t->op->offset,
-						  LEND_MEM_SHOW_MAX, t->out->head));
+		reply_head(t->out, lend_pinned_map_encode(t->s, t->record.slot, t->op->offset,
+							  LEND_MEM_SHOW_MAX, t->out->head));
 	return status;
 }
 
@@ -179,7 +179,7 @@ static void reply_hello(struct lend_step *t, uint32_t incarnation)
 }
 
 /* Closes the session's client in its old life when the session moves to another life. */
-static void leave(struct lend_store *s, struct lend_store_peer *peer, uint32_t number)
+static void leave_life(struct lend_store *s, struct lend_store_peer *peer, uint32_t number)
 {
 	uint32_t client = lend_client_find(s, peer->life, number);
 
@@ -203,20 +203,20 @@ static enum lend_mem_status open_client(struct lend_step *t, uint32_t *incarnati
 	if (!t->client)
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	if (moves)
-		leave(s, t->peer, t->op->client);
+		leave_life(s, t->peer, t->op->client);
 	t->peer->clients += is_new;
 	*incarnation = lend_client_at(s, t->client)->incarnation;
 	return LEND_MEM_OK;
 }
 
-static enum lend_mem_status hello(struct lend_step *t)
+static enum lend_mem_status run_hello(struct lend_step *t)
 {
 	struct lend_store *s = t->s;
 	enum lend_mem_status status = LEND_MEM_OK;
 	uint32_t inc = lend_life_find(s, t->peer->life);
 
 	if (t->op->life)
-		inc = lend_life_joined(s, t->peer, t->op);
+		inc = lend_life_of_hello(s, t->peer, t->op);
 	if (t->op->life && !inc)
 		return LEND_MEM_ABORTED;
 	if (t->op->client)
@@ -231,7 +231,7 @@ static enum lend_mem_status hello(struct lend_step *t)
 	return LEND_MEM_OK;
 }
 
-static enum lend_mem_status bye(struct lend_step *t)
+static enum lend_mem_status run_bye(struct lend_step *t)
 {
 	lend_client_close(t->s, t->client);
 	t->peer->clients -= t->peer->clients > 0;
@@ -246,11 +246,11 @@ static enum lend_mem_status run_known(struct lend_step *t)
 	case LEND_MEMOP_READ:
 		return lend_op_read(t);
 	case LEND_MEMOP_NARROW:
-		return narrow(t);
+		return run_narrow(t);
 	case LEND_MEMOP_STAT:
-		return stat(t);
+		return run_stat(t);
 	case LEND_MEMOP_FORGET:
-		return forget(t);
+		return run_forget(t);
 	case LEND_MEMOP_POOL_VIEW:
 		return pool_view(t);
 	case LEND_MEMOP_POOL_DROP:
@@ -258,7 +258,7 @@ static enum lend_mem_status run_known(struct lend_step *t)
 	case LEND_MEMOP_RENEW:
 		return LEND_MEM_OK;
 	case LEND_MEMOP_BYE_CLIENT:
-		return bye(t);
+		return run_bye(t);
 	default:
 		return run_recorded(t);
 	}
@@ -276,7 +276,7 @@ static enum lend_mem_status run_any(struct lend_step *t, const struct lend_store
 {
 	LEND_CHECK(in->peer->tenant < t->s->config.tenants);
 	if (t->op->kind == LEND_MEMOP_HELLO)
-		return in->late ? LEND_MEM_INVALID_ARGUMENT : hello(t);
+		return in->late ? LEND_MEM_INVALID_ARGUMENT : run_hello(t);
 	if (t->op->life != in->peer->life)
 		return LEND_MEM_ABORTED;
 	t->client = lend_client_find(t->s, t->op->life, t->op->client);
@@ -286,11 +286,11 @@ static enum lend_mem_status run_any(struct lend_step *t, const struct lend_store
 	lend_lease_renew(t->s, t->now, lend_client_at(t->s, t->client)->incarnation);
 	if (!low_is_sane(t->op))
 		return LEND_MEM_INVALID_ARGUMENT;
-	lend_client_low(t->s, t->client, t->op->low);
+	lend_client_drop_records(t->s, t->client, t->op->low);
 	return run_known(t);
 }
 
-static void count(struct lend_store *s, enum lend_mem_status status)
+static void count_op(struct lend_store *s, enum lend_mem_status status)
 {
 	s->counts.ops++;
 	s->counts.bad_ops +=
@@ -303,8 +303,8 @@ static void count(struct lend_store *s, enum lend_mem_status status)
 }
 
 /* Returns the first bytes as one piece: in place, or copied to `to`. */
-static const uint8_t *gather(const struct lend_store_in *in, uint8_t to[LEND_MEMOP_FIXED_MAX],
-			     size_t *n, uint64_t *len)
+static const uint8_t *gather_head(const struct lend_store_in *in, uint8_t to[LEND_MEMOP_FIXED_MAX],
+				  size_t *n, uint64_t *len)
 {
 	struct lend_cursor c = {.seg = in->seg, .n = in->n};
 
@@ -320,15 +320,15 @@ static const uint8_t *gather(const struct lend_store_in *in, uint8_t to[LEND_MEM
 
 /* Prefetches the object of the reference that most operations carry, behind the head or behind a
  * count. */
-static void look_ahead(const struct lend_store *s, const uint8_t *head, size_t n)
+static void prefetch_objects(const struct lend_store *s, const uint8_t *head, size_t n)
 {
 	size_t at = LEND_MEMOP_HEAD + (n && head[0] == LEND_MEMOP_RELEASE ? 8 : 0) + 8;
 
 	if (n >= at + 4)
-		lend_snapshot_ahead(s, lend_load_u32(head + at) & LEND_MEMREF_SLOT_MASK, false);
+		lend_snapshot_prefetch(s, lend_load_u32(head + at) & LEND_MEMREF_SLOT_MASK, false);
 }
 
-static void skip(struct lend_cursor *c, uint64_t len)
+static void skip_bytes(struct lend_cursor *c, uint64_t len)
 {
 	while (c->n && c->seg->len - c->at <= len) {
 		len -= c->seg->len - c->at;
@@ -348,27 +348,27 @@ enum lend_mem_status lend_store_exec(struct lend_store *store, lend_ns now,
 	uint32_t placed = 0;
 	size_t n;
 	uint64_t len;
-	const uint8_t *head = gather(in, bytes, &n, &len);
+	const uint8_t *head = gather_head(in, bytes, &n, &len);
 
 	out->pinned = false;
 	out->tenant = in->peer->tenant;
 	out->n = 0;
 	out->len = 0;
-	store->spade = store->config.reap;
-	look_ahead(store, head, n);
-	lend_free_wake(store, now);
+	store->free_budget = store->config.reap;
+	prefetch_objects(store, head, n);
+	lend_free_end_quarantine(store, now);
 	lend_grant_expire(store, now);
 	out->status = lend_memop_decode(head ? head : bytes, n, len, &op);
 	if (in->placement)
-		placed = lend_place_take(store, in->placement, &op, out->status);
+		placed = lend_placement_take(store, in->placement, &op, out->status);
 	if (out->status == LEND_MEM_OK) {
 		t.placed = &placed;
 		t.payload = (struct lend_cursor){.seg = in->seg, .n = in->n};
-		skip(&t.payload, op.fixed);
+		skip_bytes(&t.payload, op.fixed);
 		out->status = run_any(&t, in);
 		lend_undo_commit(store);
 	}
-	lend_place_drop(store, placed);
-	count(store, out->status);
+	lend_placement_drop(store, placed);
+	count_op(store, out->status);
 	return out->status;
 }

@@ -63,12 +63,12 @@ uint32_t lend_frame_take(struct lend_store *s)
 	return i;
 }
 
-static void give(struct lend_store *s, uint32_t frame)
+static void give_frame(struct lend_store *s, uint32_t frame)
 {
 	lend_frame_at(s, frame)->gen++;
 	zero_page(s, lend_page(s, frame));
 	if (s->config.quarantine)
-		lend_free_rest(s, frame);
+		lend_free_quarantine(s, frame);
 	else
 		lend_free_add(s, frame);
 	s->frame.used--;
@@ -80,10 +80,10 @@ void lend_frame_drop(struct lend_store *s, uint32_t frame)
 
 	LEND_CHECK(f->refs > 0);
 	if (--f->refs == 0 && f->pins == 0)
-		give(s, frame);
+		give_frame(s, frame);
 }
 
-void lend_frame_wipe(struct lend_store *s, uint32_t frame)
+void lend_frame_zero(struct lend_store *s, uint32_t frame)
 {
 	uint8_t *page = lend_page(s, frame);
 
@@ -109,7 +109,7 @@ void lend_frame_unpin(struct lend_store *s, uint32_t frame)
 		return;
 	s->pinned--;
 	if (f->refs == 0)
-		give(s, frame);
+		give_frame(s, frame);
 }
 
 void lend_store_done(struct lend_store *store, uint32_t tenant, const struct lend_store_seg *seg,

@@ -27,7 +27,7 @@ uint64_t lend_free_lay_out(struct lend_free *f, uint32_t frames, uint64_t at)
 }
 
 /* Makes these frames of a block free; none of them is free before. */
-static void add(struct lend_store *s, uint32_t block, uint64_t bits)
+static void add_frames(struct lend_store *s, uint32_t block, uint64_t bits)
 {
 	struct lend_free *f = &s->free;
 	uint64_t was = lend_set_word(s, &f->any, block * BLOCK);
@@ -35,7 +35,7 @@ static void add(struct lend_store *s, uint32_t block, uint64_t bits)
 	if (!bits)
 		return;
 	LEND_CHECK((was & bits) == 0);
-	lend_set_put_word(s, &f->any, block * BLOCK, bits);
+	lend_set_add_bits(s, &f->any, block * BLOCK, bits);
 	if (!was)
 		lend_set_add(s, (was | bits) == WHOLE ? &f->whole : &f->part, block);
 	else if ((was | bits) == WHOLE) {
@@ -45,13 +45,13 @@ static void add(struct lend_store *s, uint32_t block, uint64_t bits)
 }
 
 /* Takes these frames of a block; all of them are free before. */
-static void cut(struct lend_store *s, uint32_t block, uint64_t bits)
+static void cut_frames(struct lend_store *s, uint32_t block, uint64_t bits)
 {
 	struct lend_free *f = &s->free;
 	uint64_t was = lend_set_word(s, &f->any, block * BLOCK);
 
 	LEND_CHECK((was & bits) == bits);
-	lend_set_cut_word(s, &f->any, block * BLOCK, bits);
+	lend_set_remove_bits(s, &f->any, block * BLOCK, bits);
 	if (was == WHOLE)
 		lend_set_remove(s, &f->whole, block);
 	if (was == WHOLE && was != bits)
@@ -82,27 +82,27 @@ void lend_free_init(struct lend_store *s, uint32_t first)
 	lend_set_clear(s, &f->rest[1]);
 	f->first = first;
 	f->n = s->frame.cap + 1 - first;
-	run_each(s, add);
+	run_each(s, add_frames);
 	f->young = f->first = f->n = f->want = f->hole = f->gap = 0;
 }
 
-void lend_free_want(struct lend_store *s, uint64_t n, uint32_t beside)
+void lend_free_expect(struct lend_store *s, uint64_t n, uint32_t beside)
 {
 	struct lend_free *f = &s->free;
 
 	if (f->n)
-		run_each(s, add);
+		run_each(s, add_frames);
 	f->want = (uint32_t)lend_min_u64(n, s->frame.cap);
 	f->n = 0;
 	f->first = beside + 1;
 	if (beside && beside < s->frame.cap)
 		f->n = lend_set_run(s, &f->any, f->first, f->want);
 	if (f->n)
-		run_each(s, cut);
+		run_each(s, cut_frames);
 }
 
 /* Returns the first block at or after from; wraps around at the end. */
-static uint32_t around(const struct lend_store *s, const struct lend_set *set, uint32_t from)
+static uint32_t next_block(const struct lend_store *s, const struct lend_set *set, uint32_t from)
 {
 	uint32_t block = lend_set_next(s, set, from);
 
@@ -125,7 +125,7 @@ static void find_one(struct lend_store *s)
 }
 
 /* Returns the bits at which n adjacent set bits begin; 1 <= n < 64. */
-static uint64_t starts(uint64_t word, uint32_t n)
+static uint64_t run_starts(uint64_t word, uint32_t n)
 {
 	for (uint32_t have = 1, step; have < n; have += step) {
 		step = lend_min_u32(have, n - have);
@@ -143,8 +143,8 @@ static bool find_gap(struct lend_store *s, uint32_t n)
 	for (uint32_t block = f->gap; looks > 0; looks--, block++) {
 		uint64_t found;
 
-		block = around(s, &f->part, block);
-		found = starts(lend_set_word(s, &f->any, block * BLOCK), n);
+		block = next_block(s, &f->part, block);
+		found = run_starts(lend_set_word(s, &f->any, block * BLOCK), n);
 		if (!found)
 			continue;
 		f->gap = block;
@@ -175,7 +175,7 @@ static bool find_blocks(struct lend_store *s, uint32_t n)
 }
 
 /* Finds the next run of frames, at most as long as wanted. There is a free frame. */
-static void find(struct lend_store *s)
+static void find_run(struct lend_store *s)
 {
 	uint32_t n = s->free.want;
 
@@ -210,11 +210,11 @@ uint32_t lend_free_take(struct lend_store *s)
 	if (!f->n) {
 		if (!f->any.n)
 			return take_resting(s);
-		find(s);
+		find_run(s);
 		if (f->n > 1)
-			run_each(s, cut);
+			run_each(s, cut_frames);
 		else
-			cut(s, f->first / BLOCK, UINT64_C(1) << f->first % BLOCK);
+			cut_frames(s, f->first / BLOCK, UINT64_C(1) << f->first % BLOCK);
 	}
 	f->n--;
 	f->want -= f->want > 0;
@@ -223,10 +223,10 @@ uint32_t lend_free_take(struct lend_store *s)
 
 void lend_free_add(struct lend_store *s, uint32_t frame)
 {
-	add(s, frame / BLOCK, UINT64_C(1) << frame % BLOCK);
+	add_frames(s, frame / BLOCK, UINT64_C(1) << frame % BLOCK);
 }
 
-void lend_free_rest(struct lend_store *s, uint32_t frame)
+void lend_free_quarantine(struct lend_store *s, uint32_t frame)
 {
 	lend_set_add(s, &s->free.rest[s->free.young], frame);
 }
@@ -234,7 +234,7 @@ void lend_free_rest(struct lend_store *s, uint32_t frame)
 /* Frames in the older set were freed before the last swap of the sets, so they have been in
  * quarantine since then at least; no frame stores a time. The sets swap when the older one is
  * empty. */
-void lend_free_wake(struct lend_store *s, lend_ns now)
+void lend_free_end_quarantine(struct lend_store *s, lend_ns now)
 {
 	struct lend_free *f = &s->free;
 	struct lend_set *old = &f->rest[!f->young];
@@ -246,8 +246,8 @@ void lend_free_wake(struct lend_store *s, lend_ns now)
 
 		i = lend_set_next(s, old, i);
 		bits = lend_set_word(s, old, i);
-		lend_set_cut_word(s, old, i, bits);
-		add(s, i / BLOCK, bits);
+		lend_set_remove_bits(s, old, i, bits);
+		add_frames(s, i / BLOCK, bits);
 	}
 	if (old->n > 0)
 		return;
@@ -255,15 +255,15 @@ void lend_free_wake(struct lend_store *s, lend_ns now)
 	s->guard = now;
 }
 
-static bool has(const struct lend_store *s, const struct lend_set *set, uint32_t i)
+static bool has_block(const struct lend_store *s, const struct lend_set *set, uint32_t i)
 {
 	return lend_set_word(s, set, i) >> i % BLOCK & 1;
 }
 
 bool lend_free_has(const struct lend_store *s, uint32_t frame)
 {
-	return frame - s->free.first < s->free.n || has(s, &s->free.any, frame) ||
-	       has(s, &s->free.rest[0], frame) || has(s, &s->free.rest[1], frame);
+	return frame - s->free.first < s->free.n || has_block(s, &s->free.any, frame) ||
+	       has_block(s, &s->free.rest[0], frame) || has_block(s, &s->free.rest[1], frame);
 }
 
 bool lend_free_is_sound(const struct lend_store *s)
@@ -276,8 +276,8 @@ bool lend_free_is_sound(const struct lend_store *s)
 		uint64_t r = lend_set_word(s, &f->rest[0], block * BLOCK);
 		uint64_t q = lend_set_word(s, &f->rest[1], block * BLOCK);
 
-		if ((a & r) | (a & q) | (r & q) || has(s, &f->whole, block) != (a == WHOLE) ||
-		    has(s, &f->part, block) != (a && a != WHOLE))
+		if ((a & r) | (a & q) | (r & q) || has_block(s, &f->whole, block) != (a == WHOLE) ||
+		    has_block(s, &f->part, block) != (a && a != WHOLE))
 			return false;
 		any += (uint32_t)__builtin_popcountll(a);
 		rest[0] += (uint32_t)__builtin_popcountll(r);

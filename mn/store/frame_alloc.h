@@ -12,16 +12,16 @@ uint64_t lend_free_lay_out(struct lend_free *f, uint32_t frames, uint64_t at);
 void lend_free_init(struct lend_store *s, uint32_t first);
 /* Announces that n frames are going to be taken, preferably next to the frame in the last argument;
  * 0: anywhere. */
-void lend_free_want(struct lend_store *s, uint64_t n, uint32_t beside);
+void lend_free_expect(struct lend_store *s, uint64_t n, uint32_t beside);
 /* Returns the next free frame. If there is none, one from quarantine, from the older set first; 0:
  * none. */
 uint32_t lend_free_take(struct lend_store *s);
 /* Make a frame available that was in use, or never counted: at once (add), or after the quarantine
  * (rest). */
 void lend_free_add(struct lend_store *s, uint32_t frame);
-void lend_free_rest(struct lend_store *s, uint32_t frame);
+void lend_free_quarantine(struct lend_store *s, uint32_t frame);
 /* Ends the quarantine of a bounded number of frames that have been in it long enough. */
-void lend_free_wake(struct lend_store *s, lend_ns now);
+void lend_free_end_quarantine(struct lend_store *s, lend_ns now);
 /* Returns whether the frame is not in use. */
 bool lend_free_has(const struct lend_store *s, uint32_t frame);
 /* Returns whether its sets agree with each other. */

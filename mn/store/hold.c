@@ -9,7 +9,7 @@
 
 enum { INDEX_MASK = (1 << 24) - 1, CLIENT_MASK = (1 << 16) - 1 };
 
-static uint32_t *bucket(const struct lend_store *s, uint32_t object, uint32_t client)
+static uint32_t *bucket_of(const struct lend_store *s, uint32_t object, uint32_t client)
 {
 	uint64_t h = ((uint64_t)client << 32 | object) * UINT64_C(0x9e3779b97f4a7c15);
 
@@ -26,7 +26,7 @@ uint32_t lend_hold_find(const struct lend_store *s, uint32_t object, uint32_t cl
 		return i;
 	if (o->holds == (i != 0))
 		return 0;
-	i = *bucket(s, object, client);
+	i = *bucket_of(s, object, client);
 	while (i && (lend_hold_at(s, i)->object != object || lend_hold_at(s, i)->client != client))
 		i = lend_hold_at(s, i)->chain;
 	return i;
@@ -39,7 +39,7 @@ void lend_hold_link(struct lend_store *s, uint32_t hold)
 	struct lend_object *o = lend_object_at(s, h->object);
 
 	if (o->tie) {
-		uint32_t *b = bucket(s, h->object, h->client);
+		uint32_t *b = bucket_of(s, h->object, h->client);
 
 		h->chain = *b & INDEX_MASK;
 		*b = hold;
@@ -63,17 +63,17 @@ void lend_hold_add(struct lend_store *s, uint32_t object, uint32_t client)
 	LEND_TAKE(s, hold, i);
 	LEND_CHECK(i);
 	h = lend_hold_at(s, i);
-	lend_undo_note(s, h);
+	lend_undo_log(s, h);
 	memset(h, 0, sizeof(*h));
 	h->object = object & INDEX_MASK;
 	h->client = client & CLIENT_MASK;
 	lend_hold_link(s, i);
 }
 
-static void unchain(struct lend_store *s, uint32_t hold)
+static void unchain_hold(struct lend_store *s, uint32_t hold)
 {
 	const struct lend_hold *h = lend_hold_at(s, hold);
-	uint32_t *first = bucket(s, h->object, h->client), i = *first;
+	uint32_t *first = bucket_of(s, h->object, h->client), i = *first;
 
 	if (i == hold) {
 		*first = h->chain;
@@ -92,7 +92,7 @@ void lend_hold_remove(struct lend_store *s, uint32_t hold)
 	if (o->tie == hold)
 		o->tie = 0;
 	else
-		unchain(s, hold);
+		unchain_hold(s, hold);
 	if (h->prev)
 		lend_hold_at(s, h->prev)->next = h->next;
 	else
@@ -101,40 +101,40 @@ void lend_hold_remove(struct lend_store *s, uint32_t hold)
 		lend_hold_at(s, h->next)->prev = h->prev;
 	o->holds--;
 	lend_stake_drop(s, h->object, lend_client_at(s, h->client)->tenant);
-	lend_undo_note(s, h);
+	lend_undo_log(s, h);
 	h->object = h->client = 0;
 	LEND_GIVE(s, hold, hold);
 }
 
 /* The heap orders grants by expiry: entry 0 is the earliest. */
-static uint32_t *heap(const struct lend_store *s)
+static uint32_t *heap_of(const struct lend_store *s)
 {
 	return lend_at(s, s->heap);
 }
 
-static lend_ns key(const struct lend_store *s, uint32_t place)
+static lend_ns heap_key(const struct lend_store *s, uint32_t place)
 {
-	return lend_grant_at(s, heap(s)[place])->expires;
+	return lend_grant_at(s, heap_of(s)[place])->expires;
 }
 
-static void set(struct lend_store *s, uint32_t place, uint32_t grant)
+static void heap_set(struct lend_store *s, uint32_t place, uint32_t grant)
 {
-	heap(s)[place] = grant;
+	heap_of(s)[place] = grant;
 	lend_grant_at(s, grant)->heap = place;
 }
 
-static void swap(struct lend_store *s, uint32_t a, uint32_t b)
+static void heap_swap(struct lend_store *s, uint32_t a, uint32_t b)
 {
-	uint32_t grant = heap(s)[a];
+	uint32_t grant = heap_of(s)[a];
 
-	set(s, a, heap(s)[b]);
-	set(s, b, grant);
+	heap_set(s, a, heap_of(s)[b]);
+	heap_set(s, b, grant);
 }
 
-static void settle(struct lend_store *s, uint32_t place)
+static void heap_settle(struct lend_store *s, uint32_t place)
 {
-	while (place > 0 && key(s, place) < key(s, (place - 1) / 2)) {
-		swap(s, place, (place - 1) / 2);
+	while (place > 0 && heap_key(s, place) < heap_key(s, (place - 1) / 2)) {
+		heap_swap(s, place, (place - 1) / 2);
 		place = (place - 1) / 2;
 	}
 	for (;;) {
@@ -142,11 +142,11 @@ static void settle(struct lend_store *s, uint32_t place)
 
 		if (child >= s->heap_n)
 			return;
-		if (child + 1 < s->heap_n && key(s, child + 1) < key(s, child))
+		if (child + 1 < s->heap_n && heap_key(s, child + 1) < heap_key(s, child))
 			child++;
-		if (key(s, place) <= key(s, child))
+		if (heap_key(s, place) <= heap_key(s, child))
 			return;
-		swap(s, place, child);
+		heap_swap(s, place, child);
 		place = child;
 	}
 }
@@ -162,9 +162,9 @@ void lend_grant_link(struct lend_store *s, uint32_t grant)
 		lend_grant_at(s, o->grants)->prev = grant;
 	o->grants = grant;
 	lend_stake_add(s, g->object, g->tenant);
-	set(s, s->heap_n, grant);
+	heap_set(s, s->heap_n, grant);
 	s->heap_n++;
-	settle(s, s->heap_n - 1);
+	heap_settle(s, s->heap_n - 1);
 }
 
 uint32_t lend_grant_add(struct lend_store *s, uint32_t object, uint8_t kind, uint32_t left,
@@ -176,7 +176,7 @@ uint32_t lend_grant_add(struct lend_store *s, uint32_t object, uint8_t kind, uin
 	LEND_TAKE(s, grant, i);
 	LEND_CHECK(i);
 	g = lend_grant_at(s, i);
-	lend_undo_note(s, &g->serial);
+	lend_undo_log(s, &g->serial);
 	*g = (struct lend_grant){.serial = ++s->serial,
 				 .expires = expires,
 				 .object = object,
@@ -206,10 +206,10 @@ void lend_grant_remove(struct lend_store *s, uint32_t grant)
 	lend_stake_drop(s, g->object, g->tenant);
 	s->heap_n--;
 	if (place < s->heap_n) {
-		set(s, place, heap(s)[s->heap_n]);
-		settle(s, place);
+		heap_set(s, place, heap_of(s)[s->heap_n]);
+		heap_settle(s, place);
 	}
-	lend_undo_note(s, &g->serial);
+	lend_undo_log(s, &g->serial);
 	g->serial = 0;
 	LEND_GIVE(s, grant, grant);
 }
@@ -232,7 +232,7 @@ void lend_grant_use(struct lend_store *s, uint32_t grant)
 	struct lend_grant *g = lend_grant_at(s, grant);
 
 	LEND_CHECK(g->left > 0);
-	lend_undo_note(s, &g->object); /* logs left, too, which follows it */
+	lend_undo_log(s, &g->object); /* logs left, too, which follows it */
 	g->left--;
 	if (g->kind == LEND_TERMS_TRANSFER)
 		lend_grant_remove(s, grant);
@@ -242,29 +242,29 @@ void lend_grant_revive(struct lend_store *s, uint32_t grant, lend_ns expires)
 {
 	struct lend_grant *g = lend_grant_at(s, grant);
 
-	lend_undo_note(s, &g->object);
+	lend_undo_log(s, &g->object);
 	g->left++;
 	if (g->expires < expires) {
-		lend_undo_note(s, &g->expires);
+		lend_undo_log(s, &g->expires);
 		g->expires = expires;
-		settle(s, g->heap);
+		heap_settle(s, g->heap);
 	}
 }
 
 lend_ns lend_grant_deadline(const struct lend_store *s)
 {
-	return s->heap_n ? key(s, 0) : LEND_NEVER;
+	return s->heap_n ? heap_key(s, 0) : LEND_NEVER;
 }
 
 void lend_grant_expire(struct lend_store *s, lend_ns now)
 {
 	while (lend_grant_deadline(s) <= now) {
-		uint32_t grant = heap(s)[0];
+		uint32_t grant = heap_of(s)[0];
 		uint32_t object = lend_grant_at(s, grant)->object;
 
 		lend_grant_remove(s, grant);
 		s->counts.grants_expired++;
-		lend_snapshot_settle(s, object);
+		lend_snapshot_end_unused(s, object);
 		lend_undo_commit(s);
 	}
 }

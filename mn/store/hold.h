@@ -3,7 +3,7 @@
  *
  * A counter cannot distinguish a repeated adopt from a second holder; a set can. Grants are
  * separate entries; the record of the operation that made one has its index and serial. A snapshot
- * is freed only by lend_snapshot_settle(), which lend_grant_expire() calls; after the other
+ * is freed only by lend_snapshot_end_unused(), which lend_grant_expire() calls; after the other
  * functions it is the caller's task.
  *
  * Layer: mn/store (pure), private to it. */

@@ -12,7 +12,7 @@
 #include "util/check.h"
 #include "util/siphash.h"
 
-static uint32_t *bucket(const struct lend_store *s, uint64_t life, uint32_t number)
+static uint32_t *bucket_of(const struct lend_store *s, uint64_t life, uint32_t number)
 {
 	uint64_t h = (life ^ (uint64_t)number << 32) * UINT64_C(0x9e3779b97f4a7c15);
 
@@ -21,7 +21,7 @@ static uint32_t *bucket(const struct lend_store *s, uint64_t life, uint32_t numb
 
 uint32_t lend_client_find(const struct lend_store *s, uint64_t life, uint32_t number)
 {
-	for (uint32_t i = *bucket(s, life, number); i; i = lend_client_at(s, i)->chain)
+	for (uint32_t i = *bucket_of(s, life, number); i; i = lend_client_at(s, i)->chain)
 		if (lend_client_at(s, i)->number == number && lend_client_at(s, i)->life == life)
 			return i;
 	return 0;
@@ -48,8 +48,8 @@ void lend_life_key(const struct lend_store *s, uint32_t incarnation, uint8_t key
 	lend_siphash128(secret, what, sizeof(what), key);
 }
 
-uint32_t lend_life_joined(const struct lend_store *s, const struct lend_store_peer *peer,
-			  const struct lend_memop *hello)
+uint32_t lend_life_of_hello(const struct lend_store *s, const struct lend_store_peer *peer,
+			    const struct lend_memop *hello)
 {
 	uint8_t key[LEND_MEMOP_KEY], proof[LEND_MEMOP_KEY];
 	uint32_t i = lend_life_find(s, hello->life);
@@ -92,7 +92,7 @@ void lend_client_link(struct lend_store *s, uint32_t client)
 {
 	struct lend_client *c = lend_client_at(s, client);
 	struct lend_incarnation *inc = lend_incarnation_at(s, c->incarnation);
-	uint32_t *b = bucket(s, c->life, c->number);
+	uint32_t *b = bucket_of(s, c->life, c->number);
 
 	c->chain = *b;
 	*b = client;
@@ -167,7 +167,7 @@ void lend_client_close(struct lend_store *s, uint32_t client)
 {
 	struct lend_client *c = lend_client_at(s, client);
 	struct lend_incarnation *inc = lend_incarnation_at(s, c->incarnation);
-	uint32_t *at = bucket(s, c->life, c->number);
+	uint32_t *at = bucket_of(s, c->life, c->number);
 
 	c->live = 0;
 	lend_undo_fence();
@@ -175,7 +175,7 @@ void lend_client_close(struct lend_store *s, uint32_t client)
 		uint32_t object = lend_hold_at(s, c->holds)->object;
 
 		lend_hold_remove(s, c->holds);
-		lend_snapshot_settle(s, object);
+		lend_snapshot_end_unused(s, object);
 		lend_undo_commit(s);
 	}
 	while (c->spaces) {
@@ -199,7 +199,7 @@ void lend_client_close(struct lend_store *s, uint32_t client)
 	LEND_GIVE(s, client, client);
 }
 
-void lend_client_low(struct lend_store *s, uint32_t client, uint64_t low)
+void lend_client_drop_records(struct lend_store *s, uint32_t client, uint64_t low)
 {
 	struct lend_client *c = lend_client_at(s, client);
 	uint64_t n;
@@ -222,7 +222,7 @@ void lend_lease_renew(struct lend_store *s, lend_ns now, uint32_t incarnation)
 	s->lease_next = lend_min_u64(s->lease_next, inc->expires);
 }
 
-static void end(struct lend_store *s, uint32_t incarnation)
+static void end_life(struct lend_store *s, uint32_t incarnation)
 {
 	struct lend_incarnation *inc = lend_incarnation_at(s, incarnation);
 
@@ -238,14 +238,14 @@ void lend_store_hangup(struct lend_store *store, uint64_t life)
 
 	if (!i)
 		return;
-	store->spade = store->config.reap;
-	end(store, i);
+	store->free_budget = store->config.reap;
+	end_life(store, i);
 	store->counts.hangups++;
 }
 
 /* Extends all leases after a pause of the node itself, when it could not receive: by the lost time,
  * and by some more for the next operations to arrive. */
-static void forgive(struct lend_store *s, lend_ns lost)
+static void forgive_pause(struct lend_store *s, lend_ns lost)
 {
 	for (uint32_t i = 1; i <= s->incarnation.top; i++)
 		if (lend_incarnation_at(s, i)->life)
@@ -253,7 +253,7 @@ static void forgive(struct lend_store *s, lend_ns lost)
 	s->counts.pauses++;
 }
 
-static void expire(struct lend_store *s, lend_ns now)
+static void expire_leases(struct lend_store *s, lend_ns now)
 {
 	s->lease_next = LEND_NEVER;
 	for (uint32_t i = 1; i <= s->incarnation.top; i++) {
@@ -262,7 +262,7 @@ static void expire(struct lend_store *s, lend_ns now)
 		if (!inc->life)
 			continue;
 		if (inc->expires <= now) {
-			end(s, i);
+			end_life(s, i);
 			s->counts.leases_expired++;
 		} else {
 			s->lease_next = lend_min_u64(s->lease_next, inc->expires);
@@ -272,15 +272,15 @@ static void expire(struct lend_store *s, lend_ns now)
 
 void lend_store_tick(struct lend_store *store, lend_ns now)
 {
-	store->spade = store->config.reap;
-	lend_free_wake(store, now);
-	lend_tree_reap(store);
+	store->free_budget = store->config.reap;
+	lend_free_end_quarantine(store, now);
+	lend_tree_free_dropped(store);
 	lend_grant_expire(store, now);
 	if (now < store->lease_next)
 		return;
 	if (now - store->lease_next > store->config.late)
-		forgive(store, now - store->lease_next + store->config.late);
-	expire(store, now);
+		forgive_pause(store, now - store->lease_next + store->config.late);
+	expire_leases(store, now);
 }
 
 lend_ns lend_store_deadline(const struct lend_store *store)

@@ -21,8 +21,8 @@ uint32_t lend_life_find(const struct lend_store *s, uint64_t life);
 void lend_life_key(const struct lend_store *s, uint32_t incarnation, uint8_t key[LEND_MEMOP_KEY]);
 /* Returns the entry of the life that a HELLO names, if the HELLO proves in this session that it has
  * the life's key; else 0. */
-uint32_t lend_life_joined(const struct lend_store *s, const struct lend_store_peer *peer,
-			  const struct lend_memop *hello);
+uint32_t lend_life_of_hello(const struct lend_store *s, const struct lend_store_peer *peer,
+			    const struct lend_memop *hello);
 /* Returns the client with this number in this life; 0: unknown. */
 uint32_t lend_client_find(const struct lend_store *s, uint64_t life, uint32_t number);
 /* Returns the client with this number in a life, and makes it if it is new. incarnation 0: opens a
@@ -35,7 +35,7 @@ void lend_client_link(struct lend_store *s, uint32_t client);
 /* Closes a client and releases all that it had. Closing a life's last client ends the life. */
 void lend_client_close(struct lend_store *s, uint32_t client);
 /* Drops the records below low. */
-void lend_client_low(struct lend_store *s, uint32_t client, uint64_t low);
+void lend_client_drop_records(struct lend_store *s, uint32_t client, uint64_t low);
 /* Returns the slot of an id's record; the id must be in the window above the low-water mark. The
  * slot is empty or another operation's unless its id matches. */
 struct lend_record *lend_record_at(const struct lend_store *s, uint32_t client, uint64_t id);

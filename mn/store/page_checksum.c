@@ -3,7 +3,7 @@
 #include "util/crc32c.h"
 
 /* Returns what bytes contribute to a checksum, compared with zeros, if they end the page. */
-static uint32_t weigh(const uint8_t *at, uint32_t len)
+static uint32_t weigh_bytes(const uint8_t *at, uint32_t len)
 {
 	return ~lend_crc32c(UINT32_MAX, at, len);
 }
@@ -16,8 +16,9 @@ void lend_sum_whole(struct lend_store *s, uint32_t frame)
 uint32_t lend_sum_weigh(const struct lend_store *s, uint32_t frame, uint32_t from, uint32_t to)
 {
 	/* A write of the whole page does not depend on the old bytes. */
-	return frame && to - from < lend_page_size(s) ? weigh(lend_page(s, frame) + from, to - from)
-						      : 0;
+	return frame && to - from < lend_page_size(s)
+		   ? weigh_bytes(lend_page(s, frame) + from, to - from)
+		   : 0;
 }
 
 void lend_sum_follow(struct lend_store *s, uint32_t frame, uint32_t old, uint32_t from, uint32_t to,
@@ -27,7 +28,7 @@ void lend_sum_follow(struct lend_store *s, uint32_t frame, uint32_t old, uint32_
 		lend_sum_whole(s, frame);
 		return;
 	}
-	weight ^= weigh(lend_page(s, frame) + from, to - from);
+	weight ^= weigh_bytes(lend_page(s, frame) + from, to - from);
 	*lend_sum_at(s, frame) =
 	    *lend_sum_at(s, old) ^ lend_crc32c_past(weight, lend_page_size(s) - to);
 }
@@ -44,7 +45,7 @@ bool lend_sum_fits(const struct lend_store *s, uint32_t frame)
 }
 
 /* Returns how many frames of placements do not match, because their bytes are still arriving. */
-static uint64_t arriving(const struct lend_store *s)
+static uint64_t arriving_frames(const struct lend_store *s)
 {
 	uint64_t n = 0;
 
@@ -62,7 +63,7 @@ uint64_t lend_store_scrub(const struct lend_store *store)
 		return 0;
 	for (uint32_t i = 1; i <= store->frame.top; i++)
 		n += lend_frame_at(store, i)->refs && !lend_sum_fits(store, i);
-	return n + !lend_sum_fits(store, 0) - arriving(store);
+	return n + !lend_sum_fits(store, 0) - arriving_frames(store);
 }
 
 void lend_sum_recover(struct lend_store *s)

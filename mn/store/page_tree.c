@@ -13,7 +13,7 @@ static uint32_t index_at(uint64_t page, uint32_t level)
 	return page >> (LEND_FAN_BITS * (level - 1)) & (LEND_FAN - 1);
 }
 
-static uint64_t span(uint32_t level)
+static uint64_t level_span(uint32_t level)
 {
 	return UINT64_C(1) << (LEND_FAN_BITS * level);
 }
@@ -23,7 +23,7 @@ uint32_t lend_tree_height(const struct lend_store *s, uint64_t end)
 	uint64_t pages = lend_pages_of(s, end);
 	uint32_t height = 0;
 
-	while (span(height) < pages)
+	while (level_span(height) < pages)
 		height++;
 	LEND_CHECK(height <= LEND_HEIGHT_MAX);
 	return height;
@@ -41,7 +41,7 @@ const uint32_t *lend_tree_leaf(const struct lend_store *s, const struct lend_vie
 	return view->height ? lend_node_at(s, id)->child : &view->root;
 }
 
-static void retain(struct lend_store *s, uint32_t id, uint32_t level)
+static void retain_child(struct lend_store *s, uint32_t id, uint32_t level)
 {
 	uint32_t *refs = level ? lend_node_refs(s, id) : &lend_frame_at(s, id)->refs;
 
@@ -77,13 +77,13 @@ static void give_node(struct lend_store *s, uint32_t i)
 
 /* Queues a node without references to be freed. Its refcount field then holds the next node and the
  * level. Its children keep their references until it is freed; nodes are freed one at a time. */
-static void bury(struct lend_store *s, uint32_t id, uint32_t level)
+static void bury_node(struct lend_store *s, uint32_t id, uint32_t level)
 {
 	*lend_node_refs(s, id) = s->dying << LEND_LEVEL_BITS | level;
 	s->dying = id;
 }
 
-static void drop(struct lend_store *s, uint32_t id, uint32_t level)
+static void drop_child(struct lend_store *s, uint32_t id, uint32_t level)
 {
 	if (!id)
 		return;
@@ -93,7 +93,7 @@ static void drop(struct lend_store *s, uint32_t id, uint32_t level)
 	}
 	LEND_CHECK(*lend_node_refs(s, id) > 0);
 	if (--*lend_node_refs(s, id) == 0)
-		bury(s, id, level);
+		bury_node(s, id, level);
 }
 
 /* Returns how many children are dropped at a time: of frames, as many as have the bytes of 64
@@ -103,7 +103,7 @@ static uint32_t share_of(const struct lend_store *s, uint32_t level)
 	return level > 1 ? LEND_FAN : lend_max_u32(1, LEND_FAN * LEND_MEM_PAGE / lend_page_size(s));
 }
 
-static void reap(struct lend_store *s)
+static void reap_node(struct lend_store *s)
 {
 	uint32_t id = s->dying, word = *lend_node_refs(s, id), level = word & LEND_LEVEL_MASK;
 	uint32_t n = share_of(s, level), i;
@@ -114,7 +114,7 @@ static void reap(struct lend_store *s)
 		uint32_t *child = &lend_node_at(s, id)->child[i - 1];
 
 		n -= *child != 0;
-		drop(s, *child, level - 1);
+		drop_child(s, *child, level - 1);
 		*child = 0;
 	}
 	if (i > 0) /* large pages: it stays at the head, because frames add nothing to the list */
@@ -123,13 +123,13 @@ static void reap(struct lend_store *s)
 		give_node(s, id);
 }
 
-void lend_tree_reap(struct lend_store *s)
+void lend_tree_free_dropped(struct lend_store *s)
 {
 	/* A page of more than 64 * 4 KiB uses that much more of the budget. */
 	uint32_t each = lend_max_u32(1, lend_page_size(s) / (LEND_FAN * LEND_MEM_PAGE));
 
-	for (; s->dying && s->spade > 0; s->spade -= lend_min_u32(s->spade, each))
-		reap(s);
+	for (; s->dying && s->free_budget > 0; s->free_budget -= lend_min_u32(s->free_budget, each))
+		reap_node(s);
 }
 
 bool lend_tree_room(struct lend_store *s, uint64_t nodes, uint64_t frames)
@@ -137,44 +137,44 @@ bool lend_tree_room(struct lend_store *s, uint64_t nodes, uint64_t frames)
 	while (s->dying &&
 	       (nodes > lend_table_room(&s->node) ||
 		((!s->config.quarantine || s->config.yields) && frames > lend_frame_room(s))))
-		reap(s);
+		reap_node(s);
 	return nodes <= lend_table_room(&s->node) && frames <= lend_frame_room(s);
 }
 
 void lend_tree_drop(struct lend_store *s, struct lend_view *view)
 {
-	drop(s, view->root, view->height);
+	drop_child(s, view->root, view->height);
 	view->root = 0;
-	lend_tree_reap(s);
+	lend_tree_free_dropped(s);
 }
 
 /* Returns pages [first, last] of this subtree, counted from its start, with one more reference. */
-static uint32_t trim(struct lend_store *s, uint32_t id, uint32_t level, uint64_t first,
-		     uint64_t last)
+static uint32_t trim_subtree(struct lend_store *s, uint32_t id, uint32_t level, uint64_t first,
+			     uint64_t last)
 {
 	uint64_t part;
 	uint32_t copy;
 
 	if (!id)
 		return 0;
-	if (first == 0 && last == span(level) - 1) {
-		retain(s, id, level);
+	if (first == 0 && last == level_span(level) - 1) {
+		retain_child(s, id, level);
 		return id;
 	}
-	part = span(level - 1);
+	part = level_span(level - 1);
 	copy = take_node(s);
 	for (uint64_t i = first / part; i <= last / part; i++) {
 		uint64_t from = i == first / part ? first % part : 0;
 		uint64_t to = i == last / part ? last % part : part - 1;
 
 		lend_node_at(s, copy)->child[i] =
-		    trim(s, lend_node_at(s, id)->child[i], level - 1, from, to);
+		    trim_subtree(s, lend_node_at(s, id)->child[i], level - 1, from, to);
 	}
 	return copy;
 }
 
-bool lend_tree_share(struct lend_store *s, const struct lend_view *view, uint64_t offset,
-		     uint64_t len, struct lend_view *out)
+bool lend_tree_share_range(struct lend_store *s, const struct lend_view *view, uint64_t offset,
+			   uint64_t len, struct lend_view *out)
 {
 	uint64_t start = view->base + offset;
 	uint64_t first = lend_page_at(s, start);
@@ -186,42 +186,43 @@ bool lend_tree_share(struct lend_store *s, const struct lend_view *view, uint64_
 		return true;
 	if (len == view->len) { /* no pages outside the range to leave out */
 		*out = *view;
-		retain(s, id, level);
+		retain_child(s, id, level);
 		return true;
 	}
 	if (!lend_tree_room(s, 2 * level, 0))
 		return false;
 	last = lend_page_at(s, start + len - 1);
-	while (level > 0 && first / span(level - 1) == last / span(level - 1)) {
-		id = id ? lend_node_at(s, id)->child[first / span(level - 1)] : 0;
+	while (level > 0 && first / level_span(level - 1) == last / level_span(level - 1)) {
+		id = id ? lend_node_at(s, id)->child[first / level_span(level - 1)] : 0;
 		level--;
-		first %= span(level);
-		last %= span(level);
+		first %= level_span(level);
+		last %= level_span(level);
 	}
 	out->base += first << s->page_bits;
 	out->height = level;
-	out->root = trim(s, id, level, first, last);
+	out->root = trim_subtree(s, id, level, first, last);
 	return true;
 }
 
-static void cost(const struct lend_store *s, uint32_t id, uint32_t level, bool shared,
-		 uint64_t first, uint64_t last, struct lend_tree_cost *sum)
+static void add_cost(const struct lend_store *s, uint32_t id, uint32_t level, bool shared,
+		     uint64_t first, uint64_t last, struct lend_tree_cost *sum)
 {
 	uint64_t part;
 
 	if (level == 0) {
-		sum->frames += shared || !lend_frame_sole(s, id);
+		sum->frames += shared || !lend_frame_is_exclusive(s, id);
 		sum->zeros += id == 0;
 		return;
 	}
 	shared = shared || !id || *lend_node_refs(s, id) > 1;
 	sum->nodes += shared;
-	part = span(level - 1);
+	part = level_span(level - 1);
 	for (uint64_t i = first / part; i <= last / part; i++) {
 		uint64_t from = i == first / part ? first % part : 0;
 		uint64_t to = i == last / part ? last % part : part - 1;
 
-		cost(s, id ? lend_node_at(s, id)->child[i] : 0, level - 1, shared, from, to, sum);
+		add_cost(s, id ? lend_node_at(s, id)->child[i] : 0, level - 1, shared, from, to,
+			 sum);
 	}
 }
 
@@ -230,12 +231,12 @@ struct lend_tree_cost lend_tree_cost(const struct lend_store *s, const struct le
 {
 	struct lend_tree_cost sum = {0, 0, 0};
 
-	cost(s, view->root, view->height, false, first, last, &sum);
+	add_cost(s, view->root, view->height, false, first, last, &sum);
 	return sum;
 }
 
 /* Makes *id a node with one reference and the same children. */
-static void own(struct lend_store *s, uint32_t *id, uint32_t level)
+static void own_node(struct lend_store *s, uint32_t *id, uint32_t level)
 {
 	uint32_t old = *id, fresh;
 
@@ -245,7 +246,7 @@ static void own(struct lend_store *s, uint32_t *id, uint32_t level)
 	if (old) {
 		memcpy(lend_node_at(s, fresh), lend_node_at(s, old), sizeof(struct lend_node));
 		for (uint32_t i = 0; i < LEND_FAN; i++)
-			retain(s, lend_node_at(s, old)->child[i], level - 1);
+			retain_child(s, lend_node_at(s, old)->child[i], level - 1);
 		--*lend_node_refs(s, old);
 	}
 	lend_undo_fence();
@@ -257,7 +258,7 @@ uint32_t *lend_tree_own(struct lend_store *s, struct lend_view *view, uint64_t p
 	uint32_t *id = &view->root;
 
 	for (uint32_t level = view->height; level > 0; level--) {
-		own(s, id, level);
+		own_node(s, id, level);
 		id = &lend_node_at(s, *id)->child[index_at(page, level)];
 	}
 	return id;

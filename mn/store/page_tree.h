@@ -19,13 +19,13 @@ const uint32_t *lend_tree_leaf(const struct lend_store *s, const struct lend_vie
 			       uint64_t page);
 /* Makes *out share bytes [offset, offset + len) of view, which must contain them. False: no nodes
  * left. */
-bool lend_tree_share(struct lend_store *s, const struct lend_view *view, uint64_t offset,
-		     uint64_t len, struct lend_view *out);
+bool lend_tree_share_range(struct lend_store *s, const struct lend_view *view, uint64_t offset,
+			   uint64_t len, struct lend_view *out);
 /* Drops all of a view's pages. Frees as many at once as this operation's budget (spade) allows, and
  * leaves the rest to later steps. */
 void lend_tree_drop(struct lend_store *s, struct lend_view *view);
 /* Continues to free dropped pages, within the rest of this operation's budget. */
-void lend_tree_reap(struct lend_store *s);
+void lend_tree_free_dropped(struct lend_store *s);
 /* Returns whether this many nodes and frames can be taken. First frees dropped nodes, as many as
  * that needs. */
 bool lend_tree_room(struct lend_store *s, uint64_t nodes, uint64_t frames);

@@ -32,7 +32,7 @@ bool lend_store_pool_open(struct lend_store *store, uint64_t key)
 	return true;
 }
 
-static void drop(struct lend_store *s, uint32_t lien)
+static void drop_pinned_map(struct lend_store *s, uint32_t lien)
 {
 	struct lend_object *o = lend_object_at(s, lien);
 
@@ -41,10 +41,10 @@ static void drop(struct lend_store *s, uint32_t lien)
 	if (o->prev)
 		lend_object_at(s, o->prev)->next = o->next;
 	else
-		lend_mapper_at(s, o->client)->liens = o->next;
+		lend_mapper_at(s, o->client)->pinned_maps = o->next;
 	if (o->next)
 		lend_object_at(s, o->next)->prev = o->prev;
-	s->counts.liens--;
+	s->counts.pinned_maps--;
 	lend_object_destroy(s, lien);
 }
 
@@ -54,21 +54,21 @@ void lend_store_pool_hangup(struct lend_store *store, uint64_t key)
 
 	if (!i)
 		return;
-	store->spade = store->config.reap;
-	while (lend_mapper_at(store, i)->liens) {
-		drop(store, lend_mapper_at(store, i)->liens);
+	store->free_budget = store->config.reap;
+	while (lend_mapper_at(store, i)->pinned_maps) {
+		drop_pinned_map(store, lend_mapper_at(store, i)->pinned_maps);
 		lend_undo_commit(store);
 	}
 	lend_mapper_at(store, i)->key = 0;
 	LEND_GIVE(store, mapper, i);
 }
 
-void lend_lien_part(struct lend_store *s, uint32_t space, bool unmapped)
+void lend_pinned_map_detach(struct lend_store *s, uint32_t space, bool unmapped)
 {
 	uint32_t lien = lend_object_at(s, space)->tie;
 
 	if (lien && unmapped)
-		drop(s, lien);
+		drop_pinned_map(s, lien);
 	else if (lien)
 		lend_object_at(s, lien)->tie = 0;
 	lend_object_at(s, space)->tie = 0;
@@ -76,7 +76,7 @@ void lend_lien_part(struct lend_store *s, uint32_t space, bool unmapped)
 
 /* Makes a lien of the whole space as it is now. Ends the space's earlier lien: the client has
  * unmapped it. */
-static enum lend_mem_status make(struct lend_store *s, uint32_t mapper, uint32_t space)
+static enum lend_mem_status make_pinned_map(struct lend_store *s, uint32_t mapper, uint32_t space)
 {
 	struct lend_view whole = lend_object_view(s, space), view;
 	struct lend_object *o;
@@ -84,19 +84,19 @@ static enum lend_mem_status make(struct lend_store *s, uint32_t mapper, uint32_t
 
 	if (!lend_object_room(s))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
-	LEND_CHECK(lend_tree_share(s, &whole, 0, whole.len, &view));
+	LEND_CHECK(lend_tree_share_range(s, &whole, 0, whole.len, &view));
 	if (lend_object_at(s, space)->tie)
-		drop(s, lend_object_at(s, space)->tie);
-	i = lend_object_make(s, &view, LEND_OBJECT_LIEN);
+		drop_pinned_map(s, lend_object_at(s, space)->tie);
+	i = lend_object_make(s, &view, LEND_OBJECT_PINNED_MAP);
 	o = lend_object_at(s, i);
 	o->client = mapper;
 	o->tie = space & INDEX_MASK;
-	o->next = lend_mapper_at(s, mapper)->liens;
+	o->next = lend_mapper_at(s, mapper)->pinned_maps;
 	if (o->next)
 		lend_object_at(s, o->next)->prev = i;
-	lend_mapper_at(s, mapper)->liens = i;
+	lend_mapper_at(s, mapper)->pinned_maps = i;
 	lend_object_at(s, space)->tie = i & INDEX_MASK;
-	s->counts.liens++;
+	s->counts.pinned_maps++;
 	return LEND_MEM_OK;
 }
 
@@ -110,7 +110,7 @@ enum lend_mem_status lend_op_pool_map(struct lend_step *t)
 	if (lend_table_room(&t->s->object) < 2)
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	status = lend_op_map(t);
-	return status ? status : make(t->s, mapper, t->record.slot);
+	return status ? status : make_pinned_map(t->s, mapper, t->record.slot);
 }
 
 enum lend_mem_status lend_op_pool_view(struct lend_step *t)
@@ -124,7 +124,7 @@ enum lend_mem_status lend_op_pool_view(struct lend_step *t)
 		return LEND_MEM_FAILED_PRECONDITION;
 	t->record.slot = space;
 	if (t->op->offset == 0)
-		return make(t->s, mapper, space);
+		return make_pinned_map(t->s, mapper, space);
 	lien = lend_object_at(t->s, space)->tie;
 	return lien && lend_object_at(t->s, lien)->client == mapper ? LEND_MEM_OK
 								    : LEND_MEM_FAILED_PRECONDITION;
@@ -136,15 +136,15 @@ enum lend_mem_status lend_op_pool_drop(struct lend_step *t)
 	uint32_t mapper = find_mapper(t->s, t->op->target), lien = 0;
 
 	if (mapper && name->epoch == t->s->config.epoch)
-		lien = lend_object_find(t->s, name->slot, name->serial, LEND_OBJECT_LIEN);
+		lien = lend_object_find(t->s, name->slot, name->serial, LEND_OBJECT_PINNED_MAP);
 	if (!lien || lend_object_at(t->s, lien)->client != mapper)
 		return LEND_MEM_NOT_FOUND;
-	drop(t->s, lien);
+	drop_pinned_map(t->s, lien);
 	return LEND_MEM_OK;
 }
 
 /* Adds one more page. False: no room for another run. */
-static bool add(struct lend_memview *v, uint32_t frame)
+static bool add_page(struct lend_memview *v, uint32_t frame)
 {
 	struct lend_memextent *last = v->n ? &v->extent[v->n - 1] : NULL;
 
@@ -158,8 +158,8 @@ static bool add(struct lend_memview *v, uint32_t frame)
 	return true;
 }
 
-uint32_t lend_lien_show(const struct lend_store *s, uint32_t space, uint64_t page, uint32_t max,
-			uint8_t *at)
+uint32_t lend_pinned_map_encode(const struct lend_store *s, uint32_t space, uint64_t page,
+				uint32_t max, uint8_t *at)
 {
 	uint32_t lien = lend_object_at(s, space)->tie;
 	const struct lend_object *o = lend_object_at(s, lien);
@@ -170,7 +170,7 @@ uint32_t lend_lien_show(const struct lend_store *s, uint32_t space, uint64_t pag
 
 	if (!lien)
 		return lend_memview_encode(&v, at);
-	v.lien = (struct lend_memspace){lien, s->config.epoch, o->serial};
+	v.pinned_map = (struct lend_memspace){lien, s->config.epoch, o->serial};
 	v.base = lend_page_rest(s, view.base);
 	v.pages = lend_pages_of(s, v.base + view.len);
 	if (page >= v.pages)
@@ -180,7 +180,7 @@ uint32_t lend_lien_show(const struct lend_store *s, uint32_t space, uint64_t pag
 	for (uint64_t i = first + page; i < first + end; i++) {
 		if (!(i & (LEND_FAN - 1)) || i == first + page)
 			leaf = lend_tree_leaf(s, &view, i);
-		if (!add(&v, leaf ? leaf[i & (LEND_FAN - 1)] : 0))
+		if (!add_page(&v, leaf ? leaf[i & (LEND_FAN - 1)] : 0))
 			break;
 	}
 	return lend_memview_encode(&v, at);

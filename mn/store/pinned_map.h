@@ -14,14 +14,14 @@
 
 /* Separates an ending space from its lien. The lien ends, too, when the client has unmapped it;
  * else it stays. */
-void lend_lien_part(struct lend_store *s, uint32_t space, bool unmapped);
+void lend_pinned_map_detach(struct lend_store *s, uint32_t space, bool unmapped);
 
 enum lend_mem_status lend_op_pool_map(struct lend_step *t);
 enum lend_mem_status lend_op_pool_view(struct lend_step *t);
 enum lend_mem_status lend_op_pool_drop(struct lend_step *t);
 /* Encodes at `at` the frames of a space's lien: max pages from a page on. Returns the bytes
  * written. */
-uint32_t lend_lien_show(const struct lend_store *s, uint32_t space, uint64_t page, uint32_t max,
-			uint8_t *at);
+uint32_t lend_pinned_map_encode(const struct lend_store *s, uint32_t space, uint64_t page,
+				uint32_t max, uint8_t *at);
 
 #endif

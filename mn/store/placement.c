@@ -54,7 +54,7 @@ uint32_t lend_store_place(struct lend_store *store, const struct lend_store_peer
 	lend_placement_at(store, placement)->tenant = tenant;
 	lend_tenant_at(store, tenant)->use.pages += pages;
 	link = &lend_placement_at(store, placement)->first;
-	lend_free_want(store, pages, 0);
+	lend_free_expect(store, pages, 0);
 	*segs = 0;
 	for (left = op.len; left > 0;) {
 		uint64_t part = lend_min_u64(left, lend_page_size(store));
@@ -68,7 +68,7 @@ uint32_t lend_store_place(struct lend_store *store, const struct lend_store_peer
 	return placement;
 }
 
-void lend_place_drop(struct lend_store *s, uint32_t first)
+void lend_placement_drop(struct lend_store *s, uint32_t first)
 {
 	while (first) {
 		uint32_t frame = first;
@@ -78,7 +78,7 @@ void lend_place_drop(struct lend_store *s, uint32_t first)
 	}
 }
 
-static uint32_t end(struct lend_store *s, uint32_t placement)
+static uint32_t end_placement(struct lend_store *s, uint32_t placement)
 {
 	struct lend_placement *p = lend_placement_at(s, placement);
 	uint32_t first = p->first;
@@ -93,19 +93,19 @@ static uint32_t end(struct lend_store *s, uint32_t placement)
 
 void lend_store_unplace(struct lend_store *store, uint32_t placement)
 {
-	lend_place_drop(store, end(store, placement));
+	lend_placement_drop(store, end_placement(store, placement));
 }
 
-uint32_t lend_place_take(struct lend_store *s, uint32_t placement, const struct lend_memop *op,
-			 enum lend_mem_status status)
+uint32_t lend_placement_take(struct lend_store *s, uint32_t placement, const struct lend_memop *op,
+			     enum lend_mem_status status)
 {
 	uint32_t n = lend_placement_at(s, placement)->n;
-	uint32_t first = end(s, placement);
+	uint32_t first = end_placement(s, placement);
 	bool fits = status == LEND_MEM_OK && lend_pages_of(s, op->len) == n &&
 		    (op->kind == LEND_MEMOP_PUT || op->kind == LEND_MEMOP_WRITE);
 
 	if (fits)
 		return first;
-	lend_place_drop(s, first);
+	lend_placement_drop(s, first);
 	return 0;
 }

@@ -7,9 +7,9 @@
 
 /* Ends a placement. Returns its chain of frames if they are what this operation needs; else frees
  * them and returns 0. */
-uint32_t lend_place_take(struct lend_store *s, uint32_t placement, const struct lend_memop *op,
-			 enum lend_mem_status status);
+uint32_t lend_placement_take(struct lend_store *s, uint32_t placement, const struct lend_memop *op,
+			     enum lend_mem_status status);
 /* Frees a chain. */
-void lend_place_drop(struct lend_store *s, uint32_t first);
+void lend_placement_drop(struct lend_store *s, uint32_t first);
 
 #endif

@@ -135,15 +135,15 @@ static bool is_snapshot(const struct lend_store *s, uint32_t i)
 
 static void recover_objects(struct lend_store *s)
 {
-	s->doomed = 0;
-	s->counts.spaces = s->counts.liens = 0;
+	s->ended = 0;
+	s->counts.spaces = s->counts.pinned_maps = 0;
 	for (uint32_t i = 1; i <= s->object.top; i++) {
 		struct lend_object *o = lend_object_at(s, i);
 
 		o->tie = 0;
 		if (o->kind == LEND_OBJECT_SNAPSHOT)
 			o->holds = o->grants = o->stakes = 0;
-		else if (o->kind == LEND_OBJECT_LIEN || !is_client(s, o->client))
+		else if (o->kind == LEND_OBJECT_PINNED_MAP || !is_client(s, o->client))
 			o->serial = 0;
 		else if (o->serial)
 			lend_space_link(s, i);
@@ -181,7 +181,7 @@ static void recover_keepers(struct lend_store *s)
 
 /* Counts the references to nodes and frames below id. False: one refers to an entry that was never
  * used. */
-static bool visit(struct lend_store *s, uint32_t id, uint32_t level)
+static bool visit_node(struct lend_store *s, uint32_t id, uint32_t level)
 {
 	bool fine = true;
 
@@ -198,7 +198,7 @@ static bool visit(struct lend_store *s, uint32_t id, uint32_t level)
 	if ((*lend_node_refs(s, id))++ > 0)
 		return true;
 	for (uint32_t i = 0; i < LEND_FAN && fine; i++)
-		fine = visit(s, lend_node_at(s, id)->child[i], level - 1);
+		fine = visit_node(s, lend_node_at(s, id)->child[i], level - 1);
 	return fine;
 }
 
@@ -216,7 +216,7 @@ static bool recover_trees(struct lend_store *s)
 		const struct lend_object *o = lend_object_at(s, i);
 
 		if (o->serial)
-			fine = o->height <= LEND_HEIGHT_MAX && visit(s, o->root, o->height);
+			fine = o->height <= LEND_HEIGHT_MAX && visit_node(s, o->root, o->height);
 	}
 	return fine;
 }
@@ -231,9 +231,9 @@ static void recover_frames(struct lend_store *s)
 			s->frame.used++;
 			continue;
 		}
-		lend_frame_wipe(s, i);
+		lend_frame_zero(s, i);
 		if (s->config.quarantine)
-			lend_free_rest(s, i);
+			lend_free_quarantine(s, i);
 		else
 			lend_free_add(s, i);
 	}

@@ -43,7 +43,7 @@ void lend_terms_apply(struct lend_step *t, uint32_t object)
 		add_grant(t, object);
 }
 
-static enum lend_mem_status find(struct lend_step *t, unsigned right, uint32_t *object)
+static enum lend_mem_status find_snapshot(struct lend_step *t, unsigned right, uint32_t *object)
 {
 	enum lend_mem_status status = lend_snapshot_find(t->s, &t->op->ref, right, object);
 
@@ -58,7 +58,7 @@ enum lend_mem_status lend_op_adopt(struct lend_step *t)
 {
 	struct lend_record *r = &t->record;
 	uint32_t object, grant, tenant = lend_client_at(t->s, t->client)->tenant;
-	enum lend_mem_status status = find(t, 0, &object);
+	enum lend_mem_status status = find_snapshot(t, 0, &object);
 	bool moves; /* a TRANSFER from this tenant to itself: its charge does not change */
 
 	if (status || lend_hold_find(t->s, object, t->client))
@@ -85,7 +85,7 @@ enum lend_mem_status lend_op_grant(struct lend_step *t)
 {
 	bool transfer = t->op->terms.kind == LEND_TERMS_TRANSFER;
 	uint32_t object, hold, tenant = lend_client_at(t->s, t->client)->tenant;
-	enum lend_mem_status status = find(t, LEND_RIGHT_GRANT, &object);
+	enum lend_mem_status status = find_snapshot(t, LEND_RIGHT_GRANT, &object);
 
 	if (status)
 		return status;
@@ -116,7 +116,7 @@ static bool release_one(struct lend_step *t, uint32_t object)
 		lend_grant_use(t->s, grant);
 	else
 		return false;
-	lend_snapshot_settle(t->s, object);
+	lend_snapshot_end_unused(t->s, object);
 	return true;
 }
 
@@ -190,7 +190,7 @@ static enum lend_mem_status undo_make(struct lend_step *t, const struct lend_rec
 	if (grant)
 		lend_grant_remove(t->s, grant);
 	if (object)
-		lend_snapshot_settle(t->s, object);
+		lend_snapshot_end_unused(t->s, object);
 	t->record.forgot = LEND_FORGOT_UNDONE;
 	return LEND_MEM_OK;
 }
@@ -201,7 +201,7 @@ static enum lend_mem_status undo_space(struct lend_step *t, const struct lend_re
 
 	/* A client that forgets the operation has not received what to map. */
 	if (object)
-		lend_lien_part(t->s, object, true);
+		lend_pinned_map_detach(t->s, object, true);
 	if (object)
 		lend_space_end(t->s, object);
 	t->record.forgot = LEND_FORGOT_UNDONE;
@@ -223,7 +223,7 @@ static enum lend_mem_status undo_grant(struct lend_step *t, const struct lend_re
 	if (r->held && !hold)
 		lend_hold_add(t->s, r->slot, t->client);
 	lend_grant_remove(t->s, grant);
-	lend_snapshot_settle(t->s, r->slot);
+	lend_snapshot_end_unused(t->s, r->slot);
 	t->record.forgot = LEND_FORGOT_UNDONE;
 	return LEND_MEM_OK;
 }
@@ -251,7 +251,7 @@ static enum lend_mem_status undo_adopt(struct lend_step *t, const struct lend_re
 }
 
 /* Undoes the operation of record r. The outcome goes to t's record; r is unchanged on failure. */
-static enum lend_mem_status undo(struct lend_step *t, const struct lend_record *r)
+static enum lend_mem_status undo_op(struct lend_step *t, const struct lend_record *r)
 {
 	if (r->status != LEND_MEM_OK) {
 		t->record.forgot = LEND_FORGOT_PREVENTED;
@@ -289,12 +289,12 @@ enum lend_mem_status lend_op_forget(struct lend_step *t)
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	r = lend_record_at(t->s, t->client, target);
 	if (r->id == 0) {
-		lend_undo_note(t->s, &r->id);
+		lend_undo_log(t->s, &r->id);
 		memset(r, 0, sizeof(*r));
 		r->id = target;
 		t->record.forgot = LEND_FORGOT_PREVENTED;
 	} else if (r->kind != LEND_MEMOP_FORGET) {
-		status = undo(t, r);
+		status = undo_op(t, r);
 	} else {
 		t->record.forgot = r->forgot;
 	}
@@ -303,7 +303,7 @@ enum lend_mem_status lend_op_forget(struct lend_step *t)
 	_Static_assert(offsetof(struct lend_record, forgot) <
 			   offsetof(struct lend_record, kind) + 8,
 		       "one word has all that changes");
-	lend_undo_note(t->s, &r->kind);
+	lend_undo_log(t->s, &r->kind);
 	r->kind = LEND_MEMOP_FORGET;
 	r->status = LEND_MEM_ABORTED;
 	r->forgot = t->record.forgot;

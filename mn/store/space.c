@@ -23,7 +23,7 @@ uint32_t lend_object_make(struct lend_store *s, const struct lend_view *view,
 	LEND_TAKE(s, object, i);
 	LEND_CHECK(i);
 	o = lend_object_at(s, i);
-	lend_undo_note(s, o);
+	lend_undo_log(s, o);
 	memset(o, 0, sizeof(*o));
 	o->base = view->base;
 	o->len = view->len;
@@ -40,10 +40,10 @@ void lend_object_destroy(struct lend_store *s, uint32_t i)
 {
 	struct lend_object *o = lend_object_at(s, i);
 
-	lend_undo_note(s, o);
+	lend_undo_log(s, o);
 	o->serial = 0;
-	o->next = s->doomed;
-	s->doomed = i;
+	o->next = s->ended;
+	s->ended = i;
 }
 
 void lend_undo_commit(struct lend_store *s)
@@ -51,11 +51,11 @@ void lend_undo_commit(struct lend_store *s)
 	lend_undo_fence();
 	s->undo_n = 0;
 	lend_undo_fence();
-	while (s->doomed) {
-		uint32_t i = s->doomed;
+	while (s->ended) {
+		uint32_t i = s->ended;
 		struct lend_view view = lend_object_view(s, i);
 
-		s->doomed = lend_object_at(s, i)->next;
+		s->ended = lend_object_at(s, i)->next;
 		lend_tree_drop(s, &view);
 		LEND_GIVE(s, object, i);
 	}
@@ -106,11 +106,11 @@ void lend_space_end(struct lend_store *s, uint32_t object)
 	if (o->next)
 		lend_object_at(s, o->next)->prev = o->prev;
 	s->counts.spaces--;
-	lend_lien_part(s, object, false);
+	lend_pinned_map_detach(s, object, false);
 	lend_object_destroy(s, object);
 }
 
-void lend_snapshot_settle(struct lend_store *s, uint32_t object)
+void lend_snapshot_end_unused(struct lend_store *s, uint32_t object)
 {
 	const struct lend_object *o = lend_object_at(s, object);
 
@@ -118,7 +118,7 @@ void lend_snapshot_settle(struct lend_store *s, uint32_t object)
 		lend_object_destroy(s, object);
 }
 
-void lend_snapshot_ahead(const struct lend_store *s, uint32_t slot, bool deep)
+void lend_snapshot_prefetch(const struct lend_store *s, uint32_t slot, bool deep)
 {
 	const struct lend_object *o = lend_object_at(s, slot <= s->object.top ? slot : 0);
 
@@ -174,7 +174,7 @@ enum lend_mem_status lend_snapshot_find(struct lend_store *s, const struct lend_
 {
 	uint32_t slot = ref->slot & LEND_MEMREF_SLOT_MASK;
 
-	lend_snapshot_ahead(s, slot, true);
+	lend_snapshot_prefetch(s, slot, true);
 	/* Only the epoch identifies an older reference: its key was another one. */
 	if (ref->node != s->config.node || ref->epoch != s->config.epoch ||
 	    lend_memref_shard(ref) != s->config.shard)

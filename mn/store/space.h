@@ -20,7 +20,7 @@ uint32_t lend_space_make(struct lend_store *s, const struct lend_view *view, uin
 void lend_space_link(struct lend_store *s, uint32_t object);
 void lend_space_end(struct lend_store *s, uint32_t object);
 /* Ends the snapshot if it has no holds and no grants. */
-void lend_snapshot_settle(struct lend_store *s, uint32_t object);
+void lend_snapshot_end_unused(struct lend_store *s, uint32_t object);
 
 /* Returns the object; 0: it has ended, is of another kind, or is not in this table. */
 uint32_t lend_object_find(const struct lend_store *s, uint32_t slot, uint64_t serial,
@@ -31,7 +31,7 @@ void lend_snapshot_ref(const struct lend_store *s, uint32_t slot, uint64_t seria
 		       struct lend_memref *ref);
 /* Prefetches an object as soon as its slot is known, because among a million references it is in no
  * cache. deep: also its first hold, which needs the object. Any slot number is allowed. */
-void lend_snapshot_ahead(const struct lend_store *s, uint32_t slot, bool deep);
+void lend_snapshot_prefetch(const struct lend_store *s, uint32_t slot, bool deep);
 /* Checks a reference: *object is its snapshot when the reference is genuine and permits right;
  * right may be 0. */
 enum lend_mem_status lend_snapshot_find(struct lend_store *s, const struct lend_memref *ref,

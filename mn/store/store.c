@@ -32,7 +32,7 @@ void lend_store_config_default(struct lend_store_config *config, uint64_t bytes,
 	};
 }
 
-static bool in(uint32_t value, uint32_t min, uint32_t max)
+static bool in_range(uint32_t value, uint32_t min, uint32_t max)
 {
 	return value >= min && value <= max;
 }
@@ -48,15 +48,16 @@ static uint32_t text_len(const char *text)
 
 static bool is_valid(const struct lend_store_config *c)
 {
-	return in(c->pages, 1, 1u << 24) && in(c->page, LEND_MEM_PAGE, LEND_MEM_PAGE_MAX) &&
-	       lend_is_pow2(c->page) && in(c->objects, 1, (1u << 24) - 1) &&
-	       in(c->holds, 1, (1u << 24) - 1) && in(c->grants, 1, (1u << 24) - 1) &&
-	       in(c->clients, 1, (1u << 16) - 1) && in(c->incarnations, 1, 1u << 16) &&
-	       in(c->placements, 1, 4096) && c->checksum <= 1 && c->yields <= 1 &&
-	       c->tenants <= LEND_TENANT_MASK + 1 && in(c->open, 1, LEND_MEM_OPEN_MAX) &&
-	       c->reap > 0 && lend_is_pow2(c->open) && c->shard < c->shards &&
-	       c->shards <= LEND_MEMREF_SHARDS_MAX && c->lease > 0 && c->lease < LEND_MEM_TTL_MAX &&
-	       c->revive < LEND_MEM_TTL_MAX && text_len(c->addresses) <= LEND_MEMOP_TEXT_MAX;
+	return in_range(c->pages, 1, 1u << 24) &&
+	       in_range(c->page, LEND_MEM_PAGE, LEND_MEM_PAGE_MAX) && lend_is_pow2(c->page) &&
+	       in_range(c->objects, 1, (1u << 24) - 1) && in_range(c->holds, 1, (1u << 24) - 1) &&
+	       in_range(c->grants, 1, (1u << 24) - 1) && in_range(c->clients, 1, (1u << 16) - 1) &&
+	       in_range(c->incarnations, 1, 1u << 16) && in_range(c->placements, 1, 4096) &&
+	       c->checksum <= 1 && c->yields <= 1 && c->tenants <= LEND_TENANT_MASK + 1 &&
+	       in_range(c->open, 1, LEND_MEM_OPEN_MAX) && c->reap > 0 && lend_is_pow2(c->open) &&
+	       c->shard < c->shards && c->shards <= LEND_MEMREF_SHARDS_MAX && c->lease > 0 &&
+	       c->lease < LEND_MEM_TTL_MAX && c->revive < LEND_MEM_TTL_MAX &&
+	       text_len(c->addresses) <= LEND_MEMOP_TEXT_MAX;
 }
 
 size_t lend_store_size(const struct lend_store_config *config)
@@ -87,7 +88,7 @@ struct lend_store *lend_store_init(void *mem, const struct lend_store_config *co
 	lend_store_lay_out(s, config);
 	s->layout = lend_store_layout();
 	s->pages = pages;
-	s->spade = config->reap;
+	s->free_budget = config->reap;
 	s->config.addresses = NULL;
 	lend_store_set_text(s, config->addresses);
 	for (uint32_t i = 0; i < s->config.tenants; i++)
@@ -146,7 +147,7 @@ void lend_store_stats(const struct lend_store *store, struct lend_memstats *stat
 	stats->pages_quarantined = store->free.rest[0].n + store->free.rest[1].n;
 	stats->pages_pinned = store->pinned;
 	stats->spaces = store->counts.spaces;
-	stats->refs = store->object.used - store->counts.spaces - store->counts.liens;
+	stats->refs = store->object.used - store->counts.spaces - store->counts.pinned_maps;
 	stats->clients = store->client.used;
 	stats->incarnations = store->incarnation.used;
 	stats->holds = store->hold.used;

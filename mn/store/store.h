@@ -42,7 +42,7 @@ struct lend_view {
 enum lend_object_kind {
 	LEND_OBJECT_SNAPSHOT = 1,
 	LEND_OBJECT_SPACE,
-	LEND_OBJECT_LIEN,
+	LEND_OBJECT_PINNED_MAP,
 };
 /* A reference or space. There are millions: a snapshot with one hold costs 60 bytes, including its
  * hash entry. Indices of every table but nodes and frames fit into 24 bits. */
@@ -136,9 +136,9 @@ struct lend_placement {
 
 /* A process that maps pages, identified by its socket. */
 struct lend_mapper {
-	uint64_t key;   /* its secret; 0: free */
-	uint32_t liens; /* list */
-	uint32_t next;  /* free list */
+	uint64_t key;         /* its secret; 0: free */
+	uint32_t pinned_maps; /* list */
+	uint32_t next;        /* free list */
 };
 
 struct lend_tenant {
@@ -181,7 +181,7 @@ struct lend_store {
 	uint8_t *pages;
 	uint32_t page_bits, zero_bits; /* a page is 2^page_bits bytes */
 	struct lend_memstats counts;   /* counters that only grow; stats() fills in the rest */
-	uint32_t spade;                /* nodes that this operation may still free */
+	uint32_t free_budget;          /* nodes that this operation may still free */
 	uint32_t undo_n;               /* words logged by this operation; see undo_log.h */
 	uint32_t warm; /* frames zeroed through the cache and not taken since; see frame.c */
 
@@ -194,9 +194,9 @@ struct lend_store {
 	uint64_t life;      /* the newest one */
 	uint32_t pinned, zero;
 	struct lend_free free;
-	lend_ns guard;   /* when the quarantine sets last swapped roles */
-	uint32_t dying;  /* list of unreferenced nodes to be freed; see page_tree.c */
-	uint32_t doomed; /* list of objects that this operation ended */
+	lend_ns guard;  /* when the quarantine sets last swapped roles */
+	uint32_t dying; /* list of unreferenced nodes to be freed; see page_tree.c */
+	uint32_t ended; /* list of objects that this operation ended */
 	struct lend_table frame, node, object, hold, grant, client, incarnation, placement, mapper;
 	/* offsets of arrays */
 	uint64_t sums, node_refs, hold_buckets, client_buckets, heap, records, tenants;

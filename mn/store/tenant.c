@@ -3,7 +3,7 @@
 #include "util/bits.h"
 #include "util/check.h"
 
-static bool within(uint64_t used, uint64_t more, uint64_t max)
+static bool within_max(uint64_t used, uint64_t more, uint64_t max)
 {
 	return more == 0 || (used <= max && more <= max - used);
 }
@@ -12,7 +12,8 @@ bool lend_tenant_room(struct lend_store *s, uint32_t tenant, uint64_t pages, uin
 {
 	const struct lend_tenant *t = lend_tenant_at(s, tenant);
 
-	if (within(t->use.pages, pages, t->quota.pages) && within(t->use.refs, refs, t->quota.refs))
+	if (within_max(t->use.pages, pages, t->quota.pages) &&
+	    within_max(t->use.refs, refs, t->quota.refs))
 		return true;
 	s->counts.over_quota++;
 	return false;
@@ -30,7 +31,7 @@ bool lend_tenant_pin_room(struct lend_store *s, uint32_t tenant, uint64_t pages)
 {
 	const struct lend_tenant *t = lend_tenant_at(s, tenant);
 
-	if (t->use.pinned == 0 || within(t->use.pinned, pages, t->quota.pages))
+	if (t->use.pinned == 0 || within_max(t->use.pinned, pages, t->quota.pages))
 		return true;
 	s->counts.over_quota++;
 	return false;

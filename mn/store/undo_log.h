@@ -40,7 +40,7 @@ static inline struct lend_undo *lend_undo_at(const struct lend_store *s, uint32_
 }
 
 /* Logs the 8 bytes at word, which are about to change. word need not be aligned. */
-static inline void lend_undo_note(struct lend_store *s, const void *word)
+static inline void lend_undo_log(struct lend_store *s, const void *word)
 {
 	struct lend_undo *u = lend_undo_at(s, s->undo_n);
 

@@ -21,7 +21,7 @@ local CONNECT, ACCEPT, REQUEST, REPLY, ACK, PROBE, RETRY, PROOF = 1, 2, 7, 8, 9,
 local STATES = {[0] = "UNSEEN", "PARTIAL", "WHOLE"}
 local PATTERNS = {[0] = "OPEN", "PROOF"}
 local REASONS = {"COOKIE", "FULL"}
-local EARLIES = {[0] = "PLAIN", "EARLY", "EARLY_NOT", "EARLY_RUNS"}
+local ZERO_RTT = {[0] = "NO_ZERO_RTT", "ZERO_RTT", "ZERO_RTT_NOT", "ZERO_RTT_RUNS"}
 local RAN = {[0] = "NO", "YES", "MAYBE"}
 local STATUS = {[0] = "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
 	"PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED",
@@ -34,7 +34,7 @@ local TERMS = {[0] = "OWNED", "TRANSFER", "SHARED"}
 local MEM_STATS = {"pages_total", "pages_used", "pages_pinned", "pages_quarantined", "refs", "spaces", "clients",
 	"incarnations", "holds", "grants", "nodes_used", "ops", "repeats", "bad_ops", "denied", "stale", "full", "aborted",
 	"forgets", "cow_copies", "pin_copies", "grants_expired", "leases_expired", "hangups", "pauses", "tx_bytes",
-	"liens", "over_quota", "damaged", "page_bytes"}
+	"pinned_maps", "over_quota", "damaged", "page_bytes"}
 local MAGIC, VERSION, TRAILER, MEM_METHOD = 0x4c, 1, 16, 0x4c454e44
 local JOIN_MAX = 256 * 1024 * 1024
 
@@ -75,7 +75,7 @@ local TICKET = layout("ticket", {{"until", 8}, {"key_id", 8, "hex"}, {"random", 
 local PARAMS = layout("params", {{"incarnation", 16, "bytes"}, {"payload", 4}, {"unscheduled", 4}, {"message_max", 4},
 	{"first", 4}, {"calls", 4}, {"zero", 4}})
 local ACCEPT_1 = layout("accept", {{"connect", 8, "hex"}, {"session", 8, "hex"}, {"pattern", 1, PATTERNS}, {"suite", 1},
-	{"level", 1}, {"early", 1, EARLIES}, {"features", 4, "hex"}, {"zero", 8}, {"e", 32, "bytes"}})
+	{"level", 1}, {"zero_rtt", 1, ZERO_RTT}, {"features", 4, "hex"}, {"zero", 8}, {"e", 32, "bytes"}})
 local ACCEPT_2 = layout("accept", {{"ticket_secret", 32, "bytes"}, {"tag", 16, "bytes"}})
 local RETRY_1 = layout("retry", {{"connect", 8, "hex"}, {"reason", 1, REASONS}, {"suites", 1}, {"zero", 2}, {"wait_ms", 4}})
 local CONNECT_END = layout("end", {{"tag", 16, "bytes"}, {"mac1", 16, "bytes"}})
@@ -113,7 +113,7 @@ local REQUESTS = {HELLO = {JOIN}, PUT = {TERM, LEN}, GET = {REF, OFFSET, LEN}, A
 	WRITE = {SPACE, OFFSET, LEN}, SEAL = {SPACE, OFFSET, LEN, TERM}, MAP = {REF}, ADOPT = {REF}, GRANT = {REF, TERM},
 	RELEASE = {COUNT}, NARROW = {REF, OFFSET, LEN, RIGHTS}, FREE = {SPACE}, FORGET = {TARGET},
 	POOL_MAP = {REF, TARGET}, POOL_VIEW = {SPACE, OFFSET, TARGET}, POOL_DROP = {SPACE, TARGET}}
-local VIEW = layout("view", {{"lien", 16, "bytes"}, {"pages", 8}, {"first", 4}, {"n", 4}})
+local VIEW = layout("view", {{"pinned_map", 16, "bytes"}, {"pages", 8}, {"first", 4}, {"n", 4}})
 local RUN = layout("view.run", {{"frame", 4}, {"pages", 4}})
 local REPLIES = {PUT = {REF}, ALLOC = {SPACE}, SEAL = {REF}, NARROW = {REF}, MAP = {SPACE, MAPPED},
 	HELLO = {layout("node", {{"id", 4, "hex"}, {"epoch", 4, "hex"}, {"page", 4}, {"open", 2}, {"shard", 1}, {"shards", 1},

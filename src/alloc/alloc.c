@@ -58,7 +58,7 @@ static __attribute__((noinline)) void *take_slow(uint32_t class)
 	return bin ? pop(bin, class) : NULL;
 }
 
-static inline void *take(uint32_t class)
+static inline void *take_object(uint32_t class)
 {
 	struct lend_bin *bin = &lend_cache_self->bin[class];
 
@@ -71,7 +71,7 @@ void *lend_malloc(size_t len)
 {
 	if (__builtin_expect(len > LEND_CLASS_LEN_MAX, 0))
 		return take_run(len, 1, false);
-	return take(lend_class_of(len));
+	return take_object(lend_class_of(len));
 }
 
 void *lend_malloc_shared(size_t len)
@@ -95,7 +95,7 @@ void *lend_aligned(size_t align, size_t len)
 	class = lend_class_of(len > align ? len : align);
 	while (lend_class_len(class) & (align - 1))
 		class ++;
-	return take(class);
+	return take_object(class);
 }
 
 /* Puts an object into a bin that has room. offset: from the start of the object's slab. */
@@ -175,7 +175,7 @@ void lend_alloc_trim(void)
 	lend_runs_trim();
 }
 
-void lend_alloc_stat(struct lend_alloc_stat *stat)
+void lend_alloc_stat_get(struct lend_alloc_stat *stat)
 {
 	struct lend_regions_sum sum;
 
@@ -184,13 +184,13 @@ void lend_alloc_stat(struct lend_alloc_stat *stat)
 	    .mapped = sum.mapped, .huge = sum.huge, .used = sum.used, .regions = sum.n};
 }
 
-int lend_alloc_watch(const struct lend_alloc_watch *watch)
+int lend_alloc_watch_add(const struct lend_alloc_watch *watch)
 {
 	return lend_regions_watch(
 	    &(struct lend_region_watch){watch->grow, watch->shrink, watch->arg});
 }
 
-void lend_alloc_unwatch(int watch)
+void lend_alloc_watch_remove(int watch)
 {
 	lend_regions_unwatch(watch);
 }

@@ -43,7 +43,7 @@ static void after_fork_in_child(void)
 
 /* Runs at program start: fork() must find all locks initialised, and a trim may use them before
  * there is any cache. */
-__attribute__((constructor)) static void start(void)
+__attribute__((constructor)) static void init_locks(void)
 {
 	lend_slabs_init();
 	lend_random(&secret, sizeof(secret));

@@ -55,12 +55,12 @@ static struct batch *next_of(uint32_t class, const struct end *end)
 	return &batches[class][end->next];
 }
 
-static void advance(struct end *end)
+static void advance_end(struct end *end)
 {
 	end->next = end->next + 1 < end->batches ? end->next + 1 : 0;
 }
 
-bool lend_depot_bring(uint32_t class, void *const *obj, uint32_t n)
+bool lend_depot_put(uint32_t class, void *const *obj, uint32_t n)
 {
 	struct depot *d = &depots[class];
 	struct batch *b;
@@ -72,7 +72,7 @@ bool lend_depot_bring(uint32_t class, void *const *obj, uint32_t n)
 	if (is_free) {
 		memcpy(b->obj, obj, n * sizeof(*obj));
 		atomic_store_explicit(&b->n, n, memory_order_release);
-		advance(&d->in);
+		advance_end(&d->in);
 	}
 	pthread_mutex_unlock(&d->in.lock);
 	return is_free;
@@ -90,7 +90,7 @@ uint32_t lend_depot_take(uint32_t class, void **obj)
 	if (n) {
 		memcpy(obj, b->obj, n * sizeof(*obj));
 		atomic_store_explicit(&b->n, 0, memory_order_release);
-		advance(&d->out);
+		advance_end(&d->out);
 	}
 	pthread_mutex_unlock(&d->out.lock);
 	return n;

@@ -14,7 +14,7 @@
 #include "alloc/size_class.h"
 
 /* Stores n objects, LEND_BATCH_MAX at most. Returns false and stores none if it is full. */
-bool lend_depot_bring(uint32_t class, void *const *obj, uint32_t n);
+bool lend_depot_put(uint32_t class, void *const *obj, uint32_t n);
 /* Moves the oldest batch to obj. Returns its number of objects, LEND_BATCH_MAX at most; 0: empty.
  */
 uint32_t lend_depot_take(uint32_t class, void **obj);

@@ -63,7 +63,7 @@ static lend_region_entry *entry_of(uintptr_t address, bool make)
 
 /* Enters value into the table under all addresses of the region; NULL removes it. Returns false: no
  * memory. */
-static bool enter(struct lend_region *r, struct lend_region *value)
+static bool enter_region(struct lend_region *r, struct lend_region *value)
 {
 	for (size_t at = 0; at < r->len; at += REGION_LEN)
 		if (!entry_of((uintptr_t)r->base + at, value != NULL))
@@ -96,7 +96,7 @@ static struct lend_region *record_new(uint32_t tiles)
 
 /* Adds a quarter of the mapped memory, so that both the number of regions and the unused memory
  * stay small. */
-static size_t growth(size_t need)
+static size_t growth_len(size_t need)
 {
 	size_t more = lend_align_up(all.mapped / 4, REGION_LEN);
 
@@ -142,9 +142,9 @@ static void link_region(struct lend_region *r)
 static bool map_memory(struct lend_region *r, size_t len, bool shared)
 {
 	if (!shared)
-		return lend_heap_map(&r->heap, len) == 0;
+		return lend_mapping_map(&r->heap, len) == 0;
 	r->shared = true;
-	r->heap = (struct lend_heap){.base = lend_arena_take(len), .len = len};
+	r->heap = (struct lend_mapping){.base = lend_arena_take(len), .len = len};
 	return r->heap.base;
 }
 
@@ -153,12 +153,12 @@ static void unmap_memory(struct lend_region *r)
 	if (r->shared)
 		lend_arena_give(r->heap.base, r->heap.len);
 	else
-		lend_heap_unmap(&r->heap);
+		lend_mapping_unmap(&r->heap);
 }
 
 struct lend_region *lend_region_map(uint32_t tiles, bool shared)
 {
-	size_t len = growth(lend_align_up((size_t)tiles * LEND_TILE_LEN, REGION_LEN));
+	size_t len = growth_len(lend_align_up((size_t)tiles * LEND_TILE_LEN, REGION_LEN));
 	struct lend_region *r = record_new((uint32_t)(len / LEND_TILE_LEN));
 
 	if (!r) {
@@ -170,7 +170,7 @@ struct lend_region *lend_region_map(uint32_t tiles, bool shared)
 	r->base = r->heap.base;
 	r->len = r->heap.len;
 	LEND_CHECK(((uintptr_t)r->base & (REGION_LEN - 1)) == 0 && r->len == len);
-	if (!enter(r, r)) {
+	if (!enter_region(r, r)) {
 		lend_fail(ENOMEM, "no memory for the table of addresses: raise ulimit -v");
 		goto out_heap;
 	}
@@ -201,7 +201,7 @@ void lend_region_drop(struct lend_region *r, size_t spare)
 	for (int w = 0; w < LEND_REGION_WATCHERS; w++)
 		if (all.watch[w].grow)
 			unset_key(r, w);
-	enter(r, NULL);
+	enter_region(r, NULL);
 	*r->link = r->next;
 	if (r->next)
 		r->next->link = r->link;

@@ -56,7 +56,7 @@ struct lend_region {
 	_Atomic uint64_t key[LEND_REGION_WATCHERS];
 	_Atomic uint32_t keyed; /* which of key are valid, by bit */
 	struct lend_region *next, **link;
-	struct lend_heap heap;
+	struct lend_mapping heap;
 	size_t self_len; /* of this and its tables, which are mapped together */
 	struct lend_tile tile[];
 };

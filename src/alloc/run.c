@@ -20,7 +20,7 @@ static uint32_t next_tile(const struct lend_region *r, uint32_t from, bool used)
 }
 
 /* Returns where n free tiles begin; NONE: there are none, and r->longest is now exact. */
-static uint32_t find(struct lend_region *r, uint32_t n, uint32_t align)
+static uint32_t find_run(struct lend_region *r, uint32_t n, uint32_t align)
 {
 	uint32_t longest = 0, end;
 
@@ -39,7 +39,7 @@ static uint32_t find(struct lend_region *r, uint32_t n, uint32_t align)
 	return NONE;
 }
 
-static void mark(struct lend_region *r, uint32_t first, uint32_t n, bool used)
+static void mark_tiles(struct lend_region *r, uint32_t first, uint32_t n, bool used)
 {
 	for (uint32_t end = first + n; first < end;) {
 		uint32_t many = lend_min_u32(64 - first % 64, end - first);
@@ -52,7 +52,7 @@ static void mark(struct lend_region *r, uint32_t first, uint32_t n, bool used)
 	r->free += used ? -n : n;
 }
 
-static void describe(struct lend_region *r, uint32_t first, uint32_t n, uint8_t kind)
+static void describe_run(struct lend_region *r, uint32_t first, uint32_t n, uint8_t kind)
 {
 	for (uint32_t i = 0; i < n; i++)
 		r->tile[first + i] = (struct lend_tile){
@@ -69,7 +69,7 @@ struct lend_slab *lend_run_take(uint32_t n, uint32_t align, uint8_t kind, bool s
 	for (r = lend_regions_first(); r; r = r->next) {
 		if (r->shared != shared || r->inherited)
 			continue;
-		first = find(r, n, align);
+		first = find_run(r, n, align);
 		if (first != NONE)
 			break;
 	}
@@ -78,8 +78,8 @@ struct lend_slab *lend_run_take(uint32_t n, uint32_t align, uint8_t kind, bool s
 		first = 0;
 	}
 	if (r) {
-		mark(r, first, n, true);
-		describe(r, first, n, kind);
+		mark_tiles(r, first, n, true);
+		describe_run(r, first, n, kind);
 		slab = &r->slab[first];
 		*slab = (struct lend_slab){.region = r, .n = n};
 	}
@@ -93,8 +93,8 @@ void lend_run_give(struct lend_slab *slab, uint32_t n)
 	uint32_t first = (uint32_t)(slab - r->slab);
 
 	lend_regions_lock();
-	mark(r, first, n, false);
-	describe(r, first, n, LEND_TILE_FREE);
+	mark_tiles(r, first, n, false);
+	describe_run(r, first, n, LEND_TILE_FREE);
 	r->longest = r->free;
 	lend_region_drop(r, LEND_RUN_SPARE);
 	lend_regions_unlock();

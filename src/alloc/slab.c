@@ -23,7 +23,7 @@ void lend_slabs_init(void)
 	lend_depots_init();
 }
 
-static void list(struct class *c, struct lend_slab *slab)
+static void list_slab(struct class *c, struct lend_slab *slab)
 {
 	slab->listed = 1;
 	slab->prev = NULL;
@@ -33,7 +33,7 @@ static void list(struct class *c, struct lend_slab *slab)
 	c->partial = slab;
 }
 
-static void unlist(struct class *c, struct lend_slab *slab)
+static void unlist_slab(struct class *c, struct lend_slab *slab)
 {
 	slab->listed = 0;
 	if (slab->next)
@@ -56,12 +56,12 @@ static struct lend_slab *slab_new(struct class *c, uint32_t class)
 	slab->n = n;
 	for (uint32_t i = 0; i < n; i += 64)
 		slab->free[i / 64] = UINT64_MAX >> (n - i < 64 ? 64 - (n - i) : 0);
-	list(c, slab);
+	list_slab(c, slab);
 	return slab;
 }
 
 /* Up to n of one slab, lowest addresses first. */
-static uint32_t carve(struct lend_slab *slab, void **obj, uint32_t n)
+static uint32_t carve_objects(struct lend_slab *slab, void **obj, uint32_t n)
 {
 	uint8_t *base = lend_run_base(slab);
 	uint32_t got = 0;
@@ -90,23 +90,23 @@ uint32_t lend_slabs_take(uint32_t class, void **obj, uint32_t n)
 
 		if (!slab)
 			break;
-		got += carve(slab, obj + got, n - got);
+		got += carve_objects(slab, obj + got, n - got);
 		if (!slab->n)
-			unlist(c, slab);
+			unlist_slab(c, slab);
 	}
 	pthread_mutex_unlock(&c->lock);
 	return got;
 }
 
-static void release(struct class *c, struct lend_slab *slab)
+static void release_slab(struct class *c, struct lend_slab *slab)
 {
-	unlist(c, slab);
+	unlist_slab(c, slab);
 	lend_run_give(slab, lend_class_tiles(slab->class));
 }
 
 /* Returns an object to its slab. Frees the slab if all its objects are free, unless it is the
  * class's only slab with free objects: the next allocation would have to make a new one. */
-static void bury(struct class *c, void *obj)
+static void return_object(struct class *c, void *obj)
 {
 	struct lend_region *r = lend_region_of(obj);
 	uint32_t tile = (uint32_t)(((uint8_t *)obj - r->base) / LEND_TILE_LEN);
@@ -119,22 +119,22 @@ static void bury(struct class *c, void *obj)
 	slab->free[i / 64] |= bit;
 	slab->n++;
 	if (!slab->listed)
-		list(c, slab);
+		list_slab(c, slab);
 	if (slab->n == lend_class_objects(slab->class) && (slab->next || slab->prev))
-		release(c, slab);
+		release_slab(c, slab);
 }
 
 static void bury_all(struct class *c, void *const *obj, uint32_t n)
 {
 	pthread_mutex_lock(&c->lock);
 	for (uint32_t i = 0; i < n; i++)
-		bury(c, obj[i]);
+		return_object(c, obj[i]);
 	pthread_mutex_unlock(&c->lock);
 }
 
 void lend_slabs_give(uint32_t class, void *const *obj, uint32_t n)
 {
-	if (!lend_depot_bring(class, obj, n))
+	if (!lend_depot_put(class, obj, n))
 		bury_all(&classes[class], obj, n);
 }
 
@@ -148,7 +148,7 @@ void lend_slabs_trim(void)
 			bury_all(c, obj, n);
 		pthread_mutex_lock(&c->lock);
 		if (c->partial && c->partial->n == lend_class_objects(c->partial->class))
-			release(c, c->partial);
+			release_slab(c, c->partial);
 		pthread_mutex_unlock(&c->lock);
 	}
 }

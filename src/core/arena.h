@@ -8,12 +8,12 @@
 
 #define LEND_AT(core, where, type) ((type *)(void *)((char *)(core) + (core)->where))
 
-static inline struct lend_aside *lend_aside(struct lend_core *c)
+static inline struct lend_unhashed *lend_unhashed(struct lend_core *c)
 {
-	return LEND_AT(c, at_aside, struct lend_aside);
+	return LEND_AT(c, at_unhashed, struct lend_unhashed);
 }
 
-#define LEND_COUNT(core, name) (lend_aside(core)->stats.name++)
+#define LEND_COUNT(core, name) (lend_unhashed(core)->stats.name++)
 
 static inline struct lend_sess *lend_sess_at(struct lend_core *c, uint32_t i)
 {
@@ -54,7 +54,7 @@ static inline uint32_t lend_call_index(struct lend_core *c, const struct lend_ca
  * sessions, then the next LEND_SLOT_RUN of all: most sessions use only the first run, and the
  * memory of the others stays untouched. One unused run separates two groups. Without it, the runs
  * of one session would map to the same cache sets. */
-static inline size_t lend_slot_place(const struct lend_core *c, uint32_t sess, uint32_t slot)
+static inline size_t lend_slot_position(const struct lend_core *c, uint32_t sess, uint32_t slot)
 {
 	/* That is run * RUN + slot % RUN, where run = slot / RUN * (sessions + 1) + sess. */
 	return ((size_t)(slot / LEND_SLOT_RUN) * c->cfg.sessions + sess) * LEND_SLOT_RUN + slot;
@@ -62,12 +62,12 @@ static inline size_t lend_slot_place(const struct lend_core *c, uint32_t sess, u
 
 static inline struct lend_cslot *lend_cslot_at(struct lend_core *c, uint32_t sess, uint32_t slot)
 {
-	return LEND_AT(c, at_cslot, struct lend_cslot) + lend_slot_place(c, sess, slot);
+	return LEND_AT(c, at_cslot, struct lend_cslot) + lend_slot_position(c, sess, slot);
 }
 
 static inline struct lend_sslot *lend_sslot_at(struct lend_core *c, uint32_t sess, uint32_t slot)
 {
-	return LEND_AT(c, at_sslot, struct lend_sslot) + lend_slot_place(c, sess, slot);
+	return LEND_AT(c, at_sslot, struct lend_sslot) + lend_slot_position(c, sess, slot);
 }
 
 /* Iterates over the calls of a session, those that it made first. The iteration is in order of
@@ -133,9 +133,9 @@ static inline struct lend_links lend_links_ready(struct lend_core *c)
 	return (struct lend_links){&lend_call_at(c, 0)->tx.ready, sizeof(struct lend_call_rec)};
 }
 
-static inline struct lend_links lend_links_starved(struct lend_core *c)
+static inline struct lend_links lend_links_memq(struct lend_core *c)
 {
-	return (struct lend_links){&lend_call_at(c, 0)->rx.starved, sizeof(struct lend_call_rec)};
+	return (struct lend_links){&lend_call_at(c, 0)->rx.memq_link, sizeof(struct lend_call_rec)};
 }
 
 static inline struct lend_links lend_links_partial(struct lend_core *c)

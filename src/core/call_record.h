@@ -11,7 +11,7 @@
 #include "core/request_window.h"
 
 /* Clears one cache line at a time with plain stores: a call of memset() would cost more. rx is left
- * out: lend_call_unreceive() has cleared it if it was used. */
+ * out: lend_call_clear_rx() has cleared it if it was used. */
 LEND_HOT void lend_call_clear(struct lend_call_rec *k)
 {
 	memset(k, 0, 64);
@@ -60,11 +60,11 @@ static inline void lend_call_uncount(struct lend_core *c, struct lend_sess *s)
 
 /* Clears the receive state after its memory was released, and removes the call from the memory
  * queue. */
-static inline void lend_call_unreceive(struct lend_core *c, struct lend_call_rec *k)
+static inline void lend_call_clear_rx(struct lend_core *c, struct lend_call_rec *k)
 {
 	LEND_CHECK(k->rx.buf == 0 && k->rx.frags == LEND_NONE);
-	if (k->rx.starved.in)
-		lend_want_leave(c, k);
+	if (k->rx.memq_link.in)
+		lend_memq_leave(c, k);
 	memset(&k->rx, 0, sizeof(k->rx));
 	k->received = 0;
 }
@@ -75,7 +75,7 @@ LEND_HOT void lend_call_free(struct lend_core *c, struct lend_sess *s, struct le
 {
 	lend_sched_remove(c, k);
 	if (k->received)
-		lend_call_unreceive(c, k);
+		lend_call_clear_rx(c, k);
 	if (k->tx.win != LEND_NONE)
 		lend_tx_close(c, &k->tx);
 	/* Its datagrams in flight are gone, so other calls may send. An orphan had none, and its

@@ -15,7 +15,7 @@ const char *lend_cc_name(enum lend_cc cc)
 }
 
 /* No strcmp() in pure code. */
-static bool same(const char *a, const char *b)
+static bool names_equal(const char *a, const char *b)
 {
 	while (*a && *a == *b) {
 		a++;
@@ -28,7 +28,7 @@ enum lend_cc lend_cc_named(const char *name)
 {
 	unsigned i = 0;
 
-	while (i < LEND_CC_KINDS && !same(names[i], name))
+	while (i < LEND_CC_KINDS && !names_equal(names[i], name))
 		i++;
 	return (enum lend_cc)i;
 }

@@ -7,7 +7,7 @@
 
 enum { GAIN = 16, ALL = 65536 };
 
-static void cut(struct lend_cc_state *s, const struct lend_cc_report *r, uint32_t share)
+static void cut_window(struct lend_cc_state *s, const struct lend_cc_report *r, uint32_t share)
 {
 	s->window -= (uint32_t)((uint64_t)s->window * share / (UINT64_C(2) * ALL));
 	s->window = lend_max_u32(s->window, LEND_CC_ONE);
@@ -20,7 +20,7 @@ static void end_round(struct lend_cc_state *s, const struct lend_cc_report *r)
 
 	s->alpha = s->alpha - s->alpha / GAIN + share / GAIN;
 	if (s->marked)
-		cut(s, r, lend_max_u32(s->alpha, 1));
+		cut_window(s, r, lend_max_u32(s->alpha, 1));
 	else if (s->cut)
 		s->window += LEND_CC_ONE;
 	s->seen = s->marked = 0;
@@ -35,12 +35,12 @@ void lend_cc_dctcp(struct lend_cc_state *s, const struct lend_cc_report *r)
 	 * RFC 8257. */
 	if (s->marked && !s->cut) {
 		s->alpha = ALL;
-		cut(s, r, ALL);
+		cut_window(s, r, ALL);
 		s->round = r->next;
 		s->seen = s->marked = 0;
 	}
 	if (r->lost && lend_cc_may_cut(s, r))
-		cut(s, r, ALL);
+		cut_window(s, r, ALL);
 	if (!s->cut)
 		s->window += r->seen * LEND_CC_ONE;
 	if (r->acked >= s->round)

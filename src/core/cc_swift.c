@@ -17,7 +17,7 @@ enum {
 	BETA = 819, /* of 1024: 0.8 of the excess */
 };
 
-static uint32_t root(uint64_t n)
+static uint32_t square_root(uint64_t n)
 {
 	uint64_t r = 0;
 
@@ -27,16 +27,16 @@ static uint32_t root(uint64_t n)
 	return (uint32_t)r;
 }
 
-static uint32_t target(const struct lend_cc_state *s)
+static uint32_t target_delay(const struct lend_cc_state *s)
 {
 	/* The square root of a window in 1/1024 is 32 times that of the window in datagrams. */
-	uint32_t more = SCALE * 32 / lend_max_u32(root(s->window), 1);
+	uint32_t more = SCALE * 32 / lend_max_u32(square_root(s->window), 1);
 
 	more = more > SCALE_OFF ? lend_min_u32(more - SCALE_OFF, SCALE_MAX) : 0;
 	return s->rtt_min + lend_max_u32(QUEUE, s->rtt_min / 4) + more;
 }
 
-static void cut(struct lend_cc_state *s, const struct lend_cc_report *r, uint32_t of_1024)
+static void cut_window(struct lend_cc_state *s, const struct lend_cc_report *r, uint32_t of_1024)
 {
 	if (!lend_cc_may_cut(s, r))
 		return;
@@ -46,7 +46,7 @@ static void cut(struct lend_cc_state *s, const struct lend_cc_report *r, uint32_
 
 /* Adds one datagram per round trip; below one datagram in flight, an eighth of the window for each
  * datagram reported. */
-static void grow(struct lend_cc_state *s, uint32_t seen)
+static void grow_window(struct lend_cc_state *s, uint32_t seen)
 {
 	uint64_t more;
 
@@ -61,14 +61,14 @@ static void grow(struct lend_cc_state *s, uint32_t seen)
 
 void lend_cc_swift(struct lend_cc_state *s, const struct lend_cc_report *r)
 {
-	uint32_t want = target(s);
+	uint32_t want = target_delay(s);
 
 	if (r->lost)
-		cut(s, r, CUT);
+		cut_window(s, r, CUT);
 	else if (r->rtt > 0 && s->rtt > want)
-		cut(s, r, (uint32_t)((uint64_t)BETA * (s->rtt - want) / s->rtt));
+		cut_window(s, r, (uint32_t)((uint64_t)BETA * (s->rtt - want) / s->rtt));
 	else
-		grow(s, lend_min_u32(r->seen, LEND_CC_WINDOW_MAX));
+		grow_window(s, lend_min_u32(r->seen, LEND_CC_WINDOW_MAX));
 	s->window = lend_min_u32(lend_max_u32(s->window, MIN), LEND_CC_WINDOW_MAX * LEND_CC_ONE);
 	s->gap = 0;
 	if (s->window < LEND_CC_ONE)

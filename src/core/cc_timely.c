@@ -22,7 +22,7 @@ static uint32_t keep_above(uint32_t rtt)
 }
 
 /* Returns 0 if the RTT falls by rtt_min / 4 or more per sample, 1024 if it rises by as much. */
-static uint32_t weight(const struct lend_cc_state *s)
+static uint32_t gradient_weight(const struct lend_cc_state *s)
 {
 	int64_t gradient = (int64_t)s->slope * 1024 / lend_max_u32(s->rtt_min, 1);
 
@@ -31,9 +31,9 @@ static uint32_t weight(const struct lend_cc_state *s)
 	return gradient >= QUARTER ? 1024 : (uint32_t)(2 * gradient + 512);
 }
 
-static uint32_t between(const struct lend_cc_state *s)
+static uint32_t follow_gradient(const struct lend_cc_state *s)
 {
-	uint32_t w = weight(s), err = (uint32_t)((uint64_t)(s->rtt - LOW) * 1024 / LOW);
+	uint32_t w = gradient_weight(s), err = (uint32_t)((uint64_t)(s->rtt - LOW) * 1024 / LOW);
 	uint64_t less = (uint64_t)s->rate * DECAY * w / 1024 * err / (1024 * 1024);
 
 	return s->rate - (uint32_t)lend_min_u64(less, s->rate / 2) + ADD * (1024 - w) / 1024;
@@ -44,7 +44,7 @@ static uint32_t next_rate(const struct lend_cc_state *s)
 	if (s->rtt < LOW)
 		return s->rate + ADD;
 	if (s->rtt <= HIGH)
-		return between(s);
+		return follow_gradient(s);
 	return (uint32_t)((uint64_t)s->rate * keep_above(s->rtt) / 1024);
 }
 

@@ -33,7 +33,7 @@ uint32_t lend_core_slots(const struct lend_core *c, uint8_t class)
 }
 
 /* Returns the bits of word w that stand for slots within the session's limit. */
-static uint64_t allowed(const struct lend_sess *s, uint32_t w)
+static uint64_t allowed_slots(const struct lend_sess *s, uint32_t w)
 {
 	if (s->limit >= (w + 1) * 64)
 		return UINT64_MAX;
@@ -45,7 +45,7 @@ static uint32_t free_slots(const struct lend_sess *s)
 	uint32_t n = 0;
 
 	for (uint32_t w = 0; w * 64 < s->limit; w++)
-		n += (uint32_t)__builtin_popcountll(s->slots[w] & allowed(s, w));
+		n += (uint32_t)__builtin_popcountll(s->slots[w] & allowed_slots(s, w));
 	return n;
 }
 
@@ -69,7 +69,7 @@ static uint32_t take_slot(struct lend_sess *s, uint32_t class)
 }
 
 /* Moves a call to a free slot that both ends have. Returns false if there is none. */
-static bool rehouse(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
+static bool move_slot(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
 {
 	uint32_t was = lend_pkt_slot(k->wire), i = take_slot(s, k->class);
 	struct lend_cslot *slot;
@@ -88,7 +88,7 @@ static bool rehouse(struct lend_core *c, struct lend_sess *s, struct lend_call_r
 
 void lend_call_admitted(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
 {
-	if (lend_pkt_slot(k->wire) < s->limit || rehouse(c, s, k))
+	if (lend_pkt_slot(k->wire) < s->limit || move_slot(c, s, k))
 		lend_call_launch(c, s, k);
 	else
 		s->parked++;
@@ -124,16 +124,16 @@ static void name_memory(struct lend_core *c, struct lend_call_rec *k, const stru
 	k->rx.attached = 1;
 	more = lend_min_u64(k->reply_cap, LEND_GRANT_BYTES) - k->rx.granted;
 	more = lend_min_u64(more, offer - lend_min_u64(offer, c->budget_used));
-	if (c->starved.n)
+	if (c->budget_queue.n)
 		more = 0; /* messages in transit wait for budget */
-	more = lend_credit_ahead(c, k, more);
+	more = lend_grants_ahead(c, k, more);
 	k->rx.granted += (uint32_t)more;
 	k->rx.charged += (uint32_t)more;
 	c->budget_used += more;
 }
 
-static int check(struct lend_core *c, const struct lend_sess *s, const struct lend_bufs *bufs,
-		 uint32_t request, uint32_t class, uint64_t *len)
+static int check_call(struct lend_core *c, const struct lend_sess *s, const struct lend_bufs *bufs,
+		      uint32_t request, uint32_t class, uint64_t *len)
 {
 	if (!s || (s->state != LEND_SESS_UP && s->state != LEND_SESS_CONNECTING))
 		return E_STALE;
@@ -164,7 +164,7 @@ int lend_core_call(struct lend_core *c, lend_ns now, uint64_t session, struct le
 		__builtin_prefetch(lend_cslot_at(c, i, 0), 1);
 	}
 	s = lend_sess_find(c, session);
-	rc = check(c, s, bufs, call->request, call->class & LEND_PKT_CLASS, &len);
+	rc = check_call(c, s, bufs, call->request, call->class & LEND_PKT_CLASS, &len);
 	if (rc < 0)
 		return rc;
 	i = take_slot(s, call->class & LEND_PKT_CLASS);
@@ -179,13 +179,13 @@ int lend_core_call(struct lend_core *c, lend_ns now, uint64_t session, struct le
 	k->state = LEND_CALL_QUEUED;
 	lend_sched_class(c, k, call->class & LEND_PKT_CLASS);
 	k->method = call->method;
-	k->early = call->early;
+	k->zero_rtt = call->zero_rtt;
 	k->deadline = call->deadline;
 	k->tag = call->tag;
 	k->tx.buf = call->request;
 	k->tx.len = (uint32_t)len;
 	k->shared = lend_tx_is_shared(bufs, call->request);
-	k->rx.granted = lend_credit_first_reply(c, s);
+	k->rx.granted = lend_grants_first_reply(c, s);
 	if (call->reply)
 		name_memory(c, k, bufs, call->reply);
 	lend_sess_arm(c, s, k->deadline);
@@ -249,7 +249,7 @@ void lend_call_stop(struct lend_core *c, struct lend_call_rec *k, uint8_t status
 	lend_call_drain(c, k);
 }
 
-void lend_call_cut(struct lend_core *c, struct lend_call_rec *k, uint8_t status)
+void lend_call_abort(struct lend_core *c, struct lend_call_rec *k, uint8_t status)
 {
 	if (k->state != LEND_CALL_DRAINING)
 		end_without(c, k, status, k->state == LEND_CALL_OPEN ? RAN_MAYBE : RAN_NO);
@@ -271,13 +271,13 @@ lend_ns lend_call_wake(const struct lend_call_rec *k)
 
 /* Sends a PROBE, or retransmits a request of one datagram. PROBE is for lossless carriers, for
  * requests that the server has received, and for requests of several datagrams. */
-static void ask(struct lend_core *c, struct lend_call_rec *k)
+static void send_probe(struct lend_core *c, struct lend_call_rec *k)
 {
 	struct lend_sess *s = lend_sess_at(c, k->sess);
 
 	if (s->lossless || k->whole || k->tx.total > 1) {
 		LEND_COUNT(c, probes);
-		lend_want_look(c, k);
+		lend_memq_on_query(c, k);
 		lend_ctl_sess(c, s, LEND_PKT_PROBE, k->wire, 0);
 		return;
 	}
@@ -337,5 +337,5 @@ void lend_call_tick(struct lend_core *c, struct lend_call_rec *k)
 	if (k->state == LEND_CALL_DRAINING)
 		lend_ctl_sess(c, s, LEND_PKT_CANCEL, k->wire, 0);
 	else
-		ask(c, k);
+		send_probe(c, k);
 }

@@ -62,7 +62,7 @@ LEND_HOT void lend_call_sent(struct lend_core *c, struct lend_sess *s, struct le
 
 void lend_call_stop(struct lend_core *c, struct lend_call_rec *k, uint8_t status);
 /* Ends the call without draining, because its session ends. */
-void lend_call_cut(struct lend_core *c, struct lend_call_rec *k, uint8_t status);
+void lend_call_abort(struct lend_core *c, struct lend_call_rec *k, uint8_t status);
 lend_ns lend_call_wake(const struct lend_call_rec *k);
 void lend_call_tick(struct lend_core *c, struct lend_call_rec *k);
 /* Ends the call on this side only: CANCEL is retransmitted until the server answers GONE, and only

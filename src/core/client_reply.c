@@ -11,8 +11,8 @@
 /* Returns the call of a datagram, or NULL. *ended is set if that call is over. Calls older than the
  * slot's last one count as over: the last one may have ended before a byte of it was sent. Then
  * only our acknowledgement shows the server that nothing waits for an old reply. */
-static struct lend_call_rec *find(struct lend_core *c, struct lend_sess *s, uint32_t wire,
-				  bool *ended)
+static struct lend_call_rec *find_call(struct lend_core *c, struct lend_sess *s, uint32_t wire,
+				       bool *ended)
 {
 	uint32_t slot = lend_pkt_slot(wire);
 	struct lend_cslot *cs;
@@ -29,7 +29,7 @@ static struct lend_call_rec *find(struct lend_core *c, struct lend_sess *s, uint
 	return NULL;
 }
 
-static void progress(struct lend_core *c, struct lend_call_rec *k)
+static void note_progress(struct lend_core *c, struct lend_call_rec *k)
 {
 	k->tries = 0;
 	k->timer = c->now + lend_loss_rto(lend_sess_at(c, k->sess), 0);
@@ -75,10 +75,10 @@ LEND_HOT void take_whole(struct lend_core *c, struct lend_sess *s, struct lend_c
 	if (++s->unacked == LEND_ACK_SHORT)
 		lend_ctl_sess(c, s, LEND_PKT_ACK, 0, 0);
 	lend_window_learn(c, s, v->reply.window);
-	lend_sess_owe_ack(c, s, v->reply.patience_ms * LEND_MS);
+	lend_sess_schedule_ack(c, s, v->reply.patience_ms * LEND_MS);
 	finish(c, k, v, fits);
 	lend_call_free_slot(c, s, k);
-	lend_sess_rest(c, s);
+	lend_sess_on_call_end(c, s);
 }
 
 /* Returns whether the server gave up a reply of which parts have arrived. */
@@ -134,7 +134,7 @@ static void many_fragments(struct lend_core *c, struct lend_bufs *bufs, struct l
 	} else if (lend_rx_grant(c, k) || s->unacked >= LEND_ACK_EVERY || got == LEND_RX_OLD) {
 		lend_ctl_ack(c, k);
 	} else {
-		lend_sess_owe_report(c, s);
+		lend_sess_schedule_report(c, s);
 	}
 }
 
@@ -142,7 +142,7 @@ void lend_call_on_reply(struct lend_core *c, struct lend_bufs *bufs, struct lend
 			const struct lend_pkt_view *v)
 {
 	bool ended;
-	struct lend_call_rec *k = find(c, s, v->head.call, &ended);
+	struct lend_call_rec *k = find_call(c, s, v->head.call, &ended);
 
 	if (ended)
 		lend_ctl_sess(c, s, LEND_PKT_ACK, v->head.call, 0);
@@ -164,7 +164,7 @@ void lend_call_on_reply(struct lend_core *c, struct lend_bufs *bufs, struct lend
 	} else {
 		request_done(c, s, k);
 		lend_window_learn(c, s, v->reply.window);
-		progress(c, k);
+		note_progress(c, k);
 		many_fragments(c, bufs, s, k, v);
 	}
 }
@@ -173,7 +173,7 @@ void lend_call_on_whole(struct lend_core *c, struct lend_bufs *bufs, struct lend
 			const struct lend_pkt_view *v)
 {
 	bool ended;
-	struct lend_call_rec *k = find(c, s, v->head.call, &ended);
+	struct lend_call_rec *k = find_call(c, s, v->head.call, &ended);
 
 	if (!k || k->state != LEND_CALL_OPEN || k->received ||
 	    v->head.length > c->cfg.message_max) {
@@ -185,8 +185,8 @@ void lend_call_on_whole(struct lend_core *c, struct lend_bufs *bufs, struct lend
 	take_whole(c, s, k, v, true);
 }
 
-static void partial(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k,
-		    const struct lend_pkt_view *v)
+static void store_partial(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k,
+			  const struct lend_pkt_view *v)
 {
 	uint32_t low = v->ack.low / s->payload;
 
@@ -198,10 +198,10 @@ static void partial(struct lend_core *c, struct lend_sess *s, struct lend_call_r
 	if (v->head.length & LEND_PKT_DROPPED ||
 	    (v->head.length & LEND_PKT_PROBED && (s->lossless || low < k->tx.low)))
 		lend_tx_restart(c, &k->tx, low);
-	lend_sched_obey(c, k, v->head.length & LEND_PKT_WAIT, low);
+	lend_sched_apply_wait(c, k, v->head.length & LEND_PKT_WAIT, low);
 	/* The receiver has no memory for this call. Return its session credit, so that it does not
 	 * delay calls for which there is memory. */
-	if (k->hold)
+	if (k->paused)
 		lend_call_refund(c, s, k);
 	if (k->tx.granted > k->tx.charged && k->tx.charged < k->tx.len)
 		lend_call_refund(c, s, k);
@@ -210,7 +210,7 @@ static void partial(struct lend_core *c, struct lend_sess *s, struct lend_call_r
 void lend_call_on_ack(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
 {
 	bool ended;
-	struct lend_call_rec *k = find(c, s, v->head.call, &ended);
+	struct lend_call_rec *k = find_call(c, s, v->head.call, &ended);
 	uint32_t low;
 
 	if (!k || k->state != LEND_CALL_OPEN)
@@ -222,20 +222,20 @@ void lend_call_on_ack(struct lend_core *c, struct lend_sess *s, const struct len
 	}
 	if (k->whole)
 		return; /* an older ACK */
-	k->hold = 0;
+	k->paused = 0;
 	if (v->head.offset == LEND_PKT_PARTIAL)
-		partial(c, s, k, v);
+		store_partial(c, s, k, v);
 	else if (v->head.length & LEND_PKT_PROBED)
 		lend_tx_restart(c, &k->tx, 0);
 	if (k->tx.low > low)
-		progress(c, k);
+		note_progress(c, k);
 	lend_sched_ready(c, k);
 }
 
 void lend_call_on_gone(struct lend_core *c, struct lend_sess *s, uint32_t wire)
 {
 	bool ended;
-	struct lend_call_rec *k = find(c, s, wire, &ended);
+	struct lend_call_rec *k = find_call(c, s, wire, &ended);
 
 	if (k && k->state == LEND_CALL_DRAINING)
 		lend_call_free_slot(c, s, k);

@@ -23,8 +23,8 @@ void lend_ctl_answer(struct lend_core *c, struct lend_sess *s, uint32_t call, ui
 }
 
 /* Fills in how much of the call's incoming message has arrived. */
-static void describe(struct lend_core *c, struct lend_sess *s, struct lend_pkt *head,
-		     struct lend_pkt_ack *ack)
+static void describe_arrival(struct lend_core *c, struct lend_sess *s, struct lend_pkt *head,
+			     struct lend_pkt_ack *ack)
 {
 	struct lend_call_rec *k = NULL;
 
@@ -49,11 +49,11 @@ static void describe(struct lend_core *c, struct lend_sess *s, struct lend_pkt *
 	if (head->offset == LEND_PKT_WHOLE)
 		return;
 	ack->low = lend_rx_low(c, k);
-	if (k->rx.want == LEND_WANT_MEMORY)
+	if (k->rx.memq_state == LEND_MEMQ_WAITS)
 		head->length |= LEND_PKT_WAIT;
-	if (k->rx.want == LEND_WANT_WORD) {
+	if (k->rx.memq_state == LEND_MEMQ_NOTIFY) {
 		head->length |= LEND_PKT_DROPPED;
-		k->rx.want = LEND_WANT_NOTHING;
+		k->rx.memq_state = LEND_MEMQ_NONE;
 	}
 }
 
@@ -64,7 +64,7 @@ static void make_ack(struct lend_core *c, struct lend_sess *s, struct lend_makin
 	struct lend_pkt_ack ack = {0};
 	struct lend_pkt_seen seen;
 
-	describe(c, s, &head, &ack);
+	describe_arrival(c, s, &head, &ack);
 	if (e->probed)
 		head.length |= LEND_PKT_PROBED;
 	lend_loss_report(c, s, &seen);
@@ -84,7 +84,7 @@ static bool is_stale(struct lend_core *c, const struct lend_sess *s, const struc
 	const struct lend_cslot *cs;
 
 	if (e->kind == LEND_PKT_ACCEPT || e->kind == LEND_PKT_PROOF)
-		return s->state == LEND_SESS_CLOSING || s->hand == LEND_NONE;
+		return s->state == LEND_SESS_CLOSING || s->hs == LEND_NONE;
 	if (e->kind == LEND_PKT_CONNECT)
 		return s->state != LEND_SESS_CONNECTING;
 	if (e->kind != LEND_PKT_CANCEL)
@@ -95,8 +95,8 @@ static bool is_stale(struct lend_core *c, const struct lend_sess *s, const struc
 
 /* Adds a 0-RTT call to a CONNECT. The call has the number of the CONNECT and no timer: until the
  * session is up, CONNECT is retransmitted. */
-static void make_rider(struct lend_core *c, struct lend_sess *s, struct lend_making *m,
-		       struct lend_call_rec *k, const struct lend_bufs *bufs)
+static void make_zero_rtt_call(struct lend_core *c, struct lend_sess *s, struct lend_making *m,
+			       struct lend_call_rec *k, const struct lend_bufs *bufs)
 {
 	struct lend_pkt_request request;
 
@@ -114,7 +114,7 @@ static void make_connect(struct lend_core *c, struct lend_sess *s, struct lend_m
 			 const struct lend_bufs *bufs)
 {
 	struct lend_pkt head = lend_make_header(LEND_PKT_CONNECT, 0, 0);
-	struct lend_call_rec *rider = lend_early_choose(c, s);
+	struct lend_call_rec *rider = lend_zero_rtt_choose(c, s);
 	struct lend_pkt_connect block;
 
 	head.number = lend_loss_number(c, s, m->out->class, false);
@@ -124,10 +124,10 @@ static void make_connect(struct lend_core *c, struct lend_sess *s, struct lend_m
 		head.length = rider->tx.len;
 	}
 	lend_make_put(m, &head, sizeof(head));
-	lend_hand_connect(c, s, &block);
+	lend_hs_connect(c, s, &block);
 	lend_make_put(m, &block, sizeof(block));
 	if (rider)
-		make_rider(c, s, m, rider, bufs);
+		make_zero_rtt_call(c, s, m, rider, bufs);
 	memset(&m->rec->end, 0, sizeof(m->rec->end));
 	m->out->tail = &m->rec->end;
 	m->out->tail_len = sizeof(m->rec->end);
@@ -141,7 +141,7 @@ static void make_accept(struct lend_core *c, struct lend_sess *s, struct lend_ma
 	head.session = s->peer_id;
 	head.number = lend_loss_number(c, s, m->out->class, false);
 	lend_make_put(m, &head, sizeof(head));
-	lend_hand_accept(c, s, &block);
+	lend_hs_accept(c, s, &block);
 	lend_make_put(m, &block, sizeof(block));
 }
 
@@ -163,7 +163,7 @@ static void make_plain(struct lend_core *c, struct lend_sess *s, struct lend_mak
 		lend_make_put(m, &seen, sizeof(seen));
 	}
 	if (e->kind == LEND_PKT_PROOF)
-		lend_make_put(m, lend_hand_of(c, s)->proof, sizeof(struct lend_pkt_proof));
+		lend_make_put(m, lend_hs_of(c, s)->proof, sizeof(struct lend_pkt_proof));
 }
 
 /* Builds the reply to a request that has no call record: see table_share.h. */
@@ -173,7 +173,7 @@ static void make_refusal(struct lend_core *c, struct lend_sess *s, struct lend_m
 	struct lend_pkt head = lend_make_header(LEND_PKT_REPLY, 0, e->call);
 	struct lend_pkt_reply reply = {.status = RESOURCE_EXHAUSTED,
 				       .ran = e->probed,
-				       .window = c->share_told,
+				       .window = c->share_sent,
 				       .delay_ns = UINT32_MAX};
 
 	head.session = s->peer_id;
@@ -191,7 +191,7 @@ static void make_stateless(struct lend_core *c, struct lend_making *m, const str
 	lend_make_put(m, &head, sizeof(head));
 	m->out->peer = e->peer;
 	if (e->kind == LEND_PKT_RETRY) {
-		lend_hand_retry(c, e, &retry);
+		lend_hs_retry(c, e, &retry);
 		lend_make_put(m, &retry, sizeof(retry));
 	} else {
 		LEND_COUNT(c, resets);
@@ -200,7 +200,7 @@ static void make_stateless(struct lend_core *c, struct lend_making *m, const str
 
 /* Adds the trailer unless the path is checked. The end of a CONNECT is stored in front of the
  * trailer, so that one tail holds both. */
-static void seal(struct lend_making *m, const struct lend_bufs *bufs, bool checked)
+static void add_trailer(struct lend_making *m, const struct lend_bufs *bufs, bool checked)
 {
 	struct lend_out_rec *r = m->rec;
 	uint32_t end = m->out->tail_len;
@@ -223,7 +223,7 @@ bool lend_ctl_make(struct lend_core *c, struct lend_making *m, const struct lend
 	m->rec->ctl = *e;
 	if (e->sess == LEND_NONE) {
 		make_stateless(c, m, e);
-		seal(m, bufs, c->cfg.path[LEND_PEER_CARRIER(e->peer)].checked);
+		add_trailer(m, bufs, c->cfg.path[LEND_PEER_CARRIER(e->peer)].checked);
 		return true;
 	}
 	s = lend_sess_at(c, e->sess);
@@ -244,8 +244,8 @@ bool lend_ctl_make(struct lend_core *c, struct lend_making *m, const struct lend
 	else
 		make_plain(c, s, m, e);
 	m->rec->news = s->blocked[0] || e->kind == LEND_PKT_BYE;
-	lend_aside(c)->news |= m->rec->news;
+	lend_unhashed(c)->news |= m->rec->news;
 	m->out->peer = s->peer;
-	seal(m, bufs, s->checked);
+	add_trailer(m, bufs, s->checked);
 	return true;
 }

@@ -44,8 +44,8 @@ static inline void lend_ctl_sess(struct lend_core *c, struct lend_sess *s, uint8
 }
 
 /* Queues an entry again after the carrier refused its datagram. */
-static inline void lend_ctl_again(struct lend_core *c, struct lend_sess *s,
-				  const struct lend_ctl *e)
+static inline void lend_ctl_requeue(struct lend_core *c, struct lend_sess *s,
+				    const struct lend_ctl *e)
 {
 	if (lend_ctl_is_timed(e->kind))
 		s->ctl_waits = c->ctl_n < LEND_CTL;

@@ -22,7 +22,7 @@
 
 enum { LINE = 64, SUPPLY_MAX = 32, HALF_MAX = 1024 };
 
-static bool valid(const struct lend_core_config *f)
+static bool config_valid(const struct lend_core_config *f)
 {
 	return f->sessions >= 1 && f->sessions <= 1u << 20 && f->calls >= 1 &&
 	       f->calls <= LEND_CALLS_MAX && f->inflight >= 1 && f->inflight <= 1u << 20 &&
@@ -30,10 +30,10 @@ static bool valid(const struct lend_core_config *f)
 	       f->message_max <= LEND_MESSAGE_MAX && f->unscheduled >= 4096 &&
 	       f->unscheduled <= 1u << 20 && f->probe > 0 && f->dead >= f->probe &&
 	       f->congestion < LEND_CC_KINDS && f->order <= LEND_ORDER_FIFO &&
-	       (f->pass == 0 || (lend_is_pow2(f->attempts) && f->attempts <= 1u << 20));
+	       (f->ticket_ns == 0 || (lend_is_pow2(f->attempts) && f->attempts <= 1u << 20));
 }
 
-static void place(struct lend_core *c, size_t *at, size_t n, size_t each)
+static void reserve_table(struct lend_core *c, size_t *at, size_t n, size_t each)
 {
 	*at = c->size;
 	c->size += lend_align_up(n * each, LINE);
@@ -74,39 +74,40 @@ static void lay_out(struct lend_core *c, const struct lend_core_config *f)
 	c->supply_cap = lend_min_u32(f->reassemblies, SUPPLY_MAX);
 	c->half_max = lend_min_u32(lend_max_u32(f->sessions / 2, 1), HALF_MAX);
 	c->size = lend_align_up(sizeof(*c), LINE);
-	place(c, &c->at_calls, c->records, sizeof(struct lend_call_rec));
-	place(c, &c->at_sess, f->sessions, sizeof(struct lend_sess));
-	place(c, &c->at_frags, 2 * f->reassemblies, sizeof(struct lend_frags));
-	place(c, &c->at_wins, c->records, sizeof(struct lend_win));
-	place(c, &c->at_hands, f->sessions, sizeof(struct lend_hand));
-	place(c, &c->at_rings, rings, sizeof(struct lend_ring));
-	place(c, &c->at_cslot, slots, sizeof(struct lend_cslot));
-	place(c, &c->at_sslot, slots, sizeof(struct lend_sslot));
-	place(c, &c->at_supply, c->supply_cap, sizeof(uint32_t));
-	place(c, &c->at_ctl, LEND_CTL, sizeof(struct lend_ctl));
-	place(c, &c->at_timers, 1, lend_timer_size(f->sessions));
-	place(c, &c->at_free_sess, f->sessions, sizeof(uint32_t));
-	place(c, &c->at_free_calls, c->records, sizeof(uint32_t));
-	place(c, &c->at_free_frags, 2 * f->reassemblies, sizeof(uint32_t));
-	place(c, &c->at_free_wins, c->records, sizeof(uint32_t));
-	place(c, &c->at_free_rings, rings, sizeof(uint32_t));
-	place(c, &c->at_free_hands, f->sessions, sizeof(uint32_t));
-	place(c, &c->at_by_attempt, c->buckets, sizeof(uint32_t));
-	place(c, &c->at_by_peer, c->buckets, sizeof(uint32_t));
-	place(c, &c->at_pace, 1, lend_pace_size(f->congestion));
-	place(c, &c->at_want, credit ? c->records : 0, sizeof(struct lend_prioq_entry));
-	place(c, &c->at_want_at, credit ? c->records : 0, sizeof(uint32_t));
-	place(c, &c->at_early, 1, lend_early_size(f));
+	reserve_table(c, &c->at_calls, c->records, sizeof(struct lend_call_rec));
+	reserve_table(c, &c->at_sess, f->sessions, sizeof(struct lend_sess));
+	reserve_table(c, &c->at_frags, 2 * f->reassemblies, sizeof(struct lend_frags));
+	reserve_table(c, &c->at_wins, c->records, sizeof(struct lend_win));
+	reserve_table(c, &c->at_hs, f->sessions, sizeof(struct lend_hs));
+	reserve_table(c, &c->at_rings, rings, sizeof(struct lend_ring));
+	reserve_table(c, &c->at_cslot, slots, sizeof(struct lend_cslot));
+	reserve_table(c, &c->at_sslot, slots, sizeof(struct lend_sslot));
+	reserve_table(c, &c->at_supply, c->supply_cap, sizeof(uint32_t));
+	reserve_table(c, &c->at_ctl, LEND_CTL, sizeof(struct lend_ctl));
+	reserve_table(c, &c->at_timers, 1, lend_timer_size(f->sessions));
+	reserve_table(c, &c->at_free_sess, f->sessions, sizeof(uint32_t));
+	reserve_table(c, &c->at_free_calls, c->records, sizeof(uint32_t));
+	reserve_table(c, &c->at_free_frags, 2 * f->reassemblies, sizeof(uint32_t));
+	reserve_table(c, &c->at_free_wins, c->records, sizeof(uint32_t));
+	reserve_table(c, &c->at_free_rings, rings, sizeof(uint32_t));
+	reserve_table(c, &c->at_free_hs, f->sessions, sizeof(uint32_t));
+	reserve_table(c, &c->at_by_attempt, c->buckets, sizeof(uint32_t));
+	reserve_table(c, &c->at_by_peer, c->buckets, sizeof(uint32_t));
+	reserve_table(c, &c->at_pace, 1, lend_pace_size(f->congestion));
+	reserve_table(c, &c->at_grant_heap, credit ? c->records : 0,
+		      sizeof(struct lend_prioq_entry));
+	reserve_table(c, &c->at_grant_heap_at, credit ? c->records : 0, sizeof(uint32_t));
+	reserve_table(c, &c->at_zero_rtt, 1, lend_zero_rtt_size(f));
 	c->hashed = c->size;
-	place(c, &c->at_aside, 1,
-	      sizeof(struct lend_aside) + event_cap(c) * sizeof(struct lend_event));
+	reserve_table(c, &c->at_unhashed, 1,
+		      sizeof(struct lend_unhashed) + event_cap(c) * sizeof(struct lend_event));
 }
 
 size_t lend_core_size(const struct lend_core_config *config)
 {
 	struct lend_core c;
 
-	if (!valid(config))
+	if (!config_valid(config))
 		return 0;
 	lay_out(&c, config);
 	return c.size;
@@ -116,33 +117,33 @@ struct lend_core *lend_core_init(void *mem, const struct lend_core_config *confi
 {
 	struct lend_core *c = mem;
 
-	LEND_CHECK(valid(config) && (uintptr_t)mem % LINE == 0);
+	LEND_CHECK(config_valid(config) && (uintptr_t)mem % LINE == 0);
 	lay_out(c, config);
-	lend_aside(c)->ev_cap = event_cap(c);
-	lend_aside(c)->ev_room = event_room(c);
+	lend_unhashed(c)->ev_cap = event_cap(c);
+	lend_unhashed(c)->ev_room = event_room(c);
 	/* The large tables are not touched: records are initialised when they are taken. */
 	lend_pool_init(&c->free_sess, config->sessions);
 	lend_pool_init(&c->free_calls, c->records);
 	lend_pool_init(&c->free_frags, 2 * config->reassemblies);
 	lend_pool_init(&c->free_wins, c->records);
 	lend_pool_init(&c->free_rings, rings_for(config));
-	lend_pool_init(&c->free_hands, config->sessions);
+	lend_pool_init(&c->free_hs, config->sessions);
 	lend_timer_init(c, now);
-	lend_names_init(c);
+	lend_lookup_init(c);
 	lend_sched_init(c);
-	lend_want_init(c);
+	lend_memq_init(c);
 	lend_fair_init(c);
 	lend_list_init(&c->partials);
 	lend_list_init(&c->half);
 	lend_pace_init(c, now);
-	lend_credit_init(c);
-	lend_early_init(c);
+	lend_grants_init(c);
+	lend_zero_rtt_init(c);
 	for (uint32_t i = 0; i < LEND_CARRIERS_MAX; i++)
 		lend_core_path(c, i, &config->path[i]);
 	c->now = now;
 	/* Endpoints of one process share its incarnation: the numbers of their attempts must
 	 * differ. */
-	c->connects = lend_core_draw(c);
+	c->connects = lend_core_random(c);
 	c->connects_first = c->connects;
 	return c;
 }
@@ -161,7 +162,7 @@ uint32_t lend_core_calls_top(const struct lend_core *c)
 
 const struct lend_core_stats *lend_core_stats(const struct lend_core *c)
 {
-	return &lend_aside((struct lend_core *)(uintptr_t)c)->stats;
+	return &lend_unhashed((struct lend_core *)(uintptr_t)c)->stats;
 }
 
 void lend_core_path(struct lend_core *c, uint32_t carrier, const struct lend_path *path)
@@ -178,12 +179,12 @@ void lend_core_tick(struct lend_core *c, lend_ns now)
 
 	c->now = lend_max_u64(c->now, now);
 	c->fed = 0;
-	if (lend_want_waiting(c))
-		lend_want_feed(c);
+	if (lend_memq_waiting(c))
+		lend_memq_serve(c);
 	if (c->paced_n)
 		lend_pace_fire(c);
-	if (c->credit.wanting)
-		lend_credit_tick(c);
+	if (c->grants.waiting)
+		lend_grants_tick(c);
 	if (lend_timer_next(c) > c->now)
 		return;
 	while ((s = lend_timer_due(c)))
@@ -192,7 +193,7 @@ void lend_core_tick(struct lend_core *c, lend_ns now)
 
 const struct lend_event *lend_core_next(struct lend_core *c)
 {
-	struct lend_aside *a = lend_aside(c);
+	struct lend_unhashed *a = lend_unhashed(c);
 	const struct lend_event *e = &a->ev[a->ev_first];
 
 	if (a->ev_n == 0) {
@@ -214,9 +215,9 @@ uint32_t lend_core_sessions_free(const struct lend_core *c)
 }
 
 int lend_core_connect(struct lend_core *c, lend_ns now, uint32_t peer, uint64_t tag,
-		      const struct lend_core_self *self, uint64_t *session)
+		      const struct lend_core_identity *self, uint64_t *session)
 {
-	struct lend_hand *h;
+	struct lend_hs *h;
 	struct lend_sess *s;
 
 	if (LEND_PEER_CARRIER(peer) >= LEND_CARRIERS_MAX ||
@@ -229,7 +230,7 @@ int lend_core_connect(struct lend_core *c, lend_ns now, uint32_t peer, uint64_t 
 	s->client = 1;
 	s->tag = tag;
 	s->connect = ++c->connects;
-	h = lend_hand_of(c, s);
+	h = lend_hs_of(c, s);
 	memcpy(h->incarnation, self ? self->incarnation : c->cfg.incarnation,
 	       sizeof(h->incarnation));
 	h->key_id = self ? self->key_id : 0;

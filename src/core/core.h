@@ -86,7 +86,7 @@ struct lend_core_config {
 	uint8_t order;           /* enum lend_order */
 	/* See zero_rtt.h. pass: lifetime of a 0-RTT ticket; 0: tickets are not issued and not used.
 	 * attempts: how many attempts with a ticket are remembered at once, a power of two. */
-	lend_ns pass;
+	lend_ns ticket_ns;
 	uint32_t attempts;
 };
 
@@ -120,7 +120,7 @@ const struct lend_event *lend_core_next(struct lend_core *core);
 lend_ns lend_core_deadline(const struct lend_core *core);
 
 /* A client's identity towards one server, and the key that both ends are to prove (0: none). */
-struct lend_core_self {
+struct lend_core_identity {
 	uint8_t incarnation[16];
 	uint64_t key_id;
 };
@@ -128,7 +128,7 @@ struct lend_core_self {
  * the session is up. self NULL: config.incarnation, no key. Errors: -ENOSPC, -EHOSTUNREACH. If the
  * server has no free session, the session ends with RESOURCE_EXHAUSTED. */
 int lend_core_connect(struct lend_core *core, lend_ns now, uint32_t peer, uint64_t tag,
-		      const struct lend_core_self *self, uint64_t *session);
+		      const struct lend_core_identity *self, uint64_t *session);
 /* Writes the bytes that the proofs of an EV_PROVE are computed over, the same at both ends: CONNECT
  * and ACCEPT without numbers, cookie and tag. Returns 0, or -ESTALE: the session has ended. */
 enum { LEND_TRANSCRIPT = 408 };
@@ -146,14 +146,14 @@ int lend_core_prove(struct lend_core *core, lend_ns now, const struct lend_event
 /* Sets the name of the server of a session just made. The name outlives sessions: a ticket stored
  * under it allows a 0-RTT call with a later CONNECT (zero_rtt.h). Call it before the next output().
  */
-void lend_core_known(struct lend_core *core, uint64_t session, uint64_t name);
+void lend_core_set_server(struct lend_core *core, uint64_t session, uint64_t name);
 /* Closes a session: ends its calls (CANCELLED) and sends BYE; SESSION_DOWN follows. */
 void lend_core_disconnect(struct lend_core *core, uint64_t session);
 
 struct lend_core_call {
 	uint32_t method;
 	uint8_t class;           /* 0 most urgent .. 7 */
-	uint8_t early;           /* may be sent with its session's CONNECT (0-RTT) */
+	uint8_t zero_rtt;        /* may be sent with its session's CONNECT (0-RTT) */
 	lend_ns deadline;        /* LEND_NEVER: none */
 	uint32_t request, reply; /* buffers; reply 0: delivered in place or through NEED */
 	uint64_t tag;
@@ -177,7 +177,7 @@ int lend_core_reply(struct lend_core *core, lend_ns now, uint64_t call, struct l
 		    uint8_t status, uint32_t reply);
 /* Pauses output: before `until`, sends only control datagrams and fast ones, which may overtake
  * others. A time in the past ends the pause. */
-void lend_core_hush(struct lend_core *core, lend_ns until);
+void lend_core_pause_bulk(struct lend_core *core, lend_ns until);
 /* Returns the time at which the caller of this request stops waiting; LEND_NEVER: no deadline; 0
  * for a stale handle. */
 lend_ns lend_core_request_deadline(const struct lend_core *core, uint64_t call);
@@ -199,7 +199,7 @@ struct lend_core_names {
 /* Fills *names. Returns 0; -ESTALE: the session has ended, or is not up yet. */
 int lend_core_session_names(const struct lend_core *core, uint64_t session,
 			    struct lend_core_names *names);
-struct lend_core_look {
+struct lend_core_sess_stats {
 	uint64_t sent, seen; /* datagrams sent; number of the peer's newest datagram */
 	lend_ns rtt, rtt_var;
 	lend_ns gap;                /* minimum from one datagram to the next */
@@ -210,7 +210,8 @@ struct lend_core_look {
 	uint64_t granted;           /* bytes granted to the peer that have not arrived */
 };
 /* Fills *look with the state of a session; O(its calls). Returns 0 or -ESTALE. */
-int lend_core_look(const struct lend_core *core, uint64_t session, struct lend_core_look *look);
+int lend_core_sess_stats(const struct lend_core *core, uint64_t session,
+			 struct lend_core_sess_stats *look);
 /* Answers an EV_NEED with memory of at least the announced length, or with 0 to refuse the message
  * (RESOURCE_EXHAUSTED). Takes buf on success; buf is returned with REQUEST or CALL_END, or with
  * EV_BUF_BACK if the message is dropped. -ESTALE: the message was dropped meanwhile, buf is not
@@ -221,8 +222,8 @@ int lend_core_attach(struct lend_core *core, uint64_t call, struct lend_bufs *bu
  * for other peers. yield(): ends long requests of peers above their share, if no data arrives for
  * them any more, and raises this NEED again after their EV_BUF_BACK; returns false if there were
  * none. */
-bool lend_core_hoards(struct lend_core *core, uint64_t call, uint64_t all);
-bool lend_core_yield(struct lend_core *core, uint64_t call, struct lend_bufs *bufs);
+bool lend_core_over_share(struct lend_core *core, uint64_t call, uint64_t all);
+bool lend_core_reclaim(struct lend_core *core, uint64_t call, struct lend_bufs *bufs);
 /* Adds a buffer of at least config.unscheduled bytes, one segment, to the pool that messages of
  * several datagrams land in before (or instead of) memory of their own. Buffers of delivered
  * messages leave the pool with REQUEST or CALL_END: call supply() until supply_wanted() returns 0.

@@ -42,10 +42,10 @@
 	X(cut, "partial requests of peers above their share ended")                                \
 	X(idle_evicted, "idle sessions of peers above their share ended")                          \
 	X(dead, "sessions ended by silence")                                                       \
-	X(early, "0-RTT calls that ran")                                                           \
-	X(early_again, "attempts to connect with a ticket, seen before")                           \
-	X(early_full, "0-RTT calls that did not run: no room to remember them")                    \
-	X(early_unknown, "0-RTT calls whose server did not know whether they ran")
+	X(zero_rtt, "0-RTT calls that ran")                                                        \
+	X(zero_rtt_replayed, "attempts to connect with a ticket, seen before")                     \
+	X(zero_rtt_full, "0-RTT calls that did not run: no room to remember them")                 \
+	X(zero_rtt_unknown, "0-RTT calls whose server did not know whether they ran")
 
 struct lend_core_stats {
 #define X(name, text) uint64_t name;

@@ -9,7 +9,7 @@
 /* Appends a zeroed event of this kind and returns it, to be filled in place. */
 LEND_HOT struct lend_event *lend_event_push(struct lend_core *c, uint8_t kind)
 {
-	struct lend_aside *a = lend_aside(c);
+	struct lend_unhashed *a = lend_unhashed(c);
 	struct lend_event *e;
 
 	LEND_CHECK(a->ev_n + 1 < a->ev_cap); /* the event returned last stays valid */
@@ -25,7 +25,7 @@ LEND_HOT struct lend_event *lend_event_push(struct lend_core *c, uint8_t kind)
  * them for the end of all calls and sessions. */
 static inline bool lend_event_room(struct lend_core *c)
 {
-	return lend_aside(c)->ev_n < lend_aside(c)->ev_room;
+	return lend_unhashed(c)->ev_n < lend_unhashed(c)->ev_room;
 }
 
 #endif

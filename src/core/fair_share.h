@@ -18,32 +18,32 @@ enum {
 	LEND_FLOOR = 32,
 	LEND_SCHED_BURST = 8, /* datagrams of one turn, at most */
 	/* The datagrams before a queue after which it is due a whole burst. */
-	LEND_SHARE_DUE = LEND_FLOOR * LEND_SCHED_BURST,
-	LEND_SHARE_FULL = 1 << 14, /* limit of a counter, plus one turn */
+	LEND_FAIR_SHARE_DUE = LEND_FLOOR * LEND_SCHED_BURST,
+	LEND_FAIR_SHARE_FULL = 1 << 14, /* limit of a counter, plus one turn */
 };
 
-struct lend_share {
+struct lend_fair_share {
 	int16_t passed[8]; /* datagrams that passed it while it waited, less FLOOR for each of its
 			      own */
 	uint8_t waiting;   /* bit i: queue i waits */
-	uint8_t due;       /* bit i: passed[i] >= LEND_SHARE_DUE */
+	uint8_t due;       /* bit i: passed[i] >= LEND_FAIR_SHARE_DUE */
 	uint8_t zero[6];
 };
-_Static_assert(sizeof(struct lend_share) == 24, "no padding");
+_Static_assert(sizeof(struct lend_fair_share) == 24, "no padding");
 
-static inline void lend_share_enter(struct lend_share *s, uint32_t i)
+static inline void lend_fair_share_enter(struct lend_fair_share *s, uint32_t i)
 {
 	s->waiting = (uint8_t)(s->waiting | 1u << i);
 }
 
-static inline void lend_share_leave(struct lend_share *s, uint32_t i)
+static inline void lend_fair_share_leave(struct lend_fair_share *s, uint32_t i)
 {
 	s->waiting = (uint8_t)(s->waiting & ~(1u << i));
 }
 
 /* Returns the most urgent waiting queue, or the least urgent one that is due. At least one queue
  * waits. */
-static inline uint32_t lend_share_pick(const struct lend_share *s)
+static inline uint32_t lend_fair_share_pick(const struct lend_fair_share *s)
 {
 	uint32_t due = s->waiting & s->due;
 
@@ -52,13 +52,13 @@ static inline uint32_t lend_share_pick(const struct lend_share *s)
 
 /* Returns whether a datagram of urgency i that is not in a queue may be sent before all waiting
  * queues. */
-static inline bool lend_share_passes(const struct lend_share *s, uint32_t i)
+static inline bool lend_fair_share_may_bypass(const struct lend_fair_share *s, uint32_t i)
 {
 	return (s->waiting & ((2u << i) - 1)) == 0 && (s->waiting & s->due) == 0;
 }
 
 /* Notes that queue i sent n datagrams, at most a turn's. */
-static inline void lend_share_sent(struct lend_share *s, uint32_t i, uint32_t n)
+static inline void lend_fair_share_sent(struct lend_fair_share *s, uint32_t i, uint32_t n)
 {
 	typedef int16_t eight __attribute__((vector_size(16)));
 	const eight bit = {1, 2, 4, 8, 16, 32, 64, 128};
@@ -74,11 +74,11 @@ static inline void lend_share_sent(struct lend_share *s, uint32_t i, uint32_t n)
 	less = (eight)(bit == (int16_t)(1 << i)) & (int16_t)(n * LEND_FLOOR);
 	passed -= less;
 	passed &= (eight)(passed > 0);
-	passed +=
-	    (eight)((bit & (int16_t)below) == bit) & (eight)(passed < LEND_SHARE_FULL) & (int16_t)n;
+	passed += (eight)((bit & (int16_t)below) == bit) & (eight)(passed < LEND_FAIR_SHARE_FULL) &
+		  (int16_t)n;
 	memcpy(s->passed, &passed, sizeof(passed));
 	/* Each bit is in a lane of its own: combine the lanes. */
-	passed = (eight)(passed >= LEND_SHARE_DUE) & bit;
+	passed = (eight)(passed >= LEND_FAIR_SHARE_DUE) & bit;
 	memcpy(due, &passed, sizeof(due));
 	due[0] |= due[1];
 	due[0] |= due[0] >> 32;

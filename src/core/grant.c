@@ -18,119 +18,119 @@ enum {
 #define LOOP_MAX  (10 * LEND_MS)
 #define EPOCH_MIN (50 * LEND_US)
 #define RECLAIM   (1 * LEND_MS) /* between two scans for unused grants */
-#define YIELDS    LEND_CREDIT_YIELDS
+#define YIELDS    LEND_GRANTS_YIELDS
 
-static struct lend_prioq wanting(struct lend_core *c)
+static struct lend_prioq heap_of(struct lend_core *c)
 {
-	return (struct lend_prioq){LEND_AT(c, at_want, struct lend_prioq_entry),
-				   LEND_AT(c, at_want_at, uint32_t), c->credit.wanting};
+	return (struct lend_prioq){LEND_AT(c, at_grant_heap, struct lend_prioq_entry),
+				   LEND_AT(c, at_grant_heap_at, uint32_t), c->grants.waiting};
 }
 
-static bool waits(struct lend_core *c, const struct lend_call_rec *k)
+static bool in_heap(struct lend_core *c, const struct lend_call_rec *k)
 {
-	return LEND_AT(c, at_want_at, uint32_t)[lend_call_index(c, k)] != 0;
+	return LEND_AT(c, at_grant_heap_at, uint32_t)[lend_call_index(c, k)] != 0;
 }
 
-static void leave(struct lend_core *c, struct lend_call_rec *k)
+static void leave_heap(struct lend_core *c, struct lend_call_rec *k)
 {
-	struct lend_prioq q = wanting(c);
+	struct lend_prioq q = heap_of(c);
 
 	lend_prioq_remove(&q, lend_call_index(c, k));
-	c->credit.wanting = q.n;
-	c->credit.yielding -= k->rx.yields;
+	c->grants.waiting = q.n;
+	c->grants.yielding -= k->rx.yields;
 }
 
-void lend_credit_init(struct lend_core *c)
+void lend_grants_init(struct lend_core *c)
 {
-	c->credit.window = LEND_CREDIT_START;
-	c->credit.look = LEND_NEVER;
+	c->grants.window = LEND_GRANTS_START;
+	c->grants.look = LEND_NEVER;
 }
 
-uint32_t lend_credit_first(struct lend_core *c, const struct lend_sess *s)
+uint32_t lend_grants_first(struct lend_core *c, const struct lend_sess *s)
 {
 	uint32_t sessions = c->free_sess.cap - c->free_sess.free;
 	uint32_t share = FIRST_ALL / lend_max_u32(sessions, 1);
 
-	if (!lend_credit_rules(c, s))
+	if (!lend_grants_apply(c, s))
 		return c->cfg.unscheduled;
 	share = lend_max_u32(lend_min_u32(share, FIRST_MAX), s->payload);
 	return lend_min_u32(share, c->cfg.unscheduled);
 }
 
 /* Returns the bytes of the window that one message may hold. */
-static uint64_t share(const struct lend_credit *m)
+static uint64_t message_share(const struct lend_grants *m)
 {
-	return lend_credit_alone(m) ? lend_credit_width(m)
-				    : m->window / (m->wanting > 1 && !m->yielding ? 4 : 2);
+	return lend_grants_one_sender(m) ? lend_grants_width(m)
+					 : m->window / (m->waiting > 1 && !m->yielding ? 4 : 2);
 }
 
 /* Returns the free bytes of the window. Grants made ahead, for replies not begun, count as half of
  * it at most, also if they were half of a wider window. Otherwise, messages in transit would wait
  * for replies that wait for the memory of these messages. */
-static uint64_t room(const struct lend_core *c, uint64_t discount)
+static uint64_t window_room(const struct lend_core *c, uint64_t discount)
 {
-	uint64_t width = lend_credit_width(&c->credit), ahead = c->credit.ahead;
-	uint64_t used = c->credit.used - ahead + lend_min_u64(ahead, width / 2);
+	uint64_t width = lend_grants_width(&c->grants), ahead = c->grants.ahead;
+	uint64_t used = c->grants.used - ahead + lend_min_u64(ahead, width / 2);
 
 	return width - lend_min_u64(width, used - lend_min_u64(used, discount));
 }
 
-static void charge(struct lend_core *c, struct lend_rx *r, uint32_t n)
+static void charge_window(struct lend_core *c, struct lend_rx *r, uint32_t n)
 {
 	r->credit += n;
-	c->credit.used += n;
-	c->credit.ahead += r->frags == LEND_NONE ? n : 0;
+	c->grants.used += n;
+	c->grants.ahead += r->frags == LEND_NONE ? n : 0;
 }
 
-static void uncharge(struct lend_core *c, struct lend_rx *r, uint32_t n)
+static void uncharge_window(struct lend_core *c, struct lend_rx *r, uint32_t n)
 {
 	n = lend_min_u32(n, r->credit);
 	r->credit -= n;
-	c->credit.used -= n;
-	c->credit.ahead -= r->frags == LEND_NONE ? n : 0;
+	c->grants.used -= n;
+	c->grants.ahead -= r->frags == LEND_NONE ? n : 0;
 	c->fed |= n > 0;
 }
 
 /* A reply may take long, so half of the window stays available to messages in transit. */
-uint32_t lend_credit_ahead(struct lend_core *c, struct lend_call_rec *k, uint64_t more)
+uint32_t lend_grants_ahead(struct lend_core *c, struct lend_call_rec *k, uint64_t more)
 {
-	uint64_t half = c->credit.window / 2;
+	uint64_t half = c->grants.window / 2;
 
-	if (!lend_credit_rules(c, lend_sess_at(c, k->sess)))
+	if (!lend_grants_apply(c, lend_sess_at(c, k->sess)))
 		return (uint32_t)more;
-	more = lend_min_u64(more, half - lend_min_u64(half, c->credit.used));
-	charge(c, &k->rx, (uint32_t)more);
+	more = lend_min_u64(more, half - lend_min_u64(half, c->grants.used));
+	charge_window(c, &k->rx, (uint32_t)more);
 	return (uint32_t)more;
 }
 
-void lend_credit_sender(struct lend_core *c, struct lend_sess *s, bool more)
+void lend_grants_count_sender(struct lend_core *c, struct lend_sess *s, bool more)
 {
 	s->incoming += more ? 1 : UINT32_MAX;
 	if (s->incoming == more)
-		c->credit.senders += more ? 1 : UINT64_MAX;
+		c->grants.senders += more ? 1 : UINT64_MAX;
 }
 
 /* Returns the least grant that is worth a datagram of its own. */
-static uint64_t piece(const struct lend_core *c, const struct lend_sess *s)
+static uint64_t least_grant(const struct lend_core *c, const struct lend_sess *s)
 {
 	return lend_max_u64(
-	    lend_min_u64(PIECE * (uint64_t)s->payload, lend_credit_width(&c->credit) / PIECES),
+	    lend_min_u64(PIECE * (uint64_t)s->payload, lend_grants_width(&c->grants) / PIECES),
 	    s->payload);
 }
 
 /* Returns the bytes to grant to the message now; 0 if they are too few to be worth a grant. */
-static uint64_t wish(struct lend_core *c, struct lend_call_rec *k)
+static uint64_t wanted_bytes(struct lend_core *c, struct lend_call_rec *k)
 {
 	const struct lend_sess *s = lend_sess_at(c, k->sess);
-	uint64_t most = share(&c->credit);
+	uint64_t most = message_share(&c->grants);
 	uint64_t reach = lend_rx_reach(c, k), more;
 
 	if (reach <= k->rx.granted)
 		return 0;
-	c->credit.scarce |=
+	c->grants.scarce |=
 	    !k->rx.yields && reach - k->rx.granted > most - lend_min_u64(most, k->rx.credit);
 	more = lend_min_u64(reach - k->rx.granted, most - lend_min_u64(most, k->rx.credit));
-	return k->rx.granted + more == k->rx.len || more >= piece(c, s) || k->rx.credit == 0
+	return k->rx.granted + more == k->rx.len || more >= least_grant(c, s) || k->rx.credit == 0
 		   ? lend_max_u64(more, lend_min_u64(reach - k->rx.granted, s->payload))
 		   : 0;
 }
@@ -147,16 +147,16 @@ static void note_grant(struct lend_core *c, struct lend_rx *r)
  * with most of the window holds above a quarter of it, so that unused grants of one peer do not
  * delay others until they are taken back. Returns 0 for a message of that peer itself; then *most
  * is set if it holds at least half of the window. */
-static uint64_t discount(struct lend_core *c, const struct lend_call_rec *k, bool *most)
+static uint64_t ignored_bytes(struct lend_core *c, const struct lend_call_rec *k, bool *most)
 {
-	uint64_t width = lend_credit_width(&c->credit), held = 0;
+	uint64_t width = lend_grants_width(&c->grants), held = 0;
 	uint32_t peer;
 
 	*most = false;
-	if (c->credit.senders <= 1)
+	if (c->grants.senders <= 1)
 		return 0;
-	peer = lend_fair_creditor(c, &held);
-	c->credit.look = lend_min_u64(c->credit.look, c->fair[LEND_FAIR_CREDIT].until);
+	peer = lend_fair_top_creditor(c, &held);
+	c->grants.look = lend_min_u64(c->grants.look, c->fair[LEND_FAIR_CREDIT].until);
 	if (peer == lend_sess_at(c, k->sess)->peer) {
 		*most = held >= width / 2;
 		return 0;
@@ -166,25 +166,27 @@ static uint64_t discount(struct lend_core *c, const struct lend_call_rec *k, boo
 
 enum granted { GRANTED, NO_ROOM, YIELD };
 
-static enum granted grant(struct lend_core *c, struct lend_call_rec *k, uint64_t want)
+static enum granted grant_bytes(struct lend_core *c, struct lend_call_rec *k, uint64_t want)
 {
 	const struct lend_sess *s = lend_sess_at(c, k->sess);
-	uint64_t some = lend_min_u64(want, piece(c, s)), odd = (k->rx.granted + some) % s->payload;
+	uint64_t some = lend_min_u64(want, least_grant(c, s)),
+		 odd = (k->rx.granted + some) % s->payload;
 	bool most = false;
 
 	/* Part of a datagram cannot be sent: grant whole ones. */
 	if (k->rx.granted + some < k->rx.len && some > odd)
 		some -= odd;
-	if (room(c, 0) < some && c->credit.used > 0 && room(c, discount(c, k, &most)) < some)
+	if (window_room(c, 0) < some && c->grants.used > 0 &&
+	    window_room(c, ignored_bytes(c, k, &most)) < some)
 		return most && !k->rx.yields ? YIELD : NO_ROOM;
-	leave(c, k);
-	some = lend_want_budget(c, k, some);
+	leave_heap(c, k);
+	some = lend_memq_take_budget(c, k, some);
 	if (some == 0)
 		return GRANTED; /* the message waits for budget instead */
 	note_grant(c, &k->rx);
-	charge(c, &k->rx, (uint32_t)some);
+	charge_window(c, &k->rx, (uint32_t)some);
 	k->rx.granted += (uint32_t)some;
-	c->credit.granted += some;
+	c->grants.granted += some;
 	lend_ctl_ack(c, k);
 	return GRANTED;
 }
@@ -192,79 +194,79 @@ static enum granted grant(struct lend_core *c, struct lend_call_rec *k, uint64_t
 /* Returns the rank of a message; the lowest rank is granted first. A rank is fixed from one grant
  * of a message to its next. Later ranks rise with the bytes granted, with the time, or (FIFO) with
  * each entry, so a waiting message moves forward. */
-static uint64_t rank(const struct lend_core *c, const struct lend_call_rec *k)
+static uint64_t rank_of(const struct lend_core *c, const struct lend_call_rec *k)
 {
 	uint64_t left = k->rx.len - k->rx.got, class = k->class;
 
 	switch ((enum lend_order)c->cfg.order) {
 	case LEND_ORDER_FIFO:
-		return c->credit.entered;
+		return c->grants.entered;
 	case LEND_ORDER_DEADLINE:
-		return lend_min_u64(k->deadline, c->now + LEND_CREDIT_CLASS_NS) +
-		       class * LEND_CREDIT_CLASS_NS;
+		return lend_min_u64(k->deadline, c->now + LEND_GRANTS_CLASS_NS) +
+		       class * LEND_GRANTS_CLASS_NS;
 	case LEND_ORDER_SHORTEST:
 		break;
 	}
-	return c->credit.granted / AGE + left + class * LEND_CREDIT_CLASS;
+	return c->grants.granted / AGE + left + class * LEND_GRANTS_CLASS;
 }
 
-static void enter(struct lend_core *c, struct lend_call_rec *k)
+static void enter_heap(struct lend_core *c, struct lend_call_rec *k)
 {
-	struct lend_prioq q = wanting(c);
+	struct lend_prioq q = heap_of(c);
 
-	c->credit.entered++;
-	lend_prioq_set(&q, lend_call_index(c, k), rank(c, k) + (k->rx.yields ? YIELDS : 0));
-	c->credit.wanting = q.n;
-	c->credit.yielding += k->rx.yields;
+	c->grants.entered++;
+	lend_prioq_set(&q, lend_call_index(c, k), rank_of(c, k) + (k->rx.yields ? YIELDS : 0));
+	c->grants.waiting = q.n;
+	c->grants.yielding += k->rx.yields;
 }
 
-static void feed(struct lend_core *c)
+static void serve_heap(struct lend_core *c)
 {
-	while (c->credit.wanting) {
+	while (c->grants.waiting) {
 		struct lend_call_rec *k =
-		    lend_call_at(c, LEND_AT(c, at_want, struct lend_prioq_entry)[0].id);
-		uint64_t want = wish(c, k);
-		enum granted got = want ? grant(c, k, want) : GRANTED;
+		    lend_call_at(c, LEND_AT(c, at_grant_heap, struct lend_prioq_entry)[0].id);
+		uint64_t want = wanted_bytes(c, k);
+		enum granted got = want ? grant_bytes(c, k, want) : GRANTED;
 
 		if (got == NO_ROOM)
 			break;
 		if (!want || got == YIELD)
-			leave(c, k); /* without a wish: enters again when more of it arrives */
+			leave_heap(c, k); /* without a wish: enters again when more of it arrives */
 		k->rx.yields = got == YIELD;
-		if (got == YIELD || (want && wish(c, k) && !k->rx.starved.in))
-			enter(c, k);
+		if (got == YIELD || (want && wanted_bytes(c, k) && !k->rx.memq_link.in))
+			enter_heap(c, k);
 	}
-	c->credit.scarce |= c->credit.wanting > c->credit.yielding;
-	if (!c->credit.wanting) {
-		c->credit.look = LEND_NEVER;
-	} else if (c->credit.look == LEND_NEVER) {
-		c->credit.look = c->now + RECLAIM;
+	c->grants.scarce |= c->grants.waiting > c->grants.yielding;
+	if (!c->grants.waiting) {
+		c->grants.look = LEND_NEVER;
+	} else if (c->grants.look == LEND_NEVER) {
+		c->grants.look = c->now + RECLAIM;
 	}
 }
 
-bool lend_credit_want(struct lend_core *c, struct lend_call_rec *k)
+bool lend_grants_request(struct lend_core *c, struct lend_call_rec *k)
 {
 	uint32_t had = k->rx.granted;
 
-	if (!waits(c, k) && !k->rx.starved.in && wish(c, k))
-		enter(c, k);
-	feed(c);
+	if (!in_heap(c, k) && !k->rx.memq_link.in && wanted_bytes(c, k))
+		enter_heap(c, k);
+	serve_heap(c);
 	return k->rx.granted > had;
 }
 
 /* Returns whether the whole window was in flight all the time and nothing waited in a queue: then
  * the rate is low because the RTT is long. */
-static bool used_up(const struct lend_credit *m, uint64_t rate)
+static bool used_up(const struct lend_grants *m, uint64_t rate)
 {
-	uint64_t may = m->wanting > 1 ? m->window : share(m);
+	uint64_t may = m->waiting > 1 ? m->window : message_share(m);
 
-	return 4 * m->loop < 5 * m->quick && rate * m->loop > may * (LEND_US - LEND_US / 16);
+	return 4 * m->loop < 5 * m->loop_min && rate * m->loop > may * (LEND_US - LEND_US / 16);
 }
 
 /* Searches the best window. A wider one is kept if the rate rose by more than an eighth. Otherwise
  * the downlink is full, and grants beyond its capacity only wait in a queue. A narrower window is
  * kept if the rate fell by no more than an eighth. */
-static void judge(struct lend_credit *m, uint64_t rate)
+static void judge_window(struct lend_grants *m, uint64_t rate)
 {
 	bool tried = m->before, better = rate > m->rate + m->rate / 8;
 	bool narrower = tried && m->before > m->window, worse = rate < m->rate - m->rate / 8;
@@ -286,14 +288,14 @@ static void judge(struct lend_credit *m, uint64_t rate)
 	if (m->down)
 		m->window -= m->window / 5;
 	else if (used_up(m, rate))
-		m->window *= lend_credit_alone(m) ? 4 : 2;
+		m->window *= lend_grants_one_sender(m) ? 4 : 2;
 	else
 		m->window += m->window / 4;
 }
 
 /* Narrows the window after ECN marks, as in cc_dctcp: too much was granted, here or by other
  * receivers. */
-static void give_way(struct lend_credit *m)
+static void give_way(struct lend_grants *m)
 {
 	uint64_t share = m->marked * ALL / lend_max_u64(m->datagrams, 1);
 
@@ -306,66 +308,67 @@ static void give_way(struct lend_credit *m)
 
 /* Returns whether a much wider window is being tried: it takes one loop (from a grant to its data)
  * to take effect, and one to measure. */
-static bool leaps(const struct lend_credit *m)
+static bool tries_wider(const struct lend_grants *m)
 {
 	return m->before > 0 && 2 * m->before <= m->window;
 }
 
-static void measure(struct lend_core *c)
+static void measure_rate(struct lend_core *c)
 {
-	struct lend_credit *m = &c->credit;
+	struct lend_grants *m = &c->grants;
 	lend_ns span = c->now - m->epoch;
 
-	if (c->now < m->epoch || span < lend_max_u64(leaps(m) ? m->loop : 4 * m->loop, EPOCH_MIN))
+	if (c->now < m->epoch ||
+	    span < lend_max_u64(tries_wider(m) ? m->loop : 4 * m->loop, EPOCH_MIN))
 		return;
 	/* The window limits the rate only while messages want more than may be granted. */
-	m->window = lend_credit_width(m);
+	m->window = lend_grants_width(m);
 	if (m->marked)
 		give_way(m);
 	else if (m->scarce && span < 16 * lend_max_u64(m->loop, EPOCH_MIN))
-		judge(m, m->came * LEND_US / span);
-	m->window = lend_min_u64(lend_max_u64(m->window, m->least), LEND_CREDIT_MAX);
+		judge_window(m, m->came * LEND_US / span);
+	m->window = lend_min_u64(lend_max_u64(m->window, m->least), LEND_GRANTS_MAX);
 	m->scarce = 0;
-	m->epoch = c->now + (leaps(m) ? m->loop : 0);
+	m->epoch = c->now + (tries_wider(m) ? m->loop : 0);
 	m->came = m->marked = m->datagrams = 0;
 }
 
 /* Counts an ECN mark. Returns true at the least window: below it, the senders must slow down. */
-bool lend_credit_marked(struct lend_core *c)
+bool lend_grants_marked(struct lend_core *c)
 {
-	c->credit.marked++;
-	return c->credit.window == c->credit.least;
+	c->grants.marked++;
+	return c->grants.window == c->grants.least;
 }
 
-void lend_credit_came(struct lend_core *c, struct lend_call_rec *k, uint32_t offset, uint32_t n)
+void lend_grants_arrived(struct lend_core *c, struct lend_call_rec *k, uint32_t offset, uint32_t n)
 {
-	struct lend_credit *m = &c->credit;
+	struct lend_grants *m = &c->grants;
 	lend_ns loop = c->now - k->rx.asked;
 
-	uncharge(c, &k->rx, n);
+	uncharge_window(c, &k->rx, n);
 	m->came += c->now >= m->epoch ? n : 0;
 	m->datagrams++;
 	if (k->rx.asked && offset >= k->rx.asked_from) {
 		k->rx.asked = 0;
 		loop = lend_min_u64(loop, LOOP_MAX);
-		m->quick = m->quick ? lend_min_u64(m->quick, loop) : loop;
+		m->loop_min = m->loop_min ? lend_min_u64(m->loop_min, loop) : loop;
 		m->loop = m->loop ? m->loop - m->loop / 8 + loop / 8 : loop;
 	}
-	measure(c);
+	measure_rate(c);
 }
 
-void lend_credit_end(struct lend_core *c, struct lend_call_rec *k)
+void lend_grants_end(struct lend_core *c, struct lend_call_rec *k)
 {
 	if (c->cfg.congestion != LEND_CC_CREDIT)
 		return;
-	if (waits(c, k))
-		leave(c, k);
+	if (in_heap(c, k))
+		leave_heap(c, k);
 	k->rx.asked = 0;
-	uncharge(c, &k->rx, k->rx.credit);
+	uncharge_window(c, &k->rx, k->rx.credit);
 }
 
 /* Takes back the grants of messages of which nothing arrived for two timeouts. */
-static void reclaim(struct lend_core *c)
+static void reclaim_grants(struct lend_core *c)
 {
 	struct lend_links l = lend_links_partial(c);
 
@@ -376,20 +379,20 @@ static void reclaim(struct lend_core *c)
 		    c->now - k->rx.last > 2 * lend_loss_rto(lend_sess_at(c, k->sess), 0)) {
 			LEND_COUNT(c, credit_back);
 			k->rx.asked = 0;
-			uncharge(c, &k->rx, k->rx.credit);
+			uncharge_window(c, &k->rx, k->rx.credit);
 		}
 	}
-	c->credit.look = c->now + RECLAIM;
+	c->grants.look = c->now + RECLAIM;
 }
 
-void lend_credit_tick(struct lend_core *c)
+void lend_grants_tick(struct lend_core *c)
 {
-	if (c->now >= c->credit.look)
-		reclaim(c);
-	feed(c);
+	if (c->now >= c->grants.look)
+		reclaim_grants(c);
+	serve_heap(c);
 }
 
-lend_ns lend_credit_next(const struct lend_core *c)
+lend_ns lend_grants_next(const struct lend_core *c)
 {
-	return c->credit.wanting ? c->credit.look : LEND_NEVER;
+	return c->grants.waiting ? c->grants.look : LEND_NEVER;
 }

@@ -20,76 +20,77 @@
 
 #include "core/state.h"
 
-#define LEND_CREDIT_START UINT64_C(98304) /* bytes in 8 us at 100 Gb/s */
-#define LEND_CREDIT_MAX   UINT64_C(8388608)
-#define LEND_CREDIT_CLASS (UINT64_C(1) << 26) /* bytes of other messages per class */
+#define LEND_GRANTS_START UINT64_C(98304) /* bytes in 8 us at 100 Gb/s */
+#define LEND_GRANTS_MAX   UINT64_C(8388608)
+#define LEND_GRANTS_CLASS (UINT64_C(1) << 26) /* bytes of other messages per class */
 /* One class under LEND_ORDER_DEADLINE, in ns. A later deadline counts as this. */
-#define LEND_CREDIT_CLASS_NS (1000 * LEND_MS)
-#define LEND_CREDIT_YIELDS   (UINT64_C(1) << 62) /* sorts behind all messages that do not yield */
-enum { LEND_CREDIT_ALONE = 8 }; /* in units of the least window: what one sender may fill */
+#define LEND_GRANTS_CLASS_NS (1000 * LEND_MS)
+#define LEND_GRANTS_YIELDS   (UINT64_C(1) << 62) /* sorts behind all messages that do not yield */
+enum { LEND_GRANTS_ONE_SENDER = 8 }; /* in units of the least window: what one sender may fill */
 
-void lend_credit_init(struct lend_core *c);
+void lend_grants_init(struct lend_core *c);
 /* Returns the bytes of a message of several datagrams that a new session may send before a grant.
  */
-uint32_t lend_credit_first(struct lend_core *c, const struct lend_sess *s);
+uint32_t lend_grants_first(struct lend_core *c, const struct lend_sess *s);
 /* Returns how many bytes of a reply into memory that the caller named are granted together with its
  * request: at most `more`. */
-uint32_t lend_credit_ahead(struct lend_core *c, struct lend_call_rec *k, uint64_t more);
+uint32_t lend_grants_ahead(struct lend_core *c, struct lend_call_rec *k, uint64_t more);
 /* Notes that a message of this session began to arrive (more), or has ended. */
-void lend_credit_sender(struct lend_core *c, struct lend_sess *s, bool more);
+void lend_grants_count_sender(struct lend_core *c, struct lend_sess *s, bool more);
 /* The message may be granted up to lend_rx_reach(): grants it some now, or puts it into the heap
  * until the window has room. True: it got some at once. */
-bool lend_credit_want(struct lend_core *c, struct lend_call_rec *k);
+bool lend_grants_request(struct lend_core *c, struct lend_call_rec *k);
 /* The message gets a reassembly: its advance grant counts as in flight from now on. */
-static inline void lend_credit_begin(struct lend_core *c, const struct lend_rx *r)
+static inline void lend_grants_begin(struct lend_core *c, const struct lend_rx *r)
 {
-	c->credit.ahead -= r->credit;
+	c->grants.ahead -= r->credit;
 }
 
 /* Notes that n bytes of the message at this offset arrived. */
-void lend_credit_came(struct lend_core *c, struct lend_call_rec *k, uint32_t offset, uint32_t n);
+void lend_grants_arrived(struct lend_core *c, struct lend_call_rec *k, uint32_t offset, uint32_t n);
 /* Notes that a datagram arrived with an ECN mark. True: the mark must be reported to the sender. */
-bool lend_credit_marked(struct lend_core *c);
+bool lend_grants_marked(struct lend_core *c);
 /* The message has ended, or starts again: returns its grants. */
-void lend_credit_end(struct lend_core *c, struct lend_call_rec *k);
+void lend_grants_end(struct lend_core *c, struct lend_call_rec *k);
 /* Grants the free part of the window, and takes back grants that were not used. */
-void lend_credit_tick(struct lend_core *c);
+void lend_grants_tick(struct lend_core *c);
 /* Returns the time at which tick() has work to do. */
-lend_ns lend_credit_next(const struct lend_core *c);
+lend_ns lend_grants_next(const struct lend_core *c);
 
 /* Returns whether at most one sender is active and no marks arrive: then only our own queue can
  * fill. */
-static inline bool lend_credit_alone(const struct lend_credit *m)
+static inline bool lend_grants_one_sender(const struct lend_grants *m)
 {
 	return m->senders <= 1 && !m->alpha;
 }
 
 /* Returns how many bytes may be granted and not yet received. A sender that is alone gets more, so
  * that it can continue while this thread is in a handler that runs for long. */
-static inline uint64_t lend_credit_width(const struct lend_credit *m)
+static inline uint64_t lend_grants_width(const struct lend_grants *m)
 {
-	return lend_credit_alone(m) ? lend_max_u64(m->window, LEND_CREDIT_ALONE * m->least)
-				    : m->window;
+	return lend_grants_one_sender(m)
+		   ? lend_max_u64(m->window, LEND_GRANTS_ONE_SENDER * m->least)
+		   : m->window;
 }
 
 /* Returns whether grants of this session count against the window. */
-static inline bool lend_credit_rules(const struct lend_core *c, const struct lend_sess *s)
+static inline bool lend_grants_apply(const struct lend_core *c, const struct lend_sess *s)
 {
 	return c->cfg.congestion == LEND_CC_CREDIT && !s->lossless;
 }
 
 /* Returns how many bytes of the reply to one more call may arrive before a grant. */
-static inline uint32_t lend_credit_first_reply(const struct lend_core *c, const struct lend_sess *s)
+static inline uint32_t lend_grants_first_reply(const struct lend_core *c, const struct lend_sess *s)
 {
 	uint64_t sharers = c->used[0] + 1u;
 	uint32_t share = s->payload;
 
-	if (!lend_credit_rules(c, s))
+	if (!lend_grants_apply(c, s))
 		return c->cfg.unscheduled;
-	if (sharers * share < c->credit.window) /* otherwise the quotient is at most the payload */
-		share = (uint32_t)c->credit.window / (uint32_t)sharers;
+	if (sharers * share < c->grants.window) /* otherwise the quotient is at most the payload */
+		share = (uint32_t)c->grants.window / (uint32_t)sharers;
 	return lend_min_u32(share, c->cfg.unscheduled);
 }
-_Static_assert(LEND_CREDIT_MAX <= UINT32_MAX, "a division of 32 bits will do");
+_Static_assert(LEND_GRANTS_MAX <= UINT32_MAX, "a division of 32 bits will do");
 
 #endif

@@ -13,19 +13,19 @@
 
 enum { RETRIES_MAX = 3, FULL_WAIT_MS = 50 };
 
-void lend_hand_open(struct lend_core *c, struct lend_sess *s)
+void lend_hs_open(struct lend_core *c, struct lend_sess *s)
 {
-	s->hand = lend_pool_take(&c->free_hands, LEND_AT(c, at_free_hands, uint32_t));
-	LEND_CHECK(s->hand != LEND_NONE);
-	memset(lend_hand_of(c, s), 0, sizeof(struct lend_hand));
+	s->hs = lend_pool_take(&c->free_hs, LEND_AT(c, at_free_hs, uint32_t));
+	LEND_CHECK(s->hs != LEND_NONE);
+	memset(lend_hs_of(c, s), 0, sizeof(struct lend_hs));
 }
 
-void lend_hand_close(struct lend_core *c, struct lend_sess *s)
+void lend_hs_close(struct lend_core *c, struct lend_sess *s)
 {
-	if (s->hand == LEND_NONE)
+	if (s->hs == LEND_NONE)
 		return;
-	lend_pool_give(&c->free_hands, LEND_AT(c, at_free_hands, uint32_t), s->hand);
-	s->hand = LEND_NONE;
+	lend_pool_give(&c->free_hs, LEND_AT(c, at_free_hs, uint32_t), s->hs);
+	s->hs = LEND_NONE;
 }
 
 /* Computes the random bytes of an attempt again for each of its datagrams, to store none. 16 of
@@ -43,16 +43,16 @@ static struct lend_pkt_params params_of(const struct lend_core *c, const struct 
 	struct lend_pkt_params p = {.payload = s->payload,
 				    .unscheduled = c->cfg.unscheduled,
 				    .message_max = (uint32_t)c->cfg.message_max,
-				    .first = s->told,
+				    .first = s->first_sent,
 				    .calls = c->cfg.calls};
 
 	memcpy(p.incarnation, incarnation, sizeof(p.incarnation));
 	return p;
 }
 
-void lend_hand_connect(struct lend_core *c, struct lend_sess *s, struct lend_pkt_connect *to)
+void lend_hs_connect(struct lend_core *c, struct lend_sess *s, struct lend_pkt_connect *to)
 {
-	const struct lend_hand *h = lend_hand_of(c, s);
+	const struct lend_hs *h = lend_hs_of(c, s);
 
 	*to = (struct lend_pkt_connect){.connect = s->connect,
 					.session = s->id,
@@ -64,21 +64,21 @@ void lend_hand_connect(struct lend_core *c, struct lend_sess *s, struct lend_pkt
 	put_e(c, s, to->e);
 }
 
-void lend_hand_accept(struct lend_core *c, struct lend_sess *s, struct lend_pkt_accept *to)
+void lend_hs_accept(struct lend_core *c, struct lend_sess *s, struct lend_pkt_accept *to)
 {
-	const struct lend_hand *h = lend_hand_of(c, s);
+	const struct lend_hs *h = lend_hs_of(c, s);
 
 	*to = (struct lend_pkt_accept){.connect = s->connect,
 				       .session = s->id,
 				       .pattern = h->pattern,
-				       .early = s->early,
+				       .zero_rtt = s->zero_rtt,
 				       .params = params_of(c, s, c->cfg.incarnation),
 				       .ticket = h->ticket};
 	put_e(c, s, to->e);
 	memcpy(to->tag, h->tag, sizeof(to->tag));
 }
 
-void lend_hand_retry(struct lend_core *c, const struct lend_ctl *e, struct lend_pkt_retry *to)
+void lend_hs_retry(struct lend_core *c, const struct lend_ctl *e, struct lend_pkt_retry *to)
 {
 	*to =
 	    (struct lend_pkt_retry){.connect = e->connect, .reason = e->probed, .wait_ms = e->call};
@@ -91,7 +91,8 @@ static bool makes_sense(const struct lend_pkt_params *p, uint64_t session)
 }
 
 /* Applies the peer's parameters. */
-static void learn(const struct lend_core *c, struct lend_sess *s, const struct lend_pkt_params *p)
+static void apply_params(const struct lend_core *c, struct lend_sess *s,
+			 const struct lend_pkt_params *p)
 {
 	s->payload = lend_min_u32(s->payload, p->payload);
 	s->unscheduled = lend_max_u32(p->unscheduled, s->payload);
@@ -101,8 +102,8 @@ static void learn(const struct lend_core *c, struct lend_sess *s, const struct l
 	memcpy(s->incarnation, p->incarnation, sizeof(s->incarnation));
 }
 
-static void refuse(struct lend_core *c, const struct lend_in *in, const struct lend_pkt_connect *b,
-		   uint8_t reason, uint32_t wait_ms)
+static void refuse_connect(struct lend_core *c, const struct lend_in *in,
+			   const struct lend_pkt_connect *b, uint8_t reason, uint32_t wait_ms)
 {
 	const struct lend_ctl e = {.sess = LEND_NONE,
 				   .peer = in->peer,
@@ -111,7 +112,7 @@ static void refuse(struct lend_core *c, const struct lend_in *in, const struct l
 				   .kind = LEND_PKT_RETRY,
 				   .probed = reason,
 				   .connect = b->connect,
-				   .name = lend_early_holder(c, in)};
+				   .name = lend_zero_rtt_address(c, in)};
 
 	if (reason == LEND_RETRY_FULL)
 		LEND_COUNT(c, refused);
@@ -121,28 +122,29 @@ static void refuse(struct lend_core *c, const struct lend_in *in, const struct l
 }
 
 /* No session is free: an idle one is closed for this CONNECT only after its address is proven. */
-static void turn_away(struct lend_core *c, const struct lend_in *in,
-		      const struct lend_pkt_connect *b, bool proven)
+static void send_retry(struct lend_core *c, const struct lend_in *in,
+		       const struct lend_pkt_connect *b, bool proven)
 {
-	if (!proven && lend_fair_gives(c, in->peer))
-		refuse(c, in, b, LEND_RETRY_COOKIE, 0);
+	if (!proven && lend_fair_has_donor(c, in->peer))
+		refuse_connect(c, in, b, LEND_RETRY_COOKIE, 0);
 	else
-		refuse(c, in, b, c->half.n ? LEND_RETRY_COOKIE : LEND_RETRY_FULL, FULL_WAIT_MS);
+		refuse_connect(c, in, b, c->half.n ? LEND_RETRY_COOKIE : LEND_RETRY_FULL,
+			       FULL_WAIT_MS);
 }
 
 /* Returns whether a CONNECT may take a session; else answers it with RETRY. */
-static bool admit(struct lend_core *c, const struct lend_in *in, const struct lend_pkt_connect *b,
-		  bool proven)
+static bool admit_connect(struct lend_core *c, const struct lend_in *in,
+			  const struct lend_pkt_connect *b, bool proven)
 {
 	if (c->free_sess.free == 0 && proven)
-		lend_fair_session(c, in->peer);
+		lend_fair_evict_session(c, in->peer);
 	if (c->free_sess.free == 0) {
-		turn_away(c, in, b, proven);
+		send_retry(c, in, b, proven);
 		return false;
 	}
 	if (proven || !lend_cookie_demanded(c))
 		return true;
-	refuse(c, in, b, LEND_RETRY_COOKIE, 0);
+	refuse_connect(c, in, b, LEND_RETRY_COOKIE, 0);
 	return false;
 }
 
@@ -159,27 +161,27 @@ static void ask_for_proof(struct lend_core *c, struct lend_sess *s, const struct
 
 	e->session = s->id;
 	e->peer = s->peer;
-	e->tag = lend_hand_of(c, s)->key_id;
+	e->tag = lend_hs_of(c, s)->key_id;
 	e->data = in->data;
 	e->data_len = in->len;
 }
 
-static void fill(struct lend_core *c, struct lend_sess *s, const struct lend_in *in,
-		 const struct lend_pkt_view *v)
+static void fill_session(struct lend_core *c, struct lend_sess *s, const struct lend_in *in,
+			 const struct lend_pkt_view *v)
 {
-	struct lend_hand *h = lend_hand_of(c, s);
+	struct lend_hs *h = lend_hs_of(c, s);
 	const struct lend_pkt_connect *b = &v->connect;
 
 	s->connect = b->connect;
-	learn(c, s, &b->params);
-	lend_names_enter_attempt(c, s);
-	lend_names_enter_peer(c, s, b->session);
+	apply_params(c, s, &b->params);
+	lend_lookup_enter_attempt(c, s);
+	lend_lookup_enter_peer(c, s, b->session);
 	if (b->pattern == LEND_PATTERN_PROOF && !is_our_own(c, b->connect)) {
 		h->pattern = LEND_PATTERN_PROOF;
 		h->key_id = b->key_id;
 	}
-	s->early = lend_early_judge(c, s, in, v, h->pattern == LEND_PATTERN_OPEN);
-	h->ticket = lend_early_ticket(c, s);
+	s->zero_rtt = lend_zero_rtt_admit(c, s, in, v, h->pattern == LEND_PATTERN_OPEN);
+	h->ticket = lend_zero_rtt_ticket(c, s);
 }
 
 static struct lend_sess *accept_new(struct lend_core *c, const struct lend_in *in,
@@ -189,13 +191,13 @@ static struct lend_sess *accept_new(struct lend_core *c, const struct lend_in *i
 
 	if (!s)
 		return NULL;
-	fill(c, s, in, v);
+	fill_session(c, s, in, v);
 	lend_sess_arm(c, s, c->now + c->cfg.dead);
-	if (lend_hand_of(c, s)->pattern == LEND_PATTERN_PROOF)
+	if (lend_hs_of(c, s)->pattern == LEND_PATTERN_PROOF)
 		ask_for_proof(c, s, in);
 	else
 		lend_ctl_sess(c, s, LEND_PKT_ACCEPT, 0, 0);
-	if (s->early == LEND_PKT_EARLY_RUNS) {
+	if (s->zero_rtt == LEND_PKT_ZERO_RTT_RUNS) {
 		lend_sess_note_reads(c, s, in); /* its ticket proves the address */
 		lend_sess_up(c, s);
 		return s;
@@ -209,17 +211,17 @@ static struct lend_sess *accept_new(struct lend_core *c, const struct lend_in *i
 static void repeat_accept(struct lend_core *c, struct lend_sess *s, const struct lend_in *in)
 {
 	if (s->peer != in->peer || s->client || s->state == LEND_SESS_CLOSING ||
-	    s->hand == LEND_NONE) {
+	    s->hs == LEND_NONE) {
 		LEND_COUNT(c, rx_state);
 		return;
 	}
 	LEND_COUNT(c, rx_dup);
-	if (lend_hand_of(c, s)->pattern == LEND_PATTERN_OPEN || lend_hand_of(c, s)->ready)
+	if (lend_hs_of(c, s)->pattern == LEND_PATTERN_OPEN || lend_hs_of(c, s)->ready)
 		lend_ctl_sess(c, s, LEND_PKT_ACCEPT, 0, 0);
 }
 
-struct lend_sess *lend_hand_on_connect(struct lend_core *c, const struct lend_in *in,
-				       const struct lend_pkt_view *v)
+struct lend_sess *lend_hs_on_connect(struct lend_core *c, const struct lend_in *in,
+				     const struct lend_pkt_view *v)
 {
 	const struct lend_pkt_connect *b = &v->connect;
 	struct lend_sess *s;
@@ -230,41 +232,42 @@ struct lend_sess *lend_hand_on_connect(struct lend_core *c, const struct lend_in
 		LEND_COUNT(c, rx_length);
 		return NULL;
 	}
-	s = lend_names_by_attempt(c, b);
+	s = lend_lookup_by_attempt(c, b);
 	if (s) {
 		repeat_accept(c, s, in);
 		return NULL;
 	}
 	proven = c->cfg.path[LEND_PEER_CARRIER(in->peer)].proven ||
-		 lend_cookie_good(c, lend_early_holder(c, in), b->connect, &b->cookie) ||
-		 lend_early_proves(c, in, b);
-	return admit(c, in, b, proven) ? accept_new(c, in, v, proven) : NULL;
+		 lend_cookie_good(c, lend_zero_rtt_address(c, in), b->connect, &b->cookie) ||
+		 lend_zero_rtt_ticket_valid(c, in, b);
+	return admit_connect(c, in, b, proven) ? accept_new(c, in, v, proven) : NULL;
 }
 
-bool lend_hand_is_accept(const struct lend_sess *s, const struct lend_pkt_view *v)
+bool lend_hs_is_accept(const struct lend_sess *s, const struct lend_pkt_view *v)
 {
 	return s->client && v->accept.connect == s->connect &&
 	       (s->state == LEND_SESS_CONNECTING || v->accept.session == s->peer_id);
 }
 
 /* Resumes a call that waited for the session or was sent with its CONNECT. */
-static void begin(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k, uint32_t said)
+static void resume_call(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k,
+			uint32_t said)
 {
 	if (k->state == LEND_CALL_DRAINING)
 		lend_call_drain(c, k);
 	else if (k->state == LEND_CALL_OPEN)
-		lend_early_answered(c, s, k, said);
+		lend_zero_rtt_answered(c, s, k, said);
 	else
 		lend_call_admitted(c, s, k);
 }
 
 /* Sends PROOF before the calls. It is retransmitted until the server shows that it arrived. */
-static void confirm(struct lend_core *c, struct lend_sess *s)
+static void send_proof(struct lend_core *c, struct lend_sess *s)
 {
-	struct lend_hand *h = lend_hand_of(c, s);
+	struct lend_hs *h = lend_hs_of(c, s);
 
 	if (h->pattern == LEND_PATTERN_OPEN) {
-		lend_hand_close(c, s);
+		lend_hs_close(c, s);
 		return;
 	}
 	h->seen = s->seen;
@@ -274,43 +277,43 @@ static void confirm(struct lend_core *c, struct lend_sess *s)
 	lend_sess_arm(c, s, s->ctl_timer);
 }
 
-void lend_hand_accepted(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
+void lend_hs_accepted(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
 {
 	struct lend_call_rec *k;
 	uint32_t at = 0;
 
 	s->last_rx = c->now;
-	learn(c, s, &v->accept.params);
-	lend_names_enter_peer(c, s, v->accept.session);
+	apply_params(c, s, &v->accept.params);
+	lend_lookup_enter_peer(c, s, v->accept.session);
 	s->ctl_timer = LEND_NEVER;
 	lend_sess_up(c, s);
-	lend_early_learn(c, s, v);
-	confirm(c, s);
+	lend_zero_rtt_on_accept(c, s, v);
+	send_proof(c, s);
 	while ((k = lend_sess_next_made(c, s, &at)))
-		begin(c, s, k, v->accept.early);
+		resume_call(c, s, k, v->accept.zero_rtt);
 	/* A session without calls still has to prove its address. */
-	if (s->calls == 0 && s->hand == LEND_NONE)
+	if (s->calls == 0 && s->hs == LEND_NONE)
 		lend_ctl_sess(c, s, LEND_PKT_PING, 0, 0);
 }
 
 /* Handles a copy of ACCEPT: the client's datagrams may be lost, the next one proves the session. A
  * copy does not show that PROOF arrived, though it is newer. */
-static void again(struct lend_core *c, struct lend_sess *s)
+static void handle_copy(struct lend_core *c, struct lend_sess *s)
 {
-	if (s->hand != LEND_NONE)
-		lend_hand_of(c, s)->seen = s->seen;
+	if (s->hs != LEND_NONE)
+		lend_hs_of(c, s)->seen = s->seen;
 }
 
-void lend_hand_on_accept(struct lend_core *c, struct lend_sess *s, const struct lend_in *in,
-			 const struct lend_pkt_view *v)
+void lend_hs_on_accept(struct lend_core *c, struct lend_sess *s, const struct lend_in *in,
+		       const struct lend_pkt_view *v)
 {
-	struct lend_hand *h;
+	struct lend_hs *h;
 
 	if (s->state == LEND_SESS_UP) {
-		again(c, s);
+		handle_copy(c, s);
 		return;
 	}
-	h = lend_hand_of(c, s);
+	h = lend_hs_of(c, s);
 	if (!makes_sense(&v->accept.params, v->accept.session) || v->accept.pattern > h->pattern) {
 		LEND_COUNT(c, rx_state);
 		return;
@@ -321,14 +324,13 @@ void lend_hand_on_accept(struct lend_core *c, struct lend_sess *s, const struct 
 		return;
 	}
 	h->pattern = LEND_PATTERN_OPEN;
-	lend_hand_accepted(c, s, v);
+	lend_hs_accepted(c, s, v);
 }
 
-void lend_hand_on_retry(struct lend_core *c, const struct lend_in *in,
-			const struct lend_pkt_view *v)
+void lend_hs_on_retry(struct lend_core *c, const struct lend_in *in, const struct lend_pkt_view *v)
 {
 	struct lend_sess *s = lend_sess_find(c, v->head.session);
-	struct lend_hand *h;
+	struct lend_hs *h;
 	lend_ns wait = v->retry.wait_ms * LEND_MS;
 
 	if (!s || s->state != LEND_SESS_CONNECTING || s->peer != in->peer ||
@@ -337,7 +339,7 @@ void lend_hand_on_retry(struct lend_core *c, const struct lend_in *in,
 		LEND_COUNT(c, rx_state);
 		return;
 	}
-	h = lend_hand_of(c, s);
+	h = lend_hs_of(c, s);
 	if (v->retry.reason == LEND_RETRY_FULL) {
 		lend_sess_down(c, s, RESOURCE_EXHAUSTED, false);
 		return;
@@ -347,17 +349,17 @@ void lend_hand_on_retry(struct lend_core *c, const struct lend_in *in,
 	h->retries++;
 	h->cookie = v->retry.cookie;
 	if (!wait) {
-		lend_hand_tick(c, s);
+		lend_hs_tick(c, s);
 	} else {
 		wait = lend_min_u64(wait, LEND_RTO_MAX);
-		s->ctl_timer = c->now + wait + lend_names_spread(c, s, h->retries) % wait;
+		s->ctl_timer = c->now + wait + lend_lookup_jitter(c, s, h->retries) % wait;
 	}
 	lend_sess_arm(c, s, s->ctl_timer);
 }
 
-bool lend_hand_proves(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
+bool lend_hs_proves(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
 {
-	const struct lend_hand *h = lend_hand_of(c, s);
+	const struct lend_hs *h = lend_hs_of(c, s);
 
 	if (h->pattern == LEND_PATTERN_OPEN && v->head.kind != LEND_PKT_PROOF)
 		return true;
@@ -371,18 +373,18 @@ bool lend_hand_proves(struct lend_core *c, struct lend_sess *s, const struct len
 }
 
 /* Returns whether anything of the session arrived since PROOF was sent. */
-static bool is_confirmed(const struct lend_sess *s, const struct lend_hand *h)
+static bool is_confirmed(const struct lend_sess *s, const struct lend_hs *h)
 {
 	return s->seen != h->seen;
 }
 
-void lend_hand_tick(struct lend_core *c, struct lend_sess *s)
+void lend_hs_tick(struct lend_core *c, struct lend_sess *s)
 {
 	bool connecting = s->state == LEND_SESS_CONNECTING;
 	lend_ns rto;
 
-	if (!connecting && (s->hand == LEND_NONE || is_confirmed(s, lend_hand_of(c, s)))) {
-		lend_hand_close(c, s);
+	if (!connecting && (s->hs == LEND_NONE || is_confirmed(s, lend_hs_of(c, s)))) {
+		lend_hs_close(c, s);
 		s->ctl_timer = LEND_NEVER;
 		return;
 	}
@@ -394,5 +396,5 @@ void lend_hand_tick(struct lend_core *c, struct lend_sess *s)
 	if (!s->ctl_waits)
 		lend_ctl_sess(c, s, connecting ? LEND_PKT_CONNECT : LEND_PKT_PROOF, 0, 0);
 	rto = lend_loss_rto(s, ++s->ctl_tries);
-	s->ctl_timer = c->now + rto + lend_names_spread(c, s, s->ctl_tries) % (rto / 4);
+	s->ctl_timer = c->now + rto + lend_lookup_jitter(c, s, s->ctl_tries) % (rto / 4);
 }

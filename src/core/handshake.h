@@ -19,7 +19,7 @@
 #include "core/arena.h"
 
 /* State of one handshake, freed at its end. */
-struct lend_hand {
+struct lend_hs {
 	struct lend_pkt_cookie cookie; /* client */
 	struct lend_pkt_ticket ticket; /* client: sent in CONNECT; server: sent in ACCEPT */
 	uint8_t incarnation[16];       /* client: its identity towards this server */
@@ -32,41 +32,40 @@ struct lend_hand {
 	uint8_t retries;               /* client: RETRYs that were followed */
 	uint8_t zero[5];
 };
-_Static_assert(sizeof(struct lend_hand) == 136, "no padding");
+_Static_assert(sizeof(struct lend_hs) == 136, "no padding");
 
 /* Returns the record of a session that is in its handshake. */
-static inline struct lend_hand *lend_hand_of(struct lend_core *c, const struct lend_sess *s)
+static inline struct lend_hs *lend_hs_of(struct lend_core *c, const struct lend_sess *s)
 {
-	LEND_CHECK(s->hand != LEND_NONE);
-	return LEND_AT(c, at_hands, struct lend_hand) + s->hand;
+	LEND_CHECK(s->hs != LEND_NONE);
+	return LEND_AT(c, at_hs, struct lend_hs) + s->hs;
 }
 
 /* Takes a zeroed record for a session that begins; there are as many records as sessions. */
-void lend_hand_open(struct lend_core *c, struct lend_sess *s);
-void lend_hand_close(struct lend_core *c, struct lend_sess *s);
+void lend_hs_open(struct lend_core *c, struct lend_sess *s);
+void lend_hs_close(struct lend_core *c, struct lend_sess *s);
 
 /* Fill the blocks of the handshake datagrams that this side sends. */
-void lend_hand_connect(struct lend_core *c, struct lend_sess *s, struct lend_pkt_connect *to);
-void lend_hand_accept(struct lend_core *c, struct lend_sess *s, struct lend_pkt_accept *to);
-void lend_hand_retry(struct lend_core *c, const struct lend_ctl *e, struct lend_pkt_retry *to);
+void lend_hs_connect(struct lend_core *c, struct lend_sess *s, struct lend_pkt_connect *to);
+void lend_hs_accept(struct lend_core *c, struct lend_sess *s, struct lend_pkt_accept *to);
+void lend_hs_retry(struct lend_core *c, const struct lend_ctl *e, struct lend_pkt_retry *to);
 
 /* Handles a CONNECT from any address. Returns the session that it made if its 0-RTT call is to run,
  * else NULL. */
-struct lend_sess *lend_hand_on_connect(struct lend_core *c, const struct lend_in *in,
-				       const struct lend_pkt_view *v);
+struct lend_sess *lend_hs_on_connect(struct lend_core *c, const struct lend_in *in,
+				     const struct lend_pkt_view *v);
 /* Returns whether this is the ACCEPT of this session. An ACCEPT of another session that our CONNECT
  * made, and that has ended, bears our id as well, but numbers of its own: those must not be noted
  * as seen. */
-bool lend_hand_is_accept(const struct lend_sess *s, const struct lend_pkt_view *v);
-void lend_hand_on_accept(struct lend_core *c, struct lend_sess *s, const struct lend_in *in,
-			 const struct lend_pkt_view *v);
+bool lend_hs_is_accept(const struct lend_sess *s, const struct lend_pkt_view *v);
+void lend_hs_on_accept(struct lend_core *c, struct lend_sess *s, const struct lend_in *in,
+		       const struct lend_pkt_view *v);
 /* Brings the session up: its ACCEPT needs no proof, or is proven. */
-void lend_hand_accepted(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v);
-void lend_hand_on_retry(struct lend_core *c, const struct lend_in *in,
-			const struct lend_pkt_view *v);
+void lend_hs_accepted(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v);
+void lend_hs_on_retry(struct lend_core *c, const struct lend_in *in, const struct lend_pkt_view *v);
 /* Returns whether this datagram opens its half-open session. */
-bool lend_hand_proves(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v);
+bool lend_hs_proves(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v);
 /* Handles the handshake's timer: retransmits CONNECT or PROOF, or ends the retransmissions. */
-void lend_hand_tick(struct lend_core *c, struct lend_sess *s);
+void lend_hs_tick(struct lend_core *c, struct lend_sess *s);
 
 #endif

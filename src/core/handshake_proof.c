@@ -28,13 +28,13 @@ static void put_accept(uint8_t *to, struct lend_pkt head, const struct lend_pkt_
 }
 
 /* Returns the session that waits for this proof, and decodes the datagram; NULL: it has ended. */
-static struct lend_sess *waiting(struct lend_core *c, const struct lend_event *ev,
-				 struct lend_pkt_view *v)
+static struct lend_sess *find_waiting(struct lend_core *c, const struct lend_event *ev,
+				      struct lend_pkt_view *v)
 {
 	struct lend_sess *s = lend_sess_find(c, ev->session);
 
 	if (!s || s->state != (s->client ? LEND_SESS_CONNECTING : LEND_SESS_HALF) ||
-	    lend_hand_of(c, s)->ready ||
+	    lend_hs_of(c, s)->ready ||
 	    lend_pkt_decode(v, ev->data, ev->data_len, s->checked) != LEND_PKT_OK ||
 	    v->head.kind != (s->client ? LEND_PKT_ACCEPT : LEND_PKT_CONNECT))
 		return NULL;
@@ -45,7 +45,7 @@ int lend_core_transcript(struct lend_core *c, const struct lend_event *ev,
 			 uint8_t out[LEND_TRANSCRIPT])
 {
 	struct lend_pkt_view v;
-	struct lend_sess *s = waiting(c, ev, &v);
+	struct lend_sess *s = find_waiting(c, ev, &v);
 	struct lend_pkt_connect connect;
 	struct lend_pkt_accept accept;
 	struct lend_pkt ours;
@@ -54,13 +54,13 @@ int lend_core_transcript(struct lend_core *c, const struct lend_event *ev,
 		return E_STALE;
 	ours = lend_make_header(s->client ? LEND_PKT_CONNECT : LEND_PKT_ACCEPT, 0, 0);
 	if (s->client) {
-		lend_hand_connect(c, s, &connect);
+		lend_hs_connect(c, s, &connect);
 		put_connect(out, ours, connect);
 		put_accept(out + CONNECT_LEN, v.head, &v.accept);
 		return 0;
 	}
 	ours.session = s->peer_id;
-	lend_hand_accept(c, s, &accept);
+	lend_hs_accept(c, s, &accept);
 	put_connect(out, v.head, v.connect);
 	put_accept(out + CONNECT_LEN, ours, &accept);
 	return 0;
@@ -69,7 +69,7 @@ int lend_core_transcript(struct lend_core *c, const struct lend_event *ev,
 static void prove_server(struct lend_core *c, struct lend_sess *s,
 			 const struct lend_core_proof *proof)
 {
-	struct lend_hand *h = lend_hand_of(c, s);
+	struct lend_hs *h = lend_hs_of(c, s);
 
 	h->pattern = proof ? LEND_PATTERN_PROOF : LEND_PATTERN_OPEN;
 	if (proof) {
@@ -84,7 +84,7 @@ static void prove_server(struct lend_core *c, struct lend_sess *s,
 static void prove_client(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v,
 			 const struct lend_core_proof *proof)
 {
-	struct lend_hand *h = lend_hand_of(c, s);
+	struct lend_hs *h = lend_hs_of(c, s);
 
 	if (!proof || !lend_equal_ct(proof->tag, v->accept.tag, sizeof(proof->tag))) {
 		LEND_COUNT(c, rx_unproven);
@@ -94,7 +94,7 @@ static void prove_client(struct lend_core *c, struct lend_sess *s, const struct 
 	memcpy(h->proof, proof->proof, sizeof(h->proof));
 	memcpy(s->binding, proof->binding, sizeof(s->binding));
 	s->key_id = h->key_id;
-	lend_hand_accepted(c, s, v);
+	lend_hs_accepted(c, s, v);
 }
 
 int lend_core_prove(struct lend_core *c, lend_ns now, const struct lend_event *ev,
@@ -104,7 +104,7 @@ int lend_core_prove(struct lend_core *c, lend_ns now, const struct lend_event *e
 	struct lend_sess *s;
 
 	c->now = lend_max_u64(c->now, now);
-	s = waiting(c, ev, &v);
+	s = find_waiting(c, ev, &v);
 	if (!s)
 		return E_STALE;
 	if (s->client)

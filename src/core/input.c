@@ -13,7 +13,7 @@
 
 /* Answers a datagram of an unknown session. The answer is never longer than that datagram, so it
  * cannot be used for amplification. */
-static void reset(struct lend_core *c, const struct lend_in *in, const struct lend_pkt *head)
+static void send_reset(struct lend_core *c, const struct lend_in *in, const struct lend_pkt *head)
 {
 	const struct lend_ctl e = {
 	    .sess = LEND_NONE, .peer = in->peer, .id = head->session, .kind = LEND_PKT_RESET};
@@ -33,8 +33,8 @@ static void on_probe(struct lend_core *c, struct lend_sess *s, const struct lend
 	lend_serve_on_ack(c, s, v);
 	lend_serve_state(c, s, v->head.call, &k);
 	if (k)
-		lend_want_look(c, k);
-	else if (lend_fair_repeat(c, s, v->head.call))
+		lend_memq_on_query(c, k);
+	else if (lend_fair_resend(c, s, v->head.call))
 		return;
 	lend_ctl_answer(c, s, v->head.call, LEND_PKT_SERVED);
 }
@@ -65,9 +65,9 @@ static bool report_sane(struct lend_core *c, struct lend_sess *s, const struct l
 	 * have arrived: unseen numbers are lost. */
 	bool probed = v->head.kind == LEND_PKT_PING ||
 		      (v->head.kind == LEND_PKT_ACK && v->head.length & LEND_PKT_PROBED);
-	enum lend_loss_word word = probed                           ? LEND_LOSS_PROBED
-				   : v->head.kind == LEND_PKT_PROBE ? LEND_LOSS_PROBE
-								    : LEND_LOSS_PLAIN;
+	enum lend_loss_source word = probed                           ? LEND_LOSS_PROBE_ANSWER
+				     : v->head.kind == LEND_PKT_PROBE ? LEND_LOSS_PROBE
+								      : LEND_LOSS_OTHER;
 
 	if (lend_loss_reported(c, s, &v->seen, word))
 		return true;
@@ -119,11 +119,11 @@ static void dispatch_up(struct lend_core *c, struct lend_bufs *bufs, struct lend
 	LEND_CHECK(!"a kind that is dispatched before, or that decode refuses");
 }
 
-/* Ends a session with LEND_STRIKES datagrams beyond its grants. A single one may be late, or from
- * an end that was restored from a copy. */
+/* Ends a session with LEND_OVERRUNS_MAX datagrams beyond its grants. A single one may be late, or
+ * from an end that was restored from a copy. */
 static void end_greedy(struct lend_core *c, struct lend_sess *s)
 {
-	if (s->strikes < LEND_STRIKES || s->state != LEND_SESS_UP)
+	if (s->strikes < LEND_OVERRUNS_MAX || s->state != LEND_SESS_UP)
 		return;
 	LEND_COUNT(c, greedy);
 	lend_sess_down(c, s, UNAVAILABLE, true);
@@ -145,7 +145,7 @@ static bool is_welcome(struct lend_core *c, struct lend_sess *s, const struct le
 		LEND_COUNT(c, rx_state);
 		return false;
 	}
-	if (accept && !lend_hand_is_accept(s, v)) {
+	if (accept && !lend_hs_is_accept(s, v)) {
 		LEND_COUNT(c, rx_state);
 		return false;
 	}
@@ -154,7 +154,7 @@ static bool is_welcome(struct lend_core *c, struct lend_sess *s, const struct le
 			lend_sess_free(c, s);
 		return false;
 	}
-	if (s->state == LEND_SESS_HALF && !lend_hand_proves(c, s, v))
+	if (s->state == LEND_SESS_HALF && !lend_hs_proves(c, s, v))
 		return false;
 	if (s->state == LEND_SESS_HALF || accept)
 		lend_sess_note_reads(c, s, in);
@@ -169,7 +169,7 @@ LEND_HOT bool note(struct lend_core *c, struct lend_sess *s, const struct lend_i
 {
 	s->last_rx = c->now;
 	if (in->ecn)
-		s->ecn += !lend_credit_rules(c, s) || lend_credit_marked(c);
+		s->ecn += !lend_grants_apply(c, s) || lend_grants_marked(c);
 	if (!lend_loss_note(c, s, number))
 		return false;
 	LEND_COUNT(c, rx_dup);
@@ -182,7 +182,7 @@ static void dispatch_sess(struct lend_core *c, struct lend_bufs *bufs, struct le
 	if (!is_welcome(c, s, in, v) || note(c, s, in, v->head.number))
 		return;
 	if (v->head.kind == LEND_PKT_ACCEPT) {
-		lend_hand_on_accept(c, s, in, v);
+		lend_hs_on_accept(c, s, in, v);
 	} else if (!lend_pkt_reports(&v->head) || report_sane(c, s, v)) {
 		dispatch_up(c, bufs, s, in, v);
 		end_greedy(c, s);
@@ -238,8 +238,8 @@ static void count_fault(struct lend_core *c, enum lend_pkt_fault fault)
 	LEND_CHECK(!"a datagram that is in order");
 }
 
-static bool decode(struct lend_core *c, struct lend_pkt_view *v, const struct lend_in *in,
-		   bool checked)
+static bool decode_packet(struct lend_core *c, struct lend_pkt_view *v, const struct lend_in *in,
+			  bool checked)
 {
 	enum lend_pkt_fault fault =
 	    in->body ? lend_pkt_decode_apart(v, in->data, in->len, in->body, in->body_len)
@@ -253,14 +253,14 @@ static bool decode(struct lend_core *c, struct lend_pkt_view *v, const struct le
 static void on_connect(struct lend_core *c, struct lend_bufs *bufs, const struct lend_in *in,
 		       const struct lend_pkt_view *v)
 {
-	struct lend_sess *s = lend_hand_on_connect(c, in, v);
+	struct lend_sess *s = lend_hs_on_connect(c, in, v);
 	struct lend_pkt_view rider = {
 	    .head = v->head, .payload = v->payload, .payload_len = v->payload_len};
 
 	if (!s)
 		return;
 	rider.head.kind = LEND_PKT_REQUEST;
-	rider.request = v->rider;
+	rider.request = v->zero_rtt_call;
 	lend_serve_on_request(c, bufs, s, &rider);
 }
 
@@ -272,7 +272,7 @@ static bool of_no_session(struct lend_core *c, struct lend_bufs *bufs, const str
 	else if (v->head.kind == LEND_PKT_RESET)
 		lend_sess_on_reset(c, in->peer, v->head.session);
 	else if (v->head.kind == LEND_PKT_RETRY)
-		lend_hand_on_retry(c, in, v);
+		lend_hs_on_retry(c, in, v);
 	else
 		return false;
 	return true;
@@ -289,7 +289,7 @@ static __attribute__((noinline)) void input_one(struct lend_core *c, struct lend
 		LEND_COUNT(c, rx_long);
 		return;
 	}
-	if (!decode(c, &v, in, path->checked))
+	if (!decode_packet(c, &v, in, path->checked))
 		return;
 	if (!lend_event_room(c)) {
 		LEND_COUNT(c, rx_full);
@@ -299,7 +299,7 @@ static __attribute__((noinline)) void input_one(struct lend_core *c, struct lend
 		return;
 	s = lend_sess_find(c, v.head.session);
 	if (!s)
-		reset(c, in, &v.head);
+		send_reset(c, in, &v.head);
 	else
 		dispatch_sess(c, bufs, s, in, &v);
 }
@@ -334,7 +334,7 @@ static void fetch_call(struct lend_core *c, const struct lend_pkt *head)
 
 /* Prefetches for a burst, so that the memory of one datagram arrives while earlier ones are
  * processed: sessions first, then the calls that they lead to. */
-static void fetch(struct lend_core *c, const struct lend_in *in, uint32_t n)
+static void prefetch_burst(struct lend_core *c, const struct lend_in *in, uint32_t n)
 {
 	struct lend_pkt head;
 
@@ -362,7 +362,7 @@ void lend_core_input(struct lend_core *c, lend_ns now, struct lend_bufs *bufs,
 {
 	c->now = lend_max_u64(c->now, now);
 	if (c->cfg.sessions >= LEND_MANY)
-		fetch(c, in, n);
+		prefetch_burst(c, in, n);
 	for (uint32_t i = 0; i < n; i++) {
 		if (in[i].gone && in[i].len == 0) {
 			lend_sess_peer_gone(c, in[i].peer);

@@ -5,7 +5,7 @@
 #include "core/tx.h"
 
 /* Returns the map of the 64 numbers below the largest, after the largest grew by `ahead`. */
-static uint64_t moved(uint64_t map, uint64_t ahead)
+static uint64_t shift_map(uint64_t map, uint64_t ahead)
 {
 	if (ahead == 0)
 		return map;
@@ -19,7 +19,7 @@ bool lend_loss_note_other(struct lend_core *c, struct lend_sess *s, uint64_t num
 	uint64_t back;
 
 	if (number > s->seen || s->seen_at == 0) {
-		s->seen_map = s->seen_at == 0 ? 0 : moved(s->seen_map, number - s->seen);
+		s->seen_map = s->seen_at == 0 ? 0 : shift_map(s->seen_map, number - s->seen);
 		s->seen = number;
 		s->seen_at = c->now + !c->now;
 		return false;
@@ -70,7 +70,7 @@ void lend_loss_report(struct lend_core *c, struct lend_sess *s, struct lend_pkt_
 }
 
 /* Returns the call of an entry; NULL if its record was reused. */
-static struct lend_call_rec *owner(struct lend_core *c, const struct lend_sent_rec *e)
+static struct lend_call_rec *entry_owner(struct lend_core *c, const struct lend_sent_rec *e)
 {
 	struct lend_call_rec *k = lend_call_at(c, e->call);
 
@@ -82,7 +82,7 @@ static struct lend_call_rec *owner(struct lend_core *c, const struct lend_sent_r
  * ring full of such numbers each retransmission would evict another. */
 static void push_out(struct lend_core *c, const struct lend_sess *s, const struct lend_sent_rec *e)
 {
-	struct lend_call_rec *old = owner(c, e);
+	struct lend_call_rec *old = entry_owner(c, e);
 	bool reply;
 
 	if (!old)
@@ -97,17 +97,17 @@ static void push_out(struct lend_core *c, const struct lend_sess *s, const struc
 
 struct lend_sent_rec *lend_loss_make_room(struct lend_core *c, struct lend_sess *s, uint64_t number)
 {
-	struct lend_sent_rec *e = lend_ring_place(c, s, number);
+	struct lend_sent_rec *e = lend_sent_ring_slot(c, s, number);
 
 	/* In the larger ring, too, the entry of a number LEND_RING older may be in the way. */
-	if (owner(c, e) && lend_ring_grow(c, s))
-		e = lend_ring_place(c, s, number);
+	if (entry_owner(c, e) && lend_ring_grow(c, s))
+		e = lend_sent_ring_slot(c, s, number);
 	push_out(c, s, e);
 	return e;
 }
 
 /* Returns whether nothing of a long message is in flight, so that nothing can be declared lost. */
-static bool quiet(const struct lend_sess *s)
+static bool nothing_long_in_flight(const struct lend_sess *s)
 {
 	return s->oldest == s->number;
 }
@@ -115,7 +115,8 @@ static bool quiet(const struct lend_sess *s)
 /* Records that the peer has seen this number: see `passed` in struct lend_sess. */
 static void note_passed(struct lend_core *c, struct lend_sess *s, uint64_t number)
 {
-	if (s->lossless || quiet(s) || number < s->oldest || s->number - number > lend_ring_len(s))
+	if (s->lossless || nothing_long_in_flight(s) || number < s->oldest ||
+	    s->number - number > lend_ring_len(s))
 		return;
 	for (int i = *lend_ring_class(c, s, number); i >= 0 && s->passed[i] < number; i--)
 		s->passed[i] = number;
@@ -140,17 +141,17 @@ static bool all_short(const struct lend_core *c)
 static bool in_flight(struct lend_core *c, struct lend_sess *s, uint64_t number)
 {
 	struct lend_sent_rec *e = lend_ring_entry(c, s, number);
-	struct lend_call_rec *k = e ? owner(c, e) : NULL;
+	struct lend_call_rec *k = e ? entry_owner(c, e) : NULL;
 
 	/* On a lossless carrier it has arrived before a later datagram, and was dropped for want of
 	 * memory. It must not delay messages for which there is memory. */
 	if (s->lossless && number < s->acked)
 		return false;
 	return k && k->tx.win != LEND_NONE && e->frag >= k->tx.low &&
-	       !lend_tx_again(c, &k->tx, e->frag);
+	       !lend_tx_waits_resend(c, &k->tx, e->frag);
 }
 
-static void advance(struct lend_core *c, struct lend_sess *s)
+static void advance_oldest(struct lend_core *c, struct lend_sess *s)
 {
 	if (all_short(c))
 		s->oldest = s->number;
@@ -163,7 +164,7 @@ bool lend_loss_room(struct lend_core *c, struct lend_sess *s)
 	uint32_t window = s->lossless ? LEND_RING : lend_cc_window(&s->cc);
 
 	if (s->number - s->oldest >= lend_min_u32(window, lend_ring_len(s)))
-		advance(c, s);
+		advance_oldest(c, s);
 	if (s->number - s->oldest >= lend_ring_len(s) && window > LEND_FEW)
 		(void)lend_ring_grow(c, s);
 	return s->number - s->oldest < lend_min_u32(window, lend_ring_len(s));
@@ -192,10 +193,10 @@ void lend_loss_rtt(struct lend_sess *s, lend_ns sample, uint32_t delay_ns)
 }
 
 /* Handles a number that the peer has seen. Returns true if it was of a long message. */
-static bool acked(struct lend_core *c, struct lend_sess *s, uint64_t number)
+static bool handle_acked(struct lend_core *c, struct lend_sess *s, uint64_t number)
 {
 	struct lend_sent_rec *e = lend_ring_entry(c, s, number);
-	struct lend_call_rec *k = e ? owner(c, e) : NULL;
+	struct lend_call_rec *k = e ? entry_owner(c, e) : NULL;
 
 	note_passed(c, s, number);
 	if (!e)
@@ -214,10 +215,10 @@ static bool acked(struct lend_core *c, struct lend_sess *s, uint64_t number)
 	return true;
 }
 
-static bool lost(struct lend_core *c, struct lend_sess *s, uint64_t number, uint64_t below)
+static bool handle_lost(struct lend_core *c, struct lend_sess *s, uint64_t number, uint64_t below)
 {
 	struct lend_sent_rec *e = lend_ring_entry(c, s, number);
-	struct lend_call_rec *k = e ? owner(c, e) : NULL;
+	struct lend_call_rec *k = e ? entry_owner(c, e) : NULL;
 
 	if (!k || k->tx.win == LEND_NONE ||
 	    (number >= below && number + LEND_REORDER >= s->passed[*lend_ring_class(c, s, number)]))
@@ -236,10 +237,11 @@ static bool lost(struct lend_core *c, struct lend_sess *s, uint64_t number, uint
 static void judge_replies(struct lend_core *c, struct lend_sess *s, uint64_t below)
 {
 	if (c->used[1] == 0)
-		s->judged = lend_max_u64(s->judged, below); /* this core is answering no call */
-	for (; s->judged < below; s->judged++) {
-		struct lend_sent_rec *e = lend_ring_entry(c, s, s->judged);
-		struct lend_call_rec *k = e ? owner(c, e) : NULL;
+		s->loss_checked =
+		    lend_max_u64(s->loss_checked, below); /* this core is answering no call */
+	for (; s->loss_checked < below; s->loss_checked++) {
+		struct lend_sent_rec *e = lend_ring_entry(c, s, s->loss_checked);
+		struct lend_call_rec *k = e ? entry_owner(c, e) : NULL;
 
 		if (!k || k->state != LEND_CALL_REPLYING || k->tx.win != LEND_NONE)
 			continue;
@@ -250,25 +252,26 @@ static void judge_replies(struct lend_core *c, struct lend_sess *s, uint64_t bel
 
 /* Declares datagrams lost: those below `below`, and those more than LEND_REORDER below the largest
  * number seen of their class or a less urgent one. Returns how many. */
-static uint32_t judge(struct lend_core *c, struct lend_sess *s, uint64_t below)
+static uint32_t declare_lost(struct lend_core *c, struct lend_sess *s, uint64_t below)
 {
 	uint64_t end = lend_max_u64(below, s->passed[0] - lend_min_u64(s->passed[0], LEND_REORDER));
 	uint32_t n = 0;
 
-	if (quiet(s) || all_short(c))
+	if (nothing_long_in_flight(s) || all_short(c))
 		return 0;
 	for (uint64_t i = s->oldest; i < end; i++)
-		n += lost(c, s, i, below);
+		n += handle_lost(c, s, i, below);
 	return n;
 }
 
 /* Returns the round trip without the peer's delay; 0 if the report yields none. */
-static lend_ns sample(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_seen *seen)
+static lend_ns rtt_sample(struct lend_core *c, struct lend_sess *s,
+			  const struct lend_pkt_seen *seen)
 {
 	const struct lend_sent_rec *e = lend_ring_entry(c, s, seen->acked);
 	lend_ns trip;
 
-	if (!e || !owner(c, e))
+	if (!e || !entry_owner(c, e))
 		return 0;
 	trip = (uint64_t)((uint32_t)(c->now / LEND_SENT_UNIT) - e->when) * LEND_SENT_UNIT;
 	lend_loss_rtt(s, trip, seen->delay_ns);
@@ -278,13 +281,13 @@ static lend_ns sample(struct lend_core *c, struct lend_sess *s, const struct len
 }
 
 /* Returns the bits of the map that are new, so that each number is handled once. */
-static uint64_t news(struct lend_sess *s, const struct lend_pkt_seen *seen)
+static uint64_t new_bits(struct lend_sess *s, const struct lend_pkt_seen *seen)
 {
 	uint64_t known;
 
 	if (seen->acked < s->acked)
 		return seen->map; /* an older report */
-	known = moved(s->acked_map, seen->acked - s->acked);
+	known = shift_map(s->acked_map, seen->acked - s->acked);
 	s->acked = seen->acked;
 	s->acked_map = known | seen->map;
 	return seen->map & ~known;
@@ -293,9 +296,9 @@ static uint64_t news(struct lend_sess *s, const struct lend_pkt_seen *seen)
 /* Returns the number below which everything unseen is lost. Probes are sent only after late
  * datagrams have arrived, too, so a number seen after one covers all below it. With a PROBE itself
  * the newest LEND_REORDER numbers are left out. */
-static uint64_t late_below(const struct lend_pkt_seen *seen, enum lend_loss_word word)
+static uint64_t late_below(const struct lend_pkt_seen *seen, enum lend_loss_source word)
 {
-	if (word == LEND_LOSS_PROBED)
+	if (word == LEND_LOSS_PROBE_ANSWER)
 		return seen->acked;
 	return word == LEND_LOSS_PROBE && seen->acked > LEND_REORDER ? seen->acked - LEND_REORDER
 								     : 0;
@@ -304,18 +307,18 @@ static uint64_t late_below(const struct lend_pkt_seen *seen, enum lend_loss_word
 /* Returns whether the report updates congestion control. A session with nothing of a long message
  * in flight and without any ECN mark has no use for a window, so it skips the update. Algorithms
  * that work by delay learn from the round trips of all messages. */
-static bool teaches(const struct lend_core *c, const struct lend_sess *s,
-		    const struct lend_pkt_seen *seen)
+static bool updates_cc(const struct lend_core *c, const struct lend_sess *s,
+		       const struct lend_pkt_seen *seen)
 {
 	bool by_delay = c->cfg.congestion == LEND_CC_TIMELY || c->cfg.congestion == LEND_CC_SWIFT;
 
-	return !s->lossless && (by_delay || seen->ecn || !quiet(s));
+	return !s->lossless && (by_delay || seen->ecn || !nothing_long_in_flight(s));
 }
 
 bool lend_loss_reported(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_seen *seen,
-			enum lend_loss_word word)
+			enum lend_loss_source word)
 {
-	bool learns = teaches(c, s, seen);
+	bool learns = updates_cc(c, s, seen);
 	struct lend_cc_report r = {
 	    .now = c->now, .next = s->number, .acked = seen->acked, .payload = s->payload};
 	uint64_t map;
@@ -325,28 +328,28 @@ bool lend_loss_reported(struct lend_core *c, struct lend_sess *s, const struct l
 	/* Wake waiting calls first: datagrams that are lost repeatedly must not overtake them. */
 	lend_sched_wake(c, s);
 	if (seen->acked > s->acked)
-		r.rtt = sample(c, s, seen);
+		r.rtt = rtt_sample(c, s, seen);
 	if (seen->acked > s->acked && learns) {
 		r.marked = seen->ecn - s->cc.ecn;
 		s->cc.ecn = seen->ecn;
 	}
-	map = news(s, seen);
-	r.seen = acked(c, s, seen->acked);
+	map = new_bits(s, seen);
+	r.seen = handle_acked(c, s, seen->acked);
 	for (; map; map &= map - 1) {
 		uint64_t back = 1 + (uint64_t)__builtin_ctzll(map);
 
 		if (back <= seen->acked)
-			r.seen += acked(c, s, seen->acked - back);
+			r.seen += handle_acked(c, s, seen->acked - back);
 	}
 	if (!s->lossless)
-		r.lost = judge(c, s, late_below(seen, word));
+		r.lost = declare_lost(c, s, late_below(seen, word));
 	if (learns)
 		lend_cc_report(&s->cc, c->cfg.congestion, &r);
 	/* On a lossless carrier, too: the numbers leave the map all the same. */
-	if (word == LEND_LOSS_PROBED && !s->lossless)
+	if (word == LEND_LOSS_PROBE_ANSWER && !s->lossless)
 		judge_replies(c, s, seen->acked);
 	else if (seen->acked > 64)
 		judge_replies(c, s, seen->acked - 64);
-	advance(c, s);
+	advance_oldest(c, s);
 	return true;
 }

@@ -33,10 +33,10 @@ void lend_loss_forget(struct lend_sess *s, uint64_t number);
 /* Fills a report of the numbers that were received. */
 void lend_loss_report(struct lend_core *c, struct lend_sess *s, struct lend_pkt_seen *seen);
 /* The kind of datagram that a report came with: any other, a PROBE, or the answer to a PROBE. */
-enum lend_loss_word { LEND_LOSS_PLAIN, LEND_LOSS_PROBE, LEND_LOSS_PROBED };
+enum lend_loss_source { LEND_LOSS_OTHER, LEND_LOSS_PROBE, LEND_LOSS_PROBE_ANSWER };
 /* Processes the peer's report. False: it acknowledges a number that was never sent. */
 bool lend_loss_reported(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_seen *seen,
-			enum lend_loss_word word);
+			enum lend_loss_source word);
 /* Takes the number of the next datagram, of this class in the network. lengthy: it belongs to a
  * message of several datagrams. */
 static inline uint64_t lend_loss_number(struct lend_core *c, struct lend_sess *s, uint8_t class,
@@ -59,7 +59,7 @@ struct lend_sent_rec *lend_loss_make_room(struct lend_core *c, struct lend_sess 
 static inline void lend_loss_sent(struct lend_core *c, struct lend_sess *s, uint64_t number,
 				  const struct lend_call_rec *k, uint32_t frag)
 {
-	struct lend_sent_rec *e = lend_ring_place(c, s, number);
+	struct lend_sent_rec *e = lend_sent_ring_slot(c, s, number);
 
 	if (e->gen && (e->call != k->self || e->frag != frag))
 		e = lend_loss_make_room(c, s, number);

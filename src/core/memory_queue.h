@@ -15,24 +15,25 @@
 
 #include "core/state.h"
 
-void lend_want_init(struct lend_core *c);
+void lend_memq_init(struct lend_core *c);
 /* Takes memory for a message of len bytes. False: there is none, or others wait for it; the message
  * is queued, too. */
-bool lend_want_sit(struct lend_core *c, struct lend_call_rec *k, uint32_t len);
+bool lend_memq_take(struct lend_core *c, struct lend_call_rec *k, uint32_t len);
 /* Handles a query of the sender of a waiting message: may evict a partial message that receives no
  * data any more. */
-void lend_want_look(struct lend_core *c, const struct lend_call_rec *k);
+void lend_memq_on_query(struct lend_core *c, const struct lend_call_rec *k);
 /* Takes `more` bytes of the budget and returns how many it got. If that is less, the message waits
  * for the rest. */
-uint64_t lend_want_budget(struct lend_core *c, struct lend_call_rec *k, uint64_t more);
+uint64_t lend_memq_take_budget(struct lend_core *c, struct lend_call_rec *k, uint64_t more);
 /* Serves the queues after memory or budget was released. */
-void lend_want_feed(struct lend_core *c);
+void lend_memq_serve(struct lend_core *c);
 /* Removes a message that ends from its queue. */
-void lend_want_leave(struct lend_core *c, struct lend_call_rec *k);
+void lend_memq_leave(struct lend_core *c, struct lend_call_rec *k);
 
-static inline uint32_t lend_want_waiting(const struct lend_core *c)
+static inline uint32_t lend_memq_waiting(const struct lend_core *c)
 {
-	return c->hungry[0].n + c->hungry[1].n + c->starved.n + c->behind[0].n + c->behind[1].n;
+	return c->memory_queue[0].n + c->memory_queue[1].n + c->budget_queue.n + c->behind[0].n +
+	       c->behind[1].n;
 }
 
 #endif

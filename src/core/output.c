@@ -42,8 +42,8 @@ static void put_reply(const struct lend_core *c, struct lend_pkt_reply *to,
 		delay = UINT32_MAX;
 	*to = (struct lend_pkt_reply){.status = k->status,
 				      .ran = k->ran,
-				      .patience_ms = is_roomy(c) ? LEND_PATIENCE_MS : 0,
-				      .window = c->share_told,
+				      .patience_ms = is_roomy(c) ? LEND_ACK_DELAY_MS : 0,
+				      .window = c->share_sent,
 				      .delay_ns = (uint32_t)delay,
 				      .acked = k->number};
 }
@@ -51,10 +51,10 @@ static void put_reply(const struct lend_core *c, struct lend_pkt_reply *to,
 /* Returns the traffic class of a call's datagrams. Long messages keep the receiver's downlink busy
  * under receiver-driven grants. They go one class lower, so that switches let short, unscheduled
  * messages overtake them. */
-static uint8_t urgency(const struct lend_core *c, const struct lend_sess *s,
-		       const struct lend_call_rec *k)
+static uint8_t traffic_class(const struct lend_core *c, const struct lend_sess *s,
+			     const struct lend_call_rec *k)
 {
-	bool yields = k->tx.win != LEND_NONE && lend_credit_rules(c, s);
+	bool yields = k->tx.win != LEND_NONE && lend_grants_apply(c, s);
 
 	return (uint8_t)lend_min_u32(k->class + yields, LEND_CLASSES - 1);
 }
@@ -79,7 +79,7 @@ LEND_HOT void go_on(struct sending *o, uint32_t n)
  * their lengths would differ. */
 static __attribute__((noinline)) void report_again(struct lend_core *c, struct lend_sess *s)
 {
-	struct lend_aside *a = lend_aside(c);
+	struct lend_unhashed *a = lend_unhashed(c);
 
 	LEND_CHECK(a->reported_n < LEND_OUT);
 	a->reported[a->reported_n++] = lend_sess_index(c, s);
@@ -88,7 +88,7 @@ static __attribute__((noinline)) void report_again(struct lend_core *c, struct l
 
 static __attribute__((noinline)) void end_reports(struct lend_core *c)
 {
-	struct lend_aside *a = lend_aside(c);
+	struct lend_unhashed *a = lend_unhashed(c);
 
 	while (a->reported_n)
 		lend_sess_at(c, a->reported[--a->reported_n])->ack_due = 0;
@@ -142,7 +142,7 @@ LEND_HOT void make_data(struct lend_core *c, const struct sending *o, struct len
 	rec->news = 0;
 	if (s->blocked[k->fast]) {
 		rec->news = 1;
-		lend_aside(c)->news = 1;
+		lend_unhashed(c)->news = 1;
 	}
 	out->head_len = (uint8_t)put_head(c, &rec->head, k, s, offset, server);
 	out->head = &rec->head;
@@ -215,8 +215,8 @@ static void sent_data(struct lend_core *c, struct lend_call_rec *k, struct lend_
 /* Whether a call may send now. */
 enum hold { FREE_TO_SEND, NOTHING_TO_SEND, WAITS };
 
-static enum hold held(struct lend_core *c, struct lend_call_rec *k, struct lend_sess *s,
-		      uint32_t *frag)
+static enum hold pick_fragment(struct lend_core *c, struct lend_call_rec *k, struct lend_sess *s,
+			       uint32_t *frag)
 {
 	if (!may_start(s, k))
 		return WAITS;
@@ -230,11 +230,11 @@ static __attribute__((noinline)) uint32_t send_long(struct lend_core *c, struct 
 						    struct lend_call_rec *k, struct lend_sess *s,
 						    uint32_t most)
 {
-	uint8_t class = urgency(c, s, k);
+	uint8_t class = traffic_class(c, s, k);
 	uint32_t frag;
 
 	do {
-		enum hold hold = held(c, k, s, &frag);
+		enum hold hold = pick_fragment(c, k, s, &frag);
 
 		/* A call that has sent something queues behind the calls that have not. */
 		if (hold == WAITS && o.n == 0)
@@ -269,32 +269,33 @@ LEND_HOT void send_chosen(struct lend_core *c, struct sending *o, struct lend_ca
 	}
 }
 
-void lend_core_hush(struct lend_core *core, lend_ns until)
+void lend_core_pause_bulk(struct lend_core *core, lend_ns until)
 {
-	core->hush = until;
+	core->bulk_paused_until = until;
 }
 
 /* Returns whether bulk is paused and no ready call is of an urgent class. */
-static bool is_hushed(const struct lend_core *c)
+static bool bulk_is_paused(const struct lend_core *c)
 {
-	return c->hush > c->now && !(lend_sched_classes(c) & ((1u << LEND_CLASS_NORMAL) - 1));
+	return c->bulk_paused_until > c->now &&
+	       !(lend_sched_classes(c) & ((1u << LEND_CLASS_NORMAL) - 1));
 }
 
 /* Sends the calls of the fast-path array: they are of equal rank and no other call is ready, so
  * there is nothing to choose. Returns the number of datagrams. */
-LEND_HOT uint32_t send_quick(struct lend_core *c, const struct lend_bufs *bufs,
-			     struct lend_out *out, struct lend_out_rec *rec)
+LEND_HOT uint32_t send_single(struct lend_core *c, const struct lend_bufs *bufs,
+			      struct lend_out *out, struct lend_out_rec *rec)
 {
 	struct sending o = {bufs, out, rec, 0};
-	uint32_t n = lend_sched_take_quick(c);
+	uint32_t n = lend_sched_take_single(c);
 
 	for (uint32_t i = 0; i < n; i++) {
-		struct lend_call_rec *k = lend_call_at(c, c->ready.quick[i]);
+		struct lend_call_rec *k = lend_call_at(c, c->ready.single[i]);
 
 		k->tx.ready.in = 0;
 		send_chosen(c, &o, k, 1);
 	}
-	lend_sched_quick_sent(c, n, o.n);
+	lend_sched_single_sent(c, n, o.n);
 	return o.n;
 }
 
@@ -303,16 +304,16 @@ static __attribute__((noinline)) struct sending send_ready(struct lend_core *c, 
 							   uint32_t cap)
 {
 	struct lend_call_rec *k;
-	uint32_t lane;
+	uint32_t queue;
 
 	lend_sched_settle(c);
-	while (o.n < cap && !is_hushed(c) && (k = lend_sched_next(c, &lane))) {
+	while (o.n < cap && !bulk_is_paused(c) && (k = lend_sched_next(c, &queue))) {
 		uint32_t first = o.n, end = lend_min_u32(cap, first + LEND_SCHED_BURST);
 
 		do
 			send_chosen(c, &o, k, end - o.n);
-		while (o.n < end && (k = lend_sched_more(c, lane)));
-		lend_sched_sent(c, lane, o.n - first);
+		while (o.n < end && (k = lend_sched_more(c, queue)));
+		lend_sched_sent(c, queue, o.n - first);
 	}
 	return o;
 }
@@ -336,21 +337,21 @@ static __attribute__((noinline)) struct sending send_ctl(struct lend_core *c, st
 	return o;
 }
 
-static __attribute__((noinline)) uint32_t send(struct lend_core *c, struct lend_bufs *bufs,
-					       struct lend_out *out, uint32_t cap)
+static __attribute__((noinline)) uint32_t send_calls(struct lend_core *c, struct lend_bufs *bufs,
+						     struct lend_out *out, uint32_t cap)
 {
-	struct sending o = {bufs, out, lend_aside(c)->out, 0};
+	struct sending o = {bufs, out, lend_unhashed(c)->out, 0};
 
-	lend_aside(c)->news = 0;
+	lend_unhashed(c)->news = 0;
 	if (c->ctl_n)
 		o = send_ctl(c, o, cap);
-	if (c->ready.quick_n && c->ready.quick_n <= cap - o.n && !is_hushed(c))
-		go_on(&o, send_quick(c, bufs, o.out, o.rec));
+	if (c->ready.single_n && c->ready.single_n <= cap - o.n && !bulk_is_paused(c))
+		go_on(&o, send_single(c, bufs, o.out, o.rec));
 	if (c->ready.n)
 		o = send_ready(c, o, cap);
-	if (lend_aside(c)->reported_n)
+	if (lend_unhashed(c)->reported_n)
 		end_reports(c);
-	lend_aside(c)->stats.tx += o.n;
+	lend_unhashed(c)->stats.tx += o.n;
 	return o.n;
 }
 
@@ -361,7 +362,7 @@ uint32_t lend_core_output(struct lend_core *c, lend_ns now, struct lend_bufs *bu
 	c->now = lend_max_u64(c->now, now);
 	if (c->ctl_n == 0 && c->ready.n == 0)
 		return 0;
-	return send(c, bufs, out, lend_min_u32(cap, LEND_OUT));
+	return send_calls(c, bufs, out, lend_min_u32(cap, LEND_OUT));
 }
 
 lend_ns lend_core_deadline(const struct lend_core *core)
@@ -370,16 +371,16 @@ lend_ns lend_core_deadline(const struct lend_core *core)
 	lend_ns at;
 	struct lend_ctl e;
 
-	if (lend_aside(c)->ev_n || (c->ready.n && !is_hushed(c)))
+	if (lend_unhashed(c)->ev_n || (c->ready.n && !bulk_is_paused(c)))
 		return c->now;
 	at = lend_min_u64(lend_timer_next(c), lend_pace_next(c));
-	at = lend_min_u64(at, lend_credit_next(c));
+	at = lend_min_u64(at, lend_grants_next(c));
 	for (uint32_t i = 0; i < c->ctl_n && at > c->now; i++) {
 		e = LEND_AT(c, at_ctl, struct lend_ctl)[(c->ctl_head + i) % LEND_CTL];
 		at =
 		    lend_min_u64(at, e.sess == LEND_NONE ? 0 : lend_sess_at(c, e.sess)->blocked[0]);
 	}
 	if (c->ready.n)
-		at = lend_min_u64(at, c->hush);
-	return c->fed && (c->credit.wanting || lend_want_waiting(c)) ? c->now : at;
+		at = lend_min_u64(at, c->bulk_paused_until);
+	return c->fed && (c->grants.waiting || lend_memq_waiting(c)) ? c->now : at;
 }

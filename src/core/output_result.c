@@ -6,19 +6,19 @@
 #include "core/sess.h"
 #include "core/tx.h"
 
-static void unsend(struct lend_core *c, struct lend_sess *s, const struct lend_out_rec *r)
+static void revert_send(struct lend_core *c, struct lend_sess *s, const struct lend_out_rec *r)
 {
 	const struct lend_pkt *head = &r->head.pkt;
 	struct lend_call_rec *k = lend_call_at(c, r->call);
 
 	if (r->ctl.kind) {
-		lend_ctl_again(c, s, &r->ctl);
+		lend_ctl_requeue(c, s, &r->ctl);
 		if (r->first)
-			lend_early_unsent(c, s, k);
+			lend_zero_rtt_unsent(c, s, k);
 		return;
 	}
 	if (r->acks)
-		lend_sess_owe_ack(c, s, 0);
+		lend_sess_schedule_ack(c, s, 0);
 	if (k->state == LEND_CALL_DRAINING)
 		return;
 	lend_loss_unsent(c, s, head->number);
@@ -30,7 +30,7 @@ static void unsend(struct lend_core *c, struct lend_sess *s, const struct lend_o
 }
 
 /* Blocks a session after a full carrier, longer each time: a stopped peer costs nothing. */
-static void block(struct lend_core *c, struct lend_sess *s, bool fast)
+static void block_session(struct lend_core *c, struct lend_sess *s, bool fast)
 {
 	uint32_t *for_ns = &s->block_ns[fast];
 
@@ -42,7 +42,7 @@ static void block(struct lend_core *c, struct lend_sess *s, bool fast)
 
 /* Ends the backoff when the carrier took a datagram, and the block if its time is over: the results
  * of later datagrams that were sent then need no handling. */
-static void unblock(struct lend_core *c, struct lend_sess *s, bool fast)
+static void unblock_session(struct lend_core *c, struct lend_sess *s, bool fast)
 {
 	if (s->blocked[fast] == 0)
 		return;
@@ -73,20 +73,20 @@ static void note_fate(struct lend_core *c, const struct lend_out *out, const str
 	if (!s)
 		return;
 	if (out->sent == LEND_SENT) {
-		unblock(c, s, out->fast);
+		unblock_session(c, s, out->fast);
 		s->bye_taken |= r->ctl.kind == LEND_PKT_BYE;
 	} else if (out->sent == LEND_SENT_DEAD) {
 		lend_sess_down(c, s, UNAVAILABLE, false);
 	} else {
 		LEND_COUNT(c, tx_full);
-		unsend(c, s, r);
-		block(c, s, out->fast);
+		revert_send(c, s, r);
+		block_session(c, s, out->fast);
 	}
 }
 
 void lend_core_sent(struct lend_core *c, const struct lend_out *out, uint32_t n)
 {
-	const struct lend_aside *a = lend_aside(c);
+	const struct lend_unhashed *a = lend_unhashed(c);
 
 	for (uint32_t i = 0; i < n; i++)
 		if (out[i].sent != LEND_SENT || (a->news && a->out[i].news))

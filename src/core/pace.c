@@ -32,7 +32,7 @@ void lend_pace_init(struct lend_core *c, lend_ns now)
 		lend_list_init(&wheel_of(c)->slot[i]);
 }
 
-static void push(struct lend_core *c, struct lend_sess *s, uint32_t slot)
+static void queue_session(struct lend_core *c, struct lend_sess *s, uint32_t slot)
 {
 	s->pace_slot = slot;
 	lend_list_push(&wheel_of(c)->slot[slot], lend_links_paced(c), lend_sess_index(c, s));
@@ -50,7 +50,7 @@ void lend_pace_add(struct lend_core *c, struct lend_sess *s)
 		c->pace_tick = c->now / SLOT_NS;
 	/* At least the first slot to come, at most the last one of the wheel. */
 	tick = lend_min_u64(lend_max_u64(tick, c->pace_tick), c->pace_tick + SLOTS - 1);
-	push(c, s, (uint32_t)(tick % SLOTS));
+	queue_session(c, s, (uint32_t)(tick % SLOTS));
 }
 
 void lend_pace_remove(struct lend_core *c, struct lend_sess *s)
@@ -66,9 +66,9 @@ void lend_pace_remove(struct lend_core *c, struct lend_sess *s)
 }
 
 /* Returns the ticks from pace_tick to the first slot that is not empty. There is one. */
-static uint32_t ahead(struct lend_core *c)
+static uint32_t ticks_ahead(struct lend_core *c)
 {
-	uint32_t n = lend_bits_ahead(wheel_of(c)->busy, WORDS, (uint32_t)(c->pace_tick % SLOTS));
+	uint32_t n = lend_bits_distance(wheel_of(c)->busy, WORDS, (uint32_t)(c->pace_tick % SLOTS));
 
 	LEND_CHECK(n < SLOTS);
 	return n;
@@ -76,10 +76,10 @@ static uint32_t ahead(struct lend_core *c)
 
 lend_ns lend_pace_next(struct lend_core *c)
 {
-	return c->paced_n ? (c->pace_tick + ahead(c)) * SLOT_NS : LEND_NEVER;
+	return c->paced_n ? (c->pace_tick + ticks_ahead(c)) * SLOT_NS : LEND_NEVER;
 }
 
-static void fire(struct lend_core *c, uint32_t slot)
+static void fire_slot(struct lend_core *c, uint32_t slot)
 {
 	for (uint32_t n = wheel_of(c)->slot[slot].n; n > 0; n--) {
 		struct lend_sess *s = lend_sess_at(c, wheel_of(c)->slot[slot].head);
@@ -95,7 +95,7 @@ static void fire(struct lend_core *c, uint32_t slot)
 void lend_pace_fire(struct lend_core *c)
 {
 	while (c->paced_n && lend_pace_next(c) <= c->now) {
-		c->pace_tick += ahead(c) + 1;
-		fire(c, (uint32_t)((c->pace_tick - 1) % SLOTS));
+		c->pace_tick += ticks_ahead(c) + 1;
+		fire_slot(c, (uint32_t)((c->pace_tick - 1) % SLOTS));
 	}
 }

@@ -8,7 +8,7 @@
 #include "util/dgram.h"
 
 /* See grant.h. */
-struct lend_credit {
+struct lend_grants {
 	uint64_t used;    /* bytes granted and not yet here */
 	uint64_t ahead;   /* of them, of messages without a reassembly: their data may take long to
 			     arrive */
@@ -19,15 +19,15 @@ struct lend_credit {
 	uint64_t rate;    /* bytes per us that arrived with the previous window */
 	uint64_t came;    /* bytes that arrived since: */
 	lend_ns epoch;
-	lend_ns loop;    /* time from a grant to the arrival of its first byte, smoothed */
-	uint64_t rest;   /* rounds until a wider window is tried */
-	uint64_t scarce; /* 1: in this round the window was too narrow for a message */
-	uint64_t down;   /* 1: the next window that is tried is a narrower one */
-	lend_ns quick;   /* smallest loop; 0: none was measured */
+	lend_ns loop;     /* time from a grant to the arrival of its first byte, smoothed */
+	uint64_t rest;    /* rounds until a wider window is tried */
+	uint64_t scarce;  /* 1: in this round the window was too narrow for a message */
+	uint64_t down;    /* 1: the next window that is tried is a narrower one */
+	lend_ns loop_min; /* smallest loop; 0: none was measured */
 	uint64_t datagrams, marked; /* that arrived in this round */
 	uint64_t alpha;             /* share of marked datagrams, smoothed, of 65536 */
 	lend_ns look;               /* next check for unused grants; LEND_NEVER: no message waits */
-	uint64_t wanting;           /* messages in the heap; */
+	uint64_t waiting;           /* messages in the heap; */
 	uint64_t yielding;          /* of them, those of the peer with most of the window */
 	uint64_t entered;           /* messages that were ever put into the heap */
 	uint64_t senders;           /* sessions with partly received messages */

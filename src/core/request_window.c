@@ -47,7 +47,7 @@ void lend_window_divide(struct lend_core *c)
 	uint32_t fewer = lend_min_u32(c->busy, c->busy / 4 + 1);
 	uint64_t room = room_of(c);
 
-	c->share_told = code_of(c, lend_min_u64(records, room));
+	c->share_sent = code_of(c, lend_min_u64(records, room));
 	c->share_own = code_of(c, room);
 	c->busy_low = c->busy - fewer;
 	c->busy_span = fewer + c->busy / 8;
@@ -62,7 +62,7 @@ void lend_window_open(struct lend_sess *s)
 
 /* Sends as many queued calls as the window has room for. room counts queued calls as if they were
  * in flight, so it is negative by up to the length of the queue. */
-static void admit(struct lend_core *c, struct lend_sess *s)
+static void send_queued(struct lend_core *c, struct lend_sess *s)
 {
 	while (s->queue.n && s->room + (int32_t)s->queue.n > 0)
 		lend_sched_ready(c, lend_call_at(c, s->queue.head));
@@ -75,10 +75,10 @@ void lend_window_set(struct lend_core *c, struct lend_sess *s, uint8_t code)
 	s->room =
 	    (int16_t)(s->room + (int32_t)lend_window_of(code) - (int32_t)lend_window_of(s->window));
 	s->window = code;
-	admit(c, s);
+	send_queued(c, s);
 }
 
-void lend_window_rest(struct lend_core *c, struct lend_sess *s)
+void lend_window_shrink_idle(struct lend_core *c, struct lend_sess *s)
 {
 	if (!s->lossless && lend_window_of(s->window) > lend_window_of(LEND_WINDOW_FIRST))
 		lend_window_set(c, s, LEND_WINDOW_FIRST);
@@ -96,9 +96,9 @@ void lend_window_queue(struct lend_core *c, struct lend_sess *s, struct lend_cal
 	lend_window_set(c, s, s->window); /* our own share may be less by now */
 }
 
-void lend_window_left(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
+void lend_window_leave_slow(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
 {
 	if (k->waits == LEND_WAITS_WINDOW)
 		lend_sched_remove(c, k);
-	admit(c, s);
+	send_queued(c, s);
 }

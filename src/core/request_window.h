@@ -46,30 +46,30 @@ static inline void lend_window_learn(struct lend_core *c, struct lend_sess *s, u
 }
 
 /* Reduces the window after an idle time: the shares may have changed before the next burst. */
-void lend_window_rest(struct lend_core *c, struct lend_sess *s);
+void lend_window_shrink_idle(struct lend_core *c, struct lend_sess *s);
 void lend_window_queue(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k);
 /* Makes a request ready to be sent, or queues it until the window has room. */
 static inline void lend_window_enter(struct lend_core *c, struct lend_sess *s,
 				     struct lend_call_rec *k)
 {
-	k->flies = k->tx.win == LEND_NONE;
-	s->room = (int16_t)(s->room - k->flies);
-	if (k->flies && s->room < 0)
+	k->in_window = k->tx.win == LEND_NONE;
+	s->room = (int16_t)(s->room - k->in_window);
+	if (k->in_window && s->room < 0)
 		lend_window_queue(c, s, k);
 	else
 		lend_sched_ready(c, k);
 }
 
-void lend_window_left(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k);
+void lend_window_leave_slow(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k);
 /* Notes that a request has arrived or was given up. */
 static inline void lend_window_leave(struct lend_core *c, struct lend_sess *s,
 				     struct lend_call_rec *k)
 {
-	if (!k->flies)
+	if (!k->in_window)
 		return;
-	k->flies = 0;
+	k->in_window = 0;
 	if (s->room++ < 0)
-		lend_window_left(c, s, k);
+		lend_window_leave_slow(c, s, k);
 }
 
 #endif

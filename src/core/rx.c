@@ -50,7 +50,8 @@ uint64_t lend_chain_cap(const struct lend_bufs *bufs, uint32_t buf)
 	return cap;
 }
 
-static void store(const struct lend_bufs *bufs, struct lend_rx *r, const struct lend_pkt_view *v)
+static void store_bytes(const struct lend_bufs *bufs, struct lend_rx *r,
+			const struct lend_pkt_view *v)
 {
 	if (v->head.offset < r->base) {
 		r->seg = r->buf;
@@ -68,24 +69,25 @@ static void put_in(struct lend_rx *r, uint32_t buf, bool pooled)
 	r->attached = !pooled;
 }
 
-void lend_rx_seat(struct lend_core *c, struct lend_call_rec *k, uint32_t len)
+void lend_rx_take_memory(struct lend_core *c, struct lend_call_rec *k, uint32_t len)
 {
 	uint32_t i = lend_pool_take(&c->free_frags, LEND_AT(c, at_free_frags, uint32_t));
 
 	LEND_CHECK(i != LEND_NONE && (k->rx.buf || c->supply_n > 0));
 	k->received = 1;
-	lend_credit_begin(c, &k->rx);
+	lend_grants_begin(c, &k->rx);
 	k->rx.frags = i;
 	k->rx.last = c->now;
 	k->rx.len = len;
 	lend_list_push(&c->partials, lend_links_partial(c), lend_call_index(c, k));
-	lend_credit_sender(c, lend_sess_at(c, k->sess), true);
+	lend_grants_count_sender(c, lend_sess_at(c, k->sess), true);
 	lend_frags_begin(lend_frags_at(c, i), lend_frag_count(lend_sess_at(c, k->sess), len));
 	if (!k->rx.buf)
 		put_in(&k->rx, LEND_AT(c, at_supply, uint32_t)[--c->supply_n], true);
 }
 
-static bool sane(struct lend_core *c, const struct lend_call_rec *k, const struct lend_pkt_view *v)
+static bool fragment_sane(struct lend_core *c, const struct lend_call_rec *k,
+			  const struct lend_pkt_view *v)
 {
 	const struct lend_sess *s = lend_sess_at(c, k->sess);
 	uint32_t frag = v->head.offset / s->payload, len = v->head.length;
@@ -119,7 +121,7 @@ void lend_rx_need(struct lend_core *c, struct lend_call_rec *k, const struct len
 	e->data_len = lend_min_u32(lend_rx_low(c, k), c->cfg.unscheduled);
 }
 
-static void need(struct lend_core *c, struct lend_call_rec *k, const struct lend_bufs *bufs)
+static void raise_need(struct lend_core *c, struct lend_call_rec *k, const struct lend_bufs *bufs)
 {
 	if (is_long(c, &k->rx) && !k->rx.attached && !k->rx.needed &&
 	    lend_frags_at(c, k->rx.frags)->low > 0)
@@ -128,8 +130,8 @@ static void need(struct lend_core *c, struct lend_call_rec *k, const struct lend
 
 /* Checks a fragment against the grant before any of it is stored. A peer that exceeds its grant
  * does so on purpose. */
-static bool granted(struct lend_core *c, const struct lend_call_rec *k,
-		    const struct lend_pkt_view *v)
+static bool within_grant(struct lend_core *c, const struct lend_call_rec *k,
+			 const struct lend_pkt_view *v)
 {
 	if ((uint64_t)v->head.offset + v->payload_len <= k->rx.granted)
 		return true;
@@ -138,7 +140,7 @@ static bool granted(struct lend_core *c, const struct lend_call_rec *k,
 	return false;
 }
 
-static void uncharge(struct lend_core *c, struct lend_rx *r, uint32_t n)
+static void uncharge_budget(struct lend_core *c, struct lend_rx *r, uint32_t n)
 {
 	n = lend_min_u32(n, r->charged);
 	r->charged -= n;
@@ -147,8 +149,8 @@ static void uncharge(struct lend_core *c, struct lend_rx *r, uint32_t n)
 	/* Budget was freed: messages that wait for it try again at the next tick. */
 }
 
-static enum lend_rx_verdict keep(struct lend_core *c, struct lend_bufs *bufs,
-				 struct lend_call_rec *k, const struct lend_pkt_view *v)
+static enum lend_rx_verdict keep_fragment(struct lend_core *c, struct lend_bufs *bufs,
+					  struct lend_call_rec *k, const struct lend_pkt_view *v)
 {
 	struct lend_frags *f = lend_frags_at(c, k->rx.frags);
 	uint32_t frag = v->head.offset / lend_sess_at(c, k->sess)->payload;
@@ -163,26 +165,26 @@ static enum lend_rx_verdict keep(struct lend_core *c, struct lend_bufs *bufs,
 	case LEND_FRAG_NEW:
 		break;
 	}
-	store(bufs, &k->rx, v);
+	store_bytes(bufs, &k->rx, v);
 	k->rx.got += v->payload_len;
 	k->rx.last = c->now;
-	uncharge(c, &k->rx, v->payload_len);
-	if (lend_credit_rules(c, lend_sess_at(c, k->sess)))
-		lend_credit_came(c, k, v->head.offset, v->payload_len);
+	uncharge_budget(c, &k->rx, v->payload_len);
+	if (lend_grants_apply(c, lend_sess_at(c, k->sess)))
+		lend_grants_arrived(c, k, v->head.offset, v->payload_len);
 	if (lend_frags_complete(f))
 		return LEND_RX_WHOLE;
-	need(c, k, bufs);
+	raise_need(c, k, bufs);
 	return LEND_RX_NEW;
 }
 
 enum lend_rx_verdict lend_rx_take(struct lend_core *c, struct lend_bufs *bufs,
 				  struct lend_call_rec *k, const struct lend_pkt_view *v)
 {
-	if (!granted(c, k, v) || !sane(c, k, v))
+	if (!within_grant(c, k, v) || !fragment_sane(c, k, v))
 		return LEND_RX_DROPPED;
 	k->received = 1;
-	if (k->rx.frags != LEND_NONE || lend_want_sit(c, k, v->head.length))
-		return keep(c, bufs, k, v);
+	if (k->rx.frags != LEND_NONE || lend_memq_take(c, k, v->head.length))
+		return keep_fragment(c, bufs, k, v);
 	lend_loss_forget(lend_sess_at(c, k->sess), v->head.number);
 	return LEND_RX_DROPPED;
 }
@@ -217,15 +219,15 @@ uint32_t lend_rx_close(struct lend_core *c, struct lend_call_rec *k)
 	uint32_t buf = r->buf;
 
 	lend_list_remove(&c->partials, lend_links_partial(c), lend_call_index(c, k));
-	lend_want_leave(c, k);
-	lend_credit_end(c, k);
+	lend_memq_leave(c, k);
+	lend_grants_end(c, k);
 	c->fed |= r->frags != LEND_NONE;
 	if (r->frags != LEND_NONE) {
 		lend_pool_give(&c->free_frags, LEND_AT(c, at_free_frags, uint32_t), r->frags);
-		lend_credit_sender(c, lend_sess_at(c, k->sess), false);
+		lend_grants_count_sender(c, lend_sess_at(c, k->sess), false);
 	}
 	r->frags = LEND_NONE;
-	uncharge(c, r, r->charged);
+	uncharge_budget(c, r, r->charged);
 	r->buf = 0;
 	r->needed = 0;
 	return buf;
@@ -254,7 +256,7 @@ uint32_t lend_rx_low(struct lend_core *c, const struct lend_call_rec *k)
 }
 
 /* Returns how many bytes past the lowest missing one a sender may send. */
-static uint64_t window(const struct lend_sess *s)
+static uint64_t window_bytes(const struct lend_sess *s)
 {
 	return lend_min_u64(lend_max_u64(LEND_GRANT_BYTES, (uint64_t)64 * s->payload),
 			    (uint64_t)LEND_FRAGS_WINDOW * s->payload);
@@ -264,7 +266,7 @@ uint64_t lend_rx_reach(struct lend_core *c, const struct lend_call_rec *k)
 {
 	if (k->rx.frags == LEND_NONE || (is_long(c, &k->rx) && !k->rx.attached))
 		return 0;
-	return lend_min_u64(k->rx.len, lend_rx_low(c, k) + window(lend_sess_at(c, k->sess)));
+	return lend_min_u64(k->rx.len, lend_rx_low(c, k) + window_bytes(lend_sess_at(c, k->sess)));
 }
 
 bool lend_rx_grant(struct lend_core *c, struct lend_call_rec *k)
@@ -274,13 +276,13 @@ bool lend_rx_grant(struct lend_core *c, struct lend_call_rec *k)
 
 	if (reach <= k->rx.granted)
 		return false;
-	if (lend_credit_rules(c, s))
-		return lend_credit_want(c, k);
+	if (lend_grants_apply(c, s))
+		return lend_grants_request(c, k);
 	more = reach - k->rx.granted;
 	/* Each grant costs a datagram: wait for a worthwhile one, unless it is the last. */
-	if (reach < k->rx.len && more < window(s) / 4)
+	if (reach < k->rx.len && more < window_bytes(s) / 4)
 		return false;
-	more = lend_want_budget(c, k, more);
+	more = lend_memq_take_budget(c, k, more);
 	k->rx.granted += (uint32_t)more;
 	return more > 0;
 }

@@ -18,7 +18,7 @@ enum lend_rx_verdict {
 void lend_rx_begin(struct lend_rx *r, uint32_t granted);
 /* Takes a reassembly, and a buffer unless the message has one, for a message of len bytes. The
  * caller has checked that both are free. */
-void lend_rx_seat(struct lend_core *c, struct lend_call_rec *k, uint32_t len);
+void lend_rx_take_memory(struct lend_core *c, struct lend_call_rec *k, uint32_t len);
 /* Handles one fragment. Raises NEED when the message is long and its first bytes have arrived. */
 enum lend_rx_verdict lend_rx_take(struct lend_core *c, struct lend_bufs *bufs,
 				  struct lend_call_rec *k, const struct lend_pkt_view *v);
@@ -34,7 +34,7 @@ static inline uint32_t lend_rx_end(struct lend_core *c, struct lend_call_rec *k)
 {
 	/* A message without memory that does not wait for any holds nothing: budget and grants are
 	 * charged only to a message with memory. */
-	return k->rx.buf || k->rx.want || k->rx.credit ? lend_rx_close(c, k) : 0;
+	return k->rx.buf || k->rx.memq_state || k->rx.credit ? lend_rx_close(c, k) : 0;
 }
 
 /* Ends reassembly and raises EV_BUF_BACK for memory that was attached. */

@@ -7,8 +7,8 @@
 void lend_sched_init(struct lend_core *c)
 {
 	memset(&c->ready, 0, sizeof(c->ready));
-	for (uint32_t i = 0; i < LEND_LANES; i++)
-		lend_list_init(&c->ready.lane[i]);
+	for (uint32_t i = 0; i < LEND_SCHED_QUEUES; i++)
+		lend_list_init(&c->ready.queue[i]);
 }
 
 static uint32_t quarter_log(uint64_t n)
@@ -16,20 +16,20 @@ static uint32_t quarter_log(uint64_t n)
 	return n ? lend_min_u32((uint32_t)(63 - __builtin_clzll(n)) / 2, LEND_SIZES - 1) : 0;
 }
 
-static uint64_t far(const struct lend_core *c, const struct lend_call_rec *k)
+static uint64_t deadline_distance(const struct lend_core *c, const struct lend_call_rec *k)
 {
 	return k->deadline > c->now ? (k->deadline - c->now) / (64 * LEND_US) : 0;
 }
 
 /* Returns the lane of a call. In order of deadlines, lanes are by the time left, so that each is
  * nearly sorted as it is filled. */
-static uint32_t lane_of(const struct lend_core *c, const struct lend_call_rec *k)
+static uint32_t queue_of(const struct lend_core *c, const struct lend_call_rec *k)
 {
 	switch (c->cfg.order) {
 	case LEND_ORDER_FIFO:
 		return 0;
 	case LEND_ORDER_DEADLINE:
-		return k->class * LEND_SIZES + quarter_log(far(c, k));
+		return k->class * LEND_SIZES + quarter_log(deadline_distance(c, k));
 	default:
 		if (k->tx.win == LEND_NONE)
 			return k->class * LEND_SIZES;
@@ -37,19 +37,19 @@ static uint32_t lane_of(const struct lend_core *c, const struct lend_call_rec *k
 	}
 }
 
-static void mark(struct lend_ready *r, uint32_t lane)
+static void mark_lane(struct lend_ready *r, uint32_t queue)
 {
-	lend_share_enter(&r->sizes[lane / LEND_SIZES], lane % LEND_SIZES);
-	lend_share_enter(&r->classes, lane / LEND_SIZES);
+	lend_fair_share_enter(&r->sizes[queue / LEND_SIZES], queue % LEND_SIZES);
+	lend_fair_share_enter(&r->classes, queue / LEND_SIZES);
 }
 
-static void unmark(struct lend_ready *r, uint32_t lane)
+static void unmark_lane(struct lend_ready *r, uint32_t queue)
 {
-	uint32_t class = lane / LEND_SIZES;
+	uint32_t class = queue / LEND_SIZES;
 
-	lend_share_leave(&r->sizes[class], lane % LEND_SIZES);
+	lend_fair_share_leave(&r->sizes[class], queue % LEND_SIZES);
 	if (!r->sizes[class].waiting)
-		lend_share_leave(&r->classes, class);
+		lend_fair_share_leave(&r->classes, class);
 }
 
 void lend_sched_take_off(struct lend_core *c, struct lend_call_rec *k)
@@ -57,24 +57,24 @@ void lend_sched_take_off(struct lend_core *c, struct lend_call_rec *k)
 	struct lend_list *l;
 
 	lend_sched_settle(c);
-	l = &c->ready.lane[k->lane];
+	l = &c->ready.queue[k->queue];
 	if (k->waits) {
 		l = k->waits == LEND_WAITS_WINDOW ? &lend_sess_at(c, k->sess)->queue
 						  : &lend_sess_at(c, k->sess)->waiting;
 	} else {
 		if (l->n == 1)
-			unmark(&c->ready, k->lane);
+			unmark_lane(&c->ready, k->queue);
 		c->ready.n--;
 	}
 	lend_list_remove(l, lend_links_ready(c), lend_call_index(c, k));
 	k->waits = 0;
-	k->lane = 0;
+	k->queue = 0;
 }
 
 /* Returns the call after which this one is queued by deadline; LEND_NONE if it is the first. */
-static uint32_t before(struct lend_core *c, const struct lend_call_rec *k)
+static uint32_t find_predecessor(struct lend_core *c, const struct lend_call_rec *k)
 {
-	uint32_t i = c->ready.lane[k->lane].tail;
+	uint32_t i = c->ready.queue[k->queue].tail;
 
 	while (i != LEND_NONE && lend_call_at(c, i)->deadline > k->deadline)
 		i = lend_call_at(c, i)->tx.ready.prev;
@@ -83,42 +83,43 @@ static uint32_t before(struct lend_core *c, const struct lend_call_rec *k)
 
 static __attribute__((noinline)) void push_by_deadline(struct lend_core *c, struct lend_call_rec *k)
 {
-	lend_list_push_after(&c->ready.lane[k->lane], lend_links_ready(c), before(c, k), k->self);
+	lend_list_push_after(&c->ready.queue[k->queue], lend_links_ready(c), find_predecessor(c, k),
+			     k->self);
 }
 
-void lend_sched_enter_lane(struct lend_core *c, struct lend_call_rec *k)
+void lend_sched_enter_queue(struct lend_core *c, struct lend_call_rec *k)
 {
-	uint32_t lane = lane_of(c, k);
+	uint32_t queue = queue_of(c, k);
 
 	lend_sched_settle(c);
-	k->lane = (uint8_t)lane;
-	if (c->ready.lane[lane].n == 0)
-		mark(&c->ready, lane);
+	k->queue = (uint8_t)queue;
+	if (c->ready.queue[queue].n == 0)
+		mark_lane(&c->ready, queue);
 	c->ready.n++;
 	if (c->cfg.order == LEND_ORDER_DEADLINE)
 		push_by_deadline(c, k);
 	else
-		lend_list_push(&c->ready.lane[lane], lend_links_ready(c), k->self);
+		lend_list_push(&c->ready.queue[queue], lend_links_ready(c), k->self);
 }
 
 void lend_sched_settle(struct lend_core *c)
 {
-	uint32_t n = lend_sched_take_quick(c);
+	uint32_t n = lend_sched_take_single(c);
 
 	if (n == 0)
 		return;
 	c->ready.n -= n;
 	for (uint32_t i = 0; i < n; i++) {
-		struct lend_call_rec *k = lend_call_at(c, c->ready.quick[i]);
+		struct lend_call_rec *k = lend_call_at(c, c->ready.single[i]);
 
 		k->tx.ready.in = 0;
-		lend_sched_enter_lane(c, k);
+		lend_sched_enter_queue(c, k);
 	}
 }
 
 void lend_sched_wait(struct lend_core *c, struct lend_call_rec *k)
 {
-	if (k->hold || (k->tx.ready.in && k->waits))
+	if (k->paused || (k->tx.ready.in && k->waits))
 		return;
 	lend_sched_remove(c, k);
 	k->waits = LEND_WAITS_CREDIT;
@@ -145,10 +146,10 @@ void lend_sched_unhold(struct lend_core *c, struct lend_sess *s)
 	}
 }
 
-void lend_sched_obey(struct lend_core *c, struct lend_call_rec *k, bool wait, uint32_t low)
+void lend_sched_apply_wait(struct lend_core *c, struct lend_call_rec *k, bool wait, uint32_t low)
 {
-	k->hold = wait && k->tx.win != LEND_NONE;
-	if (!k->hold)
+	k->paused = wait && k->tx.win != LEND_NONE;
+	if (!k->paused)
 		return;
 	lend_tx_restart(c, &k->tx, low);
 	lend_sched_remove(c, k);
@@ -160,51 +161,51 @@ void lend_sched_wake_all(struct lend_core *c, struct lend_sess *s)
 		lend_sched_ready(c, lend_call_at(c, s->waiting.head));
 }
 
-static uint32_t earliest(struct lend_core *c, uint32_t class)
+static uint32_t earliest_lane(struct lend_core *c, uint32_t class)
 {
-	const struct lend_list *lane = &c->ready.lane[class * LEND_SIZES];
+	const struct lend_list *queue = &c->ready.queue[class * LEND_SIZES];
 	uint32_t best = (uint32_t)__builtin_ctz(c->ready.sizes[class].waiting);
 
 	for (uint32_t m = c->ready.sizes[class].waiting; m; m &= m - 1) {
 		uint32_t i = (uint32_t)__builtin_ctz(m);
 
-		if (lend_call_at(c, lane[i].head)->deadline <
-		    lend_call_at(c, lane[best].head)->deadline)
+		if (lend_call_at(c, queue[i].head)->deadline <
+		    lend_call_at(c, queue[best].head)->deadline)
 			best = i;
 	}
 	return best;
 }
 
-struct lend_call_rec *lend_sched_pop(struct lend_core *c, uint32_t lane)
+struct lend_call_rec *lend_sched_pop(struct lend_core *c, uint32_t queue)
 {
-	struct lend_list *l = &c->ready.lane[lane];
+	struct lend_list *l = &c->ready.queue[queue];
 	struct lend_call_rec *k = lend_call_at(c, lend_list_pop(l, lend_links_ready(c)));
 
 	if (l->n == 0)
-		unmark(&c->ready, lane);
+		unmark_lane(&c->ready, queue);
 	c->ready.n--;
-	k->lane = 0;
+	k->queue = 0;
 	return k;
 }
 
-struct lend_call_rec *lend_sched_next(struct lend_core *c, uint32_t *lane)
+struct lend_call_rec *lend_sched_next(struct lend_core *c, uint32_t *queue)
 {
 	struct lend_ready *r = &c->ready;
 	uint32_t class, size;
 
 	if (r->n == 0)
 		return NULL;
-	class = lend_share_pick(&r->classes);
-	size = c->cfg.order == LEND_ORDER_DEADLINE ? earliest(c, class)
-						   : lend_share_pick(&r->sizes[class]);
-	*lane = class * LEND_SIZES + size;
-	return lend_sched_pop(c, *lane);
+	class = lend_fair_share_pick(&r->classes);
+	size = c->cfg.order == LEND_ORDER_DEADLINE ? earliest_lane(c, class)
+						   : lend_fair_share_pick(&r->sizes[class]);
+	*queue = class * LEND_SIZES + size;
+	return lend_sched_pop(c, *queue);
 }
 
-void lend_sched_sent(struct lend_core *c, uint32_t lane, uint32_t n)
+void lend_sched_sent(struct lend_core *c, uint32_t queue, uint32_t n)
 {
-	uint32_t class = lane / LEND_SIZES;
+	uint32_t class = queue / LEND_SIZES;
 
-	lend_share_sent(&c->ready.classes, class, n);
-	lend_share_sent(&c->ready.sizes[class], lane % LEND_SIZES, n);
+	lend_fair_share_sent(&c->ready.classes, class, n);
+	lend_fair_share_sent(&c->ready.sizes[class], queue % LEND_SIZES, n);
 }

@@ -45,38 +45,38 @@ static inline void lend_sched_remove(struct lend_core *c, struct lend_call_rec *
 }
 
 /* Appends the call to its lane. */
-void lend_sched_enter_lane(struct lend_core *c, struct lend_call_rec *k);
+void lend_sched_enter_queue(struct lend_core *c, struct lend_call_rec *k);
 /* Moves all calls of the fast-path array to their lanes. */
 void lend_sched_settle(struct lend_core *c);
 /* Adds the call to the fast-path array. False: it is not equal to the calls there. */
-static inline bool lend_sched_quick(struct lend_core *c, struct lend_call_rec *k)
+static inline bool lend_sched_single(struct lend_core *c, struct lend_call_rec *k)
 {
 	struct lend_ready *r = &c->ready;
-	uint32_t lane = c->cfg.order == LEND_ORDER_FIFO ? 0 : k->class * LEND_SIZES;
+	uint32_t queue = c->cfg.order == LEND_ORDER_FIFO ? 0 : k->class * LEND_SIZES;
 
-	if (r->n != r->quick_n || r->n == LEND_OUT || k->tx.win != LEND_NONE ||
+	if (r->n != r->single_n || r->n == LEND_OUT || k->tx.win != LEND_NONE ||
 	    c->cfg.order == LEND_ORDER_DEADLINE)
 		return false;
 	if (r->n == 0)
-		r->quick_lane = lane;
-	else if (r->quick_lane != lane)
+		r->single_queue = queue;
+	else if (r->single_queue != queue)
 		return false;
 	k->tx.ready.in = 1;
-	r->quick[r->n++] = k->self;
-	r->quick_n = r->n;
+	r->single[r->n++] = k->self;
+	r->single_n = r->n;
 	return true;
 }
 
 /* Makes a call ready to send: appends it to its queue. */
 LEND_HOT void lend_sched_enter(struct lend_core *c, struct lend_call_rec *k)
 {
-	if (!lend_sched_quick(c, k))
-		lend_sched_enter_lane(c, k);
+	if (!lend_sched_single(c, k))
+		lend_sched_enter_queue(c, k);
 }
 
 static inline void lend_sched_ready(struct lend_core *c, struct lend_call_rec *k)
 {
-	if (k->hold || (k->tx.ready.in && !k->waits))
+	if (k->paused || (k->tx.ready.in && !k->waits))
 		return;
 	lend_sched_remove(c, k);
 	lend_sched_enter(c, k);
@@ -84,7 +84,7 @@ static inline void lend_sched_ready(struct lend_core *c, struct lend_call_rec *k
 
 /* Handles the receiver's state of memory for this message. wait: there is none, so nothing more is
  * sent until the receiver has memory again; then the message is sent again from fragment low on. */
-void lend_sched_obey(struct lend_core *c, struct lend_call_rec *k, bool wait, uint32_t low);
+void lend_sched_apply_wait(struct lend_core *c, struct lend_call_rec *k, bool wait, uint32_t low);
 /* Makes the session's waiting calls ready after it got credit or room. */
 void lend_sched_wake_all(struct lend_core *c, struct lend_sess *s);
 static inline void lend_sched_wake(struct lend_core *c, struct lend_sess *s)
@@ -94,29 +94,29 @@ static inline void lend_sched_wake(struct lend_core *c, struct lend_sess *s)
 }
 
 /* Removes and returns the first call of a lane, which must not be empty. */
-struct lend_call_rec *lend_sched_pop(struct lend_core *c, uint32_t lane);
+struct lend_call_rec *lend_sched_pop(struct lend_core *c, uint32_t queue);
 /* Accounts n datagrams that calls of this lane sent, after these calls were queued again. */
-void lend_sched_sent(struct lend_core *c, uint32_t lane, uint32_t n);
+void lend_sched_sent(struct lend_core *c, uint32_t queue, uint32_t n);
 /* Empties the fast-path array and returns how many calls it held. No call may be added while these
  * are sent. */
-static inline uint32_t lend_sched_take_quick(struct lend_core *c)
+static inline uint32_t lend_sched_take_single(struct lend_core *c)
 {
-	uint32_t n = c->ready.quick_n;
+	uint32_t n = c->ready.single_n;
 
-	c->ready.quick_n = 0;
+	c->ready.single_n = 0;
 	return n;
 }
 
 /* Accounts the datagrams that n calls of the fast-path array sent. They overtook no call, but may
  * use a share that was due to them. */
-static inline void lend_sched_quick_sent(struct lend_core *c, uint32_t n, uint32_t datagrams)
+static inline void lend_sched_single_sent(struct lend_core *c, uint32_t n, uint32_t datagrams)
 {
 	struct lend_ready *r = &c->ready;
-	uint32_t class = r->quick_lane / LEND_SIZES;
+	uint32_t class = r->single_queue / LEND_SIZES;
 
 	r->n -= n;
 	if (r->classes.passed[class] | r->sizes[class].passed[0])
-		lend_sched_sent(c, r->quick_lane, datagrams);
+		lend_sched_sent(c, r->single_queue, datagrams);
 }
 
 /* Returns a bit for each class that has datagrams to send. */
@@ -124,18 +124,18 @@ static inline uint32_t lend_sched_classes(const struct lend_core *c)
 {
 	const struct lend_ready *r = &c->ready;
 
-	return r->classes.waiting | (r->quick_n ? 1u << r->quick_lane / LEND_SIZES : 0);
+	return r->classes.waiting | (r->single_n ? 1u << r->single_queue / LEND_SIZES : 0);
 }
 
 /* Removes and returns the next call to send; NULL: none. The fast-path array must be empty. */
-struct lend_call_rec *lend_sched_next(struct lend_core *c, uint32_t *lane);
+struct lend_call_rec *lend_sched_next(struct lend_core *c, uint32_t *queue);
 /* Returns another call of this lane that may follow without a new choice, because no other lane can
  * come first. NULL: there is none, or a choice is needed. */
-static inline struct lend_call_rec *lend_sched_more(struct lend_core *c, uint32_t lane)
+static inline struct lend_call_rec *lend_sched_more(struct lend_core *c, uint32_t queue)
 {
-	if (lane % LEND_SIZES || c->cfg.order == LEND_ORDER_DEADLINE || !c->ready.lane[lane].n)
+	if (queue % LEND_SIZES || c->cfg.order == LEND_ORDER_DEADLINE || !c->ready.queue[queue].n)
 		return NULL;
-	return lend_sched_pop(c, lane);
+	return lend_sched_pop(c, queue);
 }
 
 #endif

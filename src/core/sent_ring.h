@@ -27,8 +27,8 @@ static inline uint32_t lend_ring_len(const struct lend_sess *s)
 }
 
 /* Returns the address of a number's entry, which may hold another number. */
-static inline struct lend_sent_rec *lend_ring_place(struct lend_core *c, struct lend_sess *s,
-						    uint64_t number)
+static inline struct lend_sent_rec *lend_sent_ring_slot(struct lend_core *c, struct lend_sess *s,
+							uint64_t number)
 {
 	return s->ring == LEND_NONE ? &s->few[number % LEND_FEW]
 				    : &lend_ring_at(c, s->ring)->sent[number % LEND_RING];
@@ -38,7 +38,7 @@ static inline struct lend_sent_rec *lend_ring_place(struct lend_core *c, struct 
 static inline struct lend_sent_rec *lend_ring_entry(struct lend_core *c, struct lend_sess *s,
 						    uint64_t number)
 {
-	struct lend_sent_rec *e = lend_ring_place(c, s, number);
+	struct lend_sent_rec *e = lend_sent_ring_slot(c, s, number);
 
 	return e->gen && e->number == (uint32_t)number ? e : NULL;
 }

@@ -37,7 +37,7 @@ void lend_serve_finish(struct lend_core *c, struct lend_call_rec *k)
 }
 
 /* Detaches a running call from its session; its handler keeps the handle. */
-static void orphan(struct lend_core *c, struct lend_call_rec *k)
+static void orphan_call(struct lend_core *c, struct lend_call_rec *k)
 {
 	struct lend_sslot *sl = lend_sslot_at(c, k->sess, lend_pkt_slot(k->wire));
 
@@ -47,7 +47,7 @@ static void orphan(struct lend_core *c, struct lend_call_rec *k)
 	k->state = LEND_CALL_ORPHAN;
 }
 
-static void cancelled(struct lend_core *c, struct lend_call_rec *k)
+static void push_cancelled(struct lend_core *c, struct lend_call_rec *k)
 {
 	struct lend_event *e;
 
@@ -60,7 +60,7 @@ static void cancelled(struct lend_core *c, struct lend_call_rec *k)
 	e->method = k->method;
 }
 
-void lend_serve_cut(struct lend_core *c, struct lend_call_rec *k)
+void lend_serve_abort(struct lend_core *c, struct lend_call_rec *k)
 {
 	switch ((enum lend_call_state)k->state) {
 	case LEND_CALL_PARTIAL:
@@ -68,8 +68,8 @@ void lend_serve_cut(struct lend_core *c, struct lend_call_rec *k)
 		forget(c, k);
 		return;
 	case LEND_CALL_RUNNING:
-		cancelled(c, k);
-		orphan(c, k);
+		push_cancelled(c, k);
+		orphan_call(c, k);
 		return;
 	case LEND_CALL_REPLYING:
 		if (!k->refused)
@@ -128,8 +128,8 @@ void lend_serve_refuse(struct lend_core *c, struct lend_call_rec *k)
 	answer(c, lend_sess_at(c, k->sess), k, 0, 0);
 }
 
-static void fragment(struct lend_core *c, struct lend_bufs *bufs, struct lend_call_rec *k,
-		     const struct lend_pkt_view *v, bool gap)
+static void store_fragment(struct lend_core *c, struct lend_bufs *bufs, struct lend_call_rec *k,
+			   const struct lend_pkt_view *v, bool gap)
 {
 	struct lend_sess *s = lend_sess_at(c, k->sess);
 	enum lend_rx_verdict got = lend_rx_take(c, bufs, k, v);
@@ -144,7 +144,7 @@ static void fragment(struct lend_core *c, struct lend_bufs *bufs, struct lend_ca
 		   got == LEND_RX_OLD) {
 		lend_ctl_ack(c, k);
 	} else {
-		lend_sess_owe_report(c, s);
+		lend_sess_schedule_report(c, s);
 	}
 }
 
@@ -155,7 +155,7 @@ LEND_HOT void begin(struct lend_core *c, struct lend_bufs *bufs, struct lend_ses
 
 	sl->seq = lend_pkt_seq(v->head.call);
 	sl->number = v->head.number;
-	if (c->used[1] >= c->crowded && !lend_fair_record(c, s)) {
+	if (c->used[1] >= c->share_threshold && !lend_fair_record(c, s)) {
 		lend_fair_refuse(c, s, sl, v->head.call);
 		return;
 	}
@@ -167,20 +167,20 @@ LEND_HOT void begin(struct lend_core *c, struct lend_bufs *bufs, struct lend_ses
 	k->reply_cap = v->request.grant;
 	k->deadline =
 	    v->request.left_us == UINT32_MAX ? LEND_NEVER : c->now + v->request.left_us * LEND_US;
-	k->rx.granted = lend_min_u32(v->head.length, s->told);
+	k->rx.granted = lend_min_u32(v->head.length, s->first_sent);
 	if (v->head.length > c->cfg.message_max) {
 		LEND_COUNT(c, rx_too_big);
 		lend_serve_refuse(c, k);
 	} else if (v->payload_len == v->head.length) {
 		run(c, k, v);
 	} else {
-		fragment(c, bufs, k, v, false);
+		store_fragment(c, bufs, k, v, false);
 	}
 }
 
 /* Handles another datagram of a request: stores or acknowledges it, or repeats the reply. */
-static void again(struct lend_core *c, struct lend_bufs *bufs, struct lend_call_rec *k,
-		  const struct lend_pkt_view *v)
+static void handle_again(struct lend_core *c, struct lend_bufs *bufs, struct lend_call_rec *k,
+			 const struct lend_pkt_view *v)
 {
 	switch ((enum lend_call_state)k->state) {
 	case LEND_CALL_PARTIAL:
@@ -188,7 +188,7 @@ static void again(struct lend_core *c, struct lend_bufs *bufs, struct lend_call_
 		if (v->head.length > c->cfg.message_max)
 			LEND_COUNT(c, rx_length);
 		else
-			fragment(c, bufs, k, v, v->head.offset > lend_rx_low(c, k));
+			store_fragment(c, bufs, k, v, v->head.offset > lend_rx_low(c, k));
 		return;
 	case LEND_CALL_RUNNING:
 		LEND_COUNT(c, rx_dup);
@@ -225,7 +225,7 @@ static bool leave_slot(struct lend_core *c, struct lend_sslot *sl)
 	if (k->state == LEND_CALL_REPLYING)
 		lend_serve_delivered(c, k); /* a new call on the slot acknowledges the last reply */
 	else
-		lend_serve_cut(c, k);
+		lend_serve_abort(c, k);
 	return true;
 }
 
@@ -236,11 +236,11 @@ static bool one_datagram_sane(const struct lend_sess *s, const struct lend_pkt_v
 }
 
 /* Counts a duplicate of a finished request; repeats the answer if there was no record. */
-static void old(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
+static void handle_finished(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
 {
 	LEND_COUNT(c, rx_dup);
 	if (v->head.offset == 0)
-		lend_fair_repeat(c, s, v->head.call);
+		lend_fair_resend(c, s, v->head.call);
 }
 
 void lend_serve_on_request(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
@@ -261,9 +261,9 @@ void lend_serve_on_request(struct lend_core *c, struct lend_bufs *bufs, struct l
 	if (seq == sl->seq) {
 		sl->number = lend_max_u64(sl->number, v->head.number);
 		if (lend_slot_is_empty(sl->rec))
-			old(c, s, v);
+			handle_finished(c, s, v);
 		else
-			again(c, bufs, lend_call_at(c, sl->rec), v);
+			handle_again(c, bufs, lend_call_at(c, sl->rec), v);
 	} else if (v->head.number <= sl->number) {
 		LEND_COUNT(c, rx_call);
 	} else if (!leave_slot(c, sl)) {
@@ -308,11 +308,11 @@ void lend_serve_on_ack(struct lend_core *c, struct lend_sess *s, const struct le
 		lend_tx_acked_below(c, &k->tx, v->ack.low / s->payload);
 	if (v->ack.granted > k->tx.granted)
 		k->tx.granted = lend_min_u32(v->ack.granted, k->tx.len);
-	lend_sched_obey(c, k, v->head.length & LEND_PKT_WAIT, v->ack.low / s->payload);
-	if (k->hold)
+	lend_sched_apply_wait(c, k, v->head.length & LEND_PKT_WAIT, v->ack.low / s->payload);
+	if (k->paused)
 		return;
 	/* On a lossless carrier, too, a reply that overtook its session's ACCEPT was dropped. */
-	kept = k->tx.win == LEND_NONE && s->early != LEND_PKT_EARLY_RUNS;
+	kept = k->tx.win == LEND_NONE && s->zero_rtt != LEND_PKT_ZERO_RTT_RUNS;
 	if (v->head.length & LEND_PKT_DROPPED || (probe && s->lossless && !kept))
 		lend_tx_restart(c, &k->tx, v->ack.low / s->payload);
 	else if (probe && !s->lossless) /* the acknowledgement of low shows what else is lost */
@@ -320,15 +320,15 @@ void lend_serve_on_ack(struct lend_core *c, struct lend_sess *s, const struct le
 	lend_sched_ready(c, k);
 }
 
-static void stop(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
+static void stop_call(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
 {
 	if (k->state != LEND_CALL_RUNNING) {
-		lend_serve_cut(c, k);
+		lend_serve_abort(c, k);
 	} else {
-		cancelled(c, k);
+		push_cancelled(c, k);
 		if (s->orphans >= c->cfg.calls)
 			return; /* GONE is sent when the handler replies */
-		orphan(c, k);
+		orphan_call(c, k);
 	}
 }
 
@@ -353,7 +353,7 @@ void lend_serve_on_cancel(struct lend_core *c, struct lend_sess *s, const struct
 	}
 	lend_serve_state(c, s, v->head.call, &k);
 	if (k)
-		stop(c, s, k);
+		stop_call(c, s, k);
 	if (!k || k->state != LEND_CALL_RUNNING)
 		lend_ctl_sess(c, s, LEND_PKT_GONE, v->head.call, LEND_PKT_SERVED);
 }

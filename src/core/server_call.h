@@ -23,7 +23,7 @@ static inline void lend_serve_delivered(struct lend_core *c, struct lend_call_re
 }
 
 /* Ends the call, because its session ends. */
-void lend_serve_cut(struct lend_core *c, struct lend_call_rec *k);
+void lend_serve_abort(struct lend_core *c, struct lend_call_rec *k);
 /* Refuses a long request that gets no memory or exceeds the length limit: RESOURCE_EXHAUSTED, ran
  * no. */
 void lend_serve_refuse(struct lend_core *c, struct lend_call_rec *k);

@@ -14,7 +14,7 @@
 #include "core/request_window.h"
 #include "util/siphash.h"
 
-uint64_t lend_core_draw(struct lend_core *c)
+uint64_t lend_core_random(struct lend_core *c)
 {
 	c->drawn++;
 	return lend_siphash64(c->cfg.seed, &c->drawn, sizeof(c->drawn));
@@ -72,14 +72,14 @@ struct lend_sess *lend_sess_open(struct lend_core *c, uint32_t peer, uint8_t sta
 		return NULL;
 	s = lend_sess_at(c, i);
 	memset(s, 0, sizeof(*s));
-	s->id = (lend_core_draw(c) & ~LEND_INDEX_MASK) | i;
+	s->id = (lend_core_random(c) & ~LEND_INDEX_MASK) | i;
 	s->peer = peer;
 	s->state = state;
 	s->lossless = path->lossless;
 	s->checked = path->checked;
 	s->payload = payload_of(c, path);
-	s->told = lend_credit_first(c, s);
-	c->credit.least = lend_max_u64(c->credit.least, UINT64_C(8) * s->payload);
+	s->first_sent = lend_grants_first(c, s);
+	c->grants.least = lend_max_u64(c->grants.least, UINT64_C(8) * s->payload);
 	s->number = 1;
 	s->oldest = 1;
 	s->message_max = LEND_MESSAGE_MAX;
@@ -95,7 +95,7 @@ struct lend_sess *lend_sess_open(struct lend_core *c, uint32_t peer, uint8_t sta
 	lend_cc_open(&s->cc, c->cfg.congestion);
 	s->ring = LEND_NONE;
 	s->limit = (uint16_t)c->cfg.calls;
-	lend_hand_open(c, s);
+	lend_hs_open(c, s);
 	lend_window_open(s);
 	free_slots(c, s);
 	lend_event_push(c, LEND_EV_PEER_KEEP)->peer = peer;
@@ -109,8 +109,8 @@ void lend_sess_free(struct lend_core *c, struct lend_sess *s)
 	lend_list_remove(&c->half, lend_links_half(c), i);
 	lend_pace_remove(c, s);
 	lend_ring_close(c, s);
-	lend_hand_close(c, s);
-	lend_names_leave(c, s);
+	lend_hs_close(c, s);
+	lend_lookup_leave(c, s);
 	lend_sess_disarm(c, s);
 	lend_event_push(c, LEND_EV_PEER_DROP)->peer = s->peer;
 	s->state = LEND_SESS_FREE;
@@ -147,7 +147,7 @@ void lend_sess_note_reads(struct lend_core *c, struct lend_sess *s, const struct
 void lend_sess_prove(struct lend_core *c, struct lend_sess *s)
 {
 	lend_list_remove(&c->half, lend_links_half(c), lend_sess_index(c, s));
-	lend_hand_close(c, s);
+	lend_hs_close(c, s);
 	lend_sess_up(c, s);
 }
 
@@ -159,9 +159,9 @@ static void end_calls(struct lend_core *c, struct lend_sess *s, uint8_t status)
 	s->parked = 0; /* none of them takes a slot that becomes free */
 	while ((k = lend_sess_next_call(c, s, &at))) {
 		if (k->server)
-			lend_serve_cut(c, k);
+			lend_serve_abort(c, k);
 		else
-			lend_call_cut(c, k, status);
+			lend_call_abort(c, k, status);
 	}
 }
 
@@ -173,7 +173,7 @@ void lend_sess_down(struct lend_core *c, struct lend_sess *s, uint8_t status, bo
 
 	end_calls(c, s, status);
 	if (status == UNAVAILABLE)
-		lend_early_forget(c, s);
+		lend_zero_rtt_forget(c, s);
 	if (known) {
 		e = lend_event_push(c, LEND_EV_SESSION_DOWN);
 		e->session = s->id;
@@ -194,7 +194,7 @@ void lend_sess_down(struct lend_core *c, struct lend_sess *s, uint8_t status, bo
 
 void lend_sess_on_reset(struct lend_core *c, uint32_t peer, uint64_t peer_id)
 {
-	struct lend_sess *s = lend_names_by_peer(c, peer, peer_id);
+	struct lend_sess *s = lend_lookup_by_peer(c, peer, peer_id);
 
 	if (!s) {
 		LEND_COUNT(c, rx_session);

@@ -70,7 +70,8 @@ static inline void lend_sess_disarm(struct lend_core *c, struct lend_sess *s)
 
 /* Notes that a reply of one datagram must be acknowledged: by the next datagram, or after an idle
  * timeout, or as late as the reply's sender allows (patience). */
-static inline void lend_sess_owe_ack(struct lend_core *c, struct lend_sess *s, lend_ns patience)
+static inline void lend_sess_schedule_ack(struct lend_core *c, struct lend_sess *s,
+					  lend_ns patience)
 {
 	lend_ns at;
 
@@ -86,7 +87,7 @@ static inline void lend_sess_owe_ack(struct lend_core *c, struct lend_sess *s, l
 
 /* Called after a call ended. Without calls, the timer is needed only for the pending ACK and the
  * keepalive probe. */
-static inline void lend_sess_rest(struct lend_core *c, struct lend_sess *s)
+static inline void lend_sess_on_call_end(struct lend_core *c, struct lend_sess *s)
 {
 	if (s->calls == 0)
 		lend_timer_set(c, s, lend_min_u64(s->ack_timer, s->last_rx + c->cfg.probe));
@@ -94,8 +95,8 @@ static inline void lend_sess_rest(struct lend_core *c, struct lend_sess *s)
 
 /* Schedules a report within LEND_REPORT after a fragment of a long message arrived: its sender may
  * need it to send more. */
-void lend_sess_owe_report(struct lend_core *c, struct lend_sess *s);
+void lend_sess_schedule_report(struct lend_core *c, struct lend_sess *s);
 void lend_sess_tick(struct lend_core *c, struct lend_sess *s);
-uint64_t lend_core_draw(struct lend_core *c);
+uint64_t lend_core_random(struct lend_core *c);
 
 #endif

@@ -7,7 +7,8 @@ static uint64_t hash(const struct lend_core *c, const void *key, size_t len)
 	return lend_siphash64(c->cfg.seed + 16, key, len);
 }
 
-static uint64_t attempt(const struct lend_core *c, const uint8_t incarnation[16], uint64_t connect)
+static uint64_t attempt_hash(const struct lend_core *c, const uint8_t incarnation[16],
+			     uint64_t connect)
 {
 	uint8_t key[16 + sizeof(connect)];
 
@@ -16,17 +17,17 @@ static uint64_t attempt(const struct lend_core *c, const uint8_t incarnation[16]
 	return hash(c, key, sizeof(key));
 }
 
-uint64_t lend_names_attempt(const struct lend_core *c, const struct lend_sess *s)
+uint64_t lend_lookup_attempt(const struct lend_core *c, const struct lend_sess *s)
 {
-	return attempt(c, s->incarnation, s->connect);
+	return attempt_hash(c, s->incarnation, s->connect);
 }
 
-uint64_t lend_names_key(const struct lend_core *c, const struct lend_pkt_connect *b)
+uint64_t lend_lookup_key(const struct lend_core *c, const struct lend_pkt_connect *b)
 {
-	return attempt(c, b->params.incarnation, b->connect);
+	return attempt_hash(c, b->params.incarnation, b->connect);
 }
 
-uint64_t lend_names_spread(const struct lend_core *c, const struct lend_sess *s, uint64_t n)
+uint64_t lend_lookup_jitter(const struct lend_core *c, const struct lend_sess *s, uint64_t n)
 {
 	const uint64_t key[] = {s->connect, n};
 
@@ -45,21 +46,21 @@ static uint32_t *peer_chain(struct lend_core *c, uint64_t peer_id)
 	return &LEND_AT(c, at_by_peer, uint32_t)[h & (c->buckets - 1)];
 }
 
-void lend_names_init(struct lend_core *c)
+void lend_lookup_init(struct lend_core *c)
 {
 	memset(LEND_AT(c, at_by_attempt, uint32_t), 0xff, c->buckets * sizeof(uint32_t));
 	memset(LEND_AT(c, at_by_peer, uint32_t), 0xff, c->buckets * sizeof(uint32_t));
 }
 
-void lend_names_enter_attempt(struct lend_core *c, struct lend_sess *s)
+void lend_lookup_enter_attempt(struct lend_core *c, struct lend_sess *s)
 {
-	uint32_t *head = attempt_chain(c, lend_names_attempt(c, s));
+	uint32_t *head = attempt_chain(c, lend_lookup_attempt(c, s));
 
 	s->by_attempt = *head;
 	*head = lend_sess_index(c, s);
 }
 
-void lend_names_enter_peer(struct lend_core *c, struct lend_sess *s, uint64_t peer_id)
+void lend_lookup_enter_peer(struct lend_core *c, struct lend_sess *s, uint64_t peer_id)
 {
 	uint32_t *head = peer_chain(c, peer_id);
 
@@ -68,7 +69,7 @@ void lend_names_enter_peer(struct lend_core *c, struct lend_sess *s, uint64_t pe
 	*head = lend_sess_index(c, s);
 }
 
-void lend_names_leave(struct lend_core *c, struct lend_sess *s)
+void lend_lookup_leave(struct lend_core *c, struct lend_sess *s)
 {
 	uint32_t i = lend_sess_index(c, s), *at;
 
@@ -77,7 +78,7 @@ void lend_names_leave(struct lend_core *c, struct lend_sess *s)
 			*at = s->by_peer;
 			break;
 		}
-	at = attempt_chain(c, lend_names_attempt(c, s));
+	at = attempt_chain(c, lend_lookup_attempt(c, s));
 	for (; *at != LEND_NONE; at = &lend_sess_at(c, *at)->by_attempt)
 		if (*at == i) {
 			*at = s->by_attempt;
@@ -85,9 +86,9 @@ void lend_names_leave(struct lend_core *c, struct lend_sess *s)
 		}
 }
 
-struct lend_sess *lend_names_by_attempt(struct lend_core *c, const struct lend_pkt_connect *b)
+struct lend_sess *lend_lookup_by_attempt(struct lend_core *c, const struct lend_pkt_connect *b)
 {
-	uint32_t i = *attempt_chain(c, lend_names_key(c, b));
+	uint32_t i = *attempt_chain(c, lend_lookup_key(c, b));
 
 	for (; i != LEND_NONE; i = lend_sess_at(c, i)->by_attempt)
 		if (lend_sess_at(c, i)->connect == b->connect &&
@@ -96,7 +97,7 @@ struct lend_sess *lend_names_by_attempt(struct lend_core *c, const struct lend_p
 	return NULL;
 }
 
-struct lend_sess *lend_names_by_peer(struct lend_core *c, uint32_t peer, uint64_t peer_id)
+struct lend_sess *lend_lookup_by_peer(struct lend_core *c, uint32_t peer, uint64_t peer_id)
 {
 	uint32_t i = *peer_chain(c, peer_id);
 

@@ -3,14 +3,15 @@
 #include "core/core.h"
 #include "core/sess.h"
 
-static uint64_t unsent(const struct lend_sess *s, const struct lend_tx *t)
+static uint64_t unsent_bytes(const struct lend_sess *s, const struct lend_tx *t)
 {
 	uint64_t sent = t->win == LEND_NONE && t->next ? t->len : (uint64_t)t->next * s->payload;
 
 	return (sent < t->len ? t->len - sent : 0) + (uint64_t)t->resend * s->payload;
 }
 
-int lend_core_look(const struct lend_core *core, uint64_t session, struct lend_core_look *look)
+int lend_core_sess_stats(const struct lend_core *core, uint64_t session,
+			 struct lend_core_sess_stats *look)
 {
 	struct lend_core *c = (struct lend_core *)(uintptr_t)core;
 	struct lend_sess *s = lend_sess_find(c, session);
@@ -19,19 +20,19 @@ int lend_core_look(const struct lend_core *core, uint64_t session, struct lend_c
 
 	if (!s)
 		return E_STALE;
-	*look = (struct lend_core_look){.sent = s->number - 1,
-					.seen = s->seen,
-					.rtt = s->srtt,
-					.rtt_var = s->rttvar,
-					.gap = s->cc.gap,
-					.in_flight = (uint32_t)(s->number - s->oldest),
-					.window = lend_cc_window(&s->cc),
-					.credit = s->unscheduled - s->unscheduled_used};
+	*look = (struct lend_core_sess_stats){.sent = s->number - 1,
+					      .seen = s->seen,
+					      .rtt = s->srtt,
+					      .rtt_var = s->rttvar,
+					      .gap = s->cc.gap,
+					      .in_flight = (uint32_t)(s->number - s->oldest),
+					      .window = lend_cc_window(&s->cc),
+					      .credit = s->unscheduled - s->unscheduled_used};
 	while ((k = lend_sess_next_call(c, s, &at))) {
 		look->calls[k->server][k->class]++;
 		look->granted += k->rx.charged;
 		if (k->tx.ready.in)
-			look->queued[k->class] += unsent(s, &k->tx);
+			look->queued[k->class] += unsent_bytes(s, &k->tx);
 	}
 	return 0;
 }

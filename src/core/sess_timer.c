@@ -7,7 +7,7 @@
 #include "core/sched.h"
 #include "core/sess.h"
 
-void lend_sess_owe_report(struct lend_core *c, struct lend_sess *s)
+void lend_sess_schedule_report(struct lend_core *c, struct lend_sess *s)
 {
 	lend_ns at = c->now + LEND_REPORT;
 
@@ -23,7 +23,7 @@ void lend_sess_owe_report(struct lend_core *c, struct lend_sess *s)
 /* Returns whether enough BYEs were sent. On a lossless carrier one BYE that the carrier took is
  * enough, and required: without it the peer would keep the session forever. Elsewhere it is three,
  * taken or not. */
-static bool parted(const struct lend_sess *s)
+static bool byes_suffice(const struct lend_sess *s)
 {
 	return s->lossless ? s->bye_taken : s->ctl_tries > 1;
 }
@@ -34,10 +34,10 @@ static bool tick_ctl(struct lend_core *c, struct lend_sess *s)
 	if (c->now < s->ctl_timer)
 		return true;
 	if (s->state != LEND_SESS_CLOSING) {
-		lend_hand_tick(c, s);
+		lend_hs_tick(c, s);
 		return true;
 	}
-	if (parted(s)) {
+	if (byes_suffice(s)) {
 		lend_sess_free(c, s);
 		return false;
 	}
@@ -51,7 +51,7 @@ static bool tick_ctl(struct lend_core *c, struct lend_sess *s)
  * its BYEs. On a lossless carrier the session ends when the carrier reports a hang-up. Before the
  * first datagram of a session arrives, the timeout applies everywhere: a client with a 0-RTT call
  * may exit before ACCEPT arrives, and then sends no BYE. */
-static bool mortal(const struct lend_sess *s)
+static bool dies_of_silence(const struct lend_sess *s)
 {
 	return s->state != LEND_SESS_CLOSING &&
 	       !(s->lossless && s->state == LEND_SESS_UP && s->seen_at);
@@ -65,9 +65,9 @@ static void send_held(struct lend_core *c, struct lend_sess *s)
 		uint32_t rec = lend_sslot_at(c, lend_sess_index(c, s), slot)->rec;
 		struct lend_call_rec *k = rec < c->records ? lend_call_at(c, rec) : NULL;
 
-		if (!k || k->state != LEND_CALL_REPLYING || !k->hold)
+		if (!k || k->state != LEND_CALL_REPLYING || !k->paused)
 			continue;
-		k->hold = 0;
+		k->paused = 0;
 		lend_sched_ready(c, k);
 	}
 }
@@ -75,7 +75,7 @@ static void send_held(struct lend_core *c, struct lend_sess *s)
 /* Sends PINGs, and declares the peer dead. Returns false if the session ended. */
 static bool tick_alive(struct lend_core *c, struct lend_sess *s)
 {
-	if (mortal(s) && c->now - s->last_rx >= c->cfg.dead) {
+	if (dies_of_silence(s) && c->now - s->last_rx >= c->cfg.dead) {
 		LEND_COUNT(c, dead);
 		lend_sess_down(c, s, UNAVAILABLE, false);
 		return false;
@@ -96,7 +96,7 @@ static lend_ns next_wake(struct lend_core *c, struct lend_sess *s)
 	const struct lend_call_rec *k;
 	uint32_t slot = 0;
 
-	if (mortal(s))
+	if (dies_of_silence(s))
 		at = lend_min_u64(at, s->last_rx + c->cfg.dead);
 	if (s->state == LEND_SESS_UP && !s->lossless)
 		at = lend_min_u64(at, lend_max_u64(s->last_rx, s->last_ping) + c->cfg.probe);
@@ -108,7 +108,7 @@ static lend_ns next_wake(struct lend_core *c, struct lend_sess *s)
 /* Allows the peer more time if this timer fires late by cfg.probe or more: the process was stopped,
  * or the machine paused. Datagrams that the peer sent meanwhile may still be on their way, and the
  * peer may have been stopped, too. */
-static void forgive(struct lend_core *c, struct lend_sess *s)
+static void forgive_pause(struct lend_core *c, struct lend_sess *s)
 {
 	lend_ns late = c->now - s->timer;
 
@@ -121,7 +121,7 @@ void lend_sess_tick(struct lend_core *c, struct lend_sess *s)
 	struct lend_call_rec *k;
 	uint32_t slot = 0;
 
-	forgive(c, s);
+	forgive_pause(c, s);
 	lend_sess_disarm(c, s);
 	if (!tick_ctl(c, s) || !tick_alive(c, s))
 		return;
@@ -131,7 +131,7 @@ void lend_sess_tick(struct lend_core *c, struct lend_sess *s)
 		lend_ctl_sess(c, s, LEND_PKT_ACK, 0, 0);
 	}
 	if (s->calls == 0)
-		lend_window_rest(c, s);
+		lend_window_shrink_idle(c, s);
 	if (s->held)
 		lend_sched_unhold(c, s);
 	while ((k = lend_sess_next_made(c, s, &slot)))

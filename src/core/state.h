@@ -32,13 +32,13 @@ enum {
 	/* Replies of one datagram per acknowledgement, at most. A report's map of 64 numbers then
 	 * covers these and one more burst. */
 	LEND_ACK_SHORT = 33,
-	LEND_PATIENCE_MS = 20, /* ms that a reply's ACK may wait, as on a lossless carrier */
-	LEND_REORDER = 3,      /* a number is lost when one more than this above it was seen */
+	LEND_ACK_DELAY_MS = 20, /* ms that a reply's ACK may wait, as on a lossless carrier */
+	LEND_REORDER = 3,       /* a number is lost when one more than this above it was seen */
 	LEND_CTL = 1024, /* control datagrams in the queue; more are dropped, and requested again */
 	LEND_OUT = 64,   /* datagrams per lend_core_output() */
 	LEND_PIECES = 4, /* segments of a message in one datagram, as in struct lend_out */
-	LEND_STRIKES = 16,  /* datagrams beyond the grant that end a session */
-	LEND_EAGER = 16384, /* unscheduled bytes of a message that waits for a grant */
+	LEND_OVERRUNS_MAX = 16, /* datagrams beyond the grant that end a session */
+	LEND_EAGER = 16384,     /* unscheduled bytes of a message that waits for a grant */
 };
 
 /* For short functions that every call runs through: always inlined. */
@@ -86,10 +86,10 @@ struct lend_win {
 };
 
 /* State of a message for which memory was missing. */
-enum lend_want {
-	LEND_WANT_NOTHING,
-	LEND_WANT_MEMORY, /* it waits in the memory queue, and its sender must wait */
-	LEND_WANT_WORD,   /* it has memory now, and its sender must be notified */
+enum lend_memq_state {
+	LEND_MEMQ_NONE,
+	LEND_MEMQ_WAITS,  /* it waits in the memory queue, and its sender must wait */
+	LEND_MEMQ_NOTIFY, /* it has memory now, and its sender must be notified */
 };
 
 /* An incoming message of several fragments, or into memory that waits for it. */
@@ -105,14 +105,14 @@ struct lend_rx {
 	lend_ns asked;       /* ... and the time when it was made; 0: none is timed */
 	uint8_t pooled;      /* buf is from the supplied pool */
 	uint8_t needed;      /* NEED was raised and not yet answered */
-	uint8_t want;        /* enum lend_want */
+	uint8_t memq_state;  /* enum lend_memq_state */
 	uint8_t attached;    /* buf was given for this message */
 	uint32_t seg, base;
-	uint16_t gave_way; /* times that it was evicted for others */
+	uint16_t evictions; /* times that it was evicted for others */
 	uint8_t behind; /* 1: it waits behind messages of peers that hold less, see table_share.h */
 	uint8_t yields; /* 1: likewise for grants */
 	lend_ns last;   /* arrival of the newest fragment */
-	struct lend_link starved; /* in a queue for budget or memory, see want */
+	struct lend_link memq_link; /* in a queue for budget or memory, see want */
 	struct lend_link partial;
 };
 
@@ -131,10 +131,10 @@ enum lend_call_state {
 
 /* Four cache lines; a message of one datagram does not touch the last one. */
 struct lend_call_rec {
-	uint32_t gen;  /* with the index, the caller's handle */
-	uint32_t self; /* index; never changes */
-	uint32_t sess; /* index; an orphan's may have been reused: see sess_id */
-	uint8_t flies; /* client: counts in its session's window */
+	uint32_t gen;      /* with the index, the caller's handle */
+	uint32_t self;     /* index; never changes */
+	uint32_t sess;     /* index; an orphan's may have been reused: see sess_id */
+	uint8_t in_window; /* client: counts in its session's window */
 	uint8_t zero[3];
 	uint64_t sess_id;
 	uint32_t wire; /* slot and sequence */
@@ -148,11 +148,11 @@ struct lend_call_rec {
 	uint8_t cancelled; /* server: the caller no longer waits */
 	uint8_t refused;   /* server: answered by the core itself, so no REPLY_END */
 	uint8_t waits;     /* tx.ready is a link of its session's waiting list; see LEND_WAITS_* */
-	uint8_t lane;      /* the ready list that it is on */
-	uint8_t hold;      /* the receiver has no memory: nothing is sent until it has some */
+	uint8_t queue;     /* the ready list that it is on */
+	uint8_t paused;    /* the receiver has no memory: nothing is sent until it has some */
 	uint8_t fast;      /* its datagrams may overtake others */
 	uint8_t shared;    /* the outgoing message is one segment of shared memory */
-	uint8_t early;     /* client: may be sent with its session's CONNECT (0-RTT) */
+	uint8_t zero_rtt;  /* client: may be sent with its session's CONNECT (0-RTT) */
 	uint32_t method;
 	uint32_t reply_cap; /* client: bytes of room in rx.buf, when attached */
 	uint32_t received;  /* rx was used; 0: nothing in it but granted */
@@ -168,19 +168,19 @@ struct lend_call_rec {
 _Static_assert(sizeof(struct lend_call_rec) == 256, "four cache lines");
 
 /* Calls with datagrams to send: a queue per class and size of the rest, see sched.h. */
-enum { LEND_CLASSES = 8, LEND_SIZES = 8, LEND_LANES = LEND_CLASSES * LEND_SIZES };
+enum { LEND_CLASSES = 8, LEND_SIZES = 8, LEND_SCHED_QUEUES = LEND_CLASSES * LEND_SIZES };
 struct lend_ready {
-	struct lend_list lane[LEND_LANES];
-	uint32_t n, quick_n, quick_lane; /* n: calls in lanes and in quick */
-	uint32_t quick[LEND_OUT]; /* fast path: equal calls of one datagram, while no other call is
+	struct lend_list queue[LEND_SCHED_QUEUES];
+	uint32_t n, single_n, single_queue; /* n: calls in lanes and in quick */
+	uint32_t single[LEND_OUT]; /* fast path: equal calls of one datagram, while no other call is
 				     ready */
-	struct lend_share classes, sizes[LEND_CLASSES];
+	struct lend_fair_share classes, sizes[LEND_CLASSES];
 };
 
 /* Messages that wait for memory or budget, see memory_queue.h. */
-struct lend_hungry {
+struct lend_memq {
 	struct lend_list of[LEND_CLASSES];
-	struct lend_share share;
+	struct lend_fair_share share;
 	uint32_t n;
 };
 
@@ -243,10 +243,10 @@ struct lend_sess {
 	uint64_t seen, seen_map;
 	lend_ns seen_at;
 
-	uint64_t acked;     /* largest number the peer has seen */
-	uint64_t acked_map; /* bit i: the peer has seen acked - 1 - i as well, and reported it */
-	uint64_t oldest;    /* lower numbers are not in flight; == number: no long message is */
-	uint64_t judged;    /* lower numbers of replies of one datagram were checked for loss */
+	uint64_t acked;        /* largest number the peer has seen */
+	uint64_t acked_map;    /* bit i: the peer has seen acked - 1 - i as well, and reported it */
+	uint64_t oldest;       /* lower numbers are not in flight; == number: no long message is */
+	uint64_t loss_checked; /* lower numbers of replies of one datagram were checked for loss */
 	lend_ns srtt, rttvar;
 	lend_ns timer;     /* as timer.h has it; LEND_NEVER: not on the wheel */
 	lend_ns ack_timer; /* LEND_NEVER: none */
@@ -258,8 +258,8 @@ struct lend_sess {
 	uint32_t ecn;
 	uint32_t unacked;         /* fragments and short replies since the last acknowledgement */
 	struct lend_list waiting; /* calls that wait for credit or for the carrier */
-	uint32_t first; /* bytes of a long message before a grant: the peer's limit for us, */
-	uint32_t told;  /* and our limit for the peer */
+	uint32_t first;      /* bytes of a long message before a grant: the peer's limit for us, */
+	uint32_t first_sent; /* and our limit for the peer */
 	uint32_t reads; /* shortest message that the peer reads in our shared memory; 0: none */
 
 	uint32_t message_max;
@@ -271,7 +271,7 @@ struct lend_sess {
 	uint16_t cslots, sslots; /* slots that were set up; slots from here on were never used */
 	int16_t room;            /* requests that the window has room for, less those in `queue` */
 	uint8_t window;          /* its code, see request_window.h */
-	uint8_t early;           /* server: enum lend_pkt_early, for ACCEPT */
+	uint8_t zero_rtt;        /* server: enum lend_pkt_zero_rtt, for ACCEPT */
 	uint64_t slots[LEND_CALLS_MAX / 64]; /* bit set: client slot free */
 
 	struct lend_cc_state cc;
@@ -290,8 +290,8 @@ struct lend_sess {
 	uint64_t key_id;         /* of the key that the peer has proven; 0: none */
 	uint8_t binding[16];     /* of both handshake datagrams, as the runtime computed it */
 	uint8_t incarnation[16]; /* the peer's; zero until it is known */
-	uint32_t hand;   /* index of its struct lend_hand; LEND_NONE: the handshake is over */
-	uint16_t limit;  /* limit of calls in flight per direction, agreed by both ends */
+	uint32_t hs;             /* index of its struct lend_hs; LEND_NONE: the handshake is over */
+	uint16_t limit;          /* limit of calls in flight per direction, agreed by both ends */
 	uint16_t parked; /* calls in slots above the limit, which wait for a free slot below */
 	uint32_t by_attempt, by_peer; /* next in the hash chains */
 	struct lend_link half;        /* half-open sessions of unproven addresses */
@@ -308,14 +308,15 @@ _Static_assert(sizeof(struct lend_sess) == 15 * 64, "a session is to stay small"
 
 struct lend_core {
 	struct lend_core_config cfg;
-	struct lend_credit credit;
+	struct lend_grants grants;
 	size_t hashed; /* bytes of state from the start of the arena */
 	size_t size;
 	size_t at_sess, at_calls, at_frags, at_wins, at_cslot, at_sslot, at_supply, at_ctl;
 	size_t at_free_sess, at_free_calls, at_free_frags, at_free_wins, at_timers;
-	size_t at_rings, at_free_rings, at_hands, at_free_hands;
-	size_t at_by_attempt, at_by_peer, at_pace, at_early, at_want, at_want_at, at_aside;
-	struct lend_pool free_sess, free_calls, free_frags, free_wins, free_rings, free_hands;
+	size_t at_rings, at_free_rings, at_hs, at_free_hs;
+	size_t at_by_attempt, at_by_peer, at_pace, at_zero_rtt, at_grant_heap, at_grant_heap_at,
+	    at_unhashed;
+	struct lend_pool free_sess, free_calls, free_frags, free_wins, free_rings, free_hs;
 	uint32_t records; /* cfg.inflight of each direction */
 	uint32_t used[2]; /* records in use by client, server */
 	uint32_t buckets; /* power of two */
@@ -324,7 +325,7 @@ struct lend_core {
 	uint32_t ctl_head, ctl_n;
 	uint32_t fed;                       /* 1: memory or budget came back since the last tick */
 	uint32_t busy, busy_low, busy_span; /* sessions with calls; see request_window.h */
-	uint8_t share_told; /* share of a session in our receive capacity, as a window code, */
+	uint8_t share_sent; /* share of a session in our receive capacity, as a window code, */
 	uint8_t share_own;  /* and the share that limits our own calls */
 	uint8_t joins;      /* a carrier sends adjacent datagrams of equal length as one */
 	uint8_t zero[1];
@@ -333,26 +334,27 @@ struct lend_core {
 	lend_ns now;
 	uint64_t drawn; /* random words drawn from the seed */
 	struct lend_ready ready;
-	struct lend_hungry starved;   /* of budget */
-	struct lend_hungry hungry[2]; /* waiting for memory: [0] without, [1] with a buffer */
+	struct lend_memq budget_queue;    /* of budget */
+	struct lend_memq memory_queue[2]; /* waiting for memory: [0] without, [1] with a buffer */
 	uint32_t served; /* the call that is being served from `starved`; LEND_NONE: none */
 	struct lend_list partials; /* calls with a reassembly, the one checked longest ago first */
 	struct lend_list half;
 	uint32_t half_max;
-	uint32_t paced_n;   /* sessions that wait on the wheel of pace.h */
-	uint64_t pace_tick; /* the wheel's slots before this one are empty */
-	lend_ns hush;       /* before this time only control and fast datagrams are sent */
-	struct lend_hungry behind[2]; /* peers over their share: waiting for budget, for memory */
+	uint32_t paced_n;           /* sessions that wait on the wheel of pace.h */
+	uint64_t pace_tick;         /* the wheel's slots before this one are empty */
+	lend_ns bulk_paused_until;  /* before this time only control and fast datagrams are sent */
+	struct lend_memq behind[2]; /* peers over their share: waiting for budget, for memory */
 	struct lend_fair fair[LEND_FAIR_KINDS];
-	uint64_t memory;  /* bytes that long requests share, see lend_core_hoards() */
-	uint32_t crowded; /* number of the server's records in use from which on shares apply */
+	uint64_t memory; /* bytes that long requests share, see lend_core_over_share() */
+	uint32_t
+	    share_threshold; /* number of the server's records in use from which on shares apply */
 	/* Positions where the last search for entries to release ended. */
 	uint32_t fair_hand, fair_sess_hand;
 	uint32_t zero2;
 };
 
 /* State after the hashed part. */
-struct lend_aside {
+struct lend_unhashed {
 	struct lend_core_stats stats;
 	uint32_t ev_first, ev_end, ev_n, ev_cap;
 	uint32_t ev_room; /* see lend_event_room() */

@@ -8,7 +8,7 @@ enum { STEP = 200 }; /* ns per partial message between two scans of the credit *
 
 /* Adds n to a peer's count. When all counters are taken, n is subtracted from each (Misra and
  * Gries). */
-static void count(struct lend_fair *f, uint32_t peer, uint64_t n)
+static void count_peer(struct lend_fair *f, uint32_t peer, uint64_t n)
 {
 	uint64_t least = n;
 	uint32_t i;
@@ -32,7 +32,7 @@ static void count(struct lend_fair *f, uint32_t peer, uint64_t n)
 }
 
 /* Returns how much of a table a call holds. */
-static uint64_t held(const struct lend_call_rec *k, enum lend_fair_kind kind)
+static uint64_t held_entries(const struct lend_call_rec *k, enum lend_fair_kind kind)
 {
 	switch (kind) {
 	case LEND_FAIR_RECORDS:
@@ -60,44 +60,44 @@ const struct lend_sess *lend_fair_owner(struct lend_core *c, const struct lend_c
 	return k->state != LEND_CALL_FREE && s->id == k->sess_id ? s : NULL;
 }
 
-static void look_at_partials(struct lend_core *c, enum lend_fair_kind kind)
+static void scan_partials(struct lend_core *c, enum lend_fair_kind kind)
 {
 	struct lend_links l = lend_links_partial(c);
-	uint32_t most = LEND_FAIR_LOOK;
+	uint32_t most = LEND_FAIR_SCAN_MAX;
 
 	for (uint32_t i = c->partials.head; i != LEND_NONE && most > 0; most--) {
 		const struct lend_call_rec *k = lend_call_at(c, i);
-		uint64_t n = held(k, kind);
+		uint64_t n = held_entries(k, kind);
 
 		if (n)
-			count(&c->fair[kind], lend_sess_at(c, k->sess)->peer, n);
+			count_peer(&c->fair[kind], lend_sess_at(c, k->sess)->peer, n);
 		i = lend_link_at(l, i)->next;
 	}
 }
 
-static void look_at_records(struct lend_core *c)
+static void scan_records(struct lend_core *c)
 {
-	uint32_t top = lend_pool_top(&c->free_calls), step = top / LEND_FAIR_LOOK + 1;
+	uint32_t top = lend_pool_top(&c->free_calls), step = top / LEND_FAIR_SCAN_MAX + 1;
 
 	for (uint32_t i = 0; i < top; i += step) {
 		const struct lend_call_rec *k = lend_call_at(c, i);
 		const struct lend_sess *s = lend_fair_owner(c, k);
 
-		if (s && held(k, LEND_FAIR_RECORDS))
-			count(&c->fair[LEND_FAIR_RECORDS], s->peer, step);
+		if (s && held_entries(k, LEND_FAIR_RECORDS))
+			count_peer(&c->fair[LEND_FAIR_RECORDS], s->peer, step);
 	}
 }
 
 /* Half-open sessions are left out: their addresses are unproven and may be forged. */
-static void look_at_sessions(struct lend_core *c)
+static void scan_sessions(struct lend_core *c)
 {
-	uint32_t top = lend_pool_top(&c->free_sess), step = top / LEND_FAIR_LOOK + 1;
+	uint32_t top = lend_pool_top(&c->free_sess), step = top / LEND_FAIR_SCAN_MAX + 1;
 
 	for (uint32_t i = 0; i < top; i += step) {
 		const struct lend_sess *s = lend_sess_at(c, i);
 
 		if (s->state != LEND_SESS_FREE && !s->half.in)
-			count(&c->fair[LEND_FAIR_SESSIONS], s->peer, step);
+			count_peer(&c->fair[LEND_FAIR_SESSIONS], s->peer, step);
 	}
 }
 
@@ -120,17 +120,18 @@ static uint64_t size_of(const struct lend_core *c, enum lend_fair_kind kind)
 	return c->memory;
 }
 
-uint32_t lend_fair_until(const struct lend_core *c, enum lend_fair_kind kind)
+uint32_t lend_fair_scan_after(const struct lend_core *c, enum lend_fair_kind kind)
 {
 	switch (kind) {
 	case LEND_FAIR_RECORDS:
-		return c->cfg.inflight / LEND_FAIR_PART;
+		return c->cfg.inflight / LEND_FAIR_FRACTION;
 	case LEND_FAIR_BUDGET:
-		return (uint32_t)lend_min_u64(c->cfg.receive_budget / LEND_FAIR_PART, UINT32_MAX);
+		return (uint32_t)lend_min_u64(c->cfg.receive_budget / LEND_FAIR_FRACTION,
+					      UINT32_MAX);
 	case LEND_FAIR_FRAGS:
-		return c->free_frags.cap / LEND_FAIR_PART;
+		return c->free_frags.cap / LEND_FAIR_FRACTION;
 	case LEND_FAIR_SESSIONS:
-		return c->cfg.sessions / LEND_FAIR_PART;
+		return c->cfg.sessions / LEND_FAIR_FRACTION;
 	case LEND_FAIR_CREDIT:
 	case LEND_FAIR_MEMORY:
 	case LEND_FAIR_KINDS:
@@ -140,7 +141,7 @@ uint32_t lend_fair_until(const struct lend_core *c, enum lend_fair_kind kind)
 }
 
 /* A table of fewer than 32 entries is scanned each time. */
-bool lend_fair_look(struct lend_core *c, enum lend_fair_kind kind)
+bool lend_fair_scan(struct lend_core *c, enum lend_fair_kind kind)
 {
 	struct lend_fair *f = &c->fair[kind];
 
@@ -151,19 +152,19 @@ bool lend_fair_look(struct lend_core *c, enum lend_fair_kind kind)
 		return false;
 	}
 	memset(f, 0, sizeof(*f));
-	f->due = lend_fair_until(c, kind);
+	f->due = lend_fair_scan_after(c, kind);
 	if (kind == LEND_FAIR_CREDIT || kind == LEND_FAIR_BUDGET)
 		f->until = c->now + (lend_ns)STEP * (c->partials.n + 32);
 	if (kind == LEND_FAIR_SESSIONS)
-		look_at_sessions(c);
+		scan_sessions(c);
 	else if (kind == LEND_FAIR_RECORDS)
-		look_at_records(c);
+		scan_records(c);
 	else
-		look_at_partials(c, kind);
+		scan_partials(c, kind);
 	return true;
 }
 
-uint64_t lend_fair_part(const struct lend_fair *f, uint32_t peer)
+uint64_t lend_fair_entries(const struct lend_fair *f, uint32_t peer)
 {
 	for (uint32_t i = 0; i < f->peers; i++)
 		if (f->peer[i] == peer)
@@ -175,7 +176,7 @@ bool lend_fair_is_over(const struct lend_core *c, enum lend_fair_kind kind, uint
 {
 	const struct lend_fair *f = &c->fair[kind];
 
-	return lend_fair_part(f, peer) * (f->peers + 1) > size_of(c, kind);
+	return lend_fair_entries(f, peer) * (f->peers + 1) > size_of(c, kind);
 }
 
 uint32_t lend_fair_most(const struct lend_fair *f, uint64_t *n)

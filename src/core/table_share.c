@@ -9,19 +9,19 @@
 
 void lend_fair_init(struct lend_core *c)
 {
-	c->crowded = c->cfg.inflight - c->cfg.inflight / 16;
+	c->share_threshold = c->cfg.inflight - c->cfg.inflight / 16;
 }
 
 bool lend_fair_over(struct lend_core *c, enum lend_fair_kind kind, uint32_t peer)
 {
-	lend_fair_look(c, kind);
+	lend_fair_scan(c, kind);
 	return lend_fair_is_over(c, kind, peer);
 }
 
 /* Returns whether the scanned sessions are all of this peer. Then no entry needs to be reserved. */
 static bool is_alone(struct lend_core *c, uint32_t peer)
 {
-	uint32_t top = lend_pool_top(&c->free_sess), step = top / LEND_FAIR_LOOK + 1;
+	uint32_t top = lend_pool_top(&c->free_sess), step = top / LEND_FAIR_SCAN_MAX + 1;
 
 	for (uint32_t i = 0; i < top; i += step) {
 		const struct lend_sess *s = lend_sess_at(c, i);
@@ -55,7 +55,7 @@ static bool is_idle(struct lend_core *c, const struct lend_call_rec *k, bool ove
 
 /* Ends a call without a message from its caller. The slot keeps the answer to the caller's next
  * PROBE. */
-static void release(struct lend_core *c, struct lend_call_rec *k)
+static void release_record(struct lend_core *c, struct lend_call_rec *k)
 {
 	struct lend_sess *s = lend_sess_at(c, k->sess);
 	uint32_t slot = lend_pkt_slot(k->wire), wire = k->wire;
@@ -66,7 +66,7 @@ static void release(struct lend_core *c, struct lend_call_rec *k)
 		LEND_COUNT(c, cut);
 	else
 		LEND_COUNT(c, released);
-	lend_serve_cut(c, k);
+	lend_serve_abort(c, k);
 	if (ran)
 		sl->rec = LEND_SLOT_RELEASED;
 	else
@@ -78,9 +78,10 @@ static void release(struct lend_core *c, struct lend_call_rec *k)
 static void release_some(struct lend_core *c, uint32_t peer)
 {
 	struct lend_fair *f = &c->fair[LEND_FAIR_RECORDS];
-	uint32_t top = lend_pool_top(&c->free_calls), most = c->cfg.inflight / LEND_FAIR_PART + 1;
+	uint32_t top = lend_pool_top(&c->free_calls),
+		 most = c->cfg.inflight / LEND_FAIR_FRACTION + 1;
 
-	for (uint32_t n = lend_min_u32(top, LEND_FAIR_LOOK); n > 0 && f->freed < most; n--) {
+	for (uint32_t n = lend_min_u32(top, LEND_FAIR_SCAN_MAX); n > 0 && f->freed < most; n--) {
 		struct lend_call_rec *k = lend_call_at(c, c->fair_hand++ % top);
 		const struct lend_sess *s = k->server ? lend_fair_owner(c, k) : NULL;
 
@@ -89,7 +90,7 @@ static void release_some(struct lend_core *c, uint32_t peer)
 		if (!is_idle(c, k,
 			     s->peer != peer && lend_fair_is_over(c, LEND_FAIR_RECORDS, s->peer)))
 			continue;
-		release(c, k);
+		release_record(c, k);
 		f->freed++;
 	}
 }
@@ -103,17 +104,17 @@ bool lend_fair_record(struct lend_core *c, const struct lend_sess *s)
 	 * came before the table was full. */
 	if (full && (f->freed || (!f->tried && !lend_fair_is_over(c, LEND_FAIR_RECORDS, s->peer))))
 		f->due = 0;
-	if (lend_fair_look(c, LEND_FAIR_RECORDS))
+	if (lend_fair_scan(c, LEND_FAIR_RECORDS))
 		f->alone = is_alone(c, s->peer);
 	over = !f->alone && lend_fair_is_over(c, LEND_FAIR_RECORDS, s->peer);
-	if ((full || over) && f->due == lend_fair_until(c, LEND_FAIR_RECORDS)) {
+	if ((full || over) && f->due == lend_fair_scan_after(c, LEND_FAIR_RECORDS)) {
 		f->tried = !over;
 		release_some(c, s->peer);
 	}
-	return c->used[1] < (over ? c->crowded : c->cfg.inflight);
+	return c->used[1] < (over ? c->share_threshold : c->cfg.inflight);
 }
 
-static void say(struct lend_core *c, struct lend_sess *s, uint32_t wire, uint8_t ran)
+static void queue_answer(struct lend_core *c, struct lend_sess *s, uint32_t wire, uint8_t ran)
 {
 	const struct lend_ctl e = {.sess = lend_sess_index(c, s),
 				   .peer = s->peer,
@@ -130,10 +131,10 @@ void lend_fair_refuse(struct lend_core *c, struct lend_sess *s, struct lend_sslo
 {
 	LEND_COUNT(c, no_record);
 	sl->rec = LEND_SLOT_REFUSED;
-	say(c, s, wire, RAN_NO);
+	queue_answer(c, s, wire, RAN_NO);
 }
 
-bool lend_fair_repeat(struct lend_core *c, struct lend_sess *s, uint32_t wire)
+bool lend_fair_resend(struct lend_core *c, struct lend_sess *s, uint32_t wire)
 {
 	uint32_t slot = lend_pkt_slot(wire);
 	const struct lend_sslot *sl;
@@ -143,33 +144,33 @@ bool lend_fair_repeat(struct lend_core *c, struct lend_sess *s, uint32_t wire)
 	sl = lend_sslot_at(c, lend_sess_index(c, s), slot);
 	if (sl->seq != lend_pkt_seq(wire) || sl->rec == LEND_NONE || !lend_slot_is_empty(sl->rec))
 		return false;
-	say(c, s, wire, sl->rec == LEND_SLOT_REFUSED ? RAN_NO : RAN_MAYBE);
+	queue_answer(c, s, wire, sl->rec == LEND_SLOT_REFUSED ? RAN_NO : RAN_MAYBE);
 	return true;
 }
 
 bool lend_fair_waits(struct lend_core *c, const struct lend_call_rec *k)
 {
-	return c->free_frags.free <= lend_fair_frags_kept(c) && c->free_frags.cap >= 8 &&
+	return c->free_frags.free <= lend_fair_frags_reserved(c) && c->free_frags.cap >= 8 &&
 	       lend_fair_over(c, LEND_FAIR_FRAGS, lend_sess_at(c, k->sess)->peer);
 }
 
-uint64_t lend_fair_kept(struct lend_core *c, const struct lend_call_rec *k, uint64_t more)
+uint64_t lend_fair_reserved(struct lend_core *c, const struct lend_call_rec *k, uint64_t more)
 {
 	const struct lend_fair *f = &c->fair[LEND_FAIR_BUDGET];
-	uint64_t kept = lend_fair_budget_kept(c), part, peers;
+	uint64_t kept = lend_fair_budget_reserved(c), part, peers;
 
 	if (c->budget_used + more + kept <= c->cfg.receive_budget)
 		return 0;
-	lend_fair_look(c, LEND_FAIR_BUDGET);
-	part = lend_fair_part(f, lend_sess_at(c, k->sess)->peer);
+	lend_fair_scan(c, LEND_FAIR_BUDGET);
+	part = lend_fair_entries(f, lend_sess_at(c, k->sess)->peer);
 	peers = f->peers + (part == 0);
 	/* A single message may ask for more than a share. */
 	return (part + more) * (peers + 1) > c->cfg.receive_budget ? kept : 0;
 }
 
-uint32_t lend_fair_creditor(struct lend_core *c, uint64_t *bytes)
+uint32_t lend_fair_top_creditor(struct lend_core *c, uint64_t *bytes)
 {
-	lend_fair_look(c, LEND_FAIR_CREDIT);
+	lend_fair_scan(c, LEND_FAIR_CREDIT);
 	return lend_fair_most(&c->fair[LEND_FAIR_CREDIT], bytes);
 }
 
@@ -179,29 +180,29 @@ static bool is_unused(const struct lend_sess *s)
 }
 
 /* Returns the peer with most sessions if it has more than this one would have, else LEND_NONE. */
-static uint32_t giver(struct lend_core *c, uint32_t peer)
+static uint32_t find_giver(struct lend_core *c, uint32_t peer)
 {
 	const struct lend_fair *f = &c->fair[LEND_FAIR_SESSIONS];
 	uint32_t from;
 	uint64_t n;
 
-	lend_fair_look(c, LEND_FAIR_SESSIONS);
+	lend_fair_scan(c, LEND_FAIR_SESSIONS);
 	from = lend_fair_most(f, &n);
-	return from == peer || n <= lend_fair_part(f, peer) + 1 ? LEND_NONE : from;
+	return from == peer || n <= lend_fair_entries(f, peer) + 1 ? LEND_NONE : from;
 }
 
-bool lend_fair_gives(struct lend_core *c, uint32_t peer)
+bool lend_fair_has_donor(struct lend_core *c, uint32_t peer)
 {
-	return giver(c, peer) != LEND_NONE;
+	return find_giver(c, peer) != LEND_NONE;
 }
 
-void lend_fair_session(struct lend_core *c, uint32_t peer)
+void lend_fair_evict_session(struct lend_core *c, uint32_t peer)
 {
-	uint32_t top = lend_pool_top(&c->free_sess), from = giver(c, peer);
+	uint32_t top = lend_pool_top(&c->free_sess), from = find_giver(c, peer);
 
 	if (from == LEND_NONE)
 		return;
-	for (uint32_t tries = lend_min_u32(top, LEND_FAIR_LOOK); tries > 0; tries--) {
+	for (uint32_t tries = lend_min_u32(top, LEND_FAIR_SCAN_MAX); tries > 0; tries--) {
 		struct lend_sess *s = lend_sess_at(c, c->fair_sess_hand++ % top);
 		struct lend_ctl e = {.sess = LEND_NONE, .peer = from, .kind = LEND_PKT_RESET};
 
@@ -215,7 +216,7 @@ void lend_fair_session(struct lend_core *c, uint32_t peer)
 	}
 }
 
-bool lend_core_hoards(struct lend_core *c, uint64_t call, uint64_t all)
+bool lend_core_over_share(struct lend_core *c, uint64_t call, uint64_t all)
 {
 	const struct lend_call_rec *k = lend_call_of(c, call);
 
@@ -224,7 +225,7 @@ bool lend_core_hoards(struct lend_core *c, uint64_t call, uint64_t all)
 	       lend_fair_over(c, LEND_FAIR_MEMORY, lend_sess_at(c, k->sess)->peer);
 }
 
-bool lend_core_yield(struct lend_core *c, uint64_t call, struct lend_bufs *bufs)
+bool lend_core_reclaim(struct lend_core *c, uint64_t call, struct lend_bufs *bufs)
 {
 	struct lend_call_rec *k = lend_call_of(c, call);
 	uint32_t peer, i, next, ended = 0;
@@ -232,7 +233,7 @@ bool lend_core_yield(struct lend_core *c, uint64_t call, struct lend_bufs *bufs)
 	if (!k || !k->rx.needed || !k->server)
 		return false;
 	peer = lend_sess_at(c, k->sess)->peer;
-	lend_fair_look(c, LEND_FAIR_MEMORY);
+	lend_fair_scan(c, LEND_FAIR_MEMORY);
 	for (i = c->partials.head; i != LEND_NONE; i = next) {
 		struct lend_call_rec *other = lend_call_at(c, i);
 		uint32_t from = lend_sess_at(c, other->sess)->peer;
@@ -241,7 +242,7 @@ bool lend_core_yield(struct lend_core *c, uint64_t call, struct lend_bufs *bufs)
 		if (from == peer || !other->server || !other->rx.attached ||
 		    !is_idle(c, other, lend_fair_is_over(c, LEND_FAIR_MEMORY, from)))
 			continue;
-		release(c, other);
+		release_record(c, other);
 		ended++;
 	}
 	if (ended)

@@ -24,8 +24,9 @@
 #include "core/state.h"
 
 enum {
-	LEND_FAIR_LOOK = 4096, /* most entries that one scan or one search reads */
-	LEND_FAIR_PART = 32, /* 1/32 of a table: requests between scans, entries released at once */
+	LEND_FAIR_SCAN_MAX = 4096, /* most entries that one scan or one search reads */
+	LEND_FAIR_FRACTION =
+	    32, /* 1/32 of a table: requests between scans, entries released at once */
 };
 
 void lend_fair_init(struct lend_core *c);
@@ -38,17 +39,17 @@ void lend_fair_refuse(struct lend_core *c, struct lend_sess *s, struct lend_sslo
 		      uint32_t wire);
 /* Repeats the answer to a call that has no record any more. Returns false if there is none, because
  * the reply was delivered. */
-bool lend_fair_repeat(struct lend_core *c, struct lend_sess *s, uint32_t wire);
+bool lend_fair_resend(struct lend_core *c, struct lend_sess *s, uint32_t wire);
 /* Scans if the last scan is too old; returns whether the peer exceeds its share. */
 bool lend_fair_over(struct lend_core *c, enum lend_fair_kind kind, uint32_t peer);
 /* Returns the peer that holds most of the credit, and its bytes; LEND_NONE if none is granted. */
-uint32_t lend_fair_creditor(struct lend_core *c, uint64_t *bytes);
+uint32_t lend_fair_top_creditor(struct lend_core *c, uint64_t *bytes);
 /* Returns whether the remaining reassemblies are reserved for other peers than this message's. */
 bool lend_fair_waits(struct lend_core *c, const struct lend_call_rec *k);
 /* Returns the bytes of the budget that are reserved for other peers if this message takes more. */
-uint64_t lend_fair_kept(struct lend_core *c, const struct lend_call_rec *k, uint64_t more);
+uint64_t lend_fair_reserved(struct lend_core *c, const struct lend_call_rec *k, uint64_t more);
 /* Notes that bytes of the budget were taken. */
-static inline void lend_fair_took(struct lend_core *c, uint64_t bytes)
+static inline void lend_fair_note_taken(struct lend_core *c, uint64_t bytes)
 {
 	struct lend_fair *f = &c->fair[LEND_FAIR_BUDGET];
 
@@ -57,29 +58,29 @@ static inline void lend_fair_took(struct lend_core *c, uint64_t bytes)
 /* Closes an idle session of the peer with most sessions, to make room for one of the given peer.
  * Does nothing if that peer would then have as many. Call it for a full table and a proven address.
  */
-void lend_fair_session(struct lend_core *c, uint32_t peer);
+void lend_fair_evict_session(struct lend_core *c, uint32_t peer);
 /* Returns whether some other peer has more sessions than the given one, idle or not. */
-bool lend_fair_gives(struct lend_core *c, uint32_t peer);
+bool lend_fair_has_donor(struct lend_core *c, uint32_t peer);
 
 /* Returns the session of a call; NULL for a free record, or if the session was closed while the
  * handler ran. */
 const struct lend_sess *lend_fair_owner(struct lend_core *c, const struct lend_call_rec *k);
 /* Counts the entries of each peer, unless the last scan is recent. Returns whether it scanned. */
-bool lend_fair_look(struct lend_core *c, enum lend_fair_kind kind);
+bool lend_fair_scan(struct lend_core *c, enum lend_fair_kind kind);
 /* Entries of the table that may be requested before the next scan. */
-uint32_t lend_fair_until(const struct lend_core *c, enum lend_fair_kind kind);
+uint32_t lend_fair_scan_after(const struct lend_core *c, enum lend_fair_kind kind);
 /* By the last scan: a peer's entries; whether they exceed its share; the peer with most entries. */
-uint64_t lend_fair_part(const struct lend_fair *f, uint32_t peer);
+uint64_t lend_fair_entries(const struct lend_fair *f, uint32_t peer);
 bool lend_fair_is_over(const struct lend_core *c, enum lend_fair_kind kind, uint32_t peer);
 uint32_t lend_fair_most(const struct lend_fair *f, uint64_t *n);
 
-static inline uint32_t lend_fair_frags_kept(const struct lend_core *c)
+static inline uint32_t lend_fair_frags_reserved(const struct lend_core *c)
 {
 	return c->free_frags.cap / 8;
 }
 
 /* Bytes of the budget for peers within their share; 0 for a budget of few datagrams. */
-static inline uint64_t lend_fair_budget_kept(const struct lend_core *c)
+static inline uint64_t lend_fair_budget_reserved(const struct lend_core *c)
 {
 	return c->cfg.receive_budget >= LEND_GRANT_BYTES ? c->cfg.receive_budget / 8 : 0;
 }

@@ -56,7 +56,7 @@ void lend_timer_init(struct lend_core *c, lend_ns now)
 }
 
 /* Inserts entry i after prev: an entry of this list, or FIRST | list for its head. */
-static void insert(struct wheel *w, uint32_t list, uint32_t prev, uint32_t i)
+static void insert_after(struct wheel *w, uint32_t list, uint32_t prev, uint32_t i)
 {
 	uint32_t *link = prev & FIRST ? &w->head[list] : &w->at[prev].next;
 	struct place *p = &w->at[i];
@@ -104,11 +104,11 @@ static void put_in(struct wheel *w, uint32_t i, lend_ns at)
 	w->busy[level] |= bit;
 	w->levels |= UINT32_C(1) << level;
 	w->next = lend_min_u64(w->next, at);
-	insert(w, slot, FIRST | slot, i);
+	insert_after(w, slot, FIRST | slot, i);
 }
 
-static __attribute__((noinline)) void move(struct lend_core *c, struct wheel *w, uint32_t i,
-					   lend_ns at)
+static __attribute__((noinline)) void move_entry(struct lend_core *c, struct wheel *w, uint32_t i,
+						 lend_ns at)
 {
 	bool was_in = w->at[i].prev != LEND_NONE;
 
@@ -136,7 +136,7 @@ void lend_timer_set(struct lend_core *c, struct lend_sess *s, lend_ns at)
 	if (p->prev != LEND_NONE && at != LEND_NEVER && at >= w->first[p->list])
 		p->at = at;
 	else
-		move(c, w, i, at);
+		move_entry(c, w, i, at);
 }
 
 lend_ns lend_timer_next(const struct lend_core *c)
@@ -146,8 +146,8 @@ lend_ns lend_timer_next(const struct lend_core *c)
 
 /* Empties a slot: due entries go after *last, later ones before *later. The newest entry is first
  * in the slot and last out of it, so that no session always goes first. */
-static void spread(const struct lend_core *c, struct wheel *w, uint32_t slot, uint32_t *last,
-		   uint32_t *later)
+static void empty_slot(const struct lend_core *c, struct wheel *w, uint32_t slot, uint32_t *last,
+		       uint32_t *later)
 {
 	uint32_t i = w->head[slot], before = *last;
 
@@ -160,7 +160,7 @@ static void spread(const struct lend_core *c, struct wheel *w, uint32_t slot, ui
 			*later = i;
 			continue;
 		}
-		insert(w, DUE, before, i);
+		insert_after(w, DUE, before, i);
 		if (*last == before)
 			*last = i;
 	}
@@ -176,7 +176,7 @@ static uint32_t first_busy(const struct wheel *w, uint32_t level)
  * slot in a level are later than now, so they are where an insertion would put them now, or in a
  * coarser slot. Entries that must move are inserted after all passed slots are empty: within a
  * level, the slots of the new tick may precede those of the old one. */
-static void collect(const struct lend_core *c, struct wheel *w)
+static void collect_due(const struct lend_core *c, struct wheel *w)
 {
 	uint32_t last = FIRST | DUE, later = LEND_NONE;
 
@@ -184,7 +184,7 @@ static void collect(const struct lend_core *c, struct wheel *w)
 	w->next = LEND_NEVER;
 	for (uint32_t level = 0; level < LEVELS; level++)
 		while (w->busy[level] && w->first[first_busy(w, level)] <= c->now)
-			spread(c, w, first_busy(w, level), &last, &later);
+			empty_slot(c, w, first_busy(w, level), &last, &later);
 	for (uint32_t i = later, next; i != LEND_NONE; i = next) {
 		next = w->at[i].next;
 		put_in(w, i, w->at[i].at);
@@ -202,7 +202,7 @@ struct lend_sess *lend_timer_due(struct lend_core *c)
 	if (w->head[DUE] == LEND_NONE) {
 		if (w->next > c->now)
 			return NULL;
-		collect(c, w);
+		collect_due(c, w);
 		if (w->head[DUE] == LEND_NONE)
 			return NULL;
 	}

@@ -2,12 +2,12 @@
 
 enum { WORDS = LEND_FRAGS_WINDOW / 64 };
 
-static uint64_t bit(uint32_t frag)
+static uint64_t bit_of(uint32_t frag)
 {
 	return UINT64_C(1) << (frag % 64);
 }
 
-static uint32_t word(uint32_t frag)
+static uint32_t word_of(uint32_t frag)
 {
 	return frag % LEND_FRAGS_WINDOW / 64;
 }
@@ -29,7 +29,7 @@ void lend_tx_close(struct lend_core *c, struct lend_tx *t)
 /* Returns the lowest fragment to retransmit. There is one. */
 static uint32_t lowest_resend(const struct lend_win *w, uint32_t low)
 {
-	uint32_t n = lend_bits_ahead(w->resend, WORDS, low % LEND_FRAGS_WINDOW);
+	uint32_t n = lend_bits_distance(w->resend, WORDS, low % LEND_FRAGS_WINDOW);
 
 	LEND_CHECK(n < LEND_FRAGS_WINDOW);
 	return low + n;
@@ -55,17 +55,17 @@ bool lend_tx_pick(struct lend_core *c, const struct lend_sess *s, const struct l
 
 void lend_tx_sent(struct lend_core *c, struct lend_tx *t, uint32_t frag)
 {
-	if (t->resend && lend_win_at(c, t->win)->resend[word(frag)] & bit(frag)) {
-		lend_win_at(c, t->win)->resend[word(frag)] &= ~bit(frag);
+	if (t->resend && lend_win_at(c, t->win)->resend[word_of(frag)] & bit_of(frag)) {
+		lend_win_at(c, t->win)->resend[word_of(frag)] &= ~bit_of(frag);
 		t->resend--;
 	}
 	if (frag == t->next)
 		t->next++;
 }
 
-bool lend_tx_again(struct lend_core *c, const struct lend_tx *t, uint32_t frag)
+bool lend_tx_waits_resend(struct lend_core *c, const struct lend_tx *t, uint32_t frag)
 {
-	return lend_win_at(c, t->win)->resend[word(frag)] & bit(frag);
+	return lend_win_at(c, t->win)->resend[word_of(frag)] & bit_of(frag);
 }
 
 void lend_tx_lost(struct lend_core *c, struct lend_tx *t, uint32_t frag)
@@ -79,27 +79,27 @@ void lend_tx_lost(struct lend_core *c, struct lend_tx *t, uint32_t frag)
 		return;
 	}
 	w = lend_win_at(c, t->win);
-	if ((w->acked[word(frag)] | w->resend[word(frag)]) & bit(frag))
+	if ((w->acked[word_of(frag)] | w->resend[word_of(frag)]) & bit_of(frag))
 		return;
-	w->resend[word(frag)] |= bit(frag);
+	w->resend[word_of(frag)] |= bit_of(frag);
 	t->resend++;
 }
 
-static void slide(struct lend_win *w, struct lend_tx *t)
+static void slide_window(struct lend_win *w, struct lend_tx *t)
 {
-	while (t->low < t->next && w->acked[word(t->low)] & bit(t->low)) {
-		w->acked[word(t->low)] &= ~bit(t->low);
+	while (t->low < t->next && w->acked[word_of(t->low)] & bit_of(t->low)) {
+		w->acked[word_of(t->low)] &= ~bit_of(t->low);
 		t->low++;
 	}
 }
 
-static void mark(struct lend_win *w, struct lend_tx *t, uint32_t frag)
+static void clear_resend(struct lend_win *w, struct lend_tx *t, uint32_t frag)
 {
-	if (w->resend[word(frag)] & bit(frag)) {
-		w->resend[word(frag)] &= ~bit(frag);
+	if (w->resend[word_of(frag)] & bit_of(frag)) {
+		w->resend[word_of(frag)] &= ~bit_of(frag);
 		t->resend--;
 	}
-	w->acked[word(frag)] |= bit(frag);
+	w->acked[word_of(frag)] |= bit_of(frag);
 }
 
 void lend_tx_acked(struct lend_core *c, struct lend_tx *t, uint32_t frag)
@@ -111,8 +111,8 @@ void lend_tx_acked(struct lend_core *c, struct lend_tx *t, uint32_t frag)
 		t->resend = 0;
 		return;
 	}
-	mark(lend_win_at(c, t->win), t, frag);
-	slide(lend_win_at(c, t->win), t);
+	clear_resend(lend_win_at(c, t->win), t, frag);
+	slide_window(lend_win_at(c, t->win), t);
 }
 
 void lend_tx_acked_below(struct lend_core *c, struct lend_tx *t, uint32_t low)
@@ -124,8 +124,8 @@ void lend_tx_acked_below(struct lend_core *c, struct lend_tx *t, uint32_t low)
 		return;
 	}
 	for (uint32_t i = t->low; i < low; i++)
-		mark(lend_win_at(c, t->win), t, i);
-	slide(lend_win_at(c, t->win), t);
+		clear_resend(lend_win_at(c, t->win), t, i);
+	slide_window(lend_win_at(c, t->win), t);
 }
 
 void lend_tx_restart(struct lend_core *c, struct lend_tx *t, uint32_t first)
@@ -143,7 +143,7 @@ void lend_tx_restart(struct lend_core *c, struct lend_tx *t, uint32_t first)
 }
 
 /* Moves the cursor to the segment that holds offset; starts over if it has to go back. */
-static void seek(struct lend_tx *t, const struct lend_bufs *bufs, uint32_t offset)
+static void seek_segment(struct lend_tx *t, const struct lend_bufs *bufs, uint32_t offset)
 {
 	if (offset < t->base) {
 		t->seg = t->buf;
@@ -161,7 +161,7 @@ uint8_t lend_tx_pieces_slow(struct lend_tx *t, const struct lend_bufs *bufs, uin
 	uint32_t seg, at;
 	uint8_t n = 0;
 
-	seek(t, bufs, offset);
+	seek_segment(t, bufs, offset);
 	seg = t->seg;
 	at = offset - t->base;
 	while (len > 0) {

@@ -58,7 +58,7 @@ bool lend_tx_pick(struct lend_core *c, const struct lend_sess *s, const struct l
 void lend_tx_sent(struct lend_core *c, struct lend_tx *t, uint32_t frag);
 /* Returns whether the fragment waits for retransmission, so that its last number is not in flight.
  */
-bool lend_tx_again(struct lend_core *c, const struct lend_tx *t, uint32_t frag);
+bool lend_tx_waits_resend(struct lend_core *c, const struct lend_tx *t, uint32_t frag);
 /* Marks the fragment for retransmission. */
 void lend_tx_lost(struct lend_core *c, struct lend_tx *t, uint32_t frag);
 void lend_tx_acked(struct lend_core *c, struct lend_tx *t, uint32_t frag);

@@ -40,7 +40,7 @@ _Static_assert(sizeof(struct tables) == 64, "a line");
 
 static struct tables *tables_of(const struct lend_core *c)
 {
-	return (struct tables *)(void *)((uintptr_t)c + c->at_early);
+	return (struct tables *)(void *)((uintptr_t)c + c->at_zero_rtt);
 }
 
 static struct spent *spent_of(struct tables *t)
@@ -61,25 +61,25 @@ static uint32_t known_for(uint32_t sessions)
 	return lend_pow2_above(lend_max_u32(WAYS, lend_min_u32(sessions, KNOWN_MAX)));
 }
 
-size_t lend_early_size(const struct lend_core_config *f)
+size_t lend_zero_rtt_size(const struct lend_core_config *f)
 {
-	if (!f->pass)
+	if (!f->ticket_ns)
 		return 0;
 	return sizeof(struct tables) + known_for(f->sessions) * sizeof(struct known) +
 	       f->attempts * (sizeof(struct spent) + sizeof(uint32_t));
 }
 
-void lend_early_init(struct lend_core *c)
+void lend_zero_rtt_init(struct lend_core *c)
 {
 	struct tables *t = tables_of(c);
 
-	if (!c->cfg.pass)
+	if (!c->cfg.ticket_ns)
 		return;
 	*t = (struct tables){.known_n = known_for(c->cfg.sessions), .spent_cap = c->cfg.attempts};
 }
 
 /* Returns the entry of a name, or else the one of its set that expires first. */
-static struct known *place_of(const struct lend_core *c, uint64_t name)
+static struct known *slot_of(const struct lend_core *c, uint64_t name)
 {
 	struct tables *t = tables_of(c);
 	struct known *set = t->known + (name & (t->known_n - 1) & ~(uint64_t)(WAYS - 1)), *at = set;
@@ -93,22 +93,22 @@ static struct known *place_of(const struct lend_core *c, uint64_t name)
 	return at;
 }
 
-void lend_core_known(struct lend_core *c, uint64_t session, uint64_t name)
+void lend_core_set_server(struct lend_core *c, uint64_t session, uint64_t name)
 {
 	struct lend_sess *s = lend_sess_find(c, session);
 
-	if (s && s->state == LEND_SESS_CONNECTING && c->cfg.pass)
+	if (s && s->state == LEND_SESS_CONNECTING && c->cfg.ticket_ns)
 		s->name = name;
 }
 
 /* Returns the session's first call that may be 0-RTT; NULL if there is none. */
-static struct lend_call_rec *willing(struct lend_core *c, struct lend_sess *s)
+static struct lend_call_rec *find_candidate(struct lend_core *c, struct lend_sess *s)
 {
 	struct lend_call_rec *k;
 	uint32_t at = 0;
 
 	while ((k = lend_sess_next_made(c, s, &at)))
-		if (k->early && k->state == LEND_CALL_QUEUED)
+		if (k->zero_rtt && k->state == LEND_CALL_QUEUED)
 			return k;
 	return NULL;
 }
@@ -116,13 +116,13 @@ static struct lend_call_rec *willing(struct lend_core *c, struct lend_sess *s)
 /* Returns whether len bytes fit into a CONNECT, which has more overhead than other datagrams. */
 static bool one_datagram(const struct known *at, uint32_t len)
 {
-	return len + LEND_PKT_EARLY_OVERHEAD <= at->payload + LEND_PKT_OVERHEAD;
+	return len + LEND_PKT_ZERO_RTT_OVERHEAD <= at->payload + LEND_PKT_OVERHEAD;
 }
 
 /* Returns whether the call may be 0-RTT: its ticket is still valid on arrival, and the server has
  * its slot. */
-static bool fits(const struct lend_core *c, const struct lend_sess *s, const struct known *at,
-		 const struct lend_call_rec *k)
+static bool call_fits(const struct lend_core *c, const struct lend_sess *s, const struct known *at,
+		      const struct lend_call_rec *k)
 {
 	return at->name == s->name && c->now < at->until && one_datagram(at, k->tx.len) &&
 	       lend_pkt_slot(k->wire) < at->calls;
@@ -131,17 +131,17 @@ static bool fits(const struct lend_core *c, const struct lend_sess *s, const str
 /* Chooses the 0-RTT call before the first CONNECT of an attempt. Only the first CONNECT carries the
  * call, since a datagram of that length may be lost repeatedly. Each CONNECT carries the ticket, so
  * that the server recognises the attempt when a late copy of the first arrives. */
-struct lend_call_rec *lend_early_choose(struct lend_core *c, struct lend_sess *s)
+struct lend_call_rec *lend_zero_rtt_choose(struct lend_core *c, struct lend_sess *s)
 {
-	struct lend_hand *h = lend_hand_of(c, s);
+	struct lend_hs *h = lend_hs_of(c, s);
 	struct lend_call_rec *k;
 	const struct known *at;
 
 	if (!s->name || s->ctl_tries || h->retries || h->pattern != LEND_PATTERN_OPEN)
 		return NULL;
-	k = willing(c, s);
-	at = place_of(c, s->name);
-	if (!k || !fits(c, s, at, k))
+	k = find_candidate(c, s);
+	at = slot_of(c, s->name);
+	if (!k || !call_fits(c, s, at, k))
 		return NULL;
 	lend_tx_reset(&k->tx);
 	lend_tx_begin(c, s, &k->tx, k->tx.buf, k->tx.len, k->shared);
@@ -151,47 +151,48 @@ struct lend_call_rec *lend_early_choose(struct lend_core *c, struct lend_sess *s
 	return k;
 }
 
-void lend_early_unsent(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
+void lend_zero_rtt_unsent(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
 {
 	lend_call_refund(c, s, k);
 	k->state = LEND_CALL_QUEUED;
 	k->tx.next = 0;
-	lend_hand_of(c, s)->ticket = (struct lend_pkt_ticket){0};
+	lend_hs_of(c, s)->ticket = (struct lend_pkt_ticket){0};
 }
 
-void lend_early_learn(struct lend_core *c, const struct lend_sess *s, const struct lend_pkt_view *v)
+void lend_zero_rtt_on_accept(struct lend_core *c, const struct lend_sess *s,
+			     const struct lend_pkt_view *v)
 {
 	if (s->name && v->accept.ticket.until)
-		*place_of(c, s->name) = (struct known){.name = s->name,
-						       .until = c->now + c->cfg.pass / 2,
-						       .ticket = v->accept.ticket,
-						       .payload = s->payload,
-						       .calls = s->limit};
+		*slot_of(c, s->name) = (struct known){.name = s->name,
+						      .until = c->now + c->cfg.ticket_ns / 2,
+						      .ticket = v->accept.ticket,
+						      .payload = s->payload,
+						      .calls = s->limit};
 }
 
-void lend_early_answered(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k,
-			 uint32_t said)
+void lend_zero_rtt_answered(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k,
+			    uint32_t said)
 {
-	if (said == LEND_PKT_EARLY_RUNS) {
+	if (said == LEND_PKT_ZERO_RTT_RUNS) {
 		k->timer = c->now + lend_loss_rto(s, 0);
 		lend_sess_arm(c, s, k->timer);
-	} else if (said == LEND_PKT_EARLY_NOT) {
+	} else if (said == LEND_PKT_ZERO_RTT_NOT) {
 		lend_call_refund(c, s, k);
 		k->state = LEND_CALL_QUEUED;
 		lend_call_admitted(c, s, k);
 	} else {
-		LEND_COUNT(c, early_unknown);
-		lend_call_cut(c, k, UNAVAILABLE);
+		LEND_COUNT(c, zero_rtt_unknown);
+		lend_call_abort(c, k, UNAVAILABLE);
 	}
 }
 
-void lend_early_forget(struct lend_core *c, const struct lend_sess *s)
+void lend_zero_rtt_forget(struct lend_core *c, const struct lend_sess *s)
 {
-	if (s->client && s->name && place_of(c, s->name)->name == s->name)
-		*place_of(c, s->name) = (struct known){0};
+	if (s->client && s->name && slot_of(c, s->name)->name == s->name)
+		*slot_of(c, s->name) = (struct known){0};
 }
 
-uint64_t lend_early_holder(const struct lend_core *c, const struct lend_in *in)
+uint64_t lend_zero_rtt_address(const struct lend_core *c, const struct lend_in *in)
 {
 	uint32_t carrier = LEND_PEER_CARRIER(in->peer);
 	bool proven = c->cfg.path[carrier].proven;
@@ -206,21 +207,21 @@ uint64_t lend_early_holder(const struct lend_core *c, const struct lend_in *in)
 	return name + !name;
 }
 
-static void prove(const struct lend_core *c, uint64_t name, const struct lend_pkt_ticket *t,
-		  uint8_t mac[16])
+static void ticket_mac(const struct lend_core *c, uint64_t name, const struct lend_pkt_ticket *t,
+		       uint8_t mac[16])
 {
 	const uint64_t text[] = {name, t->until, t->key_id, t->random};
 
 	lend_siphash128(c->cfg.seed, text, sizeof(text), mac);
 }
 
-struct lend_pkt_ticket lend_early_ticket(const struct lend_core *c, const struct lend_sess *s)
+struct lend_pkt_ticket lend_zero_rtt_ticket(const struct lend_core *c, const struct lend_sess *s)
 {
-	struct lend_pkt_ticket t = {.until = c->now + c->cfg.pass, .random = s->id};
+	struct lend_pkt_ticket t = {.until = c->now + c->cfg.ticket_ns, .random = s->id};
 
-	if (s->name == 0 || c->cfg.pass == 0)
+	if (s->name == 0 || c->cfg.ticket_ns == 0)
 		return (struct lend_pkt_ticket){0};
-	prove(c, s->name, &t, t.mac);
+	ticket_mac(c, s->name, &t, t.mac);
 	return t;
 }
 
@@ -228,9 +229,9 @@ static bool is_good(const struct lend_core *c, uint64_t name, const struct lend_
 {
 	uint8_t mac[16];
 
-	if (c->cfg.pass == 0 || name == 0 || t->until <= c->now)
+	if (c->cfg.ticket_ns == 0 || name == 0 || t->until <= c->now)
 		return false;
-	prove(c, name, t, mac);
+	ticket_mac(c, name, t, mac);
 	return lend_equal_ct(mac, t->mac, sizeof(mac));
 }
 
@@ -243,7 +244,7 @@ static bool is_spent(struct tables *t, uint64_t key)
 }
 
 /* Clears the buckets at the first CONNECT with a ticket: few have one, and the table is long. */
-static void sweep(struct tables *t)
+static void sweep_attempts(struct tables *t)
 {
 	if (!t->swept)
 		memset(bucket_of(t, 0), 0, t->spent_cap * sizeof(uint32_t));
@@ -265,7 +266,7 @@ static void forget_old(struct tables *t, lend_ns now)
 
 /* Records an attempt. A full table stops 0-RTT calls for as long as a ticket lives: a copy of this
  * datagram that arrives when there is room must not run a call that was sent again meanwhile. */
-static bool spend(struct tables *t, uint64_t key, lend_ns until)
+static bool record_attempt(struct tables *t, uint64_t key, lend_ns until)
 {
 	uint32_t i = (t->first + t->n) & (t->spent_cap - 1), *bucket = bucket_of(t, key);
 
@@ -281,52 +282,53 @@ static bool spend(struct tables *t, uint64_t key, lend_ns until)
 
 /* Decides on an attempt with a valid ticket. This core issued the ticket, and it still remembers
  * each earlier copy of the attempt. */
-static uint32_t admit(struct lend_core *c, const struct lend_sess *s, const struct lend_pkt_view *v,
-		      bool may_run)
+static uint32_t admit_attempt(struct lend_core *c, const struct lend_sess *s,
+			      const struct lend_pkt_view *v, bool may_run)
 {
 	struct tables *t = tables_of(c);
-	uint64_t key = lend_names_attempt(c, s);
+	uint64_t key = lend_lookup_attempt(c, s);
 
-	sweep(t);
+	sweep_attempts(t);
 	forget_old(t, c->now);
 	if (is_spent(t, key)) {
-		LEND_COUNT(c, early_again);
-		return LEND_PKT_EARLY;
+		LEND_COUNT(c, zero_rtt_replayed);
+		return LEND_PKT_ZERO_RTT;
 	}
-	if (!spend(t, key, c->now + c->cfg.pass) || c->now < t->paused) {
-		LEND_COUNT(c, early_full);
-		return LEND_PKT_EARLY_NOT;
+	if (!record_attempt(t, key, c->now + c->cfg.ticket_ns) || c->now < t->paused) {
+		LEND_COUNT(c, zero_rtt_full);
+		return LEND_PKT_ZERO_RTT_NOT;
 	}
 	if (!may_run || v->head.call == 0 || v->head.length > s->payload)
-		return LEND_PKT_EARLY_NOT;
-	LEND_COUNT(c, early);
-	return LEND_PKT_EARLY_RUNS;
+		return LEND_PKT_ZERO_RTT_NOT;
+	LEND_COUNT(c, zero_rtt);
+	return LEND_PKT_ZERO_RTT_RUNS;
 }
 
-uint32_t lend_early_judge(struct lend_core *c, struct lend_sess *s, const struct lend_in *in,
-			  const struct lend_pkt_view *v, bool may_run)
+uint32_t lend_zero_rtt_admit(struct lend_core *c, struct lend_sess *s, const struct lend_in *in,
+			     const struct lend_pkt_view *v, bool may_run)
 {
-	s->name = lend_early_holder(c, in);
+	s->name = lend_zero_rtt_address(c, in);
 	if (v->connect.ticket.until == 0)
-		return LEND_PKT_PLAIN;
-	return is_good(c, s->name, &v->connect.ticket) ? admit(c, s, v, may_run) : LEND_PKT_EARLY;
+		return LEND_PKT_NO_ZERO_RTT;
+	return is_good(c, s->name, &v->connect.ticket) ? admit_attempt(c, s, v, may_run)
+						       : LEND_PKT_ZERO_RTT;
 }
 
-bool lend_early_proves(struct lend_core *c, const struct lend_in *in,
-		       const struct lend_pkt_connect *b)
+bool lend_zero_rtt_ticket_valid(struct lend_core *c, const struct lend_in *in,
+				const struct lend_pkt_connect *b)
 {
 	struct tables *t = tables_of(c);
 
-	return is_good(c, lend_early_holder(c, in), &b->ticket) &&
-	       !(t->swept && is_spent(t, lend_names_key(c, b)));
+	return is_good(c, lend_zero_rtt_address(c, in), &b->ticket) &&
+	       !(t->swept && is_spent(t, lend_lookup_key(c, b)));
 }
 
-const char *lend_early_audit(struct lend_core *c)
+const char *lend_zero_rtt_audit(struct lend_core *c)
 {
 	struct tables *t = tables_of(c);
 	uint32_t found = 0;
 
-	if (!c->cfg.pass || !t->swept)
+	if (!c->cfg.ticket_ns || !t->swept)
 		return NULL;
 	for (uint32_t i = 0; i < t->n; i++) {
 		const struct spent *e = &spent_of(t)[(t->first + i) & (t->spent_cap - 1)];

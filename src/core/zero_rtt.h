@@ -19,36 +19,36 @@
 #include "core/arena.h"
 
 /* Returns the bytes of the tables. */
-size_t lend_early_size(const struct lend_core_config *config);
-void lend_early_init(struct lend_core *c);
+size_t lend_zero_rtt_size(const struct lend_core_config *config);
+void lend_zero_rtt_init(struct lend_core *c);
 /* Checks the tables. Returns NULL or the error text. */
-const char *lend_early_audit(struct lend_core *c);
+const char *lend_zero_rtt_audit(struct lend_core *c);
 
 /* At the client. Returns the call to send with the CONNECT that is about to be built, or NULL; from
  * then on the session's CONNECTs carry its ticket. */
-struct lend_call_rec *lend_early_choose(struct lend_core *c, struct lend_sess *s);
-/* Reverts lend_early_choose(): the carrier refused the datagram. */
-void lend_early_unsent(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k);
+struct lend_call_rec *lend_zero_rtt_choose(struct lend_core *c, struct lend_sess *s);
+/* Reverts lend_zero_rtt_choose(): the carrier refused the datagram. */
+void lend_zero_rtt_unsent(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k);
 /* On ACCEPT: keeps its ticket; applies the fate of the 0-RTT call. */
-void lend_early_learn(struct lend_core *c, const struct lend_sess *s,
-		      const struct lend_pkt_view *v);
-void lend_early_answered(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k,
-			 uint32_t said);
+void lend_zero_rtt_on_accept(struct lend_core *c, const struct lend_sess *s,
+			     const struct lend_pkt_view *v);
+void lend_zero_rtt_answered(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k,
+			    uint32_t said);
 /* Forgets the ticket of a server that does not answer, or was restarted. */
-void lend_early_forget(struct lend_core *c, const struct lend_sess *s);
+void lend_zero_rtt_forget(struct lend_core *c, const struct lend_sess *s);
 
 /* At the server. Returns a number for the sender's address; 0: it has none. If a carrier's
  * addresses cannot be forged, all its peers share one number. */
-uint64_t lend_early_holder(const struct lend_core *c, const struct lend_in *in);
+uint64_t lend_zero_rtt_address(const struct lend_core *c, const struct lend_in *in);
 /* Returns whether the ticket of a CONNECT proves the address, and no attempt with this number used
  * it. */
-bool lend_early_proves(struct lend_core *c, const struct lend_in *in,
-		       const struct lend_pkt_connect *b);
-/* Returns enum lend_pkt_early for the ACCEPT of a session just made: the fate of its 0-RTT call.
+bool lend_zero_rtt_ticket_valid(struct lend_core *c, const struct lend_in *in,
+				const struct lend_pkt_connect *b);
+/* Returns enum lend_pkt_zero_rtt for the ACCEPT of a session just made: the fate of its 0-RTT call.
  * Notes the address that tickets of this session are for. */
-uint32_t lend_early_judge(struct lend_core *c, struct lend_sess *s, const struct lend_in *in,
-			  const struct lend_pkt_view *v, bool may_run);
+uint32_t lend_zero_rtt_admit(struct lend_core *c, struct lend_sess *s, const struct lend_in *in,
+			     const struct lend_pkt_view *v, bool may_run);
 /* Returns a ticket for the session's client, valid from now on; zeros if there is none. */
-struct lend_pkt_ticket lend_early_ticket(const struct lend_core *c, const struct lend_sess *s);
+struct lend_pkt_ticket lend_zero_rtt_ticket(const struct lend_core *c, const struct lend_sess *s);
 
 #endif

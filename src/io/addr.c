@@ -10,7 +10,7 @@ static const struct {
 	enum lend_scheme scheme;
 } prefixes[] = {
     {"shm:", LEND_SCHEME_SHM},     {"udp:", LEND_SCHEME_UDP}, {"dpdk:", LEND_SCHEME_DPDK},
-    {"verbs:", LEND_SCHEME_VERBS}, {"raw:", LEND_SCHEME_RAW}, {"hostd:", LEND_SCHEME_HOSTD},
+    {"verbs:", LEND_SCHEME_VERBS}, {"raw:", LEND_SCHEME_RAW}, {"broker:", LEND_SCHEME_BROKER},
 };
 
 enum lend_scheme lend_addr_scheme(const char *text)
@@ -23,7 +23,7 @@ enum lend_scheme lend_addr_scheme(const char *text)
 	return LEND_SCHEME_NONE;
 }
 
-enum { TEXT_MAX = 103 }; /* what struct lend_io_who has room for */
+enum { TEXT_MAX = 103 }; /* what struct lend_io_peer_info has room for */
 
 static bool is_name_char(char c)
 {
@@ -128,7 +128,7 @@ int lend_addr_parse(const char *text, struct lend_addr *addr)
 	case LEND_SCHEME_DPDK:
 	case LEND_SCHEME_VERBS:
 	case LEND_SCHEME_RAW:
-	case LEND_SCHEME_HOSTD:
+	case LEND_SCHEME_BROKER:
 		return parse_device(text, addr);
 	case LEND_SCHEME_NONE:
 		break;

@@ -1,7 +1,7 @@
 /* addr - parser for endpoint addresses: "shm:shop", "shm:shop@/dev/dax0.0", "udp:10.0.0.2:31850",
  * "udp:[::1]:0".
  *
- * Layer: io. Any thread. For device addresses (dpdk, verbs, raw, hostd) it recognizes the scheme
+ * Layer: io. Any thread. For device addresses (dpdk, verbs, raw, broker) it recognizes the scheme
  * only; their modules parse the rest.
  */
 #ifndef LEND_IO_ADDR_H
@@ -17,7 +17,7 @@ enum lend_scheme {
 	LEND_SCHEME_DPDK,
 	LEND_SCHEME_VERBS,
 	LEND_SCHEME_RAW,
-	LEND_SCHEME_HOSTD
+	LEND_SCHEME_BROKER
 };
 
 enum { LEND_ADDR_NAME_MAX = 63, LEND_ADDR_HOST_MAX = 79, LEND_ADDR_PATH_MAX = 79 };

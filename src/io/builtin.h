@@ -11,9 +11,9 @@
 /* As lend_io_open(), for addresses of this scheme. */
 int lend_io_shm_open(const struct lend_io_config *config, struct lend_io **io);
 /* As lend_io_open(), for shm:NAME@PATH: rings in memory that several hosts map. */
-int lend_io_pod_open(const struct lend_io_config *config, struct lend_io **io);
-/* As lend_io_open(), for hostd:NAME: a device that a broker owns. */
-int lend_io_hostd_open(const struct lend_io_config *config, struct lend_io **io);
+int lend_io_multihost_open(const struct lend_io_config *config, struct lend_io **io);
+/* As lend_io_open(), for broker:NAME: a device that a broker owns. */
+int lend_io_broker_open(const struct lend_io_config *config, struct lend_io **io);
 int lend_io_udp_open(const struct lend_io_config *config, struct lend_io **io);
 
 /* Returns the bytes of a datagram, head and tail included. */

@@ -15,7 +15,7 @@ static int open_carrier(const struct lend_io_config *config, const struct lend_a
 	switch (at->scheme) {
 	case LEND_SCHEME_SHM:
 		return at->path[0] == '\0' ? lend_io_shm_open(config, io)
-					   : lend_io_pod_open(config, io);
+					   : lend_io_multihost_open(config, io);
 	case LEND_SCHEME_UDP:
 		return lend_io_udp_open(config, io);
 	case LEND_SCHEME_DPDK:
@@ -24,8 +24,8 @@ static int open_carrier(const struct lend_io_config *config, const struct lend_a
 		return lend_io_module_open("verbs", "librdmacm-dev", config, io);
 	case LEND_SCHEME_RAW:
 		return lend_io_module_open("raw", "libibverbs-dev", config, io);
-	case LEND_SCHEME_HOSTD:
-		return lend_io_hostd_open(config, io);
+	case LEND_SCHEME_BROKER:
+		return lend_io_broker_open(config, io);
 	case LEND_SCHEME_NONE:
 		break;
 	}
@@ -60,7 +60,7 @@ bool lend_io_same_carrier(const char *a, const char *b)
 {
 	struct lend_addr x, y;
 
-	if (lend_io_same_scheme(a, b) && lend_addr_scheme(a) == LEND_SCHEME_HOSTD)
+	if (lend_io_same_scheme(a, b) && lend_addr_scheme(a) == LEND_SCHEME_BROKER)
 		return strcspn(a, "/") == strcspn(b, "/") && !strncmp(a, b, strcspn(a, "/"));
 	if (!lend_io_same_scheme(a, b) || lend_addr_scheme(a) != LEND_SCHEME_SHM)
 		return lend_io_same_scheme(a, b);

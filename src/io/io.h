@@ -13,7 +13,7 @@
 
 struct lend_io;
 
-struct lend_io_who {
+struct lend_io_peer_info {
 	int64_t uid;       /* -1: unknown */
 	char address[104]; /* as resolve() takes it */
 };
@@ -43,7 +43,7 @@ struct lend_io_ops {
 	/* Pins an unknown sender's index beyond its receive burst, or unpins it. */
 	void (*pin)(struct lend_io *io, uint32_t peer, bool kept);
 	/* Returns a peer's identity, as far as the carrier knows it. */
-	void (*who)(struct lend_io *io, uint32_t peer, struct lend_io_who *who);
+	void (*peer_info)(struct lend_io *io, uint32_t peer, struct lend_io_peer_info *peer_info);
 	/* Returns the address at which other endpoints reach this carrier: 0, -ERANGE, or -errno
 	 * of the system. */
 	int (*name)(struct lend_io *io, char *address, size_t cap);
@@ -80,7 +80,8 @@ struct lend_io_stats {
 struct lend_io {
 	const struct lend_io_ops *ops; /* first member of every carrier's own struct */
 	struct lend_path path;
-	bool quick;  /* a poll that finds nothing costs less than the rest of an event-loop turn */
+	bool cheap_poll; /* a poll that finds nothing costs less than the rest of an event-loop turn
+			  */
 	lend_ns due; /* time of the next rx() call, at the latest, if nothing arrives; 0: none */
 	struct lend_io_stats stats;
 };

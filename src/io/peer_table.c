@@ -56,7 +56,7 @@ socklen_t lend_udp_key_to(const struct lend_udp_key *key, int family,
 	return sizeof(*in);
 }
 
-static uint64_t mix(uint64_t a, uint64_t b)
+static uint64_t mix_bits(uint64_t a, uint64_t b)
 {
 	unsigned __int128 product = (unsigned __int128)a * b;
 
@@ -68,8 +68,9 @@ static uint32_t *bucket_of(const struct lend_udp_peers *p, const struct lend_udp
 	uint64_t word[3];
 
 	memcpy(word, key, sizeof(word));
-	return &p->bucket[mix(mix(word[0] ^ p->secret[0], word[1] ^ p->secret[1]) ^ word[2],
-			      p->secret[0] | 1) &
+	return &p->bucket[mix_bits(mix_bits(word[0] ^ p->secret[0], word[1] ^ p->secret[1]) ^
+				       word[2],
+				   p->secret[0] | 1) &
 			  (p->cap - 1)];
 }
 
@@ -92,7 +93,7 @@ void lend_udp_peers_free(struct lend_udp_peers *p)
 	*p = (struct lend_udp_peers){0};
 }
 
-static bool grow(struct lend_udp_peers *p)
+static bool grow_table(struct lend_udp_peers *p)
 {
 	uint32_t cap = p->cap * 2;
 	struct lend_udp_peer *peer;
@@ -157,13 +158,13 @@ static void let_go(struct lend_udp_peers *p, uint32_t index)
 	p->free = index + 1;
 }
 
-static int32_t take(struct lend_udp_peers *p)
+static int32_t take_entry(struct lend_udp_peers *p)
 {
 	uint32_t index;
 
 	if (p->loose >= LEND_UDP_LOOSE_MAX)
 		let_go(p, p->oldest - 1);
-	if (p->free == 0 && p->top == p->cap && !grow(p)) {
+	if (p->free == 0 && p->top == p->cap && !grow_table(p)) {
 		if (p->oldest == 0)
 			return LEND_UDP_PEER_NONE;
 		let_go(p, p->oldest - 1);
@@ -189,7 +190,7 @@ int32_t lend_udp_peers_find(struct lend_udp_peers *p, const struct lend_udp_key 
 		}
 		return (int32_t)(at - 1);
 	}
-	index = take(p);
+	index = take_entry(p);
 	if (index == LEND_UDP_PEER_NONE)
 		return index;
 	head = bucket_of(p, key);
@@ -218,8 +219,8 @@ const struct lend_udp_peer *lend_udp_peers_at(const struct lend_udp_peers *p, ui
 	return index < p->top && p->peer[index].used ? &p->peer[index] : NULL;
 }
 
-void lend_udp_peers_narrow(struct lend_udp_peers *p, uint32_t index, uint32_t joined_max)
+void lend_udp_peers_set_joined_max(struct lend_udp_peers *p, uint32_t index, uint32_t joined_max)
 {
 	p->peer[index].joined_max = (uint16_t)joined_max;
-	p->peer[index].way_known = true;
+	p->peer[index].route_known = true;
 }

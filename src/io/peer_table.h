@@ -38,7 +38,7 @@ struct lend_udp_peer {
 	uint32_t older; /* neighbour in the LRU list of unpinned entries, index + 1 */
 	uint32_t newer;
 	uint16_t joined_max; /* longest datagrams to it that the kernel may send as one GSO batch */
-	bool way_known;      /* the route was looked up, and joined_max is set from it */
+	bool route_known;    /* the route was looked up, and joined_max is set from it */
 	bool used;
 };
 
@@ -63,7 +63,8 @@ int32_t lend_udp_peers_find(struct lend_udp_peers *peers, const struct lend_udp_
 void lend_udp_peers_pin(struct lend_udp_peers *peers, uint32_t index, bool kept);
 /* Sets the length up to which datagrams to this peer may be joined in one GSO batch, and marks
  * its route as known. The entry must be in use. */
-void lend_udp_peers_narrow(struct lend_udp_peers *peers, uint32_t index, uint32_t joined_max);
+void lend_udp_peers_set_joined_max(struct lend_udp_peers *peers, uint32_t index,
+				   uint32_t joined_max);
 /* Returns the entry of an index that is in use. NULL: it was never used, or was evicted. */
 const struct lend_udp_peer *lend_udp_peers_at(const struct lend_udp_peers *peers, uint32_t index);
 

@@ -31,7 +31,7 @@ enum {
 };
 
 /* Returns the next spin duration, after a wait that ended with work. */
-static inline lend_ns lend_spin_learn(lend_ns spin, lend_ns waited)
+static inline lend_ns lend_spin_adapt(lend_ns spin, lend_ns waited)
 {
 	lend_ns want = waited > LEND_SPIN_MAX_NS ? 0 : 2 * waited;
 
@@ -79,7 +79,7 @@ static inline void lend_contention_waited(struct lend_contention *c)
 		c->next = lend_max_u32(c->next - c->next / LEND_SPIN_FORGET, LEND_SKIP_MIN);
 }
 
-/* Returns how long to spin before a sleep. spin: the duration of lend_spin_learn(). */
+/* Returns how long to spin before a sleep. spin: the duration of lend_spin_adapt(). */
 static inline lend_ns lend_contention_spin(const struct lend_contention *c, lend_ns spin)
 {
 	return c->skip ? LEND_SPIN_MIN_NS : spin;

@@ -16,7 +16,7 @@ struct lend_map {
 	bool foreign;          /* memory of lend_register(), not of the heap */
 };
 
-static void *reserve(size_t len)
+static void *reserve_memory(size_t len)
 {
 	void *memory = mmap(NULL, len, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -32,9 +32,9 @@ int lend_bufs_open(uint64_t limit, struct lend_pool_of_bufs **out)
 		return lend_fail(
 		    ENOMEM, "no memory for an endpoint's buffers: free some, or raise ulimit -v");
 	*pool = (struct lend_pool_of_bufs){.limit = limit, .holders = 1};
-	pool->table.seg = reserve(LEND_BUF_HANDLES * sizeof(*pool->table.seg));
-	pool->of = reserve(LEND_BUF_HANDLES * sizeof(struct lend_mbuf *));
-	pool->own = reserve(LEND_BUF_HANDLES * sizeof(*pool->own));
+	pool->table.seg = reserve_memory(LEND_BUF_HANDLES * sizeof(*pool->table.seg));
+	pool->of = reserve_memory(LEND_BUF_HANDLES * sizeof(struct lend_mbuf *));
+	pool->own = reserve_memory(LEND_BUF_HANDLES * sizeof(*pool->own));
 	pool->table.n = 1;
 	if (!pool->table.seg || !pool->of || !pool->own) {
 		lend_bufs_close(pool);
@@ -142,7 +142,7 @@ void lend_bufs_reclaim(struct lend_pool_of_bufs *pool)
 		}
 		lend_bufs_handle_free(pool, h);
 		buf->abroad = 0;
-		lend_bufs_home(buf);
+		lend_bufs_return(buf);
 		drop_hold(buf->pool);
 	}
 }
@@ -152,14 +152,14 @@ void lend_bufs_close(struct lend_pool_of_bufs *pool)
 	drop_hold(pool);
 }
 
-void lend_bufs_noted(struct lend_pool_of_bufs *pool, lend_bufs_memory *memory, void *arg)
+void lend_bufs_each_memory(struct lend_pool_of_bufs *pool, lend_bufs_memory *memory, void *arg)
 {
 	for (struct lend_map *map = pool->maps; map; map = map->next)
 		if (map->foreign)
 			memory(arg, map->memory, map->len);
 }
 
-int lend_bufs_note(struct lend_pool_of_bufs *pool, void *memory, size_t len)
+int lend_bufs_add_memory(struct lend_pool_of_bufs *pool, void *memory, size_t len)
 {
 	struct lend_map *map = malloc(sizeof(*map));
 
@@ -170,7 +170,7 @@ int lend_bufs_note(struct lend_pool_of_bufs *pool, void *memory, size_t len)
 	return 0;
 }
 
-void lend_bufs_tell(struct lend_pool_of_bufs *pool, void (*grown)(void *arg), void *arg)
+void lend_bufs_on_grow(struct lend_pool_of_bufs *pool, void (*grown)(void *arg), void *arg)
 {
 	pool->grown = grown;
 	pool->grown_arg = arg;
@@ -221,7 +221,7 @@ static struct lend_map *map_new(struct lend_pool_of_bufs *pool, size_t len)
 }
 
 /* Frees unused big buffers until the pool may grow by want bytes; false: it may not. */
-static bool trim(struct lend_pool_of_bufs *pool, uint64_t want)
+static bool trim_unused(struct lend_pool_of_bufs *pool, uint64_t want)
 {
 	if (want > pool->limit)
 		return false;
@@ -280,7 +280,7 @@ static struct lend_mbuf *buf_new(struct lend_pool_of_bufs *pool, uint32_t class)
 		return NULL;
 	memory = memory_new(pool, class, &map);
 	if (!memory &&
-	    trim(pool, class < LEND_BUF_SMALL ? LEND_BUF_CHUNK : lend_buf_class_len(class)))
+	    trim_unused(pool, class < LEND_BUF_SMALL ? LEND_BUF_CHUNK : lend_buf_class_len(class)))
 		memory = memory_new(pool, class, &map);
 	if (!memory) {
 		lend_bufs_handle_free(pool, handle);
@@ -357,13 +357,13 @@ void lend_bufs_give_chain(struct lend_pool_of_bufs *pool, struct lend_buf *chain
 		if (buf->pool == pool)
 			lend_bufs_free(pool, buf);
 		else
-			lend_bufs_home(buf);
+			lend_bufs_return(buf);
 	}
 }
 
 /* A hold keeps the pool until the push is complete: another thread may free the buffer as soon as
  * it is in the inbox. */
-void lend_bufs_home(struct lend_mbuf *buf)
+void lend_bufs_return(struct lend_mbuf *buf)
 {
 	struct lend_pool_of_bufs *pool = buf->pool;
 	struct lend_buf *top = atomic_load_explicit(&pool->inbox, memory_order_relaxed);

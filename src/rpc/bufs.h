@@ -1,8 +1,8 @@
 /* bufs - message buffers: size-classed pools of heap memory, and the table from handle to memory
  * that core and carriers read. Layer: rpc. Threads: a pool belongs to its endpoint's thread; only
- * lend_bufs_home() may be called from any. Ownership: a pool counts its holders (its endpoint, and
- * each buffer that another endpoint has borrowed). When the last hold is released, the pool runs
- * the gone() callbacks that have not run yet, and frees its memory. */
+ * lend_bufs_return() may be called from any. Ownership: a pool counts its holders (its endpoint,
+ * and each buffer that another endpoint has borrowed). When the last hold is released, the pool
+ * runs the gone() callbacks that have not run yet, and frees its memory. */
 #ifndef LEND_RPC_BUFS_H
 #define LEND_RPC_BUFS_H
 
@@ -105,11 +105,11 @@ void lend_bufs_hold(struct lend_pool_of_bufs *pool);
 /* Releases a hold. */
 void lend_bufs_close(struct lend_pool_of_bufs *pool);
 /* Adds memory of the user to the pool's mappings. -ENOMEM. */
-int lend_bufs_note(struct lend_pool_of_bufs *pool, void *memory, size_t len);
-/* Calls memory for each mapping that lend_bufs_note() added. */
-void lend_bufs_noted(struct lend_pool_of_bufs *pool, lend_bufs_memory *memory, void *arg);
+int lend_bufs_add_memory(struct lend_pool_of_bufs *pool, void *memory, size_t len);
+/* Calls memory for each mapping that lend_bufs_add_memory() added. */
+void lend_bufs_each_memory(struct lend_pool_of_bufs *pool, lend_bufs_memory *memory, void *arg);
 /* Sets grown, which runs before a send if the heap has regions that it was not called for. */
-void lend_bufs_tell(struct lend_pool_of_bufs *pool, void (*grown)(void *arg), void *arg);
+void lend_bufs_on_grow(struct lend_pool_of_bufs *pool, void (*grown)(void *arg), void *arg);
 
 /* Takes a segment when the free list of its class is empty: segments returned by other threads
  * first, then new memory, then new memory after trimming. */
@@ -120,7 +120,7 @@ struct lend_buf *lend_bufs_wrap(struct lend_pool_of_bufs *pool, void *data, uint
 void lend_bufs_free_wrap(struct lend_pool_of_bufs *pool, struct lend_mbuf *buf);
 void lend_bufs_give_chain(struct lend_pool_of_bufs *pool, struct lend_buf *chain);
 /* Returns one segment to its own pool, from any thread. */
-void lend_bufs_home(struct lend_mbuf *buf);
+void lend_bufs_return(struct lend_mbuf *buf);
 /* Moves segments returned by other threads to the free lists. */
 void lend_bufs_drain(struct lend_pool_of_bufs *pool);
 

@@ -11,8 +11,8 @@
 enum { MESSAGE_MAX = 1 << 30 };
 
 /* Copies a request into one segment if its chain has too many for the core: see lend_msg_fits(). */
-static __attribute__((noinline)) uint32_t gather(struct lend_ep *ep, const struct lend_call_priv *p,
-						 int *rc)
+static __attribute__((noinline)) uint32_t gather_request(struct lend_ep *ep,
+							 const struct lend_call_priv *p, int *rc)
 {
 	struct lend_buf *flat = lend_msg_flat(ep->bufs, p->request);
 	uint32_t handle;
@@ -29,21 +29,21 @@ static __attribute__((noinline)) uint32_t gather(struct lend_ep *ep, const struc
 }
 
 /* Lends a call's buffers to the core. */
-static inline int prepare(struct lend_ep *ep, struct lend_call_priv *p)
+static inline int prepare_call(struct lend_ep *ep, struct lend_call_priv *p)
 {
 	int rc = 0;
 
 	if (p->request)
 		p->lent.request = lend_msg_fits(p->request, ep->mtu_max)
 				      ? lend_msg_lend(ep->bufs, p->request, false, &rc)
-				      : gather(ep, p, &rc);
+				      : gather_request(ep, p, &rc);
 	if (p->landing && rc == 0)
 		p->lent.landing = lend_msg_lend(ep->bufs, p->landing, true, &rc);
 	return rc;
 }
 
-/* Undoes prepare(), also if it failed half-way: the chains are the caller's again. */
-static void unprepare(struct lend_ep *ep, struct lend_call_priv *p)
+/* Undoes prepare_call(), also if it failed half-way: the chains are the caller's again. */
+static void unprepare_call(struct lend_ep *ep, struct lend_call_priv *p)
 {
 	struct lend_buf *sent = lend_msg_back(ep->bufs, p->lent.request);
 
@@ -53,12 +53,12 @@ static void unprepare(struct lend_ep *ep, struct lend_call_priv *p)
 }
 
 /* Hands a prepared call to the core; it stays prepared on failure. */
-static inline int submit(struct lend_ep *ep, lend_ns now, uint64_t session, struct lend_call *call,
-			 struct lend_call_priv *p)
+static inline int submit_call(struct lend_ep *ep, lend_ns now, uint64_t session,
+			      struct lend_call *call, struct lend_call_priv *p)
 {
 	struct lend_core_call out = {.method = call->method,
 				     .class = (uint8_t)p->class,
-				     .early = call->early,
+				     .zero_rtt = call->zero_rtt,
 				     .deadline = p->deadline,
 				     .request = p->lent.request,
 				     .reply = p->lent.landing,
@@ -68,15 +68,15 @@ static inline int submit(struct lend_ep *ep, lend_ns now, uint64_t session, stru
 	if (rc < 0)
 		return rc;
 	ep->tick_at = lend_min_u64(ep->tick_at, p->deadline);
-	lend_ep_hush(ep, p->class, false);
-	if (p->parent && lend_family_of(ep, p->parent))
-		lend_family_join(ep, call, p->parent);
+	lend_ep_pause_bulk(ep, p->class, false);
+	if (p->parent && lend_nested_of(ep, p->parent))
+		lend_nested_join(ep, call, p->parent);
 	return 0;
 }
 
 int lend_calls_submit(struct lend_ep *ep, uint64_t session, struct lend_call *call)
 {
-	return submit(ep, lend_ep_now(ep), session, call, lend_call_priv(call));
+	return submit_call(ep, lend_ep_now(ep), session, call, lend_call_priv(call));
 }
 
 /* Appends a call to those that wait for their session's address. */
@@ -99,7 +99,7 @@ static __attribute__((noinline)) int wait_there(struct lend_ep *ep, struct lend_
 	return 0;
 }
 
-static int explain(int rc, uint64_t len)
+static int explain_failure(int rc, uint64_t len)
 {
 	switch (rc) {
 	case -EAGAIN:
@@ -118,19 +118,19 @@ static int explain(int rc, uint64_t len)
 }
 
 /* Sets the result until the call ends: one that never started must not look successful. */
-static void preset(struct lend_call *call)
+static void preset_result(struct lend_call *call)
 {
 	call->status = LEND_UNKNOWN;
 	call->ran = LEND_RAN_NO;
 }
 
-static __attribute__((noinline)) int refuse(const struct lend_session_rec *s,
-					    struct lend_call *call)
+static __attribute__((noinline)) int refuse_call(const struct lend_session_rec *s,
+						 struct lend_call *call)
 {
 	if (!(lend_call_priv(call)->flags & LEND_CALL_BUSY))
-		preset(call);
+		preset_result(call);
 	if (!s)
-		return explain(-ESTALE, 0);
+		return explain_failure(-ESTALE, 0);
 	if (call->priority > LEND_BULK)
 		return lend_fail(EINVAL, "priority %u: write 1 (most urgent) to 8 (bulk), or 0",
 				 call->priority);
@@ -148,7 +148,7 @@ static __attribute__((noinline)) int start_with_care(struct lend_ep *ep, struct 
 	if (lend_msg_len(call->request) > MESSAGE_MAX)
 		return -EMSGSIZE;
 	if (call->parent.id) {
-		rc = lend_family_inherit(ep, call, &class, &p->deadline);
+		rc = lend_nested_inherit(ep, call, &class, &p->deadline);
 		p->parent = call->parent.id;
 		p->class = class;
 	}
@@ -160,9 +160,9 @@ static __attribute__((noinline)) int start_failed(struct lend_ep *ep, struct len
 {
 	struct lend_call_priv *p = lend_call_priv(call);
 
-	unprepare(ep, p);
+	unprepare_call(ep, p);
 	*p = (struct lend_call_priv){.flags = 0};
-	return explain(rc, lend_msg_len(call->request));
+	return explain_failure(rc, lend_msg_len(call->request));
 }
 
 int lend_call_start(struct lend_ep *ep, lend_session session, struct lend_call *call)
@@ -173,8 +173,8 @@ int lend_call_start(struct lend_ep *ep, lend_session session, struct lend_call *
 	int rc = 0;
 
 	if (!s || p->flags & LEND_CALL_BUSY || call->priority > LEND_BULK)
-		return refuse(s, call);
-	preset(call);
+		return refuse_call(s, call);
+	preset_result(call);
 	*p =
 	    (struct lend_call_priv){.flags = LEND_CALL_BUSY,
 				    .request = call->request,
@@ -185,10 +185,10 @@ int lend_call_start(struct lend_ep *ep, lend_session session, struct lend_call *
 		rc = start_with_care(ep, call, p);
 	lend_ep_urgent(ep, (uint8_t)p->class);
 	if (rc == 0)
-		rc = prepare(ep, p);
+		rc = prepare_call(ep, p);
 	if (rc == 0)
 		rc = s->state == LEND_SESSION_PENDING ? wait_there(ep, s, call)
-						      : submit(ep, now, s->core, call, p);
+						      : submit_call(ep, now, s->core, call, p);
 	if (rc < 0)
 		return start_failed(ep, call, rc);
 	ep->dirty = true;
@@ -196,12 +196,12 @@ int lend_call_start(struct lend_ep *ep, lend_session session, struct lend_call *
 	return 0;
 }
 
-static void finish(struct lend_ep *ep, struct lend_call *call)
+static void finish_call(struct lend_ep *ep, struct lend_call *call)
 {
 	struct lend_call_priv *p = lend_call_priv(call);
 
 	if (p->flags & LEND_CALL_CHILD)
-		lend_family_leave(ep, call);
+		lend_nested_leave(ep, call);
 	p->flags = 0;
 	ep->stats.calls_ended++;
 	if (call->done)
@@ -209,7 +209,7 @@ static void finish(struct lend_ep *ep, struct lend_call *call)
 }
 
 /* Sets the result of a call that had no memory for its whole reply. */
-static __attribute__((noinline)) void exhaust(struct lend_call *call)
+static __attribute__((noinline)) void exhaust_call(struct lend_call *call)
 {
 	call->status = LEND_RESOURCE_EXHAUSTED;
 	call->ran = LEND_RAN_YES;
@@ -226,7 +226,7 @@ static void copy_reply(struct lend_ep *ep, struct lend_call *call, const struct 
 	if (to && (to->cap >= ev->data_len || lend_msg_cap(to) >= ev->data_len))
 		lend_msg_fill(to, ev->data, ev->data_len);
 	else
-		exhaust(call);
+		exhaust_call(call);
 }
 
 /* Sets the reply: the core's buffer, the caller's landing memory, a copy, or none. */
@@ -253,7 +253,7 @@ static __attribute__((noinline)) void take_reply(struct lend_ep *ep, struct lend
 	else if (!call->reply && ev->status == LEND_OK)
 		call->reply = lend_bufs_take(ep->bufs, 0);
 	if (!call->reply && call->status == LEND_OK)
-		exhaust(call);
+		exhaust_call(call);
 }
 
 /* Gives back other buffers than the caller's. Returns the caller's request if a gathered copy was
@@ -273,7 +273,7 @@ void lend_calls_end(struct lend_ep *ep, const struct lend_event *ev)
 	struct lend_call_priv *p = lend_call_priv(call);
 	struct lend_buf *request = lend_ep_back(ep, ev->buf, ev->maybe_queued);
 
-	lend_ep_hush(ep, p->class, true);
+	lend_ep_pause_bulk(ep, p->class, true);
 	call->status = (enum lend_status)ev->status;
 	call->ran = (enum lend_ran)ev->ran;
 	if (request != p->request)
@@ -284,7 +284,7 @@ void lend_calls_end(struct lend_ep *ep, const struct lend_event *ev)
 		call->reply = lend_msg_copy(ep->bufs, ev->data, ev->data_len);
 	else
 		take_reply(ep, call, ev);
-	finish(ep, call);
+	finish_call(ep, call);
 }
 
 /* Ends every call that waits at this session with a status; done runs in the next part of a
@@ -296,7 +296,7 @@ void lend_calls_abandon(struct lend_ep *ep, struct lend_session_rec *s, enum len
 		struct lend_call_priv *p = lend_call_priv(call);
 
 		s->first = p->next;
-		unprepare(ep, p);
+		unprepare_call(ep, p);
 		call->status = status;
 		call->ran = LEND_RAN_NO;
 		p->next = ep->ended;
@@ -317,7 +317,7 @@ uint32_t lend_calls_ended(struct lend_ep *ep)
 		struct lend_call *next = lend_call_priv(call)->next;
 
 		call->reply_len = 0;
-		finish(ep, call);
+		finish_call(ep, call);
 		call = next;
 	}
 	return n;
@@ -369,10 +369,10 @@ int lend_call_sync(struct lend_ep *ep, lend_session session, struct lend_call *c
 	int rc = lend_ep_check(ep);
 
 	if (!(lend_call_priv(call)->flags & LEND_CALL_BUSY))
-		preset(call);
+		preset_result(call);
 	if (rc == 0)
 		rc = lend_call_start(ep, session, call);
 	while (rc >= 0 && lend_call_priv(call)->flags & LEND_CALL_BUSY)
-		rc = lend_turn(ep, LEND_NEVER);
+		rc = lend_wait(ep, LEND_NEVER);
 	return rc < 0 ? rc : 0;
 }

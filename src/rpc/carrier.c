@@ -33,8 +33,8 @@ static void register_memory(struct lend_ep *ep, struct lend_carrier *carrier)
 	carrier->registers = carrier->io->ops->reg;
 	if (!carrier->registers)
 		return;
-	lend_bufs_noted(ep->bufs, register_map, carrier->io);
-	lend_bufs_tell(ep->bufs, on_grown, ep);
+	lend_bufs_each_memory(ep->bufs, register_map, carrier->io);
+	lend_bufs_on_grow(ep->bufs, on_grown, ep);
 	ep->bufs->regions = 0;
 }
 
@@ -76,7 +76,7 @@ static int add_carrier(struct lend_ep *ep, const char *listen, const char *peer)
 	carrier->listens = listen;
 	if (carrier->io->ops->flush)
 		ep->lenders |= (uint8_t)(1u << ep->n_carriers);
-	ep->dear |= !carrier->io->quick;
+	ep->slow_poll |= !carrier->io->cheap_poll;
 	if (carrier->io->path.mtu > ep->mtu_max)
 		ep->mtu_max = carrier->io->path.mtu;
 	register_memory(ep, carrier);

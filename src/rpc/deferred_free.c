@@ -4,7 +4,7 @@
 #include "rpc/msg.h"
 
 /* Adds a chain that a carrier may still read to the list for the next check. */
-static void keep_lent(struct lend_ep *ep, uint32_t handle)
+static void defer_free(struct lend_ep *ep, uint32_t handle)
 {
 	struct lend_seg *seg = ep->bufs->table.seg;
 	uint32_t last = handle;
@@ -31,11 +31,11 @@ struct lend_buf *lend_ep_back_queued(struct lend_ep *ep, uint32_t handle)
 {
 	if (is_quiet(ep, handle))
 		return lend_msg_back(ep->bufs, handle);
-	keep_lent(ep, handle);
+	defer_free(ep, handle);
 	return NULL;
 }
 
-void lend_ep_lent(struct lend_ep *ep)
+void lend_ep_free_deferred(struct lend_ep *ep)
 {
 	uint32_t handle = ep->lent;
 
@@ -47,7 +47,7 @@ void lend_ep_lent(struct lend_ep *ep)
 		if (is_quiet(ep, handle))
 			lend_msg_drop(ep->bufs, handle);
 		else
-			keep_lent(ep, handle);
+			defer_free(ep, handle);
 		handle = next;
 	}
 }

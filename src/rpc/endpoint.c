@@ -36,8 +36,8 @@ enum {
 	ATTEMPTS = 1 << 16, /* connects with a 0-RTT ticket that are remembered */
 };
 /* How long a ticket of core/zero_rtt.h lives; include/lend/rpc.h promises half of it. */
-#define PASS_NS UINT64_C(30000000000)
-#define MIB     UINT64_C(1048576)
+#define TICKET_NS UINT64_C(30000000000)
+#define MIB       UINT64_C(1048576)
 
 const char *lend_why(void)
 {
@@ -132,7 +132,7 @@ static int open_tables(struct lend_ep *ep)
 	ep->n_sessions = (uint32_t)(2 * n);
 	reqs = ep->n_req * sizeof(*ep->req);
 	sessions = ep->n_sessions * sizeof(*ep->session);
-	if (lend_heap_map_sparse(&ep->tables, reqs + sessions + n * sizeof(*ep->by_core)) < 0)
+	if (lend_mapping_map_sparse(&ep->tables, reqs + sessions + n * sizeof(*ep->by_core)) < 0)
 		return -ENOMEM;
 	at = ep->tables.base;
 	LEND_ROOT(at, ep->tables.len);
@@ -158,7 +158,7 @@ static int open_core(struct lend_ep *ep)
 	c->receive_budget = ep->config.receive_budget;
 	c->unscheduled = UNSCHEDULED;
 	c->order = (uint8_t)ep->config.schedule;
-	c->pass = PASS_NS;
+	c->ticket_ns = TICKET_NS;
 	c->attempts = ATTEMPTS;
 	c->probe = ep->config.probe;
 	c->dead = ep->config.dead;
@@ -169,7 +169,7 @@ static int open_core(struct lend_ep *ep)
 	ep->core_len = lend_core_size(c);
 	if (!ep->core_len)
 		return lend_fail(EINVAL, "config: sessions, calls or sizes are out of range");
-	if (lend_heap_map_sparse(&ep->core_memory, ep->core_len) < 0)
+	if (lend_mapping_map_sparse(&ep->core_memory, ep->core_len) < 0)
 		return -ENOMEM;
 	ep->core = lend_core_init(ep->core_memory.base, c, lend_clock_now());
 	return open_tables(ep);
@@ -210,7 +210,7 @@ static void close_fd(int fd)
  * change. */
 static void abandon_lent(struct lend_ep *ep)
 {
-	lend_ep_lent(ep);
+	lend_ep_free_deferred(ep);
 	while (ep->lent) {
 		uint32_t handle = ep->lent;
 
@@ -220,7 +220,7 @@ static void abandon_lent(struct lend_ep *ep)
 }
 
 /* Releases everything of an endpoint, also of one that was opened in part. */
-static void dismantle(struct lend_ep *ep)
+static void release_endpoint(struct lend_ep *ep)
 {
 	abandon_lent(ep);
 	lend_ep_close_carriers(ep);
@@ -235,8 +235,8 @@ static void dismantle(struct lend_ep *ep)
 	lend_methods_free(&ep->methods);
 	if (ep->tables.base)
 		LEND_UNROOT(ep->tables.base, ep->tables.len);
-	lend_heap_unmap(&ep->tables);
-	lend_heap_unmap(&ep->core_memory);
+	lend_mapping_unmap(&ep->tables);
+	lend_mapping_unmap(&ep->core_memory);
 	close_fd(ep->epoll);
 	close_fd(ep->timer);
 	close_fd(ep->wake);
@@ -271,9 +271,9 @@ int lend_open(const struct lend_config *config, struct lend_ep **out)
 	if (rc == 0)
 		rc = open_core(ep);
 	if (rc == 0)
-		rc = lend_look_serve(ep);
+		rc = lend_stats_serve(ep);
 	if (rc < 0) {
-		dismantle(ep);
+		release_endpoint(ep);
 		return rc;
 	}
 	ep->config.listen = NULL; /* the caller's string */
@@ -283,11 +283,11 @@ int lend_open(const struct lend_config *config, struct lend_ep **out)
 }
 
 /* Ends calls and sessions, and sends the goodbyes. */
-static void farewell(struct lend_ep *ep)
+static void send_goodbyes(struct lend_ep *ep)
 {
 	for (uint32_t i = 0; i < lend_core_calls_top(ep->core); i++)
 		atomic_store_explicit(&ep->req[i].cancelled, true, memory_order_relaxed);
-	lend_workers_nudge(ep);
+	lend_workers_wake(ep);
 	lend_workers_close(ep);
 	for (uint32_t i = 0; i < ep->session_top; i++)
 		if (ep->session[i].state == LEND_SESSION_OPEN ||
@@ -307,9 +307,9 @@ void lend_close(struct lend_ep *ep)
 		return;
 	ep->closing = true;
 	atomic_store_explicit(&ep->thread, lend_thread_mark(), memory_order_relaxed);
-	farewell(ep);
+	send_goodbyes(ep);
 	/* the thread that called lend_stop() may still be in it */
 	while (atomic_load_explicit(&ep->touching, memory_order_acquire))
 		sched_yield();
-	dismantle(ep);
+	release_endpoint(ep);
 }

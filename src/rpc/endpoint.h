@@ -88,9 +88,9 @@ struct lend_req {
 	struct lend_call *children; /* nested calls, which end with it */
 	uint32_t method;
 	uint8_t class;
-	bool slow;             /* a worker has it: bytes are the worker's to give */
-	struct lend_job job;   /* in the workers' queue */
-	lend_handler *handler; /* slow: what to run */
+	bool slow;                /* a worker has it: bytes are the worker's to give */
+	struct lend_job job;      /* in the workers' queue */
+	lend_handler_fn *handler; /* slow: what to run */
 	void *arg;
 };
 
@@ -135,15 +135,15 @@ struct lend_ep {
 	uint8_t n_carriers;
 	uint8_t rx_open; /* carriers that still need rx_done(), by bit */
 	uint8_t lenders; /* carriers that may read pieces after tx(), by bit */
-	bool dear;       /* there is a carrier that is not quick to poll */
+	bool slow_poll;  /* there is a carrier that is not quick to poll */
 	uint32_t ran;    /* handlers and done functions, in the current turn or the last one */
 	uint32_t lent;   /* chain of handles that carriers may still read */
 	uint32_t supply_len;
-	uint32_t mtu_max;          /* of the carriers: no fragment is longer */
-	lend_ns urgent;            /* when a call above normal priority was last seen */
-	struct lend_hush hush;     /* for urgent calls of this endpoint */
-	uint32_t rx_long, tx_long; /* recent maximum length of datagrams */
-	struct lend_req *serving;  /* request of the handler that runs now */
+	uint32_t mtu_max;                  /* of the carriers: no fragment is longer */
+	lend_ns urgent;                    /* when a call above normal priority was last seen */
+	struct lend_bulk_pause bulk_pause; /* for urgent calls of this endpoint */
+	uint32_t rx_long, tx_long;         /* recent maximum length of datagrams */
+	struct lend_req *serving;          /* request of the handler that runs now */
 	struct lend_carrier carrier[LEND_CARRIERS_MAX];
 	struct lend_capture_file *capture; /* of config, while the endpoint is open; or NULL */
 	struct lend_methods methods;
@@ -157,8 +157,8 @@ struct lend_ep {
 	uint32_t session_free, pending;   /* LEND_NONE32: none */
 	uint32_t n_pending;      /* PENDING sessions: each will need a session of the core */
 	struct lend_call *ended; /* waiting calls of ended sessions: done is to run; by priv.next */
-	struct lend_call *fostered; /* calls with a parent request of home */
-	lend_watch *watch;
+	struct lend_call *adopted; /* calls with a parent request of home */
+	lend_watch_fn *watch;
 	void *watch_arg;
 
 	int epoll, timer, wake;
@@ -170,16 +170,17 @@ struct lend_ep {
 
 	struct lend_config config; /* defaults filled in */
 	struct lend_core_config core_config;
-	struct lend_heap core_memory, tables;
+	struct lend_mapping core_memory, tables;
 	size_t core_len;
 	struct lend_ep *home; /* a worker's: the endpoint of the requests that its calls serve */
 	struct lend_workers *workers;
 	struct lend_contention contention;
 
 	_Alignas(64) _Atomic(struct lend_answer *) answers; /* any */
-	_Atomic(const void *) thread; /* any: marker of the thread that turned last */
-	_Atomic bool asleep, nudge;   /* any */
-	_Atomic bool stop, roused; /* any: lend_stop() was called; ends lend_run(); lend_turn() */
+	_Atomic(const void *) thread;      /* any: marker of the thread that turned last */
+	_Atomic bool asleep, wake_workers; /* any */
+	_Atomic bool stop,
+	    wait_stopped;          /* any: lend_stop() was called; ends lend_run(); lend_wait() */
 	_Atomic uint32_t touching; /* any: calls by other threads in progress; lend_close() waits */
 };
 
@@ -250,19 +251,19 @@ void lend_ep_close_carriers(struct lend_ep *ep);
 void lend_handshake_process_key(uint8_t key[16]);
 /* Computes the incarnation that this process shows to one server; NULL: to its clients. */
 void lend_handshake_name(const uint8_t key[16], const char *server, uint8_t incarnation[16]);
-struct lend_core_self lend_handshake_self(const struct lend_ep *ep, const char *server);
+struct lend_core_identity lend_handshake_identity(const struct lend_ep *ep, const char *server);
 void lend_handshake_prove(struct lend_ep *ep, const struct lend_event *ev);
 /* Returns whether the session's peer proved that it has this key. */
 bool lend_handshake_proved(struct lend_ep *ep, lend_session session, uint64_t key_id);
 
 /* deferred_free.c */
 struct lend_buf *lend_ep_back_queued(struct lend_ep *ep, uint32_t handle);
-void lend_ep_lent(struct lend_ep *ep);
+void lend_ep_free_deferred(struct lend_ep *ep);
 
 /* loop.c */
 int lend_ep_turn(struct lend_ep *ep); /* returns how many handlers and done functions ran */
-void lend_ep_urgent_here(struct lend_ep *ep);
-void lend_ep_hush_here(struct lend_ep *ep, bool answered);
+void lend_ep_urgent_slow(struct lend_ep *ep);
+void lend_ep_pause_bulk_slow(struct lend_ep *ep, bool answered);
 
 /* sleep.c */
 void lend_ep_wake(struct lend_ep *ep); /* any thread */
@@ -283,13 +284,13 @@ void lend_calls_abandon(struct lend_ep *ep, struct lend_session_rec *session,
 uint32_t lend_calls_ended(struct lend_ep *ep);
 
 /* nested_calls.c */
-struct lend_call **lend_family_of(struct lend_ep *ep, uint64_t parent); /* NULL: no such request */
-void lend_family_join(struct lend_ep *ep, struct lend_call *call, uint64_t parent);
-void lend_family_leave(struct lend_ep *ep, struct lend_call *call);
-int lend_family_inherit(struct lend_ep *ep, const struct lend_call *call, uint8_t *class,
+struct lend_call **lend_nested_of(struct lend_ep *ep, uint64_t parent); /* NULL: no such request */
+void lend_nested_join(struct lend_ep *ep, struct lend_call *call, uint64_t parent);
+void lend_nested_leave(struct lend_ep *ep, struct lend_call *call);
+int lend_nested_inherit(struct lend_ep *ep, const struct lend_call *call, uint8_t *class,
 			lend_ns *deadline);
-void lend_family_end(struct lend_ep *ep, struct lend_req *req, bool cancel);
-void lend_family_foster(struct lend_ep *ep);
+void lend_nested_end(struct lend_ep *ep, struct lend_req *req, bool cancel);
+void lend_nested_adopt(struct lend_ep *ep);
 
 /* server.c */
 void lend_serve_request(struct lend_ep *ep, const struct lend_event *ev);
@@ -303,12 +304,12 @@ bool lend_serve_expired(const struct lend_req *req, lend_ns now);
 void lend_serve_drop(struct lend_ep *ep, lend_request request);
 
 /* stats_service.c */
-int lend_look_serve(struct lend_ep *ep);
+int lend_stats_serve(struct lend_ep *ep);
 
 /* worker.c */
 int lend_workers_need(struct lend_ep *ep);
 void lend_workers_push(struct lend_ep *ep, struct lend_req *req);
-void lend_workers_nudge(struct lend_ep *ep);
+void lend_workers_wake(struct lend_ep *ep);
 void lend_workers_close(struct lend_ep *ep); /* afterwards no handler runs */
 void lend_workers_free(struct lend_ep *ep);  /* when no buffer of theirs is in use here */
 bool lend_worker_of(struct lend_ep *home);   /* this thread is one of its workers */
@@ -329,14 +330,14 @@ static inline struct lend_buf *lend_ep_back(struct lend_ep *ep, uint32_t handle,
 static inline void lend_ep_urgent(struct lend_ep *ep, uint8_t class)
 {
 	if (class < LEND_NORMAL - 1)
-		lend_ep_urgent_here(ep);
+		lend_ep_urgent_slow(ep);
 }
 
 /* Notes that this endpoint sends a call of that class, or that one was answered. */
-static inline void lend_ep_hush(struct lend_ep *ep, uint32_t class, bool answered)
+static inline void lend_ep_pause_bulk(struct lend_ep *ep, uint32_t class, bool answered)
 {
 	if (class < LEND_NORMAL - 1)
-		lend_ep_hush_here(ep, answered);
+		lend_ep_pause_bulk_slow(ep, answered);
 }
 
 #endif

@@ -7,7 +7,7 @@ static bool is_before(const struct lend_req *a, const struct lend_req *b)
 
 /* Merges two skew heaps: the descent swaps children, so that no path stays long (Sleator and
  * Tarjan, 1986). */
-static struct lend_req *merge(struct lend_req *a, struct lend_req *b)
+static struct lend_req *merge_heaps(struct lend_req *a, struct lend_req *b)
 {
 	struct lend_req *root = NULL, **at = &root;
 
@@ -31,7 +31,7 @@ void lend_jobs_push(struct lend_jobs *jobs, struct lend_req *req)
 	req->job = (struct lend_job){.number = jobs->pushed++};
 	if (jobs->by_deadline)
 		req->job.due = atomic_load_explicit(&req->deadline, memory_order_relaxed);
-	*root = merge(*root, req);
+	*root = merge_heaps(*root, req);
 }
 
 struct lend_req *lend_jobs_pop(struct lend_jobs *jobs)
@@ -46,7 +46,7 @@ struct lend_req *lend_jobs_pop(struct lend_jobs *jobs)
 	if (class == LEND_JOBS_CLASSES)
 		return NULL;
 	req = jobs->root[class];
-	jobs->root[class] = merge(req->job.left, req->job.right);
+	jobs->root[class] = merge_heaps(req->job.left, req->job.right);
 	jobs->passed[class] = 0;
 	for (uint32_t i = class + 1; i < LEND_JOBS_CLASSES; i++)
 		jobs->passed[i] = jobs->root[i] ? jobs->passed[i] + 1 : 0;

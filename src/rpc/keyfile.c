@@ -16,7 +16,7 @@ struct word {
 	size_t len;
 };
 
-static int digit(char c)
+static int hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -30,7 +30,7 @@ static bool read_hex(const char *text, size_t len, uint8_t *out, size_t n)
 	if (len != 2 * n)
 		return false;
 	for (size_t i = 0; i < n; i++) {
-		int high = digit(text[2 * i]), low = digit(text[2 * i + 1]);
+		int high = hex_digit(text[2 * i]), low = hex_digit(text[2 * i + 1]);
 
 		if (high < 0 || low < 0)
 			return false;
@@ -45,7 +45,7 @@ bool lend_keyfile_hex(const char *text, size_t len, uint8_t key[LEND_KEY])
 }
 
 /* WORDS_MAX + 1: there are more. */
-static size_t split(const char *text, size_t len, struct word word[WORDS_MAX])
+static size_t split_words(const char *text, size_t len, struct word word[WORDS_MAX])
 {
 	size_t n = 0, i = 0;
 
@@ -96,7 +96,7 @@ static const char *parse_psk(const struct word *word, size_t n, struct lend_keyl
 const char *lend_keyfile_parse(const char *text, size_t len, struct lend_keyline *line)
 {
 	struct word word[WORDS_MAX];
-	size_t n = split(text, len, word);
+	size_t n = split_words(text, len, word);
 
 	memset(line, 0, sizeof(*line));
 	if (n == 0 || word[0].at[0] == '#')
@@ -116,7 +116,7 @@ const char *lend_keyfile_parse(const char *text, size_t len, struct lend_keyline
 	return "give psk ID KEY, static KEY or server ADDRESS KEY; a KEY is 64 hex digits";
 }
 
-static int check(int fd, const char *path)
+static int check_file(int fd, const char *path)
 {
 	struct stat st;
 
@@ -154,7 +154,7 @@ int lend_keyfile_read(const char *path, char **text)
 						   "%s: %s; set HOME, or LEND_KEYS to a file of "
 						   "this user's",
 						   path, strerror(errno));
-	rc = check(fd, path);
+	rc = check_file(fd, path);
 	*text = rc < 0 ? NULL : malloc(LEND_KEYFILE_MAX + 1);
 	if (rc == 0 && !*text)
 		rc = lend_fail(ENOMEM, "%s: no memory to read it", path);

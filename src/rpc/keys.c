@@ -64,7 +64,7 @@ static uint64_t id_of(const uint8_t psk[LEND_KEY])
 	return id;
 }
 
-static struct key *find(uint64_t id)
+static struct key *find_key(uint64_t id)
 {
 	for (size_t i = 0; i < n_keys; i++)
 		if (keys[i].id == id)
@@ -72,7 +72,7 @@ static struct key *find(uint64_t id)
 	return NULL;
 }
 
-static int grow(void)
+static int grow_keys(void)
 {
 	struct key *more = calloc(2 * cap + 4, sizeof(*more));
 
@@ -89,12 +89,12 @@ static int grow(void)
 }
 
 /* Finds or adds the entry of this key. 0, or -ENOMEM with lend_why(). */
-static int keep(uint64_t id, const uint8_t psk[LEND_KEY], struct key **key)
+static int keep_key(uint64_t id, const uint8_t psk[LEND_KEY], struct key **key)
 {
-	*key = find(id);
+	*key = find_key(id);
 	if (*key)
 		return 0;
-	if (n_keys == cap && grow() < 0)
+	if (n_keys == cap && grow_keys() < 0)
 		return -ENOMEM;
 	*key = &keys[n_keys++];
 	(*key)->id = id;
@@ -103,7 +103,7 @@ static int keep(uint64_t id, const uint8_t psk[LEND_KEY], struct key **key)
 }
 
 /* The salt is the same in all processes of a cluster, and differs between clusters. */
-static int stretch(const char *secret, size_t len, uint8_t psk[LEND_KEY])
+static int stretch_secret(const char *secret, size_t len, uint8_t psk[LEND_KEY])
 {
 	const char *cluster = getenv("LEND_CLUSTER");
 	char text[TEXT_MAX];
@@ -130,10 +130,10 @@ static struct key *find_made(const uint8_t of[LEND_DIGEST])
 static int make_key(const char *secret, size_t len, struct key **key)
 {
 	uint8_t psk[LEND_KEY];
-	int rc = lend_keyfile_hex(secret, len, psk) ? 0 : stretch(secret, len, psk);
+	int rc = lend_keyfile_hex(secret, len, psk) ? 0 : stretch_secret(secret, len, psk);
 
 	if (rc == 0)
-		rc = keep(id_of(psk), psk, key);
+		rc = keep_key(id_of(psk), psk, key);
 	explicit_bzero(psk, sizeof(psk));
 	return rc;
 }
@@ -169,7 +169,7 @@ static int take_psk(const char *path, unsigned number, const struct lend_keyline
 				 "%s:%u: id and key do not match: one of them has a typing error; "
 				 "copy the line again",
 				 path, number);
-	rc = keep(line->id, line->key, &k);
+	rc = keep_key(line->id, line->key, &k);
 	if (rc < 0)
 		return rc;
 	k->accepted = true;
@@ -235,7 +235,7 @@ static int read_file(void)
 	return rc == -ENOENT ? 0 : rc;
 }
 
-static int choose(const char *secret, uint64_t *id)
+static int choose_key(const char *secret, uint64_t *id)
 {
 	const char *text = secret ? secret : getenv("LEND_SECRET");
 	struct key *k;
@@ -264,7 +264,7 @@ int lend_keys_first(const char *secret, uint64_t *id)
 
 	*id = 0;
 	pthread_mutex_lock(&lock);
-	rc = choose(secret, id);
+	rc = choose_key(secret, id);
 	pthread_mutex_unlock(&lock);
 	return rc;
 }
@@ -274,7 +274,7 @@ bool lend_keys_find(uint64_t id, uint8_t psk[LEND_KEY])
 	const struct key *k;
 
 	pthread_mutex_lock(&lock);
-	k = find(id);
+	k = find_key(id);
 	if (k && !k->accepted)
 		k = NULL;
 	if (k)

@@ -23,21 +23,21 @@ enum { QUANTUM = 16 << 10, MOMENT_NS = 1000000 };
  * caller copies them at once. */
 enum { WHOLE = 4 << 20 };
 
-void lend_ep_urgent_here(struct lend_ep *ep)
+void lend_ep_urgent_slow(struct lend_ep *ep)
 {
 	if (ep->config.schedule != LEND_AS_THEY_COME)
 		ep->urgent = lend_ep_now(ep);
 }
 
-void lend_ep_hush_here(struct lend_ep *ep, bool answered)
+void lend_ep_pause_bulk_slow(struct lend_ep *ep, bool answered)
 {
 	if (ep->config.schedule == LEND_AS_THEY_COME)
 		return;
 	if (answered)
-		lend_hush_end(&ep->hush, lend_ep_now(ep));
+		lend_bulk_pause_end(&ep->bulk_pause, lend_ep_now(ep));
 	else
-		lend_hush_begin(&ep->hush, lend_ep_now(ep));
-	lend_core_hush(ep->core, ep->hush.until);
+		lend_bulk_pause_begin(&ep->bulk_pause, lend_ep_now(ep));
+	lend_core_pause_bulk(ep->core, ep->bulk_pause.until);
 }
 
 static bool is_urgent(const struct lend_ep *ep)
@@ -69,7 +69,7 @@ static inline void give_back(struct lend_ep *ep, const struct lend_event *ev)
 		lend_msg_drop(ep->bufs, ev->buf);
 }
 
-static void pin(struct lend_ep *ep, const struct lend_event *ev)
+static void pin_peer(struct lend_ep *ep, const struct lend_event *ev)
 {
 	uint32_t c = LEND_PEER_CARRIER(ev->peer);
 	struct lend_io *io = c < ep->n_carriers ? ep->carrier[c].io : NULL;
@@ -98,7 +98,7 @@ static __attribute__((noinline)) uint32_t dispatch_rare(struct lend_ep *ep,
 		return 1;
 	case LEND_EV_PEER_KEEP:
 	case LEND_EV_PEER_DROP:
-		pin(ep, ev);
+		pin_peer(ep, ev);
 		return 0;
 	case LEND_EV_PROVE:
 		lend_handshake_prove(ep, ev);
@@ -144,7 +144,7 @@ static inline void run_events(struct lend_ep *ep)
 }
 
 /* Supplies the core with buffers for long messages that have no memory of their own yet. */
-static void supply(struct lend_ep *ep)
+static void supply_buffers(struct lend_ep *ep)
 {
 	for (uint32_t n = lend_core_supply_wanted(ep->core); n; n--) {
 		struct lend_buf *buf = lend_bufs_take(ep->bufs, ep->supply_len);
@@ -174,7 +174,7 @@ static void note_received(struct lend_ep *ep, uint32_t c, struct lend_in *in, ui
 	ep->stats.rx_datagrams += n;
 }
 
-static uint32_t receive(struct lend_ep *ep, uint32_t c)
+static uint32_t receive_burst(struct lend_ep *ep, uint32_t c)
 {
 	struct lend_io *io = ep->carrier[c].io;
 	struct lend_in in[LEND_BURST];
@@ -243,14 +243,14 @@ static void hand_out(struct lend_ep *ep, struct lend_out *out, uint32_t n)
 {
 	struct lend_io *io = ep->carrier[0].io;
 
-	lend_msg_see_regions(ep->bufs);
+	lend_msg_register_regions(ep->bufs);
 	if (ep->n_carriers == 1)
 		io->ops->tx(io, &ep->bufs->table, out, n);
 	else
 		hand_apart(ep, out, n);
 }
 
-static uint32_t transmit(struct lend_ep *ep, uint32_t burst)
+static uint32_t transmit_burst(struct lend_ep *ep, uint32_t burst)
 {
 	struct lend_out out[LEND_BURST];
 	uint32_t n = lend_core_output(ep->core, ep->now, &ep->bufs->table, out, burst);
@@ -276,7 +276,7 @@ static void release_rx(struct lend_ep *ep)
 static bool has_odd_jobs(struct lend_ep *ep)
 {
 	return atomic_load_explicit(&ep->answers, memory_order_relaxed) ||
-	       atomic_load_explicit(&ep->nudge, memory_order_relaxed) ||
+	       atomic_load_explicit(&ep->wake_workers, memory_order_relaxed) ||
 	       atomic_load_explicit(&ep->bufs->inbox, memory_order_relaxed) ||
 	       ep->pending != LEND_NONE32 || ep->lent;
 }
@@ -285,12 +285,12 @@ static __attribute__((noinline)) void do_odd_jobs(struct lend_ep *ep)
 {
 	if (atomic_load_explicit(&ep->answers, memory_order_relaxed))
 		lend_serve_answers(ep);
-	if (atomic_exchange_explicit(&ep->nudge, false, memory_order_acquire))
-		lend_family_foster(ep);
+	if (atomic_exchange_explicit(&ep->wake_workers, false, memory_order_acquire))
+		lend_nested_adopt(ep);
 	if (ep->pending != LEND_NONE32)
 		lend_sessions_retry(ep);
 	if (ep->lent)
-		lend_ep_lent(ep);
+		lend_ep_free_deferred(ep);
 	lend_bufs_drain(ep->bufs);
 }
 
@@ -302,7 +302,7 @@ static bool is_due(const struct lend_ep *ep)
 }
 
 /* Runs the core's timers that are due; false: none is. */
-static bool tick(struct lend_ep *ep)
+static bool run_timers(struct lend_ep *ep)
 {
 	ep->tick_at = lend_core_deadline(ep->core);
 	if (ep->tick_at > ep->now)
@@ -320,7 +320,7 @@ static uint32_t send_all(struct lend_ep *ep)
 	/* Calls into the core from here on are for a later round, or the next turn. */
 	ep->dirty = false;
 	for (round = 0; round < ROUNDS; round++) {
-		uint32_t burst = burst_of(ep, ep->tx_long), n = transmit(ep, burst);
+		uint32_t burst = burst_of(ep, ep->tx_long), n = transmit_burst(ep, burst);
 
 		moved += n;
 		run_events(ep);
@@ -343,19 +343,19 @@ static bool ticks_first(const struct lend_ep *ep)
 }
 
 /* Runs what is due and sends. Returns the number of datagrams. The flag: the core has no events. */
-static uint32_t work(struct lend_ep *ep, bool silent)
+static uint32_t run_due(struct lend_ep *ep, bool silent)
 {
 	bool first = ticks_first(ep);
 	uint32_t moved;
 
-	if (first && tick(ep))
+	if (first && run_timers(ep))
 		silent = false;
 	if (!silent)
 		run_events(ep);
 	moved = send_all(ep);
 	if (first) {
 		ep->tick_at = lend_core_deadline(ep->core);
-	} else if (tick(ep) && !ep->blocked) {
+	} else if (run_timers(ep) && !ep->blocked) {
 		run_events(ep);
 		moved += send_all(ep);
 	}
@@ -364,13 +364,13 @@ static uint32_t work(struct lend_ep *ep, bool silent)
 
 /* Polls the carriers; returns the number of datagrams. One that arrives just after a poll waits for
  * the next poll. So a turn without other work polls several times if polls are cheap. */
-static uint32_t look(struct lend_ep *ep)
+static uint32_t poll_carriers(struct lend_ep *ep)
 {
-	uint32_t moved = 0, looks = ep->dear || ep->dirty ? 1 : LOOKS;
+	uint32_t moved = 0, looks = ep->slow_poll || ep->dirty ? 1 : LOOKS;
 
 	for (; looks > 0 && moved == 0; looks--)
 		for (uint32_t c = 0; c < ep->n_carriers; c++)
-			moved += receive(ep, c);
+			moved += receive_burst(ep, c);
 	return moved;
 }
 
@@ -383,15 +383,15 @@ int lend_ep_turn(struct lend_ep *ep)
 	ep->blocked = false;
 	ep->ran = 0;
 	ep->now = lend_clock_now();
-	supply(ep);
-	moved = look(ep);
+	supply_buffers(ep);
+	moved = poll_carriers(ep);
 	silent = moved;
 	if (has_odd_jobs(ep)) {
 		do_odd_jobs(ep);
 		silent = false;
 	}
 	if (moved || is_due(ep))
-		moved += work(ep, silent);
+		moved += run_due(ep, silent);
 	release_rx(ep);
 	ep->turning = false;
 	if (moved || ep->ran)

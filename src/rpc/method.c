@@ -10,7 +10,7 @@ static uint32_t hash(uint32_t number)
 	return number * UINT32_C(2654435769) >> 7;
 }
 
-static struct lend_method *put(struct lend_method *at, uint32_t cap, uint32_t number)
+static struct lend_method *find_slot(struct lend_method *at, uint32_t cap, uint32_t number)
 {
 	uint32_t i = hash(number);
 
@@ -19,7 +19,7 @@ static struct lend_method *put(struct lend_method *at, uint32_t cap, uint32_t nu
 	return &at[i & (cap - 1)];
 }
 
-static bool grow(struct lend_methods *methods)
+static bool grow_table(struct lend_methods *methods)
 {
 	uint32_t cap = methods->cap ? 2 * methods->cap : 16;
 	struct lend_method *at = calloc(cap, sizeof(*at));
@@ -28,7 +28,7 @@ static bool grow(struct lend_methods *methods)
 		return false;
 	for (uint32_t i = 0; i < methods->cap; i++)
 		if (methods->at[i].used)
-			*put(at, cap, methods->at[i].number) = methods->at[i];
+			*find_slot(at, cap, methods->at[i].number) = methods->at[i];
 	free(methods->at);
 	methods->at = at;
 	methods->cap = cap;
@@ -38,7 +38,8 @@ static bool grow(struct lend_methods *methods)
 
 struct lend_method *lend_methods_find_slow(struct lend_methods *methods, uint32_t number)
 {
-	struct lend_method *method = methods->cap ? put(methods->at, methods->cap, number) : NULL;
+	struct lend_method *method =
+	    methods->cap ? find_slot(methods->at, methods->cap, number) : NULL;
 
 	if (!method || !method->used)
 		return NULL;
@@ -52,9 +53,9 @@ struct lend_method *lend_methods_add(struct lend_methods *methods, uint32_t numb
 
 	if (method)
 		return method;
-	if (2 * (methods->n + 1) > methods->cap && !grow(methods))
+	if (2 * (methods->n + 1) > methods->cap && !grow_table(methods))
 		return NULL;
-	method = put(methods->at, methods->cap, number);
+	method = find_slot(methods->at, methods->cap, number);
 	*method = (struct lend_method){.number = number, .used = true};
 	methods->n++;
 	return method;

@@ -9,12 +9,12 @@
 struct lend_method {
 	uint32_t number;
 	unsigned flags;
-	lend_handler *handler; /* NULL: none */
+	lend_handler_fn *handler; /* NULL: none */
 	void *arg;
-	lend_place *place; /* of long requests; NULL: the pool */
-	void *place_arg;
+	lend_landing_fn *landing; /* of long requests; NULL: the pool */
+	void *landing_arg;
 	bool used;
-	bool plain; /* an inline handler and no place function: the fast path */
+	bool fast_path; /* an inline handler and no place function: the fast path */
 };
 
 struct lend_methods {

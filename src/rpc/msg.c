@@ -218,5 +218,5 @@ int lend_register(struct lend_ep *ep, void *memory, size_t len)
 		if (rc < 0)
 			return rc;
 	}
-	return lend_bufs_note(ep->bufs, memory, len);
+	return lend_bufs_add_memory(ep->bufs, memory, len);
 }

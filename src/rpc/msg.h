@@ -48,7 +48,7 @@ static inline void lend_msg_fill(struct lend_buf *chain, const void *data, uint6
 /* Registers new regions of the heap with the carriers, before anything is sent. Any memory in a
  * message, of this pool or another, a wrap or a worker's, is in a region that is older than this
  * check. */
-static inline void lend_msg_see_regions(struct lend_pool_of_bufs *pool)
+static inline void lend_msg_register_regions(struct lend_pool_of_bufs *pool)
 {
 	uint64_t regions = atomic_load_explicit(&lend_regions_count, memory_order_acquire);
 
@@ -103,7 +103,7 @@ static inline uint32_t lend_msg_lend(struct lend_pool_of_bufs *pool, struct lend
 
 /* Returns the segment of a lent message that is one segment of this pool, as most are; NULL: it is
  * not. */
-static inline struct lend_mbuf *lend_msg_one(struct lend_pool_of_bufs *pool, uint32_t handle)
+static inline struct lend_mbuf *lend_msg_single(struct lend_pool_of_bufs *pool, uint32_t handle)
 {
 	struct lend_mbuf *buf = &pool->own[handle];
 
@@ -113,7 +113,7 @@ static inline struct lend_mbuf *lend_msg_one(struct lend_pool_of_bufs *pool, uin
 /* Takes a chain back from the core for its user; NULL for 0. */
 static inline struct lend_buf *lend_msg_back(struct lend_pool_of_bufs *pool, uint32_t handle)
 {
-	struct lend_mbuf *buf = lend_msg_one(pool, handle);
+	struct lend_mbuf *buf = lend_msg_single(pool, handle);
 
 	if (!buf)
 		return lend_msg_back_chain(pool, handle);
@@ -125,7 +125,7 @@ static inline struct lend_buf *lend_msg_back(struct lend_pool_of_bufs *pool, uin
 /* Takes a chain back from the core and returns it to its pools; 0 does nothing. */
 static inline void lend_msg_drop(struct lend_pool_of_bufs *pool, uint32_t handle)
 {
-	struct lend_mbuf *buf = lend_msg_one(pool, handle);
+	struct lend_mbuf *buf = lend_msg_single(pool, handle);
 
 	if (buf)
 		lend_bufs_free(pool, buf);

@@ -7,19 +7,19 @@
 #include "sys/last_error.h"
 
 /* Returns the list of a request's nested calls; a worker's endpoint has one list for all. */
-struct lend_call **lend_family_of(struct lend_ep *ep, uint64_t parent)
+struct lend_call **lend_nested_of(struct lend_ep *ep, uint64_t parent)
 {
 	struct lend_req *req;
 
 	if (ep->home)
-		return &ep->fostered;
+		return &ep->adopted;
 	req = lend_serve_find(ep, (lend_request){parent});
 	return req ? &req->children : NULL;
 }
 
-void lend_family_join(struct lend_ep *ep, struct lend_call *call, uint64_t parent)
+void lend_nested_join(struct lend_ep *ep, struct lend_call *call, uint64_t parent)
 {
-	struct lend_call **head = lend_family_of(ep, parent);
+	struct lend_call **head = lend_nested_of(ep, parent);
 	struct lend_call_priv *p = lend_call_priv(call);
 
 	p->prev = NULL;
@@ -30,10 +30,10 @@ void lend_family_join(struct lend_ep *ep, struct lend_call *call, uint64_t paren
 	p->flags |= LEND_CALL_CHILD;
 }
 
-void lend_family_leave(struct lend_ep *ep, struct lend_call *call)
+void lend_nested_leave(struct lend_ep *ep, struct lend_call *call)
 {
 	struct lend_call_priv *p = lend_call_priv(call);
-	struct lend_call **head = p->prev ? NULL : lend_family_of(ep, p->parent);
+	struct lend_call **head = p->prev ? NULL : lend_nested_of(ep, p->parent);
 
 	if (p->next)
 		lend_call_priv(p->next)->prev = p->prev;
@@ -46,7 +46,7 @@ void lend_family_leave(struct lend_ep *ep, struct lend_call *call)
 }
 
 /* Ends a request: its nested calls are cancelled, or continue without a parent. */
-void lend_family_end(struct lend_ep *ep, struct lend_req *req, bool cancel)
+void lend_nested_end(struct lend_ep *ep, struct lend_req *req, bool cancel)
 {
 	struct lend_call *call = req->children;
 
@@ -66,15 +66,15 @@ void lend_family_end(struct lend_ep *ep, struct lend_req *req, bool cancel)
 }
 
 /* For a worker's endpoint: cancels the calls with a cancelled parent. */
-void lend_family_foster(struct lend_ep *ep)
+void lend_nested_adopt(struct lend_ep *ep)
 {
-	for (struct lend_call *call = ep->fostered; call; call = lend_call_priv(call)->next)
+	for (struct lend_call *call = ep->adopted; call; call = lend_call_priv(call)->next)
 		if (lend_request_cancelled(ep->home, (lend_request){lend_call_priv(call)->parent}))
 			lend_core_cancel(ep->core, lend_call_priv(call)->core, LEND_CANCELLED);
 }
 
 /* Sets the class and deadline that a call inherits from its parent. -ESTALE: the parent is gone. */
-int lend_family_inherit(struct lend_ep *ep, const struct lend_call *call, uint8_t *class,
+int lend_nested_inherit(struct lend_ep *ep, const struct lend_call *call, uint8_t *class,
 			lend_ns *deadline)
 {
 	struct lend_req *req = lend_serve_find(ep->home ? ep->home : ep, call->parent);

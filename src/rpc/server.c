@@ -23,8 +23,8 @@ struct lend_req *lend_serve_find(struct lend_ep *ep, lend_request request)
 }
 
 /* Copies a reply into one segment if its chain has too many for the core: see lend_msg_fits(). */
-static __attribute__((noinline)) struct lend_buf *fit(struct lend_ep *ep, struct lend_buf *reply,
-						      enum lend_status *status)
+static __attribute__((noinline)) struct lend_buf *
+fit_reply(struct lend_ep *ep, struct lend_buf *reply, enum lend_status *status)
 {
 	struct lend_buf *flat;
 
@@ -59,8 +59,8 @@ static __attribute__((noinline)) int answer_nobody(struct lend_ep *ep, struct le
 }
 
 /* Answers a request in the endpoint's thread. Always takes reply. */
-static int answer(struct lend_ep *ep, lend_request request, enum lend_status status,
-		  struct lend_buf *reply)
+static int answer_request(struct lend_ep *ep, lend_request request, enum lend_status status,
+			  struct lend_buf *reply)
 {
 	struct lend_req *req = lend_serve_find(ep, request);
 	uint32_t handle = 0;
@@ -69,9 +69,9 @@ static int answer(struct lend_ep *ep, lend_request request, enum lend_status sta
 	if (!req)
 		return answer_nobody(ep, reply);
 	if (req->children)
-		lend_family_end(ep, req, false);
+		lend_nested_end(ep, req, false);
 	if (reply && reply->next)
-		reply = fit(ep, reply, &status);
+		reply = fit_reply(ep, reply, &status);
 	if (reply) {
 		handle = lend_msg_lend(ep->bufs, reply, false, &err);
 		if (!handle) /* in use, or too many; the rest is the user's again */
@@ -147,7 +147,7 @@ void lend_serve_answers(struct lend_ep *ep)
 	while (order) {
 		note = order;
 		order = note->next;
-		(void)answer(ep, note->request, note->status, note->reply);
+		(void)answer_request(ep, note->request, note->status, note->reply);
 		free(note);
 	}
 }
@@ -158,7 +158,7 @@ int lend_reply(struct lend_ep *ep, lend_request request, enum lend_status status
 	if ((unsigned)status > LEND_UNAUTHENTICATED)
 		status = LEND_UNKNOWN;
 	if (atomic_load_explicit(&ep->thread, memory_order_relaxed) == lend_thread_mark())
-		return answer(ep, request, status, reply);
+		return answer_request(ep, request, status, reply);
 	return answer_from_afar(ep, request, status, reply);
 }
 
@@ -191,26 +191,26 @@ static bool own_bytes(struct lend_ep *ep, struct lend_req *req)
 	return true;
 }
 
-static void refuse(struct lend_ep *ep, struct lend_req *req, lend_request request,
-		   enum lend_status status)
+static void refuse_request(struct lend_ep *ep, struct lend_req *req, lend_request request,
+			   enum lend_status status)
 {
 	if (req->bytes && req->bytes != &req->view)
 		lend_bufs_give(ep->bufs, req->bytes);
 	req->bytes = NULL;
-	(void)answer(ep, request, status | LEND_REPLY_NOT_RUN, NULL);
+	(void)answer_request(ep, request, status | LEND_REPLY_NOT_RUN, NULL);
 }
 
 /* Copies a request that arrived whole, but is longer than the unscheduled limit, into memory of the
  * method's place function. False: it gave none, or too little. */
-static bool place_whole(struct lend_ep *ep, struct lend_req *req, const struct lend_method *method,
-			const struct lend_event *ev)
+static bool land_whole(struct lend_ep *ep, struct lend_req *req, const struct lend_method *method,
+		       const struct lend_event *ev)
 {
 	struct lend_buf *to;
 
-	if (!method->place || ev->buf || ev->len <= ep->core_config.unscheduled)
+	if (!method->landing || ev->buf || ev->len <= ep->core_config.unscheduled)
 		return true;
-	to = method->place(lend_sessions_of(ep, ev->session), ev->method, ev->len, ev->data,
-			   ev->data_len, method->place_arg);
+	to = method->landing(lend_sessions_of(ep, ev->session), ev->method, ev->len, ev->data,
+			     ev->data_len, method->landing_arg);
 	if (to && lend_msg_cap(to) >= ev->len) {
 		lend_msg_fill(to, ev->data, ev->len);
 		req->bytes = to;
@@ -220,7 +220,7 @@ static bool place_whole(struct lend_ep *ep, struct lend_req *req, const struct l
 	return false;
 }
 
-static void fill(struct lend_ep *ep, struct lend_req *req, const struct lend_event *ev)
+static void fill_request(struct lend_ep *ep, struct lend_req *req, const struct lend_event *ev)
 {
 	req->session = ev->session;
 	req->method = ev->method;
@@ -253,12 +253,12 @@ static __attribute__((noinline)) void serve_with_care(struct lend_ep *ep, struct
 		refusal = ep->closing ? LEND_UNAVAILABLE : LEND_UNIMPLEMENTED;
 	else if (lend_serve_expired(req, ep->now))
 		refusal = LEND_DEADLINE_EXCEEDED;
-	else if (!place_whole(ep, req, method, ev))
+	else if (!land_whole(ep, req, method, ev))
 		refusal = LEND_RESOURCE_EXHAUSTED;
 	else if (method->flags & LEND_SLOW && !own_bytes(ep, req))
 		refusal = LEND_RESOURCE_EXHAUSTED;
 	if (refusal != LEND_OK) {
-		refuse(ep, req, request, refusal);
+		refuse_request(ep, req, request, refusal);
 		return;
 	}
 	if (!(method->flags & LEND_SLOW)) {
@@ -277,9 +277,9 @@ void lend_serve_request(struct lend_ep *ep, const struct lend_event *ev)
 	struct lend_req *req = &ep->req[(uint32_t)ev->call];
 
 	LEND_CHECK((uint32_t)ev->call < ep->n_req);
-	fill(ep, req, ev);
+	fill_request(ep, req, ev);
 	ep->stats.requests++;
-	if (method && method->plain && !ep->closing && !lend_serve_expired(req, ep->now))
+	if (method && method->fast_path && !ep->closing && !lend_serve_expired(req, ep->now))
 		run_here(ep, req, method, (lend_request){ev->call});
 	else
 		serve_with_care(ep, req, method, ev);
@@ -291,10 +291,11 @@ static bool pool_memory(struct lend_ep *ep, const struct lend_event *ev, struct 
 {
 	uint64_t all = ep->bufs->limit;
 
-	if (ep->bufs->out + ev->len > all - all / 8 && lend_core_hoards(ep->core, ev->call, all))
+	if (ep->bufs->out + ev->len > all - all / 8 &&
+	    lend_core_over_share(ep->core, ev->call, all))
 		return true;
 	*buf = lend_bufs_take(ep->bufs, (uint32_t)ev->len);
-	return *buf || !lend_core_yield(ep->core, ev->call, &ep->bufs->table);
+	return *buf || !lend_core_reclaim(ep->core, ev->call, &ep->bufs->table);
 }
 
 /* Provides memory for a long message: of a request's place function, or of the pool within
@@ -307,9 +308,9 @@ void lend_serve_need(struct lend_ep *ep, const struct lend_event *ev)
 	uint32_t handle = 0;
 	int err;
 
-	if (method && method->place)
-		buf = method->place(lend_sessions_of(ep, ev->session), ev->method, ev->len,
-				    ev->data, ev->data_len, method->place_arg);
+	if (method && method->landing)
+		buf = method->landing(lend_sessions_of(ep, ev->session), ev->method, ev->len,
+				      ev->data, ev->data_len, method->landing_arg);
 	else if (ev->len <= ep->core_config.message_max && !pool_memory(ep, ev, &buf))
 		return;
 	if (buf && lend_msg_cap(buf) >= ev->len)
@@ -327,17 +328,17 @@ void lend_serve_cancelled(struct lend_ep *ep, const struct lend_event *ev)
 	if (!req)
 		return;
 	atomic_store_explicit(&req->cancelled, true, memory_order_release);
-	lend_family_end(ep, req, true);
+	lend_nested_end(ep, req, true);
 	if (req->slow)
-		lend_workers_nudge(ep);
+		lend_workers_wake(ep);
 }
 
-static void note_plain(struct lend_method *entry)
+static void set_fast_path(struct lend_method *entry)
 {
-	entry->plain = entry->handler && !(entry->flags & LEND_SLOW) && !entry->place;
+	entry->fast_path = entry->handler && !(entry->flags & LEND_SLOW) && !entry->landing;
 }
 
-int lend_serve(struct lend_ep *ep, uint32_t method, lend_handler *handler, void *arg,
+int lend_serve(struct lend_ep *ep, uint32_t method, lend_handler_fn *handler, void *arg,
 	       unsigned flags)
 {
 	struct lend_method *entry;
@@ -353,11 +354,11 @@ int lend_serve(struct lend_ep *ep, uint32_t method, lend_handler *handler, void 
 	entry->handler = handler;
 	entry->arg = arg;
 	entry->flags = flags;
-	note_plain(entry);
+	set_fast_path(entry);
 	return 0;
 }
 
-int lend_serve_long(struct lend_ep *ep, uint32_t method, lend_place *place, void *arg)
+int lend_serve_long(struct lend_ep *ep, uint32_t method, lend_landing_fn *place, void *arg)
 {
 	struct lend_method *entry = lend_methods_find(&ep->methods, method);
 	int rc = lend_method_check(method, entry ? entry->flags : 0);
@@ -367,9 +368,9 @@ int lend_serve_long(struct lend_ep *ep, uint32_t method, lend_place *place, void
 	entry = lend_methods_add(&ep->methods, method);
 	if (!entry)
 		return lend_fail(ENOMEM, "no memory for method %u", method);
-	entry->place = place;
-	entry->place_arg = arg;
-	note_plain(entry);
+	entry->landing = place;
+	entry->landing_arg = arg;
+	set_fast_path(entry);
 	return 0;
 }
 

@@ -20,7 +20,7 @@ static uint32_t core_index(uint64_t core)
 	return (uint32_t)core & 0xffffffu;
 }
 
-static void forget(struct lend_session_rec *s)
+static void forget_texts(struct lend_session_rec *s)
 {
 	free(s->address);
 	free(s->name);
@@ -31,7 +31,7 @@ static void forget(struct lend_session_rec *s)
 void lend_sessions_close(struct lend_ep *ep)
 {
 	for (uint32_t i = 0; i < ep->session_top; i++)
-		forget(&ep->session[i]);
+		forget_texts(&ep->session[i]);
 }
 
 static lend_session handle_of(struct lend_ep *ep, const struct lend_session_rec *s)
@@ -68,7 +68,7 @@ lend_session lend_sessions_of(struct lend_ep *ep, uint64_t core)
 	return s && s->state == LEND_SESSION_OPEN ? handle_of(ep, s) : (lend_session){0};
 }
 
-static struct lend_session_rec *take(struct lend_ep *ep, enum lend_session_state state)
+static struct lend_session_rec *take_entry(struct lend_ep *ep, enum lend_session_state state)
 {
 	struct lend_session_rec *s;
 
@@ -85,9 +85,9 @@ static struct lend_session_rec *take(struct lend_ep *ep, enum lend_session_state
 	return s;
 }
 
-static void give(struct lend_ep *ep, struct lend_session_rec *s)
+static void give_entry(struct lend_ep *ep, struct lend_session_rec *s)
 {
-	forget(s);
+	forget_texts(s);
 	s->state = LEND_SESSION_FREE;
 	s->gen += s->gen == UINT32_MAX ? 2 : 1;
 	s->next = ep->session_free;
@@ -95,7 +95,7 @@ static void give(struct lend_ep *ep, struct lend_session_rec *s)
 }
 
 /* Binds a session to its core handle. */
-static void bind(struct lend_ep *ep, struct lend_session_rec *s, uint64_t core)
+static void bind_session(struct lend_ep *ep, struct lend_session_rec *s, uint64_t core)
 {
 	LEND_CHECK(core_index(core) < ep->core_config.sessions);
 	s->core = core;
@@ -113,12 +113,12 @@ void lend_sessions_up(struct lend_ep *ep, const struct lend_event *ev)
 		if (ep->by_core[core_index(ev->session)] != 0 &&
 		    lend_core_session_peer(ep->core, ev->session, &peer, nobody) < 0)
 			return; /* it has ended since, and its index was reused */
-		s = take(ep, LEND_SESSION_OPEN);
+		s = take_entry(ep, LEND_SESSION_OPEN);
 		if (!s) {
 			lend_core_disconnect(ep->core, ev->session);
 			return;
 		}
-		bind(ep, s, ev->session);
+		bind_session(ep, s, ev->session);
 	}
 	s->up = true;
 	ep->stats.sessions++;
@@ -128,13 +128,13 @@ void lend_sessions_up(struct lend_ep *ep, const struct lend_event *ev)
 }
 
 /* Ends a session. lend_session_get() accepts its handle while the watch runs, not afterwards. */
-static void end(struct lend_ep *ep, struct lend_session_rec *s)
+static void end_session(struct lend_ep *ep, struct lend_session_rec *s)
 {
 	if (s->up)
 		ep->stats.sessions--;
 	if (ep->watch)
 		ep->watch(handle_of(ep, s), s->incarnation, false, ep->watch_arg);
-	give(ep, s);
+	give_entry(ep, s);
 }
 
 void lend_sessions_down(struct lend_ep *ep, const struct lend_event *ev)
@@ -152,10 +152,10 @@ void lend_sessions_down(struct lend_ep *ep, const struct lend_event *ev)
 				"its config.sessions");
 	if (find_core(ep, ev->session))
 		ep->by_core[core_index(ev->session)] = 0;
-	end(ep, s);
+	end_session(ep, s);
 }
 
-/* Returns a name of the server that outlives its sessions: see lend_core_known(). */
+/* Returns a name of the server that outlives its sessions: see lend_core_set_server(). */
 static uint64_t name_of(const struct lend_ep *ep, const char *address)
 {
 	uint64_t name = lend_siphash64(ep->core_config.seed, address, strlen(address));
@@ -171,10 +171,10 @@ static int no_session(const struct lend_ep *ep, const char *address)
 }
 
 /* Resolves an address and connects. 0 and *core, -EINPROGRESS, or -errno. */
-static int reach(struct lend_ep *ep, const char *address, const char *name, uint64_t tag,
-		 uint64_t *core)
+static int connect_core(struct lend_ep *ep, const char *address, const char *name, uint64_t tag,
+			uint64_t *core)
 {
-	struct lend_core_self self = lend_handshake_self(ep, name ? name : address);
+	struct lend_core_identity self = lend_handshake_identity(ep, name ? name : address);
 	uint32_t c = 0, index = 0;
 	int rc = lend_ep_carrier(ep, address, &c);
 
@@ -187,7 +187,7 @@ static int reach(struct lend_ep *ep, const char *address, const char *name, uint
 		return no_session(ep, address);
 	if (rc < 0)
 		return lend_fail(-rc, "%s: its datagrams are too short for a session", address);
-	lend_core_known(ep->core, *core, name_of(ep, address));
+	lend_core_set_server(ep->core, *core, name_of(ep, address));
 	return 0;
 }
 
@@ -219,16 +219,16 @@ int lend_connect_as(struct lend_ep *ep, const char *address, const char *name,
 		return lend_fail(ESHUTDOWN, "%s: this endpoint is closed; open another", address);
 	if (lend_core_sessions_free(ep->core) <= ep->n_pending)
 		return no_session(ep, address);
-	s = take(ep, LEND_SESSION_PENDING);
+	s = take_entry(ep, LEND_SESSION_PENDING);
 	if (!s)
 		return no_session(ep, address);
-	rc = reach(ep, address, name, handle_of(ep, s).id, &core);
+	rc = connect_core(ep, address, name, handle_of(ep, s).id, &core);
 	if (rc == 0)
-		bind(ep, s, core);
+		bind_session(ep, s, core);
 	else if (rc == -EINPROGRESS)
 		rc = wait_for(ep, s, address, name);
 	if (rc < 0) {
-		give(ep, s);
+		give_entry(ep, s);
 		return rc;
 	}
 	ep->dirty = true;
@@ -264,11 +264,11 @@ static void open_waiting(struct lend_ep *ep, struct lend_session_rec *s)
 }
 
 /* Resolves one address again. True: no longer pending. */
-static bool retry(struct lend_ep *ep, struct lend_session_rec *s)
+static bool retry_address(struct lend_ep *ep, struct lend_session_rec *s)
 {
 	uint64_t core = 0;
 	int rc = ep->now < s->give_up
-		     ? reach(ep, s->address, s->name, handle_of(ep, s).id, &core)
+		     ? connect_core(ep, s->address, s->name, handle_of(ep, s).id, &core)
 		     : lend_fail(ETIMEDOUT, "%s: no answer; is its process running and polling?",
 				 s->address);
 
@@ -276,17 +276,17 @@ static bool retry(struct lend_ep *ep, struct lend_session_rec *s)
 		return false;
 	ep->n_pending--;
 	if (rc == 0) {
-		bind(ep, s, core);
+		bind_session(ep, s, core);
 		open_waiting(ep, s);
 		return true;
 	}
 	lend_calls_abandon(ep, s, LEND_UNAVAILABLE);
-	end(ep, s);
+	end_session(ep, s);
 	return true;
 }
 
 /* Ends the waiting calls that have passed their deadline. */
-static void expire(struct lend_ep *ep, struct lend_session_rec *s)
+static void expire_waiting(struct lend_ep *ep, struct lend_session_rec *s)
 {
 	struct lend_session_rec late = {.first = NULL};
 	struct lend_call **link = &s->first;
@@ -319,9 +319,9 @@ void lend_sessions_retry(struct lend_ep *ep)
 		uint32_t next = s->next;
 
 		if (s->state == LEND_SESSION_CLOSING) {
-			end(ep, s);
-		} else if (!retry(ep, s)) {
-			expire(ep, s);
+			end_session(ep, s);
+		} else if (!retry_address(ep, s)) {
+			expire_waiting(ep, s);
 			s->next = ep->pending;
 			ep->pending = i;
 		}
@@ -363,7 +363,7 @@ void *lend_session_get(struct lend_ep *ep, lend_session session)
 int lend_session_peer(struct lend_ep *ep, lend_session session, struct lend_peer *peer)
 {
 	struct lend_session_rec *s = lend_sessions_find(ep, session);
-	struct lend_io_who who = {.uid = -1};
+	struct lend_io_peer_info who = {.uid = -1};
 	uint32_t at;
 
 	if (!s)
@@ -375,7 +375,7 @@ int lend_session_peer(struct lend_ep *ep, lend_session session, struct lend_peer
 	if (LEND_PEER_CARRIER(at) < ep->n_carriers) {
 		struct lend_io *io = ep->carrier[LEND_PEER_CARRIER(at)].io;
 
-		io->ops->who(io, LEND_PEER_INDEX(at), &who);
+		io->ops->peer_info(io, LEND_PEER_INDEX(at), &who);
 	}
 	peer->uid = who.uid;
 	memcpy(peer->address, who.address, sizeof(peer->address));
@@ -392,7 +392,7 @@ uint64_t lend_session_message_max(struct lend_ep *ep, lend_session session)
 						: lend_core_session_message_max(ep->core, s->core);
 }
 
-int lend_watch_sessions(struct lend_ep *ep, lend_watch *watch, void *arg)
+int lend_watch_sessions(struct lend_ep *ep, lend_watch_fn *watch, void *arg)
 {
 	ep->watch = watch;
 	ep->watch_arg = arg;

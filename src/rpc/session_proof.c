@@ -40,9 +40,9 @@ void lend_handshake_name(const uint8_t key[16], const char *server, uint8_t inca
 	lend_siphash128(key, text, 1 + len, incarnation);
 }
 
-struct lend_core_self lend_handshake_self(const struct lend_ep *ep, const char *server)
+struct lend_core_identity lend_handshake_identity(const struct lend_ep *ep, const char *server)
 {
-	struct lend_core_self self = {.key_id = ep->key_id};
+	struct lend_core_identity self = {.key_id = ep->key_id};
 
 	lend_handshake_name(ep->process_key, server, self.incarnation);
 	return self;
@@ -51,8 +51,8 @@ struct lend_core_self lend_handshake_self(const struct lend_ep *ep, const char *
 enum { LABEL = 8 };
 
 /* HMAC-SHA-256 of a label and the handshake's hash. */
-static void mac(const struct lend_seal_ops *seal, const uint8_t psk[LEND_KEY], const char *label,
-		const uint8_t h[LEND_DIGEST], uint8_t out[16])
+static void compute_mac(const struct lend_seal_ops *seal, const uint8_t psk[LEND_KEY],
+			const char *label, const uint8_t h[LEND_DIGEST], uint8_t out[16])
 {
 	uint8_t text[LABEL + LEND_DIGEST] = {0}, digest[LEND_DIGEST];
 
@@ -74,9 +74,9 @@ void lend_handshake_prove(struct lend_ep *ep, const struct lend_event *ev)
 	known = lend_keys_find(ev->tag, psk) && lend_keys_seal(&seal) == 0;
 	if (known) {
 		seal->sha256(text, sizeof(text), h);
-		mac(seal, psk, "server", h, proof.tag);
-		mac(seal, psk, "client", h, proof.proof);
-		mac(seal, psk, "binding", h, proof.binding);
+		compute_mac(seal, psk, "server", h, proof.tag);
+		compute_mac(seal, psk, "client", h, proof.proof);
+		compute_mac(seal, psk, "binding", h, proof.binding);
 	}
 	explicit_bzero(psk, sizeof(psk));
 	(void)lend_core_prove(ep->core, lend_ep_now(ep), ev, known ? &proof : NULL);

@@ -19,7 +19,7 @@
 #include "sys/clock.h"
 #include "sys/last_error.h"
 
-static inline void relax(void)
+static inline void pause_cpu(void)
 {
 #if defined(__x86_64__)
 	__builtin_ia32_pause();
@@ -44,7 +44,7 @@ void lend_stop(struct lend_ep *ep)
 
 	atomic_fetch_add_explicit(&ep->touching, 1, memory_order_relaxed);
 	atomic_store_explicit(&ep->stop, true, memory_order_release);
-	atomic_store_explicit(&ep->roused, true, memory_order_release);
+	atomic_store_explicit(&ep->wait_stopped, true, memory_order_release);
 	lend_ep_wake(ep);
 	atomic_fetch_sub_explicit(&ep->touching, 1, memory_order_release);
 	errno = err;
@@ -94,22 +94,23 @@ static void set_timer(struct lend_ep *ep, lend_ns at)
 }
 
 /* Clears what lend_stop() set for the next wait; false: nothing. */
-static bool clear_roused(struct lend_ep *ep)
+static bool clear_stop(struct lend_ep *ep)
 {
-	return atomic_load_explicit(&ep->roused, memory_order_relaxed) &&
-	       atomic_exchange_explicit(&ep->roused, false, memory_order_acquire);
+	return atomic_load_explicit(&ep->wait_stopped, memory_order_relaxed) &&
+	       atomic_exchange_explicit(&ep->wait_stopped, false, memory_order_acquire);
 }
 
 static bool has_mail(struct lend_ep *ep)
 {
 	return atomic_load_explicit(&ep->answers, memory_order_relaxed) ||
-	       atomic_load_explicit(&ep->roused, memory_order_relaxed) ||
-	       atomic_load_explicit(&ep->nudge, memory_order_relaxed) ||
+	       atomic_load_explicit(&ep->wait_stopped, memory_order_relaxed) ||
+	       atomic_load_explicit(&ep->wake_workers, memory_order_relaxed) ||
 	       atomic_load_explicit(&ep->bufs->inbox, memory_order_relaxed);
 }
 
-/* Prepares to sleep until a time. False: run a turn instead. asleep stays set until awake(). */
-static bool arm(struct lend_ep *ep, lend_ns until)
+/* Prepares to sleep until a time. False: run a turn instead. asleep stays set until
+ * clear_wakeups(). */
+static bool prepare_sleep(struct lend_ep *ep, lend_ns until)
 {
 	lend_ns at = next_time(ep);
 	bool quiet = !ep->dirty && !ep->ended;
@@ -129,7 +130,7 @@ static bool arm(struct lend_ep *ep, lend_ns until)
 }
 
 /* Clears the timer and the eventfd after a sleep; carriers clear their descriptors in rx(). */
-static void awake(struct lend_ep *ep, const struct epoll_event *event, int n)
+static void clear_wakeups(struct lend_ep *ep, const struct epoll_event *event, int n)
 {
 	atomic_store_explicit(&ep->asleep, false, memory_order_relaxed);
 	for (int i = 0; i < n; i++) {
@@ -144,25 +145,25 @@ static void awake(struct lend_ep *ep, const struct epoll_event *event, int n)
 	}
 }
 
-static void nap(struct lend_ep *ep, lend_ns until)
+static void sleep_until(struct lend_ep *ep, lend_ns until)
 {
 	struct epoll_event event[LEND_CARRIERS_MAX + 2];
 	int n;
 
-	if (!arm(ep, until))
+	if (!prepare_sleep(ep, until))
 		return;
 	ep->stats.sleeps++;
 	n = epoll_wait(ep->epoll, event, LEND_CARRIERS_MAX + 2, -1);
-	awake(ep, event, n);
+	clear_wakeups(ep, event, n);
 	ep->active = lend_clock_now();
 }
 
-/* Ends a sleep that lend_arm() began for the user's own event loop. */
+/* Ends a sleep that lend_prepare_sleep() began for the user's own event loop. */
 static __attribute__((noinline)) void awake_elsewhere(struct lend_ep *ep)
 {
 	struct epoll_event event[LEND_CARRIERS_MAX + 2];
 
-	awake(ep, event, epoll_wait(ep->epoll, event, LEND_CARRIERS_MAX + 2, 0));
+	clear_wakeups(ep, event, epoll_wait(ep->epoll, event, LEND_CARRIERS_MAX + 2, 0));
 }
 
 int lend_poll(struct lend_ep *ep)
@@ -188,32 +189,32 @@ static __attribute__((noinline)) bool lost_core(struct lend_ep *ep)
 
 /* Sleeps, yields or spins until the next poll. Returns the time since which this thread is
  * awake. */
-static __attribute__((noinline)) lend_ns pass(struct lend_ep *ep, lend_ns until, lend_ns idle)
+static __attribute__((noinline)) lend_ns pass_time(struct lend_ep *ep, lend_ns until, lend_ns idle)
 {
 	if (idle >= lend_contention_spin(&ep->contention, ep->spin)) {
-		nap(ep, until);
+		sleep_until(ep, until);
 		return ep->active > ep->now ? ep->active : ep->now;
 	}
 	if (ep->contention.skip)
-		relax();
+		pause_cpu();
 	else
 		sched_yield();
 	return ep->now;
 }
 
-int lend_turn(struct lend_ep *ep, lend_ns until)
+int lend_wait(struct lend_ep *ep, lend_ns until)
 {
 	int rc = lend_poll(ep);
 	lend_ns start = ep->now;
 	bool lost = false, long_wait = false;
 
-	while (rc == 0 && ep->now < until && !clear_roused(ep)) {
+	while (rc == 0 && ep->now < until && !clear_stop(ep)) {
 		lend_ns idle = ep->now - (ep->active > start ? ep->active : start), from = ep->now;
 
 		if (idle < LEND_SPIN_HARD_NS) {
-			relax();
+			pause_cpu();
 		} else {
-			from = pass(ep, until, idle);
+			from = pass_time(ep, until, idle);
 			long_wait = true;
 		}
 		rc = lend_ep_turn(ep);
@@ -223,7 +224,7 @@ int lend_turn(struct lend_ep *ep, lend_ns until)
 	if (long_wait && !lost)
 		lend_contention_waited(&ep->contention);
 	if (rc > 0 && ep->now > start)
-		ep->spin = lend_spin_learn(ep->spin, ep->now - start);
+		ep->spin = lend_spin_adapt(ep->spin, ep->now - start);
 	return rc;
 }
 
@@ -232,7 +233,7 @@ int lend_run(struct lend_ep *ep, lend_ns until)
 	int rc = lend_ep_check(ep);
 
 	while (rc >= 0 && !atomic_exchange_explicit(&ep->stop, false, memory_order_acquire)) {
-		rc = lend_turn(ep, until);
+		rc = lend_wait(ep, until);
 		if (ep->now >= until)
 			break;
 	}
@@ -244,9 +245,9 @@ int lend_fd(struct lend_ep *ep)
 	return ep->epoll;
 }
 
-bool lend_arm(struct lend_ep *ep)
+bool lend_prepare_sleep(struct lend_ep *ep)
 {
-	return lend_ep_check(ep) == 0 && !clear_roused(ep) && arm(ep, LEND_NEVER);
+	return lend_ep_check(ep) == 0 && !clear_stop(ep) && prepare_sleep(ep, LEND_NEVER);
 }
 
 lend_ns lend_now(struct lend_ep *ep)

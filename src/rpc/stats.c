@@ -33,7 +33,7 @@ enum {
 	IO_N = sizeof(io_counters) / sizeof(io_counters[0]),
 };
 
-void lend_stats(struct lend_ep *ep, struct lend_stats *stats)
+void lend_stats_get(struct lend_ep *ep, struct lend_stats *stats)
 {
 	*stats = ep->stats;
 	stats->buf_bytes = ep->bufs->out;
@@ -56,7 +56,7 @@ bool lend_stats_each(struct lend_ep *ep, unsigned i, const char **name, const ch
 
 	if (i >= LOOP_N + CORE_N + IO_N)
 		return false;
-	lend_stats(ep, &stats);
+	lend_stats_get(ep, &stats);
 	if (i < LOOP_N) {
 		counter = &loop_counters[i];
 		*value = ((const uint64_t *)&stats)[i];

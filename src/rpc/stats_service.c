@@ -10,17 +10,17 @@
 
 enum { AT_ONCE = 64 }; /* sessions in a reply */
 
-static void describe(struct lend_ep *ep, unsigned i, struct lend_session_stats *stats)
+static void describe_session(struct lend_ep *ep, unsigned i, struct lend_session_stats *stats)
 {
 	struct lend_session_rec *s = &ep->session[i];
-	struct lend_core_look look = {.sent = 0};
+	struct lend_core_sess_stats look = {.sent = 0};
 	struct lend_peer peer;
 
 	*stats =
 	    (struct lend_session_stats){.session = {(uint64_t)s->gen << 32 | (i + 1)}, .up = s->up};
 	if (lend_session_peer(ep, stats->session, &peer) == 0)
 		memcpy(stats->peer, peer.address, sizeof(stats->peer));
-	if (lend_core_look(ep->core, s->core, &look) < 0)
+	if (lend_core_sess_stats(ep->core, s->core, &look) < 0)
 		return;
 	stats->tx = look.sent;
 	stats->rx = look.seen;
@@ -40,13 +40,13 @@ unsigned lend_stats_session(struct lend_ep *ep, unsigned i, struct lend_session_
 {
 	for (; i < ep->session_top; i++)
 		if (ep->session[i].state == LEND_SESSION_OPEN) {
-			describe(ep, i, stats);
+			describe_session(ep, i, stats);
 			return i + 1;
 		}
 	return 0;
 }
 
-static bool may_look(struct lend_ep *ep, lend_session session)
+static bool may_query(struct lend_ep *ep, lend_session session)
 {
 	struct lend_peer peer;
 
@@ -55,7 +55,7 @@ static bool may_look(struct lend_ep *ep, lend_session session)
 	return peer.uid == (int64_t)geteuid() || lend_handshake_proved(ep, session, ep->key_id);
 }
 
-static void tell(lend_request request, const struct lend_buf *bytes, void *arg)
+static void send_stats(lend_request request, const struct lend_buf *bytes, void *arg)
 {
 	struct lend_ep *ep = arg;
 	struct lend_stats_head head = {.size = sizeof(head),
@@ -66,7 +66,7 @@ static void tell(lend_request request, const struct lend_buf *bytes, void *arg)
 	uint32_t i = bytes->len >= 4 ? lend_load_u32(bytes->data) : 0;
 	struct lend_buf *out;
 
-	if (!may_look(ep, lend_request_session(ep, request))) {
+	if (!may_query(ep, lend_request_session(ep, request))) {
 		(void)lend_reply(ep, request, LEND_PERMISSION_DENIED, NULL);
 		return;
 	}
@@ -75,7 +75,7 @@ static void tell(lend_request request, const struct lend_buf *bytes, void *arg)
 		(void)lend_reply(ep, request, LEND_RESOURCE_EXHAUSTED, NULL);
 		return;
 	}
-	lend_stats(ep, &head.stats);
+	lend_stats_get(ep, &head.stats);
 	while (head.n < AT_ONCE && (i = lend_stats_session(ep, i, &session)) != 0)
 		memcpy((char *)out->data + sizeof(head) + head.n++ * sizeof(session), &session,
 		       sizeof(session));
@@ -91,9 +91,9 @@ static void pong(lend_request request, const struct lend_buf *bytes, void *ep)
 	(void)lend_reply(ep, request, LEND_OK, NULL);
 }
 
-int lend_look_serve(struct lend_ep *ep)
+int lend_stats_serve(struct lend_ep *ep)
 {
-	int rc = lend_serve(ep, LEND_METHOD_STATS, tell, ep, LEND_RESERVED);
+	int rc = lend_serve(ep, LEND_METHOD_STATS, send_stats, ep, LEND_RESERVED);
 
 	return rc < 0 ? rc : lend_serve(ep, LEND_METHOD_PING, pong, ep, LEND_RESERVED);
 }

@@ -84,7 +84,7 @@ static struct lend_req *next_job(struct lend_workers *all)
 	return req;
 }
 
-static void *work(void *arg)
+static void *run_worker(void *arg)
 {
 	struct lend_worker *self = arg;
 	struct lend_req *req;
@@ -137,7 +137,7 @@ int lend_workers_need(struct lend_ep *ep)
 		int err;
 
 		worker->home = ep;
-		err = pthread_create(&worker->thread, NULL, work, worker);
+		err = pthread_create(&worker->thread, NULL, run_worker, worker);
 		if (err) {
 			lend_workers_close(ep);
 			lend_workers_free(ep);
@@ -162,7 +162,7 @@ void lend_workers_push(struct lend_ep *ep, struct lend_req *req)
 }
 
 /* After a cancel: wakes the workers, which check whether their own request was cancelled. */
-void lend_workers_nudge(struct lend_ep *ep)
+void lend_workers_wake(struct lend_ep *ep)
 {
 	for (uint32_t i = 0; ep->workers && i < ep->workers->n; i++) {
 		struct lend_ep *own =
@@ -170,7 +170,7 @@ void lend_workers_nudge(struct lend_ep *ep)
 
 		if (!own)
 			continue;
-		atomic_store_explicit(&own->nudge, true, memory_order_release);
+		atomic_store_explicit(&own->wake_workers, true, memory_order_release);
 		lend_ep_wake(own);
 	}
 }

@@ -10,7 +10,7 @@ _Static_assert(crypto_pwhash_argon2id_SALTBYTES == LEND_SALT, "Argon2id");
 
 enum { PASSES = 2, MEMORY = 64 << 20 };
 
-static int start(void)
+static int init_sodium(void)
 {
 	return sodium_init() < 0 ? -ENODEV : 0;
 }
@@ -26,8 +26,8 @@ static void hmac_sha256(const uint8_t key[LEND_KEY], const void *data, size_t le
 	(void)crypto_auth_hmacsha256(out, data, len, key);
 }
 
-static int stretch(const char *text, size_t len, const uint8_t salt[LEND_SALT],
-		   uint8_t key[LEND_KEY])
+static int stretch_text(const char *text, size_t len, const uint8_t salt[LEND_SALT],
+			uint8_t key[LEND_KEY])
 {
 	int rc = crypto_pwhash_argon2id(key, LEND_KEY, text, len, salt, PASSES, MEMORY,
 					crypto_pwhash_argon2id_ALG_ARGON2ID13);
@@ -36,4 +36,4 @@ static int stretch(const char *text, size_t len, const uint8_t salt[LEND_SALT],
 }
 
 __attribute__((visibility("default"))) extern const struct lend_seal_ops lend_seal_ops;
-const struct lend_seal_ops lend_seal_ops = {start, sha256, hmac_sha256, stretch};
+const struct lend_seal_ops lend_seal_ops = {init_sodium, sha256, hmac_sha256, stretch_text};

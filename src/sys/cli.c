@@ -12,7 +12,7 @@ struct usage {
 	void *input;
 };
 
-void lend_usage_bad(const char *program, const char *format, ...)
+void lend_cli_bad(const char *program, const char *format, ...)
 {
 	va_list args;
 
@@ -24,7 +24,7 @@ void lend_usage_bad(const char *program, const char *format, ...)
 	exit(LEND_EXIT_USAGE);
 }
 
-static void help(const struct usage *u, unsigned flags)
+static void print_help(const struct usage *u, unsigned flags)
 {
 	static char name[64];
 
@@ -40,19 +40,18 @@ static error_t parse_tail(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case KEY_HELP:
-		help(u, ARGP_HELP_STD_HELP & ~(unsigned)ARGP_HELP_EXIT_OK);
+		print_help(u, ARGP_HELP_STD_HELP & ~(unsigned)ARGP_HELP_EXIT_OK);
 		return 0;
 	case KEY_USAGE:
-		help(u, ARGP_HELP_USAGE);
+		print_help(u, ARGP_HELP_USAGE);
 		return 0;
 	case KEY_VERSION:
 		puts(u->version);
 		exit(EXIT_SUCCESS);
 	case ARGP_KEY_ARG:
-		lend_usage_bad(u->program, "%s: unexpected argument; see %s --help", arg,
-			       u->program);
+		lend_cli_bad(u->program, "%s: unexpected argument; see %s --help", arg, u->program);
 	case ARGP_KEY_ERROR:
-		lend_usage_bad(
+		lend_cli_bad(
 		    u->program,
 		    "%s: unknown option, or its value is missing or not expected; see %s --help",
 		    state->next > 0 ? state->argv[state->next - 1] : "", u->program);
@@ -73,8 +72,8 @@ static error_t parse_head(int key, char *arg, struct argp_state *state)
 	return 0;
 }
 
-void lend_usage_parse(const struct argp *argp, const char *program, const char *version, int argc,
-		      char **argv, void *input)
+void lend_cli_parse(const struct argp *argp, const char *program, const char *version, int argc,
+		    char **argv, void *input)
 {
 	static const struct argp_option common[] = {
 	    {"help", KEY_HELP, NULL, 0, "Give this help", -1},
@@ -87,6 +86,6 @@ void lend_usage_parse(const struct argp *argp, const char *program, const char *
 	struct usage u = {&whole, program, version, input};
 
 	if (argp_parse(&whole, argc, argv, ARGP_NO_ERRS | ARGP_NO_HELP, NULL, &u))
-		lend_usage_bad(program, "these arguments do not fit together; see %s --help",
-			       program);
+		lend_cli_bad(program, "these arguments do not fit together; see %s --help",
+			     program);
 }

@@ -10,13 +10,13 @@
 
 enum { LEND_EXIT_USAGE = 2 };
 
-/* Parses as argp_parse() does. The parser of argp reports errors by lend_usage_bad(). Ends the
+/* Parses as argp_parse() does. The parser of argp reports errors by lend_cli_bad(). Ends the
  * process at --help, at --version and at an argument that no parser accepts. program: for messages.
  * version: the text that --version prints. */
-void lend_usage_parse(const struct argp *argp, const char *program, const char *version, int argc,
-		      char **argv, void *input);
+void lend_cli_parse(const struct argp *argp, const char *program, const char *version, int argc,
+		    char **argv, void *input);
 /* Prints one line to stderr and ends the process. */
-void lend_usage_bad(const char *program, const char *format, ...)
+void lend_cli_bad(const char *program, const char *format, ...)
     __attribute__((noreturn, format(printf, 2, 3)));
 
 #endif

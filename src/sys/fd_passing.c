@@ -33,29 +33,29 @@ static int path_of(const char *name, struct sockaddr_un *at)
 	return 0;
 }
 
-int lend_handover_listen(const char *name, struct lend_door *door)
+int lend_fd_passing_listen(const char *name, struct lend_unix_listener *door)
 {
 	char who[sizeof(door->at.sun_path) + 5];
 	int rc;
 
-	*door = (struct lend_door){.fd = -1};
+	*door = (struct lend_unix_listener){.fd = -1};
 	rc = path_of(name, &door->at);
 	if (rc < 0)
 		return rc;
 	(void)snprintf(who, sizeof(who), "pool:%s", name);
-	return lend_door_open(door, SOCK_SEQPACKET | SOCK_NONBLOCK, who);
+	return lend_unix_listener_open(door, SOCK_SEQPACKET | SOCK_NONBLOCK, who);
 }
 
-int lend_handover_tell(int sock, const struct lend_handover *msg, int file)
+int lend_fd_passing_send(int sock, const struct lend_fd_message *msg, int file)
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {0};
-	struct lend_handover out = *msg;
+	struct lend_fd_message out = *msg;
 	struct iovec iov = {&out, sizeof(out)};
 	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
 	struct cmsghdr *c;
 
 	memcpy(out.magic, magic, sizeof(magic));
-	out.version = LEND_HANDOVER_VERSION;
+	out.version = LEND_FD_PASSING_VERSION;
 	if (file >= 0) {
 		m.msg_control = control;
 		m.msg_controllen = sizeof(control);
@@ -68,7 +68,7 @@ int lend_handover_tell(int sock, const struct lend_handover *msg, int file)
 	return sendmsg(sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(out) ? 0 : -errno;
 }
 
-static int call(const char *name)
+static int connect_name(const char *name)
 {
 	struct sockaddr_un at = {0};
 	int rc = path_of(name, &at), fd;
@@ -89,7 +89,7 @@ static int call(const char *name)
 }
 
 /* Receives the message and its file; *file is -1 if there is none. */
-static ssize_t hear(int sock, struct lend_handover *msg, int *file)
+static ssize_t receive_message(int sock, struct lend_fd_message *msg, int *file)
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
 	struct iovec iov = {msg, sizeof(*msg)};
@@ -112,7 +112,7 @@ static ssize_t hear(int sock, struct lend_handover *msg, int *file)
 }
 
 /* Rejects a file that is too short: the first access past its end would kill this process. */
-static int check(const char *name, const struct lend_handover *msg, ssize_t len, int file)
+static int check_message(const char *name, const struct lend_fd_message *msg, ssize_t len, int file)
 {
 	struct stat st;
 
@@ -123,11 +123,11 @@ static int check(const char *name, const struct lend_handover *msg, ssize_t len,
 		return lend_fail(
 		    EPROTO, "pool:%s: another program answers there, not a memory node; stop it",
 		    name);
-	if (msg->version != LEND_HANDOVER_VERSION)
+	if (msg->version != LEND_FD_PASSING_VERSION)
 		return lend_fail(
 		    EPROTO,
 		    "pool:%s: speaks version %u, this is %d; install the same release on both",
-		    name, msg->version, LEND_HANDOVER_VERSION);
+		    name, msg->version, LEND_FD_PASSING_VERSION);
 	if (msg->status)
 		return lend_fail((int)msg->status, "pool:%s: refused: %s; raise its --clients",
 				 name, strerror((int)msg->status));
@@ -143,16 +143,16 @@ static int check(const char *name, const struct lend_handover *msg, ssize_t len,
 	return 0;
 }
 
-int lend_handover_take(const char *name, struct lend_handover *msg, int *sock, int *file)
+int lend_fd_passing_receive(const char *name, struct lend_fd_message *msg, int *sock, int *file)
 {
 	ssize_t len;
 	int rc;
 
-	*sock = call(name);
+	*sock = connect_name(name);
 	if (*sock < 0)
 		return *sock;
-	len = hear(*sock, msg, file);
-	rc = check(name, msg, len, *file);
+	len = receive_message(*sock, msg, file);
+	rc = check_message(name, msg, len, *file);
 	if (rc == 0)
 		return 0;
 	close(*sock);

@@ -17,10 +17,10 @@
 
 #include "sys/unix_listener.h"
 
-enum { LEND_HANDOVER_VERSION = 1 };
+enum { LEND_FD_PASSING_VERSION = 1 };
 
 /* The message as it is sent. */
-struct lend_handover {
+struct lend_fd_message {
 	uint8_t magic[4]; /* "LPOL" */
 	uint32_t version;
 	uint32_t status; /* 0, or the errno of a refusal; then there is no file */
@@ -28,16 +28,16 @@ struct lend_handover {
 	uint64_t size;   /* bytes of the file that are pages */
 	uint64_t key;    /* this process's, for POOL_ operations */
 };
-_Static_assert(sizeof(struct lend_handover) == 32, "no padding");
+_Static_assert(sizeof(struct lend_fd_message) == 32, "no padding");
 
 /* Opens the listening socket of a name. The caller already owns the node's own name, and with it
  * this one. Returns 0, or -errno with lend_why(). */
-int lend_handover_listen(const char *name, struct lend_door *door);
+int lend_fd_passing_listen(const char *name, struct lend_unix_listener *door);
 /* Sends the message; file -1: without one. Returns 0 or -errno. */
-int lend_handover_tell(int sock, const struct lend_handover *msg, int file);
+int lend_fd_passing_send(int sock, const struct lend_fd_message *msg, int file);
 /* Connects and waits for the message, 2 s at most. Returns 0: the caller owns *sock and *file, and
  * the file has the full length. Else -errno with lend_why(), which names the pool and how to fix
  * it. */
-int lend_handover_take(const char *name, struct lend_handover *msg, int *sock, int *file);
+int lend_fd_passing_receive(const char *name, struct lend_fd_message *msg, int *sock, int *file);
 
 #endif

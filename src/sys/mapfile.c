@@ -11,7 +11,7 @@
 
 #include "sys/last_error.h"
 
-bool lend_mapfile_is_plain(int fd)
+bool lend_mapfile_is_regular(int fd)
 {
 	struct statfs fs;
 	struct stat st;
@@ -26,7 +26,7 @@ static int check_owner(int fd, const char *path)
 
 	if (fstat(fd, &st) != 0)
 		return lend_fail(errno, "%s: %s", path, strerror(errno));
-	if (!lend_mapfile_is_plain(fd))
+	if (!lend_mapfile_is_regular(fd))
 		return 0;
 	if (st.st_uid != geteuid())
 		return lend_fail(EPERM, "%s: belongs to user %u; name a file of your own", path,
@@ -65,7 +65,7 @@ int lend_mapfile_fill(int fd, const char *path, uint64_t offset, uint64_t len, b
 {
 	int err;
 
-	if (!shared && !lend_mapfile_may_have(offset + len))
+	if (!shared && !lend_mapfile_len_allowed(offset + len))
 		return lend_fail(EFBIG,
 				 "%s: %" PRIu64 " bytes are beyond ulimit -f; raise it or ask for "
 				 "less",

@@ -9,7 +9,7 @@
 
 /* Returns false for a length beyond RLIMIT_FSIZE (ulimit -f), where ftruncate() and fallocate()
  * raise SIGXFSZ. */
-static inline bool lend_mapfile_may_have(uint64_t len)
+static inline bool lend_mapfile_len_allowed(uint64_t len)
 {
 	struct rlimit limit;
 
@@ -23,7 +23,7 @@ static inline bool lend_mapfile_may_have(uint64_t len)
 int lend_mapfile_open(const char *path);
 /* Returns true for a file that takes pages from its file system, which can run out of them: a
  * regular file that is not in sysfs. */
-bool lend_mapfile_is_plain(int fd);
+bool lend_mapfile_is_regular(int fd);
 /* Allocates [offset, offset + len) of a plain file and keeps its content. Returns 0 or -errno with
  * lend_why(): -ENOSPC, -EFBIG (ulimit -f). shared: other processes write to the file already, so a
  * file system that cannot allocate is accepted. */

@@ -9,7 +9,7 @@
 
 enum { PAGE = 4096, HUGE = 2 << 20, SPARSE_MAX = 32 << 20 };
 
-static void *map(size_t len, int flags)
+static void *map_pages(size_t len, int flags)
 {
 	void *base =
 	    mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
@@ -17,13 +17,13 @@ static void *map(size_t len, int flags)
 	return base == MAP_FAILED ? NULL : base;
 }
 
-static bool map_huge(struct lend_heap *heap, size_t len)
+static bool map_huge(struct lend_mapping *heap, size_t len)
 {
 	size_t whole = (len + HUGE - 1) & ~(size_t)(HUGE - 1);
 
 	/* Reserve at once: if hugetlbfs has too few pages, mmap() fails here instead of a later
 	 * touch killing the process. */
-	heap->base = map(whole, MAP_HUGETLB);
+	heap->base = map_pages(whole, MAP_HUGETLB);
 	heap->len = whole;
 	heap->huge = heap->base != NULL;
 	return heap->huge;
@@ -32,7 +32,7 @@ static bool map_huge(struct lend_heap *heap, size_t len)
 /* Maps at the alignment of a huge page: maps more than len and unmaps the excess at both ends. */
 static void *map_aligned(size_t len)
 {
-	uint8_t *at = map(len + HUGE, 0);
+	uint8_t *at = map_pages(len + HUGE, 0);
 	size_t before = -(uintptr_t)at & (HUGE - 1);
 
 	if (at == NULL)
@@ -43,7 +43,7 @@ static void *map_aligned(size_t len)
 	return at + before;
 }
 
-static int map_as(struct lend_heap *heap, size_t len, bool huge)
+static int map_as(struct lend_mapping *heap, size_t len, bool huge)
 {
 	LEND_CHECK(len > 0);
 	if (len > SIZE_MAX / 2)
@@ -53,7 +53,7 @@ static int map_as(struct lend_heap *heap, size_t len, bool huge)
 		return 0;
 	heap->huge = false;
 	heap->len = (len + PAGE - 1) & ~(size_t)(PAGE - 1);
-	heap->base = huge ? map_aligned(heap->len) : map(heap->len, 0);
+	heap->base = huge ? map_aligned(heap->len) : map_pages(heap->len, 0);
 	if (heap->base == NULL)
 		return lend_fail(
 		    ENOMEM, "%zu bytes of memory: refused; ask for less, or raise ulimit -v", len);
@@ -62,17 +62,17 @@ static int map_as(struct lend_heap *heap, size_t len, bool huge)
 	return 0;
 }
 
-int lend_heap_map(struct lend_heap *heap, size_t len)
+int lend_mapping_map(struct lend_mapping *heap, size_t len)
 {
 	return map_as(heap, len, len >= HUGE);
 }
 
-int lend_heap_map_sparse(struct lend_heap *heap, size_t len)
+int lend_mapping_map_sparse(struct lend_mapping *heap, size_t len)
 {
 	return map_as(heap, len, len >= SPARSE_MAX);
 }
 
-void lend_heap_unmap(struct lend_heap *heap)
+void lend_mapping_unmap(struct lend_mapping *heap)
 {
 	if (heap->base != NULL)
 		(void)munmap(heap->base, heap->len);

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct lend_heap {
+struct lend_mapping {
 	void *base; /* zero, touched lazily; page-aligned, and huge-page-aligned from 2 MiB on
 		       unless sparse; NULL: none */
 	size_t len; /* as mapped: the requested length, rounded up */
@@ -14,11 +14,11 @@ struct lend_heap {
 };
 
 /* Maps at least len (> 0) bytes. Returns 0, or -ENOMEM with lend_why_text() set. */
-int lend_heap_map(struct lend_heap *heap, size_t len);
+int lend_mapping_map(struct lend_mapping *heap, size_t len);
 /* The same for memory that is used sparsely. Below 32 MiB it asks for no huge pages, because the
  * kernel clears a whole one at its first touch: 60 to 200 us instead of 2 us for a small page. */
-int lend_heap_map_sparse(struct lend_heap *heap, size_t len);
+int lend_mapping_map_sparse(struct lend_mapping *heap, size_t len);
 /* Unmaps it. Never fails; an empty heap is allowed. */
-void lend_heap_unmap(struct lend_heap *heap);
+void lend_mapping_unmap(struct lend_mapping *heap);
 
 #endif

@@ -22,7 +22,7 @@ static FILE *open_below(const char *root, const char *path)
 	return fopen(full, "re");
 }
 
-static void lower(struct lend_memlimit *limit, uint64_t bytes, const char *name)
+static void lower_limit(struct lend_memlimit *limit, uint64_t bytes, const char *name)
 {
 	if (bytes >= limit->bytes)
 		return;
@@ -42,7 +42,7 @@ static void read_limit(const char *root, const char *folder, bool v2, struct len
 	if (!file)
 		return;
 	if (fscanf(file, "%" SCNu64, &bytes) == 1) /* fails for "max" */
-		lower(limit, bytes, name);
+		lower_limit(limit, bytes, name);
 	(void)fclose(file);
 }
 
@@ -135,7 +135,7 @@ static void read_meminfo(const char *root, struct lend_memlimit *limit)
 	if (file)
 		(void)fclose(file);
 	if (known)
-		lower(limit, sum, "MemAvailable");
+		lower_limit(limit, sum, "MemAvailable");
 }
 
 struct lend_memlimit lend_memlimit(const char *root)

@@ -84,7 +84,7 @@ static bool is_other_name(const char *path, const char *folder, const char *name
 }
 
 /* Lines of /proc/net/unix: address refcount protocol flags type state inode path. */
-bool lend_rundir_elsewhere(const char *name, char *path, size_t cap)
+bool lend_rundir_find_other(const char *name, char *path, size_t cap)
 {
 	FILE *file = fopen("/proc/net/unix", "re");
 	char folder[256], line[512], at[256];

@@ -15,7 +15,7 @@ int lend_rundir(char *path, size_t cap);
 int lend_rundir_path(char *path, size_t cap);
 /* Searches for a server of that name in the folder of another user or another XDG_RUNTIME_DIR, in
  * this network namespace only. Returns true with the path of its socket in path. */
-bool lend_rundir_elsewhere(const char *name, char *path, size_t cap);
+bool lend_rundir_find_other(const char *name, char *path, size_t cap);
 /* Locks the folder; waits about a second at most. Between the test whether a name is free and the
  * call that binds it, no other process may do the same. Returns a descriptor to close, or -errno
  * with lend_why_text() set. */

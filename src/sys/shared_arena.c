@@ -21,7 +21,7 @@ static struct {
 } arena = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = UNASKED};
 
 /* Maps the file at a multiple of the unit. The addresses reserved around it stay reserved. */
-static int map(int fd)
+static int map_arena(int fd)
 {
 	size_t len = LEND_ARENA_LEN + LEND_ARENA_UNIT;
 	uint8_t *at =
@@ -45,28 +45,28 @@ static int map(int fd)
 }
 
 /* Creates the file and seals its length, so that no process that maps it can get SIGBUS. */
-static int make(void)
+static int make_file(void)
 {
 	int fd = memfd_create("lend-messages", MFD_CLOEXEC | MFD_ALLOW_SEALING), err;
 
 	if (fd < 0)
 		return -errno;
-	err = lend_mapfile_may_have(LEND_ARENA_LEN) ? 0 : -EFBIG;
+	err = lend_mapfile_len_allowed(LEND_ARENA_LEN) ? 0 : -EFBIG;
 	if (err == 0 && (ftruncate(fd, (off_t)LEND_ARENA_LEN) != 0 ||
 			 fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0))
 		err = -errno;
 	if (err == 0)
-		err = map(fd);
+		err = map_arena(fd);
 	if (err == 0)
 		return fd;
 	(void)close(fd);
 	return err;
 }
 
-static int opened(void)
+static int open_once(void)
 {
 	if (arena.fd == UNASKED)
-		arena.fd = make();
+		arena.fd = make_file();
 	return arena.fd;
 }
 
@@ -75,7 +75,7 @@ int lend_arena_fd(void)
 	int fd;
 
 	pthread_mutex_lock(&arena.lock);
-	fd = opened();
+	fd = open_once();
 	pthread_mutex_unlock(&arena.lock);
 	return fd;
 }
@@ -93,7 +93,7 @@ static size_t first_fit(size_t n)
 	return UNITS;
 }
 
-static void mark(size_t first, size_t n, bool used)
+static void mark_units(size_t first, size_t n, bool used)
 {
 	for (size_t i = first; i < first + n; i++) {
 		LEND_CHECK(arena.used[i] != used);
@@ -107,10 +107,10 @@ void *lend_arena_take(size_t len)
 
 	LEND_CHECK(len > 0 && len % LEND_ARENA_UNIT == 0);
 	pthread_mutex_lock(&arena.lock);
-	if (opened() >= 0 && n <= UNITS)
+	if (open_once() >= 0 && n <= UNITS)
 		at = first_fit(n);
 	if (at < UNITS)
-		mark(at, n, true);
+		mark_units(at, n, true);
 	pthread_mutex_unlock(&arena.lock);
 	return at < UNITS ? lend_arena_base + at * LEND_ARENA_UNIT : NULL;
 }
@@ -124,7 +124,7 @@ void lend_arena_give(void *p, size_t len)
 	/* Frees the pages; from now on peers read zeros there. */
 	(void)madvise(p, len, MADV_REMOVE);
 	pthread_mutex_lock(&arena.lock);
-	mark(offset / LEND_ARENA_UNIT, len / LEND_ARENA_UNIT, false);
+	mark_units(offset / LEND_ARENA_UNIT, len / LEND_ARENA_UNIT, false);
 	pthread_mutex_unlock(&arena.lock);
 }
 

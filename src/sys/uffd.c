@@ -17,7 +17,7 @@
 #define UFFD_FEATURE_WP_ASYNC (1 << 15)
 #endif
 
-static int create(void)
+static int create_fd(void)
 {
 	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 
@@ -34,7 +34,7 @@ int lend_uffd_open(void)
 	if (sysconf(_SC_PAGESIZE) != LEND_UFFD_PAGE)
 		return lend_fail(EOPNOTSUPP, "memory of spaces needs system pages of 4 KiB: use "
 					     "lend_space_read() and lend_space_write()");
-	fd = create();
+	fd = create_fd();
 	if (fd < 0)
 		return lend_fail(-fd,
 				 "userfaultfd is refused here (%s): allow it in the container's "
@@ -113,7 +113,7 @@ bool lend_uffd_fill(int fd, void *page, const void *bytes, size_t len, bool clea
 	return true;
 }
 
-static bool protect(int fd, void *page, size_t len, uint64_t mode)
+static bool protect_pages(int fd, void *page, size_t len, uint64_t mode)
 {
 	struct uffdio_writeprotect wp = {.range = {(uintptr_t)page, len}, .mode = mode};
 	int rc;
@@ -124,14 +124,14 @@ static bool protect(int fd, void *page, size_t len, uint64_t mode)
 	return rc == 0;
 }
 
-void lend_uffd_clean(int fd, void *page, size_t len)
+void lend_uffd_protect(int fd, void *page, size_t len)
 {
-	(void)protect(fd, page, len, UFFDIO_WRITEPROTECT_MODE_WP);
+	(void)protect_pages(fd, page, len, UFFDIO_WRITEPROTECT_MODE_WP);
 }
 
-void lend_uffd_let(int fd, void *page, size_t len)
+void lend_uffd_unprotect(int fd, void *page, size_t len)
 {
-	(void)protect(fd, page, len, 0);
+	(void)protect_pages(fd, page, len, 0);
 }
 
 void lend_uffd_wake(int fd, void *page, size_t len)
@@ -144,7 +144,7 @@ void lend_uffd_wake(int fd, void *page, size_t len)
 int lend_uffd_marks(void)
 {
 	struct uffdio_api api = {.api = UFFD_API, .features = UFFD_FEATURE_WP_ASYNC};
-	int fd = create();
+	int fd = create_fd();
 
 	if (fd < 0)
 		return lend_fail(-fd,
@@ -176,5 +176,5 @@ void lend_uffd_unwatch(int fd, void *page, size_t len)
 
 bool lend_uffd_mark(int fd, void *page, size_t len)
 {
-	return protect(fd, page, len, UFFDIO_WRITEPROTECT_MODE_WP);
+	return protect_pages(fd, page, len, UFFDIO_WRITEPROTECT_MODE_WP);
 }

@@ -33,8 +33,8 @@ bool lend_uffd_next(int fd, struct lend_uffd_event *event);
 bool lend_uffd_fill(int fd, void *page, const void *bytes, size_t len, bool clean);
 /* clean: write-protects pages. let: removes the protection and wakes the threads that wait to
  * store. */
-void lend_uffd_clean(int fd, void *page, size_t len);
-void lend_uffd_let(int fd, void *page, size_t len);
+void lend_uffd_protect(int fd, void *page, size_t len);
+void lend_uffd_unprotect(int fd, void *page, size_t len);
 /* Wakes the threads that wait for one of these pages; they retry their access. */
 void lend_uffd_wake(int fd, void *page, size_t len);
 

@@ -43,7 +43,7 @@ static int remove_stale(const struct sockaddr_un *at, int type, const char *who)
 	return 0;
 }
 
-static int bind_it(struct lend_door *door, const char *who)
+static int bind_it(struct lend_unix_listener *door, const char *who)
 {
 	struct stat st;
 	int err = 0;
@@ -84,13 +84,13 @@ static int lock_around(const struct sockaddr_un *at, int *lock)
 	return 0;
 }
 
-static void unlock(int lock)
+static void close_lock(int lock)
 {
 	if (lock >= 0)
 		(void)close(lock);
 }
 
-static int open_locked(struct lend_door *door, int type, const char *who)
+static int open_locked(struct lend_unix_listener *door, int type, const char *who)
 {
 	int fd, rc = remove_stale(&door->at, type, who);
 
@@ -108,7 +108,7 @@ static int open_locked(struct lend_door *door, int type, const char *who)
 	return rc;
 }
 
-int lend_door_open(struct lend_door *door, int type, const char *who)
+int lend_unix_listener_open(struct lend_unix_listener *door, int type, const char *who)
 {
 	int lock, rc;
 
@@ -118,11 +118,11 @@ int lend_door_open(struct lend_door *door, int type, const char *who)
 	if (rc < 0)
 		return rc;
 	rc = open_locked(door, type, who);
-	unlock(lock);
+	close_lock(lock);
 	return rc;
 }
 
-void lend_door_close(struct lend_door *door)
+void lend_unix_listener_close(struct lend_unix_listener *door)
 {
 	struct stat st;
 	int lock;
@@ -135,5 +135,5 @@ void lend_door_close(struct lend_door *door)
 	(void)shutdown(door->fd, SHUT_RDWR);
 	(void)close(door->fd);
 	door->fd = -1;
-	unlock(lock);
+	close_lock(lock);
 }

@@ -11,7 +11,7 @@
 #include <sys/types.h>
 #include <sys/un.h>
 
-struct lend_door {
+struct lend_unix_listener {
 	int fd; /* -1: closed */
 	struct sockaddr_un at;
 	dev_t dev;
@@ -20,8 +20,8 @@ struct lend_door {
 
 /* Opens it and fills in at. type: of the socket, with its flags. A lend_why() text begins with the
  * last argument. Returns 0; -EADDRINUSE, -EMFILE or the error of bind(): the listener is closed. */
-int lend_door_open(struct lend_door *door, int type, const char *who);
+int lend_unix_listener_open(struct lend_unix_listener *door, int type, const char *who);
 /* Closes it; does nothing if it is closed. */
-void lend_door_close(struct lend_door *door);
+void lend_unix_listener_close(struct lend_unix_listener *door);
 
 #endif

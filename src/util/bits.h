@@ -52,7 +52,7 @@ static inline uint64_t lend_align_up(uint64_t x, uint64_t pow2)
 
 /* Returns the distance from bit `from` of a ring of words to the next set bit; 0: `from` itself is
  * set; UINT32_MAX: no bit is set. */
-static inline uint32_t lend_bits_ahead(const uint64_t *map, uint32_t words, uint32_t from)
+static inline uint32_t lend_bits_distance(const uint64_t *map, uint32_t words, uint32_t from)
 {
 	for (uint32_t i = 0; i <= words; i++) {
 		uint64_t bits = map[(from / 64 + i) % words];

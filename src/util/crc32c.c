@@ -53,7 +53,7 @@ static const uint32_t past_lane[8][16] = {
     SUMS16(0x5067b052u, 0xa0cf60a4u, 0x4472b7b9u, 0x88e56f72u),
 };
 
-static inline uint32_t move(uint32_t crc)
+static inline uint32_t move_crc(uint32_t crc)
 {
 	uint32_t moved = 0;
 
@@ -71,7 +71,7 @@ static inline uint32_t three_lanes(uint32_t crc, const uint8_t *at)
 		b = _mm_crc32_u64(b, lend_load_u64(at + LANE + i));
 		c = _mm_crc32_u64(c, lend_load_u64(at + 2 * LANE + i));
 	}
-	return move(move((uint32_t)a) ^ (uint32_t)b) ^ (uint32_t)c;
+	return move_crc(move_crc((uint32_t)a) ^ (uint32_t)b) ^ (uint32_t)c;
 }
 
 /* For machines that multiply polynomials 64 bytes at a time. A run of RUN bytes is multiplied by
@@ -97,12 +97,12 @@ static inline bool can_fold(void)
 #endif
 }
 
-WITH_PRODUCTS static inline __m512i factors(const uint64_t past[2])
+WITH_PRODUCTS static inline __m512i load_factors(const uint64_t past[2])
 {
 	return _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)past));
 }
 
-WITH_PRODUCTS static inline __m512i add(__m512i sum, __m512i by, __m512i next)
+WITH_PRODUCTS static inline __m512i add_product(__m512i sum, __m512i by, __m512i next)
 {
 	return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(sum, by, 0x00),
 					 _mm512_clmulepi64_epi128(sum, by, 0x11), next, 0x96);
@@ -112,17 +112,17 @@ WITH_PRODUCTS static inline __m512i add(__m512i sum, __m512i by, __m512i next)
  * position after them. */
 WITH_PRODUCTS static const uint8_t *add_runs(__m512i *one, const uint8_t *at, const uint8_t *end)
 {
-	const __m512i by = factors(past_runs);
+	const __m512i by = load_factors(past_runs);
 	__m512i sum[RUNS] = {*one};
 
 	for (int i = 1; i < RUNS; i++, at += RUN)
 		sum[i] = _mm512_loadu_si512(at);
 	for (; end - at >= RUNS * RUN; at += RUNS * RUN) {
 		for (int i = 0; i < RUNS; i++)
-			sum[i] = add(sum[i], by, _mm512_loadu_si512(at + i * RUN));
+			sum[i] = add_product(sum[i], by, _mm512_loadu_si512(at + i * RUN));
 	}
 	for (int i = 1; i < RUNS; i++)
-		sum[i] = add(sum[i - 1], factors(past_run), sum[i]);
+		sum[i] = add_product(sum[i - 1], load_factors(past_run), sum[i]);
 	*one = sum[RUNS - 1];
 	return at;
 }
@@ -150,9 +150,9 @@ WITH_PRODUCTS static uint32_t end_run(__m512i run)
 }
 
 /* Sums *data except for less than one run at the end; moves *data behind the summed part. */
-WITH_PRODUCTS static uint32_t fold(uint32_t crc, const uint8_t **data, size_t len)
+WITH_PRODUCTS static uint32_t fold_runs(uint32_t crc, const uint8_t **data, size_t len)
 {
-	const __m512i by = factors(past_run);
+	const __m512i by = load_factors(past_run);
 	const uint8_t *at = *data + RUN, *end = *data + len - len % RUN;
 	__m512i sum = _mm512_xor_si512(_mm512_loadu_si512(*data),
 				       _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)crc)));
@@ -160,7 +160,7 @@ WITH_PRODUCTS static uint32_t fold(uint32_t crc, const uint8_t **data, size_t le
 	if (len >= 2 * RUNS * RUN)
 		at = add_runs(&sum, at, end);
 	for (; at < end; at += RUN)
-		sum = add(sum, by, _mm512_loadu_si512(at));
+		sum = add_product(sum, by, _mm512_loadu_si512(at));
 	*data = at;
 	return end_run(sum);
 }
@@ -189,7 +189,7 @@ static __attribute__((noinline)) uint32_t of_long(uint32_t crc, const void *data
 	const uint8_t *at = data, *end = at + len;
 
 	if (can_fold())
-		crc = ~fold(~crc, &at, len);
+		crc = ~fold_runs(~crc, &at, len);
 	return lend_crc32c_lanes(crc, at, (size_t)(end - at));
 }
 

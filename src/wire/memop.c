@@ -307,7 +307,7 @@ bool lend_memspace_decode(const void *bytes, size_t len, struct lend_memspace *s
 uint32_t lend_memview_encode(const struct lend_memview *view, uint8_t out[LEND_MEMVIEW_MAX])
 {
 	LEND_CHECK(view->n <= LEND_MEM_EXTENTS_MAX);
-	lend_memspace_encode(&view->lien, out);
+	lend_memspace_encode(&view->pinned_map, out);
 	lend_store_u64(out + 16, view->pages);
 	lend_store_u32(out + 24, view->base);
 	lend_store_u32(out + 28, view->n);
@@ -324,7 +324,7 @@ bool lend_memview_decode(const void *bytes, size_t len, struct lend_memview *vie
 
 	if (len < LEND_MEMVIEW_LEN)
 		return false;
-	(void)lend_memspace_decode(at, 16, &view->lien);
+	(void)lend_memspace_decode(at, 16, &view->pinned_map);
 	view->pages = lend_load_u64(at + 16);
 	view->base = lend_load_u32(at + 24);
 	view->n = lend_load_u32(at + 28);

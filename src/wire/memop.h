@@ -211,7 +211,7 @@ struct lend_memextent {
 	uint32_t frame, pages;
 };
 struct lend_memview {
-	struct lend_memspace lien;
+	struct lend_memspace pinned_map;
 	uint64_t pages; /* of the whole space; the runs may end earlier */
 	uint32_t base;  /* offset of the space in the first page */
 	uint32_t n;
@@ -249,7 +249,7 @@ bool lend_memview_decode(const void *bytes, size_t len, struct lend_memview *vie
 	X(hangups, "processes that closed the connection")                                         \
 	X(pauses, "times that this node ran late and extended leases")                             \
 	X(tx_bytes, "bytes that the daemon handed to its carriers")                                \
-	X(liens, "spaces that processes map, also after their release")                            \
+	X(pinned_maps, "spaces that processes map, also after their release")                      \
 	X(over_quota, "operations refused because their tenant's quota is used up")                \
 	X(damaged, "damaged pages found by checksum")                                              \
 	X(page_bytes, "bytes of a page")

@@ -56,7 +56,7 @@ void lend_memref_encode(const struct lend_memref *ref, uint8_t out[LEND_MEMREF_L
 	memcpy(out + 48, ref->token, 16);
 }
 
-static bool narrows(const struct lend_memref *ref)
+static bool is_narrowed(const struct lend_memref *ref)
 {
 	uint64_t len = ref->root_len;
 
@@ -102,7 +102,7 @@ bool lend_memref_decode(const uint8_t bytes[LEND_MEMREF_LEN], struct lend_memref
 	if (ref->depth == 0) /* the common case: all bytes of slices must be zero */
 		return !(rights >> 5 | lend_load_u64(bytes + 28) | lend_load_u64(bytes + 36) |
 			 lend_load_u32(bytes + 44));
-	return narrows(ref);
+	return is_narrowed(ref);
 }
 
 void lend_memref_root(const uint8_t bytes[LEND_MEMREF_LEN], struct lend_memref *ref)
@@ -136,7 +136,7 @@ unsigned lend_memref_rights(const struct lend_memref *ref)
 }
 
 /* Derives the token of slice `depth`, 1 or 2, from its parent's. */
-static void derive(uint8_t token[16], const struct lend_memref *ref, int depth)
+static void derive_token(uint8_t token[16], const struct lend_memref *ref, int depth)
 {
 	const struct lend_memslice *s = &ref->slice[depth - 1];
 	uint8_t key[16], what[12];
@@ -164,7 +164,7 @@ int lend_memref_slice(const struct lend_memref *ref, uint64_t offset, uint64_t l
 	r.slice[r.depth] = (struct lend_memslice){offset, len};
 	r.depth++;
 	r.rights[r.depth] = (uint8_t)rights;
-	derive(r.token, &r, r.depth);
+	derive_token(r.token, &r, r.depth);
 	*out = r;
 	return 0;
 }
@@ -193,7 +193,7 @@ bool lend_memref_proves(const struct lend_memref *ref, const uint8_t root[16])
 
 	memcpy(token, root, sizeof(token));
 	for (int depth = 1; depth <= ref->depth; depth++)
-		derive(token, ref, depth);
+		derive_token(token, ref, depth);
 	return lend_equal_ct(token, ref->token, sizeof(token));
 }
 
@@ -221,7 +221,7 @@ int lend_memref_narrow(const struct lend_memref *ref, const uint8_t key[16], uin
 	r.rights[1] = (uint8_t)rights;
 	r.rights[2] = 0;
 	lend_memref_root_token(&r, key, r.token);
-	derive(r.token, &r, 1);
+	derive_token(r.token, &r, 1);
 	*out = r;
 	return 0;
 }

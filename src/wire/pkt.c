@@ -21,7 +21,7 @@ size_t lend_pkt_block_len(uint8_t kind)
 	return block_len[kind];
 }
 
-static bool bears_rider(const struct lend_pkt *head)
+static bool has_zero_rtt_call(const struct lend_pkt *head)
 {
 	return head->kind == LEND_PKT_CONNECT && head->call != 0;
 }
@@ -30,7 +30,7 @@ static bool bears_rider(const struct lend_pkt *head)
 static uint32_t blocks_len(const struct lend_pkt *head)
 {
 	return block_len[head->kind] +
-	       (bears_rider(head) ? (uint32_t)sizeof(struct lend_pkt_request) : 0);
+	       (has_zero_rtt_call(head) ? (uint32_t)sizeof(struct lend_pkt_request) : 0);
 }
 
 /* Returns the bytes that follow the payload. */
@@ -55,7 +55,7 @@ bool lend_pkt_whole(const void *data, uint32_t len)
 /* Checks that the payload is inside its message; only an empty message has an empty payload. */
 static bool lengths_agree(const struct lend_pkt_view *v)
 {
-	if (bears_rider(&v->head))
+	if (has_zero_rtt_call(&v->head))
 		return v->payload_len == v->head.length;
 	if (!carries_message(v->head.kind))
 		return v->payload_len == 0;
@@ -118,7 +118,7 @@ static enum lend_pkt_fault take_apart(struct lend_pkt_view *v, const void *data,
 	return LEND_PKT_OK;
 }
 
-static enum lend_pkt_fault agreed(const struct lend_pkt_view *v, enum lend_pkt_fault fault)
+static enum lend_pkt_fault check_agreed(const struct lend_pkt_view *v, enum lend_pkt_fault fault)
 {
 	return fault == LEND_PKT_OK && !lengths_agree(v) ? LEND_PKT_LENGTH : fault;
 }
@@ -126,7 +126,7 @@ static enum lend_pkt_fault agreed(const struct lend_pkt_view *v, enum lend_pkt_f
 enum lend_pkt_fault lend_pkt_decode(struct lend_pkt_view *v, const void *data, uint32_t len,
 				    bool checked)
 {
-	return agreed(v, take_apart(v, data, len, checked));
+	return check_agreed(v, take_apart(v, data, len, checked));
 }
 
 enum lend_pkt_fault lend_pkt_decode_apart(struct lend_pkt_view *v, const void *data, uint32_t len,
@@ -140,5 +140,5 @@ enum lend_pkt_fault lend_pkt_decode_apart(struct lend_pkt_view *v, const void *d
 		return LEND_PKT_LENGTH;
 	v->payload = body;
 	v->payload_len = body_len;
-	return agreed(v, LEND_PKT_OK);
+	return check_agreed(v, LEND_PKT_OK);
 }

@@ -123,7 +123,7 @@ struct lend_pkt_accept {
 	uint64_t session; /* the server's id */
 	uint8_t pattern;  /* as in CONNECT, or LEND_PATTERN_OPEN: the key is unknown here */
 	uint8_t suite, level;
-	uint8_t early; /* enum lend_pkt_early */
+	uint8_t zero_rtt; /* enum lend_pkt_zero_rtt */
 	uint32_t features;
 	uint64_t zero;
 	uint8_t e[32]; /* random */
@@ -135,11 +135,11 @@ struct lend_pkt_accept {
 _Static_assert(sizeof(struct lend_pkt_accept) == 192, "wire");
 
 /* Fate of the 0-RTT call of a CONNECT. */
-enum lend_pkt_early {
-	LEND_PKT_PLAIN,      /* the CONNECT bore no ticket */
-	LEND_PKT_EARLY,      /* it is not known whether the call ran */
-	LEND_PKT_EARLY_NOT,  /* the call did not run and never will */
-	LEND_PKT_EARLY_RUNS, /* the call runs, in this session */
+enum lend_pkt_zero_rtt {
+	LEND_PKT_NO_ZERO_RTT,   /* the CONNECT bore no ticket */
+	LEND_PKT_ZERO_RTT,      /* it is not known whether the call ran */
+	LEND_PKT_ZERO_RTT_NOT,  /* the call did not run and never will */
+	LEND_PKT_ZERO_RTT_RUNS, /* the call runs, in this session */
 };
 
 enum lend_pkt_retry_reason {
@@ -213,7 +213,7 @@ _Static_assert(sizeof(struct lend_pkt_trailer) == 16, "wire");
 	(sizeof(struct lend_pkt) + sizeof(struct lend_pkt_reply) + sizeof(struct lend_pkt_seen) +  \
 	 sizeof(struct lend_pkt_trailer))
 /* Bytes that a 0-RTT request can need in addition to its own. */
-#define LEND_PKT_EARLY_OVERHEAD                                                                    \
+#define LEND_PKT_ZERO_RTT_OVERHEAD                                                                 \
 	(sizeof(struct lend_pkt) + sizeof(struct lend_pkt_connect) +                               \
 	 sizeof(struct lend_pkt_request) + sizeof(struct lend_pkt_connect_end) +                   \
 	 sizeof(struct lend_pkt_trailer))
@@ -225,7 +225,7 @@ struct lend_pkt_view {
 	union {
 		struct {
 			struct lend_pkt_connect connect;
-			struct lend_pkt_request rider; /* with a head.call */
+			struct lend_pkt_request zero_rtt_call; /* with a head.call */
 			struct lend_pkt_connect_end end;
 		};
 		struct lend_pkt_accept accept;

@@ -4,7 +4,7 @@
 
 enum { DIGITS_MAX = 10, TEXT_MAX = 4096 /* longer than any address */ };
 
-static size_t until(const char *text, char stop)
+static size_t find_stop(const char *text, char stop)
 {
 	size_t n = 0;
 
@@ -23,9 +23,9 @@ static bool has_name(const char *address)
 	static const char *const scheme[] = {"shm:", "pool:"};
 
 	for (size_t s = 0; s < sizeof(scheme) / sizeof(scheme[0]); s++) {
-		size_t n = until(scheme[s], 0);
+		size_t n = find_stop(scheme[s], 0);
 
-		if (until(address, 0) >= n && !memcmp(address, scheme[s], n))
+		if (find_stop(address, 0) >= n && !memcmp(address, scheme[s], n))
 			return true;
 	}
 	return false;
@@ -37,7 +37,7 @@ struct pen {
 	size_t cap, len;
 };
 
-static void put(struct pen *pen, const char *text, size_t n)
+static void put_text(struct pen *pen, const char *text, size_t n)
 {
 	if (pen->len + n < pen->cap) {
 		memcpy(pen->out + pen->len, text, n);
@@ -54,47 +54,47 @@ static void put_number(struct pen *pen, uint32_t value)
 	do
 		digits[--at] = (char)('0' + value % 10);
 	while (value /= 10);
-	put(pen, digits + at, sizeof(digits) - at);
+	put_text(pen, digits + at, sizeof(digits) - at);
 }
 
 /* Removes ".from" from the end of a name. Returns the remaining length, or 0. */
-static size_t cut(const char *text, size_t len, uint32_t from)
+static size_t cut_worker(const char *text, size_t len, uint32_t from)
 {
 	char tail[DIGITS_MAX + 2];
 	struct pen pen = {tail, sizeof(tail), 0};
 
 	if (!from)
 		return len;
-	put(&pen, ".", 1);
+	put_text(&pen, ".", 1);
 	put_number(&pen, from);
 	if (len <= pen.len || memcmp(text + len - pen.len, tail, pen.len))
 		return 0;
 	return len - pen.len;
 }
 
-static bool name(const char *address, uint32_t from, uint32_t to, struct pen *pen)
+static bool write_name(const char *address, uint32_t from, uint32_t to, struct pen *pen)
 {
-	size_t len = until(address, '@'), root = cut(address, len, from);
+	size_t len = find_stop(address, '@'), root = cut_worker(address, len, from);
 
-	put(pen, address, root);
+	put_text(pen, address, root);
 	if (to) {
-		put(pen, ".", 1);
+		put_text(pen, ".", 1);
 		put_number(pen, to);
 	}
-	put(pen, address + len, until(address + len, 0));
+	put_text(pen, address + len, find_stop(address + len, 0));
 	return root != 0;
 }
 
 /* Finds the digits of the port: before the parameters, after the last colon. */
 static bool find_port(const char *address, size_t *first, size_t *end)
 {
-	*end = until(address, '?');
+	*end = find_stop(address, '?');
 	for (*first = *end; *first && is_digit(address[*first - 1]);)
 		--*first;
 	return *first && *first < *end && *end - *first <= 5 && address[*first - 1] == ':';
 }
 
-uint32_t lend_shard_port(const char *address)
+uint32_t lend_worker_address_port(const char *address)
 {
 	size_t first, end;
 	uint32_t port = 0;
@@ -106,24 +106,25 @@ uint32_t lend_shard_port(const char *address)
 	return port;
 }
 
-static bool port(const char *address, uint32_t from, uint32_t to, struct pen *pen)
+static bool write_port(const char *address, uint32_t from, uint32_t to, struct pen *pen)
 {
-	uint32_t old = lend_shard_port(address);
+	uint32_t old = lend_worker_address_port(address);
 	size_t first, end;
 
 	if (old <= from || old - from + to > UINT16_MAX || !find_port(address, &first, &end))
 		return false;
-	put(pen, address, first);
+	put_text(pen, address, first);
 	put_number(pen, old - from + to);
-	put(pen, address + end, until(address + end, 0));
+	put_text(pen, address + end, find_stop(address + end, 0));
 	return true;
 }
 
-bool lend_shard_address(const char *address, uint32_t from, uint32_t to, char *out, size_t cap)
+bool lend_worker_address(const char *address, uint32_t from, uint32_t to, char *out, size_t cap)
 {
 	struct pen pen = {out, cap, 0};
 
-	if (has_name(address) ? !name(address, from, to, &pen) : !port(address, from, to, &pen))
+	if (has_name(address) ? !write_name(address, from, to, &pen)
+			      : !write_port(address, from, to, &pen))
 		return false;
 	return pen.len < cap;
 }

@@ -14,8 +14,8 @@
 /* Writes the address of worker `to`, at most cap bytes with its zero, from that of worker `from`.
  * False, and out is undefined: there is no such address (ports end at 65535), it is too long, or
  * the given one is not an address of worker `from`. */
-bool lend_shard_address(const char *address, uint32_t from, uint32_t to, char *out, size_t cap);
+bool lend_worker_address(const char *address, uint32_t from, uint32_t to, char *out, size_t cap);
 /* Returns the port in the address; 0: it has none, or a port is to be chosen. */
-uint32_t lend_shard_port(const char *address);
+uint32_t lend_worker_address_port(const char *address);
 
 #endif

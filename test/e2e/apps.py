@@ -4,7 +4,7 @@ one line.
 
 Method: runs the built programs for a fraction of a second each over the carriers that this machine
 has, reads their JSON, and queries the memory node after each run that used one for pages in use.
-Covers: cn/client.c, mn/lend_mn.c, src/hostd/main.c
+Covers: cn/client.c, mn/lend_mn.c, src/broker/main.c
 
 usage: apps.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
 """
@@ -136,11 +136,11 @@ class Commands(unittest.TestCase):
     def test_connect(self):
         got = lend_json("connect", "--seconds", "0.4")
         self.assertEqual((got["carrier"], got["in_flight"], got["errors"]), ("shm", 32, 0))
-        for figure in ("connect", "first_reply", "early_reply"):
+        for figure in ("connect", "first_reply", "zero_rtt_reply"):
             self.assertGreater(got[f"{figure}_p50_us"], 0)
             self.assertLessEqual(got[f"{figure}_p50_us"], got[f"{figure}_p99_us"])
         self.assertGreater(min(got["connects_per_s"], got["attach_p50_us"]), 0)
-        self.assertGreaterEqual(min(got["first_reply_trips"] / 2, got["early_reply_trips"]), 1)
+        self.assertGreaterEqual(min(got["first_reply_trips"] / 2, got["zero_rtt_reply_trips"]), 1)
 
     def test_a_burst_of_sessions(self):
         for carrier, sessions, processes in (("shm", 2000, 1), ("udp", 2000, 1), ("udp", 250, 4)):
@@ -162,16 +162,16 @@ class Commands(unittest.TestCase):
             self.assertRegex(done.stderr, rb"\Alend connect: \d+ calls failed, the first one: RESOURCE_EXHAUSTED; [^\n]*--sessions\n\Z")
             server.terminate()
 
-    def test_hostd(self):
+    def test_broker(self):
         """Both ends at a broker; the server is killed, and another one serves at once."""
-        name = f"hostd-{os.getpid()}"
-        with subprocess.Popen([BUILD / "lend-hostd", "--name", name, "--device", "udp:127.0.0.1:0", "--json"],
+        name = f"broker-{os.getpid()}"
+        with subprocess.Popen([BUILD / "lend-broker", "--name", name, "--device", "udp:127.0.0.1:0", "--json"],
                               stdout=subprocess.PIPE, text=True) as broker:
-            self.assertEqual(broker.stdout.readline(), f"ready hostd:{name}\n")
+            self.assertEqual(broker.stdout.readline(), f"ready broker:{name}\n")
             for how in (subprocess.Popen.kill, subprocess.Popen.terminate):
-                with subprocess.Popen([LEND, "serve", "--listen", f"hostd:{name}"], stdout=subprocess.PIPE, text=True) as server:
+                with subprocess.Popen([LEND, "serve", "--listen", f"broker:{name}"], stdout=subprocess.PIPE, text=True) as server:
                     address = server.stdout.readline().split()[1]
-                    self.assertTrue(address.startswith(f"hostd:{name}/udp:127.0.0.1:"), address)
+                    self.assertTrue(address.startswith(f"broker:{name}/udp:127.0.0.1:"), address)
                     got = lend_json("lat", "--connect", address, *SHORT)
                     self.assertEqual((got["errors"], got["wrong_bytes"]), (0, 0))
                     how(server)
@@ -295,11 +295,11 @@ class Commands(unittest.TestCase):
         self.assertIn(b"p50_us", lend("lat", *SHORT).stdout)
         self.assertIn(b"runtime folder", lend("doctor").stdout)
 
-    def test_doctor_names_a_mend_for_each_lack(self):
+    def test_doctor_names_a_fix_for_each_failure(self):
         checks = {c["name"]: c for c in lend_json("doctor")["checks"]}
         for check in checks.values():
             self.assertTrue(check["found"], check)
-            self.assertEqual(check["ok"], not check["mend"], check)
+            self.assertEqual(check["ok"], not check["fix"], check)
         for name in ("network rights", "locked memory", "dpdk-af_packet", "dpdk-af_xdp", "dpdk-pci", "rdma"):
             self.assertIn(name, checks)
         self.assertTrue(any(name.split()[0] == "raw" for name in checks), checks.keys())
@@ -312,8 +312,8 @@ class Commands(unittest.TestCase):
 
         done = subprocess.run([LEND, "doctor", "--json"], capture_output=True, preexec_fn=drop_rights, timeout=60)
         checks = {c["name"]: c for c in json.loads(done.stdout)["checks"]}
-        self.assertEqual(checks["dpdk-af_packet"]["mend"], "the network rights above")
-        self.assertFalse([c for c in checks.values() if "libdpdk-dev" in c["mend"]])
+        self.assertEqual(checks["dpdk-af_packet"]["fix"], "the network rights above")
+        self.assertFalse([c for c in checks.values() if "libdpdk-dev" in c["fix"]])
 
     def start(self, *args):
         """A running command, and its children once it has some."""

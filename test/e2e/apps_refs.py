@@ -150,7 +150,7 @@ class References(unittest.TestCase):
             one_line(self, done)
             self.assertIn(b"set HOME, or LEND_KEYS", done.stderr)
             checks = {c["name"]: c for c in lend_json("doctor")["checks"]}
-            self.assertEqual((checks["keys"]["ok"], checks["udp"]["mend"]), (False, "mend the keys above"))
+            self.assertEqual((checks["keys"]["ok"], checks["udp"]["fix"]), (False, "fix the keys above"))
 
 
 if __name__ == "__main__":

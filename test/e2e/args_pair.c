@@ -72,7 +72,7 @@ static void job_step(struct job *job)
 static struct job *job_of[MANY * 64];
 static struct lend_op *op_of[MANY * 64];
 
-static void fetched(struct lend_op *op)
+static void fetch_done(struct lend_op *op)
 {
 	for (size_t i = 0; i < sizeof(op_of) / sizeof(op_of[0]); i++)
 		if (op_of[i] == op) {
@@ -83,7 +83,7 @@ static void fetched(struct lend_op *op)
 		}
 }
 
-static void fetch(struct job *job, uint32_t k, const struct lend_ref *ref)
+static void fetch_arg(struct job *job, uint32_t k, const struct lend_ref *ref)
 {
 	size_t i = 0;
 
@@ -91,7 +91,7 @@ static void fetch(struct job *job, uint32_t k, const struct lend_ref *ref)
 		i++;
 	op_of[i] = &job->op[k];
 	job_of[i] = job;
-	job->op[k] = (struct lend_op){.done = fetched, .parent = job->request};
+	job->op[k] = (struct lend_op){.done = fetch_done, .parent = job->request};
 	job->due++;
 	if (lend_get(callee.mem, ref, 0, &job->iov[k], 1, &job->op[k]) == 0)
 		return;
@@ -100,7 +100,7 @@ static void fetch(struct job *job, uint32_t k, const struct lend_ref *ref)
 	job->failed = true;
 }
 
-static void echo(lend_request request, const struct lend_buf *bytes, void *arg)
+static void serve_echo(lend_request request, const struct lend_buf *bytes, void *arg)
 {
 	struct job *job = calloc(1, sizeof(*job));
 	uint32_t cursor = 0;
@@ -119,21 +119,21 @@ static void echo(lend_request request, const struct lend_buf *bytes, void *arg)
 		if (a.bytes)
 			memcpy(iov->iov_base, a.bytes, a.len);
 		else
-			fetch(job, job->n - 1, &a.ref);
+			fetch_arg(job, job->n - 1, &a.ref);
 	}
 	cr_assert_eq(rc, 0, "%s", lend_why());
 	job->due--;
 	job_step(job);
 }
 
-static void refuse(lend_request request, const struct lend_buf *bytes, void *arg)
+static void serve_refusal(lend_request request, const struct lend_buf *bytes, void *arg)
 {
 	(void)bytes;
 	(void)arg;
 	(void)lend_reply(callee.ep, request, LEND_FAILED_PRECONDITION, NULL);
 }
 
-static void keep(lend_request request, const struct lend_buf *bytes, void *arg)
+static void serve_keep(lend_request request, const struct lend_buf *bytes, void *arg)
 {
 	(void)bytes;
 	(void)arg;
@@ -143,7 +143,7 @@ static void keep(lend_request request, const struct lend_buf *bytes, void *arg)
 lend_request late[64];
 int lates;
 
-static void later(lend_request request, const struct lend_buf *bytes, void *arg)
+static void serve_later(lend_request request, const struct lend_buf *bytes, void *arg)
 {
 	(void)bytes;
 	(void)arg;
@@ -163,10 +163,10 @@ void open_callee(const char *carrier)
 	config.message_max = callee_takes;
 	cr_assert_eq(lend_open(&config, &callee.ep), 0, "%s", lend_why());
 	cr_assert_eq(lend_mem_open(callee.ep, node.address, &callee.mem), 0);
-	cr_assert_eq(lend_serve(callee.ep, ECHO, echo, NULL, 0), 0);
-	cr_assert_eq(lend_serve(callee.ep, REFUSE, refuse, NULL, 0), 0);
-	cr_assert_eq(lend_serve(callee.ep, KEEP, keep, NULL, 0), 0);
-	cr_assert_eq(lend_serve(callee.ep, LATER, later, NULL, 0), 0);
+	cr_assert_eq(lend_serve(callee.ep, ECHO, serve_echo, NULL, 0), 0);
+	cr_assert_eq(lend_serve(callee.ep, REFUSE, serve_refusal, NULL, 0), 0);
+	cr_assert_eq(lend_serve(callee.ep, KEEP, serve_keep, NULL, 0), 0);
+	cr_assert_eq(lend_serve(callee.ep, LATER, serve_later, NULL, 0), 0);
 	cr_assert_eq(lend_address(callee.ep, name, sizeof(name)), 0);
 	cr_assert_eq(lend_connect(caller.ep, name, &session), 0);
 }

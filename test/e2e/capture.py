@@ -109,7 +109,7 @@ class Crafted(unittest.TestCase):
 
     def test_1_a_0rtt_call(self):
         connect, accept = self.kinds[-2:]
-        self.assertEqual(number(accept, "lend.accept.early"), 3)
+        self.assertEqual(number(accept, "lend.accept.zero_rtt"), 3)
         self.assertEqual((number(connect, "lend.request.method"), one(connect, "lend.message")), (7, b"early".hex()))
         self.assertEqual(one(connect, "lend.end.tag"), "00" * 16)
 
@@ -361,7 +361,7 @@ class Drift(unittest.TestCase):
         self.assertEqual(values["kind"], {k: v for k, v in kinds.items() if v not in ("KINDS", "UNUSED")})
         for name, header, enum, prefix in (
                 ("reply.status", "include/lend/rpc.h", "lend_status", "LEND_"), ("reply.ran", "include/lend/rpc.h", "lend_ran", "LEND_RAN_"),
-                ("ack.state", "src/wire/pkt.h", "lend_pkt_state", "LEND_PKT_"), ("accept.early", "src/wire/pkt.h", "lend_pkt_early", "LEND_PKT_"),
+                ("ack.state", "src/wire/pkt.h", "lend_pkt_state", "LEND_PKT_"), ("accept.zero_rtt", "src/wire/pkt.h", "lend_pkt_zero_rtt", "LEND_PKT_"),
                 ("connect.pattern", "src/wire/pkt.h", "lend_pkt_pattern", "LEND_PATTERN_"),
                 ("retry.reason", "src/wire/pkt.h", "lend_pkt_retry_reason", "LEND_RETRY_"), ("mem.op", "src/wire/memop.h", "lend_memop_kind", "LEND_MEMOP_"),
                 ("mem.forgot", "src/wire/memop.h", "lend_memop_forgot", "LEND_FORGOT_"),
@@ -381,7 +381,7 @@ class Drift(unittest.TestCase):
             self.assertEqual(layout_of(lua, prefix), struct_of("src/wire/pkt.h", name), name)
         for kind in "connect", "accept", "retry":
             self.assertEqual(parts_of(lua, kind.upper()), nested_in("src/wire/pkt.h", f"lend_pkt_{kind}"), kind)
-        lead = re.search(r"LEND_CAPTURE_LEAD = (\d+)", (ROOT / "src/io/capture/capture.h").read_text())[1]
+        lead = re.search(r"LEND_CAPTURE_HEADER = (\d+)", (ROOT / "src/io/capture/capture.h").read_text())[1]
         self.assertEqual(sum(size for _, size in layout_of(lua, "capture")), int(lead))
         self.assertEqual(sum(size for _, size in layout_of(lua, "ref")), 64)
         self.assertEqual(re.findall(r'"(\w+)"', re.search(r"MEM_STATS = {(.*?)}", lua, re.S)[1]), STATS)

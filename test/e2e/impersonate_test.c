@@ -46,7 +46,7 @@ static void try_all(struct thief *t, const struct lend_memop *as, const char *wh
 		}
 }
 
-static void rob(struct mem_node *node)
+static void rob_node(struct mem_node *node)
 {
 	const struct cn_node *at;
 	struct lend_memop as = {.kind = LEND_MEMOP_HELLO}, own = {.kind = LEND_MEMOP_HELLO};
@@ -78,7 +78,7 @@ Test(impersonate, incarnation__known__is_no_credential_udp)
 	struct mem_node node;
 
 	mem_node_start(&node, "udp", "4M", "");
-	rob(&node);
+	rob_node(&node);
 	mem_node_stop(&node);
 }
 
@@ -87,7 +87,7 @@ Test(impersonate, incarnation__known__is_no_credential_shm)
 	struct mem_node node;
 
 	mem_node_start(&node, "shm", "4M", "");
-	rob(&node);
+	rob_node(&node);
 	mem_node_stop(&node);
 }
 
@@ -221,12 +221,12 @@ static size_t connect_of(struct lend_ep *ep, int fd, uint16_t port, uint8_t byte
 	(void)snprintf(address, sizeof(address), "udp:127.0.0.1:%u", port);
 	if (lend_connect(ep, address, &session) < 0)
 		return 0;
-	(void)lend_turn(ep, 0);
+	(void)lend_wait(ep, 0);
 	n = recv(fd, bytes, 2048, 0);
 	return n > 0 ? (size_t)n : 0;
 }
 
-static bool holds(const uint8_t *bytes, size_t len, const uint8_t *window)
+static bool holds_bytes(const uint8_t *bytes, size_t len, const uint8_t *window)
 {
 	return memmem(bytes, len, window, 16) != NULL;
 }
@@ -271,8 +271,8 @@ Test(impersonate, connect__to_two_servers__shares_nothing_of_its_own)
 	kill(pid, SIGKILL);
 	(void)waitpid(pid, &status, 0);
 	for (size_t i = 0; i + 16 <= len_a; i++)
-		cr_expect(!tells_much(a + i) || !holds(b, len_b, a + i) ||
-			      holds(other, len_other, a + i),
+		cr_expect(!tells_much(a + i) || !holds_bytes(b, len_b, a + i) ||
+			      holds_bytes(other, len_other, a + i),
 			  "bytes %zu to %zu are in both", i, i + 16);
 	close(fd_a);
 	close(fd_b);
@@ -286,7 +286,7 @@ static void count_up(lend_session session, const uint8_t incarnation[16], bool u
 }
 
 /* Makes a PROOF with the tag of this ACCEPT as its proof; 0: no ACCEPT, or one without a key. */
-static size_t reflect(const uint8_t *accept, size_t len, uint8_t bytes[128])
+static size_t reflect_proof(const uint8_t *accept, size_t len, uint8_t bytes[128])
 {
 	struct lend_pkt_trailer trailer = {.crc = 0};
 	struct lend_pkt head = {.magic = LEND_PKT_MAGIC,
@@ -336,12 +336,12 @@ Test(impersonate, connect__of_another_with_a_secret__copied__no_session)
 
 		cr_assert_eq(sendto(thief, bytes, len, 0, (struct sockaddr *)&to, sizeof(to)),
 			     (ssize_t)len);
-		(void)lend_turn(server, lend_now(server) + 2000000);
+		(void)lend_wait(server, lend_now(server) + 2000000);
 		n = recv(thief, bytes + 1024, 1024, MSG_DONTWAIT); /* its ACCEPT, sent back */
 		if (n > 0)
 			(void)sendto(thief, bytes + 1024, (size_t)n, 0, (struct sockaddr *)&to,
 				     sizeof(to));
-		made = n > 0 ? reflect(bytes + 1024, (size_t)n, proof) : 0;
+		made = n > 0 ? reflect_proof(bytes + 1024, (size_t)n, proof) : 0;
 		if (made)
 			(void)sendto(thief, proof, made, 0, (struct sockaddr *)&to, sizeof(to));
 		reflected += made > 0;

@@ -50,7 +50,7 @@ int manager_find(const struct manager *m, const char *name)
 	return -1;
 }
 
-static void forget(struct manager *m, const char *name)
+static void forget_fd(struct manager *m, const char *name)
 {
 	for (unsigned i = 0; i < m->n;)
 		if (strcmp(m->kept[i].name, name)) {
@@ -61,7 +61,7 @@ static void forget(struct manager *m, const char *name)
 		}
 }
 
-static void take(struct manager *m, char *lines, int fd)
+static void take_message(struct manager *m, char *lines, int fd)
 {
 	bool store = false, drop = false;
 	char name[64] = "stored", *save = NULL;
@@ -75,7 +75,7 @@ static void take(struct manager *m, char *lines, int fd)
 			snprintf(name, sizeof(name), "%s", line + 7);
 	}
 	if (drop)
-		forget(m, name);
+		forget_fd(m, name);
 	if (!store)
 		return;
 	cr_assert(fd >= 0 && m->n < MANAGER_FDS_MAX);
@@ -84,7 +84,7 @@ static void take(struct manager *m, char *lines, int fd)
 }
 
 /* Receives one datagram; false: none within ms. */
-static bool hear(struct manager *m, int ms)
+static bool receive_message(struct manager *m, int ms)
 {
 	char lines[2048] = "";
 	union {
@@ -104,11 +104,11 @@ static bool hear(struct manager *m, int ms)
 	cr_assert_gt(recvmsg(m->sock, &msg, MSG_CMSG_CLOEXEC), 0);
 	if (CMSG_FIRSTHDR(&msg))
 		memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(fd));
-	take(m, lines, fd);
+	take_message(m, lines, fd);
 	return true;
 }
 
-static void run(const struct manager *m, const char *args)
+static void run_node(const struct manager *m, const char *args)
 {
 	char command[1024], names[1024] = "", text[32];
 	size_t at = 0;
@@ -137,9 +137,9 @@ bool manager_start(struct manager *m, const char *args)
 	m->ready = m->stopping = false;
 	m->pid = fork();
 	if (m->pid == 0)
-		run(m, args);
+		run_node(m, args);
 	while (!m->ready)
-		if (!hear(m, 20) && waitpid(m->pid, NULL, WNOHANG) == m->pid) {
+		if (!receive_message(m, 20) && waitpid(m->pid, NULL, WNOHANG) == m->pid) {
 			m->pid = 0;
 			return false;
 		}
@@ -153,7 +153,7 @@ int manager_end(struct manager *m, int signal)
 	kill(m->pid, signal);
 	cr_assert_eq(waitpid(m->pid, &status, 0), m->pid);
 	m->pid = 0;
-	while (hear(m, 0))
+	while (receive_message(m, 0))
 		;
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }

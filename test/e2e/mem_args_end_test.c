@@ -8,7 +8,7 @@
 
 #include "e2e/args_pair.h"
 
-static void refused(const char *carrier)
+static void run_refused(const char *carrier)
 {
 	open_all(carrier, "64M", 0);
 	for (int i = 0; i < 20; i++) {
@@ -25,7 +25,7 @@ static void refused(const char *carrier)
 	close_all();
 }
 
-OVER_EACH(mem_args_end, refused)
+OVER_EACH(mem_args_end, run_refused)
 
 /* A handler that does not answer: the caller cancels after some turns. */
 static void cancelled(const char *carrier)
@@ -248,7 +248,7 @@ Test(mem_args_end, reply__session_ended__freed_at_once)
 
 static struct lend_ref shown;
 
-static void show(lend_request request, const struct lend_buf *bytes, void *arg)
+static void show_arg(lend_request request, const struct lend_buf *bytes, void *arg)
 {
 	struct lend_arg a;
 	uint32_t cursor = 0;
@@ -267,7 +267,7 @@ Test(mem_args_end, an_argument_that_its_caller_adopts_stays)
 	char byte;
 
 	open_all("shm", "64M", 0);
-	cr_assert_eq(lend_serve(callee.ep, LATER, show, NULL, 0), 0);
+	cr_assert_eq(lend_serve(callee.ep, LATER, show_arg, NULL, 0), 0);
 	kept.id = 0;
 	cr_assert_eq(lend_call_start_args(caller.mem, session, &call, three, 3), 0);
 	while (!kept.id)

@@ -16,12 +16,12 @@ static struct lend_args_stat stat_of(struct lend_mem *mem)
 {
 	struct lend_args_stat stat;
 
-	lend_args_stat(mem, &stat);
+	lend_args_stat_get(mem, &stat);
 	return stat;
 }
 
 /* done may run before the start returns. */
-static void run(struct lend_call *call)
+static void run_call(struct lend_call *call)
 {
 	int before = ends;
 
@@ -32,33 +32,33 @@ static void run(struct lend_call *call)
 }
 
 /* Its arguments come back, by value or by reference. */
-static void echoes(lend_ns timeout)
+static void check_echo(lend_ns timeout)
 {
 	struct lend_call call = {.method = ECHO, .done = ended, .timeout = timeout};
 
-	run(&call);
+	run_call(&call);
 	cr_assert_eq(call.status, LEND_OK, "%d", call.status);
 	compare(call.reply, three, 3);
 	lend_buf_give(caller.ep, call.reply);
 }
 
 /* The arguments reach the callee, which reads none of them. */
-static void arrives(lend_ns timeout)
+static void check_arrival(lend_ns timeout)
 {
 	struct lend_call call = {.method = REFUSE, .done = ended, .timeout = timeout};
 
-	run(&call);
+	run_call(&call);
 	cr_assert_eq(call.status, LEND_FAILED_PRECONDITION, "%d", call.status);
 }
 
 /* Of two long arguments one fits on the node: that one is sent by reference, there and back. */
-static void full(const char *carrier)
+static void run_full_node(const char *carrier)
 {
 	struct lend_args_stat stat;
 
 	open_all(carrier, "400K", 0);
 	for (int i = 1; i <= 50; i++) {
-		echoes(10 * SECOND);
+		check_echo(10 * SECOND);
 		settle("full", i);
 		stat = stat_of(caller.mem);
 		cr_assert_eq(stat.fallbacks, (uint64_t)i);
@@ -68,7 +68,7 @@ static void full(const char *carrier)
 	close_all();
 }
 
-OVER_EACH(mem_args_value, full)
+OVER_EACH(mem_args_value, run_full_node)
 
 /* Many at once: each arrives, and the node is empty at the end. */
 Test(mem_args_value, full_of_calls)
@@ -98,7 +98,7 @@ Test(mem_args_value, too_long_for_a_message)
 	callee_takes = BIG;
 	open_all("shm", "400K", 0);
 	wait_for(lend_call_start(caller.ep, session, &(struct lend_call){.done = ended}));
-	run(&call);
+	run_call(&call);
 	cr_assert_eq(call.status, LEND_RESOURCE_EXHAUSTED, "%d", call.status);
 	cr_assert_eq(call.ran, LEND_RAN_NO);
 	cr_assert_eq(stat_of(caller.mem).fallbacks, 0);
@@ -112,7 +112,7 @@ Test(mem_args_value, reply_does_not_fit)
 	open_all("shm", "400K", 0);
 	lend_args_threshold_set(caller.mem, 1 << 30);
 	for (int i = 0; i < 50; i++) {
-		echoes(10 * SECOND);
+		check_echo(10 * SECOND);
 		settle("full", i);
 	}
 	cr_assert_eq(stat_of(callee.mem).fallbacks, 50);
@@ -125,31 +125,31 @@ static uint64_t took_by_value(int n)
 	uint64_t before = stat_of(caller.mem).fallbacks;
 
 	while (n--)
-		arrives(10 * SECOND);
+		check_arrival(10 * SECOND);
 	return stat_of(caller.mem).fallbacks - before;
 }
 
 /* The node is stopped: the first call waits for a part of its time, the next ones hardly wait, and
  * once the node continues it is used again. */
-static void stopped(const char *carrier)
+static void run_stopped_node(const char *carrier)
 {
 	lend_ns begun;
 	uint64_t before;
 
 	open_all(carrier, "64M", 0);
-	echoes(10 * SECOND);
+	check_echo(10 * SECOND);
 	settle("before", 0);
 	before = stat_of(caller.mem).fallbacks;
 	kill(node.pid, SIGSTOP);
 	begun = lend_now(caller.ep);
 	for (int i = 0; i < 100; i++)
-		arrives(SECOND);
+		check_arrival(SECOND);
 	cr_assert_lt(lend_now(caller.ep) - begun, 10 * SECOND);
 	cr_assert_eq(stat_of(caller.mem).fallbacks - before, 100);
-	echoes(4 * SECOND);
+	check_echo(4 * SECOND);
 	kill(node.pid, SIGCONT);
 	for (before = stat_of(caller.mem).by_ref; stat_of(caller.mem).by_ref == before;)
-		arrives(10 * SECOND);
+		check_arrival(10 * SECOND);
 	for (int tries = 0; took_by_value(20); tries++)
 		cr_assert_lt(tries, 20, "its answer has not cleared it");
 	settle("after", 0);
@@ -158,28 +158,28 @@ static void stopped(const char *carrier)
 
 Test(mem_args_value, stopped_shm)
 {
-	stopped("shm");
+	run_stopped_node("shm");
 }
 
 Test(mem_args_value, stopped_udp)
 {
-	stopped("udp");
+	run_stopped_node("udp");
 }
 
 /* The put gets half of the call's time, so that the other half is left for the bytes. */
 Test(mem_args_value, stopped_with_a_short_deadline)
 {
 	open_all("shm", "64M", 0);
-	arrives(10 * SECOND);
+	check_arrival(10 * SECOND);
 	kill(node.pid, SIGSTOP);
-	arrives(3 * SECOND / 10);
+	check_arrival(3 * SECOND / 10);
 	kill(node.pid, SIGCONT);
 	settle("short deadline", 0);
 	close_all();
 }
 
 /* A client without a node, and one with the address of a node that does not run. */
-static void without(const char *name)
+static void run_without_node(const char *name)
 {
 	struct lend_config config = LEND_CONFIG_INIT;
 
@@ -190,14 +190,14 @@ static void without(const char *name)
 	open_callee("shm");
 	lend_args_threshold_set(callee.mem, LEND_NEVER - 1);
 	for (int i = 0; i < 20; i++)
-		echoes(5 * SECOND);
+		check_echo(5 * SECOND);
 	cr_assert_eq(stat_of(caller.mem).fallbacks, name ? 20 : 0);
 	close_all();
 }
 
 Test(mem_args_value, no_node_is_named)
 {
-	without(NULL);
+	run_without_node(NULL);
 }
 
 Test(mem_args_value, no_node_answers_on_shm)
@@ -205,7 +205,7 @@ Test(mem_args_value, no_node_answers_on_shm)
 	char name[64];
 
 	snprintf(name, sizeof(name), "shm:no-node-%d", (int)getpid());
-	without(name);
+	run_without_node(name);
 }
 
 /* A socket that no process reads. */
@@ -218,12 +218,12 @@ Test(mem_args_value, no_node_answers_on_udp)
 	config.listen = "udp:127.0.0.1:0";
 	cr_assert_eq(lend_open(&config, &silent), 0);
 	cr_assert_eq(lend_address(silent, name, sizeof(name)), 0);
-	without(name);
+	run_without_node(name);
 	lend_close(silent);
 }
 
 /* Killed in the middle of a put, or after it: each call arrives, whatever the node did. */
-static void dies(const char *carrier, int step)
+static void run_killed_node(const char *carrier, int step)
 {
 	for (int turns = 0; turns < 40; turns += step + turns / 2) {
 		struct lend_call call = {.method = REFUSE, .done = ended, .timeout = 5 * SECOND};
@@ -239,7 +239,7 @@ static void dies(const char *carrier, int step)
 			turn();
 		cr_assert_eq(call.status, LEND_FAILED_PRECONDITION, "%d turns: %d", turns,
 			     call.status);
-		echoes(5 * SECOND);
+		check_echo(5 * SECOND);
 		close_side(&callee);
 		close_side(&caller);
 		mem_client_close(node.ep, node.mem);
@@ -249,12 +249,12 @@ static void dies(const char *carrier, int step)
 
 Test(mem_args_value, dies_shm)
 {
-	dies("shm", 1);
+	run_killed_node("shm", 1);
 }
 
 Test(mem_args_value, dies_udp)
 {
-	dies("udp", 9);
+	run_killed_node("udp", 9);
 }
 
 /* The caller cancels: bytes that were not put are not sent by value either. */
@@ -264,7 +264,7 @@ Test(mem_args_value, cancelled_is_not_sent)
 	uint64_t before;
 
 	open_all("shm", "64M", 0);
-	arrives(10 * SECOND);
+	check_arrival(10 * SECOND);
 	before = stat_of(caller.mem).fallbacks;
 	kill(node.pid, SIGSTOP);
 	ends = 0;

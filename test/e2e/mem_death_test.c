@@ -54,7 +54,7 @@ Test(mem_death, client_killed_udp, .timeout = 60)
 }
 
 /* A put that the node runs long after its caller cancelled must leave nothing. */
-static void forgotten(const char *carrier, size_t len)
+static void run_forgotten(const char *carrier, size_t len)
 {
 	static char bytes[9 << 20];
 	struct iovec iov = {bytes, len};
@@ -86,25 +86,25 @@ static void forgotten(const char *carrier, size_t len)
 
 Test(mem_death, forgotten_short_shm)
 {
-	forgotten("shm", 5000);
+	run_forgotten("shm", 5000);
 }
 
 Test(mem_death, forgotten_long_shm)
 {
-	forgotten("shm", 9 << 20);
+	run_forgotten("shm", 9 << 20);
 }
 
 Test(mem_death, forgotten_short_udp)
 {
-	forgotten("udp", 5000);
+	run_forgotten("udp", 5000);
 }
 
 Test(mem_death, forgotten_long_udp)
 {
-	forgotten("udp", 1 << 20);
+	run_forgotten("udp", 1 << 20);
 }
 
-static void cancelled(const char *carrier)
+static void run_cancelled(const char *carrier)
 {
 	static char bytes[9 << 20];
 	const size_t len[] = {0, 4096, 1 << 20, sizeof(bytes)};
@@ -133,17 +133,17 @@ static void cancelled(const char *carrier)
 
 Test(mem_death, cancelled_shm)
 {
-	cancelled("shm");
+	run_cancelled("shm");
 }
 
 Test(mem_death, cancelled_pool)
 {
-	cancelled("pool");
+	run_cancelled("pool");
 }
 
 Test(mem_death, cancelled_udp)
 {
-	cancelled("udp");
+	run_cancelled("udp");
 }
 
 /* Includes long operations, which are between two calls at times. */

@@ -15,7 +15,7 @@ static const struct lend_terms owned = {sizeof(owned), LEND_OWNED, 0, 0};
 static struct lend_op get[GETS];
 static int ended;
 
-static void count(struct lend_op *op)
+static void count_end(struct lend_op *op)
 {
 	(void)op;
 	ended++;
@@ -28,12 +28,12 @@ static void start_gets(struct mem_node *node, const struct lend_ref *ref, char *
 	for (int i = 0; i < GETS; i++) {
 		into[i] = malloc(LEN);
 		iov[i] = (struct iovec){into[i], LEN};
-		get[i] = (struct lend_op){.timeout = 20 * SECOND, .done = count};
+		get[i] = (struct lend_op){.timeout = 20 * SECOND, .done = count_end};
 		cr_assert_eq(lend_get(node->mem, ref, 0, &iov[i], 1, &get[i]), 0);
 	}
 }
 
-static int leave(struct mem_node *node)
+static int wait_exit(struct mem_node *node)
 {
 	int status;
 
@@ -53,7 +53,7 @@ Test(mem_drain, replies_in_progress_are_sent)
 	ref = mem_put(node.mem, bytes, LEN, &owned);
 	start_gets(&node, &ref, into);
 	while (!ended)
-		cr_assert_geq(lend_turn(node.ep, LEND_NEVER), 0);
+		cr_assert_geq(lend_wait(node.ep, LEND_NEVER), 0);
 	kill(node.pid, SIGTERM);
 	for (int i = 0; i < GETS; i++) {
 		cr_assert_eq(lend_op_wait(node.mem, &get[i]), 0);
@@ -61,7 +61,7 @@ Test(mem_drain, replies_in_progress_are_sent)
 		cr_expect_eq(memcmp(into[i], bytes, LEN), 0);
 		free(into[i]);
 	}
-	cr_assert_eq(leave(&node), 0);
+	cr_assert_eq(wait_exit(&node), 0);
 	cr_expect_eq(mem_end(node.mem, &late, lend_get(node.mem, &ref, 0, NULL, 0, &late)),
 		     LEND_UNAVAILABLE);
 	mem_client_close(node.ep, node.mem);
@@ -86,7 +86,7 @@ Test(mem_drain, draining__new_operation__unavailable)
 	ref = mem_put(other.mem, bytes, LEN, &owned);
 	start_gets(&node, &ref, into);
 	while (!ended)
-		cr_assert_geq(lend_turn(node.ep, LEND_NEVER), 0);
+		cr_assert_geq(lend_wait(node.ep, LEND_NEVER), 0);
 	kill(node.pid, SIGTERM);
 	for (until = lend_now(other.ep) + 5 * SECOND; lend_now(other.ep) < until;) {
 		op = (struct lend_op){.timeout = 5 * SECOND};
@@ -101,7 +101,7 @@ Test(mem_drain, draining__new_operation__unavailable)
 			      LEND_OK);
 	}
 	kill(node.pid, SIGINT);
-	cr_assert_eq(leave(&node), 0);
+	cr_assert_eq(wait_exit(&node), 0);
 	mem_client_close(other.ep, other.mem);
 	mem_client_close(node.ep, node.mem);
 	for (int i = 0; i < GETS; i++)
@@ -122,11 +122,11 @@ Test(mem_drain, a_second_signal_ends_it)
 	ref = mem_put(node.mem, bytes, LEN, &owned);
 	start_gets(&node, &ref, into);
 	while (!ended)
-		cr_assert_geq(lend_turn(node.ep, LEND_NEVER), 0);
+		cr_assert_geq(lend_wait(node.ep, LEND_NEVER), 0);
 	kill(node.pid, SIGTERM);
 	begun = lend_now(node.ep);
 	kill(node.pid, SIGINT);
-	cr_assert_eq(leave(&node), 0);
+	cr_assert_eq(wait_exit(&node), 0);
 	cr_assert_lt(lend_now(node.ep) - begun, 4 * SECOND, "it gave the client up first");
 	mem_client_close(node.ep, node.mem);
 	for (int i = 0; i < GETS; i++)

@@ -37,7 +37,7 @@ struct again {
 	struct iovec into;
 };
 
-static void got(struct lend_op *op)
+static void get_done(struct lend_op *op)
 {
 	struct again *a = (struct again *)op;
 
@@ -46,7 +46,7 @@ static void got(struct lend_op *op)
 	} else if (op->status != LEND_RESOURCE_EXHAUSTED) {
 		_exit(2);
 	}
-	a->op = (struct lend_op){.done = got, .timeout = 20 * SECOND};
+	a->op = (struct lend_op){.done = get_done, .timeout = 20 * SECOND};
 	if (lend_get(a->mem, &a->ref, 0, &a->into, 1, &a->op) < 0)
 		_exit(3);
 }
@@ -75,7 +75,7 @@ static void be_greedy(int in, size_t len)
 			*a = (struct again){.op.status = LEND_RESOURCE_EXHAUSTED, .mem = mem};
 			a->ref = ref;
 			a->into = (struct iovec){malloc(len), len};
-			got(&a->op);
+			get_done(&a->op);
 		}
 	}
 	for (;; atomic_fetch_add(&told->turns, 1))
@@ -90,26 +90,26 @@ static int by_size(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static void turns(struct mem_node *node, uint64_t n)
+static void wait_turns(struct mem_node *node, uint64_t n)
 {
 	for (n += atomic_load(&told->turns); atomic_load(&told->turns) < n;)
-		cr_assert_geq(lend_turn(node->ep, lend_now(node->ep) + SECOND / 1000), 0);
+		cr_assert_geq(lend_wait(node->ep, lend_now(node->ep) + SECOND / 1000), 0);
 }
 
 /* Stops the node and returns how many replies the greedy process has; it gets no more. */
-static uint64_t stop(struct mem_node *node)
+static uint64_t stop_node(struct mem_node *node)
 {
 	uint64_t before;
 
 	kill(node->pid, SIGSTOP);
 	do {
 		before = atomic_load(&told->ops);
-		turns(node, 4);
+		wait_turns(node, 4);
 	} while (atomic_load(&told->ops) != before);
 	return before;
 }
 
-static uint64_t median(uint64_t *of, size_t n)
+static uint64_t median_of(uint64_t *of, size_t n)
 {
 	qsort(of, n, sizeof(of[0]), by_size);
 	return of[n / 2];
@@ -118,7 +118,7 @@ static uint64_t median(uint64_t *of, size_t n)
 /* The node finds FEW gets of one process, each with a STAT behind it, among the other's operations.
  * Returns how many of the other's it runs while it runs WINDOW of these gets. kills: 0, or the
  * other process, which is killed while its operations are queued. */
-static uint64_t race(struct mem_node *node, const struct lend_ref *ref, size_t len, pid_t kills)
+static uint64_t run_race(struct mem_node *node, const struct lend_ref *ref, size_t len, pid_t kills)
 {
 	static char into[LEN_MAX];
 	struct iovec iov = {into, len};
@@ -127,13 +127,13 @@ static uint64_t race(struct mem_node *node, const struct lend_ref *ref, size_t l
 	uint64_t others[FEW - WINDOW];
 
 	mem_stat(node->mem, &at[0]); /* so that the other does not count as alone */
-	(void)stop(node);
+	(void)stop_node(node);
 	for (int i = 0; i < FEW; i++) {
 		get[i] = ask[i] = (struct lend_op){.timeout = 20 * SECOND};
 		cr_assert_eq(lend_get(node->mem, ref, 0, &iov, 1, &get[i]), 0);
-		cr_assert_eq(lend_mem_stat(node->mem, 0, &at[i], &ask[i]), 0);
+		cr_assert_eq(lend_mem_stat_get(node->mem, 0, &at[i], &ask[i]), 0);
 	}
-	turns(node, 4);
+	wait_turns(node, 4);
 	if (kills)
 		kill(kills, SIGKILL);
 	kill(node->pid, SIGCONT);
@@ -143,7 +143,7 @@ static uint64_t race(struct mem_node *node, const struct lend_ref *ref, size_t l
 	}
 	for (int i = 0; i < FEW - WINDOW; i++)
 		others[i] = at[i + WINDOW].ops - at[i].ops - 2ul * WINDOW;
-	return median(others, FEW - WINDOW);
+	return median_of(others, FEW - WINDOW);
 }
 
 /* A process that was active lately sends an operation: how many of the greedy one's operations, all
@@ -156,9 +156,9 @@ static uint64_t wait_of(struct mem_node *node, uint64_t base, uint64_t *asked)
 
 	for (int i = 0; i < 3; i++, ++*asked)
 		mem_stat(node->mem, &last);
-	done = stop(node) + *asked + base;
-	cr_assert_eq(lend_mem_stat(node->mem, 0, &stat, &op), 0);
-	turns(node, 4);
+	done = stop_node(node) + *asked + base;
+	cr_assert_eq(lend_mem_stat_get(node->mem, 0, &stat, &op), 0);
+	wait_turns(node, 4);
 	kill(node->pid, SIGCONT);
 	cr_assert_eq(mem_end(node->mem, &op, 0), LEND_OK);
 	++*asked;
@@ -169,7 +169,7 @@ static uint64_t wait_of(struct mem_node *node, uint64_t base, uint64_t *asked)
  * greedy one's. Over udp all arrive in one socket queue: an operation must not wait for all that
  * arrived before it. Some replies of 64 KiB are in flight when the node stops, so for these the
  * order before is unknown. */
-static void modest(const char *carrier, size_t len, uint64_t least, uint64_t most)
+static void run_modest(const char *carrier, size_t len, uint64_t least, uint64_t most)
 {
 	struct lend_terms shared = {sizeof(shared), LEND_SHARED, 0, 600 * SECOND};
 	struct lend_mem_stat stat;
@@ -191,12 +191,12 @@ static void modest(const char *carrier, size_t len, uint64_t least, uint64_t mos
 	mem_stat(node.mem, &stat);
 	cr_assert_eq(write(go[1], "x", 1), 1);
 	while (atomic_load(&told->ops) < 2 * ENDS * DEPTH)
-		turns(&node, 1);
+		wait_turns(&node, 1);
 	for (int i = 0; i < ROUNDS; i++)
 		waits[i] = wait_of(&node, stat.ops, &asked);
 	for (int i = 0; i < ROUNDS; i++)
-		of[i] = race(&node, &ref, len, 0);
-	(void)race(&node, &ref, len, pid);
+		of[i] = run_race(&node, &ref, len, 0);
+	(void)run_race(&node, &ref, len, pid);
 	cr_assert_eq(waitpid(pid, NULL, 0), pid);
 	for (int i = 0; i < 200; i++)
 		cr_assert_eq(mem_get(node.mem, &ref, 0, bytes, len), LEND_OK);
@@ -219,20 +219,20 @@ static void modest(const char *carrier, size_t len, uint64_t least, uint64_t mos
 
 Test(mem_fair, bytes_shm)
 {
-	modest("shm", LEN_MAX, WINDOW / 2, 2 * WINDOW);
+	run_modest("shm", LEN_MAX, WINDOW / 2, 2 * WINDOW);
 }
 
 Test(mem_fair, bytes_udp)
 {
-	modest("udp", LEN_MAX, WINDOW / 2, 2 * WINDOW);
+	run_modest("udp", LEN_MAX, WINDOW / 2, 2 * WINDOW);
 }
 
 Test(mem_fair, operations_shm)
 {
-	modest("shm", 64, WINDOW, 6 * WINDOW);
+	run_modest("shm", 64, WINDOW, 6 * WINDOW);
 }
 
 Test(mem_fair, operations_udp)
 {
-	modest("udp", 64, WINDOW, 6 * WINDOW);
+	run_modest("udp", 64, WINDOW, 6 * WINDOW);
 }

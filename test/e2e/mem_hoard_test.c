@@ -23,7 +23,7 @@ static uint32_t register_clients(struct thief *t, uint32_t first, uint32_t n)
 	return ok;
 }
 
-static void hoard(const char *address, int fd)
+static void run_hoard(const char *address, int fd)
 {
 	struct thief t;
 	uint32_t n;
@@ -40,7 +40,7 @@ static void hoard(const char *address, int fd)
 	(void)lend_run(t.ep, LEND_NEVER);
 }
 
-static void hellos(const char *carrier)
+static void run_hellos(const char *carrier)
 {
 	struct mem_node node;
 	struct lend_mem *mem;
@@ -48,7 +48,7 @@ static void hellos(const char *carrier)
 	pid_t pid;
 
 	mem_node_start(&node, carrier, "4M", "");
-	pid = mem_child_start(&node, hoard);
+	pid = mem_child_start(&node, run_hoard);
 	mem_client_open(&node, &ep, &mem);
 	for (int i = 0; i < ROUNDS; i++) {
 		lend_ns began = lend_now(ep);
@@ -67,10 +67,10 @@ static void hellos(const char *carrier)
 
 Test(mem_hoard, hellos_of_one_process__udp)
 {
-	hellos("udp");
+	run_hellos("udp");
 }
 
 Test(mem_hoard, hellos_of_one_process__shm)
 {
-	hellos("shm");
+	run_hellos("shm");
 }

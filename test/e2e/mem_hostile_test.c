@@ -28,7 +28,7 @@ static enum lend_status send_bytes(struct lend_ep *ep, lend_session session, con
 }
 
 /* A valid header, then random fields; every third one has a false length. */
-static uint32_t make(struct lend_rng *rng, uint8_t *bytes, uint32_t cap)
+static uint32_t make_head(struct lend_rng *rng, uint8_t *bytes, uint32_t cap)
 {
 	struct lend_memop op = {.kind = (uint8_t)(1 + lend_rng_below(rng, LEND_MEMOP_KINDS - 1)),
 				.client = (uint32_t)lend_rng_below(rng, 3),
@@ -51,7 +51,7 @@ static uint32_t make(struct lend_rng *rng, uint8_t *bytes, uint32_t cap)
 	return len;
 }
 
-static void hostile(const char *carrier, uint64_t seed)
+static void run_hostile(const char *carrier, uint64_t seed)
 {
 	enum { CAP = 64 << 10 };
 	uint8_t *bytes = calloc(1, CAP);
@@ -66,7 +66,7 @@ static void hostile(const char *carrier, uint64_t seed)
 	cr_assert_eq(lend_connect(node.ep, node.address, &session), 0);
 	lend_rng_seed(&rng, seed);
 	for (int i = 0; i < 3000; i++) {
-		uint32_t len = make(&rng, bytes, CAP);
+		uint32_t len = make_head(&rng, bytes, CAP);
 
 		if (i % 8 == 0) {
 			len = (uint32_t)lend_rng_below(&rng, 300);
@@ -91,12 +91,12 @@ static void hostile(const char *carrier, uint64_t seed)
 
 Test(mem_hostile, shm)
 {
-	hostile("shm", 1);
+	run_hostile("shm", 1);
 }
 
 Test(mem_hostile, udp)
 {
-	hostile("udp", 2);
+	run_hostile("udp", 2);
 }
 
 /* Longer than a part: refused before its bytes arrive, and nothing is kept for it. */

@@ -16,7 +16,7 @@
 
 #define MIB (1 << 20)
 
-static uint64_t seed(void)
+static uint64_t read_seed(void)
 {
 	const char *text = getenv("SEED");
 	uint64_t s = text ? strtoull(text, NULL, 0) : 0;
@@ -78,7 +78,7 @@ Test(mem_midway, lease_expired_in_mid_operation)
 	struct mem_node node;
 	int fds[2], status;
 	struct lend_rng rng;
-	uint64_t s = seed();
+	uint64_t s = read_seed();
 	pid_t pid;
 	char c;
 
@@ -125,7 +125,7 @@ static void two_writers(const char *carrier)
 	struct mem_node node;
 	struct lend_rng rng;
 	lend_space space;
-	uint64_t s = seed();
+	uint64_t s = read_seed();
 
 	lend_rng_seed(&rng, s);
 	mem_node_start(&node, carrier, "16M", "");
@@ -218,7 +218,7 @@ static struct lane lane[LANES];
 static unsigned good, bad_bytes, bad_status[17];
 static bool enough;
 
-static void next(struct lane *l);
+static void start_next(struct lane *l);
 
 static void lane_done(struct lend_op *op)
 {
@@ -234,10 +234,10 @@ static void lane_done(struct lend_op *op)
 	    status != LEND_ABORTED)
 		bad_status[status]++;
 	l->step = status == LEND_OK ? (l->step + 1) % 3 : 0;
-	next(l);
+	start_next(l);
 }
 
-static void next(struct lane *l)
+static void start_next(struct lane *l)
 {
 	struct iovec iov = {l->step ? l->back : l->data, LANE_LEN};
 	int rc;
@@ -275,21 +275,21 @@ static void run_until(struct mem_node *node, unsigned more, unsigned ms)
 	unsigned want = good + more;
 
 	while (good < want && lend_now(node->ep) < until) {
-		cr_assert_geq(lend_turn(node->ep, lend_now(node->ep) + 1000000), 0);
+		cr_assert_geq(lend_wait(node->ep, lend_now(node->ep) + 1000000), 0);
 		for (int i = 0; i < LANES; i++)
 			if (lane[i].idle && !enough) {
 				lane[i].idle = false;
-				next(&lane[i]);
+				start_next(&lane[i]);
 			}
 	}
 	cr_assert_geq(good, want, "%u of %u operations in %u ms", good, want, ms);
 }
 
-static void restarted(const char *carrier, const char *more)
+static void run_restarted(const char *carrier, const char *more)
 {
 	struct mem_node node;
 	char size[64];
-	uint64_t s = seed();
+	uint64_t s = read_seed();
 
 	snprintf(size, sizeof(size), "32M %s", more);
 	mem_node_start(&node, carrier, "32M", more);
@@ -297,7 +297,7 @@ static void restarted(const char *carrier, const char *more)
 	for (int i = 0; i < LANES; i++) {
 		lane[i].mem = node.mem;
 		lane[i].seed = s + (uint64_t)i * 1000000;
-		next(&lane[i]);
+		start_next(&lane[i]);
 	}
 	for (int i = 0; i < 4; i++) {
 		run_until(&node, 100 + (unsigned)(s + (uint64_t)i * 7) % 50, 20000);
@@ -306,7 +306,7 @@ static void restarted(const char *carrier, const char *more)
 	run_until(&node, 100, 20000);
 	enough = true;
 	while (!all_idle())
-		cr_assert_geq(lend_turn(node.ep, lend_now(node.ep) + 1000000), 0);
+		cr_assert_geq(lend_wait(node.ep, lend_now(node.ep) + 1000000), 0);
 	cr_expect_eq(bad_bytes, 0, "SEED=%llu", (unsigned long long)s);
 	for (int i = 0; i < 17; i++)
 		cr_expect_eq(bad_status[i], 0, "SEED=%llu: %u with status %d",
@@ -316,15 +316,15 @@ static void restarted(const char *carrier, const char *more)
 
 Test(mem_midway, node_restarted_under_load_shm)
 {
-	restarted("shm", "");
+	run_restarted("shm", "");
 }
 
 Test(mem_midway, node_restarted_under_load_udp)
 {
-	restarted("udp", "");
+	run_restarted("udp", "");
 }
 
 Test(mem_midway, node_restarted_under_load_workers)
 {
-	restarted("shm", "--workers 2");
+	run_restarted("shm", "--workers 2");
 }

@@ -45,7 +45,7 @@ void mem_child_kill(pid_t pid)
 	cr_assert_eq(waitpid(pid, NULL, 0), pid);
 }
 
-static void start(struct mem_node *node, const char *size, const char *more)
+static void start_node(struct mem_node *node, const char *size, const char *more)
 {
 	char command[512], line[1024] = "";
 	int fds[2];
@@ -97,7 +97,7 @@ void mem_node_start(struct mem_node *node, const char *carrier, const char *size
 	else
 		snprintf(node->listen, sizeof(node->listen), "%s127.0.0.1:0",
 			 carrier[0] == 'd' ? "dpdk:memif@" : "udp:");
-	start(node, size, more);
+	start_node(node, size, more);
 	mem_client_open(node, &node->ep, &node->mem);
 }
 
@@ -121,7 +121,7 @@ void mem_node_restart(struct mem_node *node, const char *size)
 {
 	kill(node->pid, SIGKILL);
 	waitpid(node->pid, NULL, 0);
-	start(node, size, "");
+	start_node(node, size, "");
 }
 
 void mem_node_stop(struct mem_node *node)
@@ -153,7 +153,7 @@ void mem_stat(struct lend_mem *mem, struct lend_mem_stat *stat)
 
 	do /* with a lease of 50 ms, on a busy machine this client's lease may end */
 		op = (struct lend_op){.timeout = 5000000000};
-	while (mem_end(mem, &op, lend_mem_stat(mem, 0, stat, &op)) == LEND_ABORTED);
+	while (mem_end(mem, &op, lend_mem_stat_get(mem, 0, stat, &op)) == LEND_ABORTED);
 	cr_assert_eq(op.status, LEND_OK);
 }
 

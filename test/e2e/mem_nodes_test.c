@@ -65,7 +65,7 @@ Test(mem_nodes, node_restarted_behind_an_idle_client)
 	mem_node_restart(&node, "16M");
 	do {
 		cr_assert_geq(lend_poll(node.ep), 0);
-		lend_stats(node.ep, &stats);
+		lend_stats_get(node.ep, &stats);
 	} while (stats.sessions);
 	cr_assert_eq(mem_end(node.mem, &op, lend_put(node.mem, NULL, 0, NULL, &op)), LEND_OK,
 		     "status %d", op.status);
@@ -91,8 +91,8 @@ Test(mem_nodes, a_reader_outlives_its_node)
 	do {
 		cr_assert_geq(lend_poll(ep), 0);
 		cr_assert_geq(lend_poll(node.ep), 0);
-		lend_stats(ep, &here);
-		lend_stats(node.ep, &there);
+		lend_stats_get(ep, &here);
+		lend_stats_get(node.ep, &there);
 	} while (here.sessions || there.sessions);
 	ref = mem_put(node.mem, "xyz", 4, NULL);
 	cr_assert_eq(mem_get(mem, &ref, 0, out, 4), LEND_OK);

@@ -295,8 +295,9 @@ ALL(forged_stale_and_past_the_end)
 	cr_assert_eq(lend_ref_slice(&part, 0, 4, LEND_READ | LEND_MAP, &bad), -EPERM);
 	cr_assert_eq(lend_ref_slice(&part, 1, 4, LEND_READ, &part), 0);
 	cr_assert_eq(lend_ref_slice(&part, 1, 2, LEND_READ, &bad), -EMLINK);
-	cr_assert_eq(mem_end(node->mem, &op, lend_narrow(node->mem, &part, 1, 2, LEND_READ, &op)),
-		     LEND_OK);
+	cr_assert_eq(
+	    mem_end(node->mem, &op, lend_ref_slice_remote(node->mem, &part, 1, 2, LEND_READ, &op)),
+	    LEND_OK);
 	cr_assert_eq(mem_get(node->mem, &op.ref, 0, out, 2), LEND_OK);
 	cr_assert(!memcmp(out, "ef", 2));
 	cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
@@ -353,11 +354,11 @@ ALL(full)
 	cr_assert_eq(mem_end(node->mem, &op, lend_release(node->mem, ref, n, &op)), LEND_OK);
 }
 
-static uint64_t sent(struct lend_ep *ep, bool received)
+static uint64_t sent_bytes(struct lend_ep *ep, bool received)
 {
 	struct lend_stats stats;
 
-	lend_stats(ep, &stats);
+	lend_stats_get(ep, &stats);
 	return received ? stats.rx_datagrams : stats.tx_datagrams;
 }
 
@@ -372,14 +373,14 @@ Test(mem_ops, four_kib_is_one_datagram_each_way)
 	mem_node_start(&node, "shm", "16M", "");
 	ref[0] = mem_put(node.mem, page, sizeof(page), NULL); /* sends HELLO, too */
 	cr_assert_eq(mem_release(node.mem, &ref[0]), LEND_OK);
-	tx = sent(node.ep, false);
-	rx = sent(node.ep, true);
+	tx = sent_bytes(node.ep, false);
+	rx = sent_bytes(node.ep, true);
 	for (int i = 0; i < N; i++)
 		ref[i] = mem_put(node.mem, page, sizeof(page), NULL);
 	for (int i = 0; i < N; i++)
 		cr_assert_eq(mem_get(node.mem, &ref[i], 0, page, sizeof(page)), LEND_OK);
-	tx = sent(node.ep, false) - tx;
-	rx = sent(node.ep, true) - rx;
+	tx = sent_bytes(node.ep, false) - tx;
+	rx = sent_bytes(node.ep, true) - rx;
 	cr_assert_leq(tx, 2 * N + 2, "%llu datagrams for %d calls", (unsigned long long)tx, 2 * N);
 	cr_assert_leq(rx, 2 * N + 2, "%llu datagrams for %d calls", (unsigned long long)rx, 2 * N);
 	for (int i = 0; i < N; i++)

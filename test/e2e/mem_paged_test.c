@@ -18,7 +18,7 @@ static const struct {
 
 static char *in, *out;
 
-static void each(void (*rule)(struct mem_node *node, uint32_t page))
+static void run_each(void (*rule)(struct mem_node *node, uint32_t page))
 {
 	in = malloc(MAX);
 	out = malloc(MAX);
@@ -57,7 +57,7 @@ static void bytes_and_pages(struct mem_node *node, uint32_t page)
 
 Test(mem_paged, bytes_and_pages)
 {
-	each(bytes_and_pages);
+	run_each(bytes_and_pages);
 }
 
 /* A slice from the middle of a page on, a store of one byte in it, a seal: all other bytes are
@@ -91,5 +91,5 @@ static void through_a_pointer(struct mem_node *node, uint32_t page)
 
 Test(mem_paged, through_a_pointer)
 {
-	each(through_a_pointer);
+	run_each(through_a_pointer);
 }

@@ -18,18 +18,18 @@ enum { LEN = 21 * (1 << 20) + 4321 };
 
 static char *in, *out;
 
-static void fill(void)
+static void fill_bytes(void)
 {
 	in = malloc(LEN);
 	out = calloc(1, LEN);
 	mem_fill(in, LEN, 11);
 }
 
-static void each(void (*round)(struct mem_node *node))
+static void run_each(void (*round)(struct mem_node *node))
 {
 	static const char *const carrier[] = {"shm", "udp", "pool"};
 
-	fill();
+	fill_bytes();
 	for (int i = 0; i < 3; i++) {
 		struct mem_node node;
 
@@ -42,7 +42,7 @@ static void each(void (*round)(struct mem_node *node))
 }
 
 /* Pieces with ends that match no part and no page. */
-static int cut(char *bytes, size_t len, struct iovec *iov)
+static int cut_pieces(char *bytes, size_t len, struct iovec *iov)
 {
 	static const size_t piece[] = {1, 4095, 3 << 20, 0, (2 << 20) + 7};
 	size_t at = 0;
@@ -60,12 +60,12 @@ static void pieces_round(struct mem_node *node)
 	struct iovec iov[6];
 	struct lend_ref ref;
 	lend_space space;
-	int n = cut(in, LEN, iov);
+	int n = cut_pieces(in, LEN, iov);
 
 	cr_assert_eq(mem_end(node->mem, &op, lend_put(node->mem, iov, n, NULL, &op)), LEND_OK);
 	ref = op.ref;
 	cr_assert_eq(lend_ref_len(&ref), LEN);
-	n = cut(out, LEN - 12345, iov);
+	n = cut_pieces(out, LEN - 12345, iov);
 	op = (struct lend_op){.timeout = 20 * SECOND};
 	cr_assert_eq(mem_end(node->mem, &op, lend_get(node->mem, &ref, 12345, iov, n, &op)),
 		     LEND_OK);
@@ -74,11 +74,11 @@ static void pieces_round(struct mem_node *node)
 	cr_assert_eq(mem_end(node->mem, &op, lend_space_map(node->mem, &ref, &space, &op)),
 		     LEND_OK);
 	op = (struct lend_op){.timeout = 20 * SECOND};
-	n = cut(in, LEN - 777, iov); /* the same bytes, shifted */
+	n = cut_pieces(in, LEN - 777, iov); /* the same bytes, shifted */
 	cr_assert_eq(mem_end(node->mem, &op, lend_space_write(node->mem, space, 777, iov, n, &op)),
 		     LEND_OK);
 	op = (struct lend_op){.timeout = 20 * SECOND};
-	n = cut(out, LEN, iov);
+	n = cut_pieces(out, LEN, iov);
 	cr_assert_eq(mem_end(node->mem, &op, lend_space_read(node->mem, space, 0, iov, n, &op)),
 		     LEND_OK);
 	cr_assert(!memcmp(in, out, 777) && !memcmp(in, out + 777, LEN - 777));
@@ -91,12 +91,12 @@ static void pieces_round(struct mem_node *node)
 
 Test(mem_parts, pieces)
 {
-	each(pieces_round);
+	run_each(pieces_round);
 }
 
 static int ends;
 
-static void count(struct lend_op *op)
+static void count_end(struct lend_op *op)
 {
 	(void)op;
 	ends++;
@@ -109,8 +109,8 @@ static void cancel_round(struct mem_node *node)
 	struct lend_ref ref = mem_put(node->mem, in, LEN, NULL);
 
 	for (int turns = 0; turns < 120; turns += 1 + turns / 8) {
-		struct lend_op put = {.timeout = 20 * SECOND, .done = count};
-		struct lend_op get = {.timeout = 20 * SECOND, .done = count};
+		struct lend_op put = {.timeout = 20 * SECOND, .done = count_end};
+		struct lend_op get = {.timeout = 20 * SECOND, .done = count_end};
 
 		ends = 0;
 		cr_assert_eq(lend_put(node->mem, &iov, 1, NULL, &put), 0);
@@ -134,7 +134,7 @@ static void cancel_round(struct mem_node *node)
 
 Test(mem_parts, cancelled)
 {
-	each(cancel_round);
+	run_each(cancel_round);
 }
 
 static void timeout_round(struct mem_node *node)
@@ -155,14 +155,14 @@ static void timeout_round(struct mem_node *node)
 
 Test(mem_parts, timed_out)
 {
-	each(timeout_round);
+	run_each(timeout_round);
 }
 
 /* The client is closed with a put and a get in flight. */
 static void close_round(struct mem_node *node)
 {
-	struct lend_op put = {.timeout = 20 * SECOND, .done = count};
-	struct lend_op get = {.timeout = 20 * SECOND, .done = count};
+	struct lend_op put = {.timeout = 20 * SECOND, .done = count_end};
+	struct lend_op get = {.timeout = 20 * SECOND, .done = count_end};
 	struct iovec iov = {in, LEN}, into = {out, LEN};
 	struct lend_mem *mem;
 	struct lend_ep *ep;
@@ -181,13 +181,13 @@ static void close_round(struct mem_node *node)
 
 Test(mem_parts, closed)
 {
-	each(close_round);
+	run_each(close_round);
 }
 
 static void node_dies(const char *carrier)
 {
-	struct lend_op put = {.timeout = 20 * SECOND, .done = count};
-	struct lend_op get = {.timeout = 20 * SECOND, .done = count};
+	struct lend_op put = {.timeout = 20 * SECOND, .done = count_end};
+	struct lend_op get = {.timeout = 20 * SECOND, .done = count_end};
 	struct lend_config config = LEND_CONFIG_INIT;
 	struct iovec iov, into;
 	struct mem_node node;
@@ -195,7 +195,7 @@ static void node_dies(const char *carrier)
 	struct lend_ep *ep;
 	struct lend_ref ref;
 
-	fill();
+	fill_bytes();
 	iov = (struct iovec){in, LEN};
 	into = (struct iovec){out, LEN};
 	config.probe = SECOND / 50;
@@ -255,10 +255,10 @@ Test(mem_parts, released_over_several_nodes)
 		ref[i] = mem_put(mem, "abc", 4, NULL);
 	ref[N] = ref[7];
 	cr_assert_eq(mem_adopt(mem, &ref[7]), LEND_OK);
-	lend_stats(ep, &before);
+	lend_stats_get(ep, &before);
 	cr_assert_eq(mem_end(mem, &op, lend_release(mem, ref, N + 1, &op)), LEND_OK, "%d",
 		     op.status);
-	lend_stats(ep, &after);
+	lend_stats_get(ep, &after);
 	cr_assert_leq(after.tx_datagrams - before.tx_datagrams, EACH,
 		      "one call per node, not more");
 	for (int i = 0; i < NODES; i++)

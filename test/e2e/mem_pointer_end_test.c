@@ -46,22 +46,22 @@ static void open_view(struct view *v)
 	cr_assert_eq(v->p[0], v->in[0]);
 }
 
-static uint64_t sent(struct view *v)
+static uint64_t sent_bytes(struct view *v)
 {
 	struct lend_stats stats;
 
-	lend_stats(v->node.ep, &stats);
+	lend_stats_get(v->node.ep, &stats);
 	return stats.tx_bytes;
 }
 
-static enum lend_status seal(struct view *v)
+static enum lend_status seal_space(struct view *v)
 {
 	struct lend_op op = {.timeout = SECOND};
 
 	return mem_end(v->node.mem, &op, lend_space_seal(v->node.mem, v->space, 0, LEN, NULL, &op));
 }
 
-static void make(struct view *v, const char *carrier)
+static void make_view(struct view *v, const char *carrier)
 {
 	mem_node_start(&v->node, carrier, "64M", "");
 	open_view(v);
@@ -72,7 +72,7 @@ struct touch {
 	char got;
 };
 
-static void *touch(void *arg)
+static void *touch_page(void *arg)
 {
 	struct touch *t = arg;
 
@@ -88,10 +88,10 @@ static lend_ns touch_in_thread(struct view *v, size_t page, void (*meanwhile)(st
 	lend_ns since = lend_now(v->node.ep);
 	pthread_t thread;
 
-	lend_mem_cache_stat(&before);
-	cr_assert_eq(pthread_create(&thread, NULL, touch, &t), 0);
+	lend_mem_cache_stat_get(&before);
+	cr_assert_eq(pthread_create(&thread, NULL, touch_page, &t), 0);
 	do
-		lend_mem_cache_stat(&now);
+		lend_mem_cache_stat_get(&now);
 	while (now.faults == before.faults);
 	meanwhile(v);
 	pthread_join(thread, NULL);
@@ -103,14 +103,14 @@ static void expect_torn(struct view *v)
 {
 	cr_assert_eq(lend_space_intact(v->node.mem, v->space), -EIO);
 	cr_assert(strstr(lend_why(), "zeros"), "%s", lend_why());
-	cr_assert_eq(seal(v), LEND_DATA_LOSS);
+	cr_assert_eq(seal_space(v), LEND_DATA_LOSS);
 	cr_assert_eq(v->p[0], v->in[0], "what is here stays");
 	v->p[1] = 5;
 	cr_assert_eq(v->p[1], 5);
 	cr_assert_eq(v->p[50 * PAGE], 0, "and no thread waits again");
 }
 
-static void end(struct view *v)
+static void end_view(struct view *v)
 {
 	mem_client_close(v->node.ep, v->node.mem);
 	kill(v->node.pid, SIGKILL);
@@ -140,13 +140,13 @@ static void stopped_while_a_page_is_awaited(const char *carrier, void (*then)(st
 	lend_ns took;
 	char got;
 
-	make(v, carrier);
+	make_view(v, carrier);
 	kill(v->node.pid, SIGSTOP);
 	took = touch_in_thread(v, 9, then, &got);
 	cr_assert_eq(got, 0);
 	cr_assert(took > SECOND * 4 && took < SECOND * 8, "%llu ns", (unsigned long long)took);
 	expect_torn(v);
-	end(v);
+	end_view(v);
 }
 
 Test(mem_pointer_end, killed_while_a_page_is_awaited)
@@ -159,29 +159,29 @@ Test(mem_pointer_end, node_stopped_while_a_page_is_awaited)
 	stopped_while_a_page_is_awaited("udp", leave_node);
 }
 
-static void paused(const char *carrier)
+static void run_paused(const char *carrier)
 {
 	struct view *v = malloc(sizeof(*v));
 	char got;
 
-	make(v, carrier);
+	make_view(v, carrier);
 	kill(v->node.pid, SIGSTOP);
 	cr_assert_gt(touch_in_thread(v, 9, awake_soon, &got), SECOND / 4);
 	cr_assert_eq(got, v->in[9 * PAGE]);
 	cr_assert(!memcmp(v->p, v->in, LEN));
 	cr_assert_eq(lend_space_intact(v->node.mem, v->space), 0);
-	cr_assert_eq(seal(v), LEND_OK);
-	end(v);
+	cr_assert_eq(seal_space(v), LEND_OK);
+	end_view(v);
 }
 
 Test(mem_pointer_end, a_pause_is_waited_for_shm)
 {
-	paused("shm");
+	run_paused("shm");
 }
 
 Test(mem_pointer_end, a_pause_is_waited_for_udp)
 {
-	paused("udp");
+	run_paused("udp");
 }
 
 /* A restarted node without the old memory is another node: that is detected at once. */
@@ -190,13 +190,13 @@ Test(mem_pointer_end, node_restarted)
 	struct view *v = malloc(sizeof(*v));
 	lend_ns since;
 
-	make(v, "shm");
+	make_view(v, "shm");
 	mem_node_restart(&v->node, "64M");
 	since = lend_now(v->node.ep);
 	cr_assert_eq(v->p[9 * PAGE], 0);
 	cr_assert_lt(lend_now(v->node.ep) - since, SECOND * 4);
 	cr_assert_eq(lend_space_intact(v->node.mem, v->space), -EIO);
-	end(v);
+	end_view(v);
 }
 
 static struct manager manager;
@@ -250,7 +250,7 @@ Test(mem_pointer_end, seal__failed__next_one_sends_its_pages)
 	lend_ns since;
 	char out[LEN];
 
-	make(v, "udp");
+	make_view(v, "udp");
 	for (size_t i = 0; i < LEN; i += PAGE)
 		v->p[i] = v->in[i] = 7;
 	kill(v->node.pid, SIGSTOP);
@@ -259,11 +259,11 @@ Test(mem_pointer_end, seal__failed__next_one_sends_its_pages)
 	    LEND_DEADLINE_EXCEEDED);
 	op = (struct lend_op){.timeout = SECOND * 20};
 	since = lend_now(v->node.ep);
-	before = sent(v);
+	before = sent_bytes(v);
 	cr_assert_eq(lend_space_seal(v->node.mem, v->space, 0, LEN, NULL, &op), 0);
 	while (lend_now(v->node.ep) < since + SECOND / 10)
-		lend_turn(v->node.ep, since + SECOND / 10);
-	cr_assert_lt(sent(v) - before, PAGE, "it waits for the node's answer to the first");
+		lend_wait(v->node.ep, since + SECOND / 10);
+	cr_assert_lt(sent_bytes(v) - before, PAGE, "it waits for the node's answer to the first");
 	kill(v->node.pid, SIGCONT);
 	while (mem_end(v->node.mem, &op, 0) == LEND_UNAVAILABLE) {
 		op = (struct lend_op){.timeout = SECOND * 5};
@@ -272,7 +272,7 @@ Test(mem_pointer_end, seal__failed__next_one_sends_its_pages)
 	cr_assert_eq(op.status, LEND_OK);
 	cr_assert_eq(mem_get(v->node.mem, &op.ref, 0, out, LEN), LEND_OK);
 	cr_assert(!memcmp(out, v->in, LEN));
-	end(v);
+	end_view(v);
 }
 
 /* A prefetch returns a status where a touch would read zeros. */
@@ -281,13 +281,13 @@ Test(mem_pointer_end, prefetch__node_is_gone__returns_a_status)
 	struct view *v = malloc(sizeof(*v));
 	struct lend_op op = {.timeout = SECOND / 5};
 
-	make(v, "shm");
+	make_view(v, "shm");
 	kill_node(v);
 	cr_assert_neq(
 	    mem_end(v->node.mem, &op, lend_space_prefetch(v->node.mem, v->space, 0, LEN, &op)),
 	    LEND_OK);
 	cr_assert_eq(lend_space_intact(v->node.mem, v->space), 0, "no byte was wrong");
-	end(v);
+	end_view(v);
 }
 
 Test(mem_pointer_end, a_child_has_no_such_memory)
@@ -296,7 +296,7 @@ Test(mem_pointer_end, a_child_has_no_such_memory)
 	int status;
 	pid_t pid;
 
-	make(v, "shm");
+	make_view(v, "shm");
 	pid = fork();
 	if (pid == 0) {
 		int fds[2];
@@ -308,7 +308,7 @@ Test(mem_pointer_end, a_child_has_no_such_memory)
 	waitpid(pid, &status, 0);
 	cr_assert_eq(status, 0);
 	cr_assert(!memcmp(v->p, v->in, LEN), "and the parent's is served on");
-	end(v);
+	end_view(v);
 }
 
 static void forbid_userfaultfd(void)
@@ -361,7 +361,7 @@ Test(mem_pointer_end, userfaultfd_refused_over_a_pool)
 	struct view *v = malloc(sizeof(*v));
 	char out[LEN];
 
-	make(v, "pool");
+	make_view(v, "pool");
 	forbid_userfaultfd();
 	for (int i = 0; i < 3; i++) {
 		struct lend_op op = {.timeout = SECOND * 5};
@@ -373,5 +373,5 @@ Test(mem_pointer_end, userfaultfd_refused_over_a_pool)
 		cr_assert_eq(mem_get(v->node.mem, &op.ref, 0, out, LEN), LEND_OK);
 		cr_assert(!memcmp(out, v->in, LEN));
 	}
-	end(v);
+	end_view(v);
 }

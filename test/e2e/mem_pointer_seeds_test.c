@@ -38,25 +38,26 @@ struct world {
 
 #define EXPECT(w, cond) cr_assert(cond, "seed %llu: %s", (unsigned long long)(w)->seed, lend_why())
 
-static size_t below(struct world *w, size_t n)
+static size_t draw_below(struct world *w, size_t n)
 {
 	return (size_t)lend_rng_below(&w->rng, n);
 }
 
 /* A range in len bytes, often around the edges of pages. */
-static size_t range(struct world *w, size_t len, size_t *n)
+static size_t draw_range(struct world *w, size_t len, size_t *n)
 {
-	size_t at = below(w, len);
+	size_t at = draw_below(w, len);
 
-	if (below(w, 2))
+	if (draw_below(w, 2))
 		at = at / PAGE * PAGE;
-	*n = below(w, 3) ? below(w, lend_rng_below(&w->rng, 2) ? PAGE + 2 : 50) : len - at;
+	*n =
+	    draw_below(w, 3) ? draw_below(w, lend_rng_below(&w->rng, 2) ? PAGE + 2 : 50) : len - at;
 	if (*n > len - at)
 		*n = len - at;
 	return at;
 }
 
-static bool ended(struct world *w, struct lend_op *op, int rc)
+static bool op_ended(struct world *w, struct lend_op *op, int rc)
 {
 	return mem_end(w->node->mem, op, rc) == LEND_OK;
 }
@@ -73,21 +74,21 @@ static void drop_space(struct world *w, struct space *s)
 	struct lend_op op = {.timeout = SECOND * 5};
 
 	if (s->len)
-		EXPECT(w, ended(w, &op, lend_space_free(w->node->mem, s->space, &op)));
+		EXPECT(w, op_ended(w, &op, lend_space_free(w->node->mem, s->space, &op)));
 	s->len = 0;
 	s->p = NULL;
 }
 
-static void put(struct world *w, struct ref *r)
+static void put_object(struct world *w, struct ref *r)
 {
 	drop_ref(w, r);
-	r->len = 1 + below(w, MAX);
+	r->len = 1 + draw_below(w, MAX);
 	mem_fill(r->want, r->len, lend_rng_next(&w->rng));
 	r->ref = mem_put(w->node->mem, r->want, r->len, NULL);
 }
 
 /* Maps all of a snapshot, or a slice of it. */
-static void map(struct world *w, struct ref *r, struct space *s)
+static void map_ref(struct world *w, struct ref *r, struct space *s)
 {
 	struct lend_op op = {.timeout = SECOND * 5};
 	struct lend_ref ref = r->ref;
@@ -95,30 +96,30 @@ static void map(struct world *w, struct ref *r, struct space *s)
 
 	if (!r->len)
 		return;
-	if (below(w, 3) == 0)
-		at = range(w, r->len, &n);
+	if (draw_below(w, 3) == 0)
+		at = draw_range(w, r->len, &n);
 	if (!n)
 		return;
 	EXPECT(w, lend_ref_slice(&r->ref, at, n, LEND_READ | LEND_MAP, &ref) == 0);
 	drop_space(w, s);
-	EXPECT(w, ended(w, &op, lend_space_map(w->node->mem, &ref, &s->space, &op)));
+	EXPECT(w, op_ended(w, &op, lend_space_map(w->node->mem, &ref, &s->space, &op)));
 	s->len = n;
 	memcpy(s->want, r->want + at, n);
 }
 
-static void alloc(struct world *w, struct space *s)
+static void alloc_space(struct world *w, struct space *s)
 {
 	struct lend_op op = {.timeout = SECOND * 5};
 
 	drop_space(w, s);
-	s->len = 1 + below(w, MAX);
+	s->len = 1 + draw_below(w, MAX);
 	memset(s->want, 0, s->len);
-	EXPECT(w, ended(w, &op, lend_space_alloc(w->node->mem, s->len, &s->space, &op)));
+	EXPECT(w, op_ended(w, &op, lend_space_alloc(w->node->mem, s->len, &s->space, &op)));
 }
 
-static void store(struct world *w, struct space *s)
+static void store_bytes(struct world *w, struct space *s)
 {
-	size_t n, at = range(w, s->len, &n);
+	size_t n, at = draw_range(w, s->len, &n);
 
 	if (!s->p)
 		return;
@@ -129,53 +130,55 @@ static void store(struct world *w, struct space *s)
 static void by_operation(struct world *w, struct space *s, bool write)
 {
 	struct lend_op op = {.timeout = SECOND * 5};
-	size_t n, at = range(w, s->len, &n);
+	size_t n, at = draw_range(w, s->len, &n);
 	char *bytes = malloc(n + 1);
 	struct iovec iov = {bytes, n};
 
 	if (write) {
 		mem_fill(bytes, n, lend_rng_next(&w->rng));
-		EXPECT(w,
-		       ended(w, &op, lend_space_write(w->node->mem, s->space, at, &iov, 1, &op)));
+		EXPECT(w, op_ended(w, &op,
+				   lend_space_write(w->node->mem, s->space, at, &iov, 1, &op)));
 		memcpy(s->want + at, bytes, n);
 	} else {
-		EXPECT(w, ended(w, &op, lend_space_read(w->node->mem, s->space, at, &iov, 1, &op)));
+		EXPECT(w,
+		       op_ended(w, &op, lend_space_read(w->node->mem, s->space, at, &iov, 1, &op)));
 		EXPECT(w, !memcmp(bytes, s->want + at, n));
 	}
 	free(bytes);
 }
 
-static void seal(struct world *w, struct space *s, struct ref *r)
+static void seal_space(struct world *w, struct space *s, struct ref *r)
 {
 	struct lend_op op = {.timeout = SECOND * 5};
-	size_t n, at = range(w, s->len, &n);
+	size_t n, at = draw_range(w, s->len, &n);
 
 	if (!n)
 		return;
 	drop_ref(w, r);
-	EXPECT(w, ended(w, &op, lend_space_seal(w->node->mem, s->space, at, n, NULL, &op)));
+	EXPECT(w, op_ended(w, &op, lend_space_seal(w->node->mem, s->space, at, n, NULL, &op)));
 	r->ref = op.ref;
 	r->len = n;
 	memcpy(r->want, s->want + at, n);
 }
 
-static void look(struct world *w, struct space *s)
+static void check_bytes(struct world *w, struct space *s)
 {
-	size_t n, at = range(w, s->len, &n);
+	size_t n, at = draw_range(w, s->len, &n);
 
 	EXPECT(w, !s->p || !memcmp(s->p + at, s->want + at, n));
 }
 
-static void prefetch(struct world *w, struct space *s)
+static void prefetch_space(struct world *w, struct space *s)
 {
 	struct lend_op op = {.timeout = SECOND * 5};
-	size_t n, at = range(w, s->len, &n);
+	size_t n, at = draw_range(w, s->len, &n);
 
 	if (s->p)
-		EXPECT(w, ended(w, &op, lend_space_prefetch(w->node->mem, s->space, at, n, &op)));
+		EXPECT(w,
+		       op_ended(w, &op, lend_space_prefetch(w->node->mem, s->space, at, n, &op)));
 }
 
-static void get(struct world *w, struct ref *r)
+static void get_ref(struct world *w, struct ref *r)
 {
 	char *bytes = malloc(r->len + 1);
 
@@ -209,7 +212,7 @@ static void *store_own(void *arg)
 	return NULL;
 }
 
-static void storm(struct world *w, struct space *s)
+static void run_storm(struct world *w, struct space *s)
 {
 	struct storer t[THREADS];
 	pthread_t thread[THREADS];
@@ -232,7 +235,7 @@ static void with_space(struct world *w, size_t what, struct space *s, struct ref
 		break;
 	case 1:
 	case 2:
-		seal(w, s, r);
+		seal_space(w, s, r);
 		break;
 	case 3:
 		by_operation(w, s, true);
@@ -241,39 +244,39 @@ static void with_space(struct world *w, size_t what, struct space *s, struct ref
 		by_operation(w, s, false);
 		break;
 	case 5:
-		prefetch(w, s);
+		prefetch_space(w, s);
 		break;
 	case 6:
-		storm(w, s);
+		run_storm(w, s);
 		break;
 	case 7:
 	case 8:
-		store(w, s);
+		store_bytes(w, s);
 		break;
 	default:
-		look(w, s);
+		check_bytes(w, s);
 		break;
 	}
 }
 
-static void step(struct world *w)
+static void run_step(struct world *w)
 {
-	struct space *s = &w->space[below(w, SPACES)];
-	struct ref *r = &w->ref[below(w, REFS)];
-	size_t what = below(w, 16);
+	struct space *s = &w->space[draw_below(w, SPACES)];
+	struct ref *r = &w->ref[draw_below(w, REFS)];
+	size_t what = draw_below(w, 16);
 
 	if (what == 15) {
-		EXPECT(w, lend_mem_cache_limit(below(w, 4) * 20 * PAGE) == 0);
+		EXPECT(w, lend_mem_cache_limit(draw_below(w, 4) * 20 * PAGE) == 0);
 	} else if (what == 14) {
-		put(w, r);
+		put_object(w, r);
 	} else if (what == 13) {
-		get(w, r);
+		get_ref(w, r);
 	} else if (what == 12 || !s->len) {
-		if (below(w, 3))
-			map(w, r, s);
+		if (draw_below(w, 3))
+			map_ref(w, r, s);
 		else
-			alloc(w, s);
-	} else if (what == 11 || (!s->p && below(w, 2))) {
+			alloc_space(w, s);
+	} else if (what == 11 || (!s->p && draw_below(w, 2))) {
 		s->p = lend_space_pointer(w->node->mem, s->space);
 		EXPECT(w, s->p);
 	} else {
@@ -289,7 +292,7 @@ static void one_seed(struct mem_node *node, uint64_t seed)
 	w->seed = seed;
 	lend_rng_seed(&w->rng, seed);
 	for (int i = 0; i < STEPS; i++)
-		step(w);
+		run_step(w);
 	for (int i = 0; i < SPACES; i++) {
 		EXPECT(w,
 		       !w->space[i].p || !memcmp(w->space[i].p, w->space[i].want, w->space[i].len));
@@ -297,13 +300,13 @@ static void one_seed(struct mem_node *node, uint64_t seed)
 		drop_space(w, &w->space[i]);
 	}
 	for (int i = 0; i < REFS; i++) {
-		get(w, &w->ref[i]);
+		get_ref(w, &w->ref[i]);
 		drop_ref(w, &w->ref[i]);
 	}
 	free(w);
 }
 
-static void seeds(const char *carrier, const char *more, uint64_t first)
+static void run_seeds(const char *carrier, const char *more, uint64_t first)
 {
 	const char *given = getenv("LEND_SEED");
 	struct mem_node node;
@@ -318,20 +321,20 @@ static void seeds(const char *carrier, const char *more, uint64_t first)
 
 Test(mem_pointer_seeds, shm)
 {
-	seeds("shm", "", 1000);
+	run_seeds("shm", "", 1000);
 }
 
 Test(mem_pointer_seeds, pool)
 {
-	seeds("pool", "", 3000);
+	run_seeds("pool", "", 3000);
 }
 
 Test(mem_pointer_seeds, udp)
 {
-	seeds("udp", "", 2000);
+	run_seeds("udp", "", 2000);
 }
 
 Test(mem_pointer_seeds, workers)
 {
-	seeds("shm", "--workers 2", 4000);
+	run_seeds("shm", "--workers 2", 4000);
 }

@@ -21,13 +21,13 @@ enum { PAGE = 4096, LEN = 1 << 20 };
 static char in[LEN];
 
 /* Answers as another release would, or with a truncated file. */
-static void play(struct mem_node *node, const struct lend_handover *msg, size_t file_len,
-		 const char *want)
+static void play_server(struct mem_node *node, const struct lend_fd_message *msg, size_t file_len,
+			const char *want)
 {
 	char address[128];
-	struct lend_door door;
+	struct lend_unix_listener door;
 	int sock, file = memfd_create("short", MFD_CLOEXEC);
-	struct lend_handover out = *msg;
+	struct lend_fd_message out = *msg;
 	struct lend_ref ref;
 	struct lend_ep *ep;
 	struct lend_mem *mem;
@@ -35,7 +35,7 @@ static void play(struct mem_node *node, const struct lend_handover *msg, size_t 
 	pid_t pid;
 
 	cr_assert_eq(ftruncate(file, (off_t)file_len), 0);
-	cr_assert_eq(lend_handover_listen(node->address + 4, &door), 0, "%s", lend_why());
+	cr_assert_eq(lend_fd_passing_listen(node->address + 4, &door), 0, "%s", lend_why());
 	pid = mem_fork();
 	if (pid == 0) {
 		struct iovec iov = {&out, sizeof(out)};
@@ -43,8 +43,8 @@ static void play(struct mem_node *node, const struct lend_handover *msg, size_t 
 
 		while ((sock = accept(door.fd, NULL, NULL)) < 0)
 			usleep(1000);
-		if (out.version == LEND_HANDOVER_VERSION)
-			(void)lend_handover_tell(sock, &out, out.status ? -1 : file);
+		if (out.version == LEND_FD_PASSING_VERSION)
+			(void)lend_fd_passing_send(sock, &out, out.status ? -1 : file);
 		else
 			(void)sendmsg(sock, &m, 0);
 		(void)!read(sock, &sock, 1);
@@ -61,7 +61,7 @@ static void play(struct mem_node *node, const struct lend_handover *msg, size_t 
 	cr_assert_eq(mem_get(mem, &ref, 0, in, LEN), LEND_OK, "explicit reads go on");
 	mem_free_space(mem, space);
 	mem_client_close(ep, mem);
-	lend_door_close(&door);
+	lend_unix_listener_close(&door);
 	close(file);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
@@ -69,12 +69,12 @@ static void play(struct mem_node *node, const struct lend_handover *msg, size_t 
 
 Test(mem_pool_odd, no_pool_that_we_know)
 {
-	struct lend_handover fine = {.magic = "LPOL",
-				     .version = LEND_HANDOVER_VERSION,
-				     .page = PAGE,
-				     .size = 4 * PAGE,
-				     .key = 1};
-	struct lend_handover other = fine, odd = fine, full = fine, garbage = fine;
+	struct lend_fd_message fine = {.magic = "LPOL",
+				       .version = LEND_FD_PASSING_VERSION,
+				       .page = PAGE,
+				       .size = 4 * PAGE,
+				       .key = 1};
+	struct lend_fd_message other = fine, odd = fine, full = fine, garbage = fine;
 	struct mem_node node;
 
 	other.version++;
@@ -83,11 +83,11 @@ Test(mem_pool_odd, no_pool_that_we_know)
 	garbage.version = 0;
 	memset(garbage.magic, 0, 4);
 	mem_node_start(&node, "shm", "16M", "");
-	play(&node, &fine, 3 * PAGE, "restart the node");
-	play(&node, &other, 4 * PAGE, "install the same release on both");
-	play(&node, &odd, 4 * PAGE, "install the same release on both");
-	play(&node, &full, 4 * PAGE, "--clients");
-	play(&node, &garbage, 4 * PAGE, "not a memory node");
+	play_server(&node, &fine, 3 * PAGE, "restart the node");
+	play_server(&node, &other, 4 * PAGE, "install the same release on both");
+	play_server(&node, &odd, 4 * PAGE, "install the same release on both");
+	play_server(&node, &full, 4 * PAGE, "--clients");
+	play_server(&node, &garbage, 4 * PAGE, "not a memory node");
 	mem_node_stop(&node);
 }
 

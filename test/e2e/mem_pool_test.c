@@ -22,12 +22,12 @@ static const struct lend_terms shared = {sizeof(shared), LEND_SHARED, 0, 60 * SE
 /* A child's action on a reference once it has mapped it: writes a byte to out, and continues. */
 typedef void act(char *p, int out, int in_fd);
 
-static void say(int fd)
+static void send_byte(int fd)
 {
 	(void)!write(fd, "x", 1);
 }
 
-static void hear(int fd)
+static void await_byte(int fd)
 {
 	char byte;
 
@@ -40,7 +40,7 @@ struct child {
 };
 
 /* Before any endpoint is opened here: the text of the reference comes later. */
-static struct child start(act *doing)
+static struct child start_child(act *doing)
 {
 	int down[2], up[2];
 	struct child c;
@@ -73,7 +73,7 @@ static struct child start(act *doing)
 	return c;
 }
 
-static void give(struct mem_node *node, const struct child *c, const struct lend_ref *ref)
+static void give_ref(struct mem_node *node, const struct child *c, const struct lend_ref *ref)
 {
 	char text[512] = "";
 
@@ -82,7 +82,7 @@ static void give(struct mem_node *node, const struct child *c, const struct lend
 	cr_assert_gt(write(c->to, text, sizeof(text)), 0);
 }
 
-static void end(const struct child *c, int want)
+static void end_child(const struct child *c, int want)
 {
 	int status;
 
@@ -99,8 +99,8 @@ static void reads_and_stores(char *p, int out, int in_fd)
 		_exit(2);
 	for (size_t i = 0; i < LEN; i += 3 * PAGE)
 		p[i] = (char)~p[i];
-	say(out);
-	hear(in_fd);
+	send_byte(out);
+	await_byte(in_fd);
 	for (size_t i = 0; i < LEN; i += PAGE)
 		if (p[i] != (i % (3 * PAGE) ? in[i] : (char)~in[i]))
 			_exit(3);
@@ -116,33 +116,33 @@ Test(mem_pool, many_processes_and_one_snapshot)
 
 	mem_fill(in, LEN, 1);
 	for (int i = 0; i < 4; i++)
-		c[i] = start(reads_and_stores);
+		c[i] = start_child(reads_and_stores);
 	mem_node_start(&node, "pool", "16M", "");
 	ref = mem_put(node.mem, in, LEN, &shared);
 	mine = mem_map(node.mem, &ref);
 	mem_stat(node.mem, &before);
 	for (int i = 0; i < 4; i++)
-		give(&node, &c[i], &ref);
+		give_ref(&node, &c[i], &ref);
 	for (int i = 0; i < 4; i++)
-		hear(c[i].from);
+		await_byte(c[i].from);
 	mem_stat(node.mem, &during);
 	cr_assert_eq(during.pages_used, before.pages_used, "their copies are their own");
 	cr_assert(!memcmp(lend_space_pointer(node.mem, mine), in, LEN),
 		  "no other store is visible");
 	for (int i = 0; i < 4; i++)
-		say(c[i].to);
+		send_byte(c[i].to);
 	for (int i = 0; i < 4; i++)
-		end(&c[i], 0);
+		end_child(&c[i], 0);
 	mem_free_space(node.mem, mine);
 	cr_assert_eq(mem_release(node.mem, &ref), LEND_OK);
 	mem_node_kill(&node);
 }
 
 /* Stores for ever. */
-static void stores(char *p, int out, int in_fd)
+static void store_forever(char *p, int out, int in_fd)
 {
 	(void)in_fd;
-	say(out);
+	send_byte(out);
 	for (unsigned n = 1;; n++)
 		for (size_t i = 0; i < LEN; i += 64)
 			p[i] = (char)(n + i);
@@ -151,7 +151,7 @@ static void stores(char *p, int out, int in_fd)
 Test(mem_pool, killed_in_the_middle_of_a_store)
 {
 	for (int i = 0; i < 8; i++) {
-		struct child c = start(stores);
+		struct child c = start_child(store_forever);
 		struct mem_node node;
 		struct lend_ref ref;
 		char *out = malloc(LEN);
@@ -159,10 +159,10 @@ Test(mem_pool, killed_in_the_middle_of_a_store)
 		mem_fill(in, LEN, 2);
 		mem_node_start(&node, "pool", "16M", "");
 		ref = mem_put(node.mem, in, LEN, &shared);
-		give(&node, &c, &ref);
-		hear(c.from);
+		give_ref(&node, &c, &ref);
+		await_byte(c.from);
 		kill(c.pid, SIGKILL);
-		end(&c, SIGKILL);
+		end_child(&c, SIGKILL);
 		cr_assert_eq(mem_get(node.mem, &ref, 0, out, LEN), LEND_OK);
 		cr_assert(!memcmp(out, in, LEN), "a store reached the snapshot");
 		cr_assert_eq(mem_release(node.mem, &ref), LEND_OK);
@@ -177,12 +177,12 @@ static void looks_again(char *p, int out, int in_fd)
 {
 	if (!p || memcmp(p, in, PAGE) != 0)
 		_exit(2);
-	say(out);
-	hear(in_fd);
+	send_byte(out);
+	await_byte(in_fd);
 	if (memcmp(p, in, LEN) != 0)
 		_exit(3);
-	say(out);
-	hear(in_fd);
+	send_byte(out);
+	await_byte(in_fd);
 }
 
 /* Its lease ends while it is stopped; its pages are still mapped, so they must not be reused. */
@@ -196,16 +196,16 @@ Test(mem_pool, frames__lease_ended__kept_while_mapped)
 	char *noise = malloc(LEN);
 
 	mem_fill(in, LEN, 3);
-	c = start(looks_again);
+	c = start_child(looks_again);
 	mem_fill(noise, LEN, 4);
 	mem_node_start(&node, "pool", "4M", "--lease 300");
 	ref = mem_put(node.mem, in, LEN, &brief);
-	give(&node, &c, &ref);
-	hear(c.from);
+	give_ref(&node, &c, &ref);
+	await_byte(c.from);
 	cr_assert_eq(mem_release(node.mem, &ref), LEND_OK);
 	kill(c.pid, SIGSTOP);
 	do {
-		cr_assert_geq(lend_turn(node.ep, lend_now(node.ep) + SECOND / 50), 0);
+		cr_assert_geq(lend_wait(node.ep, lend_now(node.ep) + SECOND / 50), 0);
 		mem_stat(node.mem, &stat);
 	} while (stat.leases_expired == 0 || stat.refs > 0);
 	cr_assert_eq(stat.spaces, 0, "its lease has ended");
@@ -219,10 +219,10 @@ Test(mem_pool, frames__lease_ended__kept_while_mapped)
 		other[i] = op.ref;
 	}
 	kill(c.pid, SIGCONT);
-	say(c.to);
-	hear(c.from);
-	say(c.to);
-	end(&c, 0);
+	send_byte(c.to);
+	await_byte(c.from);
+	send_byte(c.to);
+	end_child(&c, 0);
 	for (int i = 0; i < 3; i++)
 		cr_assert_eq(mem_release(node.mem, &other[i]), LEND_OK);
 	cr_assert(mem_pages_become(node.ep, node.mem, 0, 2000), "pages are left");
@@ -287,9 +287,9 @@ Test(mem_pool, a_space_in_many_pieces)
 		     LEND_OK);
 	ref = op.ref;
 	view = mem_map(node.mem, &ref);
-	lend_mem_cache_stat(&before);
+	lend_mem_cache_stat_get(&before);
 	p = lend_space_pointer(node.mem, view);
-	lend_mem_cache_stat(&after);
+	lend_mem_cache_stat_get(&after);
 	cr_assert_eq(after.pool_fetched, before.pool_fetched + (p != NULL));
 	cr_assert_eq(after.pool_views, before.pool_views);
 	for (size_t i = 0; p && i < LEN; i++)

@@ -44,12 +44,12 @@ static void begin_at(struct rig *r, const char *carrier, const char *more)
 	open_client(r, &r->b);
 }
 
-static void begin(struct rig *r, const char *more)
+static void begin_rig(struct rig *r, const char *more)
 {
 	begin_at(r, "shm", more);
 }
 
-static void end(struct rig *r)
+static void end_rig(struct rig *r)
 {
 	mem_client_close(r->a.ep, r->a.mem);
 	mem_client_close(r->b.ep, r->b.mem);
@@ -58,7 +58,7 @@ static void end(struct rig *r)
 	manager_close(&r->m);
 }
 
-static void restart(struct rig *r, int sig)
+static void restart_node(struct rig *r, int sig)
 {
 	cr_assert_eq(manager_end(&r->m, sig), sig == SIGKILL ? -SIGKILL : 0);
 	cr_assert(manager_start(&r->m, r->args));
@@ -82,7 +82,7 @@ static void stat_again(struct mn_client *c, struct lend_mem_stat *stat)
 
 	for (int i = 0; i < 5 && status == LEND_UNAVAILABLE; i++) {
 		op = (struct lend_op){.timeout = 5 * SECOND};
-		status = mem_end(c->mem, &op, lend_mem_stat(c->mem, 0, stat, &op));
+		status = mem_end(c->mem, &op, lend_mem_stat_get(c->mem, 0, stat, &op));
 	}
 	cr_assert_eq(status, LEND_OK);
 }
@@ -104,7 +104,7 @@ static void over_a_restart(int sig, const char *carrier, const char *more)
 	op = (struct lend_op){.timeout = 5 * SECOND};
 	cr_assert_eq(mem_end(r.a.mem, &op, lend_space_map(r.a.mem, &kept, &space, &op)), LEND_OK);
 	mem_stat(r.b.mem, &before);
-	restart(&r, sig);
+	restart_node(&r, sig);
 
 	cr_assert_eq(get_again(&r.a, &kept, got, sizeof(got)), LEND_OK, "it is gone");
 	cr_assert_arr_eq(got, sent, sizeof(got));
@@ -129,7 +129,7 @@ static void over_a_restart(int sig, const char *carrier, const char *more)
 	op = (struct lend_op){.timeout = 5 * SECOND};
 	cr_assert_eq(mem_end(r.a.mem, &op, lend_space_free(r.a.mem, space, &op)), LEND_OK);
 	cr_assert(mem_pages_become(r.b.ep, r.b.mem, 0, 2000), "pages are left");
-	end(&r);
+	end_rig(&r);
 }
 
 Test(mem_restart, stopped_node__restarted__continues)
@@ -165,7 +165,7 @@ Test(mem_restart, pool__restarted_often__continues)
 	begin_at(&r, "pool", "");
 	for (int i = 0; i < STARTS; i++) {
 		if (i)
-			restart(&r, i % 2 ? SIGKILL : SIGTERM);
+			restart_node(&r, i % 2 ? SIGKILL : SIGTERM);
 		for (int k = 0; k < i; k++) {
 			cr_assert_eq(get_again(&r.a, &ref[k], got, LEN), LEND_OK);
 			cr_assert(!memcmp(got, sent[k], LEN), "start %d, of start %d", i, k);
@@ -187,7 +187,7 @@ Test(mem_restart, pool__restarted_often__continues)
 		cr_assert_eq(mem_release(r.a.mem, &ref[i]), LEND_OK);
 	}
 	cr_assert(mem_pages_become(r.b.ep, r.b.mem, 0, 2000), "pages are left");
-	end(&r);
+	end_rig(&r);
 }
 
 /* Another size, another number of workers or clients: refused, and the kept memory is unchanged. */
@@ -199,7 +199,7 @@ Test(mem_restart, start__other_parameters__refused)
 	struct rig r;
 
 	mem_fill(sent, sizeof(sent), 2);
-	begin(&r, "");
+	begin_rig(&r, "");
 	ref = mem_put(r.a.mem, sent, sizeof(sent), &owned);
 	for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++) {
 		unsigned kept = r.m.n;
@@ -213,7 +213,7 @@ Test(mem_restart, start__other_parameters__refused)
 		cr_assert_arr_eq(got, sent, sizeof(got));
 	}
 	cr_assert_eq(mem_release(r.a.mem, &ref), LEND_OK);
-	end(&r);
+	end_rig(&r);
 }
 
 Test(mem_restart, start__without_a_manager__reported)
@@ -239,7 +239,7 @@ struct load {
 	bool busy, held;
 };
 
-static void ended(struct lend_op *op)
+static void load_ended(struct lend_op *op)
 {
 	struct load *l = (struct load *)op;
 
@@ -248,17 +248,17 @@ static void ended(struct lend_op *op)
 	l->ref = op->ref;
 }
 
-static void start(struct rig *r, struct lend_rng *rng, struct load *l)
+static void start_load(struct rig *r, struct lend_rng *rng, struct load *l)
 {
 	l->seed = lend_rng_next(rng);
 	l->len = 1 + lend_rng_below(rng, LOAD_MAX - 1);
 	mem_fill(l->iov.iov_base, l->len, l->seed);
 	l->iov.iov_len = l->len;
-	l->op = (struct lend_op){.timeout = 20 * SECOND, .done = ended};
+	l->op = (struct lend_op){.timeout = 20 * SECOND, .done = load_ended};
 	l->busy = lend_put(r->a.mem, &l->iov, 1, &owned, &l->op) == 0;
 }
 
-static void look(struct rig *r, struct load *l, uint64_t seed)
+static void check_load(struct rig *r, struct load *l, uint64_t seed)
 {
 	static char got[LOAD_MAX], want[LOAD_MAX];
 
@@ -284,16 +284,16 @@ static void round_of(struct rig *r, struct lend_rng *rng, struct load *load, uin
 {
 	for (int i = 0; i < LOADS; i++)
 		if (!load[i].held)
-			start(r, rng, &load[i]);
+			start_load(r, rng, &load[i]);
 	for (uint64_t n = lend_rng_below(rng, 40); n > 0; n--)
 		cr_assert_geq(lend_poll(r->a.ep), 0);
 	usleep((useconds_t)lend_rng_below(rng, 400)); /* anywhere in the node's turn */
-	restart(r, SIGKILL);
+	restart_node(r, SIGKILL);
 	for (int i = 0; i < LOADS; i++)
 		if (load[i].busy)
 			cr_assert_eq(lend_op_wait(r->a.mem, &load[i].op), 0);
 	for (int i = 0; i < LOADS; i++)
-		look(r, &load[i], seed);
+		check_load(r, &load[i], seed);
 	for (int i = 0; i < LOADS; i++)
 		if (lend_rng_below(rng, 2))
 			let_go(r, &load[i]);
@@ -311,7 +311,7 @@ static void killed_at_random(const char *more)
 	cr_log_info("seed %llu", (unsigned long long)seed);
 	for (int i = 0; i < LOADS; i++)
 		load[i].iov.iov_base = malloc(LOAD_MAX);
-	begin(&r, more);
+	begin_rig(&r, more);
 	for (int i = 0; i < ROUNDS; i++)
 		round_of(&r, &rng, load, seed);
 	for (int i = 0; i < LOADS; i++) {
@@ -321,7 +321,7 @@ static void killed_at_random(const char *more)
 	free(load);
 	cr_assert(mem_pages_become(r.a.ep, r.a.mem, 0, 3000), "seed %llu: pages are left",
 		  (unsigned long long)seed);
-	end(&r);
+	end_rig(&r);
 }
 
 Test(mem_restart, killed_at_random_under_load)

@@ -38,7 +38,7 @@ struct lend_mem_cache_stat mem_cache(void)
 {
 	struct lend_mem_cache_stat stat;
 
-	lend_mem_cache_stat(&stat);
+	lend_mem_cache_stat_get(&stat);
 	return stat;
 }
 
@@ -46,7 +46,7 @@ uint64_t mem_sent(struct mem_node *node)
 {
 	struct lend_stats stats;
 
-	lend_stats(node->ep, &stats);
+	lend_stats_get(node->ep, &stats);
 	return stats.tx_bytes;
 }
 

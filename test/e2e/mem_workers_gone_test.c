@@ -44,8 +44,8 @@ Test(mem_workers_gone, client_killed_udp, .timeout = 60)
 }
 
 /* Encodes and sends one operation on a session of the test's own. */
-static size_t say(struct lend_ep *ep, lend_session session, struct lend_memop *op,
-		  const void *payload, uint8_t reply[LEND_MEMOP_REPLY_MAX])
+static size_t send_op(struct lend_ep *ep, lend_session session, struct lend_memop *op,
+		      const void *payload, uint8_t reply[LEND_MEMOP_REPLY_MAX])
 {
 	struct lend_call call = {.method = LEND_MEM_METHOD, .timeout = 5 * SECOND};
 	size_t len = 0;
@@ -76,19 +76,19 @@ static void hold_and_leave(const char *address, int in, int out)
 	struct lend_ep *ep[2];
 	char other[104], c;
 
-	if (!lend_shard_address(address, 0, 1, other, sizeof(other)) ||
+	if (!lend_worker_address(address, 0, 1, other, sizeof(other)) ||
 	    lend_open(NULL, &ep[0]) < 0 || lend_open(NULL, &ep[1]) < 0 ||
 	    lend_connect_as(ep[0], address, address, &session[0]) < 0 ||
 	    lend_connect_as(ep[1], other, address, &session[1]) < 0 ||
-	    !say(ep[0], session[0], &hello, "", reply) ||
-	    !lend_memhello_decode(reply, say(ep[1], session[1], &hello, "", reply), &h) ||
+	    !send_op(ep[0], session[0], &hello, "", reply) ||
+	    !lend_memhello_decode(reply, send_op(ep[1], session[1], &hello, "", reply), &h) ||
 	    h.shard != 1 || h.shards != 2)
 		_exit(1);
 	put.kind = LEND_MEMOP_PUT;
 	put.len = 3;
 	put.id = put.low = 1;
 	put.life = h.life;
-	if (say(ep[1], session[1], &put, "abc", reply) != LEND_MEMREF_LEN)
+	if (send_op(ep[1], session[1], &put, "abc", reply) != LEND_MEMREF_LEN)
 		_exit(2);
 	for (int i = 1; i >= 0; i--) {
 		(void)!write(out, "x", 1);

@@ -192,7 +192,7 @@ Test(mem_workers, any_address_will_do)
 
 	mem_node_start(&node, "shm", "12M", "--workers 3");
 	last = node;
-	cr_assert(lend_shard_address(node.address, 0, 2, last.address, sizeof(last.address)));
+	cr_assert(lend_worker_address(node.address, 0, 2, last.address, sizeof(last.address)));
 	mem_client_open(&last, &last.ep, &last.mem);
 	cr_expect_eq(put_all(last.mem, ref), 7);
 	get_all(node.mem, ref);

@@ -29,7 +29,7 @@ static void is_zero(const struct mn_memory *m)
 		cr_assert_eq(at[i], 0, "byte %zu", i);
 }
 
-static void temporary(char path[64])
+static void make_temporary(char path[64])
 {
 	int fd;
 
@@ -111,7 +111,7 @@ Test(mn_memory, bad)
 	cr_assert_eq(mn_memory_adopt(&b, a.fd, "test", LEN * 4), -EINVAL);
 	cr_assert(strstr(lend_why(), "--size"));
 	mn_memory_close(&a);
-	temporary(path);
+	make_temporary(path);
 	cr_assert_eq(mn_memory_open(&a, path, "test", LEN, false), 0, "%s", lend_why());
 	cr_assert_not(a.sealable);
 	cr_assert_eq(mn_memory_open(&b, path, "test", LEN, false), -EBUSY);
@@ -147,7 +147,7 @@ Test(mn_memory, file_with_content__is_not_overwritten)
 	struct mn_memory m;
 	char path[64];
 
-	temporary(path);
+	make_temporary(path);
 	write_file(path, "a letter");
 	cr_assert_eq(mn_memory_open(&m, path, "test", LEN, false), -EEXIST);
 	cr_assert(strstr(lend_why(), "--overwrite"), "%s", lend_why());
@@ -164,7 +164,7 @@ Test(mn_memory, file_of_a_node__is_replaced_and_not_cut)
 	struct mn_memory old, new;
 	char path[64];
 
-	temporary(path);
+	make_temporary(path);
 	cr_assert_eq(mn_memory_open(&old, path, "test", LEN, false), 0, "%s", lend_why());
 	int fd = open(path, O_RDONLY);
 	void *view = mmap(NULL, LEN, PROT_READ, MAP_SHARED, fd, 0);
@@ -186,7 +186,7 @@ Test(mn_memory, file_that_others_can_open__is_refused)
 	char path[64], other[80];
 	struct mn_memory m;
 
-	temporary(path);
+	make_temporary(path);
 	for (mode_t mode = 0601; mode <= 0640; mode = (mode & 077) << 1 | 0600) {
 		cr_assert_eq(chmod(path, mode), 0);
 		cr_assert_eq(mn_memory_open(&m, path, "test", LEN, true), -EPERM, "%o", mode);

@@ -319,14 +319,14 @@ class Memory(unittest.TestCase):
 
 class Mistakes(unittest.TestCase):
     def test_a_line_and_exit_code_2(self):
-        for program, listen in ((MN, ["--listen", NAME]), (BUILD / "lend-hostd", ["--name", "x", "--device", "udp:127.0.0.1:0"]),
+        for program, listen in ((MN, ["--listen", NAME]), (BUILD / "lend-broker", ["--name", "x", "--device", "udp:127.0.0.1:0"]),
                                 (LEND, ["lat"])):
             for args, word in ((["--bogus"], "--bogus"), (["--json=3"], "--json=3"), (["--size"], "--size"), (["a", "b"], "a")):
                 with self.subTest(program=program, args=args):
                     done = run(program, *listen, *args, code=2)
                     self.assertRegex(done.stderr, rf"\A[^\n]*lend[^\n]*: {word}: [^\n]+\n\Z")
                     self.assertEqual(done.stdout, "")
-        for program in (MN, BUILD / "lend-hostd"):
+        for program in (MN, BUILD / "lend-broker"):
             self.assertEqual(run(program, code=2).stderr.count("\n"), 1)
         for nowhere in ("", ",", " , "):
             self.assertIn("no address to serve at", run(MN, "--listen", nowhere, code=2).stderr)
@@ -338,16 +338,16 @@ class Mistakes(unittest.TestCase):
         self.assertRegex(run(MN, "--listen", NAME, "--size", "lots", code=2).stderr, r"\Alend-mn: --size lots: give [^\n]*\n\Z")
 
     def test_versions_and_help_are_no_mistakes(self):
-        for program in ("lend", "lend-mn", "lend-hostd"):
+        for program in ("lend", "lend-mn", "lend-broker"):
             self.assertRegex(run(BUILD / program, "--version").stdout, rf"\A{program} [0-9.]+\n\Z")
             self.assertIn("--help", run(BUILD / program, "--help").stdout)
-        for program in ("lend-mn", "lend-hostd"):
+        for program in ("lend-mn", "lend-broker"):
             self.assertIn(f"Usage: {program} [", run(BUILD / program, "--usage").stdout)
 
 
 class Manuals(unittest.TestCase):
     def test_they_speak_of_what_is_there(self):
-        for program, page in ((MN, "mn/man/lend-mn.8"), (BUILD / "lend-hostd", "src/hostd/man/lend-hostd.8")):
+        for program, page in ((MN, "mn/man/lend-mn.8"), (BUILD / "lend-broker", "src/broker/man/lend-broker.8")):
             options = set(re.findall(r"^ +(?:-\w, |    )--([a-z-]+)", run(program, "--help").stdout, re.M))
             said = set(re.findall(r"Fl \w , -([a-z-]+)", (SOURCE / page).read_text()))
             self.assertEqual(said, options - {"help", "usage", "version"}, page)

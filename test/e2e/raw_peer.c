@@ -128,7 +128,7 @@ static void on_retry(struct raw_peer *p, const struct lend_pkt_retry *retry)
 	p->refused += retry->reason == LEND_RETRY_FULL;
 }
 
-static void take(struct raw_peer *p, const struct lend_in *in)
+static void take_datagram(struct raw_peer *p, const struct lend_in *in)
 {
 	struct lend_pkt_view v;
 	struct raw_session *s;
@@ -160,19 +160,20 @@ static void take(struct raw_peer *p, const struct lend_in *in)
 }
 
 /* Takes the datagrams that have arrived, without waiting; returns their number. */
-static uint32_t turn(struct raw_peer *p)
+static uint32_t receive_all(struct raw_peer *p)
 {
 	struct lend_in in[BURST];
 	uint32_t n = p->io->ops->rx(p->io, in, BURST);
 
 	for (uint32_t i = 0; i < n; i++)
-		take(p, &in[i]);
+		take_datagram(p, &in[i]);
 	p->io->ops->rx_done(p->io);
 	return n;
 }
 
 /* Sends a datagram repeatedly until the server answers with ACCEPT, RETRY or the ACK of a PING. */
-static void ask(struct raw_peer *p, void (*send)(struct raw_peer *, uint32_t), uint32_t session)
+static void send_until_answered(struct raw_peer *p, void (*send)(struct raw_peer *, uint32_t),
+				uint32_t session)
 {
 	lend_ns now = lend_clock_now(), end = now + PATIENCE, next = now;
 	uint64_t answers = p->answers;
@@ -182,7 +183,7 @@ static void ask(struct raw_peer *p, void (*send)(struct raw_peer *, uint32_t), u
 			send(p, session);
 			next = now + REPEAT_NS;
 		}
-		(void)turn(p);
+		(void)receive_all(p);
 		now = lend_clock_now();
 		cr_assert_lt(now, end, "session %u: no answer", session);
 	}
@@ -194,10 +195,10 @@ static bool connect_one(struct raw_peer *p)
 	uint64_t refused = p->refused;
 
 	do
-		ask(p, send_connect, p->n);
+		send_until_answered(p, send_connect, p->n);
 	while (!s->id && p->refused == refused);
 	if (s->id)
-		ask(p, send_ping, p->n++);
+		send_until_answered(p, send_ping, p->n++);
 	return s->id;
 }
 
@@ -216,17 +217,17 @@ void raw_sync(struct raw_peer *p)
 	uint64_t sent = s->number;
 
 	while (s->seen <= sent)
-		ask(p, send_ping, 0);
+		send_until_answered(p, send_ping, 0);
 }
 
-static void *idle(void *arg)
+static void *run_idle(void *arg)
 {
 	struct raw_peer *p = arg;
 
 	while (!atomic_load(&p->stop)) {
 		struct pollfd fd = {.fd = p->io->ops->fd(p->io), .events = POLLIN};
 
-		if (turn(p) == 0 && p->io->ops->arm(p->io))
+		if (receive_all(p) == 0 && p->io->ops->arm(p->io))
 			(void)poll(&fd, 1, 10);
 	}
 	return NULL;
@@ -234,7 +235,7 @@ static void *idle(void *arg)
 
 void raw_idle(struct raw_peer *p)
 {
-	cr_assert_eq(pthread_create(&p->thread, NULL, idle, p), 0);
+	cr_assert_eq(pthread_create(&p->thread, NULL, run_idle, p), 0);
 }
 
 void raw_idle_end(struct raw_peer *p)

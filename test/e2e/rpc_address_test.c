@@ -119,7 +119,7 @@ static void turn_client(struct pair *pair, struct ask *ask)
 	lend_ns end = lend_now(pair->client) + UINT64_C(10000000000);
 
 	while (!ask->done && lend_now(pair->client) < end)
-		cr_assert_geq(lend_turn(pair->client, lend_now(pair->client) + 10000000), 0);
+		cr_assert_geq(lend_wait(pair->client, lend_now(pair->client) + 10000000), 0);
 	cr_assert(ask->done);
 }
 

@@ -18,7 +18,7 @@ static uint64_t out_of_pool(struct lend_ep *ep)
 {
 	struct lend_stats stats;
 
-	lend_stats(ep, &stats);
+	lend_stats_get(ep, &stats);
 	return stats.buf_bytes;
 }
 
@@ -183,7 +183,7 @@ Test(rpc_bufs, the_heap_gets_all_back)
 		ask_give(pair.client, &ask);
 		pair_close(&pair);
 		lend_alloc_trim();
-		lend_alloc_stat(&stat);
+		lend_alloc_stat_get(&stat);
 		cr_assert_eq(stat.mapped, 0, "%zu bytes", stat.mapped);
 	}
 }

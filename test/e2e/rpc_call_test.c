@@ -203,7 +203,7 @@ Test(rpc_call, close_in_flight)
 
 static int nested_rc[3];
 
-static void nested(lend_request request, const struct lend_buf *in, void *arg)
+static void serve_nested(lend_request request, const struct lend_buf *in, void *arg)
 {
 	struct pair *pair = arg;
 	struct lend_call call = {.method = ECHO};
@@ -221,7 +221,7 @@ Test(rpc_call, no_turn_within_a_turn)
 	struct pair pair;
 
 	pair_open(&pair, "shm");
-	lend_serve(pair.server, 9, nested, &pair, 0);
+	lend_serve(pair.server, 9, serve_nested, &pair, 0);
 	ask_run(&pair, &ask, 9, NULL);
 	for (int i = 0; i < 3; i++)
 		cr_assert_eq(nested_rc[i], -EDEADLK);
@@ -236,7 +236,7 @@ struct middle {
 	lend_request request;
 };
 
-static void forward(lend_request request, const struct lend_buf *in, void *arg)
+static void serve_forward(lend_request request, const struct lend_buf *in, void *arg)
 {
 	struct middle *m = arg;
 
@@ -262,7 +262,7 @@ Test(rpc_call, parent)
 
 		pair_open(&pair, pair_schemes[s]);
 		pair_open(&last, pair_schemes[s]);
-		cr_assert_eq(lend_serve(pair.server, FORWARD, forward, &m, 0), 0);
+		cr_assert_eq(lend_serve(pair.server, FORWARD, serve_forward, &m, 0), 0);
 		cr_assert_eq(lend_connect(pair.server, last.address, &m.onward), 0);
 		ask_start(&pair, &ask, FORWARD, 3000000000u);
 		end = lend_now(pair.client) + UINT64_C(10000000000);

@@ -59,7 +59,7 @@ Test(rpc_death, killed_server)
 		waitpid(pid, NULL, 0);
 		killed = lend_now(ep);
 		while (!ask.done && lend_now(ep) < killed + 10000ull * MS)
-			cr_assert_geq(lend_turn(ep, lend_now(ep) + 100 * MS), 0);
+			cr_assert_geq(lend_wait(ep, lend_now(ep) + 100 * MS), 0);
 		cr_assert(ask.done);
 		cr_assert_eq(ask.call.status, LEND_UNAVAILABLE);
 		cr_assert_eq(ask.call.ran, LEND_RAN_MAYBE);

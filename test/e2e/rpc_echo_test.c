@@ -13,7 +13,7 @@ static uint64_t out_of_pool(struct lend_ep *ep)
 {
 	struct lend_stats stats;
 
-	lend_stats(ep, &stats);
+	lend_stats_get(ep, &stats);
 	return stats.buf_bytes;
 }
 
@@ -211,8 +211,8 @@ Test(rpc_echo, reply__landing_memory__is_used)
 static struct lend_buf *placed;
 static int places;
 
-static struct lend_buf *place(lend_session session, uint32_t method, uint64_t len,
-			      const void *first, uint32_t n, void *arg)
+static struct lend_buf *choose_landing(lend_session session, uint32_t method, uint64_t len,
+				       const void *first, uint32_t n, void *arg)
 {
 	struct pair *pair = arg;
 
@@ -242,7 +242,7 @@ Test(rpc_echo, landing_memory__by_a_function)
 
 		places = 0;
 		pair_open(&pair, pair_schemes[s]);
-		cr_assert_eq(lend_serve_long(pair.server, ECHO, place, &pair), 0);
+		cr_assert_eq(lend_serve_long(pair.server, ECHO, choose_landing, &pair), 0);
 		echo_len(&pair, 1000);
 		cr_assert_eq(places, 0, "a short request asks for no place");
 		echo_len(&pair, 200000);

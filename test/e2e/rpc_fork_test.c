@@ -15,7 +15,7 @@ enum { LONG = 200000, KEPT = 9 };
 
 static volatile unsigned char *lent; /* the bytes of the request that the handler has */
 
-static void keep(lend_request request, const struct lend_buf *in, void *arg)
+static void serve_keep(lend_request request, const struct lend_buf *in, void *arg)
 {
 	(void)request, (void)arg;
 	lent = in->data;
@@ -58,7 +58,7 @@ Test(rpc_fork, child__cannot_change_a_message, .timeout = 60)
 	struct pair p;
 
 	pair_open(&p, "shm");
-	cr_assert_eq(lend_serve(p.server, KEPT, keep, NULL, 0), 0);
+	cr_assert_eq(lend_serve(p.server, KEPT, serve_keep, NULL, 0), 0);
 	for (int i = 0; i < 2; i++) {
 		struct lend_buf *request = ask_bytes(p.client, lens[i], 7);
 		struct ask ask = {.call = {.method = KEPT, .request = request, .done = ask_done}};

@@ -12,7 +12,7 @@
 enum { BOUND = 2000, BURST = 32, RECORDS = 2048, CALLS_MAX = 128, SESSIONS = 512 };
 
 /* Begins a request of len bytes in each of these slots of each session. */
-static void begin(struct raw_peer *p, uint32_t first, uint32_t slots, uint32_t len)
+static void begin_requests(struct raw_peer *p, uint32_t first, uint32_t slots, uint32_t len)
 {
 	uint32_t sent = 0;
 
@@ -32,7 +32,7 @@ static void begin(struct raw_peer *p, uint32_t first, uint32_t slots, uint32_t l
 static void fill_records(struct raw_peer *p)
 {
 	cr_assert_eq(raw_connect(p, 17), 17);
-	begin(p, 0, CALLS_MAX, 8);
+	begin_requests(p, 0, CALLS_MAX, 8);
 	cr_assert_geq(p->replies, RECORDS);
 }
 
@@ -40,7 +40,7 @@ static void fill_records(struct raw_peer *p)
 static void fill_records_halfway(struct raw_peer *p)
 {
 	cr_assert_eq(raw_connect(p, 17), 17);
-	begin(p, 0, CALLS_MAX, 3 * RAW_PAYLOAD);
+	begin_requests(p, 0, CALLS_MAX, 3 * RAW_PAYLOAD);
 	cr_assert_geq(p->acks, RECORDS / 4);
 }
 
@@ -48,7 +48,7 @@ static void fill_records_halfway(struct raw_peer *p)
 static void fill_reassemblies(struct raw_peer *p)
 {
 	cr_assert_eq(raw_connect(p, 13), 13);
-	begin(p, 0, CALLS_MAX, 3 * RAW_PAYLOAD);
+	begin_requests(p, 0, CALLS_MAX, 3 * RAW_PAYLOAD);
 	cr_assert_eq(p->exhausted, 0, "the records are full");
 }
 
@@ -56,9 +56,9 @@ static void fill_reassemblies(struct raw_peer *p)
 static void fill_memory(struct raw_peer *p)
 {
 	cr_assert_eq(raw_connect(p, 1), 1);
-	begin(p, 0, 40, 16 << 20);
-	begin(p, 40, 20, 16 << 20);
-	begin(p, 60, 40, 1 << 20);
+	begin_requests(p, 0, 40, 16 << 20);
+	begin_requests(p, 40, 20, 16 << 20);
+	begin_requests(p, 60, 40, 1 << 20);
 	cr_assert_geq(p->exhausted, 20, "there is memory left");
 }
 
@@ -83,7 +83,7 @@ static void check_honest(struct lend_ep *ep, lend_session to, const char *which)
 	}
 }
 
-static void hoard(const char *scheme, void (*fill)(struct raw_peer *))
+static void run_hoard(const char *scheme, void (*fill)(struct raw_peer *))
 {
 	static struct raw_peer peer;
 	struct lend_ep *before, *after;
@@ -109,7 +109,7 @@ static void hoard(const char *scheme, void (*fill)(struct raw_peer *))
 #define HOARD(what, scheme)                                                                        \
 	Test(rpc_hoard_raw, what##__##scheme, .timeout = 60)                                       \
 	{                                                                                          \
-		hoard(#scheme, fill_##what);                                                       \
+		run_hoard(#scheme, fill_##what);                                                   \
 	}
 
 HOARD(records, udp)

@@ -24,7 +24,7 @@ static lend_request kept[ALL];
 static atomic_uint n_kept;
 static struct ask many[ALL];
 
-static void keep(lend_request request, const struct lend_buf *in, void *arg)
+static void serve_keep(lend_request request, const struct lend_buf *in, void *arg)
 {
 	uint32_t n = atomic_load(&n_kept);
 
@@ -34,7 +34,7 @@ static void keep(lend_request request, const struct lend_buf *in, void *arg)
 	atomic_store(&n_kept, n + 1);
 }
 
-static void ended(struct lend_call *call)
+static void call_ended(struct lend_call *call)
 {
 	bool refused = call->status == LEND_RESOURCE_EXHAUSTED && call->ran == LEND_RAN_NO;
 
@@ -42,7 +42,7 @@ static void ended(struct lend_call *call)
 }
 
 /* Never returns. */
-static void hoard(const char *address)
+static void run_hoarder(const char *address)
 {
 	struct lend_config config = LEND_CONFIG_INIT;
 	lend_session session[SESSIONS];
@@ -55,15 +55,15 @@ static void hoard(const char *address)
 		if (lend_connect(ep, address, &session[i]) < 0)
 			_exit(2);
 	for (int i = 0; i < ALL; i++) {
-		many[i].call = (struct lend_call){.method = KEEP, .done = ended};
+		many[i].call = (struct lend_call){.method = KEEP, .done = call_ended};
 		if (lend_call_start(ep, session[i / EACH], &many[i].call) < 0)
 			_exit(3);
 	}
 	for (;;)
-		(void)lend_turn(ep, LEND_NEVER);
+		(void)lend_wait(ep, LEND_NEVER);
 }
 
-static void silence(int signal)
+static void run_silence(int signal)
 {
 	struct server server;
 	lend_session to;
@@ -77,14 +77,14 @@ static void silence(int signal)
 	    mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	cr_assert_neq(shared, MAP_FAILED);
 	server_start(&server, "udp");
-	cr_assert_eq(lend_serve(server.ep, KEEP, keep, NULL, 0), 0);
+	cr_assert_eq(lend_serve(server.ep, KEEP, serve_keep, NULL, 0), 0);
 	other = client_of(server.address, &to);
 	sync_echo(other, to, ECHO, 10);
 	pid = fork();
 	if (pid == 0)
-		hoard(server.address);
+		run_hoarder(server.address);
 	while (atomic_load(&n_kept) + atomic_load(&shared->refused) < ALL)
-		cr_assert_geq(lend_turn(other, lend_now(other) + MS), 0);
+		cr_assert_geq(lend_wait(other, lend_now(other) + MS), 0);
 	kill(pid, signal);
 	waitpid(pid, &status, WUNTRACED);
 	n = atomic_load(&n_kept);
@@ -104,12 +104,12 @@ static void silence(int signal)
 
 Test(rpc_hoard, stopped_client__others_are_not_delayed, .timeout = 30)
 {
-	silence(SIGSTOP);
+	run_silence(SIGSTOP);
 }
 
 Test(rpc_hoard, killed_client__others_are_not_delayed, .timeout = 30)
 {
-	silence(SIGKILL);
+	run_silence(SIGKILL);
 }
 
 enum { LONG = 8 << 20, BEGUN = 12 };

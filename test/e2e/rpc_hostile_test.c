@@ -20,7 +20,7 @@
 
 #define MS UINT64_C(1000000)
 
-static uint64_t counter(struct lend_ep *ep, const char *which)
+static uint64_t read_counter(struct lend_ep *ep, const char *which)
 {
 	const char *name, *meaning;
 	uint64_t value, sum = 0;
@@ -69,7 +69,8 @@ Test(rpc_hostile, bad_datagrams__counted_without_a_log_line)
 	dup2(old, 2);
 	cr_assert_eq(fstat(fd, &st), 0);
 	cr_assert_eq(st.st_size, 0, "%lld bytes of log", (long long)st.st_size);
-	cr_assert_geq(counter(pair.server, "rx_short") + counter(pair.server, "rx_version"), 1000);
+	cr_assert_geq(
+	    read_counter(pair.server, "rx_short") + read_counter(pair.server, "rx_version"), 1000);
 	ask = (struct ask){0};
 	ask_run(&pair, &ask, ECHO, ask_bytes(pair.client, 50000, 2));
 	cr_assert_eq(ask.call.status, LEND_OK);
@@ -81,7 +82,7 @@ Test(rpc_hostile, bad_datagrams__counted_without_a_log_line)
 	close(old);
 }
 
-static void echo(lend_request request, const struct lend_buf *bytes, void *arg)
+static void serve_echo(lend_request request, const struct lend_buf *bytes, void *arg)
 {
 	(void)bytes;
 	lend_reply(arg, request, LEND_OK, NULL);
@@ -100,7 +101,7 @@ static pid_t serve_in_child(const char *address)
 		struct lend_ep *ep;
 
 		config.listen = address;
-		if (lend_open(&config, &ep) < 0 || lend_serve(ep, ECHO, echo, ep, 0) < 0 ||
+		if (lend_open(&config, &ep) < 0 || lend_serve(ep, ECHO, serve_echo, ep, 0) < 0 ||
 		    write(ready[1], "r", 1) != 1)
 			_exit(1);
 		lend_run(ep, LEND_NEVER);
@@ -151,7 +152,7 @@ Test(rpc_hostile, a_peer_that_stops_draining)
 	busy = cpu_time();
 	while (!(ask[0].done && ask[1].done && ask[2].done && ask[3].done) &&
 	       lend_now(ep) < start + 10000 * MS)
-		cr_assert_geq(lend_turn(ep, lend_now(ep) + 100 * MS), 0);
+		cr_assert_geq(lend_wait(ep, lend_now(ep) + 100 * MS), 0);
 	busy = cpu_time() - busy;
 	for (int i = 0; i < CALLS; i++) {
 		cr_assert(ask[i].done);

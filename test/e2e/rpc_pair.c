@@ -21,7 +21,7 @@ void pair_address(char *text, size_t cap, const char *scheme)
 			 strcmp(scheme, "raw") == 0 ? "raw:mlx5_0@127.0.0.1:0" : "udp:127.0.0.1:0");
 }
 
-static void echo(lend_request request, const struct lend_buf *in, void *arg)
+static void serve_echo(lend_request request, const struct lend_buf *in, void *arg)
 {
 	struct pair *pair = arg;
 	struct lend_buf *out = lend_request_take(pair->server, request);
@@ -30,7 +30,7 @@ static void echo(lend_request request, const struct lend_buf *in, void *arg)
 	lend_reply(pair->server, request, out ? LEND_OK : LEND_RESOURCE_EXHAUSTED, out);
 }
 
-static void hold(lend_request request, const struct lend_buf *in, void *arg)
+static void serve_hold(lend_request request, const struct lend_buf *in, void *arg)
 {
 	struct pair *pair = arg;
 
@@ -38,7 +38,7 @@ static void hold(lend_request request, const struct lend_buf *in, void *arg)
 	pair->held[pair->n_held++] = request;
 }
 
-static void sink(lend_request request, const struct lend_buf *in, void *arg)
+static void serve_sink(lend_request request, const struct lend_buf *in, void *arg)
 {
 	struct pair *pair = arg;
 
@@ -58,9 +58,9 @@ void pair_open_with(struct pair *pair, const char *scheme, const struct lend_con
 	cr_assert_eq(lend_open(&listen, &pair->server), 0, "%s", lend_why());
 	cr_assert_eq(lend_address(pair->server, pair->address, sizeof(pair->address)), 0);
 	cr_assert_eq(lend_open(client, &pair->client), 0, "%s", lend_why());
-	cr_assert_eq(lend_serve(pair->server, ECHO, echo, pair, 0), 0);
-	cr_assert_eq(lend_serve(pair->server, HOLD, hold, pair, 0), 0);
-	cr_assert_eq(lend_serve(pair->server, SINK, sink, pair, 0), 0);
+	cr_assert_eq(lend_serve(pair->server, ECHO, serve_echo, pair, 0), 0);
+	cr_assert_eq(lend_serve(pair->server, HOLD, serve_hold, pair, 0), 0);
+	cr_assert_eq(lend_serve(pair->server, SINK, serve_sink, pair, 0), 0);
 	cr_assert_eq(lend_connect(pair->client, pair->address, &pair->session), 0, "%s",
 		     lend_why());
 }

@@ -13,10 +13,10 @@ static struct lend_io_ops ops;
 static uint32_t (*real_rx)(struct lend_io *io, struct lend_in *in, uint32_t cap);
 static uint32_t looks;
 static bool quick;
-static struct lend_io *due_io; /* its rx() is due at a time; NULL: none */
+static struct lend_io *due_io; /* its count_rx() is due at a time; NULL: none */
 static struct lend_ep *due_ep;
 
-static uint32_t rx(struct lend_io *io, struct lend_in *in, uint32_t cap)
+static uint32_t count_rx(struct lend_io *io, struct lend_in *in, uint32_t cap)
 {
 	looks++;
 	if (io == due_io && io->due && io->due <= lend_now(NULL)) {
@@ -34,12 +34,12 @@ int __wrap_lend_io_shm_open(const struct lend_io_config *config, struct lend_io 
 	int rc = __real_lend_io_shm_open(config, io);
 
 	cr_assert_eq(rc, 0);
-	cr_expect((*io)->quick);
+	cr_expect((*io)->cheap_poll);
 	ops = *(*io)->ops;
 	real_rx = ops.rx;
-	ops.rx = rx;
+	ops.rx = count_rx;
 	(*io)->ops = &ops;
-	(*io)->quick = quick;
+	(*io)->cheap_poll = quick;
 	due_io = *io;
 	return 0;
 }
@@ -85,7 +85,7 @@ Test(rpc_polls, carrier_due__wakes_a_sleeping_endpoint, .timeout = 60)
 	begun = lend_now(due_ep);
 	until = begun + UINT64_C(20000000000);
 	due_io->due = begun + 20000000;
-	cr_assert_eq(lend_turn(due_ep, until), 0);
+	cr_assert_eq(lend_wait(due_ep, until), 0);
 	cr_expect_eq(due_io->due, 0, "rx() did not run when it was due");
 	cr_expect(lend_now(due_ep) >= begun + 20000000 && lend_now(due_ep) < until);
 	lend_close(due_ep);

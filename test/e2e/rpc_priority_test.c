@@ -20,7 +20,7 @@ struct scene {
 	lend_request passed;
 };
 
-static void note(lend_request request, const struct lend_buf *in, void *arg)
+static void serve_note(lend_request request, const struct lend_buf *in, void *arg)
 {
 	struct scene *s = arg;
 	int i = atomic_fetch_add(&s->noted, 1);
@@ -31,7 +31,7 @@ static void note(lend_request request, const struct lend_buf *in, void *arg)
 	cr_expect(s->seen[i] >= 1 && s->seen[i] <= 8);
 }
 
-static void gate(lend_request request, const struct lend_buf *in, void *arg)
+static void serve_gate(lend_request request, const struct lend_buf *in, void *arg)
 {
 	struct scene *s = arg;
 
@@ -42,7 +42,7 @@ static void gate(lend_request request, const struct lend_buf *in, void *arg)
 	lend_reply(s->pair.server, request, LEND_OK, NULL);
 }
 
-static void passed(struct lend_call *call)
+static void pass_done(struct lend_call *call)
 {
 	struct scene *s = (struct scene *)(void *)((char *)call - offsetof(struct scene, onward));
 
@@ -51,13 +51,13 @@ static void passed(struct lend_call *call)
 }
 
 /* Calls NOTE of the same server as a nested call; the request's byte is its priority. */
-static void pass(lend_request request, const struct lend_buf *in, void *arg)
+static void serve_pass(lend_request request, const struct lend_buf *in, void *arg)
 {
 	struct scene *s = arg;
 	lend_session session;
 
 	s->passed = request;
-	s->onward = (struct lend_call){.method = NOTE, .parent = request, .done = passed};
+	s->onward = (struct lend_call){.method = NOTE, .parent = request, .done = pass_done};
 	s->onward.priority = in->len ? *(const unsigned char *)in->data : 0;
 	cr_assert_eq(lend_connect(s->pair.server, s->pair.address, &session), 0, "%s", lend_why());
 	cr_assert_eq(lend_call_start(s->pair.server, session, &s->onward), 0, "%s", lend_why());
@@ -71,13 +71,13 @@ static void open_scene(struct scene *s, const char *scheme, uint32_t schedule)
 	server.workers = 1;
 	server.schedule = schedule;
 	pair_open_with(&s->pair, scheme, &server, &client);
-	cr_assert_eq(lend_serve(s->pair.server, NOTE, note, s, LEND_SLOW), 0);
-	cr_assert_eq(lend_serve(s->pair.server, GATE, gate, s, LEND_SLOW), 0);
-	cr_assert_eq(lend_serve(s->pair.server, PASS, pass, s, 0), 0);
+	cr_assert_eq(lend_serve(s->pair.server, NOTE, serve_note, s, LEND_SLOW), 0);
+	cr_assert_eq(lend_serve(s->pair.server, GATE, serve_gate, s, LEND_SLOW), 0);
+	cr_assert_eq(lend_serve(s->pair.server, PASS, serve_pass, s, 0), 0);
 }
 
-static void start(struct scene *s, struct ask *ask, uint32_t method, uint8_t priority,
-		  lend_ns timeout)
+static void start_ask(struct scene *s, struct ask *ask, uint32_t method, uint8_t priority,
+		      lend_ns timeout)
 {
 	*ask = (struct ask){.call = {.method = method, .priority = priority, .timeout = timeout},
 			    .done = false};
@@ -130,19 +130,19 @@ static void queue_up(struct scene *s, const uint8_t *priority, const lend_ns *ti
 {
 	struct ask first, ask[JOBS];
 
-	start(s, &first, GATE, 0, 0);
+	start_ask(s, &first, GATE, 0, 0);
 	while (!atomic_load(&s->in_gate))
 		pair_turns(&s->pair, 1);
 	for (int i = 0; i < JOBS; i++) {
 		struct lend_stats stats;
 		uint64_t requests;
 
-		lend_stats(s->pair.server, &stats);
+		lend_stats_get(s->pair.server, &stats);
 		requests = stats.requests;
-		start(s, &ask[i], NOTE, priority[i], timeout[i]);
+		start_ask(s, &ask[i], NOTE, priority[i], timeout[i]);
 		do { /* one by one, so that they arrive in this order */
 			pair_turns(&s->pair, 1);
-			lend_stats(s->pair.server, &stats);
+			lend_stats_get(s->pair.server, &stats);
 		} while (stats.requests == requests);
 	}
 	for (int i = 0; i < JOBS; i++) /* calls with a deadline to miss expire */
@@ -215,7 +215,7 @@ static uint64_t long_turns(uint8_t priority)
 	open_scene(&s, "shm", 0);
 	bulk.call.request = lend_buf_wrap(s.pair.client, bytes, sizeof(bytes), NULL, NULL);
 	cr_assert_eq(lend_call_start(s.pair.client, s.pair.session, &bulk.call), 0);
-	lend_stats(s.pair.client, &stats);
+	lend_stats_get(s.pair.client, &stats);
 	while (!bulk.done) {
 		if (other.done) {
 			ask_give(s.pair.client, &other);
@@ -226,7 +226,7 @@ static uint64_t long_turns(uint8_t priority)
 		}
 		before = stats.tx_bytes;
 		pair_turns(&s.pair, 1);
-		lend_stats(s.pair.client, &stats);
+		lend_stats_get(s.pair.client, &stats);
 		turns += stats.tx_bytes - before > 4096;
 		much += stats.tx_bytes - before > 40000;
 	}

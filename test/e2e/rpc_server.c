@@ -6,7 +6,7 @@
 
 #include "util/bits.h"
 
-static void echo(lend_request request, const struct lend_buf *in, void *arg)
+static void serve_echo(lend_request request, const struct lend_buf *in, void *arg)
 {
 	struct server *s = arg;
 	struct lend_buf *out = lend_request_take(s->ep, request);
@@ -16,7 +16,7 @@ static void echo(lend_request request, const struct lend_buf *in, void *arg)
 }
 
 /* Runs in a worker: forwards its bytes in a nested call and waits for it. */
-static void nest(lend_request request, const struct lend_buf *in, void *arg)
+static void serve_nested(lend_request request, const struct lend_buf *in, void *arg)
 {
 	struct server *s = arg;
 	struct lend_ep *own = lend_request_ep(s->ep, request);
@@ -39,7 +39,7 @@ static void nest(lend_request request, const struct lend_buf *in, void *arg)
 	lend_disconnect(own, session);
 }
 
-static void stuck(lend_request request, const struct lend_buf *in, void *arg)
+static void serve_stuck(lend_request request, const struct lend_buf *in, void *arg)
 {
 	struct server *s = arg;
 	struct lend_buf *out = lend_buf_take(s->ep, in->len);
@@ -61,14 +61,14 @@ void server_never(lend_request request, const struct lend_buf *in, void *arg)
 
 void server_serve(struct server *s)
 {
-	cr_assert_eq(lend_serve(s->ep, ECHO, echo, s, 0), 0);
-	cr_assert_eq(lend_serve(s->ep, SLOW_ECHO, echo, s, LEND_SLOW), 0);
-	cr_assert_eq(lend_serve(s->ep, NESTED, nest, s, LEND_SLOW), 0);
-	cr_assert_eq(lend_serve(s->ep, STUCK, stuck, s, LEND_SLOW), 0);
+	cr_assert_eq(lend_serve(s->ep, ECHO, serve_echo, s, 0), 0);
+	cr_assert_eq(lend_serve(s->ep, SLOW_ECHO, serve_echo, s, LEND_SLOW), 0);
+	cr_assert_eq(lend_serve(s->ep, NESTED, serve_nested, s, LEND_SLOW), 0);
+	cr_assert_eq(lend_serve(s->ep, STUCK, serve_stuck, s, LEND_SLOW), 0);
 	cr_assert_eq(lend_serve(s->ep, HOLD, server_never, s, 0), 0);
 }
 
-static void *serve(void *arg)
+static void *run_server(void *arg)
 {
 	struct server *s = arg;
 	struct lend_config config = LEND_CONFIG_INIT;
@@ -91,7 +91,7 @@ void server_start(struct server *s, const char *scheme)
 	memset(s, 0, sizeof(*s));
 	s->scheme = scheme;
 	pthread_barrier_init(&s->ready, NULL, 2);
-	cr_assert_eq(pthread_create(&s->thread, NULL, serve, s), 0);
+	cr_assert_eq(pthread_create(&s->thread, NULL, run_server, s), 0);
 	pthread_barrier_wait(&s->ready);
 }
 
@@ -136,7 +136,7 @@ static void echo_round(struct lend_ep *ep, lend_session session, uint32_t calls,
 	}
 	for (i = 0; i < calls; i++) {
 		while (!ask[i].done)
-			cr_assert_geq(lend_turn(ep, lend_now(ep) + MS), 0);
+			cr_assert_geq(lend_wait(ep, lend_now(ep) + MS), 0);
 		cr_assert_eq(ask[i].call.status, LEND_OK, "call %u of %u bytes: status %d", i, len,
 			     ask[i].call.status);
 		cr_assert(ask_same(ask[i].call.reply, len, i));

@@ -12,7 +12,7 @@
 static int ups, downs;
 static uint8_t seen[16];
 
-static void watch(lend_session session, const uint8_t who[16], bool up, void *arg)
+static void watch_session(lend_session session, const uint8_t who[16], bool up, void *arg)
 {
 	(void)session;
 	(void)arg;
@@ -34,7 +34,7 @@ Test(rpc_session, sessions_come_and_go)
 
 		ups = downs = 0;
 		pair_open(&pair, pair_schemes[s]);
-		lend_watch_sessions(pair.server, watch, NULL);
+		lend_watch_sessions(pair.server, watch_session, NULL);
 		ask_start(&pair, &open, HOLD, 0);
 		pair_until_held(&pair, 1);
 		cr_assert_eq(ups, 1);
@@ -87,13 +87,14 @@ static void connect_again(struct lend_call *call)
 }
 
 static bool asked;
-static void note(lend_request request, const struct lend_buf *bytes, void *arg)
+static void serve_note(lend_request request, const struct lend_buf *bytes, void *arg)
 {
 	(void)request, (void)bytes, (void)arg;
 	asked = true; /* never answered */
 }
 
-static struct lend_ep *serve(const struct lend_config *config, const char *scheme, char *address)
+static struct lend_ep *run_server(const struct lend_config *config, const char *scheme,
+				  char *address)
 {
 	struct lend_config listen = *config;
 	struct lend_ep *ep;
@@ -102,7 +103,7 @@ static struct lend_ep *serve(const struct lend_config *config, const char *schem
 	listen.listen = address;
 	cr_assert_eq(lend_open(&listen, &ep), 0, "%s", lend_why());
 	cr_assert_eq(lend_address(ep, address, 128), 0);
-	cr_assert_eq(lend_serve(ep, HOLD, note, NULL, 0), 0);
+	cr_assert_eq(lend_serve(ep, HOLD, serve_note, NULL, 0), 0);
 	return ep;
 }
 
@@ -116,11 +117,11 @@ static void dies_again_and_again(const char *scheme)
 	struct lend_stats stats;
 
 	config.sessions = SESSIONS;
-	server = serve(&config, scheme, again.next);
+	server = run_server(&config, scheme, again.next);
 	cr_assert_eq(lend_open(&config, &again.ep), 0, "%s", lend_why());
 	cr_assert_eq(lend_connect(again.ep, again.next, &again.session), 0, "%s", lend_why());
 	for (int i = 0; i < DEATHS; i++) {
-		next = serve(&config, scheme, again.next);
+		next = run_server(&config, scheme, again.next);
 		again.done = asked = false;
 		cr_assert_eq(lend_call_start(again.ep, again.session, &again.call), 0);
 		while (!asked)
@@ -134,7 +135,7 @@ static void dies_again_and_again(const char *scheme)
 	}
 	do {
 		cr_assert(lend_poll(again.ep) >= 0 && lend_poll(server) >= 0);
-		lend_stats(again.ep, &stats);
+		lend_stats_get(again.ep, &stats);
 	} while (stats.sessions != 1);
 	lend_close(again.ep);
 	lend_close(server);

@@ -35,7 +35,7 @@ Test(rpc_slow, slow_handlers)
 		cr_assert_eq(ask[0].call.status, LEND_CANCELLED);
 		atomic_store(&server.let_go, true);
 		while (!ask[1].done)
-			cr_assert_geq(lend_turn(ep, lend_now(ep) + 100 * MS), 0);
+			cr_assert_geq(lend_wait(ep, lend_now(ep) + 100 * MS), 0);
 		cr_assert_eq(ask[1].call.status, LEND_OK);
 		cr_assert(ask_same(ask[1].call.reply, 1000, 1));
 		for (int i = 0; i < 2; i++)
@@ -45,7 +45,7 @@ Test(rpc_slow, slow_handlers)
 	}
 }
 
-static void count(lend_request request, const struct lend_buf *in, void *arg)
+static void count_request(lend_request request, const struct lend_buf *in, void *arg)
 {
 	(void)request, (void)in;
 	++*(int *)arg;
@@ -64,7 +64,7 @@ Test(rpc_slow, cancel_reaches_a_waiting_worker)
 
 	server_start(&server, "shm");
 	pair_open(&quiet, "shm");
-	lend_serve(quiet.server, ECHO, count, &asked, 0);
+	lend_serve(quiet.server, ECHO, count_request, &asked, 0);
 	strcpy(server.onward, quiet.address);
 	ep = client_of(server.address, &session);
 	cr_assert_eq(lend_call_start(ep, session, &ask.call), 0);

@@ -59,7 +59,7 @@ Test(rpc_stats, calls_are_counted_by_priority)
 }
 
 /* Queries from an index on; returns the call's status. */
-static enum lend_status look(struct pair *pair, uint32_t from, struct ask *ask)
+static enum lend_status ask_from(struct pair *pair, uint32_t from, struct ask *ask)
 {
 	*ask = (struct ask){.call = {.method = LEND_METHOD_STATS, .done = ask_done}};
 	ask->call.request = lend_buf_take(pair->client, 4);
@@ -92,7 +92,8 @@ Test(rpc_stats, query__without_the_secret__refused)
 		server.secret = row[i].server;
 		client.secret = row[i].client;
 		pair_open_with(&pair, row[i].scheme, &server, &client);
-		cr_expect_eq(look(&pair, 0, &ask), row[i].want, "row %zu: %d", i, ask.call.status);
+		cr_expect_eq(ask_from(&pair, 0, &ask), row[i].want, "row %zu: %d", i,
+			     ask.call.status);
 		ask_give(pair.client, &ask);
 		pair_close(&pair);
 	}
@@ -113,11 +114,11 @@ Test(rpc_stats, more_than_fit_into_one_answer)
 		struct lend_stats stats;
 
 		pair_turns(&pair, 1);
-		lend_stats(pair.server, &stats);
+		lend_stats_get(pair.server, &stats);
 		up = (uint32_t)stats.sessions;
 	} while (up < MANY + 1);
 	do {
-		cr_assert_eq(look(&pair, head.next, &ask), LEND_OK);
+		cr_assert_eq(ask_from(&pair, head.next, &ask), LEND_OK);
 		memcpy(&head, ask.call.reply->data, sizeof(head));
 		cr_assert_eq(head.size, sizeof(head));
 		cr_assert_eq(head.session_size, sizeof(struct lend_session_stats));
@@ -126,7 +127,7 @@ Test(rpc_stats, more_than_fit_into_one_answer)
 		ask_give(pair.client, &ask);
 	} while (head.next);
 	cr_expect_eq(told, MANY + 1);
-	cr_assert_eq(look(&pair, UINT32_MAX, &ask), LEND_OK); /* past the last one */
+	cr_assert_eq(ask_from(&pair, UINT32_MAX, &ask), LEND_OK); /* past the last one */
 	ask_give(pair.client, &ask);
 	pair_close(&pair);
 }

@@ -23,7 +23,7 @@ static void count_done(struct lend_call *call)
 	bad += call->status != LEND_OK;
 }
 
-static void await(struct pair *p, uint32_t n)
+static void await_calls(struct pair *p, uint32_t n)
 {
 	lend_ns end = lend_now(p->client) + UINT64_C(8000000000);
 
@@ -47,7 +47,7 @@ Test(rpc_storm, a_default_server_loses_none_of_400)
 			cr_assert_eq(lend_connect(p.client, p.address, &session), 0);
 			cr_assert_eq(lend_call_start(p.client, session, &call[i]), 0);
 		}
-		await(&p, STORM);
+		await_calls(&p, STORM);
 		cr_assert_eq(bad, 0, "%s: %u failed", pair_schemes[s], bad);
 		for (uint32_t i = 0; i < STORM; i++)
 			lend_buf_give(p.client, call[i].reply);
@@ -74,7 +74,7 @@ Test(rpc_storm, a_full_server_refuses_in_time)
 			cr_assert_eq(lend_connect(p.client, p.address, &session), 0);
 			cr_assert_eq(lend_call_start(p.client, session, &call[i]), 0);
 		}
-		await(&p, 12);
+		await_calls(&p, 12);
 		for (uint32_t i = 0; i < 12; i++) {
 			refused += call[i].status == LEND_RESOURCE_EXHAUSTED;
 			cr_assert(call[i].status == LEND_OK ||
@@ -106,7 +106,7 @@ Test(rpc_storm, calls_above_the_servers_limit_are_not_lost)
 			call[i] = (struct lend_call){.method = SINK, .done = count_done};
 			cr_assert_eq(lend_call_start(p.client, session, &call[i]), 0);
 		}
-		await(&p, MANY);
+		await_calls(&p, MANY);
 		cr_assert_eq(bad, 0, "%s: %u failed", pair_schemes[s], bad);
 		for (uint32_t i = 0; i < MANY; i++)
 			lend_buf_give(p.client, call[i].reply);
@@ -165,7 +165,7 @@ static size_t of_another_process(const char *address, int fd, uint8_t *to)
 	return (size_t)n;
 }
 
-static bool has(const uint8_t *bytes, size_t len, const uint8_t *window)
+static bool has_window(const uint8_t *bytes, size_t len, const uint8_t *window)
 {
 	for (size_t i = 0; i + WINDOW <= len; i++)
 		if (memcmp(bytes + i, window, WINDOW) == 0)
@@ -173,7 +173,7 @@ static bool has(const uint8_t *bytes, size_t len, const uint8_t *window)
 	return false;
 }
 
-static int differing(const uint8_t *a, const uint8_t *b)
+static int count_differing(const uint8_t *a, const uint8_t *b)
 {
 	int n = 0;
 
@@ -185,12 +185,12 @@ static int differing(const uint8_t *a, const uint8_t *b)
 /* Counts the 16-byte windows that both CONNECTs share and another process's lacks. More than two of
  * their bytes must differ, because next to constant fields one or two random bytes are equal by
  * chance. */
-static size_t shared(const uint8_t *a, const uint8_t *b, const uint8_t *stranger, size_t len)
+static size_t count_shared(const uint8_t *a, const uint8_t *b, const uint8_t *stranger, size_t len)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i + WINDOW <= len; i++)
-		n += has(b, len, a + i) && differing(a + i, stranger + i) > 2;
+		n += has_window(b, len, a + i) && count_differing(a + i, stranger + i) > 2;
 	return n;
 }
 
@@ -207,10 +207,10 @@ Test(rpc_storm, two_servers_see_no_16_bytes_in_common)
 	cr_assert_eq(lend_open(NULL, &ep), 0);
 	cr_assert_eq(first_datagram(ep, at_a, NULL, fd_a, a), len);
 	cr_assert_eq(first_datagram(ep, at_b, NULL, fd_b, b), len);
-	cr_assert_eq(shared(a, b, c, len), 0);
+	cr_assert_eq(count_shared(a, b, c, len), 0);
 	/* With one name, both servers see one process. */
 	cr_assert_eq(first_datagram(ep, at_b, at_a, fd_b, b), len);
-	cr_assert_gt(shared(a, b, c, len), 0, "the incarnation");
+	cr_assert_gt(count_shared(a, b, c, len), 0, "the incarnation");
 	lend_close(ep);
 	close(fd_a);
 	close(fd_b);

@@ -22,10 +22,10 @@ Test(rpc_wait, threads_sleep_and_wake)
 		for (uint32_t i = 0; i < 200; i++)
 			sync_echo(ep, session, ECHO, i * 97);
 		sync_echo(ep, session, ECHO, 3 << 20);
-		lend_stats(ep, &before);
+		lend_stats_get(ep, &before);
 		cr_assert_eq(lend_run(ep, lend_now(ep) + 500 * MS),
 			     0); /* idle, with a session up */
-		lend_stats(ep, &after);
+		lend_stats_get(ep, &after);
 		cr_assert_gt(after.sleeps, before.sleeps);
 		cr_assert_leq(after.sleeps - before.sleeps, 10, "%llu wakes in half a second",
 			      (unsigned long long)(after.sleeps - before.sleeps));
@@ -46,7 +46,7 @@ Test(rpc_wait, idle_without_sessions_never_wakes)
 	config.listen = address;
 	cr_assert_eq(lend_open(&config, &ep), 0);
 	cr_assert_eq(lend_run(ep, lend_now(ep) + 300 * MS), 0);
-	lend_stats(ep, &stats);
+	lend_stats_get(ep, &stats);
 	cr_assert_leq(stats.sleeps, 2);
 	lend_close(ep);
 }
@@ -110,7 +110,7 @@ static int waits_until(struct lend_ep *ep, lend_ns until)
 	int n = 0;
 
 	for (; lend_now(ep) < until; n++)
-		cr_assert_eq(lend_turn(ep, until), 0);
+		cr_assert_eq(lend_wait(ep, until), 0);
 	return n;
 }
 
@@ -120,7 +120,7 @@ Test(rpc_wait, a_stop_ends_one_turn_and_one_run)
 
 	cr_assert_eq(lend_open(NULL, &ep), 0);
 	lend_stop(ep);
-	cr_assert_eq(lend_turn(ep, LEND_NEVER), 0, "a stop before the turn counts");
+	cr_assert_eq(lend_wait(ep, LEND_NEVER), 0, "a stop before the turn counts");
 	cr_assert_leq(waits_until(ep, lend_now(ep) + 20 * MS), 2, "once");
 	cr_assert_eq(lend_run(ep, LEND_NEVER), 0, "and for the run that comes");
 	cr_assert_leq(waits_until(ep, lend_now(ep) + 20 * MS), 2, "once");
@@ -136,9 +136,9 @@ Test(rpc_wait, a_stop_is_one_reason_not_to_sleep_elsewhere)
 
 	cr_assert_eq(lend_open(NULL, &ep), 0);
 	lend_stop(ep);
-	cr_assert_not(lend_arm(ep));
+	cr_assert_not(lend_prepare_sleep(ep));
 	cr_assert_geq(lend_poll(ep), 0);
-	cr_assert(lend_arm(ep));
+	cr_assert(lend_prepare_sleep(ep));
 	cr_assert_geq(lend_poll(ep), 0);
 	lend_close(ep);
 }
@@ -157,7 +157,7 @@ Test(rpc_wait, own_event_loop)
 	while (!ask.done) {
 		struct pollfd fd = {.fd = lend_fd(ep), .events = POLLIN};
 
-		if (lend_arm(ep))
+		if (lend_prepare_sleep(ep))
 			cr_assert_geq(poll(&fd, 1, 5000), 0);
 		cr_assert_geq(lend_poll(ep), 0);
 		cr_assert_lt(++polls, 10000);

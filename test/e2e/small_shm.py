@@ -115,11 +115,11 @@ class Container(Small, unittest.TestCase):
             self.ends(LEND, "bw", "--connect", at, "--size", size, "--count", "20", code=0)
         self.assertIsNone(server.poll())
 
-    def test_a_hostd(self):
-        broker = subprocess.Popen([BUILD / "lend-hostd", "--name", f"small{os.getpid()}", "--device", "udp:127.0.0.1:0"],
+    def test_a_broker(self):
+        broker = subprocess.Popen([BUILD / "lend-broker", "--name", f"small{os.getpid()}", "--device", "udp:127.0.0.1:0"],
                                   stdout=subprocess.PIPE, text=True)
         self.assertTrue(broker.stdout.readline())
-        self.ends(LEND, "lat", "--carrier", f"hostd:small{os.getpid()}", "--count", "100", code=0)
+        self.ends(LEND, "lat", "--carrier", f"broker:small{os.getpid()}", "--count", "100", code=0)
         broker.send_signal(signal.SIGTERM)
         self.assertEqual(broker.wait(), 0)
         broker.stdout.close()

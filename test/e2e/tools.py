@@ -3,6 +3,8 @@
 
 Method: the example servers of the build answer them; the server is missing, stopped, killed, or lacks the method.
 
+Covers: src/rpc/method.c, src/rpc/stats_service.c
+
 usage: tools.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
 """
 import contextlib
@@ -87,7 +89,7 @@ class Call(unittest.TestCase):
             self.assertLess(time.monotonic() - began, 5)
 
     def test_no_server(self):
-        self.failed("shm:tools-none", 1, word="start the server")
+        self.failed("shm:tools-none", 1, word="no server listens")
         self.failed("udp:127.0.0.1:9", 1, "--timeout", "200ms", word="UNAVAILABLE")
         with example("hello") as server:
             server.send_signal(signal.SIGSTOP)

@@ -25,7 +25,7 @@ static unsigned right_for(const struct lend_memop *op)
 									       : 0;
 }
 
-static bool inside(uint64_t offset, uint64_t len, uint64_t whole)
+static bool is_inside(uint64_t offset, uint64_t len, uint64_t whole)
 {
 	return offset <= whole && len <= whole - offset;
 }
@@ -42,7 +42,7 @@ void node_expect_allowed(const struct lend_store *was, const struct lend_memop *
 		FUZZ_CHECK((right_for(op) & ~lend_memref_rights(&op->ref)) == 0,
 			   "without permission");
 		FUZZ_CHECK(op->kind != LEND_MEMOP_GET ||
-			       inside(op->offset, op->len, lend_memref_len(&op->ref)),
+			       is_inside(op->offset, op->len, lend_memref_len(&op->ref)),
 			   "outside the reference");
 	}
 	if (takes_space(op->kind)) {
@@ -54,7 +54,7 @@ void node_expect_allowed(const struct lend_store *was, const struct lend_memop *
 			       o->client == client,
 			   "another client's space, or an earlier one");
 		FUZZ_CHECK(op->kind == LEND_MEMOP_FREE || op->kind == LEND_MEMOP_POOL_VIEW ||
-			       inside(op->offset, op->len, o->len),
+			       is_inside(op->offset, op->len, o->len),
 			   "outside the space");
 	}
 }

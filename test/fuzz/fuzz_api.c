@@ -13,7 +13,7 @@ enum { IMPOSSIBLE_LEN = WORLD_BUF_MAX + 5000 };
 
 static _Alignas(64) uint8_t before[2][1 << 17];
 
-static void remember(int who)
+static void remember_core(int who)
 {
 	const struct lend_core *core = world.side[who].core;
 
@@ -78,9 +78,9 @@ static uint32_t some_memory(struct choice *c, int who)
 	return len ? world_buf(who, len, 1 + choice_of(c, 3)) : 0;
 }
 
-static void call(struct choice *c, int who)
+static void step_call(struct choice *c, int who)
 {
-	struct lend_core_call call = {.method = 1, .early = 1, .class = choice_u8(c)};
+	struct lend_core_call call = {.method = 1, .zero_rtt = 1, .class = choice_u8(c)};
 	uint64_t session = some_session(c, who);
 	bool lives = is_session(who, session);
 	int err;
@@ -89,7 +89,7 @@ static void call(struct choice *c, int who)
 	call.request = some_message(c, who);
 	call.reply = choice_rare(c, 2) ? some_memory(c, who) : 0;
 	fuzz_hostile += !lives;
-	remember(who);
+	remember_core(who);
 	err = world_call(who, session, &call);
 	FUZZ_CHECK(lives == (err != E_STALE), "stale without having ended");
 	FUZZ_CHECK(!err || err == E_AGAIN || err == E_INVAL || err == E_MSGSIZE || err == E_STALE,
@@ -98,7 +98,7 @@ static void call(struct choice *c, int who)
 		expect_unchanged(who);
 }
 
-static void reply(struct choice *c, int who)
+static void step_reply(struct choice *c, int who)
 {
 	struct world_side *s = &world.side[who];
 	uint64_t request = s->running_n && !choice_rare(c, 3)
@@ -107,7 +107,7 @@ static void reply(struct choice *c, int who)
 	int err;
 
 	fuzz_hostile += !world_is_running(who, request);
-	remember(who);
+	remember_core(who);
 	err = world_reply(who, request, choice_u8(c), some_message(c, who));
 	FUZZ_CHECK(!err || err == E_STALE || err == E_INVAL || err == E_MSGSIZE,
 		   "an error that reply() does not have");
@@ -116,7 +116,7 @@ static void reply(struct choice *c, int who)
 }
 
 /* Uses of a request's handle while its handler runs; afterwards it must be invalid. */
-static void ask(struct choice *c, int who)
+static void step_ask(struct choice *c, int who)
 {
 	struct lend_core *core = world.side[who].core;
 	uint64_t h = some_handle(c, who);
@@ -124,7 +124,7 @@ static void ask(struct choice *c, int who)
 	uint32_t peer;
 
 	fuzz_hostile++;
-	remember(who);
+	remember_core(who);
 	if (world_is_running(who, h))
 		FUZZ_CHECK(lend_core_request_deadline(core, h) > 0, "a handler without a deadline");
 	else
@@ -136,7 +136,7 @@ static void ask(struct choice *c, int who)
 	expect_unchanged(who);
 }
 
-static void cancel(struct choice *c, int who)
+static void step_cancel(struct choice *c, int who)
 {
 	struct world_side *s = &world.side[who];
 	uint64_t h = some_handle(c, who);
@@ -150,7 +150,7 @@ static void cancel(struct choice *c, int who)
 	}
 }
 
-static void attach(struct choice *c, int who)
+static void step_attach(struct choice *c, int who)
 {
 	struct world_side *s = &world.side[who];
 	uint64_t h = some_handle(c, who);
@@ -161,7 +161,7 @@ static void attach(struct choice *c, int who)
 		h = s->need[--s->need_n];
 	else
 		fuzz_hostile++;
-	remember(who);
+	remember_core(who);
 	err = lend_core_attach(s->core, h, &s->bufs, buf);
 	FUZZ_CHECK(!err || err == E_STALE || err == E_INVAL,
 		   "an error that attach() does not have");
@@ -172,7 +172,7 @@ static void attach(struct choice *c, int who)
 	world_poll(who);
 }
 
-static void connect(struct choice *c, int who)
+static void step_connect(struct choice *c, int who)
 {
 	static const uint32_t peer[] = {LEND_PEER(2, 1), LEND_PEER(3, 1), LEND_PEER(7, 1),
 					UINT32_MAX};
@@ -180,7 +180,7 @@ static void connect(struct choice *c, int who)
 	uint64_t session;
 	int err;
 
-	remember(who);
+	remember_core(who);
 	if (choice_rare(c, 3)) {
 		fuzz_hostile++;
 		FUZZ_CHECK(lend_core_connect(core, world.now, peer[choice_of(c, 4)], 1, NULL,
@@ -195,7 +195,7 @@ static void connect(struct choice *c, int who)
 		expect_unchanged(who);
 }
 
-static void disconnect(struct choice *c, int who)
+static void step_disconnect(struct choice *c, int who)
 {
 	struct world_side *s = &world.side[who];
 	uint64_t session = some_session(c, who);
@@ -219,16 +219,16 @@ static void told_late(struct choice *c, int who)
 
 	fuzz_hostile++;
 	if (choice_rare(c, 2))
-		disconnect(c, who);
+		step_disconnect(c, who);
 	if (choice_rare(c, 2))
-		cancel(c, who);
+		step_cancel(c, who);
 	for (uint32_t i = 0; i < n; i++)
 		out[i].sent = (uint8_t)(choice_rare(c, 2) ? LEND_SENT : choice_of(c, 3));
 	lend_core_sent(s->core, out, n);
 	world_poll(who);
 }
 
-static void flush(struct choice *c, int who)
+static void step_flush(struct choice *c, int who)
 {
 	uint8_t drop = choice_rare(c, 4) ? choice_u8(c) : 0;
 
@@ -236,7 +236,7 @@ static void flush(struct choice *c, int who)
 }
 
 /* Passes a time that goes back, or stands still. */
-static void earlier(struct choice *c, int who)
+static void step_earlier(struct choice *c, int who)
 {
 	struct world_side *s = &world.side[who];
 	lend_ns then = world.now - lend_min_u64(world.now, choice_edge(c));
@@ -246,7 +246,7 @@ static void earlier(struct choice *c, int who)
 	world_poll(who);
 }
 
-static void later(struct choice *c, int who)
+static void step_later(struct choice *c, int who)
 {
 	(void)who;
 	world_tick(UINT64_C(1) << choice_of(c, 33));
@@ -268,8 +268,9 @@ static void warm_up(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	static world_step *const step[WORLD_STEPS] = {
-	    call,      call,    reply, ask,     cancel, attach, connect, disconnect,
-	    told_late, earlier, later, put_off, flush,  flush,  flush,   flush};
+	    step_call,    step_call,       step_reply, step_ask,     step_cancel, step_attach,
+	    step_connect, step_disconnect, told_late,  step_earlier, step_later,  put_off,
+	    step_flush,   step_flush,      step_flush, step_flush};
 
 	return world_history(data, len, warm_up, step);
 }

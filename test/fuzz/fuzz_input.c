@@ -10,12 +10,13 @@
 
 const char fuzz_name[] = "input";
 
-static void call(struct choice *c, int who)
+static void step_call(struct choice *c, int who)
 {
 	static const uint32_t len[] = {0, 1, 415, 416, 417, 1000, 4096, 4097, 9000, WORLD_BUF_MAX};
 	struct world_side *s = &world.side[who];
 	uint32_t n = len[choice_of(c, 10)], reply = len[choice_of(c, 10)];
-	struct lend_core_call call = {.method = 1, .early = 1, .class = (uint8_t)choice_of(c, 9)};
+	struct lend_core_call call = {
+	    .method = 1, .zero_rtt = 1, .class = (uint8_t)choice_of(c, 9)};
 
 	if (!s->session_n) {
 		(void)world_connect(who, 1);
@@ -27,7 +28,7 @@ static void call(struct choice *c, int who)
 	(void)world_call(who, s->session[choice_of(c, s->session_n)], &call);
 }
 
-static void reply(struct choice *c, int who)
+static void step_reply(struct choice *c, int who)
 {
 	static const uint32_t len[] = {0, 10, 416, 417, 4096, 5000, 20000};
 	struct world_side *s = &world.side[who];
@@ -38,7 +39,7 @@ static void reply(struct choice *c, int who)
 				  n ? world_message(who, n, 1) : 0);
 }
 
-static void cancel(struct choice *c, int who)
+static void step_cancel(struct choice *c, int who)
 {
 	struct world_side *s = &world.side[who];
 
@@ -47,13 +48,13 @@ static void cancel(struct choice *c, int who)
 	world_poll(who);
 }
 
-static void later(struct choice *c, int who)
+static void step_later(struct choice *c, int who)
 {
 	(void)who;
 	world_tick(UINT64_C(1) << choice_of(c, 34));
 }
 
-static void flush(struct choice *c, int who)
+static void step_flush(struct choice *c, int who)
 {
 	uint8_t drop = choice_u8(c);
 
@@ -61,7 +62,7 @@ static void flush(struct choice *c, int who)
 }
 
 /* Delivers a live datagram again, or late. */
-static void again(struct choice *c, int to)
+static void step_again(struct choice *c, int to)
 {
 	struct world_side *s = &world.side[to];
 	struct world_dgram d;
@@ -72,7 +73,7 @@ static void again(struct choice *c, int to)
 	world_input(to, d.data, d.len, 1);
 }
 
-static void attack(struct choice *c, int to)
+static void step_attack(struct choice *c, int to)
 {
 	struct world_dgram d;
 	uint32_t kind = choice_of(c, 16);
@@ -86,17 +87,17 @@ static void attack(struct choice *c, int to)
 	hostile_feed(to, &d, choice_rare(c, 6) ? 2 + choice_of(c, 4) : 1);
 }
 
-static void burst(struct choice *c, int to)
+static void step_burst(struct choice *c, int to)
 {
 	uint32_t n = 1 + choice_of(c, 24);
 
 	choice_dice(c);
 	for (; n > 0; n--)
-		attack(c, to);
+		step_attack(c, to);
 	choice_bytes(c);
 }
 
-static void gone(int who)
+static void step_gone(int who)
 {
 	struct world_side *s = &world.side[who];
 	uint8_t incarnation[16];
@@ -112,7 +113,7 @@ static void gone(int who)
 			   "a session with a peer that hung up");
 }
 
-static void rare(struct choice *c, int who)
+static void step_rare(struct choice *c, int who)
 {
 	struct world_side *s = &world.side[who];
 
@@ -130,7 +131,7 @@ static void rare(struct choice *c, int who)
 		world_poll(who);
 		return;
 	case 3:
-		gone(who);
+		step_gone(who);
 		return;
 	default:
 		(void)world_connect(who, choice_rare(c, 8) ? 2 : 1);
@@ -158,9 +159,10 @@ static void warm_up(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-	static world_step *const step[WORLD_STEPS] = {call,   call,   reply,  cancel, later, flush,
-						      flush,  again,  rare,   burst,  burst, attack,
-						      attack, attack, attack, attack};
+	static world_step *const step[WORLD_STEPS] = {
+	    step_call,   step_call,   step_reply,  step_cancel, step_later, step_flush,
+	    step_flush,  step_again,  step_rare,   step_burst,  step_burst, step_attack,
+	    step_attack, step_attack, step_attack, step_attack};
 
 	return world_history(data, len, warm_up, step);
 }

@@ -37,7 +37,7 @@ static struct {
 	struct lend_shm_peer *peer; /* the server's record of it */
 } villain;
 
-static struct lend_shm *inside(void)
+static struct lend_shm *shm_of(void)
 {
 	return (struct lend_shm *)(void *)server;
 }
@@ -86,7 +86,7 @@ static void read_all(const struct lend_in *in, uint32_t n)
 			last_byte = ((const volatile uint8_t *)in[i].data)[in[i].len - 1];
 }
 
-static uint32_t receive(struct lend_in in[BURST])
+static uint32_t receive_burst(struct lend_in in[BURST])
 {
 	uint32_t next = villain.peer ? villain.peer->rx.next : 0, n;
 	uint64_t bad = 0, counted = server->stats.rx_bad;
@@ -108,11 +108,11 @@ static uint32_t receive(struct lend_in in[BURST])
 	return n;
 }
 
-static void turn(void)
+static void run_turn(void)
 {
 	struct lend_in in[BURST];
 
-	(void)receive(in);
+	(void)receive_burst(in);
 	server->ops->rx_done(server);
 }
 
@@ -128,7 +128,7 @@ static void serve_honest(void)
 	FUZZ_CHECK(out.sent == LEND_SENT, "the honest client was refused");
 	sent++;
 	while (received < sent && lend_clock_now() < end)
-		turn();
+		run_turn();
 	FUZZ_CHECK(received == sent, "the honest client was not served");
 }
 
@@ -157,7 +157,7 @@ static void set_up(void)
 
 static struct lend_shm_peer *find_villain(void)
 {
-	struct lend_shm *s = inside();
+	struct lend_shm *s = shm_of();
 
 	for (uint32_t i = 0; i < s->top; i++)
 		if (i != honest && s->peer[i].state == LEND_SHM_UP)
@@ -166,26 +166,27 @@ static struct lend_shm_peer *find_villain(void)
 }
 
 /* Sends a valid HELLO, so that it has memory to misuse. */
-static void join(void)
+static void send_hello(void)
 {
-	struct lend_meet msg;
+	struct lend_rendezvous_msg msg;
 	void *pair, *bell, *own;
-	int fds[LEND_MEET_FDS], err;
+	int fds[LEND_RENDEZVOUS_FDS], err;
 
 	if (!villain.own) {
-		FUZZ_CHECK(lend_meet_memory(LEND_BELL_LEN, &villain.bell_fd, &own) == 0, "memory");
+		FUZZ_CHECK(lend_rendezvous_memory(LEND_BELL_LEN, &villain.bell_fd, &own) == 0,
+			   "memory");
 		villain.own = own;
 	}
 	memset((void *)villain.own, 0, LEND_BELL_LEN);
-	while ((err = lend_meet_dial(name, &villain.sock)) == -EAGAIN)
-		turn();
+	while ((err = lend_rendezvous_connect(name, &villain.sock)) == -EAGAIN)
+		run_turn();
 	FUZZ_CHECK(err == 0, "the socket does not accept");
-	lend_meet_fill(&msg, 0, 3, LEND_SHM_LINK_LEN);
-	FUZZ_CHECK(lend_meet_send(villain.sock, &msg, &villain.bell_fd, 1) == 0, "no HELLO");
-	while ((err = lend_meet_recv(villain.sock, &msg, fds, 2)) == -EAGAIN)
-		turn();
-	FUZZ_CHECK(err == 0 && lend_meet_map(fds[0], LEND_SHM_LINK_LEN, &pair) == 0 &&
-		       lend_meet_map(fds[1], LEND_BELL_LEN, &bell) == 0,
+	lend_rendezvous_fill(&msg, 0, 3, LEND_SHM_LINK_LEN);
+	FUZZ_CHECK(lend_rendezvous_send(villain.sock, &msg, &villain.bell_fd, 1) == 0, "no HELLO");
+	while ((err = lend_rendezvous_recv(villain.sock, &msg, fds, 2)) == -EAGAIN)
+		run_turn();
+	FUZZ_CHECK(err == 0 && lend_rendezvous_map(fds[0], LEND_SHM_LINK_LEN, &pair) == 0 &&
+		       lend_rendezvous_map(fds[1], LEND_BELL_LEN, &bell) == 0,
 		   "no WELCOME");
 	(void)close(fds[0]);
 	(void)close(fds[1]);
@@ -195,7 +196,7 @@ static void join(void)
 	FUZZ_CHECK(villain.peer, "accepted, but no peer exists");
 }
 
-static void leave(void)
+static void leave_server(void)
 {
 	lend_ns end = lend_clock_now() + PATIENCE_NS;
 
@@ -203,7 +204,7 @@ static void leave(void)
 	(void)munmap(villain.bell, LEND_BELL_LEN);
 	(void)close(villain.sock);
 	while (villain.peer->state != LEND_SHM_FREE && lend_clock_now() < end)
-		turn();
+		run_turn();
 	FUZZ_CHECK(villain.peer->state == LEND_SHM_FREE, "the peer was not released");
 	villain.peer = NULL;
 }
@@ -227,7 +228,7 @@ static uint32_t some_len(struct choice *c)
 }
 
 /* Writes the mark that the server waits for, one of the next, or nearly that. */
-static void mark(struct choice *c)
+static void step_mark(struct choice *c)
 {
 	uint32_t next = villain.peer->rx.next + choice_of(c, choice_rare(c, 4) ? 256 : 3);
 	uint64_t number = (uint64_t)next + 1 + (choice_rare(c, 8) ? choice_edge(c) : 0);
@@ -237,7 +238,7 @@ static void mark(struct choice *c)
 		     number << 32 | some_len(c));
 }
 
-static void position(struct choice *c)
+static void step_position(struct choice *c)
 {
 	uint32_t next = villain.peer->tx.next;
 
@@ -247,7 +248,7 @@ static void position(struct choice *c)
 	atomic_store(&villain.pair->to_server.wanted, choice_of(c, 3));
 }
 
-static void bells(struct choice *c)
+static void step_bells(struct choice *c)
 {
 	atomic_store(&villain.bell->word[choice_of(c, LEND_SHM_WORDS)], choice_edge(c));
 	atomic_store(&villain.bell->asleep, choice_of(c, 3));
@@ -256,7 +257,7 @@ static void bells(struct choice *c)
 }
 
 /* Writes a run of any bytes of its writable memory. */
-static void scribble(struct choice *c)
+static void step_scribble(struct choice *c)
 {
 	size_t at = ((size_t)choice_u16(c) << 8 | choice_u8(c)) % LEND_SHM_LINK_LEN;
 	size_t len = (size_t)1 << choice_of(c, 12);
@@ -271,21 +272,21 @@ static void write_something(struct choice *c)
 {
 	switch (choice_of(c, 8)) {
 	case 0:
-		position(c);
+		step_position(c);
 		return;
 	case 1:
-		bells(c);
+		step_bells(c);
 		return;
 	case 2:
 	case 3:
-		scribble(c);
+		step_scribble(c);
 		return;
 	default:
-		mark(c);
+		step_mark(c);
 	}
 }
 
-static void burst(struct choice *c)
+static void step_burst(struct choice *c)
 {
 	uint32_t n = 1 + choice_u8(c);
 
@@ -299,14 +300,14 @@ static void burst(struct choice *c)
 static void change_what_is_lent(struct choice *c)
 {
 	struct lend_in in[BURST];
-	uint32_t n = receive(in);
+	uint32_t n = receive_burst(in);
 
-	burst(c);
+	step_burst(c);
 	read_all(in, n);
 	server->ops->rx_done(server);
 }
 
-static void answer(struct choice *c)
+static void step_answer(struct choice *c)
 {
 	static uint8_t bytes[LEND_RING_MTU];
 	static struct lend_out out[BURST];
@@ -316,7 +317,7 @@ static void answer(struct choice *c)
 
 	for (uint32_t i = 0; i < n; i++)
 		out[i] = (struct lend_out){.head = bytes,
-					   .peer = (uint32_t)(villain.peer - inside()->peer),
+					   .peer = (uint32_t)(villain.peer - shm_of()->peer),
 					   .n = 1,
 					   .piece = {{.len = i % 16 ? i : LEND_RING_MTU}}};
 	server->ops->tx(server, &bufs, out, n);
@@ -328,19 +329,19 @@ static void answer(struct choice *c)
 		   "more in flight than the ring holds");
 }
 
-static void step(struct choice *c)
+static void run_step(struct choice *c)
 {
 	switch (choice_of(c, 16)) {
 	case 0:
 	case 1:
 	case 2:
-		turn();
+		run_turn();
 		return;
 	case 3:
 		change_what_is_lent(c);
 		return;
 	case 4:
-		answer(c);
+		step_answer(c);
 		return;
 	case 5:
 		(void)server->ops->arm(server);
@@ -354,7 +355,7 @@ static void step(struct choice *c)
 		return;
 	case 8:
 	case 9:
-		burst(c);
+		step_burst(c);
 		return;
 	default:
 		write_something(c);
@@ -370,10 +371,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	if (!server)
 		set_up();
 	fuzz_begin();
-	join();
+	send_hello();
 	while (choice_left(&c))
-		step(&c);
-	leave();
+		run_step(&c);
+	leave_server();
 	serve_honest();
 	return 0;
 }

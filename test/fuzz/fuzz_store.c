@@ -9,7 +9,7 @@
 
 const char fuzz_name[] = "store";
 
-static void operation(struct choice *c, bool spoilt)
+static void step_operation(struct choice *c, bool spoilt)
 {
 	static struct node_message m;
 
@@ -21,19 +21,19 @@ static void operation(struct choice *c, bool spoilt)
 	node_run(c, &m);
 }
 
-static void burst(struct choice *c)
+static void step_burst(struct choice *c)
 {
 	uint32_t n = 1 + choice_of(c, 32);
 
 	choice_dice(c);
 	for (; n > 0; n--)
-		operation(c, choice_rare(c, 2));
+		step_operation(c, choice_rare(c, 2));
 	choice_bytes(c);
 }
 
 /* A long operation lands in frames, and runs later, or never; its bytes may have changed
  * meanwhile. */
-static void place(struct choice *c)
+static void step_place(struct choice *c)
 {
 	struct node_message *m = &node.placed[choice_of(c, NODE_PLACED)];
 
@@ -59,7 +59,7 @@ static void place(struct choice *c)
 	}
 }
 
-static void step(struct choice *c)
+static void run_step(struct choice *c)
 {
 	switch (choice_of(c, 32)) {
 	case 0:
@@ -79,14 +79,14 @@ static void step(struct choice *c)
 	case 5:
 	case 6:
 	case 7:
-		place(c);
+		step_place(c);
 		return;
 	case 8:
 	case 9:
-		burst(c);
+		step_burst(c);
 		return;
 	default:
-		operation(c, choice_rare(c, 2));
+		step_operation(c, choice_rare(c, 2));
 	}
 }
 
@@ -99,7 +99,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	fuzz_begin();
 	node_open();
 	while (choice_left(&c))
-		step(&c);
+		run_step(&c);
 	node_close();
 	return 0;
 }

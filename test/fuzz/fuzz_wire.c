@@ -11,7 +11,7 @@
 
 const char fuzz_name[] = "wire";
 
-static void datagram(const uint8_t *data, size_t len)
+static void check_datagram(const uint8_t *data, size_t len)
 {
 	struct lend_pkt_view v;
 	bool rides;
@@ -33,7 +33,7 @@ static void datagram(const uint8_t *data, size_t len)
 	}
 }
 
-static void operation(const uint8_t *data, size_t len)
+static void check_operation(const uint8_t *data, size_t len)
 {
 	uint8_t again[LEND_MEMOP_FIXED_MAX];
 	struct lend_memop op;
@@ -46,7 +46,7 @@ static void operation(const uint8_t *data, size_t len)
 	FUZZ_CHECK(memcmp(again, data, op.fixed) == 0, "an operation that no encoder writes");
 }
 
-static void reference(const uint8_t *data, size_t len)
+static void check_reference(const uint8_t *data, size_t len)
 {
 	uint8_t again[LEND_MEMREF_LEN];
 	struct lend_memref ref;
@@ -61,7 +61,7 @@ static void reference(const uint8_t *data, size_t len)
 	FUZZ_CHECK(memcmp(again, data, sizeof(again)) == 0, "a reference that no encoder writes");
 }
 
-static void text(const uint8_t *data, size_t len)
+static void check_text(const uint8_t *data, size_t len)
 {
 	uint8_t bytes[LEND_MEMREF_LEN];
 	char again[LEND_MEMREF_TEXT];
@@ -72,7 +72,7 @@ static void text(const uint8_t *data, size_t len)
 	FUZZ_CHECK(memcmp(again, data, sizeof(again)) == 0, "a text that no encoder writes");
 }
 
-static void replies(const uint8_t *data, size_t len)
+static void check_replies(const uint8_t *data, size_t len)
 {
 	struct lend_memhello hello;
 	struct lend_memspace space;
@@ -93,11 +93,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	fuzz_hostile++;
 	if (len)
 		memcpy(exact, data, len);
-	datagram(exact, len);
-	operation(exact, len);
-	reference(exact, len);
-	text(exact, len);
-	replies(exact, len);
+	check_datagram(exact, len);
+	check_operation(exact, len);
+	check_reference(exact, len);
+	check_text(exact, len);
+	check_replies(exact, len);
 	free(exact);
 	return 0;
 }

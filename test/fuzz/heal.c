@@ -69,7 +69,7 @@ static void count_what_is_left(int who)
 	FUZZ_CHECK(c->used[0] + c->used[1] == 0, "records are miscounted");
 	FUZZ_CHECK(c->budget_used == 0, "the receive budget leaks");
 	FUZZ_CHECK(c->timers + c->ctl_n == 0, "there is still a deadline");
-	FUZZ_CHECK(c->ready.n + c->starved.n + c->partials.n + c->half.n == 0, "a list leaks");
+	FUZZ_CHECK(c->ready.n + c->budget_queue.n + c->partials.n + c->half.n == 0, "a list leaks");
 	for (uint32_t b = 1; b < WORLD_BUFS; b++)
 		if (s->taken[b])
 			free(s->seg[b].data);

@@ -5,7 +5,7 @@
 #include "fuzz/finding.h"
 #include "util/crc32c.h"
 
-static void checksum(struct world_dgram *d)
+static void fix_checksum(struct world_dgram *d)
 {
 	struct lend_pkt_trailer t = {0};
 
@@ -51,7 +51,7 @@ static uint32_t some_offset(struct choice *c)
 	return choice_rare(c, 4) ? (uint32_t)choice_edge(c) : edge[choice_of(c, 9)];
 }
 
-static void flip(struct choice *c, struct world_dgram *d)
+static void flip_bits(struct choice *c, struct world_dgram *d)
 {
 	if (d->len > sizeof(struct lend_pkt))
 		d->data[sizeof(struct lend_pkt) +
@@ -59,7 +59,7 @@ static void flip(struct choice *c, struct world_dgram *d)
 		    1 + choice_of(c, 255);
 }
 
-static void cut(struct choice *c, struct world_dgram *d)
+static void cut_datagram(struct choice *c, struct world_dgram *d)
 {
 	d->len = choice_u16(c) % (d->len + 1);
 }
@@ -105,10 +105,10 @@ static void mutate_once(struct choice *c, const struct world_side *s, struct wor
 		head.session = some_session(c, s);
 		break;
 	case 8:
-		flip(c, d);
+		flip_bits(c, d);
 		return;
 	case 9:
-		cut(c, d);
+		cut_datagram(c, d);
 		return;
 	default:
 		set_block(c, d);
@@ -135,7 +135,7 @@ void hostile_mutate(struct choice *c, int to, struct world_dgram *d)
 	for (uint32_t n = 1 + choice_of(c, 4); n > 0; n--)
 		mutate_once(c, s, d);
 	if (!choice_rare(c, 20))
-		checksum(d);
+		fix_checksum(d);
 }
 
 static uint32_t block_of(uint8_t kind, uint8_t flags)
@@ -173,7 +173,7 @@ static void some_accept(struct choice *c, struct lend_pkt_accept *b)
 	b->connect = choice_of(c, 6);
 	b->session = (uint64_t)1 << 30 | choice_of(c, 4);
 	b->pattern = choice_rare(c, 4) ? choice_of(c, 3) : 0;
-	b->early = choice_of(c, 4);
+	b->zero_rtt = choice_of(c, 4);
 }
 
 /* A report that a peer could send at this moment: it knows what was sent to it. */
@@ -253,7 +253,7 @@ void hostile_invent(struct choice *c, int to, struct world_dgram *d)
 	for (uint32_t n = choice_rare(c, 3) ? choice_of(c, 4) : 0; n > 0; n--)
 		set_block(c, d);
 	if (!choice_rare(c, 16))
-		checksum(d);
+		fix_checksum(d);
 }
 
 void hostile_raw(struct choice *c, struct world_dgram *d)
@@ -261,7 +261,7 @@ void hostile_raw(struct choice *c, struct world_dgram *d)
 	d->len = choice_of(c, 81);
 	for (uint32_t i = 0; i < d->len; i++)
 		d->data[i] = choice_u8(c);
-	checksum(d);
+	fix_checksum(d);
 }
 
 enum owed { ANYTHING, NOTHING, A_RESET, NOTHING_BUT_RESETS };
@@ -273,7 +273,7 @@ static bool is_nonsense(const struct lend_pkt_connect *b)
 }
 
 /* Permitted effects of such a datagram, judged without the core except for its API. */
-static enum owed judge(int to, const struct world_dgram *d, uint32_t index)
+static enum owed judge_datagram(int to, const struct world_dgram *d, uint32_t index)
 {
 	struct world_side *s = &world.side[to];
 	struct lend_pkt_view v;
@@ -307,12 +307,12 @@ static void queue_reset(struct lend_core *c, const struct world_dgram *d, uint32
 
 static uint64_t waiting_events(const struct lend_core *core)
 {
-	return lend_aside((struct lend_core *)(uintptr_t)core)->ev_n;
+	return lend_unhashed((struct lend_core *)(uintptr_t)core)->ev_n;
 }
 
 /* Names the field, since a dump of the arena does not help. */
-static void compare(const struct lend_core *was, const struct lend_core *is,
-		    const struct world_dgram *d)
+static void compare_cores(const struct lend_core *was, const struct lend_core *is,
+			  const struct world_dgram *d)
 {
 	const uint8_t *a = (const void *)was, *b = (const void *)is;
 
@@ -330,7 +330,7 @@ void hostile_feed(int to, const struct world_dgram *d, uint32_t index)
 {
 	static _Alignas(64) uint8_t before[1 << 18];
 	struct lend_core *core = world.side[to].core, *was = (void *)before;
-	enum owed owed = judge(to, d, index);
+	enum owed owed = judge_datagram(to, d, index);
 	const struct lend_core_stats *stats = lend_core_stats(core);
 	uint64_t full = stats->rx_full, resets = stats->rx_reset, events;
 
@@ -352,5 +352,5 @@ void hostile_feed(int to, const struct world_dgram *d, uint32_t index)
 	if (owed == A_RESET && stats->rx_full == full)
 		queue_reset(was, d, index);
 	FUZZ_CHECK(waiting_events(core) <= events, "an event for a datagram without a session");
-	compare(was, core, d);
+	compare_cores(was, core, d);
 }

@@ -36,12 +36,12 @@ static lend_ns now;
 static bool full_now;
 static uint64_t ends, starts;
 
-static uint32_t pick(uint32_t n)
+static uint32_t pick_below(uint32_t n)
 {
 	return bad_pick(&rng, n);
 }
 
-static uint32_t buf(int who, uint32_t cap)
+static uint32_t take_buf(int who, uint32_t cap)
 {
 	struct side *s = &sides[who];
 
@@ -56,7 +56,7 @@ static uint32_t buf(int who, uint32_t cap)
 	return 0;
 }
 
-static void give(int who, uint32_t b)
+static void give_buf(int who, uint32_t b)
 {
 	if (!b)
 		return;
@@ -75,14 +75,14 @@ static void on_event(int who, const struct lend_event *e)
 			s->session = e->session;
 		return;
 	case LEND_EV_NEED:
-		if (pick(4)) {
-			uint32_t b = e->len <= 1 << 20 ? buf(who, (uint32_t)e->len) : 0;
+		if (pick_below(4)) {
+			uint32_t b = e->len <= 1 << 20 ? take_buf(who, (uint32_t)e->len) : 0;
 
 			cr_assert_eq(lend_core_attach(s->core, e->call, &s->bufs, b), 0);
 		}
 		return;
 	case LEND_EV_REQUEST:
-		give(who, e->buf);
+		give_buf(who, e->buf);
 		if (s->running_n < 64)
 			s->running[s->running_n++] = e->call;
 		else
@@ -90,12 +90,12 @@ static void on_event(int who, const struct lend_event *e)
 		return;
 	case LEND_EV_CALL_END:
 		ends++;
-		give(who, e->buf);
-		give(who, e->reply);
+		give_buf(who, e->buf);
+		give_buf(who, e->reply);
 		return;
 	case LEND_EV_REPLY_END:
 	case LEND_EV_BUF_BACK:
-		give(who, e->buf);
+		give_buf(who, e->buf);
 		return;
 	case LEND_EV_SESSION_DOWN:
 	case LEND_EV_CANCELLED:
@@ -113,14 +113,14 @@ static void poll_events(int who)
 	while ((ev = lend_core_next(sides[who].core)))
 		on_event(who, ev);
 	while (!full_now && lend_core_supply_wanted(sides[who].core))
-		lend_core_supply(sides[who].core, buf(who, 65536));
+		lend_core_supply(sides[who].core, take_buf(who, 65536));
 }
 
-static void input(int who, const uint8_t *data, uint32_t len, uint32_t peer)
+static void input_datagram(int who, const uint8_t *data, uint32_t len, uint32_t peer)
 {
 	struct lend_in in = {.len = len,
 			     .peer = LEND_PEER(0, peer),
-			     .ecn = (uint8_t)pick(2),
+			     .ecn = (uint8_t)pick_below(2),
 			     .addr = &peer,
 			     .addr_len = sizeof(peer)};
 	uint8_t *exact = malloc(len ? len : 1);
@@ -132,14 +132,14 @@ static void input(int who, const uint8_t *data, uint32_t len, uint32_t peer)
 	free(exact);
 }
 
-static void record(int to, const struct dgram *d)
+static void record_datagram(int to, const struct dgram *d)
 {
 	if (greeting.len == 0)
 		greeting = *d;
 	tape[to][tape_n[to]++ % TAPE] = *d;
 }
 
-static void gather(int who, const struct lend_out *out, struct dgram *d)
+static void gather_datagram(int who, const struct lend_out *out, struct dgram *d)
 {
 	d->len = out->head_len;
 	memcpy(d->data, out->head, d->len);
@@ -155,72 +155,72 @@ static void gather(int who, const struct lend_out *out, struct dgram *d)
 }
 
 /* Delivers half of them, so that the tape holds datagrams that are still valid. */
-static void flush(int who)
+static void flush_output(int who)
 {
 	struct lend_out out[32];
 	uint32_t n;
 
 	while ((n = lend_core_output(sides[who].core, now, &sides[who].bufs, out, 32)) > 0) {
 		for (uint32_t i = 0; i < n; i++)
-			out[i].sent = pick(50) ? LEND_SENT : LEND_SENT_FULL;
+			out[i].sent = pick_below(50) ? LEND_SENT : LEND_SENT_FULL;
 		for (uint32_t i = 0; i < n; i++) {
 			struct dgram d;
 
 			if (out[i].sent != LEND_SENT)
 				continue;
-			gather(who, &out[i], &d);
-			record(!who, &d);
-			if (pick(2))
-				input(!who, d.data, d.len, 1);
+			gather_datagram(who, &out[i], &d);
+			record_datagram(!who, &d);
+			if (pick_below(2))
+				input_datagram(!who, d.data, d.len, 1);
 		}
 		lend_core_sent(sides[who].core, out, n);
 	}
 }
 
-static void live(void)
+static void live_turn(void)
 {
 	static const uint32_t len[] = {0, 10, 1376, 3000, 60000, 200000};
 	struct side *s = &sides[0];
-	struct lend_core_call call = {.method = 1, .early = 1, .tag = 1};
+	struct lend_core_call call = {.method = 1, .zero_rtt = 1, .tag = 1};
 	uint64_t handle;
 
-	now += 1000 + pick(300000);
-	if (pick(400) == 0)
+	now += 1000 + pick_below(300000);
+	if (pick_below(400) == 0)
 		now += 6000000000;
-	call.deadline = now + pick(50000000);
-	call.request = buf(0, len[pick(6)]);
+	call.deadline = now + pick_below(50000000);
+	call.request = take_buf(0, len[pick_below(6)]);
 	if (lend_core_call(s->core, now, s->session, &s->bufs, &call, &handle) == 0) {
 		starts++;
-		if (pick(6) == 0)
+		if (pick_below(6) == 0)
 			lend_core_cancel(s->core, handle, 1);
 	} else {
-		give(0, call.request);
-		if (pick(8) == 0 &&
+		give_buf(0, call.request);
+		if (pick_below(8) == 0 &&
 		    lend_core_connect(s->core, now, LEND_PEER(0, 1), 9, NULL, &s->session) == 0)
-			lend_core_known(s->core, s->session, 1);
+			lend_core_set_server(s->core, s->session, 1);
 	}
 	for (int i = 0; i < 2; i++) {
 		lend_core_tick(sides[i].core, now);
 		poll_events(i);
-		flush(i);
+		flush_output(i);
 	}
-	while (sides[1].running_n > 8 || (sides[1].running_n && pick(2))) {
+	while (sides[1].running_n > 8 || (sides[1].running_n && pick_below(2))) {
 		uint64_t r = sides[1].running[--sides[1].running_n];
-		uint32_t b = pick(2) ? buf(1, len[pick(6)]) : 0;
+		uint32_t b = pick_below(2) ? take_buf(1, len[pick_below(6)]) : 0;
 
-		if (lend_core_reply(sides[1].core, now, r, &sides[1].bufs, (uint8_t)pick(17), b) <
-		    0)
-			give(1, b);
+		if (lend_core_reply(sides[1].core, now, r, &sides[1].bufs, (uint8_t)pick_below(17),
+				    b) < 0)
+			give_buf(1, b);
 	}
 }
 
-static void hostile(int to, struct dgram *d, bool recorded)
+static void hostile_turn(int to, struct dgram *d, bool recorded)
 {
-	if (pick(100) == 0) {
+	if (pick_below(100) == 0) {
 		*d = greeting;
 		bad_greet(&rng, d);
 	} else if (recorded && tape_n[to]) {
-		*d = tape[to][pick(tape_n[to] < TAPE ? tape_n[to] : TAPE)];
+		*d = tape[to][pick_below(tape_n[to] < TAPE ? tape_n[to] : TAPE)];
 		bad_mutate(&rng, d);
 	} else {
 		bad_invent(&rng, d);
@@ -238,7 +238,7 @@ static void open_side(int who)
 				     .unscheduled = 65536,
 				     .probe = 500000000,
 				     .dead = 5000000000,
-				     .pass = 30000000000,
+				     .ticket_ns = 30000000000,
 				     .attempts = 16,
 				     .congestion = who ? LEND_CC_NONE : LEND_CC_CREDIT};
 	struct side *s = &sides[who];
@@ -271,10 +271,10 @@ static void fall_silent(struct side *s)
 /* True: hostile datagrams alone do not move this counter; test/scen has a case for each. */
 static bool takes_a_story(const char *name)
 {
-	static const char *const all[] = {"greedy",      "credit_back",   "early",    "early_again",
-					  "early_full",  "early_unknown", "refused",  "rx_unproven",
-					  "rx_full",     "no_record",     "released", "cut",
-					  "idle_evicted"};
+	static const char *const all[] = {
+	    "greedy",           "credit_back", "zero_rtt",    "zero_rtt_replayed", "zero_rtt_full",
+	    "zero_rtt_unknown", "refused",     "rx_unproven", "rx_full",           "no_record",
+	    "released",         "cut",         "idle_evicted"};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		if (strcmp(name, all[i]) == 0)
@@ -283,7 +283,7 @@ static bool takes_a_story(const char *name)
 }
 
 /* Longer than any lifetime. */
-static void drain(void)
+static void drain_all(void)
 {
 	for (int n = 0; n < 100; n++) {
 		now += 500000000;
@@ -310,16 +310,16 @@ Test(replay, hostile_datagrams_change_nothing_but_counters, .timeout = 200)
 	cr_assert_eq(
 	    lend_core_connect(sides[0].core, now, LEND_PEER(0, 1), 9, NULL, &sides[0].session), 0);
 	for (int i = 0; i < 20; i++)
-		live();
+		live_turn();
 	for (uint32_t i = 0; i < HOSTILE; i++) {
 		struct dgram d;
-		int to = (int)pick(2);
+		int to = (int)pick_below(2);
 
-		if (pick(6) == 0)
-			live();
-		full_now = pick(1000) < 300;
-		hostile(to, &d, i % 2);
-		input(to, d.data, d.len, pick(30) ? 1 : 2 + pick(5));
+		if (pick_below(6) == 0)
+			live_turn();
+		full_now = pick_below(1000) < 300;
+		hostile_turn(to, &d, i % 2);
+		input_datagram(to, d.data, d.len, pick_below(30) ? 1 : 2 + pick_below(5));
 	}
 	full_now = false;
 	for (int w = 0; w < 2; w++) {
@@ -333,7 +333,7 @@ Test(replay, hostile_datagrams_change_nothing_but_counters, .timeout = 200)
 	for (uint32_t i = 0; i < names; i++)
 		cr_expect(takes_a_story(name[i]) || total[0][i] + total[1][i] > 0,
 			  "seed %llu: never counted: %s", (unsigned long long)seed, name[i]);
-	drain();
+	drain_all();
 	cr_expect_eq(ends, starts, "seed %llu: %llu calls started, %llu ended",
 		     (unsigned long long)seed, (unsigned long long)starts,
 		     (unsigned long long)ends);

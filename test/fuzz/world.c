@@ -19,7 +19,7 @@ static const struct lend_core_config rich = {
     .unscheduled = 4096,
     .probe = 500 * LEND_MS,
     .dead = 5000 * LEND_MS,
-    .pass = 30000 * LEND_MS,
+    .ticket_ns = 30000 * LEND_MS,
     .attempts = 4,
     .path = {{.mtu = WORLD_MTU},
 	     {.mtu = WORLD_MTU, .lossless = true, .checked = true, .proven = true}},
@@ -84,7 +84,7 @@ static uint32_t free_buf(struct world_side *s)
 }
 
 /* Every message is a prefix of this text, so that a misplaced byte shows. */
-static const uint8_t *text(void)
+static const uint8_t *message_byte(void)
 {
 	static uint8_t bytes[2 * WORLD_BUF_MAX];
 
@@ -121,7 +121,7 @@ uint32_t world_message(int who, uint32_t len, uint32_t n)
 	uint32_t first = world_buf(who, len, n), at = 0;
 
 	for (uint32_t b = first; b; b = s->seg[b].next) {
-		memcpy(s->seg[b].data, text() + at, s->seg[b].len);
+		memcpy(s->seg[b].data, message_byte() + at, s->seg[b].len);
 		at += s->seg[b].len;
 	}
 	return first;
@@ -137,11 +137,12 @@ static void expect_text(int who, const struct lend_event *e, uint32_t buf)
 	if (world.forged)
 		return;
 	if (e->data)
-		FUZZ_CHECK(e->data_len == e->len && memcmp(e->data, text(), e->data_len) == 0,
+		FUZZ_CHECK(e->data_len == e->len &&
+			       memcmp(e->data, message_byte(), e->data_len) == 0,
 			   "not the bytes that were sent");
 	for (uint32_t b = e->data ? 0 : buf; b && at < e->len; b = s->seg[b].next) {
 		here = lend_min_u64(s->seg[b].cap, e->len - at);
-		FUZZ_CHECK(memcmp(s->seg[b].data, text() + at, here) == 0,
+		FUZZ_CHECK(memcmp(s->seg[b].data, message_byte() + at, here) == 0,
 			   "not the bytes that were sent");
 		at += here;
 	}
@@ -162,7 +163,7 @@ void world_give(int who, uint32_t buf)
 	}
 }
 
-static void see(struct world_seen *seen, uint64_t handle)
+static void note_handle(struct world_seen *seen, uint64_t handle)
 {
 	seen->handle[seen->n++ % WORLD_MANY] = handle;
 }
@@ -200,7 +201,7 @@ static void on_need(int who, const struct lend_event *e)
 {
 	struct world_side *s = &world.side[who];
 
-	see(&s->needs, e->call);
+	note_handle(&s->needs, e->call);
 	if (world.put_off && s->need_n < WORLD_MANY)
 		s->need[s->need_n++] = e->call;
 	else
@@ -215,7 +216,7 @@ static void on_request(int who, const struct lend_event *e)
 	FUZZ_CHECK(!e->buf || lend_min_u64(e->len, WORLD_BUF_MAX) == e->len, "too long");
 	expect_text(who, e, e->buf);
 	world_give(who, e->buf);
-	see(&s->requests, e->call);
+	note_handle(&s->requests, e->call);
 	FUZZ_CHECK(s->running_n < WORLD_MANY, "more requests than records");
 	s->running[s->running_n++] = e->call;
 }
@@ -245,7 +246,7 @@ static void on_session(int who, const struct lend_event *e)
 	}
 	if (e->tag)
 		return; /* this side requested it */
-	see(&s->sessions, e->session);
+	note_handle(&s->sessions, e->session);
 	FUZZ_CHECK(s->session_n < WORLD_MANY, "more sessions than the table holds");
 	s->session[s->session_n++] = e->session;
 }
@@ -329,7 +330,7 @@ int world_call(int who, uint64_t session, const struct lend_core_call *call)
 	}
 	s->call_state[s->call_n++] = 1;
 	s->open++;
-	see(&s->calls, handle);
+	note_handle(&s->calls, handle);
 	return 0;
 }
 
@@ -341,10 +342,10 @@ int world_connect(int who, uint32_t index)
 
 	if (err)
 		return err;
-	lend_core_known(s->core, session, index + 1);
+	lend_core_set_server(s->core, session, index + 1);
 	/* A CONNECT to an address that this side chose is not an answer, so it is not limited. */
 	s->bytes_in[index % WORLD_PEERS] += 1 << 20;
-	see(&s->sessions, session);
+	note_handle(&s->sessions, session);
 	FUZZ_CHECK(s->session_n < WORLD_MANY, "more sessions than the table holds");
 	s->session[s->session_n++] = session;
 	return 0;

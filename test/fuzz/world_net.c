@@ -44,7 +44,7 @@ static void take_down(int who, const struct lend_out *out, struct world_dgram *d
 }
 
 /* An unproven address may not receive more than came from it, forged or not. */
-static void charge(int who, uint32_t peer, uint32_t len)
+static void charge_bytes(int who, uint32_t peer, uint32_t len)
 {
 	struct world_side *s = &world.side[who];
 	uint32_t i = LEND_PEER_INDEX(peer) % WORLD_PEERS;
@@ -53,7 +53,7 @@ static void charge(int who, uint32_t peer, uint32_t len)
 	FUZZ_CHECK(i == 1 || s->bytes_out[i] <= s->bytes_in[i], "an amplifier");
 }
 
-static void record(int to, const struct world_dgram *d)
+static void record_datagram(int to, const struct world_dgram *d)
 {
 	struct world_side *s = &world.side[to];
 	struct lend_pkt head;
@@ -74,9 +74,9 @@ uint32_t world_flush(int who, uint32_t cap, uint8_t drop, uint8_t full)
 		out[i].sent = full >> i % 8 & 1 ? LEND_SENT_FULL : LEND_SENT;
 		take_down(who, &out[i], &d[i]);
 		if (out[i].sent == LEND_SENT)
-			charge(who, out[i].peer, d[i].len);
+			charge_bytes(who, out[i].peer, d[i].len);
 		if (out[i].sent == LEND_SENT && LEND_PEER_INDEX(out[i].peer) == 1)
-			record(!who, &d[i]);
+			record_datagram(!who, &d[i]);
 		else
 			d[i].len = 0;
 	}

@@ -32,7 +32,7 @@ struct end {
 	uint8_t *body;
 };
 
-static void fail(const char *what)
+static void fail_with(const char *what)
 {
 	fprintf(stderr, "verbs_bench: %s: %s\n", what, lend_why_text());
 	exit(1);
@@ -64,7 +64,7 @@ static void send_some(struct end *e, uint32_t first, uint32_t n, uint32_t *sent)
 }
 
 /* Returns the number of datagrams that arrived; *last is the number of the last one. */
-static uint32_t take(struct end *e, uint32_t *last)
+static uint32_t take_datagrams(struct end *e, uint32_t *last)
 {
 	struct lend_in in[BURST];
 	uint32_t n = e->io->ops->rx(e->io, in, BURST), good = 0;
@@ -85,7 +85,7 @@ static uint32_t take(struct end *e, uint32_t *last)
 
 /* Both ends send as much as they can; the number received from the other end opens the window.
  * Returns datagrams per second that arrived. */
-static double rate(struct end *e)
+static double run_rate(struct end *e)
 {
 	uint32_t sent = 0, got = 0, last = 0;
 	lend_ns start = 0, now = lend_clock_now(), heard = now, again = 0;
@@ -99,7 +99,7 @@ static double rate(struct end *e)
 			send_some(e, sent, n, &more);
 			sent += more;
 		}
-		more = take(e, &last);
+		more = take_datagrams(e, &last);
 		now = lend_clock_now();
 		if (more > 0) {
 			start = start ? start : now;
@@ -124,7 +124,7 @@ static int by_time(const void *a, const void *b)
 }
 
 /* Median round trip in microseconds; the other end answers. */
-static double lat(struct end *e, bool first)
+static double run_latency(struct end *e, bool first)
 {
 	lend_ns *took = calloc(e->count, sizeof(*took));
 	uint32_t sent, last = 0;
@@ -135,9 +135,9 @@ static double lat(struct end *e, bool first)
 
 		if (first)
 			send_some(e, i, 1, &sent);
-		while (take(e, &last) == 0) {
+		while (take_datagrams(e, &last) == 0) {
 			if (lend_clock_now() - start > 20 * (lend_ns)QUIET_NS)
-				fail("no answer");
+				fail_with("no answer");
 		}
 		if (!first)
 			send_some(e, i, 1, &sent);
@@ -150,19 +150,19 @@ static double lat(struct end *e, bool first)
 }
 
 /* Sleeps until a datagram is there; false: it arrived without a wake-up. */
-static bool nap(struct end *e, uint64_t *slept, uint32_t *last)
+static bool sleep_until_ready(struct end *e, uint64_t *slept, uint32_t *last)
 {
 	struct pollfd p = {.fd = e->io->ops->fd(e->io), .events = POLLIN};
 
 	if (!e->io->ops->arm(e->io))
 		return true;
 	++*slept;
-	return poll(&p, 1, 2000) != 0 || take(e, last) == 0;
+	return poll(&p, 1, 2000) != 0 || take_datagrams(e, last) == 0;
 }
 
 /* Both ends sleep before each datagram that they wait for; a lost one is sent again. Returns how
  * often the two slept. */
-static double sleeps(struct end *e, bool first)
+static double run_sleeps(struct end *e, bool first)
 {
 	uint32_t sent, last = 0, seed = (uint32_t)getpid();
 	uint64_t slept = 0, lost = 0;
@@ -172,13 +172,13 @@ static double sleeps(struct end *e, bool first)
 
 		if (first)
 			send_some(e, 0, 1, &sent);
-		while (take(e, &last) == 0) {
+		while (take_datagrams(e, &last) == 0) {
 			/* Now and then exactly when it arrives. */
 			seed = seed * 1664525 + 1013904223;
 			for (volatile uint32_t i = seed >> 20; i > 0;)
 				i--;
-			if (!nap(e, &slept, &last))
-				fail("slept through a datagram");
+			if (!sleep_until_ready(e, &slept, &last))
+				fail_with("slept through a datagram");
 			if (lend_clock_now() - start > 4 * (lend_ns)QUIET_NS) {
 				lost++;
 				break;
@@ -196,7 +196,7 @@ static double sleeps(struct end *e, bool first)
 }
 
 /* Opens this end, writes its address to out, reads the other's from in. */
-static void meet(struct end *e, const char *listen, int in, int out)
+static void exchange_addresses(struct end *e, const char *listen, int in, int out)
 {
 	struct lend_io_config config = {.listen = listen};
 	char mine[104] = "", other[104] = "";
@@ -204,26 +204,26 @@ static void meet(struct end *e, const char *listen, int in, int out)
 	int rc;
 
 	if (lend_io_open(&config, &e->io) < 0)
-		fail(listen);
+		fail_with(listen);
 	e->body = aligned_alloc(4096, 8192);
 	for (uint32_t i = 0; i < 8192; i++)
 		e->body[i] = byte_of(i);
 	e->seg[1] = (struct lend_seg){.data = e->body, .len = 8192, .cap = 8192};
 	e->bufs = (struct lend_bufs){e->seg, 2};
 	if (e->io->ops->reg(e->io, e->body, 8192) < 0)
-		fail("reg");
+		fail_with("reg");
 	e->io->ops->name(e->io, mine, sizeof(mine));
 	if (write(out, mine, sizeof(mine)) != sizeof(mine) ||
 	    read(in, other, sizeof(other)) != sizeof(other))
-		fail("the other end is gone");
+		fail_with("the other end is gone");
 	while ((rc = e->io->ops->resolve(e->io, other, &e->peer)) == -EINPROGRESS)
 		(void)e->io->ops->rx(e->io, &none, 0);
 	if (rc < 0)
-		fail(other);
+		fail_with(other);
 	e->io->ops->pin(e->io, e->peer, true);
 	/* An end must be polled to be reached; so neither continues before both know each other. */
 	if (write(out, "k", 1) != 1 || fcntl(in, F_SETFL, O_NONBLOCK) != 0)
-		fail("the other end is gone");
+		fail_with("the other end is gone");
 	while (read(in, other, 1) != 1)
 		(void)e->io->ops->rx(e->io, &none, 0);
 }
@@ -244,8 +244,9 @@ int main(int argc, char **argv)
 	e.len = (uint32_t)atoi(argv[4]);
 	e.count = (uint32_t)atoi(argv[5]);
 	first = fork() != 0;
-	meet(&e, argv[first ? 2 : 3], first ? back[0] : there[0], first ? there[1] : back[1]);
-	figure = is_rate ? rate(&e) : is_sleep ? sleeps(&e, first) : lat(&e, first);
+	exchange_addresses(&e, argv[first ? 2 : 3], first ? back[0] : there[0],
+			   first ? there[1] : back[1]);
+	figure = is_rate ? run_rate(&e) : is_sleep ? run_sleeps(&e, first) : run_latency(&e, first);
 	e.io->ops->close(e.io);
 	if (!first)
 		return write(back[1], &figure, sizeof(figure)) != sizeof(figure);

@@ -105,7 +105,7 @@ def main():
     faults += [*check_planted(), *check_functions(headers)]
     mandoc = shutil.which("mandoc")
     if mandoc:
-        pages = [page for part in ("apps", "mn", "src/hostd") for page in sorted((repo / part / "man").glob("*.[1-8]"))]
+        pages = [page for part in ("apps", "mn", "src/broker") for page in sorted((repo / part / "man").glob("*.[1-8]"))]
         if not pages:
             faults.append("there is no page written by hand")
         pages += [page for page in sorted((folder / "man3").glob("*.3")) if not page.is_symlink()]

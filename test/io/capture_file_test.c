@@ -59,7 +59,7 @@ Test(capture_file, a_later_endpoint_adds_to_the_file)
 	blocks_free(b);
 }
 
-static uint64_t lost(const struct captured *e)
+static uint64_t lost_packets(const struct captured *e)
 {
 	return e->client->stats.capture_lost + e->server->stats.capture_lost;
 }
@@ -69,13 +69,13 @@ Test(capture_file, full_disk__ends_only_the_capture)
 	struct captured e = captured_ends(&captured_udp, "/dev/full", 0, 0);
 	uint64_t before;
 
-	cr_assert_eq(lost(&e), 0);
+	cr_assert_eq(lost_packets(&e), 0);
 	captured_exchange(&e, 0, 100);
 	e.client->ops->arm(e.client);
-	before = lost(&e);
+	before = lost_packets(&e);
 	for (uint32_t i = 1; i < 50; i++)
 		captured_exchange(&e, i, 1000);
-	cr_assert_eq(lost(&e) - before, 98, "each is counted");
+	cr_assert_eq(lost_packets(&e) - before, 98, "each is counted");
 	captured_close(&e);
 }
 
@@ -92,7 +92,7 @@ Test(capture_file, file_size_limit__file_stays_readable)
 		captured_exchange(&e, i, 1000);
 	(void)e.client->ops->arm(e.client);
 	captured_exchange(&e, 50, 1000);
-	cr_assert_eq(lost(&e), 2);
+	cr_assert_eq(lost_packets(&e), 2);
 	captured_close(&e);
 	b = captured_read("a.pcapng");
 	cr_assert(b->len > 10001 - 1300 && b->len <= 10001, "%zu", b->len);
@@ -116,7 +116,7 @@ Test(capture_file, slow_reader__loses_packets_and_blocks_nothing)
 	e = captured_ends(&captured_udp, "pipe", 0, 0);
 	for (uint32_t i = 0; i < 100; i++)
 		captured_exchange(&e, i, 32000);
-	cr_assert_gt(lost(&e), 0);
+	cr_assert_gt(lost_packets(&e), 0);
 	for (int again = 0; again < 2; again++) {
 		while ((n = read(fd, bytes + len, (4 << 20) - len)) > 0)
 			do
@@ -131,7 +131,7 @@ Test(capture_file, slow_reader__loses_packets_and_blocks_nothing)
 	b = blocks_parse(bytes, len);
 	for (uint32_t i = 0; i < b->n; i++)
 		told += b->packet[i].lost;
-	cr_assert_eq(told, lost(&e), "the file records the gap");
+	cr_assert_eq(told, lost_packets(&e), "the file records the gap");
 	captured_close(&e);
 	blocks_free(b);
 	close(fd);
@@ -231,7 +231,7 @@ Test(capture_file, buffered_blocks__are_written_after_a_while)
 
 enum { THREADS = 3, EACH = 400 };
 
-static void *busy(void *arg)
+static void *run_busy(void *arg)
 {
 	struct captured e = captured_ends(&captured_udp, "a.pcapng", 0, 0);
 
@@ -252,7 +252,7 @@ Test(capture_file, endpoints_of_several_threads_share_a_file)
 	struct blocks *b;
 
 	for (int i = 0; i < THREADS; i++)
-		cr_assert_eq(pthread_create(&thread[i], NULL, busy, NULL), 0);
+		cr_assert_eq(pthread_create(&thread[i], NULL, run_busy, NULL), 0);
 	for (int i = 0; i < THREADS; i++)
 		cr_assert_eq(pthread_join(thread[i], NULL), 0);
 	b = captured_read("a.pcapng");

@@ -156,7 +156,7 @@ static _Thread_local struct {
 	uint32_t used; /* bytes of body */
 } tray;
 
-static void put(uint32_t i, uint32_t peer, uint32_t id, uint32_t seq, uint32_t len)
+static void put_message(uint32_t i, uint32_t peer, uint32_t id, uint32_t seq, uint32_t len)
 {
 	uint8_t *head = tray.head[i], *body = tray.body + tray.used;
 
@@ -191,7 +191,7 @@ static void send_tray(struct lend_io *io, uint32_t n)
 enum lend_sent conform_send(struct lend_io *io, uint32_t peer, uint32_t id, uint32_t seq,
 			    uint32_t len)
 {
-	put(0, peer, id, seq, len);
+	put_message(0, peer, id, seq, len);
 	send_tray(io, 1);
 	return tray.out[0].sent;
 }
@@ -199,7 +199,7 @@ enum lend_sent conform_send(struct lend_io *io, uint32_t peer, uint32_t id, uint
 enum lend_sent conform_send_fast(struct lend_io *io, uint32_t peer, uint32_t id, uint32_t seq,
 				 uint32_t len)
 {
-	put(0, peer, id, seq, len);
+	put_message(0, peer, id, seq, len);
 	tray.out[0].class = 0;
 	tray.out[0].fast = 1;
 	send_tray(io, 1);
@@ -212,7 +212,7 @@ uint32_t conform_burst(struct lend_io *io, uint32_t peer, uint32_t seq, const ui
 	uint32_t sent = 0;
 
 	for (uint32_t i = 0; i < n; i++)
-		put(i, peer, 0, seq + i, len[i]);
+		put_message(i, peer, 0, seq + i, len[i]);
 	send_tray(io, n);
 	while (sent < n && tray.out[sent].sent == LEND_SENT)
 		sent++;

@@ -30,8 +30,8 @@ static uint32_t send_some(struct conform_pair *p, struct conform_tally *t, struc
 	return sent;
 }
 
-static void begin(struct conform_pair *p, struct conform_tally *t, struct lend_rng *rng,
-		  const struct conform_row *row)
+static void begin_pair(struct conform_pair *p, struct conform_tally *t, struct lend_rng *rng,
+		       const struct conform_row *row)
 {
 	conform_open(p, row);
 	lend_rng_seed(rng, p->seed);
@@ -47,7 +47,7 @@ void conform_order(const struct conform_row *row)
 	struct lend_rng rng;
 
 	stay_on_this_cpu();
-	begin(&p, &t, &rng, row);
+	begin_pair(&p, &t, &rng, row);
 	t.ordered = true;
 	t.lost_ms = 20; /* a late datagram must be in order, too */
 	while (t.sent < 20000) {
@@ -76,7 +76,7 @@ static void lose_nothing(struct conform_pair *p, struct conform_tally *t, struct
 
 /* With a full queue, a lossless carrier refuses datagrams and loses none, which conform_settle()
  * checks. Another carrier may lose some, and counts them where it can. */
-static void overrun(struct conform_pair *p, struct conform_tally *t)
+static void overrun_peer(struct conform_pair *p, struct conform_tally *t)
 {
 	uint64_t before = p->server->stats.rx_missed;
 	uint32_t lost;
@@ -97,10 +97,10 @@ void conform_loss(const struct conform_row *row)
 	struct conform_pair p;
 	struct lend_rng rng;
 
-	begin(&p, &t, &rng, row);
+	begin_pair(&p, &t, &rng, row);
 	lose_nothing(&p, &t, &rng);
-	overrun(&p, &t);
-	overrun(&p, &t);
+	overrun_peer(&p, &t);
+	overrun_peer(&p, &t);
 	lose_nothing(&p, &t, &rng);
 	conform_close(&p);
 }
@@ -122,7 +122,7 @@ void conform_duplicates(const struct conform_row *row)
 	struct lend_rng rng;
 	uint32_t n = 0;
 
-	begin(&p, &t, &rng, row);
+	begin_pair(&p, &t, &rng, row);
 	for (int round = 0; round < 3; round++) {
 		(void)conform_fill(p.client, p.peer, &t, t.sent + 20000);
 		conform_settle(p.server, &t, t.sent);
@@ -163,7 +163,7 @@ void conform_content(const struct conform_row *row)
 	struct lend_rng rng;
 	uint32_t mtu;
 
-	begin(&p, &t, &rng, row);
+	begin_pair(&p, &t, &rng, row);
 	mtu = p.client->path.mtu;
 	for (uint32_t round = 0; round < 400; round++) {
 		for (uint32_t i = 0; i < 16; i++) {

@@ -82,7 +82,7 @@ struct race {
 	uint32_t passed; /* number of normal datagrams before the first urgent one */
 };
 
-static void finish(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
+static void finish_race(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
 {
 	struct race *r = arg;
 
@@ -94,18 +94,18 @@ static void finish(void *arg, const struct lend_in *in, uint32_t id, uint32_t se
 	r->came[id]++;
 }
 
-static void await(struct lend_io *io, struct race *r, uint32_t slow, uint32_t fast)
+static void await_room(struct lend_io *io, struct race *r, uint32_t slow, uint32_t fast)
 {
 	uint64_t end = conform_ms() + conform_patience_ms;
 
 	while ((r->came[0] < slow || r->came[1] < fast) && conform_ms() < end)
-		(void)conform_take(io, finish, r);
+		(void)conform_take(io, finish_race, r);
 	cr_assert_eq(r->came[0], slow);
 	cr_assert_eq(r->came[1], fast);
 }
 
 /* Sends as many urgent datagrams as there is room for. Normal ones are not blocked for ever. */
-static void flood(const struct conform_pair *p)
+static void flood_fast(const struct conform_pair *p)
 {
 	struct race r = {0};
 	uint32_t slow = 0, fast = 0;
@@ -115,10 +115,10 @@ static void flood(const struct conform_pair *p)
 	for (uint32_t turn = 0; r.came[0] < slow && turn < 10000; turn++) {
 		for (uint32_t i = 0; i < CONFORM_BURST; i++)
 			fast += conform_send_fast(p->client, p->peer, 1, fast, 64) == LEND_SENT;
-		(void)conform_take(p->server, finish, &r);
+		(void)conform_take(p->server, finish_race, &r);
 	}
 	cr_assert_eq(r.came[0], slow, "starved");
-	await(p->server, &r, slow, fast);
+	await_room(p->server, &r, slow, fast);
 }
 
 void conform_urgent(const struct conform_row *row)
@@ -135,12 +135,12 @@ void conform_urgent(const struct conform_row *row)
 	if (row->passes)
 		cr_assert_eq(conform_send_fast(p.client, p.peer, 1, 0, 64), LEND_SENT, "room");
 	else
-		await(p.server, &r, slow, 0);
+		await_room(p.server, &r, slow, 0);
 	if (!row->passes)
 		cr_assert_eq(conform_send_fast(p.client, p.peer, 1, 0, 64), LEND_SENT);
-	await(p.server, &r, slow, 1);
+	await_room(p.server, &r, slow, 1);
 	cr_assert(!row->passes || r.passed < slow / 2, "%u of %u came before the urgent one",
 		  r.passed, slow);
-	flood(&p);
+	flood_fast(&p);
 	conform_close(&p);
 }

@@ -54,7 +54,7 @@ static void keep_peer(void *arg, const struct lend_in *in, uint32_t id, uint32_t
 }
 
 /* Returns the index of the client at the server. */
-static uint32_t greet(struct conform_pair *p)
+static uint32_t greet_server(struct conform_pair *p)
 {
 	uint64_t end = conform_ms() + conform_patience_ms;
 	struct last l = {.peer = UINT32_MAX};
@@ -78,7 +78,7 @@ void conform_mtu(const struct conform_row *row)
 	uint32_t len[] = {16, 17, mtu - 1, mtu};
 
 	cr_assert_geq(mtu, 512);
-	client = greet(&p);
+	client = greet_server(&p);
 	send_lengths(p.client, p.peer, p.server, &s, len, 4);
 	send_lengths(p.server, client, p.client, &t, len, 4);
 	cr_assert_eq(p.server->stats.rx_truncated, 0);
@@ -88,7 +88,8 @@ void conform_mtu(const struct conform_row *row)
 
 /* The sender refuses a datagram of MTU + 1 bytes, returns an error and counts it. The next datagram
  * is sent. */
-static void refuse(struct lend_io *from, uint32_t peer, struct lend_io *to, struct conform_tally *t)
+static void refuse_longer(struct lend_io *from, uint32_t peer, struct lend_io *to,
+			  struct conform_tally *t)
 {
 	uint64_t before = from->stats.tx_dead;
 	uint32_t want = t->count + 1;
@@ -152,10 +153,10 @@ void conform_mtu_plus_1(const struct conform_row *row)
 
 	conform_open(&p, row);
 	s = t = (struct conform_tally){.row = row};
-	client = greet(&p);
+	client = greet_server(&p);
 	for (int i = 0; i < 3; i++) {
-		refuse(p.client, p.peer, p.server, &s);
-		refuse(p.server, client, p.client, &t);
+		refuse_longer(p.client, p.peer, p.server, &s);
+		refuse_longer(p.server, client, p.client, &t);
 	}
 	conform_close(&p);
 	truncate_at(row);

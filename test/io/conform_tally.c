@@ -5,12 +5,12 @@
 
 enum { LOST_MS = 200 /* a datagram that has not arrived by then is lost */ };
 
-static unsigned long seed(const struct conform_tally *t)
+static unsigned long tally_seed(const struct conform_tally *t)
 {
 	return (unsigned long)t->seed;
 }
 
-static void note(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
+static void note_datagram(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
 {
 	struct conform_tally *t = arg;
 
@@ -19,12 +19,14 @@ static void note(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
 		t->gone++;
 		return;
 	}
-	cr_assert_lt(seq, t->sent, "invented: %u of %u; SEED=%lu", seq, t->sent, seed(t));
-	cr_assert_eq(t->mark[seq], 0, "%u received twice; SEED=%lu", seq, seed(t));
+	cr_assert_lt(seq, t->sent, "invented: %u of %u; SEED=%lu", seq, t->sent, tally_seed(t));
+	cr_assert_eq(t->mark[seq], 0, "%u received twice; SEED=%lu", seq, tally_seed(t));
 	if (t->row->lossless)
-		cr_assert_eq(seq, t->next, "%u instead of %u; SEED=%lu", seq, t->next, seed(t));
+		cr_assert_eq(seq, t->next, "%u instead of %u; SEED=%lu", seq, t->next,
+			     tally_seed(t));
 	else if (t->ordered)
-		cr_assert_geq(seq, t->next, "%u after %u; SEED=%lu", seq, t->next - 1, seed(t));
+		cr_assert_geq(seq, t->next, "%u after %u; SEED=%lu", seq, t->next - 1,
+			      tally_seed(t));
 	t->mark[seq] = 1;
 	t->next = seq + 1;
 	t->count++;
@@ -36,11 +38,12 @@ void conform_settle(struct lend_io *io, struct conform_tally *t, uint32_t want)
 	uint64_t wait = t->row->lossless ? conform_patience_ms : lost, end = conform_ms() + wait;
 
 	while (t->count < want && conform_ms() < end) {
-		if (conform_take(io, note, t) > 0)
+		if (conform_take(io, note_datagram, t) > 0)
 			end = conform_ms() + wait;
 	}
 	if (t->row->lossless)
-		cr_assert_eq(t->count, want, "%u of %u came; SEED=%lu", t->count, want, seed(t));
+		cr_assert_eq(t->count, want, "%u of %u came; SEED=%lu", t->count, want,
+			     tally_seed(t));
 }
 
 bool conform_fill(struct lend_io *io, uint32_t peer, struct conform_tally *t, uint32_t most)

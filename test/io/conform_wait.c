@@ -38,7 +38,7 @@ static void pause_a_bit(struct lend_rng *rng)
 /* Sleeps as an event loop does: arms the descriptor, then polls it. False: no event came for so
  * long that a wake-up must be lost. It polls several times. A single poll can time out when the
  * machine pauses the sender; a lost wake-up never arrives. */
-static bool nap(struct lend_io *io, struct lend_rng *rng, _Atomic uint64_t *slept)
+static bool sleep_until_ready(struct lend_io *io, struct lend_rng *rng, _Atomic uint64_t *slept)
 {
 	struct pollfd p = {.fd = io->ops->fd(io), .events = POLLIN};
 
@@ -67,7 +67,7 @@ static bool arms_soon(struct lend_io *io)
 	return true;
 }
 
-static void answer(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
+static void answer_echo(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
 {
 	struct echo *e = arg;
 
@@ -83,11 +83,11 @@ static void *echo_main(void *arg)
 
 	lend_rng_seed(&rng, 1);
 	while (!atomic_load(&e->stop)) {
-		if (conform_take(e->io, answer, e) > 0)
+		if (conform_take(e->io, answer_echo, e) > 0)
 			continue;
 		if (!e->sleeps)
 			sched_yield();
-		else if (!nap(e->io, &rng, &e->slept) && !atomic_load(&e->stop))
+		else if (!sleep_until_ready(e->io, &rng, &e->slept) && !atomic_load(&e->stop))
 			cr_assert_fail("the server slept through a datagram");
 	}
 	return NULL;
@@ -97,7 +97,7 @@ struct got {
 	uint32_t n, seq;
 };
 
-static void note(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
+static void note_got(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
 {
 	struct got *g = arg;
 
@@ -123,10 +123,10 @@ static bool round_trip(struct conform_pair *p, uint32_t seq, _Atomic uint64_t *s
 
 		waited += now - last < GAP_MS ? now - last : 0;
 		last = now;
-		(void)conform_take(p->client, note, &g);
+		(void)conform_take(p->client, note_got, &g);
 		if (g.n == 2)
 			return g.seq == seq;
-		if (slept != NULL && !nap(p->client, rng, slept))
+		if (slept != NULL && !sleep_until_ready(p->client, rng, slept))
 			return false;
 		if (slept == NULL)
 			sched_yield();
@@ -134,7 +134,7 @@ static bool round_trip(struct conform_pair *p, uint32_t seq, _Atomic uint64_t *s
 	return false;
 }
 
-static void race(const struct conform_row *row, bool server_sleeps, bool client_sleeps)
+static void run_race(const struct conform_row *row, bool server_sleeps, bool client_sleeps)
 {
 	struct conform_pair p;
 	struct lend_rng rng;
@@ -169,7 +169,7 @@ static void need_threads(const struct conform_row *row)
 void conform_ping_pong(const struct conform_row *row)
 {
 	need_threads(row);
-	race(row, false, false);
+	run_race(row, false, false);
 }
 
 void conform_wait(const struct conform_row *row)
@@ -188,14 +188,14 @@ void conform_wait(const struct conform_row *row)
 		(void)conform_take(p.server, NULL, NULL);
 		cr_assert_eq(conform_send(p.client, p.peer, 1, 0, 64), LEND_SENT);
 		/* Either it refuses to sleep, or the datagram wakes it at once. */
-		cr_assert(nap(p.server, &rng, &slept));
+		cr_assert(sleep_until_ready(p.server, &rng, &slept));
 		cr_assert_gt(conform_take(p.server, NULL, NULL), 0);
 	}
 	conform_close(&p);
 	if (fd < 0)
 		cr_skip_test("no interrupt to sleep on: the loop sleeps by time");
-	race(row, true, false);
-	race(row, true, true);
+	run_race(row, true, false);
+	run_race(row, true, true);
 }
 
 static void *drain_main(void *arg)
@@ -210,7 +210,7 @@ static void *drain_main(void *arg)
 		/* Rarely sleeps, so that there often is room again when the sender is about to
 		 * sleep. */
 		if (conform_take(e->io, NULL, NULL) == 0 && lend_rng_below(&rng, 64) == 0 &&
-		    !nap(e->io, &rng, &e->slept) && !atomic_load(&e->stop))
+		    !sleep_until_ready(e->io, &rng, &e->slept) && !atomic_load(&e->stop))
 			cr_assert_fail("the receiver slept through a datagram");
 	}
 	return NULL;
@@ -245,7 +245,8 @@ void conform_wait_for_room(const struct conform_row *row)
 		}
 		for (uint64_t n = lend_rng_below(&rng, 16); n > 0; n--)
 			pause_a_bit(&rng);
-		cr_assert(nap(p.client, &rng, &slept), "slept although there is room");
+		cr_assert(sleep_until_ready(p.client, &rng, &slept),
+			  "slept although there is room");
 		(void)conform_take(p.client, NULL, NULL);
 	}
 	atomic_store(&e.stop, 1);

@@ -21,7 +21,7 @@ struct heard {
 	uint32_t n, gone;
 };
 
-static void note(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
+static void note_datagram(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
 {
 	struct heard *h = arg;
 
@@ -40,7 +40,7 @@ static void listen_to(struct lend_io *io, uint32_t n, uint32_t gone, struct hear
 	uint64_t end = conform_ms() + 10000;
 
 	while ((h->n < n || h->gone < gone) && conform_ms() < end)
-		(void)conform_take(io, note, h);
+		(void)conform_take(io, note_datagram, h);
 	cr_assert_eq(h->n, n);
 	cr_assert_eq(h->gone, gone);
 }

@@ -46,7 +46,7 @@ static bool is_readable(struct lend_io *io)
 }
 
 /* Opens a client that has sent its HELLO. */
-static struct lend_io *caller(const char *at)
+static struct lend_io *open_caller(const char *at)
 {
 	struct lend_io *client = conform_client(at);
 	uint32_t peer;
@@ -56,7 +56,7 @@ static struct lend_io *caller(const char *at)
 }
 
 /* Polls both ends until the handshake ends. Returns the client's error. */
-static int meet(struct lend_io *server, struct lend_io *client, const char *at)
+static int await_both(struct lend_io *server, struct lend_io *client, const char *at)
 {
 	uint64_t end = conform_ms() + 5000;
 	uint32_t peer;
@@ -72,7 +72,7 @@ static int meet(struct lend_io *server, struct lend_io *client, const char *at)
 Test(descriptors, none_is_free_then_the_listener_rests)
 {
 	char at[104];
-	struct lend_io *server = conform_listen(&shm, at), *client = caller(at);
+	struct lend_io *server = conform_listen(&shm, at), *client = open_caller(at);
 	uint64_t end = conform_ms() + 5000;
 
 	leave_free(0);
@@ -87,7 +87,7 @@ Test(descriptors, none_is_free_then_the_listener_rests)
 		(void)conform_take(server, NULL, NULL);
 	cr_assert_eq(server->stats.accepts_deferred, 2);
 	free_all();
-	cr_assert_eq(meet(server, client, at), 0);
+	cr_assert_eq(await_both(server, client, at), 0);
 	cr_assert_eq(server->due, 0);
 	client->ops->close(client);
 	server->ops->close(server);
@@ -96,11 +96,11 @@ Test(descriptors, none_is_free_then_the_listener_rests)
 Test(descriptors, one_of_its_own_is_closed_then_it_accepts_at_once)
 {
 	char at[104];
-	struct lend_io *server = conform_listen(&shm, at), *first = caller(at), *second;
+	struct lend_io *server = conform_listen(&shm, at), *first = open_caller(at), *second;
 	uint64_t end = conform_ms() + 5000;
 
-	cr_assert_eq(meet(server, first, at), 0);
-	second = caller(at);
+	cr_assert_eq(await_both(server, first, at), 0);
+	second = open_caller(at);
 	leave_free(0);
 	while (server->stats.accepts_deferred == 0 && conform_ms() < end)
 		(void)conform_take(server, NULL, NULL);
@@ -109,7 +109,7 @@ Test(descriptors, one_of_its_own_is_closed_then_it_accepts_at_once)
 		(void)conform_take(server, NULL, NULL);
 	cr_assert_leq(server->due, 1);
 	free_all();
-	cr_assert_eq(meet(server, second, at), 0);
+	cr_assert_eq(await_both(server, second, at), 0);
 	cr_assert_eq(server->stats.accepts_deferred, 1, "without another failed attempt");
 	second->ops->close(second);
 	server->ops->close(server);
@@ -118,10 +118,10 @@ Test(descriptors, one_of_its_own_is_closed_then_it_accepts_at_once)
 Test(descriptors, too_few_at_the_server_then_the_client_is_told_so)
 {
 	char at[104];
-	struct lend_io *server = conform_listen(&shm, at), *client = caller(at);
+	struct lend_io *server = conform_listen(&shm, at), *client = open_caller(at);
 
 	leave_free(1); /* one for the connection, none for the descriptors in its message */
-	cr_assert_eq(meet(server, client, at), -EMFILE);
+	cr_assert_eq(await_both(server, client, at), -EMFILE);
 	cr_assert(strstr(lend_why_text(), "of its process"), "%s", lend_why_text());
 	free_all();
 	client->ops->close(client);
@@ -131,7 +131,7 @@ Test(descriptors, too_few_at_the_server_then_the_client_is_told_so)
 Test(descriptors, too_few_here_then_this_process_is_named)
 {
 	char at[104];
-	struct lend_io *server = conform_listen(&shm, at), *client = caller(at);
+	struct lend_io *server = conform_listen(&shm, at), *client = open_caller(at);
 	uint32_t peer;
 	int err = -EINPROGRESS;
 	uint64_t end = conform_ms() + 5000;

@@ -43,7 +43,7 @@ static void pcap_put(FILE *file, const uint8_t *bytes, uint32_t len)
 
 /* Opens a device that reads the frames of the file. It has a random MAC, which broadcast frames do
  * not need. */
-static struct lend_io *device(const char *address)
+static struct lend_io *run_device(const char *address)
 {
 	struct lend_io_config config = {.listen = address};
 	char eal[256];
@@ -73,7 +73,7 @@ static struct lend_eth_end end_of(bool four, uint8_t last, uint16_t vlan)
 	return end;
 }
 
-static uint32_t make(bool four, uint16_t vlan, uint32_t len)
+static uint32_t make_frame(bool four, uint16_t vlan, uint32_t len)
 {
 	struct lend_eth_end from = end_of(four, 2, vlan), to = end_of(four, 1, vlan);
 	struct lend_eth_head head;
@@ -95,19 +95,19 @@ static void fix_checksum(void)
 /* Writes one frame of each invalid kind, with valid ones before and after. */
 static void put_hostile(FILE *file, bool four)
 {
-	uint32_t n = make(four, 0, 100);
+	uint32_t n = make_frame(four, 0, 100);
 
 	pcap_put(file, frame, n); /* valid */
 	frame[n - 1] ^= 1;
 	pcap_put(file, frame, n); /* header checksum */
-	n = make(four, 0, 100);
+	n = make_frame(four, 0, 100);
 	frame[14 + (four ? 20 : 40) + 3] ^= 1;
 	pcap_put(file, frame, n); /* foreign: another port */
-	n = make(four, 7, 100);
+	n = make_frame(four, 7, 100);
 	pcap_put(file, frame, n); /* foreign: a VLAN */
-	n = make(four, 0, 1600);
+	n = make_frame(four, 0, 1600);
 	pcap_put(file, frame, n); /* truncated: a jumbo frame */
-	n = make(four, 0, 100);
+	n = make_frame(four, 0, 100);
 	if (four) {
 		frame[20] = 0x20;
 		fix_checksum();
@@ -115,19 +115,19 @@ static void put_hostile(FILE *file, bool four)
 		frame[20] = 44;
 	}
 	pcap_put(file, frame, n); /* fragment */
-	n = make(four, 0, 100);
+	n = make_frame(four, 0, 100);
 	frame[14 + (four ? 20 : 40) + 5] ^= 1;
 	pcap_put(file, frame, n); /* bad: length fields */
-	n = make(four, 0, 100);
+	n = make_frame(four, 0, 100);
 	frame[0] = 2;
 	memset(frame + 1, 0x77, 5);
 	pcap_put(file, frame, n); /* foreign: another station's MAC */
-	n = make(four, 0, 0);
+	n = make_frame(four, 0, 0);
 	pcap_put(file, frame, n);  /* valid, and empty */
 	pcap_put(file, frame, 13); /* bad: shorter than a header */
 }
 
-static void hostile(bool four)
+static void run_hostile(bool four)
 {
 	FILE *file = pcap_open();
 	lend_ns end = lend_clock_now() + 10000000000u;
@@ -135,18 +135,18 @@ static void hostile(bool four)
 	struct lend_in in[8];
 	struct lend_io *io;
 	struct lend_eth_end peer = end_of(four, 2, 0), self = end_of(four, 1, 0);
-	uint8_t question[LEND_ETH_ASK_MAX], out[4096];
-	struct lend_eth_ask ask;
+	uint8_t question[LEND_ETH_NEIGH_MAX], out[4096];
+	struct lend_eth_neigh ask;
 	bool answered = false;
 	char path[64];
 	size_t len;
 
 	put_hostile(file, four);
-	pcap_put(file, question, lend_eth_ask_write(question, &peer, &self.ip, NULL));
+	pcap_put(file, question, lend_eth_neigh_request_write(question, &peer, &self.ip, NULL));
 	memcpy(peer.ip.b, self.ip.b, 16); /* another host announces our address */
-	pcap_put(file, question, lend_eth_answer_write(question, &peer, NULL));
+	pcap_put(file, question, lend_eth_neigh_reply_write(question, &peer, NULL));
 	fclose(file);
-	io = device(four ? "dpdk:net_pcap0@10.0.0.1:7001" : "dpdk:net_pcap0@[fd00::1]:7001");
+	io = run_device(four ? "dpdk:net_pcap0@10.0.0.1:7001" : "dpdk:net_pcap0@[fd00::1]:7001");
 	cr_assert(io->path.mtu == 1500u - (four ? 28 : 48));
 	while ((good < 2 || io->stats.address_clash == 0) && lend_clock_now() < end) {
 		uint32_t n = io->ops->rx(io, in, 8);
@@ -172,7 +172,7 @@ static void hostile(bool four)
 
 		memcpy(&n, out + 8, 4);
 		cr_assert(n <= sizeof(out) && fread(out, 1, n, file) == n);
-		answered |= lend_eth_ask_read(out, n, &ask) && out[5] == 2 && !ask.question &&
+		answered |= lend_eth_neigh_read(out, n, &ask) && out[5] == 2 && !ask.question &&
 			    lend_ip_same(&ask.from, &self.ip);
 	}
 	fclose(file);
@@ -181,15 +181,15 @@ static void hostile(bool four)
 
 Test(dpdk_eth, hostile_ip4)
 {
-	hostile(true);
+	run_hostile(true);
 }
 
 Test(dpdk_eth, hostile_ip6)
 {
-	hostile(false);
+	run_hostile(false);
 }
 
-static struct lend_io *more(const char *listen, const char *peer, int want)
+static struct lend_io *open_more(const char *listen, const char *peer, int want)
 {
 	struct lend_io_config config = {.listen = listen, .peer = peer};
 	struct lend_io *io = NULL;
@@ -210,15 +210,15 @@ Test(dpdk_eth, shared)
 	char name[104];
 	uint32_t peer;
 
-	pcap_put(file, frame, make(true, 0, 10)); /* for a; b may receive it first */
+	pcap_put(file, frame, make_frame(true, 0, 10)); /* for a; b may receive it first */
 	fclose(file);
-	a = device("dpdk:net_pcap0@10.0.0.1:7001");
-	more("dpdk:net_pcap0@10.0.0.1:7001", NULL, -EADDRINUSE);
+	a = run_device("dpdk:net_pcap0@10.0.0.1:7001");
+	open_more("dpdk:net_pcap0@10.0.0.1:7001", NULL, -EADDRINUSE);
 	cr_assert(strstr(lend_why_text(), "7001 is open in this process already"));
-	more("dpdk:net_pcap0@10.0.0.1:7003?mtu=9000", NULL, -EINVAL);
-	more("dpdk:net_absent@10.0.0.1:7003", NULL, -ENODEV);
-	b = more("dpdk:net_pcap0@10.0.0.1:7002", NULL, 0);
-	c = more(NULL, "dpdk:net_pcap0@10.0.0.1:7002", 0);
+	open_more("dpdk:net_pcap0@10.0.0.1:7003?mtu=9000", NULL, -EINVAL);
+	open_more("dpdk:net_absent@10.0.0.1:7003", NULL, -ENODEV);
+	b = open_more("dpdk:net_pcap0@10.0.0.1:7002", NULL, 0);
+	c = open_more(NULL, "dpdk:net_pcap0@10.0.0.1:7002", 0);
 	cr_assert(c->ops->name(c, name, sizeof(name)) == 0);
 	cr_assert(strncmp(name, "dpdk:net_pcap0@10.0.0.1:", 24) == 0, "%s", name);
 	for (int i = 0; i < 100; i++)
@@ -243,6 +243,6 @@ Test(dpdk_eth, shared)
 	out.peer = peer;
 	c->ops->close(c);
 	a->ops->close(a);
-	a = more("dpdk:net_pcap0@10.0.0.1:7001", NULL, 0); /* the address is free again */
+	a = open_more("dpdk:net_pcap0@10.0.0.1:7001", NULL, 0); /* the address is free again */
 	a->ops->close(a);
 }

@@ -23,7 +23,7 @@ struct server {
 	uint32_t got;
 };
 
-static void answer(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
+static void answer_datagram(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
 {
 	struct server *s = arg;
 
@@ -32,12 +32,12 @@ static void answer(void *arg, const struct lend_in *in, uint32_t id, uint32_t se
 	(void)conform_send(s->io, in->peer, id, seq, in->len);
 }
 
-static void *serve(void *arg)
+static void *run_server(void *arg)
 {
 	struct server *s = arg;
 
 	while (!atomic_load(&s->stop)) {
-		if (conform_take(s->io, answer, s) == 0)
+		if (conform_take(s->io, answer_datagram, s) == 0)
 			sched_yield();
 	}
 	return NULL;
@@ -51,7 +51,7 @@ struct asked {
 	bool answered[ROUNDS];
 };
 
-static void note(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
+static void note_answer(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
 {
 	struct asked *a = arg;
 
@@ -81,7 +81,7 @@ static uint32_t ask_some(struct asked *a)
 		send_to(a, a->n);
 	}
 	for (uint64_t end = conform_ms() + RETRY_MS; a->open > 0;) {
-		if (conform_take(a->io, note, a) == 0)
+		if (conform_take(a->io, note_answer, a) == 0)
 			sched_yield();
 		if (conform_ms() < end)
 			continue;
@@ -105,7 +105,7 @@ static void open_servers(struct server *server, const char *listen)
 	}
 }
 
-static void meet(struct asked *a, const struct server *server, const char *from)
+static void open_client(struct asked *a, const struct server *server, const char *from)
 {
 	struct lend_io_config config = {.listen = from};
 
@@ -126,7 +126,7 @@ static uint32_t ask_all(const struct server *server, const char *from)
 	uint32_t again = 0;
 
 	for (uint32_t c = 0; c < ENDS; c++)
-		meet(&asked[c], server, from);
+		open_client(&asked[c], server, from);
 	for (uint32_t i = 0; i < ROUNDS; i += WINDOW) {
 		for (uint32_t c = 0; c < ENDS; c++)
 			again += ask_some(&asked[c]);
@@ -139,7 +139,7 @@ static uint32_t ask_all(const struct server *server, const char *from)
 }
 
 /* more: further arguments of the devices. */
-static void share(const char *kind, const char *more)
+static void open_shared(const char *kind, const char *more)
 {
 	static struct server server[ENDS];
 	pthread_t thread[ENDS];
@@ -154,7 +154,7 @@ static void share(const char *kind, const char *more)
 	(void)snprintf(from, sizeof(from), "dpdk:%s1@10.9.0.2:0", kind);
 	open_servers(server, at);
 	for (uint32_t i = 0; i < ENDS; i++)
-		cr_assert_eq(pthread_create(&thread[i], NULL, serve, &server[i]), 0);
+		cr_assert_eq(pthread_create(&thread[i], NULL, run_server, &server[i]), 0);
 	again = ask_all(server, from);
 	for (uint32_t i = 0; i < ENDS; i++) {
 		atomic_store(&server[i].stop, true);
@@ -173,10 +173,10 @@ static void share(const char *kind, const char *more)
 
 Test(dpdk_queues, several_of_a_packet_socket, .timeout = 60)
 {
-	share("net_af_packet", ",qpairs=4");
+	open_shared("net_af_packet", ",qpairs=4");
 }
 
 Test(dpdk_queues, one_of_an_xdp_socket, .timeout = 60)
 {
-	share("net_af_xdp", "");
+	open_shared("net_af_xdp", "");
 }

@@ -38,7 +38,7 @@ static const struct conform_row memif = {
 	}
 
 /* Receives up to cap datagrams; returns 0 after a timeout. */
-static uint32_t receive(struct lend_io *io, struct lend_in *in, uint32_t cap)
+static uint32_t receive_burst(struct lend_io *io, struct lend_in *in, uint32_t cap)
 {
 	uint64_t late = conform_ms() + 5000;
 	uint32_t n;
@@ -92,7 +92,7 @@ static void split_again(const struct conform_row *row)
 		;
 	cr_assert(sent > 4000, "only %u were accepted", sent);
 	for (uint32_t cap = 1; got < sent; cap = cap % 37 + 1) {
-		n = receive(p.server, in, cap);
+		n = receive_burst(p.server, in, cap);
 		n += p.server->ops->rx(p.server, in + n, cap);
 		cr_assert(n > 0 && n <= 2 * cap, "%u of %u came", got, sent);
 		expect_numbers(in, n, got);
@@ -127,7 +127,7 @@ static void gone_comes_last(const struct conform_row *row)
 	conform_open(&p, row);
 	cr_assert(send_numbers(p.client, p.peer, &sent) == NUMBERS);
 	for (uint32_t got = 0; got < sent; got++) {
-		cr_assert(receive(p.server, &in, 1) == 1);
+		cr_assert(receive_burst(p.server, &in, 1) == 1);
 		expect_numbers(&in, 1, got);
 		cr_assert(got == 0 || in.peer == who);
 		who = in.peer;
@@ -137,7 +137,7 @@ static void gone_comes_last(const struct conform_row *row)
 		}
 		p.server->ops->rx_done(p.server);
 	}
-	cr_assert(receive(p.server, &in, 1) == 1 && in.gone && in.peer == who);
+	cr_assert(receive_burst(p.server, &in, 1) == 1 && in.gone && in.peer == who);
 	p.server->ops->rx_done(p.server);
 	p.server->ops->close(p.server);
 }

@@ -29,7 +29,7 @@ enum { CLIENTS = 12 };
 struct client {
 	pid_t pid;
 	int to, from; /* pipes; to: the address, later a request to leave; from: opened, later the
-			 result of resolve() */
+			 result of resolve_peer() */
 };
 
 struct message {
@@ -37,7 +37,7 @@ struct message {
 	char why[160];
 };
 
-static void tell(int fd, int rc)
+static void tell_parent(int fd, int rc)
 {
 	struct message message = {.rc = rc};
 
@@ -46,7 +46,7 @@ static void tell(int fd, int rc)
 		_exit(1);
 }
 
-static int resolve(struct lend_io *io, const char *address)
+static int resolve_peer(struct lend_io *io, const char *address)
 {
 	static const struct timespec nap = {.tv_nsec = 1000000};
 	lend_ns end = lend_clock_now() + 10000000000u;
@@ -72,17 +72,17 @@ _Noreturn static void be_client(int in, int out)
 	if (read(in, address, sizeof(address)) != sizeof(address))
 		_exit(1);
 	rc = lend_io_open(&(struct lend_io_config){.peer = address}, &io);
-	tell(out, rc);
+	tell_parent(out, rc);
 	if (rc < 0 || read(in, &go, 1) != 1)
 		_exit(1);
-	tell(out, resolve(io, address));
+	tell_parent(out, resolve_peer(io, address));
 	(void)!read(in, &go, 1);
 	io->ops->close(io);
 	_exit(0);
 }
 
 /* Runs before this process starts EAL, which does not survive a fork(). */
-static void spawn(struct client *c)
+static void spawn_client(struct client *c)
 {
 	int to[2], from[2];
 
@@ -111,7 +111,7 @@ static struct message read_message(struct lend_io *server, const struct client *
 	return message;
 }
 
-static struct lend_io *serve(const char *listen, char address[128])
+static struct lend_io *run_server(const char *listen, char address[128])
 {
 	struct lend_io *server = NULL;
 
@@ -121,7 +121,7 @@ static struct lend_io *serve(const char *listen, char address[128])
 	return server;
 }
 
-static void end(struct client *c)
+static void end_client(struct client *c)
 {
 	cr_assert_eq(write(c->to, "x", 1), 1);
 	(void)close(c->to);
@@ -143,7 +143,7 @@ static void leave_free(unsigned n)
 
 /* All clients open, then all resolve at once. Returns how many got no link; *refused: the reason of
  * one. left: free descriptors of the listener, 0: no limit. */
-static int storm(const char *listen, int n, unsigned left, struct message *refused)
+static int run_storm(const char *listen, int n, unsigned left, struct message *refused)
 {
 	struct client client[CLIENTS];
 	char address[128] = "";
@@ -151,8 +151,8 @@ static int storm(const char *listen, int n, unsigned left, struct message *refus
 	int lost = 0;
 
 	for (int i = 0; i < n; i++)
-		spawn(&client[i]);
-	server = serve(listen, address);
+		spawn_client(&client[i]);
+	server = run_server(listen, address);
 	for (int i = 0; i < n; i++)
 		cr_assert_eq(write(client[i].to, address, sizeof(address)), sizeof(address));
 	for (int i = 0; i < n; i++)
@@ -169,12 +169,12 @@ static int storm(const char *listen, int n, unsigned left, struct message *refus
 		lost += message.rc < 0;
 	}
 	for (int i = 0; i < n; i++)
-		end(&client[i]);
+		end_client(&client[i]);
 	server->ops->close(server);
 	return lost;
 }
 
-static bool present(void)
+static bool is_present(void)
 {
 	const char *why = dpdk_absent();
 
@@ -187,8 +187,8 @@ Test(dpdk_storm, twelve_at_once__all_get_links)
 {
 	struct message refused = {.rc = 0};
 
-	if (present())
-		cr_assert_eq(storm("dpdk:memif@127.0.0.1:0", CLIENTS, 0, &refused), 0, "%d: %s",
+	if (is_present())
+		cr_assert_eq(run_storm("dpdk:memif@127.0.0.1:0", CLIENTS, 0, &refused), 0, "%d: %s",
 			     refused.rc, refused.why);
 }
 
@@ -196,9 +196,9 @@ Test(dpdk_storm, one_more_than_links)
 {
 	struct message refused = {.rc = 0};
 
-	if (!present())
+	if (!is_present())
 		return;
-	cr_assert_eq(storm("dpdk:memif@127.0.0.1:0?links=3", 4, 0, &refused), 1);
+	cr_assert_eq(run_storm("dpdk:memif@127.0.0.1:0?links=3", 4, 0, &refused), 1);
 	cr_assert_eq(refused.rc, -ENOSPC);
 	cr_assert(strstr(refused.why, "its 3 links are in use"), "%s", refused.why);
 }
@@ -208,9 +208,9 @@ Test(dpdk_storm, more_than_the_listener_has_descriptors_for)
 	struct message refused = {.rc = 0};
 	int lost;
 
-	if (!present())
+	if (!is_present())
 		return;
-	lost = storm("dpdk:memif@127.0.0.1:0", 5, 30, &refused);
+	lost = run_storm("dpdk:memif@127.0.0.1:0", 5, 30, &refused);
 	cr_assert(lost >= 1 && lost <= 3, "%d", lost);
 	cr_assert_eq(refused.rc, -ENOSPC);
 	cr_assert(strstr(refused.why, "ulimit -n"), "%s", refused.why);
@@ -222,9 +222,9 @@ Test(dpdk_storm, a_client_with_few_descriptors)
 	struct lend_io *server, *client = NULL;
 	uint32_t peer;
 
-	if (!present())
+	if (!is_present())
 		return;
-	server = serve("dpdk:memif@127.0.0.1:0", address);
+	server = run_server("dpdk:memif@127.0.0.1:0", address);
 	cr_assert_eq(lend_io_open(&(struct lend_io_config){.peer = address}, &client), 0);
 	leave_free(7);
 	cr_assert_eq(client->ops->resolve(client, address, &peer), -EMFILE);
@@ -237,7 +237,7 @@ Test(dpdk_storm, a_process_with_few_descriptors)
 {
 	struct lend_io *server = NULL;
 
-	if (!present())
+	if (!is_present())
 		return;
 	leave_free(12);
 	cr_assert_eq(

@@ -20,7 +20,7 @@
 
 TestSuite(dpdk, .init = dpdk_begin, .fini = dpdk_end, .timeout = 60);
 
-static bool present(void)
+static bool is_present(void)
 {
 	const char *why = dpdk_absent();
 
@@ -33,12 +33,12 @@ static bool present(void)
 #define OVER_BOTH(noun, check)                                                                     \
 	Test(dpdk, ring_##noun)                                                                    \
 	{                                                                                          \
-		if (present())                                                                     \
+		if (is_present())                                                                  \
 			check("dpdk:ring@127.0.0.1:0");                                            \
 	}                                                                                          \
 	Test(dpdk, memif_##noun)                                                                   \
 	{                                                                                          \
-		if (present())                                                                     \
+		if (is_present())                                                                  \
 			check("dpdk:memif@127.0.0.1:0?links=2");                                   \
 	}
 
@@ -60,7 +60,7 @@ static struct lend_io *client_of(const char *address)
 	return io;
 }
 
-static uint32_t reach(struct lend_io *io, const char *address)
+static uint32_t reach_peer(struct lend_io *io, const char *address)
 {
 	lend_ns end = lend_clock_now() + 10000000000u;
 	uint32_t peer = 0;
@@ -90,7 +90,7 @@ static uint8_t send_to(struct lend_io *io, uint32_t peer, void *data, uint32_t l
 	return out.sent;
 }
 
-static uint32_t receive(struct lend_io *io, struct lend_in *in, uint32_t cap)
+static uint32_t receive_one(struct lend_io *io, struct lend_in *in, uint32_t cap)
 {
 	lend_ns end = lend_clock_now() + 5000000000u;
 	uint32_t n;
@@ -100,7 +100,7 @@ static uint32_t receive(struct lend_io *io, struct lend_in *in, uint32_t cap)
 	return n;
 }
 
-static void echo(const char *listen)
+static void run_echo(const char *listen)
 {
 	struct lend_io *server, *client;
 	static uint8_t data[16384], copy[16384];
@@ -111,7 +111,7 @@ static void echo(const char *listen)
 	server = listen_at(listen);
 	cr_assert(server->ops->name(server, address, sizeof(address)) == 0);
 	client = client_of(address);
-	peer = reach(client, address);
+	peer = reach_peer(client, address);
 	max = client->path.mtu - 9;
 	for (uint32_t i = 0; i < sizeof(data); i++)
 		data[i] = (uint8_t)(i * 7 + i / 251);
@@ -120,7 +120,7 @@ static void echo(const char *listen)
 
 		while (send_to(client, peer, data, len) != LEND_SENT)
 			;
-		cr_assert(receive(server, &in, 1) == 1);
+		cr_assert(receive_one(server, &in, 1) == 1);
 		cr_assert(in.len == len + 9 && !in.gone, "len %u, not %u", in.len, len + 9);
 		cr_assert(memcmp(in.data, "HEAD", 4) == 0 &&
 			  memcmp((const char *)in.data + 4 + len, "TAIL!", 5) == 0);
@@ -129,18 +129,18 @@ static void echo(const char *listen)
 		while (send_to(server, in.peer, copy, in.len > 100 ? 100 : in.len) != LEND_SENT)
 			;
 		server->ops->rx_done(server);
-		cr_assert(receive(client, &in, 1) == 1);
+		cr_assert(receive_one(client, &in, 1) == 1);
 		cr_assert(in.peer == peer);
 		client->ops->rx_done(client);
 	}
 	client->ops->close(client);
-	cr_assert(receive(server, &in, 1) == 1);
+	cr_assert(receive_one(server, &in, 1) == 1);
 	cr_assert(in.gone && in.len == 0);
 	server->ops->rx_done(server);
 	server->ops->close(server);
 }
 
-OVER_BOTH(echo, echo)
+OVER_BOTH(run_echo, run_echo)
 
 /* A full link refuses datagrams. Those it accepted arrive in order once the peer polls again. */
 static void fill_up(const char *listen)
@@ -153,7 +153,7 @@ static void fill_up(const char *listen)
 
 	server->ops->name(server, address, sizeof(address));
 	client = client_of(address);
-	peer = reach(client, address);
+	peer = reach_peer(client, address);
 	for (uint32_t refused = 0; refused < 10000;) {
 		if (send_to(client, peer, &sent, 4) == LEND_SENT)
 			sent++;
@@ -163,7 +163,7 @@ static void fill_up(const char *listen)
 	}
 	cr_assert(client->stats.tx_full >= 10000);
 	while (got < sent) {
-		n = receive(server, in, 32);
+		n = receive_one(server, in, 32);
 		cr_assert(n > 0, "%u of %u came", got, sent);
 		for (uint32_t i = 0; i < n; i++, got++) {
 			uint32_t value;
@@ -192,23 +192,23 @@ static void restart(const char *listen)
 
 	server->ops->name(server, address, sizeof(address));
 	client = client_of(address);
-	peer = reach(client, address);
+	peer = reach_peer(client, address);
 	client->ops->pin(client, peer, true);
 	for (int i = 0; i < 3; i++) {
 		server->ops->close(server);
-		cr_assert(receive(client, &in, 1) == 1);
+		cr_assert(receive_one(client, &in, 1) == 1);
 		cr_assert(in.gone && in.peer == peer);
 		cr_assert(send_to(client, peer, &i, 4) == LEND_SENT_DEAD);
 		cr_assert(client->ops->resolve(client, address, &again) == -ECONNREFUSED);
 		cr_assert(strstr(lend_why_text(), "listens there"));
 		server = listen_at(address);
-		again = reach(client, address);
+		again = reach_peer(client, address);
 		cr_assert(again != peer, "the index of a pinned peer is not reused");
 		client->ops->pin(client, peer, false);
 		peer = again;
 		client->ops->pin(client, peer, true);
 		cr_assert(send_to(client, peer, &i, 4) == LEND_SENT);
-		cr_assert(receive(server, &in, 1) == 1 && in.len == 13);
+		cr_assert(receive_one(server, &in, 1) == 1 && in.len == 13);
 		server->ops->rx_done(server);
 	}
 	client->ops->close(client);
@@ -239,7 +239,7 @@ _Noreturn static void serve(int out)
 	}
 }
 
-static pid_t spawn(char *address, size_t cap)
+static pid_t spawn_echo(char *address, size_t cap)
 {
 	int fds[2];
 	ssize_t n;
@@ -265,19 +265,20 @@ Test(dpdk, memif_killed)
 	char address[3][128];
 	pid_t pid[3];
 
-	if (!present())
+	if (!is_present())
 		return;
 	for (int i = 0; i < 3;
 	     i++) /* before this process starts EAL, which does not survive a fork() */
-		pid[i] = spawn(address[i], sizeof(address[i]));
+		pid[i] = spawn_echo(address[i], sizeof(address[i]));
 	client = client_of(address[0]);
 	for (int round = 0; round < 3; round++) {
-		uint32_t peer = reach(client, address[round]);
+		uint32_t peer = reach_peer(client, address[round]);
 
 		for (int i = 0; i < 100; i++) {
 			while (send_to(client, peer, &i, 4) != LEND_SENT)
 				;
-			cr_assert(receive(client, &in, 1) == 1, "round %d, datagram %d", round, i);
+			cr_assert(receive_one(client, &in, 1) == 1, "round %d, datagram %d", round,
+				  i);
 			cr_assert(!in.gone && in.len == 17,
 				  "round %d, datagram %d: gone %d, len %u", round, i, in.gone,
 				  in.len);
@@ -295,7 +296,7 @@ Test(dpdk, memif_killed)
 		}
 		if (!in.gone) {
 			do
-				cr_assert(receive(client, &in, 1) == 1);
+				cr_assert(receive_one(client, &in, 1) == 1);
 			while (!in.gone);
 		}
 		cr_assert(in.peer == peer);
@@ -319,7 +320,7 @@ Test(dpdk, refused)
 	    {"dpdk:net_nothing@127.0.0.1:1", NULL, -ENODEV},
 	};
 
-	if (!present())
+	if (!is_present())
 		return;
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
 		struct lend_io *io = NULL;
@@ -331,7 +332,7 @@ Test(dpdk, refused)
 	}
 }
 
-static void twice(const char *listen)
+static void open_twice(const char *listen)
 {
 	struct lend_io *first = listen_at(listen), *second = NULL;
 	char address[128];
@@ -347,17 +348,17 @@ static void twice(const char *listen)
 
 Test(dpdk, name_in_use)
 {
-	if (!present())
+	if (!is_present())
 		return;
-	twice("dpdk:ring@127.0.0.1:0");
-	twice("dpdk:memif@127.0.0.1:0?links=1");
+	open_twice("dpdk:ring@127.0.0.1:0");
+	open_twice("dpdk:memif@127.0.0.1:0?links=1");
 }
 
 Test(dpdk, affinity_is_left_alone)
 {
 	cpu_set_t before, after;
 
-	if (!present())
+	if (!is_present())
 		return;
 	cr_assert(sched_getaffinity(0, sizeof(before), &before) == 0);
 	struct lend_io *io = listen_at("dpdk:ring@127.0.0.1:0");

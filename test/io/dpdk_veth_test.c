@@ -30,19 +30,19 @@ static void write_end(int end, char *text, size_t cap)
 		       end, end + 1);
 }
 
-static void near(char *text, size_t cap)
+static void near_address(char *text, size_t cap)
 {
 	write_end(0, text, cap);
 }
 
-static void far(char *text, size_t cap)
+static void far_address(char *text, size_t cap)
 {
 	write_end(1, text, cap);
 }
 
 #define ROW(noun, missing)                                                                         \
 	{                                                                                          \
-		.name = noun, .absent = missing, .address = near, .far = far,                      \
+		.name = noun, .absent = missing, .address = near_address, .far = far_address,      \
 		.across = veth_across, .rebinds = true, .threads = true, .clients = 12,            \
 		.both = true                                                                       \
 	}

@@ -92,7 +92,7 @@ static uint8_t bytes[1600];
 static struct lend_seg seg[2] = {{0}, {.data = bytes, .len = sizeof(bytes), .cap = sizeof(bytes)}};
 
 /* Draws a header, up to four pieces and a trailer, each of random length. want: the payload. */
-static uint32_t draw(struct lend_rng *rng, struct lend_out *out, uint8_t *want)
+static uint32_t draw_datagram(struct lend_rng *rng, struct lend_out *out, uint8_t *want)
 {
 	uint8_t *at = want;
 
@@ -159,7 +159,7 @@ Test(payload, the_same_by_the_kernel_and_by_dpdk, .timeout = 60)
 	for (int round = 0; round < ROUNDS; round++) {
 		uint8_t want[FRAME_MAX];
 		struct lend_out out;
-		uint32_t len = draw(&rng, &out, want);
+		uint32_t len = draw_datagram(&rng, &out, want);
 
 		send_and_tap(&kernel, &device, tap, out, want, len);
 		send_and_tap(&device, &kernel, tap, out, want, len);

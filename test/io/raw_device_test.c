@@ -180,17 +180,17 @@ Test(raw_device, a_given_mac_stays)
 }
 
 /* Sends an ARP request from 10.77.0.9 for target, in that VLAN. */
-static void ask(const char *target, const char *from, uint16_t vlan)
+static void send_request(const char *target, const char *from, uint16_t vlan)
 {
 	struct lend_eth_end end = {.vlan = vlan, .mac = {2, 0, 0, 0, 0, 9}};
-	uint8_t four[4], bytes[LEND_ETH_ASK_MAX];
+	uint8_t four[4], bytes[LEND_ETH_NEIGH_MAX];
 	struct lend_ip ip;
 
 	inet_pton(AF_INET, from, four);
 	end.ip = lend_ip_of4(four);
 	inet_pton(AF_INET, target, four);
 	ip = lend_ip_of4(four);
-	fake->inject(bytes, lend_eth_ask_write(bytes, &end, &ip, NULL));
+	fake->inject(bytes, lend_eth_neigh_request_write(bytes, &end, &ip, NULL));
 }
 
 Test(raw_device, only_questions_for_us_are_answered)
@@ -198,16 +198,16 @@ Test(raw_device, only_questions_for_us_are_answered)
 	struct lend_io *io = raw_open("raw:mlx5_0@10.77.0.1:0");
 	uint32_t posts = fake->posts;
 
-	ask("10.77.0.2", "10.77.0.9", 0);
-	ask("10.77.0.1", "10.77.0.9", 7);
+	send_request("10.77.0.2", "10.77.0.9", 0);
+	send_request("10.77.0.1", "10.77.0.9", 7);
 	raw_take(io);
 	cr_assert_eq(fake->posts, posts);
-	ask("10.77.0.1", "10.77.0.9", 0);
+	send_request("10.77.0.1", "10.77.0.9", 0);
 	raw_take(io);
 	cr_assert_eq(fake->posts, posts + 1);
 	cr_assert_eq(memcmp(fake->last, "\2\0\0\0\0\t\2\xfa\xce\0\0\0\x08\x06", 14), 0);
 	cr_assert_eq(io->stats.address_clash, 0);
-	ask("10.77.0.2", "10.77.0.1", 0); /* another host announces our address */
+	send_request("10.77.0.2", "10.77.0.1", 0); /* another host announces our address */
 	raw_take(io);
 	cr_assert_eq(io->stats.address_clash, 1);
 	fake->inject(fake->last, 20); /* truncated */
@@ -222,7 +222,8 @@ Test(raw_device, a_device_that_shows_no_arp)
 	uint32_t peer;
 
 	fake->refuse_neighbours = -EOPNOTSUPP;
-	p = raw_meet("raw:mlx5_0@10.77.0.1:0", "raw:mlx5_1@10.77.0.2:0", "?mac=02:fa:ce:00:00:00");
+	p = raw_exchange("raw:mlx5_0@10.77.0.1:0", "raw:mlx5_1@10.77.0.2:0",
+			 "?mac=02:fa:ce:00:00:00");
 	raw_expect_alive(&p);
 	cr_assert_eq(p.a->ops->resolve(p.a, "raw:mlx5_1@10.77.0.3:7", &peer), -EHOSTUNREACH);
 	cr_assert(strstr(lend_why_text(), "(?mac=)"), "%s", lend_why_text());
@@ -251,7 +252,7 @@ Test(raw_device, bytes_on_the_wire)
 	cr_assert_eq(p.b->stats.rx_checksum, 0);
 	raw_part(&p);
 	fake->checksums = false;
-	p = raw_meet("raw:mlx5_0@[fd00::1]:0", "raw:mlx5_1@[fd00::2]:0", "");
+	p = raw_exchange("raw:mlx5_0@[fd00::1]:0", "raw:mlx5_1@[fd00::2]:0", "");
 	raw_expect_alive(&p);
 	cr_assert_neq(lend_eth_get16(fake->last + 14 + 40 + 6), 0, "IPv6 requires one");
 	cr_assert_eq(p.b->stats.rx_checksum, 0);

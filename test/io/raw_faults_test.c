@@ -12,7 +12,7 @@
 TestSuite(raw_faults, .init = raw_set_up, .timeout = 60);
 
 /* Invalid or foreign frames are counted, and none is delivered. */
-static void alter(const uint8_t *good, uint32_t len, uint32_t at, uint8_t with)
+static void send_altered(const uint8_t *good, uint32_t len, uint32_t at, uint8_t with)
 {
 	static uint8_t bytes[RAW_FRAME_MAX];
 
@@ -33,12 +33,12 @@ Test(raw_faults, foreign_traffic)
 	memcpy(good, fake->last, len);
 	(void)raw_drain(p.b);
 	fake->checks = 0;
-	alter(good, len, UDP + 3, 1); /* another port */
-	alter(good, len, 12, 1);      /* another protocol */
+	send_altered(good, len, UDP + 3, 1); /* another port */
+	send_altered(good, len, 12, 1);      /* another protocol */
 	cr_assert_eq(raw_drain(p.b), 0);
 	cr_assert_eq(p.b->stats.rx_foreign, 2);
-	alter(good, len, IP + 10, 1); /* wrong IPv4 header checksum */
-	alter(good, len, UDP + 6, 1); /* wrong UDP checksum */
+	send_altered(good, len, IP + 10, 1); /* wrong IPv4 header checksum */
+	send_altered(good, len, UDP + 6, 1); /* wrong UDP checksum */
 	cr_assert_eq(raw_drain(p.b), 0);
 	cr_assert_eq(p.b->stats.rx_checksum, 2);
 	memcpy(tagged, good, 12);

@@ -34,7 +34,7 @@ void raw_take(struct lend_io *io)
 	(void)conform_take(io, NULL, NULL);
 }
 
-struct raw_pair raw_meet(const char *at, const char *from, const char *keys)
+struct raw_pair raw_exchange(const char *at, const char *from, const char *keys)
 {
 	struct raw_pair p = {.b = raw_open(at)};
 	char own[104], address[160];
@@ -48,7 +48,7 @@ struct raw_pair raw_meet(const char *at, const char *from, const char *keys)
 
 struct raw_pair raw_meet4(void)
 {
-	return raw_meet("raw:mlx5_0@10.77.0.1:0", "raw:mlx5_1@10.77.0.2:0", "");
+	return raw_exchange("raw:mlx5_0@10.77.0.1:0", "raw:mlx5_1@10.77.0.2:0", "");
 }
 
 void raw_part(struct raw_pair *p)

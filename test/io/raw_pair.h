@@ -15,7 +15,7 @@ struct raw_pair {
 };
 struct lend_io *raw_open(const char *listen);
 /* Opens both. keys: appended to b's address when a resolves it. */
-struct raw_pair raw_meet(const char *at, const char *from, const char *keys);
+struct raw_pair raw_exchange(const char *at, const char *from, const char *keys);
 struct raw_pair raw_meet4(void);
 /* Closes both. The device must have counted no bug of the carrier. */
 void raw_part(struct raw_pair *pair);

@@ -22,7 +22,7 @@ struct bench {
 };
 
 /* Returns len bytes that end at an inaccessible page. */
-static uint8_t *fenced(size_t len)
+static uint8_t *fence_bytes(size_t len)
 {
 	size_t whole = (len + PAGE - 1) & ~(size_t)(PAGE - 1);
 	uint8_t *base = mmap(NULL, whole + 2 * PAGE, PROT_READ | PROT_WRITE,
@@ -36,9 +36,9 @@ static uint8_t *fenced(size_t len)
 
 static void set_up(struct bench *b, uint32_t cqe_len)
 {
-	*b = (struct bench){.cq = fenced((size_t)CQES * cqe_len),
-			    .wq = fenced((size_t)BUFFERS * RAW_WQE_LEN),
-			    .memory = fenced((size_t)BUFFERS * BUFFER_LEN)};
+	*b = (struct bench){.cq = fence_bytes((size_t)CQES * cqe_len),
+			    .wq = fence_bytes((size_t)BUFFERS * RAW_WQE_LEN),
+			    .memory = fence_bytes((size_t)BUFFERS * BUFFER_LEN)};
 	memset(b->cq, 0xf0, (size_t)CQES * cqe_len);
 	b->rx = (struct raw_rx){.q = {.cq = b->cq,
 				      .cq_at = &b->at[0],
@@ -55,15 +55,15 @@ static void set_up(struct bench *b, uint32_t cqe_len)
 	raw_rx_start(&b->rx);
 }
 
-static uint32_t be32(const void *at)
+static uint32_t load_be32(const void *at)
 {
 	const uint8_t *p = at;
 
 	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-static void put(struct bench *b, uint32_t index, uint32_t buffer, uint32_t bytes, uint32_t first,
-		uint32_t op)
+static void put_completion(struct bench *b, uint32_t index, uint32_t buffer, uint32_t bytes,
+			   uint32_t first, uint32_t op)
 {
 	uint8_t *cqe = b->cq + (size_t)(index % CQES + 1) * b->rx.q.cqe_len - RAW_CQE_LEN;
 
@@ -86,14 +86,14 @@ Test(raw_rx, buffers_are_described_and_given)
 	set_up(&b, 64);
 	for (uint32_t i = 0; i < BUFFERS; i++) {
 		const uint8_t *seg = b.wq + i * RAW_WQE_LEN + RAW_WQE_SEG;
-		uint64_t address = (uint64_t)be32(seg + 8) << 32 | be32(seg + 12);
+		uint64_t address = (uint64_t)load_be32(seg + 8) << 32 | load_be32(seg + 12);
 
-		cr_assert_eq(be32(seg), BUFFER_LEN);
-		cr_assert_eq(be32(seg + 4), 0x01020304);
+		cr_assert_eq(load_be32(seg), BUFFER_LEN);
+		cr_assert_eq(load_be32(seg + 4), 0x01020304);
 		cr_assert_eq(address, (uintptr_t)b.memory + i * BUFFER_LEN);
 	}
-	cr_assert_eq(be32(&b.at[1]), BUFFERS);
-	cr_assert_eq(be32(&b.at[0]), 0);
+	cr_assert_eq(load_be32(&b.at[1]), BUFFERS);
+	cr_assert_eq(load_be32(&b.at[0]), 0);
 }
 
 #define LEN(len, strides) ((uint32_t)(strides) << 16 | (len))
@@ -140,7 +140,7 @@ static void run_table(uint32_t cqe_len)
 
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
 		set_up(&b, cqe_len);
-		put(&b, 0, table[i].buffer, table[i].bytes, table[i].first, table[i].op);
+		put_completion(&b, 0, table[i].buffer, table[i].bytes, table[i].first, table[i].op);
 		cr_assert_eq(raw_rx_waiting(&b.rx), table[i].want != RAW_NOTHING, "%s",
 			     table[i].name);
 		cr_assert_eq(raw_rx_next(&b.rx, &frame), table[i].want, "%s", table[i].name);
@@ -165,17 +165,17 @@ Test(raw_rx, buffer__returns_after_its_last_stride)
 	struct bench b;
 
 	set_up(&b, 64);
-	put(&b, 0, 0, LEN(400, 7), 0, GOOD);
-	put(&b, 1, 0, LEN(0, 1) | FILLER, 0, GOOD);
+	put_completion(&b, 0, 0, LEN(400, 7), 0, GOOD);
+	put_completion(&b, 1, 0, LEN(0, 1) | FILLER, 0, GOOD);
 	cr_assert_eq(raw_rx_next(&b.rx, &frame), RAW_FRAME);
 	raw_rx_done(&b.rx);
-	cr_assert_eq(be32(&b.at[1]), BUFFERS);
-	cr_assert_eq(be32(&b.at[0]), 1);
+	cr_assert_eq(load_be32(&b.at[1]), BUFFERS);
+	cr_assert_eq(load_be32(&b.at[0]), 1);
 	cr_assert_eq(raw_rx_next(&b.rx, &frame), RAW_FILLER);
-	cr_assert_eq(be32(&b.at[1]), BUFFERS, "one of its frames may be lent");
+	cr_assert_eq(load_be32(&b.at[1]), BUFFERS, "one of its frames may be lent");
 	raw_rx_done(&b.rx);
-	cr_assert_eq(be32(&b.at[1]), BUFFERS + 1);
-	cr_assert_eq(be32(&b.at[0]), 2);
+	cr_assert_eq(load_be32(&b.at[1]), BUFFERS + 1);
+	cr_assert_eq(load_be32(&b.at[0]), 2);
 }
 
 /* Whatever is written, a frame stays within memory; inaccessible pages catch the rest. */
@@ -201,11 +201,12 @@ Test(raw_rx, any_bytes_at_all)
 		}
 		/* Half of them are almost valid. */
 		if (round & 1) {
-			put(&b, b.rx.next, buffer + (uint32_t)lend_rng_below(&rng, 8) / 7,
-			    LEN((uint32_t)lend_rng_below(&rng, 600),
-				(uint32_t)lend_rng_below(&rng, 10)) |
-				(lend_rng_below(&rng, 4) ? 0 : FILLER),
-			    (uint32_t)lend_rng_below(&rng, 10), GOOD);
+			put_completion(&b, b.rx.next,
+				       buffer + (uint32_t)lend_rng_below(&rng, 8) / 7,
+				       LEN((uint32_t)lend_rng_below(&rng, 600),
+					   (uint32_t)lend_rng_below(&rng, 10)) |
+					   (lend_rng_below(&rng, 4) ? 0 : FILLER),
+				       (uint32_t)lend_rng_below(&rng, 10), GOOD);
 		}
 		got = raw_rx_next(&b.rx, &frame);
 		if (got == RAW_FRAME) {
@@ -242,14 +243,15 @@ Test(raw_rx, ring__wraps)
 			uint32_t need = 1 + (uint32_t)lend_rng_below(&rng, 3);
 
 			if (need > STRIDES - used) {
-				put(&b, made++, buffer, LEN(0, STRIDES - used) | FILLER, 0, GOOD);
+				put_completion(&b, made++, buffer, LEN(0, STRIDES - used) | FILLER,
+					       0, GOOD);
 				buffer++;
 				used = 0;
 			}
 			memcpy(b.memory + buffer % BUFFERS * BUFFER_LEN + (used << STRIDE_LOG),
 			       &number, 4);
 			number++;
-			put(&b, made++, buffer, LEN(4, need), used, GOOD);
+			put_completion(&b, made++, buffer, LEN(4, need), used, GOOD);
 			used += need;
 			buffer += used == STRIDES;
 			used %= STRIDES;
@@ -265,8 +267,8 @@ Test(raw_rx, ring__wraps)
 		}
 		cr_assert_eq(want, number);
 		raw_rx_done(&b.rx);
-		cr_assert_eq(be32(&b.at[0]), made & 0xffffff);
-		cr_assert_eq(be32(&b.at[1]), (buffer + BUFFERS) & 0xffff);
+		cr_assert_eq(load_be32(&b.at[0]), made & 0xffffff);
+		cr_assert_eq(load_be32(&b.at[1]), (buffer + BUFFERS) & 0xffff);
 	}
 	cr_assert_gt(made, 10 * CQES);
 }
@@ -278,17 +280,18 @@ Test(raw_rx, reset__ignores_old_completions)
 	struct bench b;
 
 	set_up(&b, 64);
-	put(&b, 0, 0, LEN(512, 8), 0, GOOD); /* so that the next buffer is not the first */
+	put_completion(&b, 0, 0, LEN(512, 8), 0,
+		       GOOD); /* so that the next buffer is not the first */
 	for (uint32_t i = 1; i < 5; i++)
-		put(&b, i, 1, LEN(60, 1), i - 1, i == 2 ? RAW_OP_FAILED << 4 : GOOD);
+		put_completion(&b, i, 1, LEN(60, 1), i - 1, i == 2 ? RAW_OP_FAILED << 4 : GOOD);
 	cr_assert_eq(raw_rx_next(&b.rx, &frame), RAW_FRAME);
 	cr_assert_eq(raw_rx_next(&b.rx, &frame), RAW_FRAME);
 	cr_assert_eq(raw_rx_next(&b.rx, &frame), RAW_BROKEN);
 	cr_assert_eq(raw_rx_next(&b.rx, &frame), RAW_BROKEN, "until it is reset");
 	raw_rx_start(&b.rx);
 	cr_assert_eq(raw_rx_next(&b.rx, &frame), RAW_NOTHING);
-	cr_assert_eq(be32(&b.at[0]), 5);
-	put(&b, 5, 0, LEN(60, 1), 0, GOOD);
+	cr_assert_eq(load_be32(&b.at[0]), 5);
+	put_completion(&b, 5, 0, LEN(60, 1), 0, GOOD);
 	cr_assert_eq(raw_rx_next(&b.rx, &frame), RAW_FRAME);
 	cr_assert_eq(frame.data, b.memory);
 }

@@ -22,13 +22,13 @@ static void card_address(char *text, size_t cap)
 	(void)snprintf(text, cap, "raw:%.80s:0", getenv("LEND_RAW"));
 }
 
-static const char *absent(void)
+static const char *why_absent(void)
 {
 	setenv("LEND_MODULE_DIR", LEND_BUILD_DIR "/test/raw", 1);
 	return NULL;
 }
 
-static struct raw_fake *fake(void)
+static struct raw_fake *fake_module(void)
 {
 	void *module = dlopen(LEND_BUILD_DIR "/test/raw/lend_io_raw.so", RTLD_NOW | RTLD_LOCAL);
 
@@ -39,24 +39,24 @@ static struct raw_fake *fake(void)
 /* 64 bytes per stride, 64 strides per buffer: a frame of 1,500 bytes takes 24. */
 static const char *absent_small(void)
 {
-	(void)absent();
-	fake()->stride_log = 6;
-	fake()->strides_log = 6;
+	(void)why_absent();
+	fake_module()->stride_log = 6;
+	fake_module()->strides_log = 6;
 	return NULL;
 }
 
-static void near4(char *text, size_t cap)
+static void near_address4(char *text, size_t cap)
 {
 	(void)snprintf(text, cap, "raw:mlx5_0@10.77.0.1:0");
 }
 
-static void far4(char *text, size_t cap)
+static void far_address4(char *text, size_t cap)
 {
 	(void)snprintf(text, cap, "raw:mlx5_1@10.77.0.2:0");
 }
 
 /* Writes the device name that the other end uses. Clients add their own address. */
-static void across4(const char *address, char *text, size_t cap)
+static void across_address4(const char *address, char *text, size_t cap)
 {
 	const char *at = strchr(address, '@');
 
@@ -65,12 +65,12 @@ static void across4(const char *address, char *text, size_t cap)
 		(void)snprintf(text, cap, "raw:mlx5_0%.60s?from=10.77.0.1", at);
 }
 
-static void near6(char *text, size_t cap)
+static void near_address6(char *text, size_t cap)
 {
 	(void)snprintf(text, cap, "raw:mlx5_0@[fd00::1]:0?vlan=77");
 }
 
-static void across6(const char *address, char *text, size_t cap)
+static void across_address6(const char *address, char *text, size_t cap)
 {
 	(void)snprintf(text, cap, "raw:mlx5_1%.60s&from=fd00::2", strchr(address, '@'));
 }
@@ -83,18 +83,18 @@ static const struct conform_row card = {.name = "raw",
 					.clients = 40,
 					.both = true};
 static const struct conform_row fake4 = {.name = "raw_fake",
-					 .absent = absent,
-					 .address = near4,
-					 .far = far4,
-					 .across = across4,
+					 .absent = why_absent,
+					 .address = near_address4,
+					 .far = far_address4,
+					 .across = across_address4,
 					 .rebinds = true,
 					 .threads = true,
 					 .clients = 40,
 					 .both = true};
 static const struct conform_row fake6 = {.name = "raw_fake6",
 					 .absent = absent_small,
-					 .address = near6,
-					 .across = across6,
+					 .address = near_address6,
+					 .across = across_address6,
 					 .rebinds = true,
 					 .threads = true,
 					 .clients = 12};

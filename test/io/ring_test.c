@@ -82,7 +82,7 @@ Test(ring, numbers_wrap)
 	static struct lend_ring ring;
 	uint32_t start = UINT32_MAX - 300;
 	struct lend_ring_tx tx = {.ring = &ring, .next = start, .taken = start};
-	struct lend_ring_rx rx = {.ring = &ring, .next = start, .told = start};
+	struct lend_ring_rx rx = {.ring = &ring, .next = start, .published = start};
 	const void *data;
 	uint32_t len;
 
@@ -108,13 +108,13 @@ Test(ring, full__checks_for_room_before_sleep)
 
 	while (lend_ring_room(&tx, 8))
 		lend_ring_commit(&tx, 8);
-	cr_assert(lend_ring_want(&tx, 8), "full: may sleep");
+	cr_assert(lend_ring_await_room(&tx, 8), "full: may sleep");
 	for (int i = 1; i < LEND_RING_LAZY; i++)
 		cr_assert_eq(lend_ring_next(&rx, &data, &len), LEND_RING_DATA);
 	cr_assert_not(lend_ring_done(&rx), "not signalled yet");
-	cr_assert(lend_ring_want(&tx, 8));
+	cr_assert(lend_ring_await_room(&tx, 8));
 	cr_assert_eq(lend_ring_next(&rx, &data, &len), LEND_RING_DATA);
 	cr_assert(lend_ring_done(&rx), "signalled: wake the producer");
 	cr_assert_not(lend_ring_done(&rx), "once");
-	cr_assert_not(lend_ring_want(&tx, 8), "there is room after all");
+	cr_assert_not(lend_ring_await_room(&tx, 8), "there is room after all");
 }

@@ -24,7 +24,7 @@ struct ends {
 	struct lend_bufs bufs;
 };
 
-static struct lend_io *end(const char *listen, const char *peer, bool shares)
+static struct lend_io *open_end(const char *listen, const char *peer, bool shares)
 {
 	struct lend_io_config config = {.listen = listen, .peer = peer, .shares = shares};
 	struct lend_io *io;
@@ -40,8 +40,8 @@ static void open_ends(struct ends *e, bool shares)
 
 	(void)snprintf(at, sizeof(at), "shm:shared-%d-%u", (int)getpid(), count++);
 	*e = (struct ends){.bufs = {e->seg, 8}};
-	e->server = end(at, NULL, shares);
-	e->client = end(NULL, at, true);
+	e->server = open_end(at, NULL, shares);
+	e->client = open_end(NULL, at, true);
 	e->peer = conform_resolve(e->client, at, e->server);
 	e->memory = lend_arena_take(LEN);
 	cr_assert_not_null(e->memory);
@@ -59,7 +59,7 @@ static void close_ends(struct ends *e)
 	lend_arena_give(e->memory, LEN);
 }
 
-static enum lend_sent send(struct ends *e, uint32_t buf, uint8_t *data, uint32_t len)
+static enum lend_sent send_datagram(struct ends *e, uint32_t buf, uint8_t *data, uint32_t len)
 {
 	struct lend_out out = {
 	    .head = "head", .head_len = 4, .peer = e->peer, .n = 1, .piece = {{buf, 0, len}}};
@@ -69,7 +69,7 @@ static enum lend_sent send(struct ends *e, uint32_t buf, uint8_t *data, uint32_t
 	return out.sent;
 }
 
-static struct lend_in receive(struct ends *e)
+static struct lend_in receive_datagram(struct ends *e)
 {
 	struct lend_in in = {.len = 0};
 
@@ -91,9 +91,9 @@ Test(shared, long_pieces__are_read_in_place, .timeout = 60)
 		struct lend_in in;
 
 		e.memory[0] = 1;
-		cr_assert_eq(send(&e, BUF, e.memory, row[i].len), LEND_SENT);
+		cr_assert_eq(send_datagram(&e, BUF, e.memory, row[i].len), LEND_SENT);
 		e.memory[0] = 2;
-		in = receive(&e);
+		in = receive_datagram(&e);
 		cr_assert(in.reads);
 		cr_assert_eq(memcmp(in.data, "head", 4), 0);
 		cr_assert_eq(in.len, row[i].apart ? 4 : 4 + row[i].len);
@@ -114,15 +114,15 @@ Test(shared, piece__is_lent_until_it_was_read, .timeout = 60)
 	open_ends(&e, true);
 	for (int round = 0; round < 3; round++) {
 		cr_assert(e.client->ops->flush(e.client, BUF));
-		cr_assert_eq(send(&e, BUF, e.memory, LEN), LEND_SENT);
+		cr_assert_eq(send_datagram(&e, BUF, e.memory, LEN), LEND_SENT);
 		cr_assert_not(e.client->ops->flush(e.client, BUF), "not received yet");
 		cr_assert(e.client->ops->flush(e.client, OTHER), "it was not sent");
-		(void)receive(&e);
+		(void)receive_datagram(&e);
 		cr_assert_not(e.client->ops->flush(e.client, BUF), "it is being read");
 		e.server->ops->rx_done(e.server);
 		cr_assert(e.client->ops->flush(e.client, BUF), "it was given back");
 	}
-	cr_assert_eq(send(&e, BUF, e.memory, LEN), LEND_SENT);
+	cr_assert_eq(send_datagram(&e, BUF, e.memory, LEN), LEND_SENT);
 	e.server->ops->close(e.server);
 	while (conform_take(e.client, NULL, NULL) == 0)
 		;
@@ -138,17 +138,17 @@ Test(shared, peer_without_shared_memory__gets_copies, .timeout = 60)
 	struct ends e;
 
 	open_ends(&e, false);
-	cr_assert_eq(send(&e, BUF, e.memory, 16000), LEND_SENT);
-	in = receive(&e);
+	cr_assert_eq(send_datagram(&e, BUF, e.memory, 16000), LEND_SENT);
+	in = receive_datagram(&e);
 	cr_assert(!in.reads && !in.body);
 	cr_assert_eq(in.len, 16004);
 	e.server->ops->rx_done(e.server);
-	cr_assert_eq(send(&e, BUF, e.memory, LEN), LEND_SENT_DEAD, "it would not fit");
+	cr_assert_eq(send_datagram(&e, BUF, e.memory, LEN), LEND_SENT_DEAD, "it would not fit");
 	close_ends(&e);
 
 	open_ends(&e, true);
-	cr_assert_eq(send(&e, BUF, own, sizeof(own)), LEND_SENT);
-	in = receive(&e);
+	cr_assert_eq(send_datagram(&e, BUF, own, sizeof(own)), LEND_SENT);
+	in = receive_datagram(&e);
 	cr_assert(in.reads && !in.body, "memory that is not shared is copied");
 	e.server->ops->rx_done(e.server);
 	close_ends(&e);
@@ -179,14 +179,14 @@ Test(shared, invalid_references__are_bad, .timeout = 60)
 
 	open_ends(&e, true);
 	for (size_t i = 0; i < sizeof(row) / sizeof(*row); i++) {
-		struct lend_ring_place place = {row[i].offset, row[i].len, 0};
+		struct lend_ring_ref place = {row[i].offset, row[i].len, 0};
 		struct lend_shm *s = (struct lend_shm *)(void *)e.client;
 		struct lend_ring_tx *tx = &s->peer[e.peer].tx;
 		uint64_t bad = e.server->stats.rx_bad;
 		struct lend_in in;
 
 		memcpy((char *)lend_ring_reserve(tx, 0) + 4, &place, sizeof(place));
-		lend_ring_commit(tx, row[i].mark | LEND_RING_APART);
+		lend_ring_commit(tx, row[i].mark | LEND_RING_HAS_REF);
 		cr_assert_eq(e.server->ops->rx(e.server, &in, 1), row[i].fine, "row %zu", i);
 		cr_assert_eq(e.server->stats.rx_bad - bad, !row[i].fine, "row %zu", i);
 		if (row[i].fine)
@@ -203,23 +203,23 @@ Test(shared, unsealed_memory__is_not_mapped, .timeout = 60)
 	struct lend_io *server;
 
 	(void)snprintf(at, sizeof(at), "shm:shared-odd-%d", (int)getpid());
-	server = end(at, NULL, true);
+	server = open_end(at, NULL, true);
 	for (int sealed = 0; sealed < 2; sealed++) {
-		int fds[LEND_MEET_FDS], sock, err;
-		struct lend_meet msg;
+		int fds[LEND_RENDEZVOUS_FDS], sock, err;
+		struct lend_rendezvous_msg msg;
 		void *own, *link;
 
-		cr_assert_eq(lend_meet_memory(LEND_BELL_LEN, &fds[0], &own), 0);
+		cr_assert_eq(lend_rendezvous_memory(LEND_BELL_LEN, &fds[0], &own), 0);
 		fds[1] = sealed ? lend_arena_fd() : memfd_create("odd", MFD_CLOEXEC);
 		cr_assert(sealed || ftruncate(fds[1], (off_t)LEND_ARENA_LEN) == 0);
-		cr_assert_eq(lend_meet_dial(at + 4, &sock), 0);
-		lend_meet_fill(&msg, 0, 0, LEND_SHM_LINK_LEN);
+		cr_assert_eq(lend_rendezvous_connect(at + 4, &sock), 0);
+		lend_rendezvous_fill(&msg, 0, 0, LEND_SHM_LINK_LEN);
 		msg.shares = 1;
-		cr_assert_eq(lend_meet_send(sock, &msg, fds, 2), 0);
-		while ((err = lend_meet_recv(sock, &msg, fds, 2)) == -EAGAIN)
+		cr_assert_eq(lend_rendezvous_send(sock, &msg, fds, 2), 0);
+		while ((err = lend_rendezvous_recv(sock, &msg, fds, 2)) == -EAGAIN)
 			(void)conform_take(server, NULL, NULL);
 		cr_assert_eq(err, 0);
-		cr_assert_eq(lend_meet_map(fds[0], LEND_SHM_LINK_LEN, &link), 0);
+		cr_assert_eq(lend_rendezvous_map(fds[0], LEND_SHM_LINK_LEN, &link), 0);
 		cr_assert_eq(atomic_load(&((struct lend_shm_link *)link)->pair.to_server.reads),
 			     (unsigned)sealed);
 		(void)munmap(link, LEND_SHM_LINK_LEN);

@@ -40,19 +40,19 @@ struct attacker {
 /* Sends a valid HELLO, which maps the memory to misuse. */
 static void join(struct attacker *v, struct lend_io *server, const char *at)
 {
-	struct lend_meet msg;
+	struct lend_rendezvous_msg msg;
 	void *own, *pair, *bell;
-	int fds[LEND_MEET_FDS], err;
+	int fds[LEND_RENDEZVOUS_FDS], err;
 
-	cr_assert_eq(lend_meet_memory(LEND_BELL_LEN, &v->own_fd, &own), 0);
-	cr_assert_eq(lend_meet_dial(at + 4, &v->sock), 0, "%s", lend_why_text());
-	lend_meet_fill(&msg, 0, 3, LEND_SHM_LINK_LEN);
-	cr_assert_eq(lend_meet_send(v->sock, &msg, &v->own_fd, 1), 0);
-	while ((err = lend_meet_recv(v->sock, &msg, fds, 2)) == -EAGAIN)
+	cr_assert_eq(lend_rendezvous_memory(LEND_BELL_LEN, &v->own_fd, &own), 0);
+	cr_assert_eq(lend_rendezvous_connect(at + 4, &v->sock), 0, "%s", lend_why_text());
+	lend_rendezvous_fill(&msg, 0, 3, LEND_SHM_LINK_LEN);
+	cr_assert_eq(lend_rendezvous_send(v->sock, &msg, &v->own_fd, 1), 0);
+	while ((err = lend_rendezvous_recv(v->sock, &msg, fds, 2)) == -EAGAIN)
 		(void)conform_take(server, NULL, NULL);
 	cr_assert_eq(err, 0);
-	cr_assert_eq(lend_meet_map(fds[0], LEND_SHM_LINK_LEN, &pair), 0);
-	cr_assert_eq(lend_meet_map(fds[1], LEND_BELL_LEN, &bell), 0);
+	cr_assert_eq(lend_rendezvous_map(fds[0], LEND_SHM_LINK_LEN, &pair), 0);
+	cr_assert_eq(lend_rendezvous_map(fds[1], LEND_BELL_LEN, &bell), 0);
 	(void)close(fds[0]);
 	(void)close(fds[1]);
 	v->own = own;
@@ -189,7 +189,7 @@ static int too_short(void)
 	void *base;
 	int fd;
 
-	cr_assert_eq(lend_meet_memory(LEND_BELL_LEN / 2, &fd, &base), 0);
+	cr_assert_eq(lend_rendezvous_memory(LEND_BELL_LEN / 2, &fd, &base), 0);
 	return fd;
 }
 
@@ -198,7 +198,7 @@ static int proper(void)
 	void *base;
 	int fd;
 
-	cr_assert_eq(lend_meet_memory(LEND_BELL_LEN, &fd, &base), 0);
+	cr_assert_eq(lend_rendezvous_memory(LEND_BELL_LEN, &fd, &base), 0);
 	return fd;
 }
 
@@ -243,8 +243,9 @@ Test(hostile, unsealed_client__is_refused)
 		const void *read = NULL;
 		void *base = NULL;
 
-		cr_assert_eq(lend_meet_map(fd, LEND_BELL_LEN, &base), row[i].want, "row %zu", i);
-		cr_assert_eq(lend_meet_map_to_read(fd, LEND_BELL_LEN, &read), row[i].want);
+		cr_assert_eq(lend_rendezvous_map(fd, LEND_BELL_LEN, &base), row[i].want, "row %zu",
+			     i);
+		cr_assert_eq(lend_rendezvous_map_to_read(fd, LEND_BELL_LEN, &read), row[i].want);
 		if (row[i].want == 0) {
 			(void)munmap(base, LEND_BELL_LEN);
 			(void)munmap((void *)(uintptr_t)read, LEND_BELL_LEN);
@@ -263,12 +264,12 @@ Test(hostile, invalid_handshakes__are_refused, .timeout = 60)
 	struct served s = {.honest = UINT32_MAX};
 
 	for (unsigned kind = 0; kind < 10; kind++) {
-		struct lend_meet msg;
-		int sock, fds[LEND_MEET_FDS] = {-1, -1}, err = -EAGAIN;
+		struct lend_rendezvous_msg msg;
+		int sock, fds[LEND_RENDEZVOUS_FDS] = {-1, -1}, err = -EAGAIN;
 		uint64_t end = conform_ms() + 5000;
 
-		cr_assert_eq(lend_meet_dial(at + 4, &sock), 0);
-		lend_meet_fill(&msg, 0, 0, LEND_SHM_LINK_LEN);
+		cr_assert_eq(lend_rendezvous_connect(at + 4, &sock), 0);
+		lend_rendezvous_fill(&msg, 0, 0, LEND_SHM_LINK_LEN);
 		fds[0] = kind < 3 || kind == 9 ? bell[kind % 6]() : proper();
 		fds[1] = no_memory();
 		msg.version += kind == 3;
@@ -278,15 +279,15 @@ Test(hostile, invalid_handshakes__are_refused, .timeout = 60)
 		if (kind == 7)
 			cr_assert_eq(send(sock, "hello", 5, MSG_NOSIGNAL), 5);
 		else
-			cr_assert_eq(lend_meet_send(sock, &msg, fds, kind == 8 ? 2 : 1), 0);
+			cr_assert_eq(lend_rendezvous_send(sock, &msg, fds, kind == 8 ? 2 : 1), 0);
 		(void)close(fds[0]);
 		(void)close(fds[1]);
 		while (err == -EAGAIN && conform_ms() < end) {
 			take_all(server, &s);
-			err = lend_meet_recv(sock, &msg, fds, 0);
+			err = lend_rendezvous_recv(sock, &msg, fds, 0);
 		}
 		cr_assert_eq(err, -EPROTO, "kind %u: refused with a reason, not %d", kind, err);
-		cr_assert_eq(msg.version, LEND_MEET_VERSION);
+		cr_assert_eq(msg.version, LEND_RENDEZVOUS_VERSION);
 		cr_assert_eq(msg.status, EPROTO);
 		(void)close(sock);
 	}
@@ -306,7 +307,7 @@ Test(hostile, silent_clients__block_no_other, .timeout = 60)
 	uint64_t began;
 
 	for (int i = 0; i < 100; i++) {
-		while (lend_meet_dial(at + 4, &sock[i]) == -EAGAIN)
+		while (lend_rendezvous_connect(at + 4, &sock[i]) == -EAGAIN)
 			take_all(server, &s);
 	}
 	began = conform_ms();
@@ -332,8 +333,8 @@ static int resolve_until(struct lend_io *client, const char *at)
 
 Test(hostile, invalid_servers__are_refused, .timeout = 60)
 {
-	struct lend_door door;
-	struct lend_meet msg;
+	struct lend_unix_listener door;
+	struct lend_rendezvous_msg msg;
 	struct lend_io *client;
 	char name[64], at[104];
 	uint32_t peer;
@@ -341,30 +342,30 @@ Test(hostile, invalid_servers__are_refused, .timeout = 60)
 
 	write_fresh_name(name);
 	(void)snprintf(at, sizeof(at), "shm:%s", name);
-	cr_assert_eq(lend_meet_open(&door, name), 0);
+	cr_assert_eq(lend_rendezvous_open(&door, name), 0);
 	client = conform_client(at);
 
 	cr_assert_eq(client->ops->resolve(client, at, &peer), -EINPROGRESS,
 		     "accepts and sends nothing");
-	sock = lend_meet_accept(&door);
-	lend_meet_fill(&msg, EPROTO, 0, 0);
+	sock = lend_rendezvous_accept(&door);
+	lend_rendezvous_fill(&msg, EPROTO, 0, 0);
 	msg.version = 77;
-	cr_assert_eq(lend_meet_send(sock, &msg, NULL, 0), 0);
+	cr_assert_eq(lend_rendezvous_send(sock, &msg, NULL, 0), 0);
 	cr_assert_eq(resolve_until(client, at), -EPROTO);
 	cr_assert_not_null(strstr(lend_why_text(), "version 77"), "%s", lend_why_text());
 	(void)close(sock);
 
 	cr_assert_eq(client->ops->resolve(client, at, &peer), -EINPROGRESS);
-	sock = lend_meet_accept(&door);
+	sock = lend_rendezvous_accept(&door);
 	(void)close(sock);
 	cr_assert_eq(resolve_until(client, at), -ECONNREFUSED, "closes the connection");
 
 	cr_assert_eq(client->ops->resolve(client, at, &peer), -EINPROGRESS);
-	sock = lend_meet_accept(&door);
-	lend_meet_fill(&msg, 0, 0, LEND_SHM_LINK_LEN);
+	sock = lend_rendezvous_accept(&door);
+	lend_rendezvous_fill(&msg, 0, 0, LEND_SHM_LINK_LEN);
 	int fds[2] = {unsealed(), unsealed()};
 
-	cr_assert_eq(lend_meet_send(sock, &msg, fds, 2), 0);
+	cr_assert_eq(lend_rendezvous_send(sock, &msg, fds, 2), 0);
 	cr_assert_eq(resolve_until(client, at), -EPROTO, "memory without a seal");
 	(void)close(sock);
 	(void)close(fds[0]);
@@ -372,7 +373,7 @@ Test(hostile, invalid_servers__are_refused, .timeout = 60)
 
 	cr_assert_eq(client->ops->resolve(client, at, &peer), -EINPROGRESS);
 	cr_assert_eq(resolve_until(client, at), -ETIMEDOUT, "never answers");
-	lend_door_close(&door);
+	lend_unix_listener_close(&door);
 	cr_assert_eq(client->ops->resolve(client, at, &peer), -ENOENT, "no listener");
 	cr_assert_gt(strlen(lend_why_text()), 10);
 	client->ops->close(client);

@@ -45,7 +45,7 @@ Test(shm_idle, clients_leave_the_poll_of_a_busy_server)
 		cr_assert_eq(conform_send(client[0], peer[0], 0, seq, 64), LEND_SENT);
 		cr_assert_eq(conform_take(server, NULL, NULL), 1);
 	}
-	cr_assert_leq(((struct lend_shm *)(void *)server)->hots, 5, "idle rings are still polled");
+	cr_assert_leq(((struct lend_shm *)(void *)server)->hot_n, 5, "idle rings are still polled");
 	for (uint32_t i = 0; i <= IDLE; i++) { /* and are received all the same */
 		cr_assert_eq(conform_send(client[i], peer[i], i, LOOKS, 64), LEND_SENT);
 		cr_assert_eq(conform_take(server, NULL, NULL), 1, "client %u", i);

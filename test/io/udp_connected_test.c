@@ -30,7 +30,7 @@ struct stage {
 	char address[104];
 };
 
-static void begin(struct stage *s)
+static void begin_stage(struct stage *s)
 {
 	*s = (struct stage){.seed = conform_seed()};
 	cr_assert_eq(
@@ -43,7 +43,7 @@ static void begin(struct stage *s)
 	}
 }
 
-static void end(struct stage *s)
+static void end_stage(struct stage *s)
 {
 	for (int i = 0; i < CLIENTS; i++)
 		s->client[i].io->ops->close(s->client[i].io);
@@ -69,7 +69,7 @@ static void send_some(struct client *c, uint32_t id, uint32_t n)
 		cr_assert_eq(out[i].sent, LEND_SENT);
 }
 
-static void check(struct stage *s, const struct lend_in *in)
+static void check_datagram(struct stage *s, const struct lend_in *in)
 {
 	uint32_t number[2];
 	struct client *c;
@@ -97,7 +97,7 @@ static void take_all(struct stage *s, struct client *c)
 		uint32_t n = s->server->ops->rx(s->server, in, CONFORM_BURST);
 
 		for (uint32_t i = 0; i < n; i++)
-			check(s, &in[i]);
+			check_datagram(s, &in[i]);
 		s->server->ops->rx_done(s->server);
 	}
 	cr_assert_eq(c->arrived, c->sent, "seed %llu: %u of %u arrived",
@@ -174,7 +174,7 @@ Test(udp_connected, active_peer__gets_the_socket)
 {
 	struct stage s;
 
-	begin(&s);
+	begin_stage(&s);
 	ping_pong(&s, 0, 100);
 	cr_assert_eq(connected_port(&s), 0);
 	ping_pong(&s, 0, ENOUGH);
@@ -186,7 +186,7 @@ Test(udp_connected, active_peer__gets_the_socket)
 	cr_assert_eq(connected_port(&s), port_of_client(&s, 2));
 	ping_pong(&s, 0, 1);
 	ping_pong(&s, 1, 1);
-	end(&s);
+	end_stage(&s);
 }
 
 /* Datagrams of any client, single or joined, are not delayed by the socket that the listener
@@ -196,7 +196,7 @@ Test(udp_connected, random_traffic__stays_in_order)
 	struct lend_rng rng;
 	struct stage s;
 
-	begin(&s);
+	begin_stage(&s);
 	lend_rng_seed(&rng, s.seed);
 	for (int round = 0; round < 60; round++) {
 		uint32_t id = (uint32_t)lend_rng_below(&rng, CLIENTS), n;
@@ -218,7 +218,7 @@ Test(udp_connected, random_traffic__stays_in_order)
 				take_all(&s, &s.client[i]);
 		}
 	}
-	end(&s);
+	end_stage(&s);
 }
 
 /* After that many round trips of the first client and then of the second, both send single and
@@ -227,7 +227,7 @@ static void at_moment(uint32_t first, uint32_t second)
 {
 	struct stage s;
 
-	begin(&s);
+	begin_stage(&s);
 	ping_pong(&s, 0, first);
 	poll_idle(&s);
 	ping_pong(&s, 1, second);
@@ -239,14 +239,14 @@ static void at_moment(uint32_t first, uint32_t second)
 		struct lend_in in;
 
 		if (s.server->ops->rx(s.server, &in, 1) > 0)
-			check(&s, &in);
+			check_datagram(&s, &in);
 		s.server->ops->rx_done(s.server);
 	}
 	for (uint32_t id = 0; id < 2; id++)
 		send_some(&s.client[id], id, 1);
 	for (uint32_t id = 0; id < 2; id++)
 		take_all(&s, &s.client[id]);
-	end(&s);
+	end_stage(&s);
 }
 
 /* The connected socket is opened, switches to plain mode, and changes its peer at some moment. At
@@ -269,7 +269,7 @@ Test(udp_connected, evicted_peer__is_recognised)
 	struct lend_in in;
 	struct stage s;
 
-	begin(&s);
+	begin_stage(&s);
 	ping_pong(&s, 0, 2 * ENOUGH);
 	s.server->ops->pin(s.server, s.client[0].index, false);
 	to.sin_port = htons(port_of(s.address));
@@ -285,7 +285,7 @@ Test(udp_connected, evicted_peer__is_recognised)
 	s.client[0].arrived = 0; /* its index is a new one now */
 	s.client[0].sent = 0;
 	ping_pong(&s, 0, 10);
-	end(&s);
+	end_stage(&s);
 }
 
 /* A datagram at either socket wakes a sleeping listener. */
@@ -293,7 +293,7 @@ Test(udp_connected, both_sockets_wake)
 {
 	struct stage s;
 
-	begin(&s);
+	begin_stage(&s);
 	for (int round = 0; round < 3; round++) {
 		for (uint32_t id = 0; id < CLIENTS; id++) {
 			poll_idle(&s);
@@ -304,5 +304,5 @@ Test(udp_connected, both_sockets_wake)
 		}
 		ping_pong(&s, (uint32_t)round, 2 * ENOUGH);
 	}
-	end(&s);
+	end_stage(&s);
 }

@@ -32,7 +32,7 @@ static struct lend_io *listen_with(uint32_t mtu, char address[104])
 }
 
 /* Fills the bytes of datagram number seq to a peer. Each length has its own pattern. */
-static void pattern(uint8_t *data, uint32_t peer, uint32_t seq, uint32_t len)
+static void fill_pattern(uint8_t *data, uint32_t peer, uint32_t seq, uint32_t len)
 {
 	for (uint32_t i = 0; i < len; i++)
 		data[i] = (uint8_t)(i * 7 + seq * 13 + peer * 101 + len);
@@ -65,7 +65,7 @@ static void send_burst(struct lend_io *client, const uint32_t *peer, struct lend
 			len = lengths[lend_rng_below(rng, 7)];
 		if (lend_rng_below(rng, 8) == 0)
 			class = (uint8_t)(3 + lend_rng_below(rng, 5));
-		pattern(data[i], to, sent[to].n, len);
+		fill_pattern(data[i], to, sent[to].n, len);
 		out[i] = (struct lend_out){.head = data[i],
 					   .head_len = (uint8_t)((len + 1) / 2),
 					   .tail = data[i] + (len + 1) / 2,
@@ -79,11 +79,11 @@ static void send_burst(struct lend_io *client, const uint32_t *peer, struct lend
 		cr_assert_eq(out[i].sent, LEND_SENT);
 }
 
-static void expect(const struct lend_in *in, uint32_t peer, uint32_t seq, uint32_t len)
+static void expect_pattern(const struct lend_in *in, uint32_t peer, uint32_t seq, uint32_t len)
 {
 	uint8_t want[200];
 
-	pattern(want, peer, seq, len);
+	fill_pattern(want, peer, seq, len);
 	cr_assert_eq(in->len, len, "seed %llu: %u", (unsigned long long)seed, seq);
 	cr_assert_eq(memcmp(in->data, want, len), 0, "seed %llu: datagram %u to %u",
 		     (unsigned long long)seed, seq, peer);
@@ -101,10 +101,10 @@ static void take_burst(struct lend_io *server, uint32_t peer, const struct sent 
 		uint32_t n = server->ops->rx(server, in, 1 + (uint32_t)lend_rng_below(rng, 32));
 
 		for (uint32_t i = 0; i < n; i++)
-			expect(&in[i], peer, got + i, sent->len[got + i]);
+			expect_pattern(&in[i], peer, got + i, sent->len[got + i]);
 		got += n;
 		for (uint32_t i = 0; i < n; i++) {
-			expect(&in[i], peer, got - n + i, sent->len[got - n + i]);
+			expect_pattern(&in[i], peer, got - n + i, sent->len[got - n + i]);
 			cr_assert_eq(in[i].peer, in[0].peer);
 		}
 		server->ops->rx_done(server);
@@ -157,7 +157,7 @@ Test(udp_joined, unsplit_batch__does_not_sleep)
 	server->ops->close(server);
 }
 
-static void count(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
+static void count_datagram(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
 {
 	uint32_t *next = arg;
 
@@ -174,7 +174,7 @@ static void expect_all(struct lend_io *io, uint32_t n)
 	uint64_t end = conform_ms() + 5000;
 
 	while (next < n && conform_ms() < end)
-		conform_take(io, count, &next);
+		conform_take(io, count_datagram, &next);
 	cr_assert_eq(next, n);
 }
 
@@ -265,7 +265,7 @@ static int next_tos(int fd)
 }
 
 /* Opens a plain socket that reports TOS. address: in the carrier's form. */
-static int plain(bool six, char address[104])
+static int plain_socket(bool six, char address[104])
 {
 	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
@@ -287,7 +287,7 @@ static void keeps_marks(bool six)
 {
 	static const uint8_t class[8] = {0, 0, 3, 3, 0, 7, 7, 1};
 	char address[104];
-	int fd = plain(six, address);
+	int fd = plain_socket(six, address);
 	struct lend_out out[8];
 	struct lend_bufs none = {.seg = NULL};
 	struct lend_io *io = conform_client(address);

@@ -58,7 +58,7 @@ static int try_bind(const struct sockaddr_in *at, int address, int port)
 	return rc;
 }
 
-static _Noreturn void attack(const struct sockaddr_in *at, struct score *score)
+static _Noreturn void run_attacker(const struct sockaddr_in *at, struct score *score)
 {
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (setuid(STRANGER) != 0)
@@ -74,7 +74,7 @@ static _Noreturn void attack(const struct sockaddr_in *at, struct score *score)
 static void open_many(int fd, struct score *score)
 {
 	for (unsigned i = 0; i < ROUNDS || atomic_load(&score->tries) < TRIES; i++) {
-		int second = lend_udp_socket_beside(fd, -1);
+		int second = lend_udp_socket_second(fd, -1);
 
 		cr_assert_geq(second, 0);
 		(void)close(second);
@@ -94,7 +94,7 @@ Test(udp_port, another_user__never_gets_it)
 	child = fork();
 	cr_assert_geq(child, 0);
 	if (child == 0)
-		attack(&at, score);
+		run_attacker(&at, score);
 	open_many(server.fd, score);
 	(void)kill(child, SIGKILL);
 	cr_assert_eq(waitpid(child, NULL, 0), child);
@@ -124,14 +124,14 @@ Test(udp_port, second_server__eaddrinuse)
 	int line, twin, last;
 
 	expect_taken(&at, false);
-	line = lend_udp_socket_beside(server.fd, -1);
+	line = lend_udp_socket_second(server.fd, -1);
 	cr_assert_geq(line, 0);
 	expect_taken(&at, false);
 	twin = lend_udp_socket_twin(server.fd, line);
 	cr_assert_geq(twin, 0);
 	expect_taken(&at, true);
 	(void)close(line);
-	last = lend_udp_socket_beside(server.fd, twin);
+	last = lend_udp_socket_second(server.fd, twin);
 	cr_assert_geq(last, 0);
 	expect_taken(&at, true);
 	(void)close(last);
@@ -147,7 +147,7 @@ static _Noreturn void open_as_stranger(int fd)
 
 	if (setuid(STRANGER) != 0 || close(free) != 0)
 		_exit(1);
-	if (lend_udp_socket_beside(fd, -1) != -EADDRINUSE)
+	if (lend_udp_socket_second(fd, -1) != -EADDRINUSE)
 		_exit(2);
 	after = dup(fd);
 	(void)getsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, &len);
@@ -184,11 +184,11 @@ Test(udp_port, beside__leaves_each_option_as_it_was)
 {
 	for (int was = 0; was < 4; was++) {
 		int bit[2] = {was & 1, was >> 1}, fd = open_server().fd;
-		int other = lend_udp_socket_beside(fd, -1), third;
+		int other = lend_udp_socket_second(fd, -1), third;
 
 		cr_assert_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &bit[0], sizeof(int)), 0);
 		cr_assert_eq(setsockopt(other, SOL_SOCKET, SO_REUSEPORT, &bit[1], sizeof(int)), 0);
-		third = lend_udp_socket_beside(fd, other);
+		third = lend_udp_socket_second(fd, other);
 		cr_assert_geq(third, 0);
 		cr_expect_eq(has_option(fd), bit[0], "first, case %d", was);
 		cr_expect_eq(has_option(other), bit[1], "second, case %d", was);
@@ -223,7 +223,7 @@ Test(udp_port, twin__comes_after_connected_in_the_group)
 	int fd = open_server().fd, line, on = 1;
 
 	cr_assert_not(lend_udp_socket_to_first(fd));
-	line = lend_udp_socket_beside(fd, -1);
+	line = lend_udp_socket_second(fd, -1);
 	cr_assert(lend_udp_socket_to_first(line));
 	int member[3] = {fd, line, lend_udp_socket_twin(fd, line)};
 

@@ -52,7 +52,7 @@ static void expect_nothing(struct lend_io *io)
 		cr_assert_eq(io->ops->rx(io, &in, 1), 0);
 }
 
-static void begin(struct talk *t)
+static void begin_talk(struct talk *t)
 {
 	struct lend_io_config listen = {.listen = "udp:127.0.0.1:0"};
 	uint32_t peer;
@@ -75,7 +75,7 @@ static void begin(struct talk *t)
 	}
 }
 
-static void end(struct talk *t)
+static void end_talk(struct talk *t)
 {
 	t->client->ops->close(t->client);
 	if (t->server != NULL)
@@ -87,7 +87,7 @@ Test(udp_single, lent_datagram__is_unchanged)
 {
 	struct talk t;
 
-	begin(&t);
+	begin_talk(&t);
 	for (uint32_t n = 1; n < 6; n++) {
 		const void *lent[6];
 		uint32_t first = t.sent + 1, peer;
@@ -101,7 +101,7 @@ Test(udp_single, lent_datagram__is_unchanged)
 		t.server->ops->rx_done(t.server);
 		expect_nothing(t.server);
 	}
-	end(&t);
+	end_talk(&t);
 }
 
 /* The client resolves a second peer in the meantime, so its socket is connected no more. */
@@ -113,7 +113,7 @@ Test(udp_single, second_peer__ends_the_connection)
 	struct talk t;
 	uint32_t peer;
 
-	begin(&t);
+	begin_talk(&t);
 	cr_assert_eq(lend_io_open(&listen, &other), 0);
 	cr_assert_eq(other->ops->name(other, address, sizeof(address)), 0);
 	send_number(&t, t.server);
@@ -127,7 +127,7 @@ Test(udp_single, second_peer__ends_the_connection)
 	t.client->ops->rx_done(t.client);
 	expect_nothing(t.client);
 	other->ops->close(other);
-	end(&t);
+	end_talk(&t);
 }
 
 /* The sender closes, and the kernel reports this to the next send there. The receiver still
@@ -137,7 +137,7 @@ Test(udp_single, sender_closes__datagram_is_released)
 	struct talk t;
 	uint32_t peer;
 
-	begin(&t);
+	begin_talk(&t);
 	send_number(&t, t.server);
 	(void)receive(t.client, &peer, t.sent);
 	t.server->ops->close(t.server);
@@ -145,7 +145,7 @@ Test(udp_single, sender_closes__datagram_is_released)
 	send_number(&t, t.client);
 	t.client->ops->rx_done(t.client);
 	expect_nothing(t.client);
-	end(&t);
+	end_talk(&t);
 }
 
 /* A datagram that was lent and released wakes no sleeper. */
@@ -154,7 +154,7 @@ Test(udp_single, released__allows_sleep)
 	struct talk t;
 	uint32_t peer;
 
-	begin(&t);
+	begin_talk(&t);
 	send_number(&t, t.client);
 	(void)receive(t.server, &peer, t.sent);
 	t.server->ops->rx_done(t.server);
@@ -164,5 +164,5 @@ Test(udp_single, released__allows_sleep)
 	(void)receive(t.server, &peer, t.sent);
 	t.server->ops->rx_done(t.server);
 	cr_assert(t.server->ops->arm(t.server));
-	end(&t);
+	end_talk(&t);
 }

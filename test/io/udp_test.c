@@ -14,7 +14,7 @@
 #include "sys/last_error.h"
 #include "util/bits.h"
 
-static void address6(char *text, size_t cap)
+static void make_address6(char *text, size_t cap)
 {
 	(void)snprintf(text, cap, "udp:[::1]:0");
 }
@@ -39,7 +39,7 @@ static const struct conform_row udp4 = {.name = "udp",
 					.both = true};
 static const struct conform_row udp6 = {.name = "udp over IPv6",
 					.absent = no_ipv6,
-					.address = address6,
+					.address = make_address6,
 					.rebinds = true,
 					.threads = true,
 					.counts = true,
@@ -212,7 +212,7 @@ static int tos_of(struct lend_io *io, int fd, uint32_t peer, uint8_t class)
 }
 
 /* Sends from a carrier at that address to a plain socket. */
-static void marks(const char *from, const char *to, int family)
+static void send_marked(const char *from, const char *to, int family)
 {
 	static const int want[] = {0xa0, 0x80, 0x40, 0, 0x20, 0x20, 0x20, 0x20}, on = 1;
 	struct lend_io_config config = {.listen = from};
@@ -245,11 +245,11 @@ static void marks(const char *from, const char *to, int family)
 
 Test(udp_own, classes_are_marked)
 {
-	marks("udp:127.0.0.1:0", "127.0.0.1", AF_INET);
+	send_marked("udp:127.0.0.1:0", "127.0.0.1", AF_INET);
 	if (no_ipv6())
 		return;
-	marks("udp:[::1]:0", "[::1]", AF_INET6);
-	marks("udp:[::]:0", "127.0.0.1", AF_INET);
+	send_marked("udp:[::1]:0", "[::1]", AF_INET6);
+	send_marked("udp:[::]:0", "127.0.0.1", AF_INET);
 }
 
 /* A datagram that a plain socket sends with this TOS is reported as marked, or not. */

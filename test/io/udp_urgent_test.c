@@ -22,13 +22,13 @@ enum {
 	PAIRS = 12
 };
 
-static void everywhere(char *text, size_t cap)
+static void make_any_address(char *text, size_t cap)
 {
 	(void)snprintf(text, cap, "udp:0.0.0.0:0");
 }
 
 static const struct conform_row udp = {.name = "udp", .address = conform_udp_address};
-static const struct conform_row any = {.name = "udp everywhere", .address = everywhere};
+static const struct conform_row any = {.name = "udp everywhere", .address = make_any_address};
 
 /* Sends a datagram that starts with its class and number. */
 static void send_one(struct lend_io *io, uint32_t peer, uint32_t class, uint32_t seq)
@@ -47,7 +47,7 @@ static void send_one(struct lend_io *io, uint32_t peer, uint32_t class, uint32_t
 }
 
 /* Receives the next datagram. Returns its class and sets its number. */
-static uint32_t take(struct lend_io *io, uint32_t *seq, uint32_t *peer)
+static uint32_t take_next(struct lend_io *io, uint32_t *seq, uint32_t *peer)
 {
 	uint64_t end = conform_ms() + conform_patience_ms;
 	uint32_t head[2] = {UINT32_MAX};
@@ -72,13 +72,13 @@ static uint32_t count_overtaken(struct lend_io *from, uint32_t peer, struct lend
 
 	for (uint32_t i = 0; i < 4; i++) {
 		send_one(from, peer, i % 2 ? URGENT : BULK, i);
-		(void)take(to, &seq, &who);
+		(void)take_next(to, &seq, &who);
 	}
 	for (uint32_t i = 0; i < TRAIN; i++)
 		send_one(from, peer, BULK, i);
 	send_one(from, peer, URGENT, TRAIN);
 	for (uint32_t i = 0; i <= TRAIN; i++) {
-		if (take(to, &seq, &who) == URGENT)
+		if (take_next(to, &seq, &who) == URGENT)
 			before = next;
 		else
 			cr_assert_eq(seq, next++, "order of the batch");
@@ -104,7 +104,7 @@ Test(udp_urgent, urgent__overtakes_in_both_directions, .timeout = 60)
 	conform_open(&p, &udp);
 	cr_assert_leq(count_overtaken(p.client, p.peer, p.server), 1);
 	send_one(p.client, p.peer, BULK, 0);
-	(void)take(p.server, &seq, &back);
+	(void)take_next(p.server, &seq, &back);
 	p.server->ops->pin(p.server, back, true);
 	cr_assert_eq(p.client->ops->name(p.client, before, sizeof(before)), 0);
 	cr_assert_leq(count_overtaken(p.server, back, p.client), 1);
@@ -127,7 +127,7 @@ Test(udp_urgent, unused__is_closed_and_opened_again, .timeout = 60)
 		send_one(p.client, p.peer, LEND_CLASS_NORMAL, 0);
 		send_one(p.client, p.peer, URGENT, 1);
 		for (uint32_t i = 0; i < 2; i++) {
-			(void)take(p.server, &seq, &who);
+			(void)take_next(p.server, &seq, &who);
 			cr_assert_eq(seq, i);
 		}
 	}
@@ -145,7 +145,7 @@ static void single_before(const struct conform_row *row, int rounds)
 	for (int round = 0; round < rounds; round++) {
 		for (uint32_t i = 0; i < ALONE; i++) {
 			send_one(p.client, p.peer, LEND_CLASS_NORMAL, i);
-			(void)take(p.server, &seq, &who);
+			(void)take_next(p.server, &seq, &who);
 			cr_assert_eq(seq, i);
 		}
 		cr_assert_leq(count_overtaken(p.client, p.peer, p.server), 1, "round %d", round);
@@ -183,7 +183,7 @@ Test(udp_urgent, urgent__does_not_starve_others, .timeout = 60)
 	send_one(p.client, p.peer, BULK, 0);
 	do
 		send_one(p.client, p.peer, URGENT, sent++);
-	while (take(p.server, &seq, &who) != BULK && ++turns < 100);
+	while (take_next(p.server, &seq, &who) != BULK && ++turns < 100);
 	cr_assert_lt(turns, 20, "a poll of its own");
 	conform_close(&p);
 }
@@ -204,7 +204,7 @@ Test(udp_urgent, wakes, .timeout = 60)
 	send_one(p.client, p.peer, URGENT, 7);
 	cr_assert_eq(poll(&fd, 1, 10000), 1);
 	cr_assert_not(p.server->ops->arm(p.server));
-	cr_assert_eq(take(p.server, &seq, &who), URGENT);
+	cr_assert_eq(take_next(p.server, &seq, &who), URGENT);
 	cr_assert_eq(seq, 7);
 	cr_assert(p.server->ops->arm(p.server));
 	conform_close(&p);

@@ -11,7 +11,7 @@
 
 #include "io/conform.h"
 
-static const char *absent(void)
+static const char *why_absent(void)
 {
 	DIR *dir = opendir("/sys/class/infiniband");
 	const struct dirent *entry = NULL;
@@ -27,7 +27,7 @@ static const char *absent(void)
 }
 
 /* Writes an address of an RDMA device: the guest's, or LEND_VERBS_IP. */
-static void address(char *text, size_t cap)
+static void make_address(char *text, size_t cap)
 {
 	const char *ip = getenv("LEND_VERBS_IP");
 
@@ -35,8 +35,8 @@ static void address(char *text, size_t cap)
 }
 
 static const struct conform_row verbs = {.name = "verbs",
-					 .absent = absent,
-					 .address = address,
+					 .absent = why_absent,
+					 .address = make_address,
 					 .rebinds = true,
 					 .threads = true,
 					 .clients = 40,

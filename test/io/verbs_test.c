@@ -22,7 +22,7 @@ static void *qp_made; /* the newest one */
 
 void *ibv_create_qp(void *pd, void *init);
 
-static void *real(const char *name)
+static void *real_function(const char *name)
 {
 	void *lib = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_NOLOAD);
 	void *at = lib ? dlsym(lib, name) : NULL;
@@ -35,7 +35,7 @@ __attribute__((visibility("default"))) void *ibv_create_qp(void *pd, void *init)
 {
 	void *(*make)(void *, void *);
 
-	*(void **)&make = real("ibv_create_qp");
+	*(void **)&make = real_function("ibv_create_qp");
 	return qp_made = make(pd, init);
 }
 
@@ -46,11 +46,11 @@ static void break_qp(void *qp)
 	int (*modify)(void *, void *, int);
 	int attr[64] = {6};
 
-	*(void **)&modify = real("ibv_modify_qp");
+	*(void **)&modify = real_function("ibv_modify_qp");
 	cr_assert_eq(modify(qp, attr, 1), 0);
 }
 
-static const char *absent(void)
+static const char *why_absent(void)
 {
 	setenv("LEND_MODULE_DIR", LEND_BUILD_DIR, 1);
 	if (access(LEND_BUILD_DIR "/lend_io_verbs.so", F_OK) != 0)
@@ -62,12 +62,13 @@ static const char *absent(void)
 
 static char at[104] = "verbs:rxe1@10.77.0.2:0";
 
-static void address(char *text, size_t cap)
+static void make_address(char *text, size_t cap)
 {
 	(void)snprintf(text, cap, "%s", at);
 }
 
-static const struct conform_row row = {.name = "verbs", .absent = absent, .address = address};
+static const struct conform_row row = {
+    .name = "verbs", .absent = why_absent, .address = make_address};
 
 /* Opens a server on rxe1 and a client on rxe0. */
 static void open_across(struct conform_pair *p, const char *options)
@@ -284,7 +285,7 @@ Test(verbs, endpoints_that_share_a_ring, .timeout = 60)
 	conform_close(&p);
 }
 
-static void shell(const char *command)
+static void run_shell(const char *command)
 {
 	cr_assert_eq(system(command), 0, "%s", command);
 }
@@ -303,15 +304,16 @@ Test(verbs, a_port_goes_down_and_comes_back, .timeout = 60)
 	need_guest();
 	open_across(&p, "");
 	cr_assert(one_arrives(&p));
-	shell("ip link set veth0 down");
+	run_shell("ip link set veth0 down");
 	end = conform_ms() + 5000;
 	while (p.client->stats.port_events == 0 && conform_ms() < end)
 		(void)conform_take(p.client, NULL, NULL);
 	cr_assert_not_null(strstr(lend_why_text(), "is down: check its link"), "%s",
 			   lend_why_text());
-	shell("ip link set veth0 up; ip route replace 10.77.0.2 dev veth0 src 10.77.0.1 table 100");
-	shell("ip neigh replace 10.77.0.2 dev veth0 lladdr 02:00:00:4d:00:02 nud permanent");
-	shell("ip neigh replace 10.77.0.1 dev veth1 lladdr 02:00:00:4d:00:01 nud permanent");
+	run_shell(
+	    "ip link set veth0 up; ip route replace 10.77.0.2 dev veth0 src 10.77.0.1 table 100");
+	run_shell("ip neigh replace 10.77.0.2 dev veth0 lladdr 02:00:00:4d:00:02 nud permanent");
+	run_shell("ip neigh replace 10.77.0.1 dev veth1 lladdr 02:00:00:4d:00:01 nud permanent");
 	cr_assert(one_arrives(&p), "no peer was lost");
 	conform_close(&p);
 }
@@ -330,7 +332,7 @@ Test(verbs, an_address_goes_and_comes_back, .timeout = 60)
 	sleeper = (struct pollfd){.fd = p.server->ops->fd(p.server), .events = POLLIN};
 	while (!p.server->ops->arm(p.server))
 		(void)conform_take(p.server, NULL, NULL);
-	shell("ip addr del 10.77.0.2/24 dev veth1");
+	run_shell("ip addr del 10.77.0.2/24 dev veth1");
 	end = conform_ms() + 10000;
 	while (c.gone == 0 && conform_ms() < end) {
 		(void)poll(&sleeper, 1, 1000);
@@ -341,9 +343,9 @@ Test(verbs, an_address_goes_and_comes_back, .timeout = 60)
 	cr_assert_not_null(strstr(lend_why_text(), "no address of rxe1 any more"), "%s",
 			   lend_why_text());
 	cr_assert_eq(conform_send(p.server, c.peer, 1, 0, 100), LEND_SENT_DEAD);
-	shell("ip addr add 10.77.0.2/24 dev veth1");
-	shell("ip route replace 10.77.0.1 dev veth1 src 10.77.0.2 table 101");
-	shell("ip neigh replace 10.77.0.1 dev veth1 lladdr 02:00:00:4d:00:01 nud permanent");
+	run_shell("ip addr add 10.77.0.2/24 dev veth1");
+	run_shell("ip route replace 10.77.0.1 dev veth1 src 10.77.0.2 table 101");
+	run_shell("ip neigh replace 10.77.0.1 dev veth1 lladdr 02:00:00:4d:00:01 nud permanent");
 	conform_close(&p);
 }
 
@@ -357,7 +359,8 @@ Test(verbs, z_a_device_is_removed, .timeout = 60)
 	need_guest();
 	open_across(&p, "");
 	cr_assert(one_arrives(&p));
-	shell("rdma link delete rxe1 & sleep 0.1"); /* returns when no process uses it any more */
+	run_shell(
+	    "rdma link delete rxe1 & sleep 0.1"); /* returns when no process uses it any more */
 	while (c.gone == 0 && conform_ms() < end)
 		(void)conform_take(p.server, count_one, &c);
 	cr_assert_geq(c.gone, 1);

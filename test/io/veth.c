@@ -14,7 +14,7 @@ bool veth_run(const char *command)
 	return system(quiet) == 0;
 }
 
-static const char *make(const char *kind, bool both, int queues, const char *more)
+static const char *make_veth(const char *kind, bool both, int queues, const char *more)
 {
 	char eal[400], second[100] = "", link[300];
 
@@ -41,12 +41,12 @@ static const char *make(const char *kind, bool both, int queues, const char *mor
 
 const char *veth_make(const char *kind, bool both)
 {
-	return make(kind, both, 1, "");
+	return make_veth(kind, both, 1, "");
 }
 
 const char *veth_make_queues(const char *kind, int queues, const char *more)
 {
-	return make(kind, true, queues, more);
+	return make_veth(kind, true, queues, more);
 }
 
 void veth_across(const char *address, char *text, size_t cap)

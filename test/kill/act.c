@@ -6,7 +6,7 @@
 
 enum { PLACED = 100000 };
 
-static bool put(struct actor *a, uint32_t len, enum lend_hold hold)
+static bool act_put(struct actor *a, uint32_t len, enum lend_hold hold)
 {
 	a->own = (struct take){.seed = a->seed, .len = len, .terms = hold};
 	return client_put(&a->c, &a->own);
@@ -14,12 +14,12 @@ static bool put(struct actor *a, uint32_t len, enum lend_hold hold)
 
 static bool has_ref(struct actor *a)
 {
-	return put(a, 5000, LEND_OWNED);
+	return act_put(a, 5000, LEND_OWNED);
 }
 
 static bool has_long_ref(struct actor *a)
 {
-	return put(a, PLACED, LEND_OWNED);
+	return act_put(a, PLACED, LEND_OWNED);
 }
 
 static bool has_space(struct actor *a)
@@ -39,25 +39,25 @@ static bool has_long_space(struct actor *a)
 
 static void put_short(struct actor *a)
 {
-	put(a, 100, LEND_OWNED);
+	act_put(a, 100, LEND_OWNED);
 }
 
 static void put_two_pages(struct actor *a)
 {
-	put(a, 5000, LEND_SHARED);
+	act_put(a, 5000, LEND_SHARED);
 }
 
 static void put_placed(struct actor *a)
 {
-	put(a, PLACED, LEND_TRANSFER);
+	act_put(a, PLACED, LEND_TRANSFER);
 }
 
 static void put_long(struct actor *a)
 {
-	put(a, LONG, LEND_OWNED);
+	act_put(a, LONG, LEND_OWNED);
 }
 
-static void get(struct actor *a)
+static void act_get(struct actor *a)
 {
 	struct lend_op op = {.timeout = SECOND};
 	uint8_t *into = malloc(a->own.len);
@@ -69,12 +69,12 @@ static void get(struct actor *a)
 	free(into);
 }
 
-static void alloc(struct actor *a)
+static void act_alloc(struct actor *a)
 {
 	(void)has_long_space(a);
 }
 
-static void map(struct actor *a)
+static void act_map(struct actor *a)
 {
 	(void)has_space(a);
 }
@@ -106,7 +106,7 @@ static void read_some(struct actor *a)
 			 lend_space_read(a->c.mem, a->space, 100, &iov, 1, &op));
 }
 
-static void seal(struct actor *a)
+static void act_seal(struct actor *a)
 {
 	struct lend_terms terms = {sizeof(terms), LEND_SHARED, 2, TTL_MS * MS};
 	struct lend_op op = {.timeout = SECOND};
@@ -116,13 +116,13 @@ static void seal(struct actor *a)
 }
 
 /* Stores through a pointer, then seals all that was stored to. */
-static void store(struct actor *a)
+static void act_store(struct actor *a)
 {
 	char *p = a->c.page->pool ? lend_space_pointer(a->c.mem, a->space) : NULL;
 
 	for (uint32_t i = 0; p && i < PUBLIC_LEN; i += 4096)
 		memset(p + i, (int)i, 100);
-	seal(a);
+	act_seal(a);
 }
 
 static void free_space(struct actor *a)
@@ -132,14 +132,14 @@ static void free_space(struct actor *a)
 	(void)client_end(&a->c, "free", &op, lend_space_free(a->c.mem, a->space, &op));
 }
 
-static void adopt(struct actor *a)
+static void act_adopt(struct actor *a)
 {
 	struct lend_op op = {.timeout = SECOND};
 
 	(void)client_end(&a->c, "adopt", &op, lend_adopt(a->c.mem, &a->c.page->public[1], &op));
 }
 
-static void grant(struct actor *a, enum lend_hold hold)
+static void act_grant(struct actor *a, enum lend_hold hold)
 {
 	struct lend_terms terms = {sizeof(terms), hold, 1, TTL_MS * MS};
 	struct lend_op op = {.timeout = SECOND};
@@ -149,23 +149,23 @@ static void grant(struct actor *a, enum lend_hold hold)
 
 static void grant_shared(struct actor *a)
 {
-	grant(a, LEND_SHARED);
+	act_grant(a, LEND_SHARED);
 }
 
 static void grant_transfer(struct actor *a)
 {
-	grant(a, LEND_TRANSFER);
+	act_grant(a, LEND_TRANSFER);
 }
 
-static void narrow(struct actor *a)
+static void act_narrow(struct actor *a)
 {
 	struct lend_op op = {.timeout = SECOND};
 
 	(void)client_end(&a->c, "narrow", &op,
-			 lend_narrow(a->c.mem, &a->own.ref, 10, 100, LEND_READ, &op));
+			 lend_ref_slice_remote(a->c.mem, &a->own.ref, 10, 100, LEND_READ, &op));
 }
 
-static void release(struct actor *a)
+static void act_release(struct actor *a)
 {
 	struct lend_op op = {.timeout = SECOND};
 
@@ -181,7 +181,7 @@ static void release_three(struct actor *a)
 }
 
 /* Cancels a put after it was sent: what it made is forgotten. */
-static void forget(struct actor *a)
+static void act_forget(struct actor *a)
 {
 	struct lend_op op = {.timeout = SECOND};
 	struct iovec iov = {a->c.bytes, 5000};
@@ -190,37 +190,37 @@ static void forget(struct actor *a)
 	(void)lend_poll(a->c.ep);
 	lend_op_cancel(a->c.mem, &op);
 	(void)client_end(&a->c, "cancelled put", &op, rc);
-	narrow(a);
+	act_narrow(a);
 }
 
-static void leave(struct actor *a)
+static void act_leave(struct actor *a)
 {
 	lend_mem_close(a->c.mem);
 	lend_close(a->c.ep);
 	a->c.ep = NULL;
 }
 
-static void pass(struct actor *a, enum lend_hold hold)
+static void act_pass(struct actor *a, enum lend_hold hold)
 {
 	lend_session server;
 
-	if (put(a, 5000, hold) && lend_connect(a->c.ep, a->c.page->server, &server) == 0)
+	if (act_put(a, 5000, hold) && lend_connect(a->c.ep, a->c.page->server, &server) == 0)
 		(void)client_pass(&a->c, server, &a->own);
 }
 
 static void pass_owned(struct actor *a)
 {
-	pass(a, LEND_OWNED);
+	act_pass(a, LEND_OWNED);
 }
 
 static void pass_shared(struct actor *a)
 {
-	pass(a, LEND_SHARED);
+	act_pass(a, LEND_SHARED);
 }
 
 static void pass_transfer(struct actor *a)
 {
-	pass(a, LEND_TRANSFER);
+	act_pass(a, LEND_TRANSFER);
 }
 
 static void lend_arguments(struct actor *a)
@@ -233,18 +233,18 @@ static void lend_arguments(struct actor *a)
 }
 
 /* State that a new client needs before any of these operations. */
-static bool greet(struct actor *a)
+static bool act_greet(struct actor *a)
 {
 	struct lend_op op = {.timeout = SECOND};
 	struct lend_mem_stat stat;
 
-	return client_end(&a->c, "stat", &op, lend_mem_stat(a->c.mem, 0, &stat, &op));
+	return client_end(&a->c, "stat", &op, lend_mem_stat_get(a->c.mem, 0, &stat, &op));
 }
 
 static void open_all(struct actor *a)
 {
 	client_open(&a->c);
-	(void)greet(a);
+	(void)act_greet(a);
 }
 
 const struct act acts[] = {
@@ -254,24 +254,24 @@ const struct act acts[] = {
     {.name = "put of 5000 B, SHARED", .run = put_two_pages},
     {.name = "put of 100 kB, TRANSFER", .run = put_placed},
     {.name = "put of 9 MiB", .run = put_long, .coarse = true},
-    {.name = "get of 5000 B", .prepare = has_ref, .run = get},
-    {.name = "get of 100 kB", .prepare = has_long_ref, .run = get},
-    {.name = "alloc", .run = alloc},
-    {.name = "map", .run = map},
+    {.name = "get of 5000 B", .prepare = has_ref, .run = act_get},
+    {.name = "get of 100 kB", .prepare = has_long_ref, .run = act_get},
+    {.name = "alloc", .run = act_alloc},
+    {.name = "map", .run = act_map},
     {.name = "write", .prepare = has_space, .run = write_some},
     {.name = "write of 100 kB", .prepare = has_long_space, .run = write_placed},
     {.name = "read", .prepare = has_space, .run = read_some},
-    {.name = "seal", .prepare = has_space, .run = seal},
-    {.name = "store and seal", .prepare = has_space, .run = store},
+    {.name = "seal", .prepare = has_space, .run = act_seal},
+    {.name = "store and seal", .prepare = has_space, .run = act_store},
     {.name = "free", .prepare = has_space, .run = free_space},
-    {.name = "adopt", .run = adopt},
+    {.name = "adopt", .run = act_adopt},
     {.name = "grant, SHARED", .prepare = has_ref, .run = grant_shared},
     {.name = "grant, TRANSFER", .prepare = has_ref, .run = grant_transfer},
-    {.name = "narrow", .prepare = has_ref, .run = narrow},
-    {.name = "release", .prepare = has_ref, .run = release},
+    {.name = "narrow", .prepare = has_ref, .run = act_narrow},
+    {.name = "release", .prepare = has_ref, .run = act_release},
     {.name = "release of three", .prepare = has_ref, .run = release_three},
-    {.name = "cancel and forget", .prepare = has_ref, .run = forget},
-    {.name = "close", .prepare = has_ref, .run = leave},
+    {.name = "cancel and forget", .prepare = has_ref, .run = act_forget},
+    {.name = "close", .prepare = has_ref, .run = act_leave},
     {.name = "pass on, OWNED", .run = pass_owned, .server = true},
     {.name = "pass on, SHARED", .run = pass_shared, .server = true},
     {.name = "pass on, TRANSFER", .run = pass_transfer, .server = true},
@@ -297,7 +297,7 @@ pid_t act_start(struct kill_page *page, const struct act *act, enum kill_role ro
 	fuse_arm(&page->fuse[role], fuse);
 	act->run(&a);
 	if (a.c.ep && role != ROLE_CLIENT) /* the work after its answer counts, too */
-		(void)greet(&a);
+		(void)act_greet(&a);
 	left = fuse_stop(&page->fuse[role]);
 	page->stores_seen = left > 0 ? fuse - left : 0;
 	if (left == FUSE_BURNT) /* for the supervisor to see */

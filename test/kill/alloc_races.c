@@ -29,7 +29,7 @@ static void on_shrink(void *arg, void *memory, size_t len, uint64_t key)
 }
 
 /* The first word is the length; the complement of it is at the end. */
-static uint64_t *make(struct lend_rng *rng)
+static uint64_t *make_object(struct lend_rng *rng)
 {
 	size_t words = 2 + lend_rng_below(rng, (size_t)1 << (3 + lend_rng_below(rng, 14)));
 	uint64_t *p = lend_malloc(words * sizeof(*p));
@@ -41,7 +41,7 @@ static uint64_t *make(struct lend_rng *rng)
 	return p;
 }
 
-static void end(uint64_t *p)
+static void end_object(uint64_t *p)
 {
 	if (!p)
 		return;
@@ -49,25 +49,25 @@ static void end(uint64_t *p)
 	lend_free(p);
 }
 
-static void *life(void *arg)
+static void *run_life(void *arg)
 {
 	struct lend_rng rng;
 
 	lend_rng_seed(&rng, (uintptr_t)arg);
 	for (int i = 0; i < STEPS; i++) {
-		uint64_t *p = make(&rng);
+		uint64_t *p = make_object(&rng);
 
 		if (i % 1000 == 0) {
-			int watch =
-			    lend_alloc_watch(&(struct lend_alloc_watch){on_grow, on_shrink, NULL});
+			int watch = lend_alloc_watch_add(
+			    &(struct lend_alloc_watch){on_grow, on_shrink, NULL});
 			uint64_t key = 0;
 
 			wrong +=
 			    watch < 0 || !lend_alloc_key(watch, p, &key) || key <= (uintptr_t)p;
-			lend_alloc_unwatch(watch);
+			lend_alloc_watch_remove(watch);
 			lend_alloc_trim();
 		}
-		end(atomic_exchange(&place[lend_rng_below(&rng, PLACES)], p));
+		end_object(atomic_exchange(&place[lend_rng_below(&rng, PLACES)], p));
 	}
 	return NULL;
 }
@@ -79,15 +79,16 @@ int main(void)
 
 	for (uintptr_t round = 0; round < LIVES; round++) {
 		for (uintptr_t i = 0; i < THREADS; i++)
-			if (pthread_create(&thread[i], NULL, life, (void *)(round * THREADS + i)))
+			if (pthread_create(&thread[i], NULL, run_life,
+					   (void *)(round * THREADS + i)))
 				return 2;
 		for (int i = 0; i < THREADS; i++)
 			pthread_join(thread[i], NULL);
 	}
 	for (int i = 0; i < PLACES; i++)
-		end(atomic_exchange(&place[i], NULL));
+		end_object(atomic_exchange(&place[i], NULL));
 	lend_alloc_trim();
-	lend_alloc_stat(&stat);
+	lend_alloc_stat_get(&stat);
 	if (wrong || stat.used || stat.mapped)
 		fprintf(stderr, "alloc_races: %llu wrong, %zu bytes used, %zu mapped\n",
 			(unsigned long long)wrong, stat.used, stat.mapped);

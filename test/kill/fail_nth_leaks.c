@@ -23,7 +23,7 @@ static size_t heap_used(void)
 	struct lend_alloc_stat stat;
 
 	lend_alloc_trim();
-	lend_alloc_stat(&stat);
+	lend_alloc_stat_get(&stat);
 	return stat.used;
 }
 

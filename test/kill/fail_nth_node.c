@@ -12,7 +12,7 @@
 struct nth_node {
 	struct lend_store *store;
 	struct mn_serve *serve;
-	struct lend_heap arena, pages;
+	struct lend_mapping arena, pages;
 };
 
 int nth_node_open(struct lend_ep *ep, struct nth_node **out)
@@ -27,9 +27,9 @@ int nth_node_open(struct lend_ep *ep, struct nth_node **out)
 	lend_store_config_default(&c, 4 << 20, LEND_MEM_PAGE);
 	c.node = c.epoch = 1;
 	c.clients = 4;
-	rc = lend_heap_map(&node->arena, lend_store_size(&c));
+	rc = lend_mapping_map(&node->arena, lend_store_size(&c));
 	if (rc == 0)
-		rc = lend_heap_map(&node->pages, lend_store_pages_size(&c));
+		rc = lend_mapping_map(&node->pages, lend_store_pages_size(&c));
 	if (rc < 0)
 		return rc;
 	node->store = lend_store_init(node->arena.base, &c, node->pages.base, lend_now(ep));
@@ -38,7 +38,7 @@ int nth_node_open(struct lend_ep *ep, struct nth_node **out)
 
 int nth_node_turn(struct nth_node *node, struct lend_ep *ep)
 {
-	int rc = lend_turn(ep, mn_serve_waits(node->serve) ? 0 : LEND_NEVER);
+	int rc = lend_wait(ep, mn_serve_waits(node->serve) ? 0 : LEND_NEVER);
 
 	mn_serve_turn(node->serve);
 	return rc;
@@ -76,8 +76,8 @@ const char *nth_node_close(struct nth_node *node, bool empty)
 		bad = count(node->store, empty);
 	if (node->serve)
 		mn_serve_close(node->serve);
-	lend_heap_unmap(&node->arena);
-	lend_heap_unmap(&node->pages);
+	lend_mapping_unmap(&node->arena);
+	lend_mapping_unmap(&node->pages);
 	free(node);
 	return bad;
 }

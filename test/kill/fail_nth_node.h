@@ -11,7 +11,7 @@ struct nth_node;
 /* Like mn/lend_mn.c: 0 or -errno with lend_why(); *out may be set either way. */
 int nth_node_open(struct lend_ep *ep, struct nth_node **out);
 /* Serves until something arrived or lend_stop(); queued operations run, too. Returns as
- * lend_turn(). */
+ * lend_wait(). */
 int nth_node_turn(struct nth_node *node, struct lend_ep *ep);
 /* True: no page is pinned for a message in flight. */
 bool nth_node_idle(const struct nth_node *node);

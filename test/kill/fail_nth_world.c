@@ -75,7 +75,7 @@ static bool turns(struct part *p, const char *what)
 {
 	lend_ns until = lend_now(p->client) + patience(p, 4000);
 
-	while (!p->done && lend_now(p->client) < until && lend_turn(p->client, until) >= 0)
+	while (!p->done && lend_now(p->client) < until && lend_wait(p->client, until) >= 0)
 		continue;
 	p->stuck = !p->done;
 	if (p->stuck)
@@ -311,7 +311,7 @@ static void settle(struct part *p)
 	lend_ns until = lend_now(p->server) + 3 * SECOND;
 
 	while (!nth_node_idle(p->node) && lend_now(p->server) < until)
-		(void)lend_turn(p->server, lend_now(p->server) + MS);
+		(void)lend_wait(p->server, lend_now(p->server) + MS);
 	if (!nth_node_idle(p->node))
 		nth_wrong(p->world, "the node keeps pages for finished messages");
 }

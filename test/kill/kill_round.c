@@ -118,7 +118,7 @@ void run_server(struct run *run)
 		run->server = victim_server(run->page, run->server_listen);
 	while (!atomic_load(&run->page->serving) && kill_now() < until &&
 	       waitpid(run->server, NULL, WNOHANG) == 0)
-		(void)lend_turn(run->survivor.ep, kill_now() + MS / 5);
+		(void)lend_wait(run->survivor.ep, kill_now() + MS / 5);
 }
 
 bool run_wait(struct run *run, pid_t pid, uint64_t wait, int *status)
@@ -127,7 +127,7 @@ bool run_wait(struct run *run, pid_t pid, uint64_t wait, int *status)
 	pid_t got;
 
 	while ((got = waitpid(pid, status, WNOHANG)) == 0 && kill_now() < until)
-		(void)lend_turn(run->survivor.ep, kill_now() + MS / 4);
+		(void)lend_wait(run->survivor.ep, kill_now() + MS / 4);
 	if (got != 0)
 		return true;
 	kill(pid, SIGKILL);

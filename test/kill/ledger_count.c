@@ -38,7 +38,7 @@ static int connect_all(struct survivor *s)
 		memcpy(base, s->page->node, sizeof(base));
 
 	for (; s->looking < s->page->workers; s->looking++)
-		if (!lend_shard_address(base, 0, s->looking, address, sizeof(address)) ||
+		if (!lend_worker_address(base, 0, s->looking, address, sizeof(address)) ||
 		    lend_connect(s->ep, address, &s->look[s->looking]) < 0)
 			return -EHOSTUNREACH;
 	return 0;
@@ -48,7 +48,7 @@ static void add(struct node_counts *sum, const struct node_counts *one)
 {
 #define ADD(name) sum->name += one->name
 	ADD(pages), ADD(pinned), ADD(refs), ADD(spaces), ADD(holds), ADD(grants), ADD(clients),
-	    ADD(liens);
+	    ADD(pinned_maps);
 	ADD(processes), ADD(placements), ADD(sessions), ADD(fds), ADD(rings), ADD(leases_expired);
 #undef ADD
 	if (one->bad[0])
@@ -87,7 +87,7 @@ void survivor_new_node(struct survivor *s)
 
 	do { /* its first event may be the end of the old session */
 		op = (struct lend_op){.timeout = 2 * SECOND};
-		if (lend_mem_stat(s->mem, 0, &stat, &op) < 0 || lend_op_wait(s->mem, &op) < 0)
+		if (lend_mem_stat_get(s->mem, 0, &stat, &op) < 0 || lend_op_wait(s->mem, &op) < 0)
 			op.status = LEND_UNAVAILABLE;
 		in_time(s, &op);
 	} while (op.status != LEND_OK && kill_now() < until && !atomic_load(&s->page->bad));
@@ -145,7 +145,7 @@ bool survivor_revive(struct survivor *s, const char **bad)
 	struct lend_op op = {.timeout = 2 * SECOND};
 	struct lend_mem_stat stat;
 
-	if (lend_mem_stat(s->mem, 0, &stat, &op) < 0 || lend_op_wait(s->mem, &op) < 0 ||
+	if (lend_mem_stat_get(s->mem, 0, &stat, &op) < 0 || lend_op_wait(s->mem, &op) < 0 ||
 	    op.status != LEND_OK) {
 		(void)snprintf(text, sizeof(text), " no answer, status %d, ran %d: %s", op.status,
 			       op.ran, lend_why());
@@ -169,7 +169,7 @@ bool survivor_audit(struct survivor *s, const char *after)
 		if (!survivor_revive(s, &bad) || !survivor_look(s, false))
 			continue;
 		bad = model_compare(&s->model, &s->counts);
-		if (!bad && s->counts.liens != model_liens(&s->model))
+		if (!bad && s->counts.pinned_maps != model_pinned_maps(&s->model))
 			bad = " the node keeps other pins";
 		if (!bad)
 			bad = own(s);

@@ -43,7 +43,7 @@ static const struct argp_option argp_options[] = {
     {0},
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
 
@@ -78,12 +78,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static bool has(const char *choice, const char *one)
+static bool has_choice(const char *choice, const char *one)
 {
 	return !choice || !strcmp(choice, one);
 }
 
-static void work(const struct options *o, struct kill_page *page, bool udp, uint64_t from)
+static void run_all(const struct options *o, struct kill_page *page, bool udp, uint64_t from)
 {
 	uint64_t all = (uint64_t)(o->seconds * 1e9);
 	bool both = !o->part && FUSES;
@@ -91,9 +91,9 @@ static void work(const struct options *o, struct kill_page *page, bool udp, uint
 	page->verbose = o->verbose;
 	page->workers = o->workers;
 	page->pool = o->pool;
-	if (FUSES && has(o->part, "points"))
+	if (FUSES && has_choice(o->part, "points"))
 		points_run(page, udp, o->seed, from + (both ? all / 2 : all));
-	if (!atomic_load(&page->bad) && has(o->part, "loop"))
+	if (!atomic_load(&page->bad) && has_choice(o->part, "loop"))
 		loop_run(page, udp, o->seed, from + all, o->round);
 	_exit(0);
 }
@@ -121,7 +121,7 @@ static void sum_up(const struct options *o, const struct kill_page page[2], stru
 	}
 }
 
-static void report(const struct options *o, const struct kill_page page[2], uint64_t ns)
+static void print_report(const struct options *o, const struct kill_page page[2], uint64_t ns)
 {
 	struct kill_page sum = {.udp = false};
 
@@ -166,7 +166,7 @@ static bool is_empty(const char *folder)
 
 int main(int argc, char **argv)
 {
-	static const struct argp argp = {argp_options, parse, NULL, doc, NULL, NULL, NULL};
+	static const struct argp argp = {argp_options, parse_option, NULL, doc, NULL, NULL, NULL};
 	struct options o = {.seconds = 10, .round = -1, .workers = 1};
 	struct kill_page *page = mmap(NULL, 2 * sizeof(*page), PROT_READ | PROT_WRITE,
 				      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -180,14 +180,14 @@ int main(int argc, char **argv)
 	if (page == MAP_FAILED || !mkdtemp(folder) || setenv("XDG_RUNTIME_DIR", folder, 1))
 		return 2;
 	for (int udp = 0; udp < 2; udp++)
-		if ((o.pool ? !udp : has(o.carrier, udp ? "udp" : "shm")) && fork() == 0)
-			work(&o, &page[udp], udp, start);
+		if ((o.pool ? !udp : has_choice(o.carrier, udp ? "udp" : "shm")) && fork() == 0)
+			run_all(&o, &page[udp], udp, start);
 	while (wait(&status) > 0)
 		if (status)
 			kill_bad(&page[0], "a supervisor ended with %x", status);
 	bad = atomic_load(&page[0].bad) || atomic_load(&page[1].bad);
 	if (!is_empty(folder) && !bad)
 		kill_bad(&page[0], "files are left in %s", folder);
-	report(&o, page, kill_now() - start);
+	print_report(&o, page, kill_now() - start);
 	return atomic_load(&page[0].bad) || atomic_load(&page[1].bad);
 }

@@ -47,7 +47,7 @@ void model_copy(struct thing *to, const struct thing *from, uint32_t first_page,
 		to->page[i] = from->page[first_page + i];
 }
 
-static uint32_t times(const struct model *model, uint32_t page)
+static uint32_t sum_times(const struct model *model, uint32_t page)
 {
 	uint32_t n = 0;
 
@@ -62,13 +62,13 @@ void model_write(struct model *model, struct thing *space, uint32_t at, const vo
 {
 	memcpy(space->bytes + at, bytes, len);
 	for (uint32_t p = at / 4096; len && p <= (at + len - 1) / 4096; p++)
-		if (!space->page[p] || times(model, space->page[p]) > 1)
+		if (!space->page[p] || sum_times(model, space->page[p]) > 1)
 			space->page[p] = ++model->pages;
 }
 
-void model_lien(struct thing *space)
+void model_pinned_map(struct thing *space)
 {
-	space->lien = true;
+	space->pinned_map = true;
 	memcpy(space->page + THING_PAGES, space->page, THING_PAGES * sizeof(space->page[0]));
 }
 
@@ -119,12 +119,12 @@ uint32_t model_spaces(const struct model *model)
 	return n;
 }
 
-uint32_t model_liens(const struct model *model)
+uint32_t model_pinned_maps(const struct model *model)
 {
 	uint32_t n = 0;
 
 	for (int i = 0; i < THINGS; i++)
-		n += model->thing[i].kind == THING_SPACE && model->thing[i].lien;
+		n += model->thing[i].kind == THING_SPACE && model->thing[i].pinned_map;
 	return n;
 }
 

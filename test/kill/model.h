@@ -17,7 +17,7 @@ struct thing {
 	uint32_t len;
 	uint32_t page[2 * THING_PAGES]; /* page numbers; 0: zeros without a page; then those that a
 					 * pool keeps because a client was given them to map */
-	bool lien;                      /* it keeps them */
+	bool pinned_map;                /* it keeps them */
 	bool written, pointer;          /* space: written by an operation; has a pointer */
 	bool stored[THING_PAGES];       /* stored to through the pointer, and not sent since */
 	bool marked;                    /* the kernel tracks dirty pages; else: ever stored to */
@@ -50,9 +50,9 @@ void model_fence(struct model *model, uint32_t worker);
 const char *model_compare(const struct model *model, const struct node_counts *counts);
 uint32_t model_holds(const struct model *model);
 uint32_t model_spaces(const struct model *model);
-uint32_t model_liens(const struct model *model);
+uint32_t model_pinned_maps(const struct model *model);
 /* The client was given the pages that the space has now, to map them. */
-void model_lien(struct thing *space);
+void model_pinned_map(struct thing *space);
 /* A seal of [at, at + len) sends the pages that were stored to. */
 void model_send(struct model *model, struct thing *space, uint32_t at, uint32_t len);
 

@@ -22,7 +22,7 @@
 
 enum { ECHO = 1, SLOW = 2, ITEMS = 40000, CALLS = 1500 };
 
-static pthread_t begin(void *(*run)(void *), void *arg)
+static pthread_t begin_thread(void *(*run)(void *), void *arg)
 {
 	pthread_t thread;
 
@@ -31,7 +31,7 @@ static pthread_t begin(void *(*run)(void *), void *arg)
 }
 
 /* Short and long messages; the producer asks for a wake-up when the ring is full. */
-static void *fill(void *ring)
+static void *fill_queue(void *ring)
 {
 	struct lend_ring_tx tx = {.ring = ring};
 
@@ -39,7 +39,7 @@ static void *fill(void *ring)
 		uint32_t len = i % 3 ? 4 + i % 200 : 300 + i % 16000;
 
 		while (!lend_ring_room(&tx, len)) {
-			(void)lend_ring_want(&tx, len);
+			(void)lend_ring_await_room(&tx, len);
 			sched_yield();
 		}
 		memset(lend_ring_reserve(&tx, len), (int)(i & 0xff), len);
@@ -57,9 +57,9 @@ static void shm_ring(void)
 	pthread_t thread;
 
 	memset(ring, 0, sizeof(*ring));
-	thread = begin(fill, ring);
+	thread = begin_thread(fill_queue, ring);
 	while (i < ITEMS) {
-		enum lend_ring_look look = lend_ring_next(&rx, &data, &len);
+		enum lend_ring_verdict look = lend_ring_next(&rx, &data, &len);
 
 		MUST(look != LEND_RING_BAD);
 		if (look == LEND_RING_DATA) {
@@ -83,7 +83,7 @@ struct server {
 	char address[128];
 };
 
-static void echo(lend_request request, const struct lend_buf *bytes, void *arg)
+static void serve_echo(lend_request request, const struct lend_buf *bytes, void *arg)
 {
 	struct lend_ep *ep = ((struct server *)arg)->ep;
 	struct lend_buf *out = lend_buf_take(ep, bytes->len);
@@ -95,7 +95,7 @@ static void echo(lend_request request, const struct lend_buf *bytes, void *arg)
 	(void)lend_reply(ep, request, LEND_OK, out);
 }
 
-static void *run(void *arg)
+static void *run_server(void *arg)
 {
 	MUST(lend_run(((struct server *)arg)->ep, LEND_NEVER) == 0);
 	return NULL;
@@ -113,8 +113,8 @@ static void open_server(struct server *server, const char *scheme)
 	config.sessions = 32;
 	MUST(lend_open(&config, &server->ep) == 0);
 	MUST(lend_address(server->ep, server->address, sizeof(server->address)) == 0);
-	MUST(lend_serve(server->ep, ECHO, echo, server, 0) == 0);
-	MUST(lend_serve(server->ep, SLOW, echo, server, LEND_SLOW) == 0);
+	MUST(lend_serve(server->ep, ECHO, serve_echo, server, 0) == 0);
+	MUST(lend_serve(server->ep, SLOW, serve_echo, server, LEND_SLOW) == 0);
 	MUST(nth_node_open(server->ep, &server->node) == 0);
 }
 
@@ -127,7 +127,7 @@ static void close_server(struct server *server, pthread_t thread)
 }
 
 /* Both ends fall asleep now and then: the next call has to wake them. */
-static void talk(struct lend_ep *ep, lend_session session, uint64_t seed, uint32_t calls)
+static void run_talk(struct lend_ep *ep, lend_session session, uint64_t seed, uint32_t calls)
 {
 	struct lend_rng rng;
 
@@ -144,11 +144,11 @@ static void talk(struct lend_ep *ep, lend_session session, uint64_t seed, uint32
 		lend_buf_give(ep, call.request);
 		lend_buf_give(ep, call.reply);
 		if (i % 40 == 0)
-			(void)lend_turn(ep, lend_now(ep) + lend_rng_below(&rng, MS));
+			(void)lend_wait(ep, lend_now(ep) + lend_rng_below(&rng, MS));
 	}
 }
 
-static void *client(void *arg)
+static void *run_client(void *arg)
 {
 	struct lend_config config = LEND_CONFIG_INIT;
 	struct server *server = arg;
@@ -158,26 +158,26 @@ static void *client(void *arg)
 	config.sessions = 8;
 	MUST(lend_open(&config, &ep) == 0);
 	MUST(lend_connect(ep, server->address, &session) == 0);
-	talk(ep, session, (uint64_t)(uintptr_t)&session, CALLS / 2);
+	run_talk(ep, session, (uint64_t)(uintptr_t)&session, CALLS / 2);
 	lend_close(ep);
 	return NULL;
 }
 
-static void calls(const char *scheme)
+static void run_calls(const char *scheme)
 {
 	struct server server;
 	pthread_t thread, one, two;
 
 	open_server(&server, scheme);
-	thread = begin(run, &server);
-	one = begin(client, &server);
-	two = begin(client, &server);
+	thread = begin_thread(run_server, &server);
+	one = begin_thread(run_client, &server);
+	two = begin_thread(run_client, &server);
 	pthread_join(one, NULL);
 	pthread_join(two, NULL);
 	close_server(&server, thread);
 }
 
-static void *stop(void *ep)
+static void *stop_server(void *ep)
 {
 	lend_stop(ep);
 	return NULL;
@@ -194,7 +194,7 @@ static void stop_and_close(void)
 		pthread_t thread;
 
 		MUST(lend_open(&config, &ep) == 0);
-		thread = begin(stop, ep);
+		thread = begin_thread(stop_server, ep);
 		MUST(lend_run(ep, LEND_NEVER) == 0);
 		lend_close(ep);
 		pthread_join(thread, NULL);
@@ -203,7 +203,7 @@ static void stop_and_close(void)
 
 /* Clients open and close in two threads: the thread that renews their leases starts and ends
  * meanwhile. */
-static void *lease(void *arg)
+static void *run_lease(void *arg)
 {
 	struct lend_config config = LEND_CONFIG_INIT;
 	struct server *server = arg;
@@ -226,15 +226,15 @@ static void *lease(void *arg)
 	return NULL;
 }
 
-static void leases(void)
+static void run_leases(void)
 {
 	struct server server;
 	pthread_t thread, one, two;
 
 	open_server(&server, "shm");
-	thread = begin(run, &server);
-	one = begin(lease, &server);
-	two = begin(lease, &server);
+	thread = begin_thread(run_server, &server);
+	one = begin_thread(run_lease, &server);
+	two = begin_thread(run_lease, &server);
 	pthread_join(one, NULL);
 	pthread_join(two, NULL);
 	close_server(&server, thread);
@@ -246,10 +246,10 @@ int main(void)
 
 	MUST(mkdtemp(folder) && !setenv("XDG_RUNTIME_DIR", folder, 1));
 	shm_ring();
-	calls("shm");
-	calls("udp");
+	run_calls("shm");
+	run_calls("udp");
 	stop_and_close();
-	leases();
+	run_leases();
 	(void)snprintf(path, sizeof(path), "%s/lend/.lock", folder);
 	(void)unlink(path);
 	(void)snprintf(path, sizeof(path), "%s/lend", folder);

@@ -84,7 +84,7 @@ static void stop_node(void *arg)
 	fuse_arm(&run->page->fuse[ROLE_NODE], fuse);
 	until = kill_now() + wait;
 	while (!node_is_dead(&run->node) && kill_now() < until)
-		(void)lend_turn(run->survivor.ep, kill_now() + MS / 4);
+		(void)lend_wait(run->survivor.ep, kill_now() + MS / 4);
 	node_kill(&run->node);
 	note(run, ROLE_NODE);
 }

@@ -146,7 +146,7 @@ static void live(const char *listen)
 	atomic_store(&self.c.page->serving, true);
 	while (!leaving) {
 		if (self.first == self.end)
-			(void)lend_turn(self.c.ep, LEND_NEVER);
+			(void)lend_wait(self.c.ep, LEND_NEVER);
 		while (self.first != self.end) {
 			struct waiting w = self.wait[self.first++ % WAITING];
 

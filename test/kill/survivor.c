@@ -32,7 +32,7 @@ void survivor_close(struct survivor *s)
 }
 
 /* Did a worker end this client's life on its own? Updates the model if so. */
-static bool follow(struct survivor *s, const struct cn_node *node)
+static bool follow_life(struct survivor *s, const struct cn_node *node)
 {
 	uint64_t was = s->life[node->shard];
 
@@ -59,7 +59,7 @@ bool survivor_follow(struct survivor *s)
 	bool same = true;
 
 	for (uint32_t i = 0; i < s->mem->nodes; i++)
-		same &= follow(s, s->mem->node[i]);
+		same &= follow_life(s, s->mem->node[i]);
 	return same;
 }
 
@@ -75,7 +75,7 @@ static void add_snapshot(struct survivor *s, uint32_t len, const struct lend_ref
 }
 
 /* Waits for an operation that was started with rc. True: it ran, and the model must follow. */
-static bool fine(struct survivor *s, struct lend_op *op, int rc, const char *what)
+static bool end_well(struct survivor *s, struct lend_op *op, int rc, const char *what)
 {
 	bool same;
 
@@ -107,8 +107,8 @@ static bool fine(struct survivor *s, struct lend_op *op, int rc, const char *wha
 	return false;
 }
 
-static void put(struct survivor *s, const struct lend_terms *terms, uint64_t seed, uint32_t len,
-		struct thing **out)
+static void put_thing(struct survivor *s, const struct lend_terms *terms, uint64_t seed,
+		      uint32_t len, struct thing **out)
 {
 	static uint8_t bytes[THING_LEN];
 	struct lend_op op = {.timeout = 2 * SECOND};
@@ -116,7 +116,7 @@ static void put(struct survivor *s, const struct lend_terms *terms, uint64_t see
 	struct thing *t;
 
 	kill_fill(bytes, len, seed);
-	if (!fine(s, &op, lend_put(s->mem, &iov, 1, terms, &op), "put"))
+	if (!end_well(s, &op, lend_put(s->mem, &iov, 1, terms, &op), "put"))
 		return;
 	add_snapshot(s, len, &op.ref, &t);
 	model_put(&s->model, t, bytes);
@@ -124,11 +124,11 @@ static void put(struct survivor *s, const struct lend_terms *terms, uint64_t see
 		*out = t;
 }
 
-static void adopt(struct survivor *s, struct thing *t)
+static void adopt_thing(struct survivor *s, struct thing *t)
 {
 	struct lend_op op = {.timeout = 2 * SECOND};
 
-	if (fine(s, &op, lend_adopt(s->mem, &t->ref, &op), "adopt"))
+	if (end_well(s, &op, lend_adopt(s->mem, &t->ref, &op), "adopt"))
 		t->held++;
 }
 
@@ -138,13 +138,13 @@ void survivor_publish(struct survivor *s)
 
 	for (uint32_t i = 0; i < PUBLIC; i++) {
 		if (!s->open[i]) {
-			put(s, &shared, i, PUBLIC_LEN, &s->open[i]);
+			put_thing(s, &shared, i, PUBLIC_LEN, &s->open[i]);
 			if (!s->open[i])
 				continue;
 			s->open[i]->granted = true;
 			s->page->public[i] = s->open[i]->ref;
 		} else if (!s->open[i]->held) {
-			adopt(s, s->open[i]);
+			adopt_thing(s, s->open[i]);
 		}
 	}
 }
@@ -160,7 +160,7 @@ static void make_space(struct survivor *s, struct thing *of)
 
 	rc = of ? lend_space_map(s->mem, &of->ref, &space, &op)
 		: lend_space_alloc(s->mem, len, &space, &op);
-	if (!fine(s, &op, rc, of ? "map" : "alloc"))
+	if (!end_well(s, &op, rc, of ? "map" : "alloc"))
 		return;
 	t = model_add(&s->model, THING_SPACE, len);
 	t->space = space;
@@ -168,28 +168,28 @@ static void make_space(struct survivor *s, struct thing *of)
 	if (of)
 		model_copy(t, of, 0, len);
 	if (of && s->page->pool)
-		model_lien(t);
+		model_pinned_map(t);
 }
 
 /* Maps the space, if the node offers it: from then on writes are stores to it. */
-static char *pointer(struct survivor *s, struct thing *t)
+static char *check_pointer(struct survivor *s, struct thing *t)
 {
 	char *p = lend_space_pointer(s->mem, t->space);
 
 	if (!p && survivor_follow(s))
 		kill_bad(s->page, "no pointer: %s", lend_why());
 	if (p && !t->pointer && t->written)
-		model_lien(t);
+		model_pinned_map(t);
 	t->pointer |= p != NULL;
 	t->marked = s->mem->node[0]->pool && s->mem->node[0]->pool->marks >= 0;
 	return p;
 }
 
-static void store(struct survivor *s, struct thing *t)
+static void store_pages(struct survivor *s, struct thing *t)
 {
 	uint8_t bytes[THING_LEN];
 	uint32_t at = kill_below(&s->rng, t->len), len = 1 + kill_below(&s->rng, t->len - at);
-	char *p = pointer(s, t);
+	char *p = check_pointer(s, t);
 
 	if (!p)
 		return;
@@ -206,7 +206,7 @@ static void free_space(struct survivor *s, struct thing *t)
 {
 	struct lend_op op = {.timeout = 2 * SECOND};
 
-	if (fine(s, &op, lend_space_free(s->mem, t->space, &op), "free") ||
+	if (end_well(s, &op, lend_space_free(s->mem, t->space, &op), "free") ||
 	    op.ran != LEND_RAN_NO) /* else it is retried until the node has it */
 		t->kind = THING_NONE;
 }
@@ -220,18 +220,18 @@ static void write_space(struct survivor *s, struct thing *t)
 
 	kill_fill(bytes, len, lend_rng_next(&s->rng));
 	if (t->pointer) {
-		store(s, t);
+		store_pages(s, t);
 		return;
 	}
 	t->written = true;
-	if (fine(s, &op, lend_space_write(s->mem, t->space, at, &iov, 1, &op), "write"))
+	if (end_well(s, &op, lend_space_write(s->mem, t->space, at, &iov, 1, &op), "write"))
 		model_write(&s->model, t, at, bytes, len);
 	else /* unknown whether it took effect */
 		for (int i = 0; i < 50 && t->kind == THING_SPACE && op.ran == LEND_RAN_MAYBE; i++)
 			free_space(s, t);
 }
 
-static void seal(struct survivor *s, struct thing *t)
+static void seal_thing(struct survivor *s, struct thing *t)
 {
 	uint32_t pages = (t->len + 4095) / 4096, first = kill_below(&s->rng, pages), len;
 	struct lend_op op = {.timeout = 2 * SECOND};
@@ -239,13 +239,14 @@ static void seal(struct survivor *s, struct thing *t)
 
 	len = 1 + kill_below(&s->rng, t->len - first * 4096);
 	model_send(&s->model, t, first * 4096, len); /* also when the seal itself fails */
-	if (!fine(s, &op, lend_space_seal(s->mem, t->space, first * 4096, len, NULL, &op), "seal"))
+	if (!end_well(s, &op, lend_space_seal(s->mem, t->space, first * 4096, len, NULL, &op),
+		      "seal"))
 		return;
 	add_snapshot(s, len, &op.ref, &to);
 	model_copy(to, t, first, len);
 }
 
-static void check(struct survivor *s, struct thing *t)
+static void check_thing(struct survivor *s, struct thing *t)
 {
 	static uint8_t bytes[THING_LEN];
 	uint32_t at = kill_below(&s->rng, t->len), len = 1 + kill_below(&s->rng, t->len - at);
@@ -255,19 +256,19 @@ static void check(struct survivor *s, struct thing *t)
 
 	rc = t->kind == THING_SPACE ? lend_space_read(s->mem, t->space, at, &iov, 1, &op)
 				    : lend_get(s->mem, &t->ref, at, &iov, 1, &op);
-	if (fine(s, &op, rc, t->kind == THING_SPACE ? "read" : "get") &&
+	if (end_well(s, &op, rc, t->kind == THING_SPACE ? "read" : "get") &&
 	    memcmp(bytes, t->bytes + at, len))
 		kill_bad(s->page, "%s of %u bytes from %u: wrong bytes",
 			 t->kind == THING_SPACE ? "read" : "get", len, at);
 }
 
-static void release(struct survivor *s, struct thing *t)
+static void release_thing(struct survivor *s, struct thing *t)
 {
 	struct lend_op op = {.timeout = 2 * SECOND};
 
 	if (t->granted || !t->held)
 		return;
-	if (fine(s, &op, lend_release(s->mem, &t->ref, 1, &op), "release") ||
+	if (end_well(s, &op, lend_release(s->mem, &t->ref, 1, &op), "release") ||
 	    op.ran != LEND_RAN_NO) {
 		if (t->kind == THING_SNAPSHOT && t->held)
 			model_release(t);
@@ -294,9 +295,9 @@ static void give_up(struct survivor *s)
 	if (!survivor_follow(s) || rc < 0 || op.status != LEND_OK)
 		return;
 	if (what < 3)
-		(void)fine(s, &out, lend_release(s->mem, &op.ref, 1, &out), "release");
+		(void)end_well(s, &out, lend_release(s->mem, &op.ref, 1, &out), "release");
 	else
-		(void)fine(s, &out, lend_space_free(s->mem, space, &out), "free");
+		(void)end_well(s, &out, lend_space_free(s->mem, space, &out), "free");
 }
 
 void survivor_step(struct survivor *s)
@@ -309,7 +310,7 @@ void survivor_step(struct survivor *s)
 	for (int i = 0; i < THINGS; i++)
 		room += s->model.thing[i].kind == THING_NONE;
 	if (room < PUBLIC + 2 && snapshot && what < 6) {
-		release(s, snapshot);
+		release_thing(s, snapshot);
 		return;
 	}
 	if (room < PUBLIC + 2) {
@@ -320,25 +321,26 @@ void survivor_step(struct survivor *s)
 	if (what > 11)
 		give_up(s);
 	else if (what < 3)
-		put(s, NULL, lend_rng_next(&s->rng), 1 + kill_below(&s->rng, THING_LEN), NULL);
+		put_thing(s, NULL, lend_rng_next(&s->rng), 1 + kill_below(&s->rng, THING_LEN),
+			  NULL);
 	else if (what == 3)
 		make_space(s, NULL);
 	else if (what == 4 && snapshot)
 		make_space(s, snapshot);
 	else if (what == 5 && space)
-		seal(s, space);
+		seal_thing(s, space);
 	else if (what == 7 && space && s->page->pool)
-		store(s, space);
+		store_pages(s, space);
 	else if (what < 8 && space)
 		write_space(s, space);
 	else if (what == 8 && snapshot && snapshot->held)
-		adopt(s, snapshot);
+		adopt_thing(s, snapshot);
 	else if (what == 9 && snapshot)
-		release(s, snapshot);
+		release_thing(s, snapshot);
 	else if (what == 10 && space)
 		free_space(s, space);
 	else if (snapshot)
-		check(s, what & 1 && space ? space : snapshot);
+		check_thing(s, what & 1 && space ? space : snapshot);
 }
 
 void survivor_ride(struct survivor *s, void (*stop)(void *), void *arg)

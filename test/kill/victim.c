@@ -25,14 +25,14 @@ static uint32_t some_len(struct victim *v)
 	return len[kill_below(&v->rng, kill_below(&v->rng, 16) ? 8 : 9)];
 }
 
-static struct take *some(struct victim *v)
+static struct take *pick_kept(struct victim *v)
 {
 	return &v->kept[kill_below(&v->rng, KEPT)];
 }
 
-static void put(struct victim *v)
+static void put_object(struct victim *v)
 {
-	struct take *k = some(v), take = {.seed = lend_rng_next(&v->rng)};
+	struct take *k = pick_kept(v), take = {.seed = lend_rng_next(&v->rng)};
 
 	take.terms = kill_below(&v->rng, 3);
 	take.len = some_len(v);
@@ -41,7 +41,7 @@ static void put(struct victim *v)
 }
 
 /* Several operations at once, one of them perhaps cancelled. */
-static void crowd(struct victim *v)
+static void put_several(struct victim *v)
 {
 	struct lend_op op[6];
 	int rc[6];
@@ -64,7 +64,7 @@ static void crowd(struct victim *v)
 	}
 }
 
-static void get(struct victim *v, const struct lend_ref *ref, uint64_t seed, uint32_t len)
+static void get_object(struct victim *v, const struct lend_ref *ref, uint64_t seed, uint32_t len)
 {
 	struct lend_op op = {.timeout = SECOND};
 	struct iovec iov = {v->c.bytes, len};
@@ -81,7 +81,7 @@ static void get(struct victim *v, const struct lend_ref *ref, uint64_t seed, uin
 	free(want);
 }
 
-static void hold(struct victim *v, struct take *k)
+static void hold_object(struct victim *v, struct take *k)
 {
 	struct lend_terms terms = {sizeof(terms), 1 + kill_below(&v->rng, 2), 1, TTL_MS * MS};
 	uint32_t which = kill_below(&v->rng, PUBLIC);
@@ -89,10 +89,11 @@ static void hold(struct victim *v, struct take *k)
 	struct lend_ref *open = &v->c.page->public[which], narrow;
 
 	if (client_end(&v->c, "adopt", &op, lend_adopt(v->c.mem, open, &op))) {
-		get(v, open, which, PUBLIC_LEN);
+		get_object(v, open, which, PUBLIC_LEN);
 		if (lend_ref_slice(open, 4096, 8192, LEND_READ, &narrow) == 0)
-			client_end(&v->c, "narrow", &more,
-				   lend_narrow(v->c.mem, &narrow, 5, 50, LEND_READ, &more));
+			client_end(
+			    &v->c, "narrow", &more,
+			    lend_ref_slice_remote(v->c.mem, &narrow, 5, 50, LEND_READ, &more));
 	}
 	op = (struct lend_op){.timeout = SECOND};
 	if (k->len && kill_below(&v->rng, 2))
@@ -101,7 +102,7 @@ static void hold(struct victim *v, struct take *k)
 		client_end(&v->c, "release", &out, lend_release(v->c.mem, open, 1, &out));
 }
 
-static void spaces(struct victim *v)
+static void use_spaces(struct victim *v)
 {
 	uint32_t i = kill_below(&v->rng, SPACES), len = PUBLIC_LEN;
 	struct lend_op op = {.timeout = SECOND}, more = op, out = op;
@@ -136,7 +137,7 @@ static void spaces(struct victim *v)
 	}
 }
 
-static void release(struct victim *v, struct take *k)
+static void release_object(struct victim *v, struct take *k)
 {
 	struct lend_op op = {.timeout = SECOND};
 	struct lend_ref both[2] = {k->ref, k->ref};
@@ -175,23 +176,23 @@ static void open_all(struct victim *v)
 	v->connected = false;
 }
 
-static void step(struct victim *v)
+static void run_step(struct victim *v)
 {
 	uint32_t what = kill_below(&v->rng, 32);
-	struct take *k = some(v);
+	struct take *k = pick_kept(v);
 
 	if (what < 8)
-		put(v);
+		put_object(v);
 	else if (what < 10)
-		crowd(v);
+		put_several(v);
 	else if (what < 14 && k->len)
-		get(v, &k->ref, k->seed, k->len);
+		get_object(v, &k->ref, k->seed, k->len);
 	else if (what < 18)
-		hold(v, k);
+		hold_object(v, k);
 	else if (what < 24)
-		spaces(v);
+		use_spaces(v);
 	else if (what < 26)
-		release(v, k);
+		release_object(v, k);
 	else if (what < 31)
 		pass_on(v);
 	else {
@@ -212,5 +213,5 @@ pid_t victim_client(struct kill_page *page, uint64_t seed)
 	v.c.bytes = malloc(LONG);
 	open_all(&v);
 	for (;;)
-		step(&v);
+		run_step(&v);
 }

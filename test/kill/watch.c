@@ -34,7 +34,7 @@ static void look(const struct self *me, struct node_counts *counts, bool whole)
 	if (whole)
 		bad = lend_store_audit(me->store, me->scratch);
 	lend_store_stats(me->store, &now);
-	lend_stats(me->ep, &stats);
+	lend_stats_get(me->ep, &stats);
 	*counts = (struct node_counts){
 	    .pages = now.pages_used,
 	    .pinned = now.pages_pinned,
@@ -44,7 +44,7 @@ static void look(const struct self *me, struct node_counts *counts, bool whole)
 	    .grants = now.grants,
 	    .clients = now.clients,
 	    .processes = now.incarnations,
-	    .liens = now.liens,
+	    .pinned_maps = now.pinned_maps,
 	    .placements = me->store->placement.used,
 	    .leases_expired = now.leases_expired,
 	    .sessions = stats.sessions,

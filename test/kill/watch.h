@@ -10,7 +10,8 @@ enum { NODE_METHOD = 0x6b696c6c }; /* a request of one byte: with the store's ow
 
 /* Each worker reports for itself; the first one also for the process. */
 struct node_counts {
-	uint64_t pages, pinned, refs, spaces, holds, grants, clients, processes, placements, liens;
+	uint64_t pages, pinned, refs, spaces, holds, grants, clients, processes, placements,
+	    pinned_maps;
 	uint64_t sessions, fds, rings, leases_expired; /* rings: mappings */
 	char bad[96];                                  /* the audit's finding; "" none */
 };

@@ -11,7 +11,7 @@
  * The node's steps are those of mn/store: lend_op_put(), lend_op_adopt(), lend_op_grant(),
  * lend_op_release(), undo_make(), undo_adopt(), undo_grant(); run_recorded() and lend_op_forget()
  * for recorded replies, lend_client_close() for the end of a lease, lend_grant_expire(),
- * lend_snapshot_settle(). Any usable grant is taken, not only the next to expire.
+ * lend_snapshot_end_unused(). Any usable grant is taken, not only the next to expire.
  *
  * scope: -DKIND=TRANSFER -DAGAIN, A keeps nothing; B adopts, and again while it holds, after giving up, after a release
  * scope: -DKIND=SHARED -DSHARES=2 -DSLICE, A holds; B and C adopt, C through a slice

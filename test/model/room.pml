@@ -3,7 +3,7 @@
  * Goal: no wake-up of a sender is lost. Method: one ring of src/io/shm/ring.h, scaled down:
  * lend_ring_room() and lend_ring_commit() of a sender that has more to send than fits,
  * lend_ring_next() and lend_ring_done() of a receiver that publishes its position only every LAZY
- * datagrams, lend_ring_want() before the sender's sleep (poll.c: has_room_again(), lend_shm_arm()),
+ * datagrams, lend_ring_await_room() before the sender's sleep (poll.c: has_room_again(), lend_shm_arm()),
  * and the byte on the pair's socket (lend_shm_rx_done()). wait.pml models the receiver's wake-up.
  * Memory is weak as in wait.pml: stores wait in their writer's buffer, one per variable, unordered.
  * A sender that sleeps for ever is a deadlock, which SPIN reports as an invalid end state.
@@ -13,7 +13,7 @@
  * scope: -DSLOTS=3 -DLAZY=3 -DALL=8, it publishes only after all of a full ring was taken
  *
  * Negative controls, each of which must fail:
- * control: -DSLOTS=4 -DLAZY=2 -DALL=9 -DNOLOOK, lend_ring_want() does not check for room after setting wanted
+ * control: -DSLOTS=4 -DLAZY=2 -DALL=9 -DNOLOOK, lend_ring_await_room() does not check for room after setting wanted
  * control: -DSLOTS=4 -DLAZY=2 -DALL=9 -DLOOKFIRST, it checks before it sets wanted
  * control: -DSLOTS=4 -DLAZY=2 -DALL=9 -DNOFENCE_WANT, it has no fence in between
  * control: -DSLOTS=4 -DLAZY=2 -DALL=9 -DNOFENCE_DONE, lend_ring_done() has no fence between its store and its check
@@ -60,7 +60,7 @@ active proctype Sender()
 			/* The slot is written again: its datagram must have been given back. */
 			d_step { assert(sent - (next - lent) < SLOTS); sent++; pMark++ };	/* lend_ring_commit() */
 			fence_tx()		/* lend_shm_op_tx() */
-		:: else ->			/* full: sleeps, through lend_ring_want() */
+		:: else ->			/* full: sleeps, through lend_ring_await_room() */
 #ifdef LOOKFIRST
 			seen = taken;
 #endif
@@ -74,7 +74,7 @@ active proctype Sender()
 			room = sent - seen < SLOTS;
 			if
 			:: room
-			:: else -> atomic { wake_byte -> wake_byte = false }	/* epoll_wait(), lend_meet_drain() */
+			:: else -> atomic { wake_byte -> wake_byte = false }	/* epoll_wait(), lend_rendezvous_drain() */
 			fi;
 			room = false
 		fi
@@ -108,7 +108,7 @@ active proctype Receiver()
 #endif
 			if
 			:: sleeps -> d_step { sleeps = wanted; wanted = false };	/* the exchange */
-				if :: sleeps -> wake_byte = true :: else fi		/* lend_meet_wake() */
+				if :: sleeps -> wake_byte = true :: else fi		/* lend_rendezvous_wake() */
 			:: else
 			fi;
 			sleeps = false

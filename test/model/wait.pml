@@ -23,7 +23,7 @@
  * control: -DNOLOOK, lend_shm_arm() does not check the bell after setting asleep
  * control: -DLOOKFIRST, it checks before it sets asleep
  * control: -DNOFENCE_ARM, no fence between setting asleep and the check
- * control: -DNOCOOL, lend_shm_cool() does not check the ring after it stops polling it
+ * control: -DNOCOOL, lend_shm_make_cold() does not check the ring after it stops polling it
  * control: -DNOFENCE_TX, no fence in lend_shm_op_tx() between publishing and reading polled
  * control: -DPEEK, announce() reads polled before the datagram is published
  * control: -DASLEEPFIRST, announce() reads asleep before it rings the bell
@@ -142,7 +142,7 @@ proctype Peer(byte p)
 					d_step { sleeps = bell_asleep; bell_asleep = false };
 					if :: sleeps -> wake_byte[p] = true :: else fi
 #else
-					wake_byte[p] = true;	/* lend_meet_wake() */
+					wake_byte[p] = true;	/* lend_rendezvous_wake() */
 					d_step { if :: SAME_SLEEP(p) -> bell_asleep = false :: else fi }
 #endif
 				:: else
@@ -173,15 +173,15 @@ proctype Thread(bool stops)
 	touching--
 }
 
-inline heat(p)		/* lend_shm_heat() */
+inline heat(p)		/* lend_shm_make_hot() */
 {
 	if :: !hot[p] -> hot[p] = true; put_polled(p, true) :: else fi
 }
 
-inline attend(p)	/* lend_shm_attend(): on_event() */
+inline attend(p)	/* lend_shm_poll_sockets(): on_event() */
 {
 	d_step {
-		wake_byte[p] = false;			/* lend_meet_drain() */
+		wake_byte[p] = false;			/* lend_rendezvous_drain() */
 		if :: hup[p] && !hung[p] -> hung[p] = true; heat(p) :: else fi
 	}
 }
@@ -234,7 +234,7 @@ inline turn()		/* lend_ep_turn() */
 	if :: stop -> d_step { stop = false; gotStop = true } :: else fi		/* lend_run() */
 }
 
-inline cool(p)		/* lend_shm_cool() */
+inline cool(p)		/* lend_shm_make_cold() */
 {
 	if
 	:: quiet && hot[p] ->

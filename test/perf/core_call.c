@@ -45,7 +45,7 @@ struct bench {
 	uint64_t calls, started, ended;
 };
 
-static uint32_t take(struct side *s, uint32_t len)
+static uint32_t take_buf(struct side *s, uint32_t len)
 {
 	uint32_t buf;
 
@@ -56,7 +56,7 @@ static uint32_t take(struct side *s, uint32_t len)
 	return buf;
 }
 
-static void give(struct side *s, uint32_t buf)
+static void give_buf(struct side *s, uint32_t buf)
 {
 	if (buf)
 		s->free[s->n_free++] = buf;
@@ -91,7 +91,7 @@ static void open_bufs(struct side *s, uint32_t n, uint32_t size)
 	memset(memory, 0, (size_t)n * size);
 	for (uint32_t i = 1; i < n; i++) {
 		s->bufs.seg[i] = (struct lend_seg){.data = memory + (size_t)i * size, .cap = size};
-		give(s, i);
+		give_buf(s, i);
 	}
 }
 
@@ -116,18 +116,18 @@ static void on_event(struct bench *b, struct side *s, const struct lend_event *e
 
 	switch ((enum lend_event_kind)e->kind) {
 	case LEND_EV_REQUEST:
-		reply = take(s, b->reply_size);
+		reply = take_buf(s, b->reply_size);
 		LEND_CHECK(lend_core_reply(s->core, b->now, e->call, &s->bufs, 0, reply) == 0);
 		return;
 	case LEND_EV_CALL_END:
 		LEND_CHECK(e->status == 0 && e->data_len == b->reply_size);
-		give(s, e->buf);
+		give_buf(s, e->buf);
 		b->in_flight--;
 		b->ended++;
 		return;
 	case LEND_EV_REPLY_END:
 	case LEND_EV_BUF_BACK:
-		give(s, e->buf);
+		give_buf(s, e->buf);
 		return;
 	case LEND_EV_SESSION_UP:
 	case LEND_EV_SESSION_DOWN:
@@ -140,7 +140,7 @@ static void on_event(struct bench *b, struct side *s, const struct lend_event *e
 	}
 }
 
-static void events(struct bench *b, struct side *s)
+static void handle_events(struct bench *b, struct side *s)
 {
 	const struct lend_event *ev;
 
@@ -148,7 +148,7 @@ static void events(struct bench *b, struct side *s)
 		on_event(b, s, ev);
 }
 
-static uint32_t receive(struct bench *b, struct side *s)
+static uint32_t receive_burst(struct bench *b, struct side *s)
 {
 	struct lend_in in[BURST];
 	uint32_t n = 0;
@@ -163,7 +163,7 @@ static uint32_t receive(struct bench *b, struct side *s)
 	return n;
 }
 
-static void carry(const struct side *from, struct side *to, struct lend_out *o)
+static void carry_burst(const struct side *from, struct side *to, struct lend_out *o)
 {
 	struct dgram *g = &to->wire[to->end++ % CARRIED];
 
@@ -182,36 +182,36 @@ static void carry(const struct side *from, struct side *to, struct lend_out *o)
 	o->sent = LEND_SENT;
 }
 
-static uint32_t transmit(struct bench *b, struct side *s, struct side *peer)
+static uint32_t transmit_burst(struct bench *b, struct side *s, struct side *peer)
 {
 	struct lend_out out[BURST];
 	uint32_t n = lend_core_output(s->core, b->now, &s->bufs, out, BURST);
 
 	for (uint32_t i = 0; i < n; i++)
-		carry(s, peer, &out[i]);
+		carry_burst(s, peer, &out[i]);
 	if (n)
 		lend_core_sent(s->core, out, n);
 	return n;
 }
 
-static void turn(struct bench *b, int i)
+static void run_turn(struct bench *b, int i)
 {
 	struct side *s = &b->side[i];
-	uint32_t moved = receive(b, s), n;
+	uint32_t moved = receive_burst(b, s), n;
 
-	events(b, s);
+	handle_events(b, s);
 	if (lend_core_deadline(s->core) <= b->now)
 		lend_core_tick(s->core, b->now);
-	events(b, s);
+	handle_events(b, s);
 	do {
-		n = transmit(b, s, &b->side[!i]);
+		n = transmit_burst(b, s, &b->side[!i]);
 		moved += n;
-		events(b, s);
+		handle_events(b, s);
 	} while (n == BURST);
 	b->now += TURN_NS + moved * ITEM_NS;
 }
 
-static void start(struct bench *b)
+static void start_calls(struct bench *b)
 {
 	struct side *s = &b->side[0];
 	uint64_t handle;
@@ -220,7 +220,7 @@ static void start(struct bench *b)
 		struct lend_core_call call = {.method = 1,
 					      .class = 3,
 					      .deadline = b->now + 10000000000,
-					      .request = take(s, b->size)};
+					      .request = take_buf(s, b->size)};
 
 		LEND_CHECK(lend_core_call(s->core, b->now, b->session[b->started % b->sessions],
 					  &s->bufs, &call, &handle) == 0);
@@ -229,13 +229,13 @@ static void start(struct bench *b)
 	}
 }
 
-static void run(struct bench *b, uint64_t calls)
+static void run_calls(struct bench *b, uint64_t calls)
 {
 	b->calls = b->started + calls;
 	while (b->ended < b->calls) {
-		start(b);
-		turn(b, 0);
-		turn(b, 1);
+		start_calls(b);
+		run_turn(b, 0);
+		run_turn(b, 1);
 	}
 }
 
@@ -248,7 +248,7 @@ static void connect_all(struct bench *b)
 		LEND_CHECK(lend_core_connect(b->side[0].core, b->now, LEND_PEER(0, 1), 0, NULL,
 					     &b->session[i]) == 0);
 		for (int j = 0; j < 4; j++)
-			turn(b, j % 2);
+			run_turn(b, j % 2);
 	}
 }
 
@@ -264,7 +264,7 @@ static int path_of(const char *name, struct lend_path *path)
 	return 0;
 }
 
-static int usage(void)
+static int print_usage(void)
 {
 	fprintf(
 	    stderr,
@@ -273,7 +273,7 @@ static int usage(void)
 	return 2;
 }
 
-static uint64_t datagrams(const struct bench *b)
+static uint64_t count_datagrams(const struct bench *b)
 {
 	return lend_core_stats(b->side[0].core)->tx + lend_core_stats(b->side[1].core)->tx;
 }
@@ -304,26 +304,27 @@ int main(int argc, char **argv)
 		else if (option == 'a')
 			congestion = lend_cc_named(optarg);
 		else
-			return usage();
+			return print_usage();
 	}
 	if (path_of(name, &path) < 0 || b.size < 1 || b.size > 1376 || b.window < 1 ||
 	    b.window > 64 || calls < 1 || b.sessions < 1 || b.sessions > 1u << 20 ||
 	    congestion == LEND_CC_KINDS)
-		return usage();
+		return print_usage();
 	config = config_of(&path, b.sessions, congestion);
 	for (int i = 0; i < 2; i++) {
 		open_bufs(&b.side[i], BUFS + 2 * b.sessions, (b.size + 63) & ~63u);
 		open_side(&b.side[i], &config, (uint8_t)(0x50 + i), b.now);
 	}
 	connect_all(&b);
-	run(&b, 1000 + 2 * b.sessions); /* the session is up, all memory has been touched */
-	sent = datagrams(&b);
+	run_calls(&b, 1000 + 2 * b.sessions); /* the session is up, all memory has been touched */
+	sent = count_datagrams(&b);
 	start_tsc = __rdtsc();
-	run(&b, calls);
+	run_calls(&b, calls);
 	start_tsc = __rdtsc() - start_tsc;
 	printf("%.1f cycles and %.2f datagrams per call of %u bytes, %u in flight, %u sessions, "
 	       "%s, this loop included\n",
-	       (double)start_tsc / (double)calls, (double)(datagrams(&b) - sent) / (double)calls,
-	       b.size, b.window, b.sessions, name);
+	       (double)start_tsc / (double)calls,
+	       (double)(count_datagrams(&b) - sent) / (double)calls, b.size, b.window, b.sessions,
+	       name);
 	return 0;
 }

@@ -26,49 +26,49 @@ struct bench {
 
 static struct bench bench = {.size = 32, .reply_size = 8, .window = 32};
 
-static void die(const char *what)
+static void fail_bench(const char *what)
 {
 	fprintf(stderr, "perf_rpc_call: %s: %s\n", what, lend_why());
 	exit(1);
 }
 
-static void echo(lend_request request, const struct lend_buf *in, void *arg)
+static void serve_echo(lend_request request, const struct lend_buf *in, void *arg)
 {
 	struct lend_buf *out = lend_buf_take(bench.server, bench.reply_size);
 
 	(void)arg;
 	if (!out || in->len != bench.size)
-		die("a request of another length");
+		fail_bench("a request of another length");
 	out->len = bench.reply_size;
 	memcpy(out->data, in->data, bench.reply_size < in->len ? bench.reply_size : in->len);
 	lend_reply(bench.server, request, LEND_OK, out);
 }
 
-static void start(struct lend_call *call)
+static void start_call(struct lend_call *call)
 {
 	if (bench.started == bench.calls)
 		return;
 	call->request->len = bench.size;
 	if (lend_call_start(bench.client, bench.session, call) < 0)
-		die("start");
+		fail_bench("start");
 	bench.started++;
 }
 
-static void done(struct lend_call *call)
+static void call_done(struct lend_call *call)
 {
 	if (call->status != LEND_OK || call->reply_len != bench.reply_size)
-		die("a call failed");
+		fail_bench("a call failed");
 	lend_buf_give(bench.client, call->reply);
 	call->reply = NULL;
 	bench.ended++;
-	start(call);
+	start_call(call);
 }
 
-static void run(uint64_t calls)
+static void run_calls(uint64_t calls)
 {
 	bench.calls = bench.started + calls;
 	for (uint32_t i = 0; i < bench.window; i++)
-		start(&bench.call[i]);
+		start_call(&bench.call[i]);
 	while (bench.ended < bench.calls) {
 		lend_poll(bench.client);
 		lend_poll(bench.server);
@@ -87,18 +87,18 @@ static void open_ends(const char *carrier)
 						      : address;
 	if (lend_open(&config, &bench.server) < 0 ||
 	    lend_address(bench.server, address, sizeof(address)) < 0)
-		die(config.listen);
+		fail_bench(config.listen);
 	config.listen = NULL;
 	config.sessions = 8;
-	if (lend_serve(bench.server, ECHO, echo, NULL, 0) < 0 ||
+	if (lend_serve(bench.server, ECHO, serve_echo, NULL, 0) < 0 ||
 	    lend_open(&config, &bench.client) < 0 ||
 	    lend_connect(bench.client, address, &bench.session) < 0)
-		die(address);
+		fail_bench(address);
 	for (uint32_t i = 0; i < bench.window; i++) {
-		bench.call[i] = (struct lend_call){.method = ECHO, .done = done};
+		bench.call[i] = (struct lend_call){.method = ECHO, .done = call_done};
 		bench.call[i].request = lend_buf_take(bench.client, bench.size);
 		if (!bench.call[i].request)
-			die("buffers");
+			fail_bench("buffers");
 		memset(bench.call[i].request->data, 0x5a, bench.size);
 	}
 }
@@ -110,13 +110,13 @@ static void open_peer(struct lend_ep **ep, const char *address)
 	lend_session session;
 
 	if (lend_open(&config, ep) < 0 || lend_connect(*ep, address, &session) < 0)
-		die(address);
+		fail_bench(address);
 	call.request = lend_buf_take(*ep, bench.size);
 	if (!call.request)
-		die("buffers");
+		fail_bench("buffers");
 	call.request->len = bench.size;
 	if (lend_call_start(*ep, session, &call) < 0)
-		die("start");
+		fail_bench("start");
 	while (!call.reply && call.status == LEND_UNKNOWN) {
 		lend_poll(*ep);
 		lend_poll(bench.server);
@@ -125,7 +125,7 @@ static void open_peer(struct lend_ep **ep, const char *address)
 	lend_buf_give(*ep, call.reply);
 }
 
-static int usage(void)
+static int print_usage(void)
 {
 	fprintf(stderr, "usage: perf_rpc_call [-c shm|ring|udp] [-s REQUEST] [-r REPLY] "
 			"[-w WINDOW 1..128] [-n CALLS] [-p PEERS 0..1000]\n");
@@ -153,18 +153,18 @@ int main(int argc, char **argv)
 		else if (option == 'n')
 			calls = strtoull(optarg, NULL, 10);
 		else
-			return usage();
+			return print_usage();
 	}
 	if (bench.window < 1 || bench.window > WINDOW_MAX || bench.size < 1 || calls < 1 ||
 	    bench.peers > PEERS_MAX)
-		return usage();
+		return print_usage();
 	open_ends(carrier);
 	lend_address(bench.server, address, sizeof(address));
 	for (uint32_t i = 0; i < bench.peers; i++)
 		open_peer(&bench.peer[i], address);
-	run(1000);
+	run_calls(1000);
 	begin = __rdtsc();
-	run(calls);
+	run_calls(calls);
 	printf("%.1f cycles per call, %u B there, %u B back, %u in flight, %s\n",
 	       (double)(__rdtsc() - begin) / (double)calls, bench.size, bench.reply_size,
 	       bench.window, carrier);

@@ -54,7 +54,7 @@ Test(call, made_before_the_session_is_up)
 
 /* Both directions, sizes around every boundary, lossy and lossless, into memory that the caller
  * named and into the pool. */
-static void echo(uint32_t len, bool lossless, bool named)
+static void run_echo(uint32_t len, bool lossless, bool named)
 {
 	struct core_pair d;
 	struct lend_event *e;
@@ -93,5 +93,5 @@ Test(call, sizes)
 
 	for (size_t i = 0; i < sizeof(len) / sizeof(len[0]); i++)
 		for (int how = 0; how < 4; how++)
-			echo(len[i], how & 1, how & 2);
+			run_echo(len[i], how & 1, how & 2);
 }

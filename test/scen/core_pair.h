@@ -52,7 +52,7 @@ struct core_pair {
 	void (*on_request)(struct core_pair *d, const struct lend_event *e);
 	void (*on_end)(struct core_pair *d, const struct lend_event *e);
 	bool lossless;
-	const struct lend_core_self *self; /* how side 0 connects; NULL: without a key */
+	const struct lend_core_identity *self; /* how side 0 connects; NULL: without a key */
 };
 
 void pair_open(struct core_pair *d, bool lossless);

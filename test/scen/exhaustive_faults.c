@@ -25,7 +25,7 @@ static const struct lend_core_config config = {
     .unscheduled = FAULTS_UNSCHEDULED,
     .probe = 500 * LEND_MS,
     .dead = 5000 * LEND_MS,
-    .pass = 60000 * LEND_MS,
+    .ticket_ns = 60000 * LEND_MS,
     .attempts = 16,
 };
 
@@ -344,6 +344,6 @@ uint64_t faults_connect(struct faults *f, uint32_t from, uint32_t to)
 
 	if (lend_core_connect(f->node[from].core, f->now, LEND_PEER(0, to + 1), 77, NULL, &session))
 		faults_wrong(f, "no connect");
-	lend_core_known(f->node[from].core, session, to + 1);
+	lend_core_set_server(f->node[from].core, session, to + 1);
 	return session;
 }

@@ -56,8 +56,8 @@ static void over(struct faults *f, const struct faults_node *n)
 		faults_wrong(f, "a call's record is left");
 	if (c->free_frags.free != c->free_frags.cap || c->free_wins.free != c->free_wins.cap)
 		faults_wrong(f, "a reassembly or a window is left");
-	if (c->ready.n || c->starved.n || c->hungry[0].n + c->hungry[1].n || c->partials.n ||
-	    c->ctl_n)
+	if (c->ready.n || c->budget_queue.n || c->memory_queue[0].n + c->memory_queue[1].n ||
+	    c->partials.n || c->ctl_n)
 		faults_wrong(f, "a list is not empty");
 	if (c->budget_used)
 		faults_wrong(f, "the receive budget is not back");

@@ -18,7 +18,7 @@ struct plan {
 	bool at_once;
 	bool up;          /* faults begin once both sides know the session */
 	bool named;       /* the caller provides memory for the reply */
-	bool early;       /* the client has a ticket: its call is 0-RTT, on the CONNECT */
+	bool zero_rtt;    /* the client has a ticket: its call is 0-RTT, on the CONNECT */
 	lend_ns think;    /* the handler's time */
 	lend_ns patience; /* the caller's timeout; 0: none */
 };
@@ -47,7 +47,7 @@ static void call(struct faults *f)
 	struct faults_node *n = &f->node[p->from];
 	struct lend_core_call call = {
 	    .method = at.calls,
-	    .early = p->early,
+	    .zero_rtt = p->zero_rtt,
 	    .deadline = p->patience ? f->now + p->patience : LEND_NEVER,
 	    .request = faults_buf(f, p->from, p->request, salt_of(at.calls, false)),
 	    .reply = p->named ? faults_buf(f, p->from, 0, 0) : 0,
@@ -181,7 +181,7 @@ static void run(struct faults *f, const void *arg)
 	faults_reset(f, 2);
 	f->on_event = on_event;
 	f->on_alarm = answer;
-	if (p->early) {
+	if (p->zero_rtt) {
 		meet(f);
 		memset(&at, 0, sizeof(at));
 		at.plan = p;
@@ -245,12 +245,12 @@ Test(exhaustive_faults_call, one_that_rides)
 	     .request = ONE,
 	     .reply = ONE,
 	     .calls = 1,
-	     .early = true},
+	     .zero_rtt = true},
 	    {.name = "connect with an impatient call to a slow handler",
 	     .request = ONE,
 	     .reply = ONE,
 	     .calls = 1,
-	     .early = true,
+	     .zero_rtt = true,
 	     .think = 2 * LEND_MS,
 	     .patience = 6 * LEND_MS});
 }

@@ -24,8 +24,8 @@ struct craft {
 };
 
 /* One datagram of a burst, as if from the other end of to's session. */
-static void put(struct core_pair *d, int to, uint8_t kind, uint8_t flags, uint32_t call,
-		uint64_t number, struct craft *g, uint32_t block, uint32_t payload)
+static void put_datagram(struct core_pair *d, int to, uint8_t kind, uint8_t flags, uint32_t call,
+			 uint64_t number, struct craft *g, uint32_t block, uint32_t payload)
 {
 	g->head.magic = LEND_PKT_MAGIC;
 	g->head.version = LEND_PKT_VERSION;
@@ -37,35 +37,35 @@ static void put(struct core_pair *d, int to, uint8_t kind, uint8_t flags, uint32
 	pair_inject(d, to, g, (uint32_t)sizeof(g->head) + block + payload);
 }
 
-static void turn(struct core_pair *d, int side)
+static void run_turn(struct core_pair *d, int side)
 {
 	lend_core_tick(d->side[side].core, d->now);
 	pair_output(d, side);
 	d->side[side].n = 0;
 }
 
-static void burst(struct core_pair *d, uint32_t call, uint64_t number, uint32_t offset,
-		  uint32_t length, uint32_t payload)
+static void put_burst(struct core_pair *d, uint32_t call, uint64_t number, uint32_t offset,
+		      uint32_t length, uint32_t payload)
 {
 	struct craft g = {.head = {.offset = offset, .length = length}};
 
 	g.request.left_us = UINT32_MAX;
-	put(d, 1, LEND_PKT_REQUEST, 0, call, number, &g, sizeof(g.request), payload);
+	put_datagram(d, 1, LEND_PKT_REQUEST, 0, call, number, &g, sizeof(g.request), payload);
 }
 
-static void request(struct core_pair *d, uint32_t call, uint64_t number, uint32_t offset,
-		    uint32_t length, uint32_t payload)
+static void put_request(struct core_pair *d, uint32_t call, uint64_t number, uint32_t offset,
+			uint32_t length, uint32_t payload)
 {
-	burst(d, call, number, offset, length, payload);
-	turn(d, 1);
+	put_burst(d, call, number, offset, length, payload);
+	run_turn(d, 1);
 }
 
-static void plain(struct core_pair *d, uint8_t kind, uint32_t call, uint64_t number)
+static void put_plain(struct core_pair *d, uint8_t kind, uint32_t call, uint64_t number)
 {
 	struct craft g = {0};
 
-	put(d, 1, kind, 0, call, number, &g, 0, 0);
-	turn(d, 1);
+	put_datagram(d, 1, kind, 0, call, number, &g, 0, 0);
+	run_turn(d, 1);
 }
 
 static uint32_t call_id(uint32_t slot, uint32_t seq)
@@ -84,16 +84,16 @@ Test(hostile, a_length_that_grows_while_there_is_no_memory_stays_within_the_limi
 
 	pair_start(&d, true, one_reassembly);
 	for (uint32_t i = 0; i < 2; i++) /* takes both reassemblies */
-		request(&d, call_id(i, 1), 100 + i, 0, 5000, PAYLOAD);
-	request(&d, call_id(3, 1), 110, 0, 5000, PAYLOAD);
+		put_request(&d, call_id(i, 1), 100 + i, 0, 5000, PAYLOAD);
+	put_request(&d, call_id(3, 1), 110, 0, 5000, PAYLOAD);
 	cr_assert_gt(lend_core_stats(d.side[1].core)->rx_memory, 0);
 	for (uint32_t i = 0; i < 2; i++)
-		plain(&d, LEND_PKT_CANCEL, call_id(i, 1), 120 + i);
+		put_plain(&d, LEND_PKT_CANCEL, call_id(i, 1), 120 + i);
 	d.side[1].hold_need = true;
-	request(&d, call_id(3, 1), 130, 0, 1u << 30, PAYLOAD);
+	put_request(&d, call_id(3, 1), 130, 0, 1u << 30, PAYLOAD);
 	cr_assert_eq(d.side[1].count[LEND_EV_NEED], 0, "asked for %llu bytes",
 		     (unsigned long long)d.side[1].ev[LEND_EV_NEED].len);
-	plain(&d, LEND_PKT_CANCEL, call_id(3, 1), 140);
+	put_plain(&d, LEND_PKT_CANCEL, call_id(3, 1), 140);
 	pair_close(&d);
 }
 
@@ -105,16 +105,16 @@ Test(hostile, grants__ignored__dropped_then_session_closed)
 
 	pair_start(&d, true, NULL);
 	d.side[1].hold_need = true;
-	request(&d, call_id(0, 1), 100, 100 * PAYLOAD, 1 << 20, PAYLOAD);
+	put_request(&d, call_id(0, 1), 100, 100 * PAYLOAD, 1 << 20, PAYLOAD);
 	cr_assert_eq(lend_core_stats(d.side[1].core)->rx_window, 1);
 	cr_assert_eq(d.side[1].count[LEND_EV_NEED], 0);
 	for (uint32_t i = 1; i < 15; i++)
-		request(&d, call_id(0, 1), 100 + i, (100 + i) * PAYLOAD, 1 << 20, PAYLOAD);
-	request(&d, call_id(0, 1), 120, 0, 1 << 20, PAYLOAD);
+		put_request(&d, call_id(0, 1), 100 + i, (100 + i) * PAYLOAD, 1 << 20, PAYLOAD);
+	put_request(&d, call_id(0, 1), 120, 0, 1 << 20, PAYLOAD);
 	cr_assert_eq(d.side[1].count[LEND_EV_NEED], 1, "what it may send is taken");
 	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_DOWN], 0);
-	request(&d, call_id(0, 1), 121, 1 << 19, 1 << 20, 0);
-	request(&d, call_id(0, 1), 122, 400 * PAYLOAD, 1 << 20, PAYLOAD);
+	put_request(&d, call_id(0, 1), 121, 1 << 19, 1 << 20, 0);
+	put_request(&d, call_id(0, 1), 122, 400 * PAYLOAD, 1 << 20, PAYLOAD);
 	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_DOWN], 1);
 	cr_assert_eq(lend_core_stats(d.side[1].core)->greedy, 1);
 	pair_close(&d);
@@ -125,14 +125,14 @@ Test(hostile, numbers_at_both_ends_of_their_range)
 	struct core_pair d;
 
 	pair_start(&d, true, NULL);
-	plain(&d, LEND_PKT_PING, 0, 0);
-	plain(&d, LEND_PKT_PING, 0, UINT64_MAX);
-	plain(&d, LEND_PKT_PING, 0, UINT64_MAX - 64);
-	plain(&d, LEND_PKT_PING, 0, UINT64_MAX - 65);
-	plain(&d, LEND_PKT_PING, 0, 0);
-	request(&d, call_id(0, 1), UINT64_MAX, 0, 8, 8);
+	put_plain(&d, LEND_PKT_PING, 0, 0);
+	put_plain(&d, LEND_PKT_PING, 0, UINT64_MAX);
+	put_plain(&d, LEND_PKT_PING, 0, UINT64_MAX - 64);
+	put_plain(&d, LEND_PKT_PING, 0, UINT64_MAX - 65);
+	put_plain(&d, LEND_PKT_PING, 0, 0);
+	put_request(&d, call_id(0, 1), UINT64_MAX, 0, 8, 8);
 	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 0, "seen before");
-	request(&d, call_id(0, 1), UINT64_MAX - 1, 0, 8, 8);
+	put_request(&d, call_id(0, 1), UINT64_MAX - 1, 0, 8, 8);
 	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 1);
 	pair_reply(&d, 0, 0);
 	pair_hang_up(&d);
@@ -149,7 +149,7 @@ Test(hostile, the_first_number_is_zero)
 	memcpy(&d.side[1].session,
 	       d.side[1].wire[0].data + sizeof(head) + offsetof(struct lend_pkt_accept, session),
 	       8);
-	plain(&d, LEND_PKT_PING, 0, 0);
+	put_plain(&d, LEND_PKT_PING, 0, 0);
 	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_UP], 1);
 	pair_close(&d);
 }
@@ -159,13 +159,13 @@ Test(hostile, duplicate__slot_used_again__does_not_run)
 	struct core_pair d;
 
 	pair_start(&d, true, NULL);
-	request(&d, call_id(2, 1), 10, 0, 8, 8);
+	put_request(&d, call_id(2, 1), 10, 0, 8, 8);
 	pair_reply(&d, 0, 0);
-	request(&d, call_id(2, 2), 200, 0, 8, 8); /* acknowledges the first */
+	put_request(&d, call_id(2, 2), 200, 0, 8, 8); /* acknowledges the first */
 	pair_reply(&d, 0, 0);
 	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 2);
 	/* Older than the map of 64 numbers, so only its slot recognises it. */
-	request(&d, call_id(2, 1), 11, 0, 8, 8);
+	put_request(&d, call_id(2, 1), 11, 0, 8, 8);
 	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 2, "a sequence came back");
 	cr_assert_eq(lend_core_stats(d.side[1].core)->rx_call, 1);
 	pair_hang_up(&d);
@@ -176,9 +176,9 @@ Test(hostile, a_new_sequence_while_the_handler_runs_is_refused)
 	struct core_pair d;
 
 	pair_start(&d, true, NULL);
-	request(&d, call_id(2, 1), 10, 0, 8, 8);
-	request(&d, call_id(2, 2), 20, 0, 8, 8);
-	plain(&d, LEND_PKT_CANCEL, call_id(2, 3), 30);
+	put_request(&d, call_id(2, 1), 10, 0, 8, 8);
+	put_request(&d, call_id(2, 2), 20, 0, 8, 8);
+	put_plain(&d, LEND_PKT_CANCEL, call_id(2, 3), 30);
 	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 1);
 	cr_assert_eq(lend_core_stats(d.side[1].core)->rx_state, 2);
 	pair_reply(&d, 0, 0);
@@ -198,9 +198,9 @@ Test(hostile, memory_for_a_reply_that_has_no_room_takes_nothing)
 	pair_output(&d, 0);
 	d.side[0].n = 0;
 	g.head.length = 5000;
-	put(&d, 0, LEND_PKT_REPLY, LEND_PKT_SERVED, call_id(0, 1), 50, &g, sizeof(g.reply),
-	    PAYLOAD);
-	turn(&d, 0);
+	put_datagram(&d, 0, LEND_PKT_REPLY, LEND_PKT_SERVED, call_id(0, 1), 50, &g, sizeof(g.reply),
+		     PAYLOAD);
+	run_turn(&d, 0);
 	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 1);
 	cr_assert_eq(d.side[0].ev[LEND_EV_CALL_END].status, 8);
 	pair_free(&d, 0, d.side[0].ev[LEND_EV_CALL_END].reply);
@@ -243,10 +243,10 @@ Test(hostile, memory__freed__tick_is_due)
 
 	pair_start(&d, true, one_reassembly);
 	for (uint32_t i = 0; i < 3; i++)
-		request(&d, call_id(i, 1), 100 + i, 0, 5000, PAYLOAD);
+		put_request(&d, call_id(i, 1), 100 + i, 0, 5000, PAYLOAD);
 	cr_assert_gt(lend_core_stats(d.side[1].core)->rx_memory, 0);
 	cr_assert_gt(lend_core_deadline(d.side[1].core), d.now, "nothing to do yet");
-	put(&d, 1, LEND_PKT_CANCEL, 0, call_id(0, 1), 120, &g, 0, 0);
+	put_datagram(&d, 1, LEND_PKT_CANCEL, 0, call_id(0, 1), 120, &g, 0, 0);
 	pair_output(&d, 1);
 	d.side[1].n = 0;
 	cr_assert_leq(lend_core_deadline(d.side[1].core), d.now);
@@ -256,7 +256,7 @@ Test(hostile, memory__freed__tick_is_due)
 	d.side[1].n = 0;
 	cr_assert_gt(lend_core_deadline(d.side[1].core), d.now, "and no more to do");
 	for (uint32_t i = 0; i < 3; i++)
-		plain(&d, LEND_PKT_CANCEL, call_id(i, 1), 130 + i);
+		put_plain(&d, LEND_PKT_CANCEL, call_id(i, 1), 130 + i);
 	pair_close(&d);
 }
 
@@ -319,17 +319,17 @@ Test(hostile, memory__no_budget__sender_is_notified_once)
 	uint64_t acks;
 
 	pair_start(&d, true, one_reassembly_and_little_budget);
-	request(&d, call_id(0, 1), 10, 0, 70000, PAYLOAD); /* takes the budget */
-	request(&d, call_id(1, 1), 11, 0, 2 * PAYLOAD, PAYLOAD);
-	request(&d, call_id(2, 1), 12, 0, 70000, PAYLOAD);
+	put_request(&d, call_id(0, 1), 10, 0, 70000, PAYLOAD); /* takes the budget */
+	put_request(&d, call_id(1, 1), 11, 0, 2 * PAYLOAD, PAYLOAD);
+	put_request(&d, call_id(2, 1), 12, 0, 70000, PAYLOAD);
 	cr_assert_eq(lend_core_stats(d.side[1].core)->rx_memory, 1, "no reassembly for it");
-	burst(&d, call_id(1, 1), 13, PAYLOAD, 2 * PAYLOAD, PAYLOAD);
-	burst(&d, call_id(2, 1), 14, 0, 70000, PAYLOAD);
+	put_burst(&d, call_id(1, 1), 13, PAYLOAD, 2 * PAYLOAD, PAYLOAD);
+	put_burst(&d, call_id(2, 1), 14, 0, 70000, PAYLOAD);
 	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 1);
 	cr_assert_eq(d.side[1].count[LEND_EV_NEED], 2);
 	acks = lend_core_stats(d.side[1].core)->acks;
 	for (int i = 0; i < 20; i++)
-		turn(&d, 1);
+		run_turn(&d, 1);
 	cr_assert_leq(lend_core_stats(d.side[1].core)->acks - acks, 3);
 	cr_assert_gt(lend_core_deadline(d.side[1].core), d.now);
 	pair_free(&d, 1, d.side[1].request_buf);

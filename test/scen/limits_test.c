@@ -18,7 +18,7 @@ static struct pair {
 } pair;
 static int opening;
 
-static void tweak(struct lend_core_config *c)
+static void set_limits(struct lend_core_config *c)
 {
 	int i = opening++ % 2;
 
@@ -56,7 +56,7 @@ static const struct pair pairs[] = {
 };
 
 /* Starts as many calls as there is room for, of lengths from a table; returns their number. */
-static uint32_t start(struct core_pair *d, int side, uint32_t most)
+static uint32_t start_calls(struct core_pair *d, int side, uint32_t most)
 {
 	static const uint32_t len[] = {0, 8, 100, 3000, 20000};
 	uint32_t n = 0;
@@ -101,15 +101,15 @@ Test(limits, the_smaller_one_holds_and_no_call_is_lost)
 
 		pair = pairs[i];
 		opening = 0;
-		pair_open_with(&d, false, tweak);
+		pair_open_with(&d, false, set_limits);
 		d.quiet = true;
 		d.on_end = every_call_is_ok;
 		d.on_request = pair_answer;
 		d.side[0].session = pair_connect(&d);
-		n = start(&d, 0, 40); /* before it knows the other end's limits */
+		n = start_calls(&d, 0, 40); /* before it knows the other end's limits */
 		cr_assert_geq(n, lend_min_u32(pair.calls[0] ? pair.calls[0] : 8, 40) * 7 / 8);
 		all_ended(&d, n, i, "before the session is up");
-		n = start(&d, 0, 40);
+		n = start_calls(&d, 0, 40);
 		cr_assert_leq(n, lend_min_u32(d.side[0].cfg.calls, d.side[1].cfg.calls));
 		all_ended(&d, n, i, "while the session is up");
 		cr_assert_eq(d.side[0].count[LEND_EV_SESSION_DOWN], 0, "row %zu", i);
@@ -125,7 +125,7 @@ Test(limits, a_call_that_waits_for_a_slot_ends_like_any_other)
 
 	pair = (struct pair){.calls = {4, 1}};
 	opening = 0;
-	pair_open_with(&d, false, tweak);
+	pair_open_with(&d, false, set_limits);
 	d.quiet = true;
 	d.on_end = pair_give_at_end;
 	d.side[0].session = pair_connect(&d);
@@ -161,7 +161,7 @@ Test(limits, a_message_is_no_longer_than_both_allow)
 
 	pair = (struct pair){.message_max = {4 << 20, 1000}};
 	opening = 0;
-	pair_open_with(&d, false, tweak);
+	pair_open_with(&d, false, set_limits);
 	d.quiet = true;
 	d.on_end = pair_give_at_end;
 	d.on_request = pair_answer;

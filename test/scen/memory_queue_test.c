@@ -22,7 +22,7 @@ static void few_of_both(struct lend_core_config *c)
 }
 
 /* Takes the newest request of side 1 and answers it. */
-static void serve(struct core_pair *d, uint32_t reply_len)
+static void serve_newest(struct core_pair *d, uint32_t reply_len)
 {
 	struct pair_side *s = &d->side[1];
 
@@ -33,7 +33,7 @@ static void serve(struct core_pair *d, uint32_t reply_len)
 }
 
 /* Starts n calls and takes the handle of each, as they arrive one by one. */
-static void start(struct core_pair *d, int n, uint32_t len, uint32_t named, uint64_t *request)
+static void start_calls(struct core_pair *d, int n, uint32_t len, uint32_t named, uint64_t *request)
 {
 	for (int i = 0; i < n; i++) {
 		pair_call(d, pair_buf(d, 0, len, len, 3), named ? pair_buf(d, 0, named, 0, 0) : 0,
@@ -45,18 +45,18 @@ static void start(struct core_pair *d, int n, uint32_t len, uint32_t named, uint
 
 /* Replies that find no reassembly are retransmitted once there is one. Several of them share a ring
  * of numbers that reports cover only in part. */
-static void replies(bool lossless, uint32_t len, uint32_t named,
-		    void (*tweak)(struct lend_core_config *))
+static void check_replies(bool lossless, uint32_t len, uint32_t named,
+			  void (*tweak)(struct lend_core_config *))
 {
 	struct core_pair d;
 	uint64_t request[6];
 
 	pair_start(&d, lossless, tweak);
 	d.on_end = pair_give_at_end;
-	start(&d, 6, 8, named, request);
+	start_calls(&d, 6, 8, named, request);
 	for (int i = 0; i < 6; i++) {
 		d.side[1].request = request[i];
-		serve(&d, len);
+		serve_newest(&d, len);
 	}
 	pair_settle(&d);
 	pair_pass(&d, 3000 * MS);
@@ -72,13 +72,13 @@ Test(memory_queue, no_reassembly__short_replies__are_resent)
 	static const uint32_t len[] = {20000, 60000};
 
 	for (int how = 0; how < 4; how++)
-		replies(how & 1, len[how / 2], 0, few_reassemblies);
+		check_replies(how & 1, len[how / 2], 0, few_reassemblies);
 }
 
 Test(memory_queue, no_reassembly__long_replies__are_resent)
 {
-	replies(true, 600000, 600000, few_reassemblies);
-	replies(false, 600000, 600000, few_reassemblies);
+	check_replies(true, 600000, 600000, few_reassemblies);
+	check_replies(false, 600000, 600000, few_reassemblies);
 }
 
 /* The sender of a message that was dropped, and then lacks budget for its last byte, is notified of
@@ -87,7 +87,7 @@ Test(memory_queue, no_reassembly_and_no_budget__both_notified)
 {
 	for (uint32_t more = 0; more < 3000; more += 500)
 		for (int how = 0; how < 4; how++)
-			replies(how & 1, 65537 + more, how & 2 ? 70000 : 0, few_of_both);
+			check_replies(how & 1, 65537 + more, how & 2 ? 70000 : 0, few_of_both);
 }
 
 /* While enabled, loses the last fragment of the first long message of side `from`, and its
@@ -98,7 +98,7 @@ struct bad_luck {
 	bool last_fragment, word;
 };
 
-static bool unlucky(struct core_pair *d, int from, const struct lend_pkt_view *v, uint32_t nth)
+static bool drop_unlucky(struct core_pair *d, int from, const struct lend_pkt_view *v, uint32_t nth)
 {
 	struct bad_luck *b = d->arg;
 
@@ -117,10 +117,10 @@ static bool unlucky(struct core_pair *d, int from, const struct lend_pkt_view *v
 	return false;
 }
 
-static void answer(struct core_pair *d, const struct lend_event *e)
+static void answer_event(struct core_pair *d, const struct lend_event *e)
 {
 	(void)e;
-	serve(d, 8);
+	serve_newest(d, 8);
 }
 
 /* A message stays without its last fragment while another needs its memory; then the losses end. */
@@ -131,9 +131,9 @@ static void short_of_one(int from)
 
 	pair_start(&d, false, few_reassemblies);
 	d.on_end = pair_give_at_end;
-	d.on_request = from == 0 ? answer : NULL;
+	d.on_request = from == 0 ? answer_event : NULL;
 	d.arg = &b;
-	d.lose = unlucky;
+	d.lose = drop_unlucky;
 	d.side[!from].no_supply = true;
 	for (int i = 0; i < 2; i++) {
 		uint32_t len = from == 0 ? 5000 : 8;
@@ -142,7 +142,7 @@ static void short_of_one(int from)
 		pair_settle(&d);
 		pair_pass(&d, 60 * MS);
 		if (from == 1) {
-			serve(&d, 5000);
+			serve_newest(&d, 5000);
 			pair_settle(&d);
 			pair_pass(&d, 60 * MS);
 		}
@@ -195,7 +195,7 @@ static void in_line(bool lossless)
 	pair_call(&d, pair_buf(&d, 0, 1000, 1000, 3), 0, LEND_NEVER);
 	pair_settle(&d);
 	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 2, "a short call waits for long ones");
-	serve(&d, 0);
+	serve_newest(&d, 0);
 	pair_settle(&d);
 	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 1);
 	repeats = lend_core_stats(d.side[0].core)->repeats;
@@ -236,7 +236,7 @@ Test(memory_queue, carrier_full__acknowledgement__is_sent_later)
 	client = &d.side[0];
 	pair_call(&d, 0, 0, LEND_NEVER);
 	pair_settle(&d);
-	serve(&d, 8);
+	serve_newest(&d, 8);
 	pair_settle(&d);
 	cr_assert_eq(client->count[LEND_EV_CALL_END], 1);
 	cr_assert_eq(pair_try(&d, 0, &call, &h), 0);

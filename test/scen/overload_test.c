@@ -67,7 +67,7 @@ static void open_end(struct world *w, int i, uint32_t room)
 	cr_assert(w->end[i].queue);
 }
 
-static void events(struct world *w, int i)
+static void handle_events(struct world *w, int i)
 {
 	struct lend_bufs none = {.seg = NULL};
 	const struct lend_event *e;
@@ -106,7 +106,7 @@ static void send_all(struct world *w, int i)
 			to->len[to->n++] = (uint32_t)out[k].head_len + out[k].tail_len;
 		}
 		lend_core_sent(w->end[i].core, out, n);
-		events(w, i);
+		handle_events(w, i);
 	} while (n == 32);
 }
 
@@ -121,19 +121,19 @@ static void run_end(struct world *w, int i, uint32_t most)
 		    .data = e->queue[k], .len = e->len[k], .addr = &i, .addr_len = sizeof(i)};
 
 		lend_core_input(e->core, w->now, &none, &in, 1);
-		events(w, i);
+		handle_events(w, i);
 	}
 	memmove(e->queue, e->queue + n, (e->n - n) * sizeof(*e->queue));
 	memmove(e->len, e->len + n, (e->n - n) * sizeof(*e->len));
 	e->n -= n;
 	if (lend_core_deadline(e->core) <= w->now)
 		lend_core_tick(e->core, w->now);
-	events(w, i);
+	handle_events(w, i);
 	send_all(w, i);
 }
 
 /* Starts n calls, each over a random session. */
-static void arrive(struct world *w, uint32_t calls)
+static void start_arrivals(struct world *w, uint32_t calls)
 {
 	struct lend_bufs none = {.seg = NULL};
 
@@ -148,9 +148,9 @@ static void arrive(struct world *w, uint32_t calls)
 	}
 }
 
-static void step(struct world *w, uint32_t calls)
+static void run_step(struct world *w, uint32_t calls)
 {
-	arrive(w, calls);
+	start_arrivals(w, calls);
 	run_end(w, 0, ++w->number % w->every ? 0 : UINT32_MAX);
 	if (!w->silent)
 		run_end(w, 1, SERVED);
@@ -171,8 +171,8 @@ static void open_world(struct world *w, uint32_t client, uint32_t server, uint64
 	for (uint32_t i = 0; i < SESSIONS; i++) {
 		cr_assert_eq(lend_core_connect(w->end[0].core, w->now, 0, i, NULL, &w->session[i]),
 			     0);
-		step(w, 0);
-		step(w, 0);
+		run_step(w, 0);
+		run_step(w, 0);
 	}
 }
 
@@ -189,7 +189,7 @@ struct result {
 	uint32_t dropped, repeats;
 };
 
-static struct result run(uint32_t per_step, uint32_t client, uint32_t server, uint64_t seed)
+static struct result run_world(uint32_t per_step, uint32_t client, uint32_t server, uint64_t seed)
 {
 	static struct world w;
 	struct result r = {.least = 1e9};
@@ -199,7 +199,7 @@ static struct result run(uint32_t per_step, uint32_t client, uint32_t server, ui
 	open_world(&w, client, server, seed);
 	w.every = client < QUEUE ? 8 : 1;
 	for (uint32_t i = 0; i < SETTLE; i++)
-		step(&w, per_step);
+		run_step(&w, per_step);
 	memset(w.done, 0, sizeof(w.done));
 	for (int i = 0; i < 2; i++) {
 		s[i] = lend_core_stats(w.end[i].core);
@@ -207,7 +207,7 @@ static struct result run(uint32_t per_step, uint32_t client, uint32_t server, ui
 	}
 	r.dropped = w.end[0].dropped + w.end[1].dropped;
 	for (uint32_t i = 0; i < STEPS; i++)
-		step(&w, per_step);
+		run_step(&w, per_step);
 	for (uint32_t i = 0; i < SESSIONS; i++)
 		all += w.done[i];
 	for (uint32_t i = 0; i < SESSIONS; i++)
@@ -226,7 +226,7 @@ static struct result run(uint32_t per_step, uint32_t client, uint32_t server, ui
 static void expect_rate(double per_step, uint32_t client, uint32_t server)
 {
 	for (uint64_t seed = 1; seed <= 3; seed++) {
-		struct result r = run(4 * SERVED, client, server, seed);
+		struct result r = run_world(4 * SERVED, client, server, seed);
 
 		cr_expect_geq(r.per_step, 0.9 * per_step, "seed %llu: %.1f answers per step",
 			      (unsigned long long)seed, r.per_step);
@@ -260,7 +260,7 @@ Test(overload, no_queue_overflows__no_reply_resent)
 
 Test(overload, half_of_the_peak__no_call_waits)
 {
-	struct result r = run(SERVED / 2, QUEUE, QUEUE, 1);
+	struct result r = run_world(SERVED / 2, QUEUE, QUEUE, 1);
 
 	cr_assert_geq(r.per_step, 0.99 * SERVED / 2);
 	cr_assert_eq(r.dropped + r.repeats, 0);
@@ -274,12 +274,12 @@ Test(overload, stopped_server__one_probe_per_session_and_timeout)
 
 	open_world(&w, QUEUE, QUEUE, 1);
 	for (uint32_t i = 0; i < SETTLE; i++)
-		step(&w, 4 * SERVED);
+		run_step(&w, 4 * SERVED);
 	s = lend_core_stats(w.end[0].core);
 	w.silent = true;
 	all = (uint32_t)s->repeats;
 	for (uint32_t i = 0; i < 20 * MS / STEP_NS; i++)
-		step(&w, 4 * SERVED);
+		run_step(&w, 4 * SERVED);
 	/* Each session's probe at 1, 3, 7 and 15 ms, and calls that were due before the loss was
 	 * noticed. Retransmitting all in flight would be eight per session and timeout. */
 	cr_assert_leq(s->repeats - all, 8 * SESSIONS, "%u", (uint32_t)s->repeats - all);
@@ -287,7 +287,7 @@ Test(overload, stopped_server__one_probe_per_session_and_timeout)
 	w.silent = false;
 	memset(w.done, 0, sizeof(w.done));
 	for (uint32_t i = 0; i < SETTLE; i++)
-		step(&w, 4 * SERVED);
+		run_step(&w, 4 * SERVED);
 	all = 0;
 	for (uint32_t i = 0; i < SESSIONS; i++)
 		all += w.done[i];
@@ -316,7 +316,7 @@ Test(overload, resends__spread_over_a_quarter_of_the_timeout)
 	}
 	for (uint32_t i = 0; i < 50 * MS / STEP_NS; i++) {
 		last = (uint32_t)s->repeats;
-		step(&w, 0);
+		run_step(&w, 0);
 		last = (uint32_t)s->repeats - last;
 		/* The first retransmission of all calls is due at one time. */
 		if (all >= SESSIONS && last > most)
@@ -351,7 +351,7 @@ Test(overload, gso_carrier__batch_of_equal_lengths)
 		if (round == 9)
 			break;
 		for (int i = 0; i < 4; i++)
-			step(&w, 0);
+			run_step(&w, 0);
 	}
 	n = lend_core_output(w.end[0].core, w.now, &none, out, 32);
 	for (uint32_t i = 1; i < n; i++)

@@ -11,10 +11,10 @@
 #define MS UINT64_C(1000000)
 enum { HEAD = sizeof(struct lend_pkt), KEY = 0xabcd };
 
-static const struct lend_core_self with_key = {.incarnation = {1, 2, 3}, .key_id = KEY};
+static const struct lend_core_identity with_key = {.incarnation = {1, 2, 3}, .key_id = KEY};
 
 /* Side 0 has the key of salt client, side 1 that of salt server; 0: none. */
-static void begin(struct core_pair *d, uint8_t client, uint8_t server)
+static void begin_pair(struct core_pair *d, uint8_t client, uint8_t server)
 {
 	pair_open(d, false);
 	d->self = &with_key;
@@ -25,7 +25,7 @@ static void begin(struct core_pair *d, uint8_t client, uint8_t server)
 	d->side[0].session = pair_connect(d);
 }
 
-static uint64_t proven(const struct core_pair *d, int side)
+static uint64_t proven_key(const struct core_pair *d, int side)
 {
 	struct lend_core_names names = {.key_id = 1};
 
@@ -33,13 +33,13 @@ static uint64_t proven(const struct core_pair *d, int side)
 	return names.key_id;
 }
 
-static uint64_t unproven(const struct core_pair *d, int side)
+static uint64_t unproven_count(const struct core_pair *d, int side)
 {
 	return lend_core_stats(d->side[side].core)->rx_unproven;
 }
 
 /* Changes byte `at` of the last datagram that this side sent. */
-static void change(struct core_pair *d, int side, uint32_t at)
+static void change_byte(struct core_pair *d, int side, uint32_t at)
 {
 	struct pair_dgram *g = &d->side[side].wire[d->side[side].n - 1];
 	struct lend_pkt_trailer t = {0};
@@ -54,11 +54,11 @@ Test(proof, both_ends_prove_the_key)
 	struct lend_core_names names[2];
 	struct core_pair d;
 
-	begin(&d, 3, 3);
+	begin_pair(&d, 3, 3);
 	pair_settle(&d);
 	pair_expect(&d, "0> CONNECT\n1> ACCEPT\n0 up\n0> PROOF\n1 up\n1> ACK\n");
-	cr_assert_eq(proven(&d, 0), (uint64_t)KEY);
-	cr_assert_eq(proven(&d, 1), (uint64_t)KEY);
+	cr_assert_eq(proven_key(&d, 0), (uint64_t)KEY);
+	cr_assert_eq(proven_key(&d, 1), (uint64_t)KEY);
 	for (int i = 0; i < 2; i++)
 		cr_assert_eq(lend_core_session_names(d.side[i].core, d.side[i].session, &names[i]),
 			     0);
@@ -86,7 +86,7 @@ Test(proof, handshake__any_datagram_lost__is_resent)
 	for (size_t i = 0; i < sizeof(kind); i++) {
 		struct core_pair d;
 
-		begin(&d, 3, 3);
+		begin_pair(&d, 3, 3);
 		lost_kind = kind[i];
 		d.lose = lose_first;
 		pair_call(&d, 0, 0, LEND_NEVER);
@@ -94,7 +94,7 @@ Test(proof, handshake__any_datagram_lost__is_resent)
 		cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 1, "kind %u", kind[i]);
 		cr_assert_eq(d.side[0].ev[LEND_EV_CALL_END].status, 0);
 		cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 1);
-		cr_assert_eq(proven(&d, 1), (uint64_t)KEY);
+		cr_assert_eq(proven_key(&d, 1), (uint64_t)KEY);
 		pair_close(&d);
 	}
 }
@@ -106,7 +106,7 @@ Test(proof, accept__resent__confirms_nothing)
 	struct pair_dgram connect;
 	struct core_pair d;
 
-	begin(&d, 3, 3);
+	begin_pair(&d, 3, 3);
 	pair_output(&d, 0);
 	connect = d.side[0].wire[0];
 	cr_assert_eq(connect.data[2], LEND_PKT_CONNECT);
@@ -118,7 +118,7 @@ Test(proof, accept__resent__confirms_nothing)
 	pair_expect(&d, "0> CONNECT\n1> ACCEPT\n0 up\n0> PROOF lost\n1> ACCEPT\n");
 	pair_pass(&d, 50 * MS);
 	pair_expect(&d, "0> PROOF\n1 up\n1> ACK\n");
-	cr_assert_eq(proven(&d, 1), (uint64_t)KEY);
+	cr_assert_eq(proven_key(&d, 1), (uint64_t)KEY);
 	pair_close(&d);
 }
 
@@ -127,13 +127,13 @@ Test(proof, request__before_proof__is_dropped)
 {
 	struct core_pair d;
 
-	begin(&d, 3, 3);
+	begin_pair(&d, 3, 3);
 	lost_kind = LEND_PKT_PROOF;
 	d.lose = lose_first;
 	pair_call(&d, 0, 0, LEND_NEVER);
 	pair_settle(&d);
 	pair_expect(&d, "0> CONNECT\n1> ACCEPT\n0 up\n0> PROOF lost\n0> REQUEST\n");
-	cr_assert_eq(unproven(&d, 1), 1);
+	cr_assert_eq(unproven_count(&d, 1), 1);
 	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_UP], 0);
 	pair_pass(&d, 50 * MS);
 	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 1);
@@ -146,7 +146,7 @@ Test(proof, proof__copied__changes_nothing)
 	struct pair_dgram proof;
 	struct core_pair d;
 
-	begin(&d, 3, 3);
+	begin_pair(&d, 3, 3);
 	pair_output(&d, 0);
 	pair_deliver(&d, 0);
 	pair_output(&d, 1);
@@ -178,21 +178,21 @@ Test(proof, handshake__changed_byte__opens_nothing)
 		for (uint32_t at = part[i].first; at < part[i].end; at++) {
 			struct core_pair d;
 
-			begin(&d, 3, 3);
+			begin_pair(&d, 3, 3);
 			d.quiet = true;
 			pair_output(&d, 0);
 			if (part[i].side == 0)
-				change(&d, 0, at);
+				change_byte(&d, 0, at);
 			pair_deliver(&d, 0);
 			pair_output(&d, 1);
 			if (part[i].side == 1)
-				change(&d, 1, at);
+				change_byte(&d, 1, at);
 			pair_deliver(&d, 1);
 			pair_output(&d, 0);
 			pair_deliver(&d, 0);
 			pair_output(&d, 1);
-			cr_assert_neq(proven(&d, 0), (uint64_t)KEY, "part %zu, byte %u", i, at);
-			cr_assert_neq(proven(&d, 1), (uint64_t)KEY, "part %zu, byte %u", i, at);
+			cr_assert_neq(proven_key(&d, 0), (uint64_t)KEY, "part %zu, byte %u", i, at);
+			cr_assert_neq(proven_key(&d, 1), (uint64_t)KEY, "part %zu, byte %u", i, at);
 			pair_close(&d);
 		}
 }
@@ -202,18 +202,18 @@ Test(proof, proof__forged__opens_nothing)
 	for (uint32_t at = HEAD; at < HEAD + 16; at++) {
 		struct core_pair d;
 
-		begin(&d, 3, 3);
+		begin_pair(&d, 3, 3);
 		d.quiet = true;
 		pair_output(&d, 0);
 		pair_deliver(&d, 0);
 		pair_output(&d, 1);
 		pair_deliver(&d, 1);
 		pair_output(&d, 0);
-		change(&d, 0, at);
+		change_byte(&d, 0, at);
 		pair_deliver(&d, 0);
 		pair_output(&d, 1);
 		cr_assert_eq(d.side[1].count[LEND_EV_SESSION_UP], 0, "byte %u", at);
-		cr_assert_eq(unproven(&d, 1), 1);
+		cr_assert_eq(unproven_count(&d, 1), 1);
 		pair_pass(&d, 100 * MS); /* the genuine one is retransmitted */
 		cr_assert_eq(d.side[1].count[LEND_EV_SESSION_UP], 1);
 		pair_close(&d);
@@ -225,12 +225,12 @@ Test(proof, another_key_opens_nothing)
 {
 	struct core_pair d;
 
-	begin(&d, 3, 4);
+	begin_pair(&d, 3, 4);
 	d.quiet = true;
 	pair_call(&d, 0, 0, LEND_NEVER);
 	pair_pass(&d, 6000 * MS);
 	cr_assert_eq(d.side[0].count[LEND_EV_SESSION_UP] + d.side[1].count[LEND_EV_SESSION_UP], 0);
-	cr_assert_gt(unproven(&d, 0), 0);
+	cr_assert_gt(unproven_count(&d, 0), 0);
 	cr_assert_eq(d.side[0].ev[LEND_EV_CALL_END].status, 14);
 	cr_assert_eq(d.side[0].ev[LEND_EV_CALL_END].ran, 0);
 	pair_close(&d);
@@ -241,11 +241,11 @@ Test(proof, a_server_without_the_key_accepts_without_proof)
 {
 	struct core_pair d;
 
-	begin(&d, 3, 0);
+	begin_pair(&d, 3, 0);
 	pair_settle(&d);
 	pair_expect(&d, "0> CONNECT\n1> ACCEPT\n0 up\n0> PING\n1 up\n1> ACK\n");
-	cr_assert_eq(proven(&d, 0), 0);
-	cr_assert_eq(proven(&d, 1), 0);
+	cr_assert_eq(proven_key(&d, 0), 0);
+	cr_assert_eq(proven_key(&d, 1), 0);
 	pair_close(&d);
 }
 
@@ -255,7 +255,7 @@ Test(proof, a_copied_connect_proves_nothing)
 	struct pair_dgram connect, proof;
 	struct core_pair d;
 
-	begin(&d, 3, 3);
+	begin_pair(&d, 3, 3);
 	d.quiet = true;
 	pair_output(&d, 0);
 	connect = d.side[0].wire[0];
@@ -275,10 +275,10 @@ Test(proof, a_copied_connect_proves_nothing)
 	       d.side[1].wire[0].data + HEAD + offsetof(struct lend_pkt_accept, session), 8);
 	d.side[1].n = 0;
 	d.side[0].wire[d.side[0].n++] = proof;
-	change(&d, 0, offsetof(struct lend_pkt, number));
+	change_byte(&d, 0, offsetof(struct lend_pkt, number));
 	pair_deliver(&d, 0);
 	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_UP], 1, "only the first one");
-	cr_assert_eq(unproven(&d, 1), 1);
+	cr_assert_eq(unproven_count(&d, 1), 1);
 	pair_pass(&d, 6000 * MS);
 	pair_close(&d);
 }
@@ -289,7 +289,7 @@ Test(proof, connect__reflected__proves_nothing)
 	struct lend_sess *s;
 	struct core_pair d;
 
-	begin(&d, 3, 3);
+	begin_pair(&d, 3, 3);
 	d.quiet = true;
 	pair_output(&d, 0);
 	pair_inject(&d, 0, d.side[0].wire[0].data, d.side[0].wire[0].len);
@@ -305,13 +305,13 @@ Test(proof, connect__reflected__proves_nothing)
 /* With a key no call is 0-RTT, ticket or not. */
 static void with_tickets(struct lend_core_config *c)
 {
-	c->pass = 1000 * MS;
+	c->ticket_ns = 1000 * MS;
 	c->attempts = 16;
 }
 
 Test(proof, no_call_is_0rtt_under_a_key)
 {
-	struct lend_core_call call = {.method = 9, .early = 1, .deadline = LEND_NEVER};
+	struct lend_core_call call = {.method = 9, .zero_rtt = 1, .deadline = LEND_NEVER};
 	uint64_t handle;
 	struct core_pair d;
 
@@ -322,7 +322,7 @@ Test(proof, no_call_is_0rtt_under_a_key)
 	d.side[0].salt = d.side[1].salt = 3;
 	for (int i = 0; i < 2; i++) {
 		d.side[0].session = pair_connect(&d);
-		lend_core_known(d.side[0].core, d.side[0].session, 77);
+		lend_core_set_server(d.side[0].core, d.side[0].session, 77);
 		cr_assert_eq(pair_try(&d, 0, &call, &handle), 0);
 		pair_settle(&d);
 		pair_expect(&d, "0> CONNECT\n1> ACCEPT\n0 up\n0> PROOF\n0> REQUEST\n1 up\n"

@@ -11,7 +11,7 @@
 #define MS UINT64_C(1000000)
 enum { HEAD = sizeof(struct lend_pkt), EXHAUSTED = 8, FLOOD = 5000 };
 
-static void seal(struct pair_dgram *g)
+static void seal_datagram(struct pair_dgram *g)
 {
 	struct lend_pkt_trailer t = {.crc = lend_crc32c(0, g->data, g->len - sizeof(t))};
 
@@ -30,13 +30,13 @@ static struct pair_dgram take_connect(struct core_pair *d)
 	return g;
 }
 
-static struct lend_pkt_connect *block(struct pair_dgram *g)
+static struct lend_pkt_connect *connect_block(struct pair_dgram *g)
 {
 	return (struct lend_pkt_connect *)(void *)(g->data + HEAD);
 }
 
 /* Delivers it to side 1 from this address. */
-static void arrive(struct core_pair *d, struct pair_dgram *g, uint32_t address)
+static void deliver_from(struct core_pair *d, struct pair_dgram *g, uint32_t address)
 {
 	struct lend_in in = {.data = g->data,
 			     .len = g->len,
@@ -44,12 +44,12 @@ static void arrive(struct core_pair *d, struct pair_dgram *g, uint32_t address)
 			     .addr = &address,
 			     .addr_len = sizeof(address)};
 
-	seal(g);
+	seal_datagram(g);
 	lend_core_input(d->side[1].core, d->now, &d->side[1].bufs, &in, 1);
 }
 
 /* Returns the only datagram that side 1 sends, which must be of this kind. */
-static struct pair_dgram answer(struct core_pair *d, uint8_t kind)
+static struct pair_dgram only_answer(struct core_pair *d, uint8_t kind)
 {
 	struct pair_dgram g;
 
@@ -76,7 +76,7 @@ static void open_busy(struct core_pair *d)
 	d->quiet = true;
 	pair_connect(d);
 	other = take_connect(d);
-	arrive(d, &other, 7);
+	deliver_from(d, &other, 7);
 	pair_output(d, 1);
 	d->side[1].n = 0;
 	lend_core_disconnect(d->side[0].core, lend_sess_at(d->side[0].core, 0)->id);
@@ -146,22 +146,22 @@ Test(retry, a_cookie_opens_for_its_address_its_attempt_and_ten_seconds)
 		d.quiet = true;
 		pair_connect(&d);
 		g = take_connect(&d);
-		arrive(&d, &g, 1);
-		retry = answer(&d, LEND_PKT_RETRY);
-		memcpy(&block(&g)->cookie,
+		deliver_from(&d, &g, 1);
+		retry = only_answer(&d, LEND_PKT_RETRY);
+		memcpy(&connect_block(&g)->cookie,
 		       retry.data + HEAD + offsetof(struct lend_pkt_retry, cookie),
 		       sizeof(struct lend_pkt_cookie));
 		if (row[i].flip < sizeof(struct lend_pkt_cookie))
-			((uint8_t *)&block(&g)->cookie)[row[i].flip] ^= 1;
-		block(&g)->connect ^= row[i].flip == 0xff;
+			((uint8_t *)&connect_block(&g)->cookie)[row[i].flip] ^= 1;
+		connect_block(&g)->connect ^= row[i].flip == 0xff;
 		d.now += row[i].later;
 		lend_core_tick(d.side[1].core, d.now);
 		pair_connect(&d); /* half open again, if the first has timed out */
 		other = take_connect(&d);
-		arrive(&d, &other, 8);
+		deliver_from(&d, &other, 8);
 		pair_output(&d, 1);
-		arrive(&d, &g, row[i].address);
-		(void)answer(&d, row[i].opens ? LEND_PKT_ACCEPT : LEND_PKT_RETRY);
+		deliver_from(&d, &g, row[i].address);
+		(void)only_answer(&d, row[i].opens ? LEND_PKT_ACCEPT : LEND_PKT_RETRY);
 		pair_close(&d);
 	}
 }
@@ -180,12 +180,12 @@ Test(retry, a_flood_takes_no_session_from_another)
 	d.quiet = true;
 	pair_connect(&d);
 	g = take_connect(&d);
-	arrive(&d, &g, 1);
-	accept = answer(&d, LEND_PKT_ACCEPT);
+	deliver_from(&d, &g, 1);
+	accept = only_answer(&d, LEND_PKT_ACCEPT);
 	for (uint32_t i = 0; i < FLOOD; i++) {
-		block(&g)->connect += 2;
-		block(&g)->session += 1 << 24;
-		arrive(&d, &g, 2 + i);
+		connect_block(&g)->connect += 2;
+		connect_block(&g)->session += 1 << 24;
+		deliver_from(&d, &g, 2 + i);
 		pair_output(&d, 1);
 		d.side[1].n = 0;
 		cr_assert_geq(free_sessions(&d), 2, "after %u", i);
@@ -218,15 +218,15 @@ Test(retry, many_half_open_sessions_need_cookies)
 	pair_connect(&d);
 	g = take_connect(&d);
 	for (uint32_t i = 0; i < 200; i++) {
-		block(&g)->connect += 2;
-		arrive(&d, &g, 2 + i);
-		(void)answer(&d, i < 128 ? LEND_PKT_ACCEPT : LEND_PKT_RETRY);
+		connect_block(&g)->connect += 2;
+		deliver_from(&d, &g, 2 + i);
+		(void)only_answer(&d, i < 128 ? LEND_PKT_ACCEPT : LEND_PKT_RETRY);
 		d.now += MS / 2;
 	}
 	pair_pass(&d, 6000 * MS); /* all half-open sessions end */
-	block(&g)->connect += 2;
-	arrive(&d, &g, 200);
-	(void)answer(&d, LEND_PKT_ACCEPT);
+	connect_block(&g)->connect += 2;
+	deliver_from(&d, &g, 200);
+	(void)only_answer(&d, LEND_PKT_ACCEPT);
 	pair_close(&d);
 }
 
@@ -273,14 +273,15 @@ Test(retry, an_idle_session_ends_for_a_proven_address_only)
 	pair_connect(&d);
 	g = take_connect(&d);
 	for (uint32_t i = 0; i < FLOOD; i++) {
-		block(&g)->connect += 2;
-		arrive(&d, &g, 2 + i);
-		retry = answer(&d, LEND_PKT_RETRY);
+		connect_block(&g)->connect += 2;
+		deliver_from(&d, &g, 2 + i);
+		retry = only_answer(&d, LEND_PKT_RETRY);
 	}
 	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_DOWN], 0);
-	memcpy(&block(&g)->cookie, retry.data + HEAD + offsetof(struct lend_pkt_retry, cookie),
+	memcpy(&connect_block(&g)->cookie,
+	       retry.data + HEAD + offsetof(struct lend_pkt_retry, cookie),
 	       sizeof(struct lend_pkt_cookie));
-	arrive(&d, &g, 1 + FLOOD);
+	deliver_from(&d, &g, 1 + FLOOD);
 	pair_settle(&d);
 	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_DOWN], 1);
 	cr_assert_eq(lend_core_stats(d.side[1].core)->idle_evicted, 1);
@@ -306,8 +307,8 @@ Test(retry, a_refusal_ends_the_calls)
 	d.side[0].session = pair_connect(&d);
 	pair_call(&d, 0, 0, LEND_NEVER);
 	connect = take_connect(&d);
-	g.head.session = block(&connect)->session;
-	g.retry.connect = block(&connect)->connect ^ 1;
+	g.head.session = connect_block(&connect)->session;
+	g.retry.connect = connect_block(&connect)->connect ^ 1;
 	pair_inject(&d, 0, &g, sizeof(g));
 	g.retry.connect ^= 1;
 	g.retry.reason = 3;
@@ -333,8 +334,8 @@ Test(retry, a_client_comes_again_three_times_at_once)
 	d.quiet = true;
 	d.side[0].session = pair_connect(&d);
 	g = take_connect(&d);
-	arrive(&d, &g, 1);
-	retry = answer(&d, LEND_PKT_RETRY);
+	deliver_from(&d, &g, 1);
+	retry = only_answer(&d, LEND_PKT_RETRY);
 	for (int i = 0; i < 5; i++) {
 		uint32_t before = d.side[0].n;
 
@@ -355,14 +356,16 @@ Test(retry, connect__with_cookie__same_bytes_otherwise)
 	d.quiet = true;
 	d.side[0].session = pair_connect(&d);
 	first = take_connect(&d);
-	arrive(&d, &first, 1);
-	retry = answer(&d, LEND_PKT_RETRY);
+	deliver_from(&d, &first, 1);
+	retry = only_answer(&d, LEND_PKT_RETRY);
 	pair_inject(&d, 0, retry.data, retry.len);
 	lend_core_tick(d.side[0].core, d.now);
 	second = take_connect(&d);
-	cr_assert_neq(block(&second)->cookie.time, 0);
-	block(&second)->cookie = block(&first)->cookie;
+	cr_assert_neq(connect_block(&second)->cookie.time, 0);
+	connect_block(&second)->cookie = connect_block(&first)->cookie;
 	cr_assert_eq(first.len, second.len);
-	cr_assert_eq(memcmp(block(&first), block(&second), sizeof(struct lend_pkt_connect)), 0);
+	cr_assert_eq(
+	    memcmp(connect_block(&first), connect_block(&second), sizeof(struct lend_pkt_connect)),
+	    0);
 	pair_close(&d);
 }

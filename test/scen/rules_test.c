@@ -179,7 +179,7 @@ Test(rules, sent_ring__unacked_replies__no_resend_loop)
 	pair_close(&d);
 }
 
-static void jumbo(struct lend_core_config *c)
+static void set_jumbo(struct lend_core_config *c)
 {
 	c->path[0].mtu = 9000;
 	c->unscheduled = 4096;
@@ -190,7 +190,7 @@ Test(rules, datagrams_are_no_longer_than_the_memory_they_land_in)
 {
 	struct core_pair d;
 
-	up_with(&d, false, jumbo);
+	up_with(&d, false, set_jumbo);
 	pair_call(&d, pair_buf(&d, 0, 20000, 20000, 3), 0, LEND_NEVER);
 	pair_settle(&d);
 	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 1);
@@ -211,7 +211,7 @@ static bool lose_reports(struct core_pair *d, int from, const struct lend_pkt_vi
 }
 
 /* Delivers the same request under another number. */
-static void repeat(struct core_pair *d, struct pair_dgram *request, uint64_t number)
+static void repeat_request(struct core_pair *d, struct pair_dgram *request, uint64_t number)
 {
 	uint32_t n = request->len - (uint32_t)sizeof(struct lend_pkt_trailer), crc;
 
@@ -238,7 +238,7 @@ Test(rules, a_reply_is_known_however_many_control_datagrams_follow)
 	pair_output(&d, 1);
 	d.lose = lose_reports;
 	for (uint64_t i = 0; i < 300; i++)
-		repeat(&d, &request, 1000 + i);
+		repeat_request(&d, &request, 1000 + i);
 	pair_settle(&d);
 	cr_assert_geq(lend_core_stats(d.side[1].core)->acks, 300);
 	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 1);

@@ -50,7 +50,7 @@ static unsigned salt_of(uint32_t ask, bool reply)
 }
 
 /* The first four bytes name its owner. */
-static uint32_t message(struct storm *s, int who, uint32_t len, uint32_t ask)
+static uint32_t make_message(struct storm *s, int who, uint32_t len, uint32_t ask)
 {
 	uint32_t b = pair_buf(&s->pair, who, len, len, salt_of(ask, who == 1));
 
@@ -64,7 +64,7 @@ static const uint8_t *bytes_of(const struct storm *s, int who, const struct lend
 	return e->data ? e->data : s->pair.side[who].seg[buf].data;
 }
 
-static void inspect(const uint8_t *data, uint32_t len, uint32_t ask, bool reply)
+static void check_message(const uint8_t *data, uint32_t len, uint32_t ask, bool reply)
 {
 	for (uint32_t i = 4; i < len; i++)
 		if (data[i] != pair_byte(i, salt_of(ask, reply)))
@@ -79,7 +79,7 @@ static uint32_t pick_len(struct storm *s)
 	return edge[lend_rng_below(&s->work, sizeof(edge) / sizeof(edge[0]))];
 }
 
-static void start(struct storm *s)
+static void start_call(struct storm *s)
 {
 	struct ask *a = &s->ask[s->asked];
 	struct lend_core_call call = {.method = 1, .tag = s->asked, .deadline = LEND_NEVER};
@@ -87,7 +87,7 @@ static void start(struct storm *s)
 
 	a->len = pick_len(s);
 	a->reply_len = pick_len(s);
-	call.request = message(s, 0, a->len, s->asked);
+	call.request = make_message(s, 0, a->len, s->asked);
 	if (lend_rng_below(&s->work, 2))
 		call.reply = pair_buf(&s->pair, 0, a->reply_len, 0, 0);
 	if (lend_rng_below(&s->work, 8) == 0)
@@ -122,7 +122,7 @@ static void on_request(struct core_pair *d, const struct lend_event *e)
 	cr_assert_lt(ask, s->asked);
 	cr_assert_eq(e->len, s->ask[ask].len);
 	cr_assert_eq(s->ask[ask].runs++, 0, "call %u ran twice", ask);
-	inspect(data, (uint32_t)e->len, ask, false);
+	check_message(data, (uint32_t)e->len, ask, false);
 	pair_free(d, 1, e->buf);
 	s->waiting[s->waiting_n] = e->call;
 	s->waiting_ask[s->waiting_n++] = ask;
@@ -138,7 +138,7 @@ static void on_call_end(struct core_pair *d, const struct lend_event *e)
 	if (e->status == 0) {
 		cr_assert_eq(e->len, a->reply_len);
 		cr_assert_eq(a->runs, 1);
-		inspect(bytes_of(s, 0, e, e->reply), a->reply_len, (uint32_t)e->tag, true);
+		check_message(bytes_of(s, 0, e, e->reply), a->reply_len, (uint32_t)e->tag, true);
 	} else {
 		cr_assert(a->cancelled, "status %d", e->status);
 		cr_assert(e->ran != 0 || a->runs == 0, "ran, but reported ran no");
@@ -155,7 +155,7 @@ static bool is_full(struct core_pair *d, int from)
 	return lend_rng_below(&s->weather, 1000) < 20 || s->n + 2 * d->side[from].n > NET - 64;
 }
 
-static uint32_t copies(struct storm *s)
+static uint32_t draw_copies(struct storm *s)
 {
 	if (s->pair.lossless)
 		return 1;
@@ -164,13 +164,13 @@ static uint32_t copies(struct storm *s)
 	return lend_rng_below(&s->weather, 1000) < s->dup ? 2 : 1;
 }
 
-static void output(struct storm *s, int who)
+static void run_output(struct storm *s, int who)
 {
 	struct pair_side *side = &s->pair.side[who];
 
 	pair_output(&s->pair, who);
 	for (uint32_t i = 0; i < side->n; i++)
-		for (uint32_t c = copies(s); c > 0; c--) {
+		for (uint32_t c = draw_copies(s); c > 0; c--) {
 			struct flight *f = &s->net[s->n++];
 
 			cr_assert_leq(s->n, NET);
@@ -183,7 +183,7 @@ static void output(struct storm *s, int who)
 	side->n = 0;
 }
 
-static void land(struct storm *s)
+static void land_due(struct storm *s)
 {
 	uint32_t kept = 0;
 
@@ -198,7 +198,7 @@ static void land(struct storm *s)
 	s->n = kept;
 }
 
-static void answer(struct storm *s)
+static void answer_one(struct storm *s)
 {
 	uint32_t i, ask;
 
@@ -207,12 +207,12 @@ static void answer(struct storm *s)
 	i = (uint32_t)lend_rng_below(&s->work, s->waiting_n);
 	ask = s->waiting_ask[i];
 	s->pair.side[1].request = s->waiting[i];
-	pair_reply(&s->pair, 0, message(s, 1, s->ask[ask].reply_len, ask));
+	pair_reply(&s->pair, 0, make_message(s, 1, s->ask[ask].reply_len, ask));
 	s->waiting[i] = s->waiting[--s->waiting_n];
 	s->waiting_ask[i] = s->waiting_ask[s->waiting_n];
 }
 
-static void step(struct storm *s)
+static void run_step(struct storm *s)
 {
 	lend_ns now = s->pair.now, next = now + 50000;
 
@@ -224,21 +224,21 @@ static void step(struct storm *s)
 		next = at > now && at < next ? at : next;
 	}
 	s->pair.now = next;
-	land(s);
-	answer(s);
+	land_due(s);
+	answer_one(s);
 	for (int i = 0; i < 2; i++) {
 		lend_core_tick(s->pair.side[i].core, next);
-		output(s, i);
+		run_output(s, i);
 	}
 }
 
-static void pass(struct storm *s, lend_ns t)
+static void pass_time(struct storm *s, lend_ns t)
 {
 	for (lend_ns end = s->pair.now + t; s->pair.now < end;)
-		step(s);
+		run_step(s);
 }
 
-static void tweak(struct lend_core_config *c)
+static void set_limits(struct lend_core_config *c)
 {
 	c->sessions = 2;
 	c->reassemblies = 1 + (uint32_t)lend_rng_below(&storm->work, 5);
@@ -254,7 +254,7 @@ static void open_storm(struct storm *s, bool lossless)
 	s->loss = (uint32_t)lend_rng_below(&s->weather, 300);
 	s->dup = (uint32_t)lend_rng_below(&s->weather, 300);
 	s->jitter_us = (uint32_t)lend_rng_below(&s->weather, 400);
-	pair_open_with(&s->pair, lossless, tweak);
+	pair_open_with(&s->pair, lossless, set_limits);
 	s->pair.quiet = true;
 	s->pair.full = is_full;
 	s->pair.on_request = on_request;
@@ -262,7 +262,7 @@ static void open_storm(struct storm *s, bool lossless)
 	s->pair.side[0].session = pair_connect(&s->pair);
 }
 
-static void run(bool lossless)
+static void run_storm(bool lossless)
 {
 	struct storm *s = storm = calloc(1, sizeof(*s));
 
@@ -270,28 +270,28 @@ static void run(bool lossless)
 	for (uint32_t steps = 0; s->ended < CALLS; steps++) {
 		cr_assert_lt(steps, 400000, "stuck, %u of %u ended", s->ended, s->asked);
 		if (s->asked < CALLS && lend_rng_below(&s->work, 4) == 0)
-			start(s);
+			start_call(s);
 		if (s->asked > 0 && lend_rng_below(&s->work, 200) == 0)
 			cancel_one(s);
-		step(s);
+		run_step(s);
 	}
 	s->loss = s->dup = 0;
-	pass(s, 2000000000);
+	pass_time(s, 2000000000);
 	while (s->waiting_n)
-		answer(s);
-	pass(s, 1000000000);
+		answer_one(s);
+	pass_time(s, 1000000000);
 	for (int i = 0; i < 2; i++)
 		cr_assert_eq(s->pair.side[i].count[LEND_EV_SESSION_DOWN], 0);
 	pair_close(&s->pair);
 	free(s);
 }
 
-static void seeds(bool lossless)
+static void run_seeds(bool lossless)
 {
 	const char *one = getenv("LEND_SEED");
 
 	for (seed = one ? strtoull(one, NULL, 0) : 1; one || seed <= 60; seed++) {
-		run(lossless);
+		run_storm(lossless);
 		if (one)
 			break;
 	}
@@ -308,10 +308,10 @@ TestSuite(storm, .fini = tell_seed);
 
 Test(storm, lossy)
 {
-	seeds(false);
+	run_seeds(false);
 }
 
 Test(storm, lossless_and_often_full)
 {
-	seeds(true);
+	run_seeds(true);
 }

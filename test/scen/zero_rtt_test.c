@@ -11,40 +11,40 @@ enum { SERVER = 31850, REQUEST = 40, UNAVAILABLE = 14, MAYBE = 2 };
 
 static void with_tickets(struct lend_core_config *c)
 {
-	c->pass = 1000 * MS;
+	c->ticket_ns = 1000 * MS;
 	c->attempts = 16;
 }
 
-static void echo(struct core_pair *d, const struct lend_event *e)
+static void answer_echo(struct core_pair *d, const struct lend_event *e)
 {
 	pair_free(d, 1, e->buf);
 	pair_reply(d, 0, 0);
 }
 
 /* A session, and a call that may use 0-RTT on its CONNECT; nothing was sent yet. */
-static uint64_t ride(struct core_pair *d, uint32_t len)
+static uint64_t start_zero_rtt(struct core_pair *d, uint32_t len)
 {
 	struct lend_core_call call = {.method = 9,
-				      .early = 1,
+				      .zero_rtt = 1,
 				      .deadline = LEND_NEVER,
 				      .request = pair_buf(d, 0, len, len, 3)};
 	uint64_t handle;
 
 	d->side[0].session = pair_connect(d);
-	lend_core_known(d->side[0].core, d->side[0].session, SERVER);
+	lend_core_set_server(d->side[0].core, d->side[0].session, SERVER);
 	cr_assert_eq(pair_try(d, 0, &call, &handle), 0);
 	return handle;
 }
 
-static void part(struct core_pair *d)
+static void disconnect_client(struct core_pair *d)
 {
 	lend_core_disconnect(d->side[0].core, d->side[0].session);
 	pair_settle(d);
 }
 
-static void leave(struct core_pair *d)
+static void close_pair(struct core_pair *d)
 {
-	part(d);
+	disconnect_client(d);
 	pair_close(d);
 }
 
@@ -56,22 +56,22 @@ static void count_anew(struct core_pair *d)
 }
 
 /* The client has a ticket and no session; the server answers at once. */
-static void meet(struct core_pair *d, bool lossless, void (*tweak)(struct lend_core_config *))
+static void get_ticket(struct core_pair *d, bool lossless, void (*tweak)(struct lend_core_config *))
 {
 	pair_open_with(d, lossless, tweak);
 	d->quiet = true;
-	d->on_request = echo;
+	d->on_request = answer_echo;
 	d->on_end = pair_give_at_end;
-	ride(d, REQUEST);
+	start_zero_rtt(d, REQUEST);
 	pair_settle(d);
-	part(d);
+	disconnect_client(d);
 	count_anew(d);
 	d->quiet = false;
 	pair_forget(d);
 }
 
 /* The call ended, and its handler ran this many times. */
-static void ended(struct core_pair *d, uint8_t status, uint8_t ran, uint32_t runs)
+static void check_ended(struct core_pair *d, uint8_t status, uint8_t ran, uint32_t runs)
 {
 	const struct lend_event *e = &d->side[0].ev[LEND_EV_CALL_END];
 
@@ -81,7 +81,7 @@ static void ended(struct core_pair *d, uint8_t status, uint8_t ran, uint32_t run
 	cr_assert_eq(d->side[1].count[LEND_EV_REQUEST], runs);
 }
 
-static void restart(struct core_pair *d)
+static void restart_server(struct core_pair *d)
 {
 	struct pair_side *s = &d->side[1];
 
@@ -97,13 +97,13 @@ Test(zero_rtt, its_reply_takes_one_round_trip)
 	struct core_pair d;
 
 	for (int lossless = 0; lossless < 2; lossless++) {
-		meet(&d, lossless, with_tickets);
-		ride(&d, REQUEST);
+		get_ticket(&d, lossless, with_tickets);
+		start_zero_rtt(&d, REQUEST);
 		pair_settle(&d);
 		pair_expect(&d, "0> CONNECT 0+40 of 40\n1 up\n1 request 40\n1> ACCEPT\n1> REPLY\n"
 				"0 up\n0 call_end status 0 ran 1 len 0\n");
-		ended(&d, 0, 1, 1);
-		leave(&d);
+		check_ended(&d, 0, 1, 1);
+		close_pair(&d);
 	}
 }
 
@@ -113,7 +113,7 @@ Test(zero_rtt, without_a_pass_it_waits)
 
 	pair_open_with(&d, false, with_tickets);
 	d.on_end = pair_give_at_end;
-	ride(&d, REQUEST);
+	start_zero_rtt(&d, REQUEST);
 	pair_settle(&d);
 	pair_expect(&d, "0> CONNECT\n1> ACCEPT\n0 up\n0> REQUEST 0+40 of 40\n1 up\n1 request 40\n");
 	pair_reply(&d, 0, 0);
@@ -129,8 +129,8 @@ Test(zero_rtt, connect__copied__runs_once)
 	struct pair_dgram copy;
 	struct lend_in in;
 
-	meet(&d, false, with_tickets);
-	ride(&d, REQUEST);
+	get_ticket(&d, false, with_tickets);
+	start_zero_rtt(&d, REQUEST);
 	pair_output(&d, 0);
 	copy = d.side[0].wire[0];
 	in = (struct lend_in){.data = copy.data,
@@ -145,23 +145,23 @@ Test(zero_rtt, connect__copied__runs_once)
 	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 0, "the entry belongs to another attempt");
 	pair_close(&d);
 
-	meet(&d, false, with_tickets);
-	ride(&d, REQUEST);
+	get_ticket(&d, false, with_tickets);
+	start_zero_rtt(&d, REQUEST);
 	pair_output(&d, 0);
 	copy = d.side[0].wire[0];
 	pair_settle(&d);
 	pair_inject(&d, 1, copy.data, copy.len);
-	ended(&d, 0, 1, 1);
-	part(&d);
+	check_ended(&d, 0, 1, 1);
+	disconnect_client(&d);
 	pair_inject(&d, 1, copy.data, copy.len);
 	pair_settle(&d);
-	ended(&d, 0, 1, 1);
-	cr_assert_eq(lend_core_stats(d.side[1].core)->early_again, 1);
+	check_ended(&d, 0, 1, 1);
+	cr_assert_eq(lend_core_stats(d.side[1].core)->zero_rtt_replayed, 1);
 	pair_pass(&d, 10000 * MS);
 	pair_inject(&d, 1, copy.data, copy.len);
 	pair_settle(&d);
-	ended(&d, 0, 1, 1);
-	cr_assert_eq(lend_core_stats(d.side[1].core)->early, 1);
+	check_ended(&d, 0, 1, 1);
+	cr_assert_eq(lend_core_stats(d.side[1].core)->zero_rtt, 1);
 	pair_pass(&d, 10000 * MS);
 	pair_close(&d);
 }
@@ -177,21 +177,21 @@ Test(zero_rtt, server__restarted__call_is_not_resent)
 {
 	struct core_pair d;
 
-	meet(&d, false, with_tickets);
+	get_ticket(&d, false, with_tickets);
 	d.lose = lose_answers;
-	ride(&d, REQUEST);
+	start_zero_rtt(&d, REQUEST);
 	pair_settle(&d);
 	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 1);
-	restart(&d);
+	restart_server(&d);
 	d.lose = NULL;
 	pair_pass(&d, 100 * MS);
-	ended(&d, UNAVAILABLE, MAYBE, 1);
-	cr_assert_eq(lend_core_stats(d.side[0].core)->early_unknown, 1);
+	check_ended(&d, UNAVAILABLE, MAYBE, 1);
+	cr_assert_eq(lend_core_stats(d.side[0].core)->zero_rtt_unknown, 1);
 	count_anew(&d);
 	pair_call(&d, 0, 0, LEND_NEVER);
 	pair_settle(&d);
-	ended(&d, 0, 1, 1);
-	leave(&d);
+	check_ended(&d, 0, 1, 1);
+	close_pair(&d);
 }
 
 /* The session that ran it is gone, and so is its reply. */
@@ -199,16 +199,16 @@ Test(zero_rtt, session__ended_after_run__call_is_not_resent)
 {
 	struct core_pair d;
 
-	meet(&d, false, with_tickets);
+	get_ticket(&d, false, with_tickets);
 	d.lose = lose_answers;
-	ride(&d, REQUEST);
+	start_zero_rtt(&d, REQUEST);
 	pair_settle(&d);
 	lend_core_disconnect(d.side[1].core, d.side[1].session);
 	pair_pass(&d, 300 * MS);
 	d.lose = NULL;
 	pair_pass(&d, 200 * MS);
-	ended(&d, UNAVAILABLE, MAYBE, 1);
-	leave(&d);
+	check_ended(&d, UNAVAILABLE, MAYBE, 1);
+	close_pair(&d);
 }
 
 /* After a session to the server died, its ticket is not used: the server may have forgotten
@@ -217,18 +217,18 @@ Test(zero_rtt, ticket__server_died__is_not_used)
 {
 	struct core_pair d;
 
-	meet(&d, false, with_tickets);
-	ride(&d, REQUEST);
+	get_ticket(&d, false, with_tickets);
+	start_zero_rtt(&d, REQUEST);
 	pair_settle(&d);
-	restart(&d);
+	restart_server(&d);
 	pair_call(&d, 0, 0, LEND_NEVER);
 	pair_settle(&d);
 	cr_assert_eq(d.side[0].count[LEND_EV_SESSION_DOWN], 1);
 	count_anew(&d);
-	ride(&d, REQUEST);
+	start_zero_rtt(&d, REQUEST);
 	pair_settle(&d);
-	ended(&d, 0, 1, 1);
-	leave(&d);
+	check_ended(&d, 0, 1, 1);
+	close_pair(&d);
 }
 
 /* Its reply may still be sent when it is cancelled; no CANCEL can be sent before the session is
@@ -238,18 +238,18 @@ Test(zero_rtt, cancel__before_session_is_up__ends_the_call)
 	struct core_pair d;
 	uint64_t call;
 
-	meet(&d, false, with_tickets);
+	get_ticket(&d, false, with_tickets);
 	d.lose = pair_lose_all;
-	call = ride(&d, REQUEST);
+	call = start_zero_rtt(&d, REQUEST);
 	pair_settle(&d);
 	lend_core_cancel(d.side[0].core, call, 1);
 	pair_settle(&d);
-	ended(&d, 1, MAYBE, 0);
+	check_ended(&d, 1, MAYBE, 0);
 	d.lose = NULL;
 	pair_forget(&d);
 	pair_pass(&d, 20 * MS);
 	pair_expect(&d, "0> CONNECT\n1> ACCEPT\n0 up\n0> CANCEL\n1 up\n1> GONE\n");
-	leave(&d);
+	close_pair(&d);
 }
 
 /* Where a hang-up means death, too, the server drops a session that its client never confirmed. */
@@ -257,12 +257,12 @@ Test(zero_rtt, caller__gone_before_reply__session_is_dropped)
 {
 	struct core_pair d;
 
-	meet(&d, true, with_tickets);
-	ride(&d, REQUEST);
+	get_ticket(&d, true, with_tickets);
+	start_zero_rtt(&d, REQUEST);
 	pair_output(&d, 0);
 	d.lose = pair_lose_all;
-	part(&d);
-	ended(&d, 1, MAYBE, 1);
+	disconnect_client(&d);
+	check_ended(&d, 1, MAYBE, 1);
 	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_DOWN], 0);
 	pair_pass(&d, 10000 * MS);
 	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_DOWN], 1);
@@ -275,19 +275,19 @@ Test(zero_rtt, attempts__table_full__no_0rtt)
 	struct core_pair d;
 	struct pair_dgram copy;
 
-	meet(&d, false, with_tickets);
+	get_ticket(&d, false, with_tickets);
 	d.quiet = true;
 	for (uint32_t i = 0; i < 17; i++) {
 		count_anew(&d);
-		ride(&d, REQUEST);
+		start_zero_rtt(&d, REQUEST);
 		pair_output(&d, 0);
 		copy = d.side[0].wire[0];
 		pair_settle(&d);
-		ended(&d, 0, 1, 1);
-		part(&d);
+		check_ended(&d, 0, 1, 1);
+		disconnect_client(&d);
 	}
-	cr_assert_eq(lend_core_stats(d.side[1].core)->early, 16);
-	cr_assert_eq(lend_core_stats(d.side[1].core)->early_full, 1);
+	cr_assert_eq(lend_core_stats(d.side[1].core)->zero_rtt, 16);
+	cr_assert_eq(lend_core_stats(d.side[1].core)->zero_rtt_full, 1);
 	d.now += 999 * MS; /* all others are forgotten soon */
 	for (int i = 0; i < 2; i++, d.now += MS) {
 		pair_inject(&d, 1, copy.data, copy.len);
@@ -303,14 +303,14 @@ Test(zero_rtt, ticket__old__is_not_used)
 	struct core_pair d;
 
 	for (int late = 0; late < 2; late++) {
-		meet(&d, false, with_tickets);
+		get_ticket(&d, false, with_tickets);
 		pair_pass(&d, 499 * MS + (unsigned)late * MS);
 		pair_forget(&d);
-		ride(&d, REQUEST);
+		start_zero_rtt(&d, REQUEST);
 		pair_settle(&d);
-		ended(&d, 0, 1, 1);
-		cr_assert_eq(lend_core_stats(d.side[1].core)->early, !late);
-		leave(&d);
+		check_ended(&d, 0, 1, 1);
+		cr_assert_eq(lend_core_stats(d.side[1].core)->zero_rtt, !late);
+		close_pair(&d);
 	}
 }
 
@@ -320,22 +320,22 @@ Test(zero_rtt, carrier__full__call_is_sent_later)
 	struct core_pair d;
 	uint64_t call;
 
-	meet(&d, false, with_tickets);
+	get_ticket(&d, false, with_tickets);
 	d.full = pair_full;
-	call = ride(&d, REQUEST);
+	call = start_zero_rtt(&d, REQUEST);
 	pair_output(&d, 0);
 	lend_core_cancel(d.side[0].core, call, 1);
 	pair_output(&d, 0);
-	ended(&d, 1, 0, 0);
-	part(&d);
+	check_ended(&d, 1, 0, 0);
+	disconnect_client(&d);
 	count_anew(&d);
-	ride(&d, REQUEST);
+	start_zero_rtt(&d, REQUEST);
 	pair_output(&d, 0);
 	d.full = NULL;
 	pair_pass(&d, 1 * MS);
-	ended(&d, 0, 1, 1);
-	cr_assert_eq(lend_core_stats(d.side[1].core)->early, 1);
-	leave(&d);
+	check_ended(&d, 0, 1, 1);
+	cr_assert_eq(lend_core_stats(d.side[1].core)->zero_rtt, 1);
+	close_pair(&d);
 }
 
 static bool narrow;
@@ -353,19 +353,19 @@ Test(zero_rtt, call__too_long_for_server__sent_when_up)
 	struct core_pair d;
 
 	narrow = false;
-	meet(&d, false, with_a_narrow_server);
+	get_ticket(&d, false, with_a_narrow_server);
 	for (uint32_t len = 20; len <= 116; len += 96) {
-		ride(&d, len);
+		start_zero_rtt(&d, len);
 		pair_settle(&d);
-		ended(&d, 0, 1, 1);
+		check_ended(&d, 0, 1, 1);
 		count_anew(&d);
-		part(&d);
+		disconnect_client(&d);
 	}
-	cr_assert_eq(lend_core_stats(d.side[1].core)->early, 1);
+	cr_assert_eq(lend_core_stats(d.side[1].core)->zero_rtt, 1);
 	/* The path's MTU has shrunk since. */
 	lend_core_path(d.side[1].core, 0, &(struct lend_path){.mtu = 256});
-	ride(&d, 20);
+	start_zero_rtt(&d, 20);
 	pair_pass(&d, 20 * MS);
-	ended(&d, 0, 1, 1);
-	leave(&d);
+	check_ended(&d, 0, 1, 1);
+	close_pair(&d);
 }

@@ -13,7 +13,7 @@
 
 static char text[1 << 20];
 
-static void drawn(const struct chart *panel, uint32_t panels)
+static void draw_chart(const struct chart *panel, uint32_t panels)
 {
 	char path[64];
 	size_t n;
@@ -33,7 +33,7 @@ static void drawn(const struct chart *panel, uint32_t panels)
 }
 
 /* Stores the largest and least y on the page, over the points of all lines. */
-static void heights(double *least, double *most)
+static void find_heights(double *least, double *most)
 {
 	*least = HUGE_VAL;
 	*most = -HUGE_VAL;
@@ -70,8 +70,8 @@ Test(chart, gaps_points_and_nothing)
 	     .lines = 2}};
 	double least, most;
 
-	drawn(c, 2);
-	heights(&least, &most);
+	draw_chart(c, 2);
+	find_heights(&least, &most);
 	cr_assert(least >= 44 && most <= 2 * 280 - 44, "%g to %g", least, most);
 	cr_assert_not_null(strstr(text, ">gap</text>"));
 	cr_assert_not_null(strstr(text, ">512</text>"));
@@ -89,8 +89,8 @@ Test(chart, the_largest_of_many_stays)
 	for (int i = 0; i < MANY; i++)
 		x[i] = i;
 	y[77777] = 100;
-	drawn(&c, 1);
-	heights(&least, &most);
+	draw_chart(&c, 1);
+	find_heights(&least, &most);
 	cr_assert_float_eq(least, 44, 0.1, "the top of the panel, not %g", least);
 	cr_assert_lt(strlen(text), 20000);
 	free(x);

@@ -113,7 +113,7 @@ static bool drops_in(const struct lend_pkt *head, const struct lend_pkt_reply *r
 	return (head->kind == LEND_PKT_ACK && head->call) || head->kind == LEND_PKT_PROBE;
 }
 
-static bool drops(const struct sim *sim, uint32_t from, uint32_t to, const void *data)
+static bool drops_datagram(const struct sim *sim, uint32_t from, uint32_t to, const void *data)
 {
 	struct lend_pkt head;
 	struct lend_pkt_reply reply;
@@ -136,7 +136,7 @@ static bool drops(const struct sim *sim, uint32_t from, uint32_t to, const void 
 enum lend_sent sim_hoard_send(struct sim *sim, uint32_t from, const struct lend_bufs *bufs,
 			      const struct lend_out *out)
 {
-	if (sim->hoard && drops(sim, from, LEND_PEER_INDEX(out->peer), out->head))
+	if (sim->hoard && drops_datagram(sim, from, LEND_PEER_INDEX(out->peer), out->head))
 		return LEND_SENT;
 	return sim_net_send(sim, from, bufs, out);
 }
@@ -190,11 +190,11 @@ bool sim_hoard_memory(struct sim *sim, uint32_t node, const struct lend_event *e
 	if (!sim->plan.hoard || node || e->tag)
 		return true;
 	if (out + e->len > SIM_HOARD_BYTES - SIM_HOARD_BYTES / 8 &&
-	    lend_core_hoards(n->core, e->call, SIM_HOARD_BYTES))
+	    lend_core_over_share(n->core, e->call, SIM_HOARD_BYTES))
 		return false;
 	if (out + e->len <= SIM_HOARD_BYTES)
 		return true;
-	*later = lend_core_yield(n->core, e->call, &n->bufs);
+	*later = lend_core_reclaim(n->core, e->call, &n->bufs);
 	return false;
 }
 

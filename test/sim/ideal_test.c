@@ -38,7 +38,7 @@ enum { N = 40, HOSTS = 5 };
 
 /* In each tick of 1 the message with the least remaining time goes first. All times are odd
  * fractions of a tick, which avoids ties. */
-static double naive(const struct ideal_message *m)
+static double naive_time(const struct ideal_message *m)
 {
 	double left[N], sum = 0;
 	uint32_t ended = 0;
@@ -87,7 +87,7 @@ Test(ideal, equals_a_naive_schedule)
 			m[i].to =
 			    (m[i].from + 1 + (uint32_t)lend_rng_below(&rng, HOSTS - 1)) % HOSTS;
 		}
-		want = naive(m);
+		want = naive_time(m);
 		ideal_run(m, N, HOSTS);
 		for (int i = 0; i < N; i++) {
 			cr_assert_geq(m[i].done - m[i].at, m[i].need - 1e-6);

@@ -27,7 +27,7 @@ static const struct {
 };
 enum { COMMANDS = sizeof(command) / sizeof(command[0]) };
 
-static int usage(void)
+static int print_usage(void)
 {
 	fprintf(stderr, "usage: lend-sim COMMAND ...\n");
 	for (size_t i = 0; i < COMMANDS; i++)
@@ -40,5 +40,5 @@ int main(int argc, char **argv)
 	for (size_t i = 0; argc > 1 && i < COMMANDS; i++)
 		if (strcmp(argv[1], command[i].name) == 0)
 			return command[i].run(argc - 1, argv + 1);
-	return usage();
+	return print_usage();
 }

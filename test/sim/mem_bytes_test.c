@@ -13,7 +13,7 @@ enum { LEN = 3000, WRITES = 12 };
 
 static struct lend_rng rng;
 
-static uint64_t below(uint64_t n)
+static uint64_t draw_below(uint64_t n)
 {
 	return lend_rng_below(&rng, n);
 }
@@ -22,7 +22,7 @@ static uint64_t below(uint64_t n)
 static void write_both(struct mem_view *v, uint8_t *bytes, uint32_t writes, uint32_t client)
 {
 	for (uint32_t i = 0; i < writes; i++) {
-		uint64_t offset = below(v->len + 1), len = below(v->len - offset + 1);
+		uint64_t offset = draw_below(v->len + 1), len = draw_below(v->len - offset + 1);
 		uint64_t version = mem_version(client, 3, i + 1);
 
 		mem_view_write(v, offset, len, version);
@@ -40,23 +40,23 @@ Test(mem_bytes, view__equals_the_written_bytes)
 
 		lend_rng_seed(&rng, seed);
 		memset(bytes, 0, sizeof(bytes));
-		mem_view_zero(&v, below(LEN + 1));
-		write_both(&v, bytes, (uint32_t)below(WRITES), 1);
+		mem_view_zero(&v, draw_below(LEN + 1));
+		write_both(&v, bytes, (uint32_t)draw_below(WRITES), 1);
 		cr_assert(!v.blurred);
-		offset = below(v.len + 1);
-		len = below(v.len - offset + 1);
+		offset = draw_below(v.len + 1);
+		len = draw_below(v.len - offset + 1);
 		cr_assert_eq(mem_view_match(&v, offset, bytes + offset, len), len, "seed %llu",
 			     (unsigned long long)seed);
 		mem_view_slice(&cut, &v, offset, len);
 		memcpy(part, bytes + offset, len);
-		write_both(&cut, part, (uint32_t)below(3), 2);
+		write_both(&cut, part, (uint32_t)draw_below(3), 2);
 		cr_assert_eq(mem_view_match(&cut, 0, part, len), len, "seed %llu",
 			     (unsigned long long)seed);
 		cr_assert_eq(mem_view_match(&v, 0, bytes, v.len), v.len, "the source is unchanged");
 		if (!len)
 			continue;
-		at = below(len);
-		part[at] ^= (uint8_t)(1 + below(255));
+		at = draw_below(len);
+		part[at] ^= (uint8_t)(1 + draw_below(255));
 		cr_assert_eq(mem_view_match(&cut, 0, part, len), at, "seed %llu",
 			     (unsigned long long)seed);
 	}
@@ -81,8 +81,8 @@ Test(mem_bytes, foreign_bytes__name_their_origin)
 
 	lend_rng_seed(&rng, 1);
 	for (int i = 0; i < 200; i++) {
-		uint64_t from = below(100000),
-			 want = mem_version(1 + (uint32_t)below(65535), 2, 77);
+		uint64_t from = draw_below(100000),
+			 want = mem_version(1 + (uint32_t)draw_below(65535), 2, 77);
 
 		mem_fill(bytes, want, from, sizeof(bytes));
 		cr_assert(mem_foreign(bytes, sizeof(bytes), &version, &at));

@@ -6,7 +6,7 @@
 
 #include <criterion/criterion.h>
 
-static double itself(uint32_t bytes)
+static double same_bytes(uint32_t bytes)
 {
 	return bytes;
 }
@@ -29,7 +29,7 @@ Test(mix, published_figures_match)
 		double mean;
 
 		cr_assert(m, "%s", known[i].name);
-		mean = mix_mean(m, itself);
+		mean = mix_mean(m, same_bytes);
 		cr_assert(mix_quantile(m, 0.5) >= known[i].low &&
 			      mix_quantile(m, 0.5) <= known[i].high,
 			  "%s: median %u", known[i].name, mix_quantile(m, 0.5));

@@ -128,7 +128,7 @@ static uint64_t switch_holds(void)
 }
 
 /* All nodes send to node 0, and half as much to node 1, faster than it can receive. */
-static uint64_t incast(const struct sim_plan *plan)
+static uint64_t run_incast(const struct sim_plan *plan)
 {
 	uint64_t most = 0;
 
@@ -155,7 +155,7 @@ Test(net, the_switch_never_holds_more_than_its_buffer)
 
 	plan.nodes = 10;
 	plan.buffer_kb = 64;
-	most = incast(&plan);
+	most = run_incast(&plan);
 	dropped = sim.net->ledger.dropped;
 	cr_assert(most <= 65536 && most > 60000, "held %llu", (unsigned long long)most);
 	cr_assert_gt(dropped, 1000);
@@ -182,7 +182,7 @@ Test(net, long_queues_are_marked)
 
 	plan.nodes = 10;
 	plan.mark_kb = 16;
-	incast(&plan);
+	run_incast(&plan);
 	cr_assert_gt(got.ecn, 100);
 	cr_assert_lt(got.ecn, got.n);
 	finish();
@@ -304,7 +304,7 @@ Test(net, lossless__loses_nothing_and_reports_a_death)
 }
 
 /* Two racks of two nodes with spines. */
-static struct sim_plan racks(uint64_t spines)
+static struct sim_plan set_racks(uint64_t spines)
 {
 	struct sim_plan plan = calm();
 
@@ -316,7 +316,7 @@ static struct sim_plan racks(uint64_t spines)
 
 Test(net, same_rack__has_less_delay)
 {
-	struct sim_plan plan = racks(2);
+	struct sim_plan plan = set_racks(2);
 	uint64_t ps = (1000 + 60) * 80;
 
 	begin(&plan);
@@ -334,7 +334,7 @@ Test(net, same_rack__has_less_delay)
 
 Test(net, spread_uses_all_spines_and_a_flow_one)
 {
-	struct sim_plan plan = racks(4);
+	struct sim_plan plan = set_racks(4);
 
 	for (plan.spread = 0; plan.spread < 2; plan.spread++) {
 		uint32_t used = 0;
@@ -355,7 +355,7 @@ Test(net, spread_uses_all_spines_and_a_flow_one)
 /* Two full links into one of the same rate: half of the datagrams are queued or dropped. */
 Test(net, narrow_spine__has_the_queue)
 {
-	struct sim_plan plan = racks(1);
+	struct sim_plan plan = set_racks(1);
 
 	plan.speed = 1;
 	plan.buffer_kb = 64;
@@ -373,7 +373,7 @@ Test(net, narrow_spine__has_the_queue)
 
 Test(net, a_broken_link_loses_until_it_is_known)
 {
-	struct sim_plan plan = racks(2);
+	struct sim_plan plan = set_racks(2);
 
 	plan.spread = 1;
 	begin(&plan);

@@ -14,7 +14,7 @@
 
 enum { LINE = 64, TURNS_MAX = 20000, SIM_SALT = 7 };
 
-static void fill(uint8_t *at, size_t len, uint64_t seed)
+static void fill_random(uint8_t *at, size_t len, uint64_t seed)
 {
 	struct lend_rng r;
 
@@ -23,7 +23,7 @@ static void fill(uint8_t *at, size_t len, uint64_t seed)
 		at[i] = (uint8_t)lend_rng_next(&r);
 }
 
-static struct lend_core_config config(const struct sim *sim, const struct sim_node *n)
+static struct lend_core_config make_config(const struct sim *sim, const struct sim_node *n)
 {
 	const struct sim_plan *p = &sim->plan;
 	struct lend_core_config c = {.sessions = (uint32_t)p->sessions,
@@ -37,7 +37,7 @@ static struct lend_core_config config(const struct sim *sim, const struct sim_no
 				     .probe = p->probe_us * 1000,
 				     .dead = p->dead_us * 1000,
 				     .congestion = (uint8_t)p->cc,
-				     .pass = p->pass_us * 1000,
+				     .ticket_ns = p->ticket_us * 1000,
 				     .attempts = (uint32_t)p->attempts};
 	uint64_t who = p->seed << 20 ^ (uint64_t)n->id << 10 ^ n->life;
 	bool narrow = p->mtu_last && n->id == p->nodes - 1;
@@ -53,12 +53,12 @@ static struct lend_core_config config(const struct sim *sim, const struct sim_no
 				       .shares = p->shared_ppm ? SIM_SHARES : 0,
 				       .joins = p->joins,
 				       .room = (uint32_t)p->room};
-	fill(c.incarnation, sizeof(c.incarnation), who);
-	fill(c.seed, sizeof(c.seed), ~who);
+	fill_random(c.incarnation, sizeof(c.incarnation), who);
+	fill_random(c.seed, sizeof(c.seed), ~who);
 	return c;
 }
 
-static void born(struct sim *sim, struct sim_node *n)
+static void start_life(struct sim *sim, struct sim_node *n)
 {
 	size_t size;
 
@@ -67,7 +67,7 @@ static void born(struct sim *sim, struct sim_node *n)
 	n->paused = 0;
 	n->turn = LEND_NEVER;
 	n->late = LEND_NEVER;
-	n->cfg = config(sim, n);
+	n->cfg = make_config(sim, n);
 	size = lend_core_size(&n->cfg);
 	SIM_CHECK(sim, size, "the plan gives an invalid core configuration");
 	if (!n->core)
@@ -102,7 +102,7 @@ void sim_node_open(struct sim *sim)
 		n->was = calloc(2 * sim->plan.inflight, sizeof(*n->was));
 		LEND_CHECK(n->ring && n->link && n->serving && n->was);
 		sim_node_bufs_open(n);
-		born(sim, n);
+		start_life(sim, n);
 	}
 }
 
@@ -156,7 +156,7 @@ void sim_node_birth(struct sim *sim, uint32_t node)
 
 	if (n->up)
 		return;
-	born(sim, n);
+	start_life(sim, n);
 	sim_trace_add(&sim->trace, sim->now, "is born", node, node, n->life, 0);
 	if (node < sim->plan.stores)
 		sim_mem_birth(sim, node);
@@ -210,7 +210,7 @@ void sim_node_arrive(struct sim *sim, uint32_t node, uint32_t flight)
 	turn_at(sim, n, sim->now + wait);
 }
 
-static void supply(struct sim *sim, struct sim_node *n)
+static void supply_buffers(struct sim *sim, struct sim_node *n)
 {
 	if (!sim->healing && sim_odds(sim, SIM_RNG_TURN, sim->plan.dry_ppm))
 		return;
@@ -243,7 +243,7 @@ static void session_event(struct sim *sim, struct sim_node *n, const struct lend
 		sim_mem_session(sim, n->id, e);
 }
 
-static void event(struct sim *sim, struct sim_node *n, const struct lend_event *e)
+static void handle_event(struct sim *sim, struct sim_node *n, const struct lend_event *e)
 {
 	struct sim_link *l = &n->link[LEND_PEER_INDEX(e->peer)];
 
@@ -277,12 +277,12 @@ static void event(struct sim *sim, struct sim_node *n, const struct lend_event *
 	sim_fail(sim, "node %u: an event of kind %u", n->id, e->kind);
 }
 
-static void events(struct sim *sim, struct sim_node *n)
+static void handle_events(struct sim *sim, struct sim_node *n)
 {
 	const struct lend_event *ev;
 
 	while ((ev = lend_core_next(n->core)))
-		event(sim, n, ev);
+		handle_event(sim, n, ev);
 }
 
 static void hand_over(struct sim *sim, struct sim_node *n, const struct lend_in *in, uint32_t k,
@@ -292,11 +292,11 @@ static void hand_over(struct sim *sim, struct sim_node *n, const struct lend_in 
 		sim_oracle_forged(sim, n, in, k);
 	else
 		lend_core_input(n->core, sim->now, &n->bufs, in, k);
-	events(sim, n);
+	handle_events(sim, n);
 }
 
 /* Forged datagrams are passed to the core separately, so that their effects can be checked. */
-static void receive(struct sim *sim, struct sim_node *n, const uint32_t *flight, uint32_t k)
+static void receive_flights(struct sim *sim, struct sim_node *n, const uint32_t *flight, uint32_t k)
 {
 	struct lend_in in[SIM_BURST];
 	uint32_t m = 0;
@@ -325,7 +325,7 @@ static void receive(struct sim *sim, struct sim_node *n, const uint32_t *flight,
 	hand_over(sim, n, in, m, forged);
 }
 
-static void transmit(struct sim *sim, struct sim_node *n)
+static void transmit_burst(struct sim *sim, struct sim_node *n)
 {
 	struct lend_out out[SIM_BURST];
 	uint32_t k, turns = 0;
@@ -341,13 +341,13 @@ static void transmit(struct sim *sim, struct sim_node *n)
 			sim_note(sim, out[i].peer, out[i].sent);
 		}
 		lend_core_sent(n->core, out, k);
-		events(sim, n);
+		handle_events(sim, n);
 		ready = (uint8_t)lend_sched_classes(n->core);
 	}
 	sim_oracle_rest(sim, n);
 }
 
-static void turn(struct sim *sim, uint32_t node)
+static void run_turn(struct sim *sim, uint32_t node)
 {
 	struct sim_node *n = &sim->node[node];
 	uint32_t taken = n->ring_n;
@@ -355,18 +355,18 @@ static void turn(struct sim *sim, uint32_t node)
 
 	n->turn = LEND_NEVER;
 	n->turning = true;
-	supply(sim, n);
+	supply_buffers(sim, n);
 	for (uint32_t i = 0; i < taken; i += SIM_BURST)
-		receive(sim, n, n->ring + i, lend_min_u32(taken - i, SIM_BURST));
+		receive_flights(sim, n, n->ring + i, lend_min_u32(taken - i, SIM_BURST));
 	forget_ring(sim, n);
 	if (n->store)
 		sim_mem_turn(sim, node);
 	if (lend_core_deadline(n->core) <= sim->now)
 		lend_core_tick(n->core, sim->now);
-	events(sim, n);
-	supply(sim, n);
+	handle_events(sim, n);
+	supply_buffers(sim, n);
 	sim_work_pause_bulk(sim, n);
-	transmit(sim, n);
+	transmit_burst(sim, n);
 	n->turning = false;
 	sim_oracle_turn(sim, n);
 	sim_oracle_queues(sim, n);
@@ -389,7 +389,7 @@ void sim_node_wake(struct sim *sim, uint32_t node, uint32_t life)
 	if (n->late == sim->now)
 		n->late = LEND_NEVER;
 	if (n->turn <= sim->now)
-		turn(sim, node);
+		run_turn(sim, node);
 	else
 		look_at(sim, n, n->turn);
 }

@@ -106,7 +106,7 @@ void sim_node_unbuf(struct sim *sim, uint32_t node, uint32_t buf)
 	}
 }
 
-static void hand(struct sim *sim, uint32_t node, uint32_t buf, uint8_t from, uint8_t to)
+static void hand_over(struct sim *sim, uint32_t node, uint32_t buf, uint8_t from, uint8_t to)
 {
 	struct sim_node *n = &sim->node[node];
 
@@ -119,12 +119,12 @@ static void hand(struct sim *sim, uint32_t node, uint32_t buf, uint8_t from, uin
 
 void sim_node_lend(struct sim *sim, uint32_t node, uint32_t buf)
 {
-	hand(sim, node, buf, SIM_BUF_OURS, SIM_BUF_CORE);
+	hand_over(sim, node, buf, SIM_BUF_OURS, SIM_BUF_CORE);
 }
 
 void sim_node_back(struct sim *sim, uint32_t node, uint32_t buf)
 {
-	hand(sim, node, buf, SIM_BUF_CORE, SIM_BUF_OURS);
+	hand_over(sim, node, buf, SIM_BUF_CORE, SIM_BUF_OURS);
 }
 
 void sim_node_bufs_open(struct sim_node *n)

@@ -6,7 +6,7 @@
 bool sim_node_session(struct sim *sim, uint32_t node, uint32_t to, uint64_t *session)
 {
 	struct sim_node *n = &sim->node[node];
-	struct lend_core_self self = {.key_id = sim_is_keyed(sim, node) ? SIM_KEY : 0};
+	struct lend_core_identity self = {.key_id = sim_is_keyed(sim, node) ? SIM_KEY : 0};
 	int rc;
 
 	if (!n->link[to].session) {
@@ -19,7 +19,7 @@ bool sim_node_session(struct sim *sim, uint32_t node, uint32_t to, uint64_t *ses
 			n->link[to].session = 0;
 			return false;
 		}
-		lend_core_known(n->core, n->link[to].session, to + 1);
+		lend_core_set_server(n->core, n->link[to].session, to + 1);
 		sim_trace_add(&sim->trace, sim->now, "connects", node, to, 0, 0);
 		sim_node_kick(sim, node);
 	}

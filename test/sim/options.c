@@ -8,7 +8,7 @@
 #include "core/cc.h"
 #include "sim/net/net_state.h"
 
-static bool number(const struct option *o, const char *text, uint64_t *out)
+static bool parse_number(const struct option *o, const char *text, uint64_t *out)
 {
 	char *end;
 
@@ -18,8 +18,8 @@ static bool number(const struct option *o, const char *text, uint64_t *out)
 }
 
 /* Splits a list at its commas; each item goes to take. */
-static bool words(const char *text, struct option_list *list, const struct option *o,
-		  bool (*take)(const struct option *, const char *, uint64_t *))
+static bool parse_words(const char *text, struct option_list *list, const struct option *o,
+			bool (*take)(const struct option *, const char *, uint64_t *))
 {
 	char copy[512], *at = copy, *word;
 
@@ -32,37 +32,37 @@ static bool words(const char *text, struct option_list *list, const struct optio
 	return true;
 }
 
-static bool algorithm(const struct option *o, const char *word, uint64_t *out)
+static bool parse_algorithm(const struct option *o, const char *word, uint64_t *out)
 {
 	(void)o;
 	*out = lend_cc_named(word);
 	return *out < LEND_CC_KINDS;
 }
 
-static bool set(const struct option *o, const char *value)
+static bool set_value(const struct option *o, const char *value)
 {
 	if (o->word)
 		*o->word = value;
 	else if (o->list)
-		return words(value, o->list, o, number);
+		return parse_words(value, o->list, o, parse_number);
 	else
-		return number(o, value, o->number);
+		return parse_number(o, value, o->number);
 	return true;
 }
 
-static bool find(const struct option *known, uint32_t n, const char *name, const char *value,
-		 bool *fits)
+static bool find_option(const struct option *known, uint32_t n, const char *name, const char *value,
+			bool *fits)
 {
 	for (uint32_t i = 0; i < n; i++)
 		if (strcmp(name, known[i].name) == 0) {
-			*fits = set(&known[i], value);
+			*fits = set_value(&known[i], value);
 			return true;
 		}
 	return false;
 }
 
-static bool takes(struct options_common *c, const struct option *known, uint32_t n,
-		  const char *name, const char *value)
+static bool takes_value(struct options_common *c, const struct option *known, uint32_t n,
+			const char *name, const char *value)
 {
 	uint64_t gbps = c->net.mbps / 1000;
 	const struct option common[] = {
@@ -78,9 +78,9 @@ static bool takes(struct options_common *c, const struct option *known, uint32_t
 	bool fits = false;
 
 	if (strcmp(name, "--cc") == 0)
-		return words(value, &c->cc, NULL, algorithm);
-	if (!find(known, n, name, value, &fits))
-		find(common, sizeof(common) / sizeof(common[0]), name, value, &fits);
+		return parse_words(value, &c->cc, NULL, parse_algorithm);
+	if (!find_option(known, n, name, value, &fits))
+		find_option(common, sizeof(common) / sizeof(common[0]), name, value, &fits);
 	c->net.mbps = gbps * 1000;
 	return fits;
 }
@@ -97,15 +97,15 @@ void options_default(struct options_common *c, uint64_t delay_ns)
 		c->cc.value[c->cc.n] = c->cc.n;
 }
 
-static bool parse(struct options_common *c, const struct option *known, uint32_t n, int argc,
-		  char **argv)
+static bool parse_options(struct options_common *c, const struct option *known, uint32_t n,
+			  int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--csv") == 0) {
 			c->form = TABLE_CSV;
 		} else if (strcmp(argv[i], "--json") == 0) {
 			c->form = TABLE_JSON;
-		} else if (i + 1 == argc || !takes(c, known, n, argv[i], argv[i + 1])) {
+		} else if (i + 1 == argc || !takes_value(c, known, n, argv[i], argv[i + 1])) {
 			fprintf(stderr, "%s: unknown, or without a valid value\n", argv[i]);
 			return false;
 		} else {
@@ -118,7 +118,7 @@ static bool parse(struct options_common *c, const struct option *known, uint32_t
 bool options_parse(struct options_common *c, const struct option *known, uint32_t n, int argc,
 		   char **argv, const char *usage)
 {
-	if (parse(c, known, n, argc, argv))
+	if (parse_options(c, known, n, argc, argv))
 		return true;
 	fprintf(
 	    stderr,

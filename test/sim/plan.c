@@ -46,7 +46,7 @@ void sim_plan_write(const struct sim_plan *plan, char text[SIM_PLAN_TEXT])
 	}
 }
 
-static bool set(struct sim_plan *plan, const char *name, size_t len, uint64_t value)
+static bool set_field(struct sim_plan *plan, const char *name, size_t len, uint64_t value)
 {
 	for (size_t i = 0; i < FIELDS; i++)
 		if (strlen(field[i].name) == len && memcmp(field[i].name, name, len) == 0) {
@@ -68,7 +68,7 @@ bool sim_plan_read(const char *text, struct sim_plan *plan)
 			return false;
 		value = strtoull(text + len + 1, &end, 0);
 		if (end == text + len + 1 || (*end && !strchr(" \t\n", *end)) ||
-		    !set(plan, text, len, value))
+		    !set_field(plan, text, len, value))
 			return false;
 		text = end;
 	}

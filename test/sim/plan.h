@@ -97,9 +97,9 @@
 	X(sums, 0, "memory nodes keep checksums of their pages")                                   \
 	X(rot_ppm, 0, "memory operations before which a page loses a bit; with sums")              \
 	X(cc, 0, "enum lend_cc of src/core/cc.h")                                                  \
-	X(pass_us, 0, "lifetime of a ticket for 0-RTT calls; 0: none is given")                    \
+	X(ticket_us, 0, "lifetime of a ticket for 0-RTT calls; 0: none is given")                  \
 	X(attempts, 64, "attempts to connect with a ticket that a core remembers, a power of two") \
-	X(early_ppm, 0, "calls that may be 0-RTT")                                                 \
+	X(zero_rtt_ppm, 0, "calls that may be 0-RTT")                                              \
 	X(hoard, 0,                                                                                \
 	  "table that the last node hoards: 1 records, 2 reassemblies, 3 memory, "                 \
 	  "4 sessions")                                                                            \

@@ -7,10 +7,10 @@
 #include "wire/pkt.h"
 
 #define PICK(r, ...)                                                                               \
-	pick(r, (const uint64_t[]){__VA_ARGS__},                                                   \
-	     sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
+	pick_value(r, (const uint64_t[]){__VA_ARGS__},                                             \
+		   sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
 
-static uint64_t pick(struct lend_rng *r, const uint64_t *of, size_t n)
+static uint64_t pick_value(struct lend_rng *r, const uint64_t *of, size_t n)
 {
 	return of[lend_rng_below(r, n)];
 }
@@ -21,14 +21,14 @@ static bool one_in(struct lend_rng *r, uint64_t n)
 }
 
 /* Draws up to max, each magnitude with the same probability. */
-static uint64_t some(struct lend_rng *r, uint64_t max)
+static uint64_t draw_magnitude(struct lend_rng *r, uint64_t max)
 {
 	return 1 + lend_rng_below(r, 1 + (max >> lend_rng_below(r, 14)));
 }
 
-static uint64_t maybe(struct lend_rng *r, uint64_t n, uint64_t max)
+static uint64_t draw_rarely(struct lend_rng *r, uint64_t n, uint64_t max)
 {
-	return one_in(r, n) ? some(r, max) : 0;
+	return one_in(r, n) ? draw_magnitude(r, max) : 0;
 }
 
 static void draw_core(struct lend_rng *r, struct sim_plan *p)
@@ -62,47 +62,47 @@ static void draw_work(struct lend_rng *r, struct sim_plan *p)
 	p->message_max = one_in(r, 6) ? p->len_max - lend_rng_below(r, p->len_max / 2)
 				      : PICK(r, 1048576, 4194304, 16777216);
 	p->burst = PICK(r, 1, 1, 1, 4, 16, 100);
-	p->later_ppm = maybe(r, 2, 900000);
+	p->later_ppm = draw_rarely(r, 2, 900000);
 	p->later_us = PICK(r, 1, 10, 100, 1000, 10000, 50000);
-	p->never_ppm = maybe(r, 4, 50000);
-	p->twice_ppm = maybe(r, 3, 200000);
-	p->fail_ppm = maybe(r, 3, 200000);
-	p->nest_ppm = maybe(r, 3, 300000);
-	p->back_ppm = maybe(r, 2, 900000);
-	p->chain_ppm = maybe(r, 2, 900000);
-	p->cancel_ppm = maybe(r, 3, 300000);
-	p->deadline_ppm = maybe(r, 2, 900000);
+	p->never_ppm = draw_rarely(r, 4, 50000);
+	p->twice_ppm = draw_rarely(r, 3, 200000);
+	p->fail_ppm = draw_rarely(r, 3, 200000);
+	p->nest_ppm = draw_rarely(r, 3, 300000);
+	p->back_ppm = draw_rarely(r, 2, 900000);
+	p->chain_ppm = draw_rarely(r, 2, 900000);
+	p->cancel_ppm = draw_rarely(r, 3, 300000);
+	p->deadline_ppm = draw_rarely(r, 2, 900000);
 	p->deadline_us = PICK(r, 1, 10, 100, 1000, 10000, 100000);
-	p->named_ppm = maybe(r, 2, 900000);
-	p->refuse_ppm = maybe(r, 5, 300000);
-	p->hangup_ppm = maybe(r, 5, 200000);
+	p->named_ppm = draw_rarely(r, 2, 900000);
+	p->refuse_ppm = draw_rarely(r, 5, 300000);
+	p->hangup_ppm = draw_rarely(r, 5, 200000);
 }
 
 static void draw_net(struct lend_rng *r, struct sim_plan *p)
 {
 	p->mbps = PICK(r, 100000, 100000, 10000, 1000, 100);
 	p->delay_ns = PICK(r, 5000, 5000, 0, 1, 500, 50000, 1000000, 20000000);
-	p->jitter_ns = one_in(r, 3) ? some(r, 1 + 2 * p->delay_ns) : 0;
+	p->jitter_ns = one_in(r, 3) ? draw_magnitude(r, 1 + 2 * p->delay_ns) : 0;
 	p->buffer_kb = PICK(r, 4096, 4096, 512, 64, 16);
 	p->share = one_in(r, 3) ? PICK(r, 1, 8, 64) : 0;
 	p->mark_kb = one_in(r, 3) ? p->buffer_kb / 8 : 0;
-	p->full_ppm = maybe(r, 4, 300000);
+	p->full_ppm = draw_rarely(r, 4, 300000);
 }
 
 static void draw_faults(struct lend_rng *r, struct sim_plan *p)
 {
-	p->loss_ppm = maybe(r, 2, 300000);
+	p->loss_ppm = draw_rarely(r, 2, 300000);
 	p->loss_mask = one_in(r, 8) ? lend_rng_next(r) & 0xffffff : 0;
-	p->burst_ppm = maybe(r, 4, 20000);
+	p->burst_ppm = draw_rarely(r, 4, 20000);
 	p->burst_len = PICK(r, 2, 8, 64, 300);
-	p->dup_ppm = maybe(r, 3, 300000);
-	p->reorder_ppm = maybe(r, 3, 300000);
+	p->dup_ppm = draw_rarely(r, 3, 300000);
+	p->reorder_ppm = draw_rarely(r, 3, 300000);
 	p->reorder_ns = PICK(r, 1000, 100000, 1000000, 30000000);
-	p->truncate_ppm = maybe(r, 5, 50000);
-	p->corrupt_ppm = maybe(r, 4, 100000);
-	p->replay_ppm = maybe(r, 4, 50000);
-	p->hostile_ppm = maybe(r, 3, 500000);
-	p->partition_us = one_in(r, 3) ? 1 + p->span_us / some(r, 20) : 0;
+	p->truncate_ppm = draw_rarely(r, 5, 50000);
+	p->corrupt_ppm = draw_rarely(r, 4, 100000);
+	p->replay_ppm = draw_rarely(r, 4, 50000);
+	p->hostile_ppm = draw_rarely(r, 3, 500000);
+	p->partition_us = one_in(r, 3) ? 1 + p->span_us / draw_magnitude(r, 20) : 0;
 }
 
 /* Some hundreds in the idle time as well, not a hundred thousand. */
@@ -115,9 +115,9 @@ static void thin_out(const struct sim_plan *p, uint64_t *mean_us)
 static void draw_deaths(struct lend_rng *r, struct sim_plan *p)
 {
 	if (one_in(r, 4))
-		p->crash_us = 1 + p->span_us / some(r, 20);
+		p->crash_us = 1 + p->span_us / draw_magnitude(r, 20);
 	if (one_in(r, 4))
-		p->pause_us = 1 + p->span_us / some(r, 20);
+		p->pause_us = 1 + p->span_us / draw_magnitude(r, 20);
 	if (one_in(r, 20))
 		p->idle_us = PICK(r, p->probe_us - 1, p->probe_us + 1, 2 * p->dead_us, 60000000);
 	p->keep_ppm = p->seed % 2 * 1000000 / (1 + p->seed / 2 % 2);
@@ -131,7 +131,7 @@ static void draw_mem(struct lend_rng *r, struct sim_plan *p)
 	if (!one_in(r, 3))
 		return;
 	p->stores = 1 + lend_rng_below(r, p->nodes > 3 ? 2 : 1);
-	p->memops = one_in(r, 3) ? 500 + some(r, 3000) : 20 + some(r, 600);
+	p->memops = one_in(r, 3) ? 500 + draw_magnitude(r, 3000) : 20 + draw_magnitude(r, 600);
 	p->pages = PICK(r, 256, 256, 16, 64, 1024);
 	if (p->seed % 7 == 5) /* not drawn, so that the rest of a seed's plan is unchanged */
 		p->page_bits = UINT64_C(0x10100e0d) >> p->seed / 7 % 4 * 8 & 31;
@@ -195,8 +195,8 @@ static void add_early(struct sim_plan *p)
 
 	if (p->seed % 4 != 3)
 		return;
-	p->pass_us = lives[p->seed / 4 % 5];
-	p->early_ppm = p->seed / 20 % 2 ? 1000000 : 500000;
+	p->ticket_us = lives[p->seed / 4 % 5];
+	p->zero_rtt_ppm = p->seed / 20 % 2 ? 1000000 : 500000;
 	p->hangup_ppm = lend_max_u64(p->hangup_ppm, 200000);
 	p->attempts = p->seed / 40 % 2 ? 8 : 64;
 	/* Copies of 0-RTT calls must arrive after the server has forgotten much of them. */
@@ -286,7 +286,7 @@ struct sim_plan sim_plan_draw(uint64_t seed)
 	p.classes = PICK(&r, 1, 2, 8);
 	if (!p.lossless)
 		p.queues = PICK(&r, 1, 1, 8);
-	p.hush_ppm = maybe(&r, 4, 300000);
+	p.hush_ppm = draw_rarely(&r, 4, 300000);
 	p.hush_us = PICK(&r, 50, 50, 1, 10000);
 	add_early(&p);
 	/* Not drawn either. */

@@ -11,7 +11,7 @@ enum { SENDERS = 3, TO = 3, BYTES = 1000, SOME = 300 };
 /* Queue of a class, by class. Class 4 and all below share one, as on networks. */
 static const uint8_t place[] = {0, 1, 3, 4, 5, 5, 5, 5};
 
-static void fill(const struct sim_plan *plan)
+static void fill_queues(const struct sim_plan *plan)
 {
 	begin(plan);
 	for (uint32_t i = 1; i <= 100; i++) {
@@ -30,12 +30,12 @@ Test(queues, urgent__overtakes)
 	lend_ns each = (BYTES + 60) * 80 / 1000;
 
 	plan.queues = 8;
-	fill(&plan);
+	fill_queues(&plan);
 	cr_assert_leq(got.when[500], 2000 + 2 * each + plan.delay_ns);
 	cr_assert_geq(got.at, 100 * each + plan.delay_ns, "the others take as long as before");
 	finish();
 	plan.queues = 1;
-	fill(&plan);
+	fill_queues(&plan);
 	cr_assert_geq(got.when[500], 2000 + 20 * each + plan.delay_ns);
 	finish();
 }
@@ -47,12 +47,12 @@ Test(queues, marks__depend_on_the_queue_ahead)
 
 	plan.queues = 8;
 	plan.mark_kb = 4;
-	fill(&plan);
+	fill_queues(&plan);
 	cr_assert(got.ecn > 20 && got.ecn < 100);
 	cr_assert(!got.marked[500]);
 	finish();
 	plan.queues = 1;
-	fill(&plan);
+	fill_queues(&plan);
 	cr_assert(got.marked[500]);
 	finish();
 }
@@ -64,7 +64,7 @@ struct waiting {
 };
 
 /* Computes when each leaves, by checking all of them whenever the link is free. */
-static void model(struct waiting *w, uint32_t n)
+static void model_queues(struct waiting *w, uint32_t n)
 {
 	uint64_t now = 0;
 	bool idle = true;
@@ -94,7 +94,7 @@ static void model(struct waiting *w, uint32_t n)
 	}
 }
 
-static void history(uint64_t seed)
+static void run_history(uint64_t seed)
 {
 	static struct waiting w[SOME];
 	struct sim_plan plan = calm();
@@ -118,7 +118,7 @@ static void history(uint64_t seed)
 		send(i % SENDERS, TO, i + 1, len);
 	}
 	run_until(at + 10000000);
-	model(w, SOME);
+	model_queues(w, SOME);
 	for (uint32_t i = 0; i < SOME; i++)
 		cr_assert_eq(got.when[i + 1], w[i].done / 1000 + plan.delay_ns,
 			     "seed %llu: datagram %u at %llu, not %llu", (unsigned long long)seed,
@@ -130,5 +130,5 @@ static void history(uint64_t seed)
 Test(queues, agree_with_a_naive_model)
 {
 	for (uint64_t seed = 1; seed <= 100; seed++)
-		history(seed);
+		run_history(seed);
 }

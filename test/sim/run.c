@@ -49,7 +49,7 @@ static double now_s(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static void fail(struct board *b, uint64_t seed, const char *why)
+static void note_failure(struct board *b, uint64_t seed, const char *why)
 {
 	uint32_t i = atomic_fetch_add(&b->failures, 1);
 
@@ -59,13 +59,14 @@ static void fail(struct board *b, uint64_t seed, const char *why)
 	snprintf(b->failure[i].why, SIM_WHY, "%s", why);
 }
 
-static void add(uint64_t *sum, const uint64_t *more, size_t n)
+static void add_sums(uint64_t *sum, const uint64_t *more, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		sum[i] += more[i];
 }
 
-#define ADD(sum, more) add((uint64_t *)(sum), (const uint64_t *)(more), sizeof(*(sum)) / 8)
+#define ADD(sum_workers, more)                                                                     \
+	add_sums((uint64_t *)(sum_workers), (const uint64_t *)(more), sizeof(*(sum_workers)) / 8)
 
 static bool one_seed(struct desk *d, struct sim *sim, bool twice, char why[SIM_WHY])
 {
@@ -89,7 +90,7 @@ static bool one_seed(struct desk *d, struct sim *sim, bool twice, char why[SIM_W
 	return false;
 }
 
-static void worker(struct board *b, struct desk *d, const struct options *o, double end)
+static void run_worker(struct board *b, struct desk *d, const struct options *o, double end)
 {
 	static struct sim sim;
 	char why[SIM_WHY];
@@ -100,11 +101,11 @@ static void worker(struct board *b, struct desk *d, const struct options *o, dou
 			return;
 		sim_limit(SEED_SECONDS);
 		if (!one_seed(d, &sim, o->twice, why))
-			fail(b, d->seed, why);
+			note_failure(b, d->seed, why);
 	}
 }
 
-static void sum(const struct board *b, struct desk *all)
+static void sum_workers(const struct board *b, struct desk *all)
 {
 	memset(all, 0, sizeof(*all));
 	for (uint32_t i = 0; i < SIM_JOBS_MAX; i++) {
@@ -115,29 +116,30 @@ static void sum(const struct board *b, struct desk *all)
 	}
 }
 
-static void progress(const struct board *b, double since)
+static void print_progress(const struct board *b, double since)
 {
 	struct desk all;
 
-	sum(b, &all);
+	sum_workers(b, &all);
 	fprintf(stderr, "%.0f s: %llu seeds, %.1f million datagrams, %u violations\n",
 		now_s() - since, (unsigned long long)all.seeds, (double)all.count.datagrams / 1e6,
 		atomic_load(&b->failures));
 }
 
-static void start(struct board *b, uint32_t i, const struct options *o, double end, pid_t *child)
+static void start_worker(struct board *b, uint32_t i, const struct options *o, double end,
+			 pid_t *child)
 {
 	fflush(NULL);
 	child[i] = fork();
 	LEND_CHECK(child[i] >= 0);
 	if (child[i] == 0) {
-		worker(b, &b->desk[i], o, end);
+		run_worker(b, &b->desk[i], o, end);
 		exit(0); /* not _exit(): a coverage build writes its counters */
 	}
 }
 
 /* Reports the seed of a worker that died, and starts another worker. */
-static void reap(struct board *b, const struct options *o, double end, pid_t *child)
+static void reap_worker(struct board *b, const struct options *o, double end, pid_t *child)
 {
 	uint32_t left = o->jobs;
 	double since = now_s(), told = since;
@@ -150,7 +152,7 @@ static void reap(struct board *b, const struct options *o, double end, pid_t *ch
 		if (pid == 0) {
 			nanosleep(&(struct timespec){0, 20000000}, NULL);
 			if (!o->quiet && now_s() - told >= 5) {
-				progress(b, since);
+				print_progress(b, since);
 				told = now_s();
 			}
 			continue;
@@ -162,15 +164,15 @@ static void reap(struct board *b, const struct options *o, double end, pid_t *ch
 			if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 				continue;
 			sim_died(status, why);
-			fail(b, b->desk[i].seed, why);
-			start(b, i, o, end, child);
+			note_failure(b, b->desk[i].seed, why);
+			start_worker(b, i, o, end, child);
 			left++;
 		}
 	}
 }
 
 enum form { SILENT, TEXT, JSON };
-static uint32_t missing(const struct desk *all, enum form form)
+static uint32_t print_missing(const struct desk *all, enum form form)
 {
 	const uint64_t *hit = (const uint64_t *)&all->marks;
 	const char *text, *name;
@@ -199,7 +201,7 @@ static void print_json(const struct desk *all, const struct board *b, double sec
 	       (unsigned long long)all->count.memops, (unsigned long long)all->count.crashes,
 	       (unsigned long long)all->count.audits, (unsigned long long)all->twice, seconds,
 	       (double)all->count.datagrams / seconds / jobs, (unsigned)SIM_MARKS_N);
-	missing(all, JSON);
+	print_missing(all, JSON);
 	printf("]}\n");
 }
 
@@ -213,9 +215,9 @@ static void print_text(const struct desk *all, const struct board *b, double sec
 	       atomic_load(&b->failures), seconds, (double)all->count.datagrams / seconds / jobs);
 	if (all->seeds < MARKS_FROM)
 		return;
-	if (missing(all, SILENT))
+	if (print_missing(all, SILENT))
 		printf("never seen, and a run of %u seeds should have:\n", (unsigned)MARKS_FROM);
-	missing(all, TEXT);
+	print_missing(all, TEXT);
 }
 
 static void tell_failures(struct board *b, const struct options *o)
@@ -235,7 +237,7 @@ static void tell_failures(struct board *b, const struct options *o)
 	sim_print_trace(&b->failure[0]);
 }
 
-static bool parse(int argc, char **argv, struct options *o)
+static bool parse_options(int argc, char **argv, struct options *o)
 {
 	for (int i = 1; i < argc; i++) {
 		const char *next = i + 1 < argc ? argv[i + 1] : "";
@@ -273,7 +275,7 @@ int sim_cmd_run(int argc, char **argv)
 	struct desk all;
 	pid_t child[SIM_JOBS_MAX];
 
-	if (!parse(argc, argv, &o)) {
+	if (!parse_options(argc, argv, &o)) {
 		fprintf(stderr, "usage: lend-sim run [--seeds A..B | --minutes M] [--jobs J] "
 				"[--json] [--quiet] [--no-shrink] [--twice]\n");
 		return 2;
@@ -284,11 +286,12 @@ int sim_cmd_run(int argc, char **argv)
 	LEND_CHECK(b != MAP_FAILED);
 	atomic_store(&b->next, o.first);
 	for (uint32_t i = 0; i < o.jobs; i++)
-		start(b, i, &o, o.minutes > 0 ? since + o.minutes * 60 : 1e18, child);
-	reap(b, &o, o.minutes > 0 ? since + o.minutes * 60 : 1e18, child);
-	sum(b, &all);
+		start_worker(b, i, &o, o.minutes > 0 ? since + o.minutes * 60 : 1e18, child);
+	reap_worker(b, &o, o.minutes > 0 ? since + o.minutes * 60 : 1e18, child);
+	sum_workers(b, &all);
 	(o.json ? print_json : print_text)(&all, b, now_s() - since, o.jobs);
 	fflush(stdout);
 	tell_failures(b, &o);
-	return atomic_load(&b->failures) || (all.seeds >= MARKS_FROM && missing(&all, SILENT));
+	return atomic_load(&b->failures) ||
+	       (all.seeds >= MARKS_FROM && print_missing(&all, SILENT));
 }

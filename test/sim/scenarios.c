@@ -8,7 +8,7 @@
 
 enum { SECONDS = 120 };
 
-static int play(const char *name, FILE *from)
+static int play_file(const char *name, FILE *from)
 {
 	char line[SIM_PLAN_TEXT], why[SIM_WHY];
 	struct sim_plan plan;
@@ -41,7 +41,7 @@ int sim_cmd_scenarios(int argc, char **argv)
 			perror(argv[i]);
 			return 2;
 		}
-		wrong += play(argv[i], from);
+		wrong += play_file(argv[i], from);
 		fclose(from);
 	}
 	printf("%d scenarios, %d fail\n", argc - 1, wrong);

@@ -81,7 +81,7 @@ struct shrinking {
 };
 
 /* Another seed may show the violation where this one no longer does. */
-static bool still(struct shrinking *s, struct sim_plan plan)
+static bool still_fails(struct shrinking *s, struct sim_plan plan)
 {
 	uint64_t seed = plan.seed;
 	char why[SIM_WHY];
@@ -99,7 +99,7 @@ static bool still(struct shrinking *s, struct sim_plan plan)
 }
 
 /* Shrinks one number: all of the way, else by halves as long as that works. */
-static bool smaller(struct shrinking *s, size_t field)
+static bool try_smaller(struct shrinking *s, size_t field)
 {
 	struct sim_plan plan = s->best->plan;
 	uint64_t *value, calm, was;
@@ -109,12 +109,12 @@ static bool smaller(struct shrinking *s, size_t field)
 		return false;
 	was = *value;
 	*value = calm;
-	if (still(s, plan))
+	if (still_fails(s, plan))
 		return true;
 	while (was > calm && time(NULL) < s->end) {
 		plan = s->best->plan;
 		*value = was - (was - calm + 1) / 2;
-		if (*value == was || !still(s, plan))
+		if (*value == was || !still_fails(s, plan))
 			break;
 		was = *value;
 		any = true;
@@ -123,7 +123,7 @@ static bool smaller(struct shrinking *s, size_t field)
 }
 
 /* Reduces the work to zero, which is not its default. */
-static bool fewer(struct shrinking *s, size_t field)
+static bool try_fewer(struct shrinking *s, size_t field)
 {
 	struct sim_plan plan = s->best->plan;
 	uint64_t *value, calm;
@@ -134,7 +134,7 @@ static bool fewer(struct shrinking *s, size_t field)
 		return false;
 	while (*value > 1 && time(NULL) < s->end) {
 		*value -= (*value + 3) / 4;
-		if (!still(s, plan))
+		if (!still_fails(s, plan))
 			break;
 		plan = s->best->plan;
 		any = true;
@@ -151,9 +151,9 @@ void sim_shrink(struct sim_failure *failure, unsigned limit_s)
 	while (any && time(NULL) < s.end) {
 		any = false;
 		for (size_t i = 1; sim_plan_field(&failure->plan, i, &value, &calm); i++)
-			any |= fewer(&s, i);
+			any |= try_fewer(&s, i);
 		for (size_t i = 1; sim_plan_field(&failure->plan, i, &value, &calm); i++)
-			any |= smaller(&s, i);
+			any |= try_smaller(&s, i);
 	}
 }
 

@@ -37,7 +37,7 @@ _Noreturn void lend_panic(const char *file, int line, const char *what)
 	abort();
 }
 
-static void tell(struct sim *sim)
+static void trace_nodes(struct sim *sim)
 {
 	for (uint32_t i = 0; sim->node && i < sim->plan.nodes; i++) {
 		fprintf(stderr, "node %u %s\n", i, sim->node[i].up ? "is up" : "is down");
@@ -50,7 +50,7 @@ static void tell(struct sim *sim)
  * detection of dead peers, the longest deadline, the longest delayed answer, retransmissions, and
  * all bytes over the slowest link. The bytes take one round trip per receive budget, several
  * times. */
-static lend_ns bound(const struct sim_plan *p)
+static lend_ns settle_bound(const struct sim_plan *p)
 {
 	uint64_t bytes = (p->calls + p->memops) * 2 * (p->len_max + 2048) + p->memops * 65536;
 	lend_ns trip = 2 * (p->delay_ns + p->jitter_ns + p->turn_ns) + 20000;
@@ -135,7 +135,7 @@ static void on_pause(struct sim *sim, uint32_t node)
 	       (uint32_t)sim_below(sim, SIM_RNG_PAUSE, sim->plan.nodes), 0);
 }
 
-static void audit(struct sim *sim)
+static void audit_nodes(struct sim *sim)
 {
 	sim->count.audits++;
 	for (uint32_t i = 0; i < sim->plan.nodes; i++) {
@@ -148,7 +148,7 @@ static void audit(struct sim *sim)
 	sim_mem_audit(sim);
 }
 
-static void heal(struct sim *sim)
+static void heal_all(struct sim *sim)
 {
 	sim->healing = true;
 	sim_trace_add(&sim->trace, sim->now, "heals", 0, 0, 0, 0);
@@ -166,7 +166,7 @@ static void heal(struct sim *sim)
 }
 
 /* Returns NULL when all calls have ended and only sessions are left; else what is still held. */
-static const char *held(struct sim *sim)
+static const char *find_held(struct sim *sim)
 {
 	const char *why = sim_work_unfinished(sim);
 
@@ -177,7 +177,7 @@ static const char *held(struct sim *sim)
 	return why;
 }
 
-static void ended(struct sim *sim)
+static void calls_ended(struct sim *sim)
 {
 	for (uint32_t i = 0; i < sim->plan.nodes; i++) {
 		struct sim_node *n = &sim->node[i];
@@ -186,7 +186,7 @@ static void ended(struct sim *sim)
 			  "node %u: %u buffers are in use, %u of them in the core's pool", i,
 			  n->bufs_out, n->core->supply_n);
 	}
-	audit(sim);
+	audit_nodes(sim);
 }
 
 static void hang_up(struct sim *sim)
@@ -201,7 +201,7 @@ static void hang_up(struct sim *sim)
 /* Returns NULL when sessions are closed too and nothing is left; else what is. */
 static const char *open_still(struct sim *sim)
 {
-	const char *why = held(sim);
+	const char *why = find_held(sim);
 
 	for (uint32_t i = 0; i < sim->plan.nodes && !why; i++) {
 		const struct sim_node *n = &sim->node[i];
@@ -216,13 +216,13 @@ static const char *open_still(struct sim *sim)
 
 /* Checks again and again at growing intervals. When all calls have ended it closes the sessions;
  * when these are gone the run ends. */
-static bool look(struct sim *sim, uint32_t closing)
+static bool check_quiet(struct sim *sim, uint32_t closing)
 {
-	lend_ns since = sim->now - sim->calm_since, most = bound(&sim->plan);
-	const char *why = closing ? open_still(sim) : held(sim);
+	lend_ns since = sim->now - sim->calm_since, most = settle_bound(&sim->plan);
+	const char *why = closing ? open_still(sim) : find_held(sim);
 
 	if (!why) {
-		ended(sim);
+		calls_ended(sim);
 		for (uint32_t i = 0; closing && i < sim->plan.nodes; i++)
 			sim_marks_life(&sim->marks, &sim->node[i]);
 		if (closing) {
@@ -240,7 +240,7 @@ static bool look(struct sim *sim, uint32_t closing)
 }
 
 /* False: the run is over. */
-static bool step(struct sim *sim, const struct sim_event *e)
+static bool run_step(struct sim *sim, const struct sim_event *e)
 {
 	uint8_t what = (uint8_t)e->order;
 
@@ -271,10 +271,10 @@ static bool step(struct sim *sim, const struct sim_event *e)
 		sim_hoard_event(sim);
 		return true;
 	case SIM_HEAL:
-		heal(sim);
+		heal_all(sim);
 		return true;
 	case SIM_DONE:
-		return look(sim, e->b);
+		return check_quiet(sim, e->b);
 	case SIM_AUDIT:
 	case SIM_WHATS:
 		break;
@@ -282,7 +282,7 @@ static bool step(struct sim *sim, const struct sim_event *e)
 	sim_fail(sim, "an event of kind %u", what);
 }
 
-static void begin(struct sim *sim)
+static void begin_run(struct sim *sim)
 {
 	const struct sim_plan *p = &sim->plan;
 
@@ -300,22 +300,22 @@ static void begin(struct sim *sim)
 	sim_at(sim, SIM_START + (p->span_us + p->idle_us) * 1000, SIM_HEAL, 0, 0);
 }
 
-static void run(struct sim *sim)
+static void run_all(struct sim *sim)
 {
 	uint64_t every = sim->plan.audit, next = every;
 	struct sim_event e;
 
-	begin(sim);
+	begin_run(sim);
 	do {
 		SIM_CHECK(sim, sim->heap.n > 0, "no event is left");
 		SIM_CHECK(sim, sim->count.events < EVENTS_MAX, "it does not end");
 		if (every && ++sim->count.events == next) {
 			next += every;
-			audit(sim);
+			audit_nodes(sim);
 		}
 		e = sim_heap_pop(&sim->heap);
 		sim->now = e.at;
-	} while (step(sim, &e));
+	} while (run_step(sim, &e));
 }
 
 bool sim_run(struct sim *sim, const struct sim_plan *plan)
@@ -326,10 +326,10 @@ bool sim_run(struct sim *sim, const struct sim_plan *plan)
 	open_streams(sim);
 	running = sim;
 	if (setjmp(sim->out) == 0)
-		run(sim);
+		run_all(sim);
 	running = NULL;
 	if (sim->why[0] && sim_print_cores)
-		tell(sim);
+		trace_nodes(sim);
 	sim_hoard_close(sim);
 	sim_work_close(sim);
 	sim_mem_close(sim);

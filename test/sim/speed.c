@@ -22,7 +22,7 @@ static double cpu_s(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static int ascending(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 
@@ -49,7 +49,7 @@ int sim_cmd_speed(int argc, char **argv)
 		}
 		rate[i] = (double)sim.count.datagrams / (cpu_s() - start);
 	}
-	qsort(rate, RUNS, sizeof(rate[0]), ascending);
+	qsort(rate, RUNS, sizeof(rate[0]), compare_doubles);
 	printf(json ? "{\"datagrams_per_s\": %.0f, \"lowest\": %.0f, \"highest\": %.0f, "
 		      "\"datagrams\": %llu, \"runs\": %d}\n"
 		    : "%.0f datagrams of 64 bytes per second and core (%.0f to %.0f; %llu in each "

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void value(const struct table *t, const struct table_cell *c)
+static void print_value(const struct table *t, const struct table_cell *c)
 {
 	char text[64];
 
@@ -17,7 +17,7 @@ static void value(const struct table *t, const struct table_cell *c)
 	printf(t->form == TABLE_TEXT ? "%10s" : "%s", text);
 }
 
-static void heads(const struct table *t, const struct table_cell *cell, uint32_t n)
+static void print_heads(const struct table *t, const struct table_cell *cell, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		if (t->form == TABLE_CSV)
@@ -35,7 +35,7 @@ void table_row(struct table *t, const struct table_cell *cell, uint32_t n)
 	if (json)
 		fputs(t->rows ? ", {" : t->alone ? "{" : "{\"rows\": [{", stdout);
 	else if (t->rows == 0)
-		heads(t, cell, n);
+		print_heads(t, cell, n);
 	for (uint32_t i = 0; i < n; i++) {
 		if (t->form == TABLE_TEXT && !cell[i].head)
 			continue;
@@ -43,7 +43,7 @@ void table_row(struct table *t, const struct table_cell *cell, uint32_t n)
 			fputs(json ? ", " : ",", stdout);
 		if (json)
 			printf("\"%s\": ", cell[i].name);
-		value(t, &cell[i]);
+		print_value(t, &cell[i]);
 	}
 	puts(json ? "}" : "");
 	fflush(stdout);

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 
-static void rows(enum table_form form, bool alone, uint32_t n)
+static void print_rows(enum table_form form, bool alone, uint32_t n)
 {
 	struct table t = {form, alone, 0};
 
@@ -27,7 +27,7 @@ static void rows(enum table_form form, bool alone, uint32_t n)
 
 Test(table, as_text, .init = cr_redirect_stdout)
 {
-	rows(TABLE_TEXT, false, 2);
+	print_rows(TABLE_TEXT, false, 2);
 	cr_assert_stdout_eq_str("        cc   senders     ratio\n"
 				"    credit         8      1.05\n"
 				"    credit         9         -\n");
@@ -35,13 +35,13 @@ Test(table, as_text, .init = cr_redirect_stdout)
 
 Test(table, as_csv, .init = cr_redirect_stdout)
 {
-	rows(TABLE_CSV, false, 2);
+	print_rows(TABLE_CSV, false, 2);
 	cr_assert_stdout_eq_str("cc,n,hidden,ratio\ncredit,8,1.2,1.05\ncredit,9,1.2,-\n");
 }
 
 Test(table, as_json, .init = cr_redirect_stdout)
 {
-	rows(TABLE_JSON, false, 2);
+	print_rows(TABLE_JSON, false, 2);
 	cr_assert_stdout_eq_str(
 	    "{\"rows\": [{\"cc\": \"credit\", \"n\": 8, \"hidden\": 1.2, \"ratio\": 1.05}\n"
 	    ", {\"cc\": \"credit\", \"n\": 9, \"hidden\": 1.2, \"ratio\": null}\n]}\n");
@@ -49,13 +49,13 @@ Test(table, as_json, .init = cr_redirect_stdout)
 
 Test(table, one_row_is_the_object, .init = cr_redirect_stdout)
 {
-	rows(TABLE_JSON, true, 1);
+	print_rows(TABLE_JSON, true, 1);
 	cr_assert_stdout_eq_str(
 	    "{\"cc\": \"credit\", \"n\": 8, \"hidden\": 1.2, \"ratio\": 1.05}\n");
 }
 
 Test(table, none_is_a_list, .init = cr_redirect_stdout)
 {
-	rows(TABLE_JSON, false, 0);
+	print_rows(TABLE_JSON, false, 0);
 	cr_assert_stdout_eq_str("{\"rows\": []}\n");
 }

@@ -15,7 +15,7 @@ struct sim_call *sim_work_at(struct sim *sim, uint32_t call)
 	return &sim->work->block[call / SIM_BLOCK][call % SIM_BLOCK];
 }
 
-static struct sim_call *enter(struct sim *sim, uint32_t *index)
+static struct sim_call *enter_call(struct sim *sim, uint32_t *index)
 {
 	struct sim_work *w = sim->work;
 
@@ -101,7 +101,7 @@ static bool refused_rightly(const struct sim *sim, const struct sim_call *k, int
 	return rc == -11 || rc == -116 || (rc == -90 && k->len > sim->plan.message_max);
 }
 
-static bool make(struct sim *sim, uint32_t index, uint64_t session, struct lend_core_call *c)
+static bool make_call(struct sim *sim, uint32_t index, uint64_t session, struct lend_core_call *c)
 {
 	struct sim_call *k = sim_work_at(sim, index);
 	struct sim_node *n = &sim->node[k->from];
@@ -109,7 +109,7 @@ static bool make(struct sim *sim, uint32_t index, uint64_t session, struct lend_
 
 	c->class = (uint8_t)(index % sim->plan.classes);
 	c->deadline = k->due;
-	c->early = sim_odds(sim, SIM_RNG_ZERO_RTT, sim->plan.early_ppm);
+	c->zero_rtt = sim_odds(sim, SIM_RNG_ZERO_RTT, sim->plan.zero_rtt_ppm);
 	c->tag = index;
 	k->session = session;
 	k->began = sim->now;
@@ -141,17 +141,17 @@ bool sim_work_call(struct sim *sim, uint32_t from, uint32_t to, uint32_t request
 
 	if (!sim_node_session(sim, from, to, &session))
 		return false;
-	k = enter(sim, call);
+	k = enter_call(sim, call);
 	*k = (struct sim_call){.from = (uint16_t)from,
 			       .to = (uint16_t)to,
 			       .life = sim->node[from].life,
 			       .due = LEND_NEVER,
 			       .mem = 1,
 			       .arg = arg};
-	return make(sim, *call, session, &c);
+	return make_call(sim, *call, session, &c);
 }
 
-static uint8_t script(struct sim *sim, uint32_t depth)
+static uint8_t script_call(struct sim *sim, uint32_t depth)
 {
 	const struct sim_plan *p = &sim->plan;
 
@@ -193,7 +193,7 @@ bool sim_work_ask(struct sim *sim, uint32_t from, uint32_t to, lend_ns due, uint
 
 	if (!session_of(sim, from, to, &session))
 		return false;
-	k = enter(sim, &index);
+	k = enter_call(sim, &index);
 	*k = (struct sim_call){.from = (uint16_t)from,
 			       .to = (uint16_t)to,
 			       .life = sim->node[from].life,
@@ -202,7 +202,7 @@ bool sim_work_ask(struct sim *sim, uint32_t from, uint32_t to, lend_ns due, uint
 			       .depth = (uint8_t)depth};
 	k->len = sim_work_len(sim, SIM_RNG_WORK);
 	k->reply_len = sim_work_len(sim, SIM_RNG_WORK);
-	k->script = script(sim, depth);
+	k->script = script_call(sim, depth);
 	if (sim_odds(sim, SIM_RNG_HANDLER, p->fail_ppm))
 		k->code = sim_below(sim, SIM_RNG_HANDLER, 2) ? 3 : 12 | LEND_REPLY_NOT_RUN;
 	c.method = index;
@@ -212,7 +212,7 @@ bool sim_work_ask(struct sim *sim, uint32_t from, uint32_t to, lend_ns due, uint
 			: 0;
 	if (sim_odds(sim, SIM_RNG_WORK, p->named_ppm))
 		c.reply = name_reply(sim, k);
-	if (!make(sim, index, session, &c)) {
+	if (!make_call(sim, index, session, &c)) {
 		sim_node_unbuf(sim, from, c.request);
 		sim_node_unbuf(sim, from, c.reply);
 		return false;
@@ -226,12 +226,12 @@ bool sim_work_ask(struct sim *sim, uint32_t from, uint32_t to, lend_ns due, uint
 	return true;
 }
 
-static bool awake(const struct sim *sim, uint32_t node)
+static bool is_awake(const struct sim *sim, uint32_t node)
 {
 	return sim->node[node].up && sim->node[node].paused <= sim->now;
 }
 
-static void one(struct sim *sim)
+static void start_one(struct sim *sim)
 {
 	const struct sim_plan *p = &sim->plan;
 	uint64_t nodes = p->nodes - (p->hoard > 0);
@@ -242,7 +242,7 @@ static void one(struct sim *sim)
 	to += to >= from;
 	if (sim_odds(sim, SIM_RNG_WORK, p->deadline_ppm))
 		due = sim->now + sim_below(sim, SIM_RNG_WORK, 1000 * p->deadline_us + 1);
-	if (awake(sim, from))
+	if (is_awake(sim, from))
 		sim_work_ask(sim, from, to, due, 0);
 }
 
@@ -257,7 +257,7 @@ static void next_calls(struct sim *sim)
 	if (sim->healing)
 		return;
 	for (uint64_t i = 0; i < p->burst && w->asked < p->calls; i++, w->asked++)
-		one(sim);
+		start_one(sim);
 	gap = 2000 * p->span_us / (bursts + 1);
 	gap = gap ? sim_below(sim, SIM_RNG_WORK, gap) : 0;
 	if (!w->rested && 2 * w->asked >= p->calls) {
@@ -269,7 +269,7 @@ static void next_calls(struct sim *sim)
 }
 
 /* Cancels this call, or closes its session. */
-static void cancel(struct sim *sim, uint32_t call, uint32_t what)
+static void cancel_call(struct sim *sim, uint32_t call, uint32_t what)
 {
 	struct sim_call *k = sim_work_at(sim, call);
 	struct sim_node *n = &sim->node[k->from];
@@ -291,8 +291,8 @@ void sim_work_pause_bulk(struct sim *sim, struct sim_node *n)
 	lend_ns most = 1000 * sim->plan.hush_us;
 
 	if (!sim->healing && sim_odds(sim, SIM_RNG_BULK_PAUSE, sim->plan.hush_ppm))
-		lend_core_hush(n->core,
-			       sim->now - most + sim_below(sim, SIM_RNG_BULK_PAUSE, 2 * most));
+		lend_core_pause_bulk(n->core, sim->now - most +
+						  sim_below(sim, SIM_RNG_BULK_PAUSE, 2 * most));
 }
 
 void sim_work_heal(struct sim *sim)
@@ -301,7 +301,7 @@ void sim_work_heal(struct sim *sim)
 		struct sim_call *k = sim_work_at(sim, i);
 
 		if (!k->ended && k->script == SIM_NEVER && k->due == LEND_NEVER)
-			cancel(sim, i, 0);
+			cancel_call(sim, i, 0);
 	}
 }
 
@@ -310,7 +310,7 @@ void sim_work_event(struct sim *sim, enum sim_what what, uint32_t a, uint32_t b)
 	if (what == SIM_WORK)
 		next_calls(sim);
 	else if (what == SIM_CANCEL)
-		cancel(sim, a, b);
+		cancel_call(sim, a, b);
 	else
 		sim_work_answer(sim, a, b);
 }

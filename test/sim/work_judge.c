@@ -8,7 +8,7 @@ static bool may_be_unavailable(const struct sim_plan *p)
 	return p->crash_us || p->pause_us || p->partition_us || p->hangup_ppm || p->loss_ppm ||
 	       p->burst_ppm || p->loss_mask || p->corrupt_ppm || p->truncate_ppm ||
 	       p->hostile_ppm || p->full_ppm || p->ring < 64 || p->buffer_kb < 1024 ||
-	       p->sessions < 2 * p->nodes || p->dead_us < 1000000 || p->early_ppm;
+	       p->sessions < 2 * p->nodes || p->dead_us < 1000000 || p->zero_rtt_ppm;
 }
 
 /* True when the server ran out of records or dropped a reply for other calls. Handlers saw nothing

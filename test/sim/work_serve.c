@@ -21,8 +21,8 @@ static struct sim_serving *serving_at(struct sim *sim, uint32_t node, uint64_t h
 }
 
 /* Compares a message with its expected content, in place or in a chain. */
-static bool same(const struct sim *sim, uint32_t node, const void *data, uint32_t buf, uint64_t len,
-		 uint64_t key)
+static bool same_bytes(const struct sim *sim, uint32_t node, const void *data, uint32_t buf,
+		       uint64_t len, uint64_t key)
 {
 	const struct lend_seg *seg = sim->node[node].bufs.seg;
 	uint64_t at = 0, here;
@@ -38,7 +38,7 @@ static bool same(const struct sim *sim, uint32_t node, const void *data, uint32_
 	return at == len;
 }
 
-static void reply(struct sim *sim, uint32_t node, struct sim_serving *v, uint32_t call)
+static void send_reply(struct sim *sim, uint32_t node, struct sim_serving *v, uint32_t call)
 {
 	struct sim_call *k = sim_work_at(sim, call);
 	struct sim_node *n = &sim->node[node];
@@ -74,10 +74,10 @@ void sim_work_answer(struct sim *sim, uint32_t call, uint32_t life)
 	if (n->paused > sim->now)
 		sim_at(sim, n->paused, SIM_ANSWER, call, life);
 	else
-		reply(sim, k->to, serving_at(sim, k->to, k->serves), call);
+		send_reply(sim, k->to, serving_at(sim, k->to, k->serves), call);
 }
 
-static void nest(struct sim *sim, uint32_t node, uint32_t call, uint64_t handle)
+static void start_nested(struct sim *sim, uint32_t node, uint32_t call, uint64_t handle)
 {
 	struct sim_node *n = &sim->node[node];
 	lend_ns due = lend_core_request_deadline(n->core, handle);
@@ -90,7 +90,8 @@ static void nest(struct sim *sim, uint32_t node, uint32_t call, uint64_t handle)
 		sim_work_answer(sim, call, n->life);
 }
 
-static void handle(struct sim *sim, uint32_t node, uint32_t call, const struct lend_event *e)
+static void handle_request(struct sim *sim, uint32_t node, uint32_t call,
+			   const struct lend_event *e)
 {
 	struct sim_call *k = sim_work_at(sim, call);
 	uint32_t life = sim->node[node].life;
@@ -106,14 +107,14 @@ static void handle(struct sim *sim, uint32_t node, uint32_t call, const struct l
 		       SIM_ANSWER, call, life);
 		return;
 	case SIM_NEST:
-		nest(sim, node, call, e->call);
+		start_nested(sim, node, call, e->call);
 		return;
 	case SIM_NEVER:
 		return; /* when it is cancelled */
 	}
 }
 
-static struct sim_serving *take(struct sim *sim, uint32_t node, const struct lend_event *e)
+static struct sim_serving *take_request(struct sim *sim, uint32_t node, const struct lend_event *e)
 {
 	struct sim_serving *v = serving_at(sim, node, e->call);
 
@@ -144,7 +145,7 @@ static void on_request(struct sim *sim, uint32_t node, const struct lend_event *
 	struct sim_call *k;
 
 	sim_node_back(sim, node, e->buf);
-	take(sim, node, e)->call = e->method == LEND_MEM_METHOD ? SIM_NO_CALL : call;
+	take_request(sim, node, e)->call = e->method == LEND_MEM_METHOD ? SIM_NO_CALL : call;
 	if (e->method == SIM_HOARD_METHOD) {
 		sim_node_unbuf(sim, node, e->buf);
 		sim_hoard_serve(sim, node, e);
@@ -166,17 +167,17 @@ static void on_request(struct sim *sim, uint32_t node, const struct lend_event *
 		  call);
 	SIM_CHECK(sim, e->len == k->len, "call %u: request of %llu bytes, not %u", call,
 		  (unsigned long long)e->len, k->len);
-	SIM_CHECK(
-	    sim,
-	    same(sim, node, e->data, e->buf, k->len, sim_bytes_key(sim->plan.seed, call, false)),
-	    "call %u: the request's bytes are wrong", call);
+	SIM_CHECK(sim,
+		  same_bytes(sim, node, e->data, e->buf, k->len,
+			     sim_bytes_key(sim->plan.seed, call, false)),
+		  "call %u: the request's bytes are wrong", call);
 	if (k->ended)
 		SIM_MARK(sim, late_run);
 	k->runs++;
 	k->server_life = sim->node[node].life;
 	k->serves = e->call;
 	sim_node_unbuf(sim, node, e->buf);
-	handle(sim, node, call, e);
+	handle_request(sim, node, call, e);
 }
 
 static void on_cancelled(struct sim *sim, uint32_t node, const struct lend_event *e)
@@ -256,7 +257,8 @@ static void on_need(struct sim *sim, uint32_t node, const struct lend_event *e)
 	sim_node_unbuf(sim, node, buf);
 }
 
-static void judge(struct sim *sim, uint32_t call, struct sim_call *k, const struct lend_event *e)
+static void judge_end(struct sim *sim, uint32_t call, struct sim_call *k,
+		      const struct lend_event *e)
 {
 	uint8_t code = k->code & (uint8_t)~LEND_REPLY_NOT_RUN;
 	uint8_t ran = k->code & LEND_REPLY_NOT_RUN ? RAN_NO : RAN_YES;
@@ -271,13 +273,13 @@ static void judge(struct sim *sim, uint32_t call, struct sim_call *k, const stru
 	SIM_CHECK(sim, e->len == k->reply_len, "call %u: reply of %llu bytes, not %u", call,
 		  (unsigned long long)e->len, k->reply_len);
 	SIM_CHECK(sim,
-		  !k->reply_len || same(sim, k->from, e->data, e->reply, k->reply_len,
-					sim_bytes_key(sim->plan.seed, call, true)),
+		  !k->reply_len || same_bytes(sim, k->from, e->data, e->reply, k->reply_len,
+					      sim_bytes_key(sim->plan.seed, call, true)),
 		  "call %u: the reply's bytes are wrong", call);
 }
 
 /* Resumes the call of the handler that called. */
-static void resume(struct sim *sim, const struct sim_call *k)
+static void resume_asker(struct sim *sim, const struct sim_call *k)
 {
 	if (k->arg)
 		sim_work_answer(sim, k->arg - 1, k->life);
@@ -316,12 +318,12 @@ static void on_call_end(struct sim *sim, uint32_t node, const struct lend_event 
 			    : e->reply ? sim->node[node].bufs.seg[e->reply].data
 				       : NULL);
 	} else {
-		judge(sim, call, k, e);
+		judge_end(sim, call, k, e);
 	}
 	sim_node_unbuf(sim, node, e->buf);
 	sim_node_unbuf(sim, node, e->reply);
 	if (!k->mem) {
-		resume(sim, k);
+		resume_asker(sim, k);
 		if (sim_odds(sim, SIM_RNG_WORK, sim->plan.hangup_ppm))
 			lend_core_disconnect(sim->node[node].core, e->session);
 	}

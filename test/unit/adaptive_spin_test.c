@@ -12,7 +12,7 @@
 static lend_ns after(lend_ns spin, lend_ns waited, int times)
 {
 	while (times-- > 0)
-		spin = lend_spin_learn(spin, waited);
+		spin = lend_spin_adapt(spin, waited);
 	return spin;
 }
 
@@ -43,8 +43,8 @@ Test(adaptive_spin, one_short_wait_is_enough_and_one_long_one_is_not)
 {
 	lend_ns spin = after(LEND_SPIN_NS, LEND_NEVER, 200);
 
-	cr_assert_eq(lend_spin_learn(spin, 30000), 60000);
-	cr_assert_geq(lend_spin_learn(60000, LEND_NEVER), 50000);
+	cr_assert_eq(lend_spin_adapt(spin, 30000), 60000);
+	cr_assert_geq(lend_spin_adapt(60000, LEND_NEVER), 50000);
 	cr_assert_leq(after(60000, LEND_NEVER, 20), 10000);
 }
 
@@ -60,7 +60,7 @@ Test(adaptive_spin, any_waits)
 		for (int i = 0; i < 1000; i++) {
 			lend_ns waited = lend_rng_next(&rng) >> lend_rng_below(&rng, 64);
 
-			spin = lend_spin_learn(spin, waited);
+			spin = lend_spin_adapt(spin, waited);
 			cr_assert(spin >= LEND_SPIN_MIN_NS && spin <= LEND_SPIN_MAX_NS, "seed %lu",
 				  seed);
 			cr_assert(waited > LEND_SPIN_MAX_NS || spin >= waited, "seed %lu", seed);

@@ -69,7 +69,7 @@ static size_t draw_len(struct lend_rng *rng)
 }
 
 /* Fills both ends and one cache line in the middle: enough to see any overlap of whole lines. */
-static void paint(const struct live *l)
+static void paint_object(const struct live *l)
 {
 	memset(l->p, l->fill, l->len < 256 ? l->len : 256);
 	if (l->len) {
@@ -86,7 +86,7 @@ static bool is_intact(const struct live *l)
 	return !l->len || (l->p[l->len / 2] == l->fill && l->p[l->len - 1] == l->fill);
 }
 
-static bool overlaps(const struct live *live, const struct live *l)
+static bool find_overlap(const struct live *live, const struct live *l)
 {
 	for (int i = 0; i < LIVE; i++)
 		if (live + i != l && live[i].p && l->p < live[i].p + live[i].len &&
@@ -95,7 +95,7 @@ static bool overlaps(const struct live *live, const struct live *l)
 	return false;
 }
 
-static void step(struct live *live, struct lend_rng *rng, uint64_t seed)
+static void run_step(struct live *live, struct lend_rng *rng, uint64_t seed)
 {
 	struct live *l = &live[lend_rng_below(rng, LIVE)];
 	size_t align = (size_t)1 << lend_rng_below(rng, lend_rng_below(rng, 8) ? 7 : 22);
@@ -112,8 +112,8 @@ static void step(struct live *live, struct lend_rng *rng, uint64_t seed)
 	cr_assert(l->p, "seed %lu: %s", seed, lend_why_text());
 	cr_assert_geq(lend_usable(l->p), l->len);
 	cr_assert_eq((uintptr_t)l->p % (align > 64 ? align : 64), 0, "seed %lu", seed);
-	cr_assert(!overlaps(live, l), "seed %lu: %zu bytes handed out twice", seed, l->len);
-	paint(l);
+	cr_assert(!find_overlap(live, l), "seed %lu: %zu bytes handed out twice", seed, l->len);
+	paint_object(l);
 }
 
 /* Each tile is used or free; bitmaps, records and counters agree, and no record names a free
@@ -141,14 +141,14 @@ static bool regions_are_sound(void)
 	return sound;
 }
 
-static void play(uint64_t seed, int steps)
+static void run_steps(uint64_t seed, int steps)
 {
 	static struct live live[LIVE];
 	struct lend_rng rng;
 
 	lend_rng_seed(&rng, seed);
 	for (int i = 0; i < steps; i++) {
-		step(live, &rng, seed);
+		run_step(live, &rng, seed);
 		if (i % 1000 == 0)
 			cr_assert(lend_slabs_audit() && regions_are_sound(), "seed %lu", seed);
 	}
@@ -164,14 +164,14 @@ static struct lend_alloc_stat stat_now(void)
 {
 	struct lend_alloc_stat stat;
 
-	lend_alloc_stat(&stat);
+	lend_alloc_stat_get(&stat);
 	return stat;
 }
 
 Test(alloc, naive_model_under_seeds)
 {
 	for (uint64_t seed = 1; seed <= 8; seed++)
-		play(seed, 4000);
+		run_steps(seed, 4000);
 	lend_alloc_trim();
 	cr_assert_eq(stat_now().used, 0);
 	cr_assert_eq(stat_now().mapped, 0);
@@ -335,7 +335,7 @@ Test(alloc, a_forks_child_has_a_copy)
 		p[0] = 'c';
 		lend_free(p);
 		lend_free(q);
-		play(7, 2000);
+		run_steps(7, 2000);
 		_exit(!sound);
 	}
 	cr_assert_eq(waitpid(child, &status, 0), child);

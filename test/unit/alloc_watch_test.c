@@ -10,11 +10,11 @@
 
 #define MIB ((size_t)1 << 20)
 
-static size_t mapped(void)
+static size_t mapped_bytes(void)
 {
 	struct lend_alloc_stat stat;
 
-	lend_alloc_stat(&stat);
+	lend_alloc_stat_get(&stat);
 	return stat.mapped;
 }
 
@@ -49,7 +49,7 @@ static void on_shrink(void *arg, void *memory, size_t len, uint64_t key)
 
 static int watch_with(struct device *d)
 {
-	return lend_alloc_watch(&(struct lend_alloc_watch){on_grow, on_shrink, d});
+	return lend_alloc_watch_add(&(struct lend_alloc_watch){on_grow, on_shrink, d});
 }
 
 Test(alloc_watch, watch__regions_come_and_go__keys_are_found)
@@ -62,14 +62,14 @@ Test(alloc_watch, watch__regions_come_and_go__keys_are_found)
 	cr_assert_eq(one.regions, 1);
 	after = lend_malloc(10 * MIB);
 	cr_assert_eq(one.regions, 2);
-	cr_assert_eq(one.len, mapped());
+	cr_assert_eq(one.len, mapped_bytes());
 	cr_assert(lend_alloc_key(w1, before, &k1) && lend_alloc_key(w2, before, &k2));
 	cr_assert_eq(k1, k2);
 	cr_assert(lend_alloc_key(w1, (char *)after + 10 * MIB - 1, &k3));
 	cr_assert_eq(k3 >> 32, 2);
 	cr_assert(!lend_alloc_key(w3, before, &k3) && !lend_alloc_key(w1, &k1, &k3));
 	cr_assert(!lend_alloc_key(w1, NULL, &k3) && !lend_alloc_key(w1, (void *)-1, &k3));
-	lend_alloc_unwatch(w2);
+	lend_alloc_watch_remove(w2);
 	cr_assert_eq(two.regions, 0);
 	cr_assert(!lend_alloc_key(w2, before, &k2));
 	lend_free(before);
@@ -82,7 +82,7 @@ Test(alloc_watch, watch__regions_come_and_go__keys_are_found)
 	cr_assert_eq(watch_with(&two), -ENOSPC);
 }
 
-static void count(void *arg, void *memory, size_t len)
+static void count_bytes(void *arg, void *memory, size_t len)
 {
 	(void)memory;
 	*(size_t *)arg += len;
@@ -94,20 +94,20 @@ Test(alloc_watch, hold__freed_region__stays_mapped)
 	size_t told = 0;
 	void *p = lend_malloc(3 * MIB), *q;
 
-	lend_regions_hold(&seen, count, &told);
-	cr_assert_eq(told, mapped());
+	lend_regions_hold(&seen, count_bytes, &told);
+	cr_assert_eq(told, mapped_bytes());
 	q = lend_malloc(100 * MIB);
-	lend_regions_hold(&seen, count, &told);
-	cr_assert_eq(told, mapped());
-	lend_regions_hold(&seen, count, &told);
-	cr_assert_eq(told, mapped());
+	lend_regions_hold(&seen, count_bytes, &told);
+	cr_assert_eq(told, mapped_bytes());
+	lend_regions_hold(&seen, count_bytes, &told);
+	cr_assert_eq(told, mapped_bytes());
 	lend_free(p);
 	lend_free(q);
 	q = lend_malloc(200 * MIB); /* without a reference */
 	lend_free(q);
 	lend_alloc_trim();
-	cr_assert_eq(told, mapped());
+	cr_assert_eq(told, mapped_bytes());
 	lend_regions_let_go(seen);
 	lend_alloc_trim();
-	cr_assert_eq(mapped(), 0);
+	cr_assert_eq(mapped_bytes(), 0);
 }

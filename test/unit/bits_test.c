@@ -47,16 +47,17 @@ Test(bits, the_next_bit_of_a_ring_is_found_from_every_place)
 	enum { WORDS = 2, BITS = 64 * WORDS };
 	uint64_t none[WORDS] = {0};
 
-	cr_assert_eq(lend_bits_ahead(none, WORDS, 70), UINT32_MAX);
+	cr_assert_eq(lend_bits_distance(none, WORDS, 70), UINT32_MAX);
 	for (uint32_t set = 0; set < BITS; set++)
 		for (uint32_t from = 0; from < BITS; from++) {
 			uint32_t before = (set + BITS - 1) % BITS;
 			uint64_t map[WORDS] = {0};
 
 			map[set / 64] |= UINT64_C(1) << set % 64;
-			cr_assert_eq(lend_bits_ahead(map, WORDS, from), (set + BITS - from) % BITS);
+			cr_assert_eq(lend_bits_distance(map, WORDS, from),
+				     (set + BITS - from) % BITS);
 			map[before / 64] |= UINT64_C(1) << before % 64;
-			cr_assert_eq(lend_bits_ahead(map, WORDS, from),
+			cr_assert_eq(lend_bits_distance(map, WORDS, from),
 				     from == set ? 0 : (before + BITS - from) % BITS);
 		}
 }

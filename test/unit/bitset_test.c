@@ -74,7 +74,7 @@ static void put_word(struct pair *p, uint32_t i, uint64_t bits)
 			p->in[(i & ~63u) + k] = true;
 	}
 	p->n += (uint32_t)__builtin_popcountll(bits);
-	lend_set_put_word(p->arena, &p->set, i, bits);
+	lend_set_add_bits(p->arena, &p->set, i, bits);
 }
 
 static void step(struct pair *p, struct lend_rng *r, uint64_t seed)
@@ -86,7 +86,7 @@ static void step(struct pair *p, struct lend_rng *r, uint64_t seed)
 		put_word(p, i, lend_rng_next(r) | lend_rng_next(r));
 		break;
 	case 1:
-		lend_set_cut_word(p->arena, &p->set, i, naive_word(p, i, true));
+		lend_set_remove_bits(p->arena, &p->set, i, naive_word(p, i, true));
 		break;
 	default:
 		if (p->in[i])

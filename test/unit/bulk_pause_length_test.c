@@ -8,10 +8,10 @@
 #include "util/rng.h"
 
 /* A call at this time that completes after `took`. */
-static void call(struct lend_hush *h, lend_ns at, lend_ns took)
+static void call(struct lend_bulk_pause *h, lend_ns at, lend_ns took)
 {
-	lend_hush_begin(h, at);
-	lend_hush_end(h, at + took);
+	lend_bulk_pause_begin(h, at);
+	lend_bulk_pause_end(h, at + took);
 }
 
 Test(bulk_pause_length, is_as_long_as_calls_take)
@@ -21,12 +21,12 @@ Test(bulk_pause_length, is_as_long_as_calls_take)
 	} cases[] = {{800, 1600}, {4000, 8000}, {25000, 50000}, {25400, 0}, {500000, 0}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct lend_hush h = {0};
+		struct lend_bulk_pause h = {0};
 		lend_ns now = 1000000000;
 
 		for (int k = 0; k < 200; k++, now += 1000000)
 			call(&h, now, cases[i].took);
-		lend_hush_begin(&h, now);
+		lend_bulk_pause_begin(&h, now);
 		if (cases[i].silence == 0)
 			cr_assert_leq(h.until, now, "%zu", i);
 		else
@@ -36,17 +36,17 @@ Test(bulk_pause_length, is_as_long_as_calls_take)
 
 Test(bulk_pause_length, ends_with_the_answer_and_rests)
 {
-	struct lend_hush h = {0};
+	struct lend_bulk_pause h = {0};
 	lend_ns now = 1000000000;
 
-	lend_hush_begin(&h, now);
-	cr_assert_eq(h.until, now + LEND_HUSH_MAX_NS);
-	lend_hush_end(&h, now + 2000);
+	lend_bulk_pause_begin(&h, now);
+	cr_assert_eq(h.until, now + LEND_BULK_PAUSE_MAX_NS);
+	lend_bulk_pause_end(&h, now + 2000);
 	cr_assert_eq(h.until, now + 2000);
-	lend_hush_begin(&h, now + 7999);
+	lend_bulk_pause_begin(&h, now + 7999);
 	cr_assert_leq(h.until, now + 7999, "three times as long as the pause");
-	lend_hush_end(&h, now + 7999);
-	lend_hush_begin(&h, now + 8000);
+	lend_bulk_pause_end(&h, now + 7999);
+	lend_bulk_pause_begin(&h, now + 8000);
 	cr_assert_gt(h.until, now + 8000);
 }
 
@@ -54,7 +54,7 @@ Test(bulk_pause_length, ends_with_the_answer_and_rests)
 Test(bulk_pause_length, is_at_most_a_quarter_of_the_time)
 {
 	for (uint64_t seed = 1; seed <= 200; seed++) {
-		struct lend_hush h = {0};
+		struct lend_bulk_pause h = {0};
 		struct lend_rng rng;
 		lend_ns now = 1000000000, silent = 0, first = now;
 
@@ -63,13 +63,13 @@ Test(bulk_pause_length, is_at_most_a_quarter_of_the_time)
 			lend_ns step = 1 + lend_rng_below(&rng, 4000);
 
 			if (lend_rng_below(&rng, 2))
-				lend_hush_begin(&h, now);
+				lend_bulk_pause_begin(&h, now);
 			else if (lend_rng_below(&rng, 2))
-				lend_hush_end(&h, now);
+				lend_bulk_pause_end(&h, now);
 			silent += h.until > now ? lend_min_u64(step, h.until - now) : 0;
 			now += step;
 		}
-		cr_assert_leq(silent, (now - first) / 4 + LEND_HUSH_MAX_NS, "seed %llu",
+		cr_assert_leq(silent, (now - first) / 4 + LEND_BULK_PAUSE_MAX_NS, "seed %llu",
 			      (unsigned long long)seed);
 		cr_assert_gt(silent, (now - first) / 100, "seed %llu", (unsigned long long)seed);
 	}

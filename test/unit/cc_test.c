@@ -11,7 +11,7 @@
 
 enum { TRIP = 20000 };
 
-static struct lend_cc_report report(lend_ns rtt, uint32_t seen, uint32_t marked, uint32_t lost)
+static struct lend_cc_report make_report(lend_ns rtt, uint32_t seen, uint32_t marked, uint32_t lost)
 {
 	static uint64_t number;
 
@@ -61,17 +61,17 @@ Test(cc, report__signal__slows_down_or_not)
 	};
 
 	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
-		struct lend_cc_report r = report(TRIP, 1, 0, 0);
+		struct lend_cc_report r = make_report(TRIP, 1, 0, 0);
 		struct lend_cc_state s;
 		int64_t before, after;
 
 		lend_cc_open(&s, row[i].cc);
 		for (int k = 0; k < 10; k++) {
-			r = report(TRIP, 1, 0, 0);
+			r = make_report(TRIP, 1, 0, 0);
 			lend_cc_report(&s, row[i].cc, &r);
 		}
 		before = (int64_t)s.window - s.gap;
-		r = report(row[i].rtt, 8, row[i].marked, row[i].lost);
+		r = make_report(row[i].rtt, 8, row[i].marked, row[i].lost);
 		lend_cc_report(&s, row[i].cc, &r);
 		after = (int64_t)s.window - s.gap;
 		cr_expect_eq((after > before) - (after < before), row[i].want,
@@ -81,7 +81,8 @@ Test(cc, report__signal__slows_down_or_not)
 
 /* One sender, a bottleneck that takes a datagram per `each` ns, a base RTT of TRIP: the queue holds
  * what is in flight beyond the base RTT. */
-static struct lend_cc_state settle(enum lend_cc cc, uint32_t each, uint32_t mark, uint32_t *queue)
+static struct lend_cc_state run_until_settled(enum lend_cc cc, uint32_t each, uint32_t mark,
+					      uint32_t *queue)
 {
 	struct lend_cc_state s;
 	struct lend_cc_report r;
@@ -120,15 +121,15 @@ Test(cc, settles)
 
 	/* At 100 Gb/s a datagram takes 115 ns, so 173 fit into the base RTT; at 10 Gb/s it takes
 	 * 1,150 ns, so 17 fit. */
-	s = settle(LEND_CC_SWIFT, 1150, 0, &queue);
+	s = run_until_settled(LEND_CC_SWIFT, 1150, 0, &queue);
 	cr_assert(queue >= 2 && queue <= 40, "swift: a queue of %u at 10 Gb/s", queue);
 	cr_assert(lend_cc_window(&s) >= 17, "swift: a window of %u", lend_cc_window(&s));
-	s = settle(LEND_CC_DCTCP, 1150, 20, &queue);
+	s = run_until_settled(LEND_CC_DCTCP, 1150, 20, &queue);
 	cr_assert(queue >= 5 && queue <= 40, "dctcp: a queue of %u", queue);
 	cr_assert(lend_cc_window(&s) >= 17, "dctcp: a window of %u", lend_cc_window(&s));
-	s = settle(LEND_CC_DCTCP, 115, 200, &queue);
+	s = run_until_settled(LEND_CC_DCTCP, 115, 200, &queue);
 	cr_assert_eq(lend_cc_window(&s), LEND_CC_WINDOW_MAX, "nothing is marked");
-	s = settle(LEND_CC_TIMELY, 115, 0, &queue);
+	s = run_until_settled(LEND_CC_TIMELY, 115, 0, &queue);
 	cr_assert_eq(s.gap, 0, "timely delays an uncongested sender");
 }
 
@@ -143,12 +144,12 @@ Test(cc, recovers)
 
 		lend_cc_open(&s, all[i]);
 		for (int k = 0; k < 200; k++) {
-			r = report(3000000, 4, 4, 1);
+			r = make_report(3000000, 4, 4, 1);
 			lend_cc_report(&s, all[i], &r);
 		}
 		cr_assert_leq(s.window, 2 * LEND_CC_ONE, "%s", lend_cc_name(all[i]));
 		for (int k = 0; k < 2000; k++) {
-			r = report(TRIP, lend_cc_window(&s), 0, 0);
+			r = make_report(TRIP, lend_cc_window(&s), 0, 0);
 			lend_cc_report(&s, all[i], &r);
 		}
 		cr_assert_geq(lend_cc_window(&s), 100, "%s: %u", lend_cc_name(all[i]), s.window);
@@ -160,7 +161,7 @@ Test(cc, recovers)
 Test(cc, short_messages_change_nothing_but_the_round_trip)
 {
 	for (unsigned cc = 0; cc < LEND_CC_KINDS; cc++) {
-		struct lend_cc_report r = report(TRIP, 8, 0, 0);
+		struct lend_cc_report r = make_report(TRIP, 8, 0, 0);
 		struct lend_cc_state s, want;
 
 		lend_cc_open(&s, (enum lend_cc)cc);
@@ -168,7 +169,7 @@ Test(cc, short_messages_change_nothing_but_the_round_trip)
 		want = s;
 		want.rtt = 900000;
 		for (int i = 0; i < 100; i++) {
-			r = report(900000, 0, 3, 0);
+			r = make_report(900000, 0, 3, 0);
 			lend_cc_report(&s, (enum lend_cc)cc, &r);
 		}
 		cr_expect_eq(memcmp(&s, &want, sizeof(s)), 0, "%s", lend_cc_name((enum lend_cc)cc));

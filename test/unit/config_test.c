@@ -19,7 +19,7 @@ struct limit {
 #field, offsetof(struct type, field), sizeof(((struct type *)0)->field), bad, good \
 	}
 
-static void set(void *config, const struct limit *l, uint64_t value)
+static void set_field(void *config, const struct limit *l, uint64_t value)
 {
 	memcpy((char *)config + l->at, &value, l->width);
 }
@@ -62,9 +62,9 @@ Test(config, core_fields_have_limits)
 	for (size_t i = 0; i < sizeof(limit) / sizeof(limit[0]); i++) {
 		struct lend_core_config c = good_core();
 
-		set(&c, &limit[i], limit[i].bad);
+		set_field(&c, &limit[i], limit[i].bad);
 		cr_expect_eq(lend_core_size(&c), 0, "%s past its limit", limit[i].name);
-		set(&c, &limit[i], limit[i].good);
+		set_field(&c, &limit[i], limit[i].good);
 		cr_expect_neq(lend_core_size(&c), 0, "%s at its limit", limit[i].name);
 	}
 }
@@ -111,9 +111,9 @@ Test(config, store_fields_have_limits)
 	for (size_t i = 0; i < sizeof(limit) / sizeof(limit[0]); i++) {
 		struct lend_store_config c = good_store();
 
-		set(&c, &limit[i], limit[i].bad);
+		set_field(&c, &limit[i], limit[i].bad);
 		cr_expect_eq(lend_store_size(&c), 0, "%s past its limit", limit[i].name);
-		set(&c, &limit[i], limit[i].good);
+		set_field(&c, &limit[i], limit[i].good);
 		cr_expect_neq(lend_store_size(&c), 0, "%s at its limit", limit[i].name);
 	}
 }

@@ -12,13 +12,13 @@
 
 enum { CLASS = 3, BATCHES = 32, ROUNDS = 5000, PAIRS = 3, BATCHES_OF_LONGEST = 4 };
 
-static void fill(void **obj, uint32_t n, uintptr_t first)
+static void fill_objects(void **obj, uint32_t n, uintptr_t first)
 {
 	for (uint32_t i = 0; i < n; i++)
 		obj[i] = (void *)(first + i);
 }
 
-static void expect(uint32_t class, uint32_t n, uintptr_t first)
+static void expect_taken(uint32_t class, uint32_t n, uintptr_t first)
 {
 	void *obj[LEND_BATCH_MAX];
 
@@ -33,16 +33,16 @@ Test(depot, oldest_first_and_full_at_its_length, .init = lend_depots_init)
 
 	for (uintptr_t turn = 0; turn < 3; turn++) {
 		for (uintptr_t i = 0; i < BATCHES; i++) {
-			fill(obj, 1 + i % LEND_BATCH_MAX, 100 * i + turn);
-			cr_assert(lend_depot_bring(CLASS, obj, 1 + i % LEND_BATCH_MAX));
+			fill_objects(obj, 1 + i % LEND_BATCH_MAX, 100 * i + turn);
+			cr_assert(lend_depot_put(CLASS, obj, 1 + i % LEND_BATCH_MAX));
 		}
-		cr_assert_not(lend_depot_bring(CLASS, obj, 1));
-		expect(CLASS, 1, turn);
-		fill(obj, 2, 7);
-		cr_assert(lend_depot_bring(CLASS, obj, 2));
+		cr_assert_not(lend_depot_put(CLASS, obj, 1));
+		expect_taken(CLASS, 1, turn);
+		fill_objects(obj, 2, 7);
+		cr_assert(lend_depot_put(CLASS, obj, 2));
 		for (uintptr_t i = 1; i < BATCHES; i++)
-			expect(CLASS, 1 + i % LEND_BATCH_MAX, 100 * i + turn);
-		expect(CLASS, 2, 7);
+			expect_taken(CLASS, 1 + i % LEND_BATCH_MAX, 100 * i + turn);
+		expect_taken(CLASS, 2, 7);
 		cr_assert_eq(lend_depot_take(CLASS, obj), 0);
 	}
 }
@@ -51,16 +51,16 @@ Test(depot, long_objects_are_few, .init = lend_depots_init)
 {
 	void *obj[LEND_BATCH_MAX];
 
-	fill(obj, LEND_BATCH_MAX, 1);
+	fill_objects(obj, LEND_BATCH_MAX, 1);
 	for (int i = 0; i < BATCHES_OF_LONGEST; i++)
-		cr_assert(lend_depot_bring(LEND_CLASSES - 1, obj, 8));
-	cr_assert_not(lend_depot_bring(LEND_CLASSES - 1, obj, 8));
+		cr_assert(lend_depot_put(LEND_CLASSES - 1, obj, 8));
+	cr_assert_not(lend_depot_put(LEND_CLASSES - 1, obj, 8));
 	cr_assert_not(lend_depot_take(LEND_CLASSES - 2, obj), "each class has its own");
 }
 
 static _Atomic uint64_t brought, sum_in, sum_out, taken;
 
-static void *bring(void *arg)
+static void *bring_batches(void *arg)
 {
 	uintptr_t first = (uintptr_t)arg * ROUNDS * LEND_BATCH_MAX + 1;
 	void *obj[LEND_BATCH_MAX];
@@ -68,8 +68,8 @@ static void *bring(void *arg)
 	for (uintptr_t r = 0; r < ROUNDS; r++, first += LEND_BATCH_MAX) {
 		uint32_t n = 1 + (uint32_t)r % LEND_BATCH_MAX;
 
-		fill(obj, n, first);
-		while (!lend_depot_bring(CLASS, obj, n))
+		fill_objects(obj, n, first);
+		while (!lend_depot_put(CLASS, obj, n))
 			sched_yield();
 		for (uint32_t i = 0; i < n; i++)
 			atomic_fetch_add(&sum_in, first + i);
@@ -78,7 +78,7 @@ static void *bring(void *arg)
 	return NULL;
 }
 
-static void *take(void *arg)
+static void *take_batches(void *arg)
 {
 	void *obj[LEND_BATCH_MAX];
 
@@ -103,8 +103,8 @@ Test(depot, each_batch_goes_to_one, .init = lend_depots_init)
 	pthread_t thread[2 * PAIRS];
 
 	for (uintptr_t i = 0; i < PAIRS; i++) {
-		cr_assert_eq(pthread_create(&thread[2 * i], NULL, bring, (void *)i), 0);
-		cr_assert_eq(pthread_create(&thread[2 * i + 1], NULL, take, NULL), 0);
+		cr_assert_eq(pthread_create(&thread[2 * i], NULL, bring_batches, (void *)i), 0);
+		cr_assert_eq(pthread_create(&thread[2 * i + 1], NULL, take_batches, NULL), 0);
 	}
 	for (int i = 0; i < 2 * PAIRS; i++)
 		pthread_join(thread[i], NULL);

@@ -20,7 +20,7 @@
 /* The hole is longer than a huge page, and begins inside the first range that is watched. */
 enum { PAGE = 4096, PAGES = 2600, HOLE = 700, HOLE_END = 2000, LEN = PAGES * PAGE };
 
-static struct cn_marks m;
+static struct cn_dirty_pages m;
 
 static void open_marks(int how)
 {
@@ -32,7 +32,7 @@ static void open_marks(int how)
 	cr_assert(shared != MAP_FAILED);
 	memset(shared, 1, LEN);
 	munmap(shared, LEN);
-	m = (struct cn_marks){.len = LEN, .fd = how < 0 ? -1 : lend_uffd_marks(), .n = 1};
+	m = (struct cn_dirty_pages){.len = LEN, .fd = how < 0 ? -1 : lend_uffd_marks(), .n = 1};
 	m.map = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
 	cr_assert(m.map != MAP_FAILED);
 	cr_assert(mmap(m.map + HOLE * PAGE, (HOLE_END - HOLE) * PAGE, PROT_READ | PROT_WRITE,
@@ -46,7 +46,7 @@ static void open_marks(int how)
 
 static void close_marks(void)
 {
-	cn_marks_close(&m);
+	cn_dirty_close(&m);
 	munmap(m.map, LEN);
 	close(m.pagemap);
 	if (m.fd >= 0)
@@ -89,8 +89,8 @@ static void seal(struct page *page, struct lend_rng *rng, bool exact, uint64_t s
 	uint64_t end = at + (1 + lend_rng_below(rng, PAGES - at / PAGE)) * PAGE;
 
 	while (at < end) {
-		uint64_t first = cn_marks_skip(&m, at, end, false);
-		uint64_t last = cn_marks_skip(&m, first, end, true);
+		uint64_t first = cn_dirty_skip(&m, at, end, false);
+		uint64_t last = cn_dirty_skip(&m, first, end, true);
 		bool lost = lend_rng_below(rng, 8) == 0;
 
 		for (uint64_t i = at / PAGE; i < first / PAGE; i++)
@@ -102,9 +102,9 @@ static void seal(struct page *page, struct lend_rng *rng, bool exact, uint64_t s
 			page[i].stored = lost || !exact;
 			page[i].sent = true;
 		}
-		cn_marks_take(&m, first, last);
+		cn_dirty_take(&m, first, last);
 		if (lost)
-			cn_marks_untake(&m, first, last);
+			cn_dirty_untake(&m, first, last);
 		at = last;
 	}
 }
@@ -176,9 +176,9 @@ Test(dirty_pages, a_store_is_never_lost)
 			pthread_join(thread, NULL);
 		}
 		for (; at < 64 * PAGE; at = last) {
-			at = cn_marks_skip(&m, at, 64 * PAGE, false);
-			last = cn_marks_skip(&m, at, 64 * PAGE, true);
-			cn_marks_take(&m, at, last);
+			at = cn_dirty_skip(&m, at, 64 * PAGE, false);
+			last = cn_dirty_skip(&m, at, 64 * PAGE, true);
+			cn_dirty_take(&m, at, last);
 			for (; at < last; at += PAGE)
 				memcpy(&copy[at / PAGE], m.map + at, sizeof(copy[0]));
 		}

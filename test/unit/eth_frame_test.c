@@ -162,21 +162,21 @@ Test(eth_frame, every_truncation)
  * result. */
 Test(eth_frame, fast_path__any_frame__equals_full_parse)
 {
-	struct lend_eth_usual usual = {.to_udp = 0};
+	struct lend_eth_expected usual = {.to_udp = 0};
 	struct lend_eth_frame f, g;
 	uint8_t bytes[256], copy[256];
 	uint32_t n = make(bytes, true, 0, 40, false), len, seen = 0;
 
-	cr_assert(!lend_eth_is_usual(&usual, bytes, n, &len));
+	cr_assert(!lend_eth_is_expected(&usual, bytes, n, &len));
 	cr_assert(lend_eth_read(bytes, n, &f) == LEND_ETH_UDP);
-	lend_eth_usual(&usual, bytes, &f);
-	cr_assert(lend_eth_is_usual(&usual, bytes, n, &len) && len == 40);
+	lend_eth_expected(&usual, bytes, &f);
+	cr_assert(lend_eth_is_expected(&usual, bytes, n, &len) && len == 40);
 	for (uint32_t cut = 0; cut < n; cut++)
-		cr_assert(!lend_eth_is_usual(&usual, bytes, cut, &len), "%u of %u", cut, n);
+		cr_assert(!lend_eth_is_expected(&usual, bytes, cut, &len), "%u of %u", cut, n);
 	for (uint32_t bit = 0; bit < LEND_ETH_HEAD4 * 8; bit++) {
 		memcpy(copy, bytes, n);
 		copy[bit / 8] ^= (uint8_t)(1 << bit % 8);
-		if (!lend_eth_is_usual(&usual, copy, n, &len))
+		if (!lend_eth_is_expected(&usual, copy, n, &len))
 			continue;
 		seen++;
 		lend_eth_put16(copy + 24, 0);
@@ -193,15 +193,15 @@ Test(eth_frame, fast_path__any_frame__equals_full_parse)
 Test(eth_frame, fast_path__tag_or_ipv6__full_parse)
 {
 	for (int shape = 0; shape < 3; shape++) {
-		struct lend_eth_usual usual = {.to_udp = 0};
+		struct lend_eth_expected usual = {.to_udp = 0};
 		struct lend_eth_frame f;
 		uint8_t bytes[256];
 		uint32_t n = make(bytes, shape & 1, shape == 1 || shape == 2 ? 9 : 0, 40, true),
 			 len;
 
 		cr_assert(lend_eth_read(bytes, n, &f) == LEND_ETH_UDP);
-		lend_eth_usual(&usual, bytes, &f);
-		cr_assert(!lend_eth_is_usual(&usual, bytes, n, &len), "shape %d", shape);
+		lend_eth_expected(&usual, bytes, &f);
+		cr_assert(!lend_eth_is_expected(&usual, bytes, n, &len), "shape %d", shape);
 	}
 }
 

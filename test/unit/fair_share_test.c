@@ -17,7 +17,7 @@ static uint32_t model_pick(const struct model *m)
 	uint32_t best = 8;
 
 	for (uint32_t i = 0; i < 8; i++)
-		if (m->waits[i] && (best == 8 || m->passed[i] >= LEND_SHARE_DUE))
+		if (m->waits[i] && (best == 8 || m->passed[i] >= LEND_FAIR_SHARE_DUE))
 			best = i;
 	return best;
 }
@@ -25,7 +25,7 @@ static uint32_t model_pick(const struct model *m)
 static bool model_passes(const struct model *m, uint32_t who)
 {
 	for (uint32_t i = 0; i < 8; i++)
-		if (m->waits[i] && (i <= who || m->passed[i] >= LEND_SHARE_DUE))
+		if (m->waits[i] && (i <= who || m->passed[i] >= LEND_FAIR_SHARE_DUE))
 			return false;
 	return true;
 }
@@ -37,9 +37,9 @@ static void model_sent(struct model *m, uint32_t who, uint32_t n)
 		m->passed[i] += m->waits[i] ? n : 0;
 }
 
-static void history(uint64_t seed)
+static void run_history(uint64_t seed)
 {
-	struct lend_share s = {0};
+	struct lend_fair_share s = {0};
 	struct model m = {0};
 	struct lend_rng rng;
 
@@ -50,25 +50,25 @@ static void history(uint64_t seed)
 		switch (lend_rng_below(&rng, 4)) {
 		case 0:
 			m.waits[i] = true;
-			lend_share_enter(&s, i);
+			lend_fair_share_enter(&s, i);
 			break;
 		case 1:
 			m.waits[i] = seed % 2;
 			if (!m.waits[i])
-				lend_share_leave(&s, i);
+				lend_fair_share_leave(&s, i);
 			else
-				lend_share_enter(&s, i);
+				lend_fair_share_enter(&s, i);
 			break;
 		default:
 			i = s.waiting ? model_pick(&m) : i;
-			cr_assert(!s.waiting || lend_share_pick(&s) == i, "seed %llu, step %d",
+			cr_assert(!s.waiting || lend_fair_share_pick(&s) == i, "seed %llu, step %d",
 				  (unsigned long long)seed, step);
-			lend_share_sent(&s, i, 1 + step % LEND_SCHED_BURST);
+			lend_fair_share_sent(&s, i, 1 + step % LEND_SCHED_BURST);
 			model_sent(&m, i, 1 + (uint32_t)step % LEND_SCHED_BURST);
 		}
 		for (i = 0; i < 8; i++)
 			cr_assert(s.passed[i] == (int)m.passed[i] &&
-				      lend_share_passes(&s, i) == model_passes(&m, i),
+				      lend_fair_share_may_bypass(&s, i) == model_passes(&m, i),
 				  "seed %llu, step %d: %u", (unsigned long long)seed, step, i);
 	}
 }
@@ -76,18 +76,18 @@ static void history(uint64_t seed)
 Test(fair_share, agrees_with_a_naive_model)
 {
 	for (uint64_t seed = 1; seed <= 100; seed++)
-		history(seed);
+		run_history(seed);
 }
 
 Test(fair_share, counter__at_maximum__does_not_wrap)
 {
-	struct lend_share s = {0};
+	struct lend_fair_share s = {0};
 
-	lend_share_enter(&s, 7);
+	lend_fair_share_enter(&s, 7);
 	for (int i = 0; i < 100000; i++)
-		lend_share_sent(&s, 0, LEND_SCHED_BURST);
-	cr_assert_geq(s.passed[7], LEND_SHARE_FULL);
-	cr_assert_lt(s.passed[7], LEND_SHARE_FULL + LEND_SCHED_BURST);
-	lend_share_enter(&s, 0);
-	cr_assert_eq(lend_share_pick(&s), 7);
+		lend_fair_share_sent(&s, 0, LEND_SCHED_BURST);
+	cr_assert_geq(s.passed[7], LEND_FAIR_SHARE_FULL);
+	cr_assert_lt(s.passed[7], LEND_FAIR_SHARE_FULL + LEND_SCHED_BURST);
+	lend_fair_share_enter(&s, 0);
+	cr_assert_eq(lend_fair_share_pick(&s), 7);
 }

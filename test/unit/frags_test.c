@@ -54,7 +54,7 @@ Test(frags, window_slides_from_the_lowest_missing)
 	cr_assert_eq(lend_frags_mark(&f, LEND_FRAGS_WINDOW), LEND_FRAG_NEW); /* now inside */
 }
 
-static uint32_t next(uint64_t *s)
+static uint32_t next_random(uint64_t *s)
 {
 	*s = *s * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
 	return (uint32_t)(*s >> 33);
@@ -65,14 +65,14 @@ static void agrees_with_flags(uint64_t seed)
 	static struct lend_frags f; /* static: still holds the previous message's bits */
 	static bool model[4 * LEND_FRAGS_WINDOW];
 	uint64_t s = seed;
-	uint32_t total = 1 + next(&s) % (seed % 3 ? 130 : 4 * LEND_FRAGS_WINDOW);
+	uint32_t total = 1 + next_random(&s) % (seed % 3 ? 130 : 4 * LEND_FRAGS_WINDOW);
 	uint32_t left = total, low = 0;
 
 	for (uint32_t i = 0; i < total; i++)
 		model[i] = false;
 	lend_frags_begin(&f, total);
 	while (left > 0) {
-		uint32_t i = low + next(&s) % (LEND_FRAGS_WINDOW + 2) - next(&s) % 3;
+		uint32_t i = low + next_random(&s) % (LEND_FRAGS_WINDOW + 2) - next_random(&s) % 3;
 		bool outside = i >= total || (i >= low && i - low >= LEND_FRAGS_WINDOW);
 		enum lend_frag want = outside    ? LEND_FRAG_BOGUS
 				      : model[i] ? LEND_FRAG_DUP

@@ -15,7 +15,7 @@ enum { FULL = 98000 }; /* close to the whole initial window */
 static struct lend_core *c;
 
 /* The next n bytes of the message arrived. */
-static void came(struct lend_call_rec *k, uint32_t n)
+static void receive_bytes(struct lend_call_rec *k, uint32_t n)
 {
 	uint32_t offset = k->rx.got;
 
@@ -25,10 +25,10 @@ static void came(struct lend_call_rec *k, uint32_t n)
 	k->rx.last = c->now;
 	k->rx.charged -= n;
 	c->budget_used -= n;
-	lend_credit_came(c, k, offset, n);
+	lend_grants_arrived(c, k, offset, n);
 }
 
-static struct lend_call_rec *ask(uint8_t class, uint32_t len, lend_ns deadline)
+static struct lend_call_rec *ask_grant(uint8_t class, uint32_t len, lend_ns deadline)
 {
 	struct lend_call_rec *k = rx_begin(c, class, len, deadline);
 
@@ -60,14 +60,15 @@ Test(grant, grant__two_messages__config_order)
 		struct lend_call_rec *full, *k[2];
 
 		c = rx_open(row[i].order, false, 1 << 30);
-		full = ask(0, FULL, LEND_NEVER);
+		full = ask_grant(0, FULL, LEND_NEVER);
 		cr_assert_eq(full->rx.granted, FULL);
 		for (int j = 0; j < 2; j++)
-			k[j] = ask(row[i].class[j], row[i].len[j],
-				   row[i].due[j] ? c->now + row[i].due[j] * LEND_MS : LEND_NEVER);
+			k[j] = ask_grant(row[i].class[j], row[i].len[j],
+					 row[i].due[j] ? c->now + row[i].due[j] * LEND_MS
+						       : LEND_NEVER);
 		cr_assert(k[0]->rx.granted == 0 && k[1]->rx.granted == 0);
-		came(full, 16000);
-		lend_credit_tick(c);
+		receive_bytes(full, 16000);
+		lend_grants_tick(c);
 		cr_expect(k[row[i].first]->rx.granted > 0 && k[!row[i].first]->rx.granted == 0,
 			  "row %zu: %u, %u", i, k[0]->rx.granted, k[1]->rx.granted);
 		free(c);
@@ -85,18 +86,18 @@ Test(grant, grant__busy_receiver__no_message_starves)
 
 		c = rx_open((enum lend_order)order, false, 1 << 30);
 		for (int i = 0; i < OTHERS; i++)
-			k[i] = ask(0, EACH, c->now + LEND_MS);
-		last = ask(1, 100000, LEND_NEVER);
-		while (last->rx.granted == 0 && passed < 64 * LEND_CREDIT_CLASS) {
+			k[i] = ask_grant(0, EACH, c->now + LEND_MS);
+		last = ask_grant(1, 100000, LEND_NEVER);
+		while (last->rx.granted == 0 && passed < 64 * LEND_GRANTS_CLASS) {
 			c->now += 100 * LEND_US;
 			for (int i = 0; i < OTHERS; i++) {
 				if (k[i]->rx.granted < EACH)
 					continue;
 				rx_end(c, k[i]);
-				k[i] = ask(0, EACH, c->now + LEND_MS);
+				k[i] = ask_grant(0, EACH, c->now + LEND_MS);
 				passed += EACH;
 			}
-			lend_credit_tick(c);
+			lend_grants_tick(c);
 			rx_drain(c);
 		}
 		cr_expect_gt(last->rx.granted, 0, "order %d: %llu bytes passed it", order,
@@ -113,18 +114,18 @@ Test(grant, grant__ahead__uses_half_of_the_window)
 
 	c = rx_open(LEND_ORDER_SHORTEST, false, 1 << 30);
 	ahead = lend_call_new(c, lend_sess_at(c, 0), 0, false);
-	cr_assert_eq(lend_credit_ahead(c, ahead, FULL), c->credit.window / 2);
-	c->credit.window = c->credit.least;
-	c->credit.alpha = 1;
-	k = ask(0, FULL, LEND_NEVER);
-	cr_expect_eq(k->rx.granted, c->credit.window / 2);
+	cr_assert_eq(lend_grants_ahead(c, ahead, FULL), c->grants.window / 2);
+	c->grants.window = c->grants.least;
+	c->grants.alpha = 1;
+	k = ask_grant(0, FULL, LEND_NEVER);
+	cr_expect_eq(k->rx.granted, c->grants.window / 2);
 	rx_end(c, k);
-	lend_rx_seat(c, ahead, FULL);
-	k = ask(0, FULL, LEND_NEVER);
+	lend_rx_take_memory(c, ahead, FULL);
+	k = ask_grant(0, FULL, LEND_NEVER);
 	cr_expect_eq(k->rx.granted, 0, "now it comes, and counts in full");
 	rx_end(c, k);
 	rx_end(c, ahead);
-	cr_expect(c->credit.used == 0 && c->credit.ahead == 0);
+	cr_expect(c->grants.used == 0 && c->grants.ahead == 0);
 	free(c);
 }
 
@@ -156,11 +157,11 @@ static bool is_dead(const struct entry *e)
 }
 
 /* The tick reclaims grants of idle senders only, and all of those. */
-static void tick(struct ledger *l, uint64_t seed)
+static void run_tick(struct ledger *l, uint64_t seed)
 {
-	bool looks = c->credit.wanting && c->now >= c->credit.look;
+	bool looks = c->grants.waiting && c->now >= c->grants.look;
 
-	lend_credit_tick(c);
+	lend_grants_tick(c);
 	rx_drain(c);
 	for (struct entry *e = l->e; looks && e < l->e + l->n; e++)
 		if (is_dead(e)) {
@@ -169,13 +170,13 @@ static void tick(struct ledger *l, uint64_t seed)
 		}
 	note_grants(l);
 	/* The next check follows the last one soon. */
-	cr_assert(!c->credit.wanting || c->credit.look <= c->now + LEND_MS, "seed %llu",
+	cr_assert(!c->grants.waiting || c->grants.look <= c->now + LEND_MS, "seed %llu",
 		  (unsigned long long)seed);
 }
 
-static void check(const struct ledger *l, uint64_t seed, int step)
+static void check_window(const struct ledger *l, uint64_t seed, int step)
 {
-	uint64_t width = lend_credit_width(&c->credit), used = 0;
+	uint64_t width = lend_grants_width(&c->grants), used = 0;
 	uint64_t piece = lend_max_u64(lend_min_u64(16 * RX_PAYLOAD, width / 8), RX_PAYLOAD);
 
 	for (const struct entry *e = l->e; e < l->e + l->n; e++) {
@@ -183,19 +184,19 @@ static void check(const struct ledger *l, uint64_t seed, int step)
 			     (unsigned long long)seed, step, e->k->rx.credit, e->credit);
 		used += e->credit;
 	}
-	cr_assert(c->credit.used == used && lend_core_stats(c)->credit_back == l->back,
+	cr_assert(c->grants.used == used && lend_core_stats(c)->credit_back == l->back,
 		  "seed %llu, step %d", (unsigned long long)seed, step);
-	cr_assert(c->credit.wanting == 0 || (used > 0 && used + piece > width),
+	cr_assert(c->grants.waiting == 0 || (used > 0 && used + piece > width),
 		  "seed %llu, step %d: %llu of %llu out and somebody waits",
 		  (unsigned long long)seed, step, (unsigned long long)used,
 		  (unsigned long long)width);
 }
 
-static void begin(struct ledger *l, struct lend_rng *rng)
+static void begin_message(struct ledger *l, struct lend_rng *rng)
 {
 	uint32_t len = 1001 + (uint32_t)lend_rng_below(rng, 200000);
-	struct lend_call_rec *k =
-	    ask((uint8_t)lend_rng_below(rng, 8), len, c->now + lend_rng_below(rng, 1000) * LEND_MS);
+	struct lend_call_rec *k = ask_grant((uint8_t)lend_rng_below(rng, 8), len,
+					    c->now + lend_rng_below(rng, 1000) * LEND_MS);
 
 	l->e[l->n++] =
 	    (struct entry){.k = k, .last = c->now, .silent = lend_rng_below(rng, 4) == 0};
@@ -203,7 +204,7 @@ static void begin(struct ledger *l, struct lend_rng *rng)
 }
 
 /* One datagram arrives, or all that was granted; also late ones of senders that were given up. */
-static void arrive(struct ledger *l, struct entry *e, bool all)
+static void receive_some(struct ledger *l, struct entry *e, bool all)
 {
 	uint32_t n;
 
@@ -211,7 +212,7 @@ static void arrive(struct ledger *l, struct entry *e, bool all)
 		n = lend_min_u32(RX_PAYLOAD, e->k->rx.len - e->k->rx.got);
 		if (e->k->rx.got + n > e->granted)
 			return;
-		came(e->k, n);
+		receive_bytes(e->k, n);
 		e->last = c->now;
 		e->credit -= lend_min_u32(e->credit, n);
 	} while (all && e->k->rx.got < e->k->rx.len);
@@ -224,7 +225,7 @@ static void arrive(struct ledger *l, struct entry *e, bool all)
 	note_grants(l);
 }
 
-static void history(uint64_t seed)
+static void run_history(uint64_t seed)
 {
 	struct ledger l = {.n = 0};
 	struct lend_rng rng;
@@ -235,16 +236,16 @@ static void history(uint64_t seed)
 		uint32_t i = (uint32_t)lend_rng_below(&rng, RX_MESSAGES);
 
 		if (i >= l.n)
-			begin(&l, &rng);
+			begin_message(&l, &rng);
 		else if (lend_rng_below(&rng, 100) == 0) {
 			rx_end(c, l.e[i].k);
 			l.e[i] = l.e[--l.n];
 		} else if (!l.e[i].silent || lend_rng_below(&rng, 50) == 0)
-			arrive(&l, &l.e[i], i % 2);
+			receive_some(&l, &l.e[i], i % 2);
 		if (lend_rng_below(&rng, 4) == 0)
 			c->now += lend_rng_below(&rng, LEND_MS);
-		tick(&l, seed);
-		check(&l, seed, step);
+		run_tick(&l, seed);
+		check_window(&l, seed, step);
 	}
 	cr_assert(l.back > 0, "seed %llu: nobody was given up", (unsigned long long)seed);
 	free(c);
@@ -253,5 +254,5 @@ static void history(uint64_t seed)
 Test(grant, agrees_with_a_ledger)
 {
 	for (uint64_t seed = 1; seed <= 30; seed++)
-		history(seed);
+		run_history(seed);
 }

@@ -16,7 +16,7 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static bool near(uint64_t got, uint64_t want)
+static bool is_near(uint64_t got, uint64_t want)
 {
 	uint64_t off = got > want ? got - want : want - got;
 
@@ -93,8 +93,8 @@ Test(hist, agrees_with_a_sorted_array)
 			size_t rank = (size_t)exact + ((double)(size_t)exact < exact);
 			uint64_t want = value[rank ? rank - 1 : 0];
 
-			cr_assert(near(lend_hist_quantile(&all, q[i]), want), "seed %lu q %g", seed,
-				  q[i]);
+			cr_assert(is_near(lend_hist_quantile(&all, q[i]), want), "seed %lu q %g",
+				  seed, q[i]);
 		}
 		lend_hist_merge(&half[0], &half[1]);
 		cr_assert_eq(half[0].count, n);

@@ -29,7 +29,7 @@ static void open_all(void)
 }
 
 /* Sends the next datagram of this class; returns its fragment. */
-static uint32_t send(uint32_t class)
+static uint32_t send_next(uint32_t class)
 {
 	struct lend_sess *s = lend_sess_at(c, 0);
 	uint32_t frag = k[class]->tx.next;
@@ -40,7 +40,7 @@ static uint32_t send(uint32_t class)
 }
 
 /* The peer's report: bit i stands for number FIRST + i, up to the largest that did. */
-static void report(uint64_t came, enum lend_loss_word word)
+static void make_report(uint64_t came, enum lend_loss_source word)
 {
 	uint32_t top = 63 - (uint32_t)__builtin_clzll(came);
 	struct lend_pkt_seen seen = {.acked = FIRST + top};
@@ -55,17 +55,17 @@ Test(loss, report__single_gap__lost_or_late)
 	static const struct {
 		uint8_t class[6]; /* of six numbers; the first does not arrive */
 		uint64_t came;
-		enum lend_loss_word word;
+		enum lend_loss_source word;
 		bool lost;
 	} row[] = {
-	    {{3, 3, 3, 3, 3, 3}, 0x0e, LEND_LOSS_PLAIN, false}, /* three later: may be reordering */
-	    {{3, 3, 3, 3, 3, 3}, 0x10, LEND_LOSS_PLAIN, true},
-	    {{7, 0, 0, 0, 0, 0}, 0x3e, LEND_LOSS_PLAIN, false}, /* may be overtaken */
-	    {{7, 0, 0, 0, 7, 0}, 0x3e, LEND_LOSS_PLAIN, true},
-	    {{7, 7, 0, 0, 0, 0}, 0x3e, LEND_LOSS_PLAIN, false}, /* one later of its own class */
-	    {{0, 7, 7, 7, 7, 7}, 0x30, LEND_LOSS_PLAIN, true},  /* these did not overtake it */
-	    {{4, 3, 3, 3, 5, 3}, 0x10, LEND_LOSS_PLAIN, true},
-	    {{7, 0, 0, 0, 0, 0}, 0x02, LEND_LOSS_PROBED, true},
+	    {{3, 3, 3, 3, 3, 3}, 0x0e, LEND_LOSS_OTHER, false}, /* three later: may be reordering */
+	    {{3, 3, 3, 3, 3, 3}, 0x10, LEND_LOSS_OTHER, true},
+	    {{7, 0, 0, 0, 0, 0}, 0x3e, LEND_LOSS_OTHER, false}, /* may be overtaken */
+	    {{7, 0, 0, 0, 7, 0}, 0x3e, LEND_LOSS_OTHER, true},
+	    {{7, 7, 0, 0, 0, 0}, 0x3e, LEND_LOSS_OTHER, false}, /* one later of its own class */
+	    {{0, 7, 7, 7, 7, 7}, 0x30, LEND_LOSS_OTHER, true},  /* these did not overtake it */
+	    {{4, 3, 3, 3, 5, 3}, 0x10, LEND_LOSS_OTHER, true},
+	    {{7, 0, 0, 0, 0, 0}, 0x02, LEND_LOSS_PROBE_ANSWER, true},
 	    {{7, 0, 0, 0, 0, 0}, 0x02, LEND_LOSS_PROBE, false},
 	    {{7, 0, 0, 0, 0, 0}, 0x20, LEND_LOSS_PROBE, true},
 	};
@@ -75,11 +75,11 @@ Test(loss, report__single_gap__lost_or_late)
 
 		open_all();
 		for (int j = 0; j < 6; j++)
-			send(row[i].class[j]);
+			send_next(row[i].class[j]);
 		first = k[row[i].class[0]];
-		report(row[i].came, row[i].word);
-		cr_expect_eq(first->tx.resend && lend_tx_again(c, &first->tx, 0), row[i].lost,
-			     "row %zu", i);
+		make_report(row[i].came, row[i].word);
+		cr_expect_eq(first->tx.resend && lend_tx_waits_resend(c, &first->tx, 0),
+			     row[i].lost, "row %zu", i);
 		free(c);
 	}
 }
@@ -99,7 +99,7 @@ static bool is_proven(const struct sent *all, uint32_t n, uint32_t i)
 	return false;
 }
 
-static void history(uint64_t seed)
+static void run_history(uint64_t seed)
 {
 	struct sent all[EACH];
 	struct lend_rng rng;
@@ -110,7 +110,7 @@ static void history(uint64_t seed)
 	for (uint32_t i = 0; i < EACH; i++) {
 		uint32_t class = (uint32_t)lend_rng_below(&rng, LEND_CLASSES);
 
-		all[i] = (struct sent){.class = class, .frag = send(class)};
+		all[i] = (struct sent){.class = class, .frag = send_next(class)};
 	}
 	for (uint32_t word = 0; word < 20; word++) {
 		for (uint32_t i = 0; i < EACH; i++)
@@ -120,12 +120,12 @@ static void history(uint64_t seed)
 			}
 		if (!came)
 			continue;
-		report(came, LEND_LOSS_PLAIN);
+		make_report(came, LEND_LOSS_OTHER);
 		for (uint32_t i = 0; i < EACH; i++) {
 			struct lend_call_rec *of = k[all[i].class];
 
 			all[i].lost |= !all[i].came && is_proven(all, EACH, i);
-			cr_assert_eq(lend_tx_again(c, &of->tx, all[i].frag),
+			cr_assert_eq(lend_tx_waits_resend(c, &of->tx, all[i].frag),
 				     all[i].lost && all[i].frag >= of->tx.low,
 				     "seed %llu, word %u: number %u of class %u",
 				     (unsigned long long)seed, word, i + FIRST, all[i].class);
@@ -137,7 +137,7 @@ static void history(uint64_t seed)
 Test(loss, agrees_with_a_naive_model)
 {
 	for (uint64_t seed = 1; seed <= 100; seed++)
-		history(seed);
+		run_history(seed);
 }
 
 /* Number `first` belongs to a reply; the next number to remember comes this much later. */

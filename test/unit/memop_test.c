@@ -7,7 +7,7 @@
 
 #include "wire/memop.h"
 
-static struct lend_memop sample(uint8_t kind)
+static struct lend_memop make_sample(uint8_t kind)
 {
 	struct lend_memop op = {.kind = kind, .client = 3, .id = 77, .low = 70, .life = 5};
 	struct lend_memref ref = {.node = 1, .epoch = 2, .slot = 3, .serial = 4, .root_len = 5000};
@@ -38,7 +38,7 @@ static struct lend_memop sample(uint8_t kind)
 Test(memop, round_trip_of_every_kind)
 {
 	for (uint8_t kind = 1; kind < LEND_MEMOP_KINDS; kind++) {
-		struct lend_memop op = sample(kind), got;
+		struct lend_memop op = make_sample(kind), got;
 		uint8_t bytes[LEND_MEMOP_FIXED_MAX], again[LEND_MEMOP_FIXED_MAX];
 		uint32_t n = lend_memop_encode(&op, bytes);
 
@@ -53,7 +53,7 @@ Test(memop, round_trip_of_every_kind)
 Test(memop, every_truncation_and_excess_is_refused)
 {
 	for (uint8_t kind = 1; kind < LEND_MEMOP_KINDS; kind++) {
-		struct lend_memop op = sample(kind), got;
+		struct lend_memop op = make_sample(kind), got;
 		uint8_t bytes[LEND_MEMOP_FIXED_MAX];
 		uint32_t n = lend_memop_encode(&op, bytes);
 		uint64_t len = n + lend_memop_payload(&op);
@@ -71,7 +71,7 @@ Test(memop, every_truncation_and_excess_is_refused)
 Test(memop, every_flipped_bit_gives_a_typed_answer)
 {
 	for (uint8_t kind = 1; kind < LEND_MEMOP_KINDS; kind++) {
-		struct lend_memop op = sample(kind), got;
+		struct lend_memop op = make_sample(kind), got;
 		uint8_t bytes[LEND_MEMOP_FIXED_MAX], again[LEND_MEMOP_FIXED_MAX];
 		uint32_t n = lend_memop_encode(&op, bytes);
 
@@ -95,7 +95,7 @@ Test(memop, every_flipped_bit_gives_a_typed_answer)
 
 Test(memop, limits_in_pairs)
 {
-	struct lend_memop op = sample(LEND_MEMOP_GET), got;
+	struct lend_memop op = make_sample(LEND_MEMOP_GET), got;
 	uint8_t b[LEND_MEMOP_FIXED_MAX];
 	uint32_t n;
 
@@ -106,7 +106,7 @@ Test(memop, limits_in_pairs)
 	n = lend_memop_encode(&op, b);
 	cr_assert_eq(lend_memop_decode(b, n, n, &got), LEND_MEM_INVALID_ARGUMENT);
 
-	op = sample(LEND_MEMOP_RELEASE);
+	op = make_sample(LEND_MEMOP_RELEASE);
 	for (uint32_t refs = 0; refs <= LEND_MEM_BATCH_MAX + 1; refs++) {
 		op.n = refs;
 		n = lend_memop_encode(&op, b);
@@ -114,11 +114,11 @@ Test(memop, limits_in_pairs)
 				 LEND_MEM_OK,
 			     refs >= 1 && refs <= LEND_MEM_BATCH_MAX);
 	}
-	op = sample(LEND_MEMOP_GRANT);
+	op = make_sample(LEND_MEMOP_GRANT);
 	op.terms = (struct lend_memterms){LEND_TERMS_OWNED, 0, 0};
 	n = lend_memop_encode(&op, b);
 	cr_assert_eq(lend_memop_decode(b, n, n, &got), LEND_MEM_INVALID_ARGUMENT);
-	op = sample(LEND_MEMOP_ALLOC);
+	op = make_sample(LEND_MEMOP_ALLOC);
 	op.id = 0;
 	n = lend_memop_encode(&op, b);
 	cr_assert_eq(lend_memop_decode(b, n, n, &got), LEND_MEM_INVALID_ARGUMENT);
@@ -164,7 +164,7 @@ Test(memop, replies_round_trip_and_refuse_bad_lengths)
 /* A node's answer is not trusted either: its extents become mappings. */
 Test(memop, views_round_trip_and_refuse_bad_extents)
 {
-	struct lend_memview v = {.lien.slot = 4,
+	struct lend_memview v = {.pinned_map.slot = 4,
 				 .pages = 6,
 				 .base = 1,
 				 .n = 3,
@@ -176,7 +176,8 @@ Test(memop, views_round_trip_and_refuse_bad_extents)
 	for (uint32_t cut = 0; cut <= n + 1; cut++)
 		cr_assert_eq(lend_memview_decode(bytes, cut, &got), cut == n, "%u", cut);
 	cr_assert(lend_memview_decode(bytes, n, &got));
-	cr_assert(got.lien.slot == v.lien.slot && got.pages == 6 && got.base == 1 && got.n == 3);
+	cr_assert(got.pinned_map.slot == v.pinned_map.slot && got.pages == 6 && got.base == 1 &&
+		  got.n == 3);
 	for (uint32_t i = 0; i < v.n; i++)
 		cr_assert(got.extent[i].frame == v.extent[i].frame &&
 			  got.extent[i].pages == v.extent[i].pages);
@@ -190,7 +191,7 @@ Test(memop, views_round_trip_and_refuse_bad_extents)
 
 Test(memop, decode__unknown_kind__refused)
 {
-	struct lend_memop op = sample(LEND_MEMOP_STAT), got;
+	struct lend_memop op = make_sample(LEND_MEMOP_STAT), got;
 	uint8_t bytes[LEND_MEMOP_FIXED_MAX];
 	uint32_t n = lend_memop_encode(&op, bytes);
 

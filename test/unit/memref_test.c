@@ -10,7 +10,7 @@
 
 static const uint8_t key[16] = "0123456789abcde";
 
-static struct lend_memref root(uint64_t len)
+static struct lend_memref make_root(uint64_t len)
 {
 	struct lend_memref ref = {.node = 7, .epoch = 9, .slot = 3, .serial = 5, .root_len = len};
 
@@ -36,7 +36,7 @@ Test(memref, slice_table)
 	    {1, UINT64_MAX, 1, -ERANGE},
 	    {0, 100, 8, -EPERM},
 	};
-	struct lend_memref ref = root(100), out;
+	struct lend_memref ref = make_root(100), out;
 
 	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
 		cr_assert_eq(
@@ -49,7 +49,7 @@ Test(memref, slice_table)
 
 Test(memref, widened_rights_and_third_slice)
 {
-	struct lend_memref ref = root(100), a, b, c;
+	struct lend_memref ref = make_root(100), a, b, c;
 	uint64_t first;
 
 	cr_assert_eq(lend_memref_slice(&ref, 10, 50, LEND_RIGHT_READ, &a), 0);
@@ -68,7 +68,7 @@ Test(memref, widened_rights_and_third_slice)
 
 Test(memref, every_flipped_bit_is_refused)
 {
-	struct lend_memref ref = root(1000), got;
+	struct lend_memref ref = make_root(1000), got;
 	uint8_t bytes[LEND_MEMREF_LEN], bad[LEND_MEMREF_LEN];
 
 	for (int depth = 0; depth <= 2; depth++) {
@@ -122,7 +122,7 @@ Test(memref, slices_agree_with_plain_ranges)
 
 		lend_rng_seed(&rng, seed);
 		len = lend_rng_below(&rng, LEND_MEMREF_ROOT_MAX);
-		ref = root(len);
+		ref = make_root(len);
 		for (int i = 0; i < 2; i++) {
 			uint64_t offset = lend_rng_below(&rng, len + 1);
 			uint64_t part = lend_rng_below(&rng, len - offset + 1);

@@ -24,18 +24,18 @@ static void wait_until(uint32_t i, lend_ns at)
 	lend_pace_add(c, lend_sess_at(c, i));
 }
 
-static bool waits(uint32_t i)
+static bool is_waiting(uint32_t i)
 {
 	return lend_sess_at(c, i)->paced.in;
 }
 
 /* How late the wheel fires when it is polled at each deadline that it reports. */
-static lend_ns late(lend_ns now, lend_ns wait)
+static lend_ns lateness(lend_ns now, lend_ns wait)
 {
 	open_core(now);
 	c->now = now;
 	wait_until(0, now + wait);
-	while (waits(0)) {
+	while (is_waiting(0)) {
 		lend_ns at = lend_pace_next(c);
 
 		cr_assert_neq(at, LEND_NEVER);
@@ -55,32 +55,32 @@ Test(pace, is_never_early_and_hardly_late)
 
 	for (size_t i = 0; i < sizeof(wait) / sizeof(wait[0]); i++)
 		for (lend_ns now = LEND_MS; now < LEND_MS + 3 * SLOT; now += 511)
-			cr_expect_leq(late(now, wait[i]), 2 * SLOT, "%llu from %llu",
+			cr_expect_leq(lateness(now, wait[i]), 2 * SLOT, "%llu from %llu",
 				      (unsigned long long)wait[i], (unsigned long long)now);
 }
 
 /* Sessions leave at ticks only, and then all that are due. */
-static void check(const lend_ns *due, uint64_t seed)
+static void check_fired(const lend_ns *due, uint64_t seed)
 {
 	lend_ns first = LEND_NEVER, next = lend_pace_next(c);
 
 	for (uint32_t i = 0; i < SESSIONS; i++) {
 		bool want = due[i] != LEND_NEVER;
 
-		cr_assert(!waits(i) || want, "seed %llu: %u waits for nothing",
+		cr_assert(!is_waiting(i) || want, "seed %llu: %u waits for nothing",
 			  (unsigned long long)seed, i);
-		cr_assert(waits(i) || !want || due[i] <= c->now, "seed %llu: %u is early",
+		cr_assert(is_waiting(i) || !want || due[i] <= c->now, "seed %llu: %u is early",
 			  (unsigned long long)seed, i);
-		cr_assert(!waits(i) || due[i] + 2 * SLOT > c->now, "seed %llu: %u is late",
+		cr_assert(!is_waiting(i) || due[i] + 2 * SLOT > c->now, "seed %llu: %u is late",
 			  (unsigned long long)seed, i);
-		if (waits(i) && due[i] < first)
+		if (is_waiting(i) && due[i] < first)
 			first = due[i];
 	}
 	cr_assert_eq(next == LEND_NEVER, first == LEND_NEVER);
 	cr_assert(first == LEND_NEVER || next <= first + 2 * SLOT);
 }
 
-static void history(uint64_t seed)
+static void run_history(uint64_t seed)
 {
 	lend_ns due[SESSIONS];
 	struct lend_rng rng;
@@ -99,7 +99,7 @@ static void history(uint64_t seed)
 			break;
 		case 1:
 		case 2:
-			if (waits(i))
+			if (is_waiting(i))
 				break;
 			due[i] = c->now + 1 + lend_rng_below(&rng, step % 2 ? 9000 : 4 * TURN);
 			wait_until(i, due[i]);
@@ -107,9 +107,9 @@ static void history(uint64_t seed)
 		default:
 			c->now += lend_rng_below(&rng, step % 50 ? 20000 : 9 * TURN);
 			lend_pace_fire(c);
-			check(due, seed);
+			check_fired(due, seed);
 			for (i = 0; i < SESSIONS; i++)
-				if (!waits(i))
+				if (!is_waiting(i))
 					due[i] = LEND_NEVER;
 		}
 	}
@@ -119,5 +119,5 @@ static void history(uint64_t seed)
 Test(pace, agrees_with_a_naive_model)
 {
 	for (uint64_t seed = 1; seed <= 200; seed++)
-		history(seed);
+		run_history(seed);
 }

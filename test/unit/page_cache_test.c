@@ -16,7 +16,7 @@ static struct lend_mem_cache_stat stat(void)
 {
 	struct lend_mem_cache_stat s;
 
-	lend_mem_cache_stat(&s);
+	lend_mem_cache_stat_get(&s);
 	return s;
 }
 

@@ -8,7 +8,8 @@
 #include "util/crc32c.h"
 #include "wire/pkt.h"
 
-static uint32_t build(uint8_t *out, const struct lend_pkt *head, uint32_t payload, bool checked)
+static uint32_t build_packet(uint8_t *out, const struct lend_pkt *head, uint32_t payload,
+			     bool checked)
 {
 	uint32_t block = head->kind < LEND_PKT_KINDS ? (uint32_t)lend_pkt_block_len(head->kind) : 0;
 	bool seen = head->flags & LEND_PKT_ACKED || head->kind == LEND_PKT_ACK ||
@@ -49,8 +50,8 @@ static void compare_short(const uint8_t *data, uint32_t len, bool checked,
 	cr_assert(s.payload == v->payload && s.payload_len == v->payload_len);
 }
 
-static enum lend_pkt_fault decode(const uint8_t *data, uint32_t len, bool checked,
-				  struct lend_pkt_view *v)
+static enum lend_pkt_fault decode_copy(const uint8_t *data, uint32_t len, bool checked,
+				       struct lend_pkt_view *v)
 {
 	uint8_t *exact = malloc(len ? len : 1);
 	enum lend_pkt_fault fault;
@@ -62,7 +63,7 @@ static enum lend_pkt_fault decode(const uint8_t *data, uint32_t len, bool checke
 	return fault;
 }
 
-static struct lend_pkt good(uint8_t kind, uint32_t payload)
+static struct lend_pkt good_head(uint8_t kind, uint32_t payload)
 {
 	return (struct lend_pkt){.magic = LEND_PKT_MAGIC,
 				 .version = LEND_PKT_VERSION,
@@ -77,7 +78,7 @@ Test(pkt, every_kind_and_every_truncation)
 	for (uint8_t kind = 1; kind < LEND_PKT_KINDS; kind++)
 		for (int how = 0; how < 4; how++) {
 			bool message = kind == LEND_PKT_REQUEST || kind == LEND_PKT_REPLY;
-			struct lend_pkt head = good(kind, message ? 20 : 0);
+			struct lend_pkt head = good_head(kind, message ? 20 : 0);
 			uint8_t data[512];
 			struct lend_pkt_view v;
 			uint32_t len;
@@ -85,13 +86,14 @@ Test(pkt, every_kind_and_every_truncation)
 			if (kind == LEND_PKT_UNUSED)
 				continue;
 			head.flags = how & 1 ? LEND_PKT_ACKED : 0;
-			len = build(data, &head, head.length, how & 2);
-			cr_assert_eq(decode(data, len, how & 2, &v), LEND_PKT_OK, "kind %d", kind);
+			len = build_packet(data, &head, head.length, how & 2);
+			cr_assert_eq(decode_copy(data, len, how & 2, &v), LEND_PKT_OK, "kind %d",
+				     kind);
 			cr_assert_eq(v.payload_len, head.length);
 			for (uint32_t cut = 0; cut < len; cut++)
 				if (!(message && how & 2 && cut > len - 20))
-					cr_assert_neq(decode(data, cut, how & 2, &v), LEND_PKT_OK,
-						      "kind %d cut to %u", kind, cut);
+					cr_assert_neq(decode_copy(data, cut, how & 2, &v),
+						      LEND_PKT_OK, "kind %d cut to %u", kind, cut);
 		}
 }
 
@@ -111,40 +113,41 @@ Test(pkt, decode__one_wrong_field__names_the_error)
 	};
 
 	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
-		struct lend_pkt head = good(LEND_PKT_REQUEST, 20);
+		struct lend_pkt head = good_head(LEND_PKT_REQUEST, 20);
 		uint8_t data[256];
 		struct lend_pkt_view v;
 		uint32_t len;
 
 		((uint8_t *)&head)[row[i].at] ^= row[i].xor ;
-		len = build(data, &head, 0, true); /* the kind implies its block's length */
+		len = build_packet(data, &head, 0, true); /* the kind implies its block's length */
 		if (head.kind == LEND_PKT_REQUEST)
-			len = build(data, &head, 20, true);
-		cr_assert_eq(decode(data, len, true, &v), row[i].want, "row %zu", i);
+			len = build_packet(data, &head, 20, true);
+		cr_assert_eq(decode_copy(data, len, true, &v), row[i].want, "row %zu", i);
 	}
 }
 
 Test(pkt, decode__flipped_bit_with_checksum__refused)
 {
-	struct lend_pkt head = good(LEND_PKT_REPLY, 33);
+	struct lend_pkt head = good_head(LEND_PKT_REPLY, 33);
 	uint8_t data[256];
 	struct lend_pkt_view v;
-	uint32_t len = build(data, &head, 33, false);
+	uint32_t len = build_packet(data, &head, 33, false);
 
 	for (uint32_t bit = 0; bit < (len - 12) * 8; bit++) {
 		data[bit / 8] ^= (uint8_t)(1u << (bit % 8));
-		cr_assert_neq(decode(data, len, false, &v), LEND_PKT_OK, "bit %u", bit);
+		cr_assert_neq(decode_copy(data, len, false, &v), LEND_PKT_OK, "bit %u", bit);
 		data[bit / 8] ^= (uint8_t)(1u << (bit % 8));
 	}
 }
 
 Test(pkt, decode__empty_payload__only_empty_messages)
 {
-	struct lend_pkt head = good(LEND_PKT_REQUEST, 0);
+	struct lend_pkt head = good_head(LEND_PKT_REQUEST, 0);
 	uint8_t data[256];
 	struct lend_pkt_view v;
 
-	cr_assert_eq(decode(data, build(data, &head, 0, true), true, &v), LEND_PKT_OK);
+	cr_assert_eq(decode_copy(data, build_packet(data, &head, 0, true), true, &v), LEND_PKT_OK);
 	head.length = 8;
-	cr_assert_eq(decode(data, build(data, &head, 0, true), true, &v), LEND_PKT_LENGTH);
+	cr_assert_eq(decode_copy(data, build_packet(data, &head, 0, true), true, &v),
+		     LEND_PKT_LENGTH);
 }

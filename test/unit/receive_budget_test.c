@@ -16,7 +16,7 @@ static struct lend_core *c;
 static void feed(void)
 {
 	c->fed = 0;
-	lend_want_feed(c);
+	lend_memq_serve(c);
 	rx_drain(c);
 }
 
@@ -124,7 +124,7 @@ static int model_next(const struct model *m)
 	for (uint32_t class = 0; class < 8; class ++)
 		for (uint32_t i = 0; i < m->n; i++)
 			if (m->waits[i]->class == class) {
-				if (best < 0 || m->owed[class] >= LEND_SHARE_DUE)
+				if (best < 0 || m->owed[class] >= LEND_FAIR_SHARE_DUE)
 					best = (int)i;
 				break;
 			}
@@ -193,9 +193,9 @@ static void history(uint64_t seed)
 		}
 		feed();
 		model_feed(&m, &room);
-		cr_assert(c->starved.n == m.n && c->budget_used == 4 * PIECE - room,
+		cr_assert(c->budget_queue.n == m.n && c->budget_used == 4 * PIECE - room,
 			  "seed %llu, step %d: %u wait, %u should", (unsigned long long)seed, step,
-			  c->starved.n, m.n);
+			  c->budget_queue.n, m.n);
 	}
 	free(c);
 }

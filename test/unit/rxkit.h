@@ -37,7 +37,7 @@ static inline struct lend_core *rx_open(enum lend_order order, bool lossless, ui
 	lend_sess_open(c, 0, LEND_SESS_UP)->payload = RX_PAYLOAD;
 	for (uint32_t i = 1; i <= RX_MESSAGES; i++)
 		lend_core_supply(c, i);
-	c->credit.least = RX_PAYLOAD * 8;
+	c->grants.least = RX_PAYLOAD * 8;
 	return c;
 }
 
@@ -51,7 +51,7 @@ static inline struct lend_call_rec *rx_begin(struct lend_core *c, uint8_t class,
 	k->class = class;
 	k->deadline = deadline;
 	lend_rx_begin(&k->rx, 0);
-	lend_rx_seat(c, k, len);
+	lend_rx_take_memory(c, k, len);
 	return k;
 }
 

@@ -33,7 +33,7 @@ static void open_core(enum lend_order order)
 		lend_call_at(c, i)->self = i;
 }
 
-static struct lend_call_rec *call(uint32_t i, uint32_t class, uint32_t left, lend_ns due)
+static struct lend_call_rec *make_call(uint32_t i, uint32_t class, uint32_t left, lend_ns due)
 {
 	struct lend_call_rec *k = lend_call_at(c, i);
 
@@ -45,13 +45,13 @@ static struct lend_call_rec *call(uint32_t i, uint32_t class, uint32_t left, len
 	return k;
 }
 
-static struct lend_call_rec *next(void)
+static struct lend_call_rec *send_next(void)
 {
-	uint32_t lane;
-	struct lend_call_rec *k = lend_sched_next(c, &lane);
+	uint32_t queue;
+	struct lend_call_rec *k = lend_sched_next(c, &queue);
 
 	if (k)
-		lend_sched_sent(c, lane, 1);
+		lend_sched_sent(c, queue, 1);
 	return k;
 }
 
@@ -80,11 +80,11 @@ Test(sched, next__two_calls__order)
 
 		open_core(row[i].order);
 		for (uint32_t j = 0; j < 2; j++)
-			k[j] = call(j, row[i].class[j], row[i].left[j],
-				    LEND_MS + row[i].due[j] * LEND_MS);
-		cr_expect_eq(next(), k[row[i].first], "row %zu", i);
-		cr_expect_eq(next(), k[!row[i].first], "row %zu", i);
-		cr_expect_null(next());
+			k[j] = make_call(j, row[i].class[j], row[i].left[j],
+					 LEND_MS + row[i].due[j] * LEND_MS);
+		cr_expect_eq(send_next(), k[row[i].first], "row %zu", i);
+		cr_expect_eq(send_next(), k[!row[i].first], "row %zu", i);
+		cr_expect_null(send_next());
 		free(c);
 	}
 }
@@ -108,15 +108,15 @@ Test(sched, next__burst__same_as_one_by_one)
 
 	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
 		struct lend_call_rec *k[2], *more;
-		uint32_t lane;
+		uint32_t queue;
 
 		open_core(row[i].order);
 		for (uint32_t j = 0; j < 2; j++)
-			k[j] = call(j, row[i].class[j], row[i].left[j], LEND_MS);
-		cr_assert_eq(lend_sched_next(c, &lane), k[0], "row %zu", i);
-		more = lend_sched_more(c, lane);
+			k[j] = make_call(j, row[i].class[j], row[i].left[j], LEND_MS);
+		cr_assert_eq(lend_sched_next(c, &queue), k[0], "row %zu", i);
+		more = lend_sched_more(c, queue);
 		cr_expect_eq(more, row[i].more ? k[1] : NULL, "row %zu", i);
-		cr_expect_eq(next(), row[i].more ? NULL : k[1], "row %zu", i);
+		cr_expect_eq(send_next(), row[i].more ? NULL : k[1], "row %zu", i);
 		free(c);
 	}
 }
@@ -125,9 +125,9 @@ Test(sched, next__equal_calls__take_turns)
 {
 	open_core(LEND_ORDER_SHORTEST);
 	for (uint32_t i = 0; i < 3; i++)
-		call(i, 3, 1, 0);
+		make_call(i, 3, 1, 0);
 	for (uint32_t turn = 0; turn < 9; turn++) {
-		struct lend_call_rec *k = next();
+		struct lend_call_rec *k = send_next();
 
 		cr_assert_eq(k, lend_call_at(c, turn % 3));
 		lend_sched_ready(c, k);
@@ -137,16 +137,16 @@ Test(sched, next__equal_calls__take_turns)
 
 /* Sends datagrams of saturated queues, n calls for each class and size; counts the datagrams of
  * each. */
-static void saturate(uint32_t n, uint32_t datagrams, uint32_t *got)
+static void saturate_queues(uint32_t n, uint32_t datagrams, uint32_t *got)
 {
 	memset(got, 0, n * sizeof(*got));
 	for (uint32_t i = 0; i < datagrams; i += LEND_SCHED_BURST) {
-		uint32_t lane;
-		struct lend_call_rec *k = lend_sched_next(c, &lane);
+		uint32_t queue;
+		struct lend_call_rec *k = lend_sched_next(c, &queue);
 
 		got[lend_call_index(c, k)] += LEND_SCHED_BURST;
 		lend_sched_ready(c, k);
-		lend_sched_sent(c, lane, LEND_SCHED_BURST);
+		lend_sched_sent(c, queue, LEND_SCHED_BURST);
 	}
 }
 
@@ -156,8 +156,8 @@ Test(sched, every_class_gets_its_share)
 
 	open_core(LEND_ORDER_SHORTEST);
 	for (uint32_t i = 0; i < LEND_CLASSES; i++)
-		call(i, i, 1, 0);
-	saturate(LEND_CLASSES, all, got);
+		make_call(i, i, 1, 0);
+	saturate_queues(LEND_CLASSES, all, got);
 	for (uint32_t i = 1; i < LEND_CLASSES; i++) {
 		uint32_t above = 0;
 
@@ -175,9 +175,9 @@ Test(sched, the_longest_gets_its_share)
 	uint32_t got[2], all = 1 << 16;
 
 	open_core(LEND_ORDER_SHORTEST);
-	call(0, 5, 1, 0);
-	call(1, 5, 100000, 0);
-	saturate(2, all, got);
+	make_call(0, 5, 1, 0);
+	make_call(1, 5, 100000, 0);
+	saturate_queues(2, all, got);
 	cr_expect(got[1] * LEND_FLOOR >= got[0] * 0.98 && got[1] * LEND_FLOOR <= got[0] * 1.02,
 		  "%u and %u", got[0], got[1]);
 	free(c);
@@ -203,7 +203,7 @@ static uint32_t size_of(uint32_t left)
 	return size;
 }
 
-static bool any(uint32_t class, int size)
+static bool any_waits(uint32_t class, int size)
 {
 	for (uint32_t i = 0; i < CALLS; i++)
 		if (model[i].is && model[i].class == class &&
@@ -217,10 +217,10 @@ static int model_next(void)
 	int class = -1, size = -1, best = -1;
 
 	for (uint32_t i = 0; i < LEND_CLASSES; i++)
-		if (any(i, -1) && (class < 0 || class_owed[i] >= LEND_SCHED_BURST))
+		if (any_waits(i, -1) && (class < 0 || class_owed[i] >= LEND_SCHED_BURST))
 			class = (int)i;
 	for (uint32_t i = 0; class >= 0 && i < LEND_SIZES; i++)
-		if (any((uint32_t) class, (int)i) &&
+		if (any_waits((uint32_t) class, (int)i) &&
 		    (size < 0 || size_owed[class][i] >= LEND_SCHED_BURST))
 			size = (int)i;
 	for (int i = 0; i < CALLS; i++)
@@ -237,10 +237,10 @@ static void model_sent(uint32_t class, uint32_t size, uint32_t n)
 	for (int i = 0; i < 2; i++)
 		*mine[i] = *mine[i] > n ? *mine[i] - n : 0;
 	for (uint32_t i = class + 1; i < LEND_CLASSES; i++)
-		if (any(i, -1))
+		if (any_waits(i, -1))
 			class_owed[i] += (double)n / LEND_FLOOR;
 	for (uint32_t i = size + 1; i < LEND_SIZES; i++)
-		if (any(class, (int)i))
+		if (any_waits(class, (int)i))
 			size_owed[class][i] += (double)n / LEND_FLOOR;
 }
 
@@ -250,7 +250,7 @@ static void model_ready(uint32_t i, uint64_t now, uint32_t class, uint32_t left)
 		model[i] = (struct waiting){true, now, class, size_of(left)};
 }
 
-static void history(uint64_t seed)
+static void run_history(uint64_t seed)
 {
 	struct lend_rng rng;
 
@@ -260,7 +260,7 @@ static void history(uint64_t seed)
 	memset(size_owed, 0, sizeof(size_owed));
 	open_core(LEND_ORDER_SHORTEST);
 	for (uint64_t now = 0; now < 3000; now++) {
-		uint32_t i = (uint32_t)(lend_rng_next(&rng) % CALLS), lane;
+		uint32_t i = (uint32_t)(lend_rng_next(&rng) % CALLS), queue;
 		struct lend_call_rec *k = lend_call_at(c, i);
 		int want;
 
@@ -280,7 +280,7 @@ static void history(uint64_t seed)
 			break;
 		default:
 			want = model_next();
-			k = lend_sched_next(c, &lane);
+			k = lend_sched_next(c, &queue);
 			cr_assert_eq(k ? (int)lend_call_index(c, k) : -1, want,
 				     "seed %llu, step %llu", (unsigned long long)seed,
 				     (unsigned long long)now);
@@ -291,7 +291,7 @@ static void history(uint64_t seed)
 				lend_sched_ready(c, k);
 				model_ready((uint32_t)want, now, k->class, k->tx.total);
 			}
-			lend_sched_sent(c, lane, 8);
+			lend_sched_sent(c, queue, 8);
 			model_sent(model[want].class, model[want].size, 8);
 		}
 	}
@@ -301,22 +301,22 @@ static void history(uint64_t seed)
 Test(sched, agrees_with_a_naive_model)
 {
 	for (uint64_t seed = 1; seed <= 200; seed++)
-		history(seed);
+		run_history(seed);
 }
 
 /* The next call to send, as core/output picks it: first the fast-path array, then the scheduler. */
-static uint32_t drain(struct lend_core *core, uint32_t *order)
+static uint32_t drain_order(struct lend_core *core, uint32_t *order)
 {
-	uint32_t n = lend_sched_take_quick(core), lane;
+	uint32_t n = lend_sched_take_single(core), queue;
 	struct lend_call_rec *k;
 
 	for (uint32_t i = 0; i < n; i++) {
-		order[i] = core->ready.quick[i];
+		order[i] = core->ready.single[i];
 		lend_call_at(core, order[i])->tx.ready.in = 0;
 	}
-	lend_sched_quick_sent(core, n, n);
-	while ((k = lend_sched_next(core, &lane))) {
-		lend_sched_sent(core, lane, 1);
+	lend_sched_single_sent(core, n, n);
+	while ((k = lend_sched_next(core, &queue))) {
+		lend_sched_sent(core, queue, 1);
 		order[n++] = k->self;
 	}
 	return n;
@@ -324,7 +324,7 @@ static uint32_t drain(struct lend_core *core, uint32_t *order)
 
 /* Two cores with the same calls; in one of them no call uses the fast path, because its messages
  * seem long. */
-static void twins(uint64_t seed, struct lend_core *twin[2], uint32_t *quick)
+static void compare_twins(uint64_t seed, struct lend_core *twin[2], uint32_t *quick)
 {
 	uint32_t order[2][CALLS];
 	struct lend_rng rng;
@@ -347,13 +347,13 @@ static void twins(uint64_t seed, struct lend_core *twin[2], uint32_t *quick)
 			if (what > 1)
 				lend_sched_ready(twin[t], k);
 		}
-		*quick += twin[0]->ready.quick_n;
+		*quick += twin[0]->ready.single_n;
 		cr_assert_eq(lend_sched_classes(twin[0]), lend_sched_classes(twin[1]));
 		cr_assert_eq(twin[0]->ready.n, twin[1]->ready.n);
 		if (what != 1)
 			continue;
 		for (int t = 0; t < 2; t++)
-			n[t] = drain(twin[t], order[t]);
+			n[t] = drain_order(twin[t], order[t]);
 		cr_assert(n[0] == n[1] &&
 			      memcmp(order[0], order[1], n[0] * sizeof(order[0][0])) == 0,
 			  "seed %llu, step %u", (unsigned long long)seed, step);
@@ -371,7 +371,7 @@ Test(sched, fast_path__any_history__order_of_the_queues)
 			open_core(LEND_ORDER_SHORTEST);
 			twin[t] = c;
 		}
-		twins(seed, twin, &quick);
+		compare_twins(seed, twin, &quick);
 		free(twin[0]);
 		free(twin[1]);
 	}

@@ -61,7 +61,7 @@ static const char *const want128[64] = {
     "5853542321f567a005d547a4f04759bd", "5150d1772f50834a503e069a973fbd7c",
 };
 
-static const char *hex(const uint8_t *bytes, size_t len, char text[33])
+static const char *hex_text(const uint8_t *bytes, size_t len, char text[33])
 {
 	for (size_t i = 0; i < len; i++)
 		(void)snprintf(text + 2 * i, 3, "%02x", bytes[i]);
@@ -83,9 +83,10 @@ Test(siphash, published_vectors)
 	count_up(message, sizeof(message));
 	for (size_t len = 0; len < 64; len++) {
 		lend_store_u64(out, lend_siphash64(key, message, len));
-		cr_assert_str_eq(hex(out, 8, text), want64[len], "64 bits, length %zu", len);
+		cr_assert_str_eq(hex_text(out, 8, text), want64[len], "64 bits, length %zu", len);
 		lend_siphash128(key, message, len, out);
-		cr_assert_str_eq(hex(out, 16, text), want128[len], "128 bits, length %zu", len);
+		cr_assert_str_eq(hex_text(out, 16, text), want128[len], "128 bits, length %zu",
+				 len);
 	}
 }
 

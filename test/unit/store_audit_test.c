@@ -40,7 +40,7 @@ static void teardown(void)
 
 TestSuite(store_audit, .init = setup, .fini = teardown);
 
-static void expect(const char *what)
+static void expect_sound(const char *what)
 {
 	const char *bad = lend_store_audit(k->store, k->scratch);
 
@@ -49,17 +49,17 @@ static void expect(const char *what)
 }
 
 /* Changes a number, expects the audit to fail, and restores it. */
-static void wrong(uint32_t *ledger, uint32_t value, const char *what)
+static void change_and_restore(uint32_t *ledger, uint32_t value, const char *what)
 {
 	uint32_t right = *ledger;
 
 	*ledger = value;
-	expect(what);
+	expect_sound(what);
 	*ledger = right;
 	kit_audit(k);
 }
 
-static uint32_t first(enum lend_object_kind kind)
+static uint32_t first_of_kind(enum lend_object_kind kind)
 {
 	uint32_t i = 1;
 
@@ -77,38 +77,40 @@ Test(store_audit, counts_of_tables)
 {
 	struct lend_store *s = k->store;
 
-	wrong(&s->object.used, s->object.used + 1, "objects are miscounted");
-	wrong(&s->frame.used, s->frame.used + 1, "frames are miscounted");
-	wrong(&s->pinned, s->pinned + 1, "frames are miscounted");
-	wrong(&s->node.used, s->node.used + 1, "nodes are miscounted");
-	wrong(&s->hold.used, s->hold.used + 1, "holds are miscounted");
-	wrong(&s->client.used, s->client.used + 1, "clients or spaces are miscounted");
-	wrong(&s->grant.used, s->grant.used + 1, "grants are miscounted");
-	wrong(&s->heap_n, s->heap_n + 1, "grants are miscounted");
+	change_and_restore(&s->object.used, s->object.used + 1, "objects are miscounted");
+	change_and_restore(&s->frame.used, s->frame.used + 1, "frames are miscounted");
+	change_and_restore(&s->pinned, s->pinned + 1, "frames are miscounted");
+	change_and_restore(&s->node.used, s->node.used + 1, "nodes are miscounted");
+	change_and_restore(&s->hold.used, s->hold.used + 1, "holds are miscounted");
+	change_and_restore(&s->client.used, s->client.used + 1, "clients or spaces are miscounted");
+	change_and_restore(&s->grant.used, s->grant.used + 1, "grants are miscounted");
+	change_and_restore(&s->heap_n, s->heap_n + 1, "grants are miscounted");
 	s->counts.spaces++;
-	expect("clients or spaces are miscounted");
+	expect_sound("clients or spaces are miscounted");
 	s->counts.spaces--;
 }
 
 Test(store_audit, counts_of_entries)
 {
 	struct lend_store *s = k->store;
-	struct lend_object *snapshot = lend_object_at(s, first(LEND_OBJECT_SNAPSHOT));
-	struct lend_object *space = lend_object_at(s, first(LEND_OBJECT_SPACE));
+	struct lend_object *snapshot = lend_object_at(s, first_of_kind(LEND_OBJECT_SNAPSHOT));
+	struct lend_object *space = lend_object_at(s, first_of_kind(LEND_OBJECT_SPACE));
 	uint32_t frame = lend_node_at(s, snapshot->root)->child[0];
 
 	cr_assert_eq(snapshot->height, 1);
-	wrong(&lend_frame_at(s, frame)->refs, 9, "a frame's refs are not what names it");
-	wrong(lend_node_refs(s, snapshot->root), 9, "a node's refs are not what names it");
-	wrong(&snapshot->holds, 9, "holds are miscounted");
-	wrong(&space->client, 9, "clients or spaces are miscounted");
-	wrong(&lend_grant_at(s, snapshot->grants)->object, 9, "grants are miscounted");
+	change_and_restore(&lend_frame_at(s, frame)->refs, 9,
+			   "a frame's refs are not what names it");
+	change_and_restore(lend_node_refs(s, snapshot->root), 9,
+			   "a node's refs are not what names it");
+	change_and_restore(&snapshot->holds, 9, "holds are miscounted");
+	change_and_restore(&space->client, 9, "clients or spaces are miscounted");
+	change_and_restore(&lend_grant_at(s, snapshot->grants)->object, 9, "grants are miscounted");
 	lend_hold_at(s, lend_client_at(s, 1)->holds)->client ^= 1;
-	expect("holds are miscounted");
+	expect_sound("holds are miscounted");
 	lend_hold_at(s, lend_client_at(s, 1)->holds)->client ^= 1;
-	wrong(&snapshot->root, s->node.top + 1, "nodes are miscounted");
+	change_and_restore(&snapshot->root, s->node.top + 1, "nodes are miscounted");
 	lend_grant_at(s, snapshot->grants)->serial = 0;
-	expect("grants are miscounted");
+	expect_sound("grants are miscounted");
 }
 
 Test(store_audit, bills)
@@ -117,10 +119,10 @@ Test(store_audit, bills)
 	const char *what = "tenants are charged wrong";
 
 	t->use.pages++;
-	expect(what);
+	expect_sound(what);
 	t->use.pages--;
-	wrong(&t->use.refs, t->use.refs + 1, what);
-	wrong(&t->use.clients, t->use.clients + 1, what);
+	change_and_restore(&t->use.refs, t->use.refs + 1, what);
+	change_and_restore(&t->use.clients, t->use.clients + 1, what);
 	t->use.pinned++;
 	cr_assert(lend_store_audit(k->store, k->scratch));
 	t->use.pinned--;
@@ -129,7 +131,7 @@ Test(store_audit, bills)
 
 Test(store_audit, audit__snapshot_without_holder__fails)
 {
-	struct lend_object *o = lend_object_at(k->store, first(LEND_OBJECT_SNAPSHOT));
+	struct lend_object *o = lend_object_at(k->store, first_of_kind(LEND_OBJECT_SNAPSHOT));
 	uint32_t holds = o->holds, grants = o->grants;
 
 	o->holds = 0;
@@ -149,8 +151,8 @@ Test(store_audit, audit__free_page_not_zero__fails)
 	lend_store_tick(k->store, k->now + 1000); /* the grant ends */
 	kit_audit(k);
 	lend_page(k->store, 1)[17] = 1;
-	expect("a free page is not zero");
+	expect_sound("a free page is not zero");
 	lend_page(k->store, 1)[17] = 0;
 	lend_page(k->store, 0)[4095] = 1;
-	expect("the page of zeros is not");
+	expect_sound("the page of zeros is not");
 }

@@ -10,7 +10,7 @@
 TestSuite(store_edges, .init = setup);
 
 /* Fills the table, so that nothing fits until room(). */
-static uint32_t fill(struct lend_table *t)
+static uint32_t fill_store(struct lend_table *t)
 {
 	uint32_t cap = t->cap;
 
@@ -27,7 +27,7 @@ TestThen(store_edges, page_tables_run_out)
 	OK(kit_alloc(k, &a, UINT64_C(1) << 30, &space));
 	OK(kit_space_op(k, &a, LEND_MEMOP_WRITE, &space, 5000, 10, data));
 	OK(kit_seal(k, &a, &space, 4096, 1 << 20, kit_owned, &ref));
-	cap = fill(&k->store->node);
+	cap = fill_store(&k->store->node);
 	IS(kit_seal(k, &a, &space, 0, 1 << 20, kit_owned, &more), RESOURCE_EXHAUSTED);
 	cr_assert_eq(lend_memref_slice(&ref, 0, 1 << 19, LEND_RIGHT_MAP, &part), 0);
 	IS(kit_map(k, &a, &part, &other), RESOURCE_EXHAUSTED);
@@ -53,7 +53,7 @@ TestThen(store_edges, a_hand_over_is_undone_once_there_is_room)
 	shared_id = a.id;
 	OK(kit_grant(k, &a, &ref, transfer));
 	transfer_id = a.id;
-	cap = fill(&k->store->hold);
+	cap = fill_store(&k->store->hold);
 	IS(kit_forget(k, &a, transfer_id, &forgot), RESOURCE_EXHAUSTED);
 	kit_audit(k);
 	k->store->hold.cap = cap;
@@ -88,7 +88,7 @@ TestThen(store_edges, an_adopt_is_undone_once_there_is_room)
 	b.low = 1;
 	OK(kit_put(k, &a, data, 4096, transfer, &ref));
 	OK(kit_ref_op(k, &b, LEND_MEMOP_ADOPT, &ref));
-	cap = fill(&k->store->grant);
+	cap = fill_store(&k->store->grant);
 	IS(kit_forget(k, &b, b.id, &forgot), RESOURCE_EXHAUSTED);
 	kit_audit(k);
 	k->store->grant.cap = cap;
@@ -121,7 +121,7 @@ TestThen(store_edges, a_request_of_no_bytes)
 }
 
 /* Makes a placement for one operation, then runs another operation with it. */
-static enum lend_mem_status placed(struct lend_memop *op, const struct lend_memop *other)
+static enum lend_mem_status run_placed(struct lend_memop *op, const struct lend_memop *other)
 {
 	static struct lend_store_seg seg[LEND_STORE_SEGS_MAX];
 	uint8_t head[LEND_MEMOP_FIXED_MAX];
@@ -147,15 +147,15 @@ TestThen(store_edges, a_placement_for_another_operation)
 	write.kind = LEND_MEMOP_WRITE;
 	other = put;
 	other.len = 100;
-	OK(placed(&put, &other)); /* of another length */
+	OK(run_placed(&put, &other)); /* of another length */
 	put.id = write.id = 3;
 	other = (struct lend_memop){
 	    .kind = LEND_MEMOP_ALLOC, .client = 1, .life = a.life, .id = 3, .low = 1, .len = 9000};
-	OK(placed(&put, &other)); /* of no bytes */
+	OK(run_placed(&put, &other)); /* of no bytes */
 	put.id = write.id = 4;
 	other = write;
 	other.offset = 1;
-	OK(placed(&write, &other)); /* no page of this write starts there */
+	OK(run_placed(&write, &other)); /* no page of this write starts there */
 	a.id = 4;
 	OK(kit_space_op(k, &a, LEND_MEMOP_READ, &write.space, 1, 9000, back));
 	cr_assert_eq(memcmp(back, data, 9000), 0);

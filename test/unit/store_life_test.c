@@ -30,7 +30,7 @@ TestSuite(store_life, .init = open_one);
 
 /* A session with the right incarnation, and all else that a server which the client called could
  * know. */
-static struct who stranger(void)
+static struct who make_stranger(void)
 {
 	struct who w = {.number = 1, .life = a.life, .id = a.id};
 
@@ -44,7 +44,7 @@ TestThen(store_life, join__without_the_proof__aborted)
 	enum { NO_PROOF, OTHER_KEY, OTHER_SESSION, OTHER_CLIENT, OTHER_LIFE, OTHER_INCARNATION, N };
 
 	for (int row = 0; row < N; row++) {
-		struct who w = stranger();
+		struct who w = make_stranger();
 		struct lend_memop op = {.kind = LEND_MEMOP_HELLO, .client = 1, .life = a.life};
 		uint8_t key[LEND_MEMOP_KEY], context[LEND_MEMOP_CONTEXT];
 		struct lend_memop proven = op;
@@ -67,7 +67,7 @@ TestThen(store_life, join__without_the_proof__aborted)
 
 TestThen(store_life, operation__session_that_did_not_join__aborted)
 {
-	struct who w = stranger();
+	struct who w = make_stranger();
 	uint8_t forgot;
 
 	w.id = 0; /* the put again, for its recorded reply */

@@ -6,7 +6,7 @@
  * mn/store/hold.c, mn/store/cow.c, mn/store/page_tree.c, mn/store/frame.c, mn/store/lease.c */
 #include "unit/storemodel.h"
 
-static void fill(uint64_t len)
+static void fill_random(uint64_t len)
 {
 	uint64_t v = lend_rng_next(&rng);
 
@@ -14,12 +14,12 @@ static void fill(uint64_t len)
 		buf[i] = (uint8_t)(v >> i % 56) + (uint8_t)i;
 }
 
-static uint64_t length(void)
+static uint64_t draw_length(void)
 {
 	return below(3) ? below(5 * LEND_MEM_PAGE) : 64 * LEND_MEM_PAGE + below(25 * LEND_MEM_PAGE);
 }
 
-static void expect(enum lend_mem_status status, enum lend_mem_status want)
+static void expect_status(enum lend_mem_status status, enum lend_mem_status want)
 {
 	cr_assert_eq(status, want, "seed %llu: status %d, want %d", (unsigned long long)seed,
 		     status, want);
@@ -31,7 +31,7 @@ static void do_free(void);
 static void do_put(int w)
 {
 	struct lend_memterms t = terms(true);
-	uint64_t len = length();
+	uint64_t len = draw_length();
 	struct mobject *o = empty(1);
 	bool fits;
 
@@ -40,12 +40,12 @@ static void do_put(int w)
 		do_free();
 		return;
 	}
-	fill(len);
+	fill_random(len);
 	o->len = len;
 	memcpy(o->bytes, buf, len);
 	fits = touch(o, 0, len);
-	expect(kit_put(k, &who[w], buf, len, t, &o->ref),
-	       fits ? LEND_MEM_OK : LEND_MEM_RESOURCE_EXHAUSTED);
+	expect_status(kit_put(k, &who[w], buf, len, t, &o->ref),
+		      fits ? LEND_MEM_OK : LEND_MEM_RESOURCE_EXHAUSTED);
 	if (fits)
 		apply(o, w, t);
 	else
@@ -65,9 +65,10 @@ static void do_get(int w)
 	offset = below(len + 1);
 	n = below(len - offset + 1);
 	cr_assert_eq(lend_memref_slice(&o->ref, from, len, LEND_RIGHT_READ, &ref), 0);
-	expect(kit_get(k, &who[w], &ref, offset, n, got), LEND_MEM_OK);
+	expect_status(kit_get(k, &who[w], &ref, offset, n, got), LEND_MEM_OK);
 	cr_assert_eq(memcmp(got, o->bytes + from + offset, n), 0, AT);
-	expect(kit_get(k, &who[w], &ref, offset, len - offset + 1, got), LEND_MEM_OUT_OF_RANGE);
+	expect_status(kit_get(k, &who[w], &ref, offset, len - offset + 1, got),
+		      LEND_MEM_OUT_OF_RANGE);
 }
 
 static void do_alloc(int w)
@@ -77,8 +78,8 @@ static void do_alloc(int w)
 	if (!o)
 		return;
 	o->owner = w;
-	o->len = length();
-	expect(kit_alloc(k, &who[w], o->len, &o->space), LEND_MEM_OK);
+	o->len = draw_length();
+	expect_status(kit_alloc(k, &who[w], o->len, &o->space), LEND_MEM_OK);
 }
 
 static void do_map(int w)
@@ -94,7 +95,7 @@ static void do_map(int w)
 	o->owner = w;
 	share(o, from, offset, len);
 	cr_assert_eq(lend_memref_slice(&from->ref, offset, len, LEND_RIGHT_MAP, &ref), 0);
-	expect(kit_map(k, &who[w], &ref, &o->space), LEND_MEM_OK);
+	expect_status(kit_map(k, &who[w], &ref, &o->space), LEND_MEM_OK);
 }
 
 static void do_write(int w)
@@ -109,17 +110,18 @@ static void do_write(int w)
 	len = below(o->len - offset + 1);
 	if (below(2) && len > 9000)
 		len = below(9000);
-	fill(len);
+	fill_random(len);
 	if (below(8))
 		w = o->owner;
 	if (o->owner != w) {
-		expect(kit_space_op(k, &who[w], LEND_MEMOP_WRITE, &o->space, offset, len, buf),
-		       LEND_MEM_NOT_FOUND);
+		expect_status(
+		    kit_space_op(k, &who[w], LEND_MEMOP_WRITE, &o->space, offset, len, buf),
+		    LEND_MEM_NOT_FOUND);
 		return;
 	}
 	fits = touch(o, offset, len);
-	expect(kit_space_op(k, &who[w], LEND_MEMOP_WRITE, &o->space, offset, len, buf),
-	       fits ? LEND_MEM_OK : LEND_MEM_RESOURCE_EXHAUSTED);
+	expect_status(kit_space_op(k, &who[w], LEND_MEMOP_WRITE, &o->space, offset, len, buf),
+		      fits ? LEND_MEM_OK : LEND_MEM_RESOURCE_EXHAUSTED);
 	if (fits)
 		memcpy(o->bytes + offset, buf, len);
 }
@@ -130,8 +132,8 @@ static void do_read(void)
 
 	if (!o)
 		return;
-	expect(kit_space_op(k, &who[o->owner], LEND_MEMOP_READ, &o->space, 0, o->len, got),
-	       LEND_MEM_OK);
+	expect_status(kit_space_op(k, &who[o->owner], LEND_MEMOP_READ, &o->space, 0, o->len, got),
+		      LEND_MEM_OK);
 	cr_assert_eq(memcmp(got, o->bytes, o->len), 0, AT);
 }
 
@@ -148,7 +150,7 @@ static void do_seal(void)
 	op.offset = below(2) ? 0 : below(from->len + 1);
 	op.len = below(2) ? from->len - op.offset : below(from->len - op.offset + 1);
 	op.flags = below(3) == 0 ? LEND_MEMOP_CONSUME : 0;
-	expect(kit_do(k, &who[w], &op, NULL), LEND_MEM_OK);
+	expect_status(kit_do(k, &who[w], &op, NULL), LEND_MEM_OK);
 	cr_assert(lend_memref_decode(k->out.head, &o->ref));
 	share(o, from, op.offset, op.len);
 	apply(o, w, op.terms);
@@ -162,8 +164,8 @@ static void do_free(void)
 
 	if (!o)
 		return;
-	expect(kit_space_op(k, &who[o->owner], LEND_MEMOP_FREE, &o->space, 0, 0, NULL),
-	       LEND_MEM_OK);
+	expect_status(kit_space_op(k, &who[o->owner], LEND_MEMOP_FREE, &o->space, 0, 0, NULL),
+		      LEND_MEM_OK);
 	o->kind = 0;
 }
 
@@ -178,14 +180,14 @@ static void do_adopt(int w)
 		return;
 	g = next_grant(o);
 	if (o->held[w] || !g) {
-		expect(kit_ref_op(k, &who[w], LEND_MEMOP_ADOPT, &o->ref),
-		       o->held[w] ? LEND_MEM_OK : LEND_MEM_FAILED_PRECONDITION);
+		expect_status(kit_ref_op(k, &who[w], LEND_MEMOP_ADOPT, &o->ref),
+			      o->held[w] ? LEND_MEM_OK : LEND_MEM_FAILED_PRECONDITION);
 		return;
 	}
 	old = *g;
-	expect(kit_ref_op(k, &who[w], LEND_MEMOP_ADOPT, &o->ref), LEND_MEM_OK);
+	expect_status(kit_ref_op(k, &who[w], LEND_MEMOP_ADOPT, &o->ref), LEND_MEM_OK);
 	if (below(2)) {
-		expect(kit_forget(k, &who[w], who[w].id, &forgot), LEND_MEM_OK);
+		expect_status(kit_forget(k, &who[w], who[w].id, &forgot), LEND_MEM_OK);
 		cr_assert_eq(forgot, LEND_FORGOT_UNDONE, AT);
 		if (old.expires < k->now + 5 * S)
 			old.expires = k->now + 5 * S;
@@ -205,10 +207,10 @@ static void do_grant(int w)
 
 	if (!o || !has_grant_room(o))
 		return;
-	expect(kit_grant(k, &who[w], &o->ref, t),
-	       o->held[w] ? LEND_MEM_OK : LEND_MEM_FAILED_PRECONDITION);
+	expect_status(kit_grant(k, &who[w], &o->ref, t),
+		      o->held[w] ? LEND_MEM_OK : LEND_MEM_FAILED_PRECONDITION);
 	if (below(3) == 0) {
-		expect(kit_forget(k, &who[w], who[w].id, &forgot), LEND_MEM_OK);
+		expect_status(kit_forget(k, &who[w], who[w].id, &forgot), LEND_MEM_OK);
 		return; /* nothing has changed */
 	}
 	if (!o->held[w])
@@ -225,8 +227,8 @@ static void do_release(int w)
 	if (!o)
 		return;
 	g = next_grant(o);
-	expect(kit_release(k, &who[w], &o->ref),
-	       o->held[w] || g ? LEND_MEM_OK : LEND_MEM_FAILED_PRECONDITION);
+	expect_status(kit_release(k, &who[w], &o->ref),
+		      o->held[w] || g ? LEND_MEM_OK : LEND_MEM_FAILED_PRECONDITION);
 	if (!o->held[w] && g && --g->left == 0 && g->kind == LEND_TERMS_TRANSFER)
 		g->kind = 0;
 	o->held[w] = false;
@@ -242,22 +244,22 @@ static void do_forgotten_put(int w)
 	bool fits = (op.len + page_size - 1) / page_size <= FRAMES - pages_used();
 	bool before = below(2);
 
-	fill(op.len);
+	fill_random(op.len);
 	op.client = who[w].number;
 	op.life = who[w].life;
 	op.id = op.low = who[w].low = ++who[w].id;
 	if (before)
-		expect(kit_forget(k, &who[w], op.id, &forgot), LEND_MEM_OK);
-	expect(kit_exec(k, &who[w], &op, buf), before ? LEND_MEM_ABORTED
-					       : fits ? LEND_MEM_OK
-						      : LEND_MEM_RESOURCE_EXHAUSTED);
+		expect_status(kit_forget(k, &who[w], op.id, &forgot), LEND_MEM_OK);
+	expect_status(kit_exec(k, &who[w], &op, buf), before ? LEND_MEM_ABORTED
+						      : fits ? LEND_MEM_OK
+							     : LEND_MEM_RESOURCE_EXHAUSTED);
 	if (!before && fits) {
 		memcpy(reply, k->out.head, 64);
-		expect(kit_exec(k, &who[w], &op, buf), LEND_MEM_OK);
+		expect_status(kit_exec(k, &who[w], &op, buf), LEND_MEM_OK);
 		cr_assert_eq(memcmp(reply, k->out.head, 64), 0, AT);
 	}
-	expect(kit_forget(k, &who[w], op.id, &forgot), LEND_MEM_OK);
-	expect(kit_exec(k, &who[w], &op, buf), LEND_MEM_ABORTED);
+	expect_status(kit_forget(k, &who[w], op.id, &forgot), LEND_MEM_OK);
+	expect_status(kit_exec(k, &who[w], &op, buf), LEND_MEM_ABORTED);
 	who[w].low = 0;
 }
 
@@ -267,17 +269,17 @@ static void do_stale(int w)
 
 	if (o->kind || !o->ref.version)
 		return;
-	expect(kit_get(k, &who[w], &o->ref, 0, 0, got), LEND_MEM_NOT_FOUND);
-	expect(kit_release(k, &who[w], &o->ref), LEND_MEM_NOT_FOUND);
+	expect_status(kit_get(k, &who[w], &o->ref, 0, 0, got), LEND_MEM_NOT_FOUND);
+	expect_status(kit_release(k, &who[w], &o->ref), LEND_MEM_NOT_FOUND);
 }
 
-static void hello(void)
+static void send_hellos(void)
 {
 	for (uint32_t w = 0; w < WHO; w += 2) {
 		uint64_t id = who[w + 1].id;
 
-		expect(kit_hello(k, &who[w], 1, 1), LEND_MEM_OK);
-		expect(kit_join(k, &who[w + 1], &who[w], 2), LEND_MEM_OK);
+		expect_status(kit_hello(k, &who[w], 1, 1), LEND_MEM_OK);
+		expect_status(kit_join(k, &who[w + 1], &who[w], 2), LEND_MEM_OK);
 		who[w + 1].id = id;
 	}
 }
@@ -293,10 +295,10 @@ static void do_hangup(int process)
 		if (obj[i].kind == 1)
 			settle(&obj[i]);
 	}
-	hello();
+	send_hellos();
 }
 
-static void step(void)
+static void run_step(void)
 {
 	int w = (int)below(WHO);
 
@@ -343,14 +345,14 @@ static void step(void)
 		return;
 	default:
 		k->now += below(2 * S);
-		hello(); /* keeps the leases */
+		send_hellos(); /* keeps the leases */
 		if (below(2))
 			lend_store_tick(k->store, k->now);
 		return expire();
 	}
 }
 
-static void story(void)
+static void run_history(void)
 {
 	bool late;
 
@@ -360,9 +362,9 @@ static void story(void)
 	memset(who, 0, sizeof(who));
 	page_size = seed % 4 ? LEND_MEM_PAGE : LEND_MEM_PAGE << (1 + seed / 4 % 5);
 	k = kit_open_paged(FRAMES, page_size, (uint32_t)seed);
-	hello();
+	send_hellos();
 	for (int i = 0; i < STEPS; i++) {
-		step();
+		run_step();
 		late = lend_store_deadline(k->store) == 0; /* some frames are still being freed */
 		if (kit_stats(k).pages_used != pages_used() &&
 		    !(late && kit_stats(k).pages_used > pages_used()))
@@ -376,7 +378,7 @@ static void story(void)
 		struct mobject *o = &obj[i];
 
 		if (o->kind == 1) {
-			expect(kit_get(k, &who[0], &o->ref, 0, o->len, got), LEND_MEM_OK);
+			expect_status(kit_get(k, &who[0], &o->ref, 0, o->len, got), LEND_MEM_OK);
 			cr_assert_eq(memcmp(got, o->bytes, o->len), 0, AT);
 		}
 	}
@@ -391,6 +393,6 @@ Test(store_model, agrees_with_a_naive_model)
 {
 	obj = calloc(OBJECTS, sizeof(*obj));
 	for (seed = 1; seed <= 40; seed++)
-		story();
+		run_history();
 	free(obj);
 }

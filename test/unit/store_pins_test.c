@@ -172,13 +172,13 @@ Test(store_pins, pin__any_release__lasts_until_unmap_or_hangup)
 			lend_store_tick(k->store, k->now);
 		cr_assert_eq(lien_seen(k, &v, 0), 1, "way %d", how);
 		cr_assert_eq(lien_seen(k, &v, 1), 2, "way %d", how);
-		cr_assert_eq(kit_stats(k).liens, 1, "way %d", how);
+		cr_assert_eq(kit_stats(k).pinned_maps, 1, "way %d", how);
 		kit_audit(k);
 		lend_store_pool_hangup(k->store, KEY);
 		lend_store_hangup(k->store, me.life);
 		for (int i = 0; i < 50; i++)
 			lend_store_tick(k->store, k->now);
-		cr_assert_eq(kit_stats(k).liens, 0);
+		cr_assert_eq(kit_stats(k).pinned_maps, 0);
 		cr_assert_eq(kit_stats(k).pages_used, 0, "way %d", how);
 		kit_close(k);
 	}
@@ -194,23 +194,23 @@ Test(store_pins, unmap__each_view__ends_its_pins)
 	cr_assert(lend_store_pool_open(k->store, OTHER));
 	cr_assert_not(lend_store_pool_open(k->store, OTHER), "no key twice");
 	cr_assert_eq(map(k, &ref, KEY, &space, &v), LEND_MEM_OK);
-	lien = v.lien;
+	lien = v.pinned_map;
 	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_POOL_DROP, &lien, 0, OTHER), LEND_MEM_NOT_FOUND);
 	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_POOL_DROP, &space, 0, KEY), LEND_MEM_NOT_FOUND);
 	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_POOL_VIEW, &space, 1, OTHER),
 		     LEND_MEM_FAILED_PRECONDITION);
 	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_POOL_VIEW, &lien, 0, KEY), LEND_MEM_NOT_FOUND);
 	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_POOL_VIEW, &space, 0, KEY), LEND_MEM_OK);
-	cr_assert_eq(kit_stats(k).liens, 1, "made anew, not another one");
-	lien = lien_shown(k, 0).lien;
+	cr_assert_eq(kit_stats(k).pinned_maps, 1, "made anew, not another one");
+	lien = lien_shown(k, 0).pinned_map;
 	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_POOL_DROP, &lien, 0, KEY), LEND_MEM_OK);
 	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_POOL_DROP, &lien, 0, KEY), LEND_MEM_NOT_FOUND);
-	cr_assert_eq(kit_stats(k).liens, 0);
+	cr_assert_eq(kit_stats(k).pinned_maps, 0);
 	cr_assert_eq(map(k, &ref, 1234, &space, &v), LEND_MEM_FAILED_PRECONDITION);
 	cr_assert_eq(map(k, &ref, 0, &space, &v), LEND_MEM_FAILED_PRECONDITION);
 	cr_assert_eq(map(k, &ref, KEY, &space, &v), LEND_MEM_OK);
 	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_FREE, &space, 0, 0), LEND_MEM_OK);
-	cr_assert_eq(kit_stats(k).liens, 0, "FREE reports the unmap, too");
+	cr_assert_eq(kit_stats(k).pinned_maps, 0, "FREE reports the unmap, too");
 	lend_store_pool_hangup(k->store, KEY);
 	lend_store_pool_hangup(k->store, KEY);
 	cr_assert_eq(map(k, &ref, KEY, &space, &v), LEND_MEM_FAILED_PRECONDITION,
@@ -231,13 +231,14 @@ Test(store_pins, forgotten_and_repeated)
 	cr_assert_eq(kit_do(k, &me, &op, NULL), LEND_MEM_OK);
 	v = lien_shown(k, 24);
 	cr_assert_eq(kit_exec(k, &me, &op, NULL), LEND_MEM_OK);
-	cr_assert_eq(kit_stats(k).liens, 1);
-	cr_assert_eq(lien_shown(k, 24).lien.serial, v.lien.serial, "a repeat has the same answer");
+	cr_assert_eq(kit_stats(k).pinned_maps, 1);
+	cr_assert_eq(lien_shown(k, 24).pinned_map.serial, v.pinned_map.serial,
+		     "a repeat has the same answer");
 	forget.life = me.life;
 	forget.low = me.low;
 	forget.target = me.id;
 	cr_assert_eq(kit_exec(k, &me, &forget, NULL), LEND_MEM_OK);
-	cr_assert_eq(kit_stats(k).liens, 0);
+	cr_assert_eq(kit_stats(k).pinned_maps, 0);
 	cr_assert_eq(kit_stats(k).spaces, 0);
 	bye(k);
 	kit_close(k);

@@ -14,7 +14,7 @@ enum { PAGES = 64, FAR = 1000000000, CLIENTS = 4, REFS = 12 };
 
 static const struct lend_memterms shared = {LEND_TERMS_SHARED, CLIENTS, FAR};
 
-static const char *mismatch(const struct kit *k, const struct lend_store_config *config)
+static const char *find_mismatch(const struct kit *k, const struct lend_store_config *config)
 {
 	return lend_store_mismatch(k->store, k->size, config);
 }
@@ -26,26 +26,26 @@ Test(store_recover, config_must_match)
 	uint32_t *const sizes[] = {&c.objects,      &c.holds,      &c.grants, &c.clients,
 				   &c.incarnations, &c.placements, &c.open};
 
-	cr_assert_null(mismatch(k, &c));
+	cr_assert_null(find_mismatch(k, &c));
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		(*sizes[i])--;
-		cr_expect_str_eq(mismatch(k, &c), "its size or number of clients was different",
-				 "size %zu", i);
+		cr_expect_str_eq(find_mismatch(k, &c),
+				 "its size or number of clients was different", "size %zu", i);
 		c = k->config;
 	}
 	c.page *= 2;
-	cr_expect_str_eq(mismatch(k, &c), "its page size was different");
+	cr_expect_str_eq(find_mismatch(k, &c), "its page size was different");
 	c = k->config;
 	c.node = 0; /* any node number */
-	cr_expect_null(mismatch(k, &c));
+	cr_expect_null(find_mismatch(k, &c));
 	c.node = 12;
-	cr_expect_str_eq(mismatch(k, &c), "it is of another node");
+	cr_expect_str_eq(find_mismatch(k, &c), "it is of another node");
 	c = k->config;
 	c.shard = 1;
-	cr_expect_str_eq(mismatch(k, &c), "it is of another node");
+	cr_expect_str_eq(find_mismatch(k, &c), "it is of another node");
 	c = k->config;
 	c.shards = 4;
-	cr_expect_str_eq(mismatch(k, &c), "it is of another node");
+	cr_expect_str_eq(find_mismatch(k, &c), "it is of another node");
 	cr_expect_str_eq(lend_store_mismatch(k->store, 8, &k->config),
 			 "it was written by another version");
 	cr_expect_str_eq(lend_store_mismatch(k->store, k->size - 1, &k->config),
@@ -70,20 +70,20 @@ Test(store_recover, layout_must_match)
 		uint8_t *byte = (uint8_t *)k->store + field[i];
 
 		*byte ^= 64;
-		cr_expect(mismatch(k, &k->config), "field %zu", i);
+		cr_expect(find_mismatch(k, &k->config), "field %zu", i);
 		*byte ^= 64;
 	}
 	k->store->hold.top = k->store->hold.cap + 1;
-	cr_expect(mismatch(k, &k->config));
+	cr_expect(find_mismatch(k, &k->config));
 	k->store->hold.top = 0;
 	k->store->undo_n = k->store->undo_cap + 1;
-	cr_expect(mismatch(k, &k->config));
+	cr_expect(find_mismatch(k, &k->config));
 	k->store->undo_n = 0;
-	cr_expect_null(mismatch(k, &k->config));
+	cr_expect_null(find_mismatch(k, &k->config));
 	kit_close(k);
 }
 
-static const char *recover(struct kit *k)
+static const char *recover_store(struct kit *k)
 {
 	return lend_store_recover(k->store, &k->config, k->pages, k->now);
 }
@@ -95,7 +95,7 @@ static void expect_bad_note(uint64_t at)
 
 	memcpy(lend_at(k->store, k->store->undo), &at, sizeof(at));
 	k->store->undo_n = 1;
-	cr_expect_str_eq(recover(k), "the record of its last operation is damaged");
+	cr_expect_str_eq(recover_store(k), "the record of its last operation is damaged");
 	free(k->store);
 	free(k->pages);
 	free(k->scratch);
@@ -126,7 +126,7 @@ static void expect_bad_tree(enum damage damage)
 		root->child[1] = k->store->node.top + 1;
 	else
 		lend_node_at(k->store, root->child[0])->child[2] = k->store->frame.top + 1;
-	cr_expect_str_eq(recover(k), "its page tables are damaged", "damage %d", (int)damage);
+	cr_expect_str_eq(recover_store(k), "its page tables are damaged", "damage %d", (int)damage);
 	free(k->store);
 	free(k->pages);
 	free(k->scratch);
@@ -152,13 +152,13 @@ struct world {
 	uint32_t gone; /* the client that is half ended; CLIENTS: none */
 };
 
-static struct who *as(struct world *w, uint32_t client)
+static struct who *set_tenant(struct world *w, uint32_t client)
 {
 	w->k->tenant = w->k->config.tenants > 1 ? client : 0;
 	return &w->who[client];
 }
 
-static void make(struct world *w, uint64_t seed)
+static void make_world(struct world *w, uint64_t seed)
 {
 	uint8_t bytes[3 * LEND_MEM_PAGE];
 
@@ -167,8 +167,8 @@ static void make(struct world *w, uint64_t seed)
 	w->k->config.tenants = seed % 3 ? 1 : CLIENTS;
 	lend_store_init(w->k->store, &w->k->config, w->k->pages, w->k->now);
 	for (uint32_t i = 0; i < CLIENTS; i++) {
-		cr_assert_eq(kit_hello(w->k, as(w, i), i, i + 1), LEND_MEM_OK);
-		cr_assert_eq(kit_alloc(w->k, as(w, i), 2 * LEND_MEM_PAGE, &w->space[i]), 0);
+		cr_assert_eq(kit_hello(w->k, set_tenant(w, i), i, i + 1), LEND_MEM_OK);
+		cr_assert_eq(kit_alloc(w->k, set_tenant(w, i), 2 * LEND_MEM_PAGE, &w->space[i]), 0);
 	}
 	for (uint32_t i = 0; i < REFS; i++) {
 		uint32_t by = (uint32_t)lend_rng_below(&w->rng, CLIENTS);
@@ -176,20 +176,20 @@ static void make(struct world *w, uint64_t seed)
 		bool give = lend_rng_below(&w->rng, 2);
 
 		memset(bytes, w->byte[i] = (uint8_t)(i + seed), sizeof(bytes));
-		cr_assert_eq(
-		    kit_put(w->k, as(w, by), bytes, len, give ? shared : kit_owned, &w->ref[i]),
-		    LEND_MEM_OK);
+		cr_assert_eq(kit_put(w->k, set_tenant(w, by), bytes, len, give ? shared : kit_owned,
+				     &w->ref[i]),
+			     LEND_MEM_OK);
 		w->holds[i][by] = true;
 	}
 	for (uint32_t i = 0; i < REFS; i += 3) /* so that there are free entries in between */
 		for (uint32_t c = 0; c < CLIENTS; c++)
 			if (w->holds[i][c] && lend_rng_below(&w->rng, 2)) {
-				cr_assert_eq(kit_release(w->k, as(w, c), &w->ref[i]), 0);
+				cr_assert_eq(kit_release(w->k, set_tenant(w, c), &w->ref[i]), 0);
 				w->holds[i][c] = false;
 			}
 }
 
-static void expect(struct world *w, uint64_t seed)
+static void expect_world(struct world *w, uint64_t seed)
 {
 	uint8_t bytes[1];
 
@@ -199,12 +199,13 @@ static void expect(struct world *w, uint64_t seed)
 		for (uint32_t i = 0; i < REFS; i++) {
 			if (!w->holds[i][c])
 				continue;
-			cr_assert_eq(kit_get(w->k, as(w, c), &w->ref[i], 0, 1, bytes), want,
+			cr_assert_eq(kit_get(w->k, set_tenant(w, c), &w->ref[i], 0, 1, bytes), want,
 				     "seed %llu", (unsigned long long)seed);
 			cr_assert(want || bytes[0] == w->byte[i]);
 		}
-		cr_assert_eq(
-		    kit_space_op(w->k, as(w, c), LEND_MEMOP_READ, &w->space[c], 0, 1, bytes), want);
+		cr_assert_eq(kit_space_op(w->k, set_tenant(w, c), LEND_MEMOP_READ, &w->space[c], 0,
+					  1, bytes),
+			     want);
 	}
 }
 
@@ -227,12 +228,12 @@ static void expect_room(struct world *w)
 	cr_assert_eq(kit_put(w->k, &last, bytes, sizeof(bytes), kit_owned, &ref), LEND_MEM_OK);
 }
 
-static void history(uint64_t seed)
+static void run_history(uint64_t seed)
 {
 	struct world w = {.k = kit_open(PAGES, 1), .gone = CLIENTS};
 	struct lend_memstats before, after;
 
-	make(&w, seed);
+	make_world(&w, seed);
 	if (seed % 5 == 0) {
 		w.gone = (uint32_t)(seed / 5 % CLIENTS);
 		for (uint32_t i = 1; i <= w.k->store->client.top; i++)
@@ -240,7 +241,7 @@ static void history(uint64_t seed)
 				lend_client_at(w.k->store, i)->live = 0;
 	}
 	before = kit_stats(w.k);
-	cr_assert_null(recover(w.k));
+	cr_assert_null(recover_store(w.k));
 	kit_audit(w.k);
 	after = kit_stats(w.k);
 	if (w.gone == CLIENTS) {
@@ -251,7 +252,7 @@ static void history(uint64_t seed)
 		cr_assert_eq(after.clients, CLIENTS - 1);
 		cr_assert_eq(after.spaces, CLIENTS - 1);
 	}
-	expect(&w, seed);
+	expect_world(&w, seed);
 	expect_room(&w);
 	kit_close(w.k);
 }
@@ -259,5 +260,5 @@ static void history(uint64_t seed)
 Test(store_recover, recover__valid_arena__continues)
 {
 	for (uint64_t seed = 1; seed <= 60; seed++)
-		history(seed);
+		run_history(seed);
 }

@@ -39,7 +39,7 @@ static bool is_free(uint32_t i)
 }
 
 /* The longest run of unused frames, in quarantine or not. */
-static uint32_t longest(void)
+static uint32_t longest_run(void)
 {
 	uint32_t most = 0, n = 0;
 
@@ -64,13 +64,13 @@ static uint32_t runs_of(const struct lend_memref *ref)
 	return k->out.n;
 }
 
-static bool put(uint32_t pages, struct lend_memref *ref)
+static bool put_pages(uint32_t pages, struct lend_memref *ref)
 {
 	return kit_put(k, &a, data, (uint64_t)pages * LEND_MEM_PAGE, kit_owned, ref) == LEND_MEM_OK;
 }
 
 /* Mostly small objects; the large ones hold as many bytes in total. */
-static uint32_t draw(struct lend_rng *r)
+static uint32_t draw_pages(struct lend_rng *r)
 {
 	switch (lend_rng_below(r, 16)) {
 	case 0:
@@ -95,19 +95,19 @@ static void drop_one(struct live *l, uint32_t i)
 }
 
 /* Ages the store: mixed use at 70 % of its pages. */
-static void age(struct live *l, struct lend_rng *r)
+static void age_store(struct live *l, struct lend_rng *r)
 {
 	for (int i = 0; i < STEPS; i++) {
 		k->now += lend_rng_below(r, 2000);
 		while (l->n && (k->store->frame.used > FILL || l->n == LIVE_MAX))
 			drop_one(l, (uint32_t)lend_rng_below(r, l->n));
-		l->n += put(draw(r), &l->ref[l->n]);
+		l->n += put_pages(draw_pages(r), &l->ref[l->n]);
 		if (i % 1000 == 0)
 			kit_audit(k);
 	}
 }
 
-static void rested(void)
+static void wait_quarantine(void)
 {
 	for (int i = 0; i < 4 * PAGES / 128; i++) {
 		k->now += k->config.quarantine;
@@ -125,19 +125,19 @@ static void mixed_use(uint64_t seed, uint64_t quarantine)
 	l.n = 0;
 	lend_rng_seed(&r, seed);
 	open_all(quarantine);
-	age(&l, &r);
-	rested();
-	one = longest();
+	age_store(&l, &r);
+	wait_quarantine();
+	one = longest_run();
 	for (int i = 0; i < 8; i++) {
 		uint32_t runs;
 
-		cr_assert(put(LONG, &ref[i]));
+		cr_assert(put_pages(LONG, &ref[i]));
 		runs = runs_of(&ref[i]);
 		/* Gaps between blocks may stay unused. */
 		cr_assert_leq(runs, i < 2 ? 8 : 64, "seed %llu", (unsigned long long)seed);
 		cr_assert(runs == 1 || one < LONG + 63, "seed %llu: %u runs, and %u side by side",
 			  (unsigned long long)seed, runs, one);
-		one = longest();
+		one = longest_run();
 	}
 	for (int i = 0; i < 8; i++)
 		cr_assert_eq(kit_release(k, &a, &ref[i]), LEND_MEM_OK);
@@ -163,11 +163,12 @@ Test(store_runs, a_gap_that_fits)
 	for (uint32_t n = 2; n < 64; n++) {
 		const void *gap;
 
-		cr_assert(put(1, &ref[0]) && put(n, &ref[1]) && put(63 - n, &ref[2]));
+		cr_assert(put_pages(1, &ref[0]) && put_pages(n, &ref[1]) &&
+			  put_pages(63 - n, &ref[2]));
 		runs_of(&ref[1]);
 		gap = k->out.seg[0].data;
 		cr_assert_eq(kit_release(k, &a, &ref[1]), LEND_MEM_OK);
-		cr_assert(put(n, &got));
+		cr_assert(put_pages(n, &got));
 		cr_assert_eq(runs_of(&got), 1, "%u pages", n);
 		cr_assert_leq(k->out.seg[0].data, gap);
 		cr_assert_eq(kit_release(k, &a, &got), LEND_MEM_OK);

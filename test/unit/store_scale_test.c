@@ -19,7 +19,7 @@ static struct lend_memref *ref;
 static struct lend_rng rng;
 
 /* As the node maps it: huge pages where available. */
-static void *memory(size_t len)
+static void *map_memory(size_t len)
 {
 	const size_t huge = 2 << 20;
 	void *at = aligned_alloc(huge, (len + huge - 1) & ~(huge - 1));
@@ -44,8 +44,8 @@ static void open_with(uint32_t pages, uint32_t objects)
 	k->config.objects = k->config.holds = objects;
 	k->config.clients = k->config.incarnations = 1;
 	k->config.epoch = 1;
-	k->store = memory(lend_store_size(&k->config));
-	k->pages = memory(lend_store_pages_size(&k->config));
+	k->store = map_memory(lend_store_size(&k->config));
+	k->pages = map_memory(lend_store_pages_size(&k->config));
 	memset(k->pages, 0, lend_store_pages_size(&k->config));
 	lend_store_init(k->store, &k->config, k->pages, k->now);
 	k->scratch = malloc(lend_store_audit_size(k->store));
@@ -58,7 +58,7 @@ static void open_with(uint32_t pages, uint32_t objects)
 static struct lend_memref drawn[OPS];
 static uint32_t drawn_at[OPS];
 
-static void draw(uint32_t n)
+static void draw_refs(uint32_t n)
 {
 	for (uint32_t i = 0; i < OPS; i++)
 		drawn_at[i] = (uint32_t)(((uint64_t)i * n + lend_rng_below(&rng, n)) / OPS);
@@ -73,19 +73,19 @@ static void draw(uint32_t n)
 }
 
 /* Time in ns of a get, and of a release with the seal that replaces it, among n live references. */
-static void measure(const struct lend_memspace *space, uint32_t n, double *get, double *turn)
+static void measure_ops(const struct lend_memspace *space, uint32_t n, double *get, double *turn)
 {
 	double start;
 	char byte;
 
 	*get = *turn = 1e9;
 	for (int r = 0; r < RUNS; r++) {
-		draw(n);
+		draw_refs(n);
 		start = cpu_ns();
 		for (int i = 0; i < OPS; i++)
 			kit_get(k, &a, &drawn[i], 0, 1, &byte);
 		*get = fmin(*get, (cpu_ns() - start) / OPS);
-		draw(n);
+		draw_refs(n);
 		start = cpu_ns();
 		for (int i = 0; i < OPS; i++) {
 			kit_release(k, &a, &drawn[i]);
@@ -113,16 +113,16 @@ Test(store_scale, a_million_references)
 	struct lend_memspace space;
 
 	open_with(64, 1 << 20);
-	ref = memory(MANY * sizeof(*ref));
+	ref = map_memory(MANY * sizeof(*ref));
 	cr_assert_eq(kit_alloc(k, &a, 64, &space), LEND_MEM_OK);
 	cr_assert_eq(kit_space_op(k, &a, LEND_MEMOP_WRITE, &space, 0, 64, k->config.key),
 		     LEND_MEM_OK);
 	for (uint32_t i = 0; i < MANY; i++) {
 		if (i == FEW)
-			measure(&space, FEW, &get[0], &turn[0]);
+			measure_ops(&space, FEW, &get[0], &turn[0]);
 		cr_assert_eq(kit_seal(k, &a, &space, 0, 64, kit_owned, &ref[i]), LEND_MEM_OK);
 	}
-	measure(&space, MANY, &get[1], &turn[1]);
+	measure_ops(&space, MANY, &get[1], &turn[1]);
 	each = bytes_each(MANY, MANY);
 	printf(
 	    "store_scale: %.1f bytes of tables per reference; get %.0f ns among %d, %.0f ns among "

@@ -6,12 +6,12 @@
 
 enum { RICH, POOR, PAGES = 8 };
 
-static void quota(uint32_t tenant, uint64_t pages, uint32_t refs, uint32_t clients)
+static void set_quota(uint32_t tenant, uint64_t pages, uint32_t refs, uint32_t clients)
 {
 	lend_store_set_quota(k->store, tenant, &(struct lend_store_quota){pages, refs, clients});
 }
 
-static void bill(uint32_t tenant, uint64_t pages, uint32_t refs)
+static void check_bill(uint32_t tenant, uint64_t pages, uint32_t refs)
 {
 	struct lend_store_usage use;
 
@@ -33,10 +33,10 @@ static void open_two(void)
 	OK(kit_hello(k, &a, 1, 1));
 	k->tenant = POOR;
 	OK(kit_hello(k, &b, 2, 1));
-	quota(POOR, PAGES, 4, 2);
+	set_quota(POOR, PAGES, 4, 2);
 }
 
-static void as(uint32_t tenant)
+static void set_tenant(uint32_t tenant)
 {
 	k->tenant = tenant;
 }
@@ -48,14 +48,14 @@ TestThen(store_tenant, pages_end_at_the_quota)
 	struct lend_memref one, two;
 
 	OK(kit_put(k, &b, data, PAGES * 4096, kit_owned, &one));
-	bill(POOR, PAGES, 1);
+	check_bill(POOR, PAGES, 1);
 	IS(kit_put(k, &b, data, 1, kit_owned, &two), RESOURCE_EXHAUSTED);
 	cr_assert_eq(kit_stats(k).over_quota, 1);
 	OK(kit_put(k, &b, data, 0, kit_owned, &two));
 	OK(kit_release(k, &b, &one));
-	bill(POOR, 0, 1);
+	check_bill(POOR, 0, 1);
 	OK(kit_put(k, &b, data, PAGES * 4096, kit_owned, &one));
-	as(RICH);
+	set_tenant(RICH);
 	OK(kit_put(k, &a, data, 32 * 4096, kit_owned, &two)); /* the other tenant continues */
 }
 
@@ -66,15 +66,15 @@ TestThen(store_tenant, references_end_at_the_quota)
 
 	OK(kit_put(k, &b, data, 1, shared, &ref)); /* a hold and a grant */
 	OK(kit_alloc(k, &b, 1 << 20, &space));
-	bill(POOR, 1, 3); /* one page, however many stakes */
+	check_bill(POOR, 1, 3); /* one page, however many stakes */
 	IS(kit_put(k, &b, data, 1, shared, &ref), RESOURCE_EXHAUSTED);
 	OK(kit_put(k, &b, data, 1, kit_owned, &ref));
-	bill(POOR, 2, 4);
+	check_bill(POOR, 2, 4);
 	IS(kit_alloc(k, &b, 1, &space), RESOURCE_EXHAUSTED);
 	IS(kit_map(k, &b, &ref, &space), RESOURCE_EXHAUSTED);
 	IS(kit_grant(k, &b, &ref, shared), RESOURCE_EXHAUSTED);
 	OK(kit_grant(k, &b, &ref, transfer)); /* a hold exchanged for a grant */
-	bill(POOR, 2, 4);
+	check_bill(POOR, 2, 4);
 }
 
 TestThen(store_tenant, clients_end_at_the_quota)
@@ -94,36 +94,36 @@ TestThen(store_tenant, a_space_is_charged_as_it_is_written)
 	struct lend_memref ref;
 
 	OK(kit_alloc(k, &b, 1 << 30, &space));
-	bill(POOR, 0, 1);
+	check_bill(POOR, 0, 1);
 	OK(kit_space_op(k, &b, LEND_MEMOP_WRITE, &space, 4000, 200, data));
-	bill(POOR, 2, 1);
+	check_bill(POOR, 2, 1);
 	OK(kit_space_op(k, &b, LEND_MEMOP_WRITE, &space, 0, 8192, data)); /* the same pages */
-	bill(POOR, 2, 1);
+	check_bill(POOR, 2, 1);
 	OK(kit_space_op(k, &b, LEND_MEMOP_WRITE, &space, 1 << 20, 2 * 4096, data));
 	OK(kit_seal(k, &b, &space, 0, 1 << 30, kit_owned, &ref));
-	bill(POOR, 8, 2);
+	check_bill(POOR, 8, 2);
 	OK(kit_space_op(k, &b, LEND_MEMOP_WRITE, &space, 0, 8192, data)); /* copies are charged */
 	IS(kit_space_op(k, &b, LEND_MEMOP_WRITE, &space, 1 << 21, 1, data), RESOURCE_EXHAUSTED);
 	OK(kit_release(k, &b, &ref));
-	bill(POOR, 4, 1);
+	check_bill(POOR, 4, 1);
 	OK(kit_space_op(k, &b, LEND_MEMOP_WRITE, &space, 1 << 21, 1, data));
-	bill(POOR, 5, 1);
+	check_bill(POOR, 5, 1);
 }
 
 TestThen(store_tenant, a_claim_moves_the_charge)
 {
 	struct lend_memref ref, big;
 
-	as(RICH);
+	set_tenant(RICH);
 	OK(kit_put(k, &a, data, 5 * 4096, transfer, &ref));
 	OK(kit_put(k, &a, data, 9 * 4096, transfer, &big));
-	bill(RICH, 14, 2);
-	as(POOR);
+	check_bill(RICH, 14, 2);
+	set_tenant(POOR);
 	OK(kit_ref_op(k, &b, LEND_MEMOP_ADOPT, &ref));
-	bill(RICH, 9, 1);
-	bill(POOR, 5, 1);
+	check_bill(RICH, 9, 1);
+	check_bill(POOR, 5, 1);
 	IS(kit_ref_op(k, &b, LEND_MEMOP_ADOPT, &big), RESOURCE_EXHAUSTED);
-	bill(RICH, 9, 1);
+	check_bill(RICH, 9, 1);
 	OK(kit_get(k, &b, &big, 0, 9 * 4096, back)); /* reading charges nothing */
 }
 
@@ -132,35 +132,35 @@ TestThen(store_tenant, forget__claims__go_back_to_the_payer)
 	struct lend_memref ref;
 	uint8_t forgot;
 
-	as(RICH);
+	set_tenant(RICH);
 	OK(kit_put(k, &a, data, 5 * 4096, transfer, &ref));
-	as(POOR);
+	set_tenant(POOR);
 	OK(kit_ref_op(k, &b, LEND_MEMOP_ADOPT, &ref));
 	b.low = b.id;
-	quota(RICH, 1, 1, 9); /* a quota never loses data */
+	set_quota(RICH, 1, 1, 9); /* a quota never loses data */
 	OK(kit_forget(k, &b, b.id, &forgot));
-	bill(RICH, 5, 1);
-	bill(POOR, 0, 0);
+	check_bill(RICH, 5, 1);
+	check_bill(POOR, 0, 0);
 }
 
 TestThen(store_tenant, release__by_another_tenant__charges_none)
 {
 	struct lend_memref ref;
 
-	as(RICH);
+	set_tenant(RICH);
 	OK(kit_put(k, &a, data, 3 * 4096, shared, &ref));
-	as(POOR);
+	set_tenant(POOR);
 	OK(kit_ref_op(k, &b, LEND_MEMOP_ADOPT, &ref));
-	bill(RICH, 3, 2);
-	bill(POOR, 3, 1);
-	as(RICH);
+	check_bill(RICH, 3, 2);
+	check_bill(POOR, 3, 1);
+	set_tenant(RICH);
 	OK(kit_release(k, &a, &ref));
-	bill(RICH, 3, 1); /* the grant keeps it */
-	bill(POOR, 3, 1);
+	check_bill(RICH, 3, 1); /* the grant keeps it */
+	check_bill(POOR, 3, 1);
 	k->now += 11 * S;
 	lend_store_tick(k->store, k->now);
-	bill(RICH, 0, 0);
-	bill(POOR, 3, 1);
+	check_bill(RICH, 0, 0);
+	check_bill(POOR, 3, 1);
 }
 
 TestThen(store_tenant, replies_in_progress)
@@ -169,18 +169,18 @@ TestThen(store_tenant, replies_in_progress)
 	struct lend_store_out first;
 	struct lend_memref ref;
 
-	as(RICH);
+	set_tenant(RICH);
 	OK(kit_put(k, &a, data, 9 * 4096, kit_owned, &ref));
 	op.ref = ref;
-	as(POOR);
+	set_tenant(POOR);
 	OK(kit_do(k, &b, &op, NULL)); /* a single operation is always allowed */
 	first = k->out;
 	op.len = 1;
 	IS(kit_do(k, &b, &op, NULL), RESOURCE_EXHAUSTED);
-	as(RICH);
+	set_tenant(RICH);
 	OK(kit_do(k, &a, &op, NULL));
 	kit_collect(k, back);
-	as(POOR);
+	set_tenant(POOR);
 	lend_store_done(k->store, first.tenant, first.seg, first.n);
 	OK(kit_do(k, &b, &op, NULL));
 	kit_collect(k, back);
@@ -199,13 +199,13 @@ TestThen(store_tenant, pages_that_a_message_lands_in)
 	n = lend_memop_encode(&op, head);
 	landing = lend_store_place(k->store, &b.peer, head, n, n + op.len, seg, &segs, &fixed);
 	cr_assert(landing);
-	bill(POOR, PAGES, 0);
+	check_bill(POOR, PAGES, 0);
 	op.id = ++b.id;
 	n = lend_memop_encode(&op, head);
 	cr_assert_eq(lend_store_place(k->store, &b.peer, head, n, n + op.len, seg, &segs, &fixed),
 		     0);
 	lend_store_unplace(k->store, landing);
-	bill(POOR, 0, 0);
+	check_bill(POOR, 0, 0);
 }
 
 /* A life keeps its tenant: a join from another tenant's session does not move the charge. */
@@ -215,13 +215,13 @@ TestThen(store_tenant, a_life_has_one_tenant)
 	struct who copy = b, more;
 
 	OK(kit_put(k, &b, data, 1, kit_owned, &ref));
-	as(RICH);
+	set_tenant(RICH);
 	memset(&copy.peer.life, 0, sizeof(copy.peer.life));
 	IS(kit_release(k, &copy, &ref), ABORTED);
 	OK(kit_join(k, &more, &b, 7));
 	OK(kit_put(k, &more, data, 1, kit_owned, &ref));
-	bill(RICH, 0, 0);
-	bill(POOR, 2, 2);
+	check_bill(RICH, 0, 0);
+	check_bill(POOR, 2, 2);
 }
 
 /* Tenants get entries in order of arrival and keep them; a changed quota takes effect. */
@@ -249,7 +249,7 @@ TestThen(store_tenant, one_process_leaves_clients_for_others)
 	struct who one[300] = {0}, two = {0};
 	uint32_t n = 0;
 
-	as(RICH);
+	set_tenant(RICH);
 	while (kit_hello(k, &one[n], 5, 1) == LEND_MEM_OK)
 		n++;
 	IS(k->out.status, RESOURCE_EXHAUSTED);

@@ -165,8 +165,8 @@ TestThen(store, restart_makes_old_references_not_found)
 	kit_close(k2);
 }
 
-static uint32_t place(const struct who *w, struct lend_memop *op, struct lend_store_seg *seg,
-		      uint32_t *n, uint8_t *head)
+static uint32_t place_payload(const struct who *w, struct lend_memop *op,
+			      struct lend_store_seg *seg, uint32_t *n, uint8_t *head)
 {
 	uint32_t fixed = 0, len = lend_memop_encode(op, head), p;
 
@@ -190,7 +190,7 @@ TestThen(store, placed_put_and_write_copy_nothing)
 	struct lend_memspace space;
 
 	op.life = a.life;
-	p = place(&a, &op, seg, &n, head);
+	p = place_payload(&a, &op, seg, &n, head);
 	cr_assert_neq(p, 0);
 	cr_assert_eq(kit_stats(k).pages_used, 3);
 	kit_audit(k);
@@ -203,7 +203,8 @@ TestThen(store, placed_put_and_write_copy_nothing)
 	cr_assert_eq(kit_stats(k).pages_used, 3);
 	OK(kit_get(k, &b, &ref, 0, 9000, back));
 	cr_assert_eq(memcmp(back, data, 9000), 0);
-	cr_assert_eq(place(&a, &op, seg, &n, head), 0); /* a retransmission needs no memory */
+	cr_assert_eq(place_payload(&a, &op, seg, &n, head),
+		     0); /* a retransmission needs no memory */
 
 	a.id = 1;
 	OK(kit_map(k, &a, &ref, &space));
@@ -214,7 +215,7 @@ TestThen(store, placed_put_and_write_copy_nothing)
 				 .low = 1,
 				 .space = space,
 				 .len = 8200};
-	p = place(&a, &op, seg, &n, head);
+	p = place_payload(&a, &op, seg, &n, head);
 	cr_assert_neq(p, 0);
 	at = 0;
 	for (uint32_t i = 1; i <= n; at += seg[i++].len)
@@ -228,20 +229,20 @@ TestThen(store, placed_put_and_write_copy_nothing)
 	kit_audit(k);
 
 	op.id = 4;
-	p = place(&a, &op, seg, &n, head);
+	p = place_payload(&a, &op, seg, &n, head);
 	cr_assert_neq(p, 0);
 	lend_store_unplace(k->store, p); /* the message was dropped */
 	op.offset = 1;                   /* unaligned, or past the end: not placed */
-	cr_assert_eq(place(&a, &op, seg, &n, head), 0);
+	cr_assert_eq(place_payload(&a, &op, seg, &n, head), 0);
 	op.offset = 4096;
-	cr_assert_eq(place(&a, &op, seg, &n, head), 0);
+	cr_assert_eq(place_payload(&a, &op, seg, &n, head), 0);
 	op.offset = 0;
 	op.life++;
-	cr_assert_eq(place(&a, &op, seg, &n, head), 0);
+	cr_assert_eq(place_payload(&a, &op, seg, &n, head), 0);
 	cr_assert_eq(kit_stats(k).pages_used, 6);
 	/* The client dies between place and exec. */
 	op.life--;
-	p = place(&a, &op, seg, &n, head);
+	p = place_payload(&a, &op, seg, &n, head);
 	lend_store_hangup(k->store, a.life);
 	IS(lend_store_exec(k->store, k->now, &(struct lend_store_in){&a.peer, seg, n + 1, p, false},
 			   &k->out),

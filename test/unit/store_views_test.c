@@ -35,12 +35,12 @@ struct world {
 	uint32_t refs;
 };
 
-static uint32_t below(struct world *w, uint32_t n)
+static uint32_t draw_below(struct world *w, uint32_t n)
 {
 	return (uint32_t)lend_rng_below(&w->rng, n);
 }
 
-static void greet(struct world *w, uint32_t i)
+static void send_hello(struct world *w, uint32_t i)
 {
 	(void)kit_hello(w->k, &w->who[i], 10 + i, 1);
 	if (!w->key[i])
@@ -48,7 +48,7 @@ static void greet(struct world *w, uint32_t i)
 	(void)lend_store_pool_open(w->k->store, w->key[i]);
 }
 
-static void look(struct world *w)
+static void check_views(struct world *w)
 {
 	for (uint32_t i = 0; i < VIEWS; i++)
 		for (uint32_t p = 0; w->told[i].live && p < w->told[i].view.pages; p++)
@@ -58,7 +58,7 @@ static void look(struct world *w)
 }
 
 /* The reply's view, which must show the space's bytes. */
-static uint32_t learn(struct world *w, uint32_t who, uint32_t at)
+static uint32_t learn_view(struct world *w, uint32_t who, uint32_t at)
 {
 	uint32_t i = 0;
 
@@ -82,10 +82,10 @@ static void forget_spaces(struct world *w, uint32_t who)
 static void some_put(struct world *w, uint32_t who)
 {
 	static uint8_t data[PAGES_MAX * PAGE];
-	uint32_t pages = 1 + below(w, PAGES_MAX);
+	uint32_t pages = 1 + draw_below(w, PAGES_MAX);
 
 	for (uint32_t i = 0; i < pages; i++)
-		memset(data + i * PAGE, 1 + (int)below(w, 255), PAGE);
+		memset(data + i * PAGE, 1 + (int)draw_below(w, 255), PAGE);
 	if (kit_put(w->k, &w->who[who], data, pages * PAGE, kit_owned, &w->ref[w->refs % REFS]) ==
 	    LEND_MEM_OK)
 		w->refs++;
@@ -93,7 +93,7 @@ static void some_put(struct world *w, uint32_t who)
 
 static void some_map(struct world *w, uint32_t who, uint32_t i)
 {
-	const struct lend_memref *ref = &w->ref[below(w, REFS)];
+	const struct lend_memref *ref = &w->ref[draw_below(w, REFS)];
 	struct lend_memop op = {.kind = LEND_MEMOP_POOL_MAP, .ref = *ref, .target = w->key[who]};
 	uint32_t told = 0;
 
@@ -105,19 +105,19 @@ static void some_map(struct world *w, uint32_t who, uint32_t i)
 	w->space[i].live = true;
 	w->space[i].who = who;
 	lend_memspace_decode(w->k->out.head, 16, &w->space[i].space);
-	w->space[i].told = learn(w, who, 24);
+	w->space[i].told = learn_view(w, who, 24);
 	w->space[i].pages = w->told[w->space[i].told].view.pages;
 }
 
 static void some_write(struct world *w, uint32_t i)
 {
 	uint8_t data[2 * PAGE];
-	uint64_t len = 1 + below(w, sizeof(data)), at;
+	uint64_t len = 1 + draw_below(w, sizeof(data)), at;
 
 	if (!w->space[i].live)
 		return;
-	at = below(w, (uint32_t)w->space[i].pages) * (uint64_t)PAGE;
-	memset(data, 1 + (int)below(w, 255), sizeof(data));
+	at = draw_below(w, (uint32_t)w->space[i].pages) * (uint64_t)PAGE;
+	memset(data, 1 + (int)draw_below(w, 255), sizeof(data));
 	if (len > w->space[i].pages * PAGE - at)
 		len = w->space[i].pages * PAGE - at;
 	(void)kit_space_op(w->k, &w->who[w->space[i].who], LEND_MEMOP_WRITE, &w->space[i].space, at,
@@ -134,7 +134,7 @@ static void some_view(struct world *w, uint32_t i)
 	if (lien_op(w->k, &w->who[who], LEND_MEMOP_POOL_VIEW, &w->space[i].space, 0, w->key[who]) ==
 	    LEND_MEM_OK) {
 		w->told[w->space[i].told].live = false;
-		w->space[i].told = learn(w, who, 0);
+		w->space[i].told = learn_view(w, who, 0);
 	}
 }
 
@@ -152,8 +152,8 @@ static void some_drop(struct world *w, uint32_t t)
 {
 	if (!w->told[t].live)
 		return;
-	if (lien_op(w->k, &w->who[w->told[t].who], LEND_MEMOP_POOL_DROP, &w->told[t].view.lien, 0,
-		    w->told[t].key) == LEND_MEM_OK)
+	if (lien_op(w->k, &w->who[w->told[t].who], LEND_MEMOP_POOL_DROP,
+		    &w->told[t].view.pinned_map, 0, w->told[t].key) == LEND_MEM_OK)
 		w->told[t].live = false;
 }
 
@@ -167,7 +167,7 @@ static void socket_ends(struct world *w, uint32_t who)
 
 static void fall_out(struct world *w, uint32_t who)
 {
-	if (below(w, 2)) {
+	if (draw_below(w, 2)) {
 		lend_store_hangup(w->k->store, w->who[who].life);
 	} else {
 		w->k->now += w->k->config.lease + 1;
@@ -178,9 +178,9 @@ static void fall_out(struct world *w, uint32_t who)
 	forget_spaces(w, who);
 }
 
-static void step(struct world *w)
+static void run_step(struct world *w)
 {
-	uint32_t what = below(w, 32), who = below(w, WHO), i = below(w, VIEWS);
+	uint32_t what = draw_below(w, 32), who = draw_below(w, WHO), i = draw_below(w, VIEWS);
 
 	if (what < 6)
 		some_put(w, who);
@@ -195,17 +195,17 @@ static void step(struct world *w)
 	else if (what < 28)
 		some_drop(w, i);
 	else if (what < 30 && w->refs)
-		(void)kit_release(w->k, &w->who[who], &w->ref[below(w, REFS)]);
+		(void)kit_release(w->k, &w->who[who], &w->ref[draw_below(w, REFS)]);
 	else if (what == 30)
 		socket_ends(w, who);
 	else
 		fall_out(w, who);
 	for (i = 0; i < WHO; i++)
-		greet(w, i);
+		send_hello(w, i);
 	lend_store_tick(w->k->store, w->k->now);
 }
 
-static void history(uint64_t seed)
+static void run_history(uint64_t seed)
 {
 	struct world *w = calloc(1, sizeof(*w));
 
@@ -213,10 +213,10 @@ static void history(uint64_t seed)
 	w->k = kit_open(120, 5);
 	lend_rng_seed(&w->rng, seed);
 	for (uint32_t i = 0; i < WHO; i++)
-		greet(w, i);
+		send_hello(w, i);
 	for (int i = 0; i < STEPS; i++) {
-		step(w);
-		look(w);
+		run_step(w);
+		check_views(w);
 		if (i % 50 == 0)
 			kit_audit(w->k);
 	}
@@ -226,7 +226,7 @@ static void history(uint64_t seed)
 	}
 	for (int i = 0; i < 200; i++)
 		lend_store_tick(w->k->store, w->k->now);
-	cr_assert_eq(kit_stats(w->k).liens + kit_stats(w->k).pages_used, 0, "seed %llu",
+	cr_assert_eq(kit_stats(w->k).pinned_maps + kit_stats(w->k).pages_used, 0, "seed %llu",
 		     (unsigned long long)seed);
 	kit_close(w->k);
 	free(w);
@@ -237,7 +237,7 @@ Test(store_views, at_random)
 	const char *given = getenv("LEND_SEED");
 
 	if (given)
-		history(strtoull(given, NULL, 10));
+		run_history(strtoull(given, NULL, 10));
 	for (uint64_t seed = 1; !given && seed <= SEEDS; seed++)
-		history(seed);
+		run_history(seed);
 }

@@ -58,10 +58,10 @@ static bool is_there(const char *name)
 	return lstat(path_of(name), &st) == 0;
 }
 
-static void open_door(struct lend_door *door, const char *name, int type)
+static void open_door(struct lend_unix_listener *door, const char *name, int type)
 {
 	strcpy(door->at.sun_path, path_of(name));
-	cr_assert_eq(lend_door_open(door, type | SOCK_NONBLOCK, name), 0);
+	cr_assert_eq(lend_unix_listener_open(door, type | SOCK_NONBLOCK, name), 0);
 }
 
 static int hold_lock(const char *name)
@@ -73,9 +73,9 @@ static int hold_lock(const char *name)
 	return fd;
 }
 
-static void leave(void)
+static void leave_dead(void)
 {
-	struct lend_door door;
+	struct lend_unix_listener door;
 
 	if (fork() == 0) {
 		open_door(&door, "dead", SOCK_SEQPACKET);
@@ -102,11 +102,11 @@ Test(sweep, dead_go__living_and_foreign_stay, .init = setup, .fini = teardown)
 	static const char *const alive[] = {
 	    "live",       "bound", "memif-127.0.0.1-2", "memif-127.0.0.1-2.lock", "notes",
 	    "notes.lock", ".lock", "a-folder"};
-	struct lend_door live, memif;
+	struct lend_unix_listener live, memif;
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	int bound = socket(AF_UNIX, SOCK_SEQPACKET, 0), lock;
 
-	leave();
+	leave_dead();
 	open_door(&live, "live", SOCK_SEQPACKET);
 	open_door(&memif, "memif-127.0.0.1-2", SOCK_SEQPACKET);
 	lock = hold_lock("memif-127.0.0.1-2.lock");
@@ -123,15 +123,15 @@ Test(sweep, dead_go__living_and_foreign_stay, .init = setup, .fini = teardown)
 	cr_assert_lt(accept(live.fd, NULL, NULL), 0, "a living server was dialled");
 	(void)close(lock);
 	(void)close(bound);
-	lend_door_close(&live);
-	lend_door_close(&memif);
+	lend_unix_listener_close(&live);
+	lend_unix_listener_close(&memif);
 }
 
 Test(sweep, another_users_files_stay, .init = setup, .fini = teardown)
 {
 	if (geteuid() != 0)
 		return; /* cannot give files away */
-	leave();
+	leave_dead();
 	cr_assert_eq(lchown(path_of("dead"), 1, 1), 0);
 	cr_assert_eq(lchown(path_of("memif-127.0.0.1-1.lock"), 1, 1), 0);
 	lend_sweep();
@@ -186,7 +186,7 @@ Test(sweep, living_in_another_network_namespace__stays, .init = setup, .fini = t
 static int live_and_die(uint32_t seed)
 {
 	struct lend_rng rng;
-	struct lend_door door = {.fd = -1};
+	struct lend_unix_listener door = {.fd = -1};
 	struct stat st;
 	char name[16];
 
@@ -195,7 +195,7 @@ static int live_and_die(uint32_t seed)
 	if (lend_rng_next(&rng) % 2)
 		lend_sweep();
 	strcpy(door.at.sun_path, path_of(name));
-	if (lend_door_open(&door, SOCK_SEQPACKET | SOCK_NONBLOCK, name) < 0)
+	if (lend_unix_listener_open(&door, SOCK_SEQPACKET | SOCK_NONBLOCK, name) < 0)
 		return 0; /* another process holds the name */
 	for (int i = 0; i < LOOKS; i++) {
 		if (lstat(door.at.sun_path, &st) < 0 || st.st_ino != door.ino)
@@ -203,7 +203,7 @@ static int live_and_die(uint32_t seed)
 		(void)sched_yield();
 	}
 	if (lend_rng_next(&rng) % 2)
-		lend_door_close(&door);
+		lend_unix_listener_close(&door);
 	return 0;
 }
 

@@ -66,22 +66,23 @@ Test(heap, is_zero_and_as_large_as_asked)
 	static const size_t n = sizeof(len) / sizeof(len[0]);
 
 	for (size_t k = 0; k < 2 * n; k++) {
-		struct lend_heap heap;
+		struct lend_mapping heap;
 		unsigned char *byte;
 		size_t i = k % n;
 
-		cr_assert_eq((k < n ? lend_heap_map : lend_heap_map_sparse)(&heap, len[i]), 0);
+		cr_assert_eq((k < n ? lend_mapping_map : lend_mapping_map_sparse)(&heap, len[i]),
+			     0);
 		cr_assert_geq(heap.len, len[i]);
 		byte = heap.base;
 		cr_assert_eq(byte[0] | byte[len[i] - 1], 0);
 		byte[len[i] - 1] = 1;
-		lend_heap_unmap(&heap);
-		lend_heap_unmap(&heap);
+		lend_mapping_unmap(&heap);
+		lend_mapping_unmap(&heap);
 	}
-	struct lend_heap none;
+	struct lend_mapping none;
 
-	cr_assert_eq(lend_heap_map(&none, SIZE_MAX), -ENOMEM);
-	cr_assert_eq(lend_heap_map_sparse(&none, SIZE_MAX), -ENOMEM);
+	cr_assert_eq(lend_mapping_map(&none, SIZE_MAX), -ENOMEM);
+	cr_assert_eq(lend_mapping_map_sparse(&none, SIZE_MAX), -ENOMEM);
 }
 
 Test(rand, differs)
@@ -134,14 +135,14 @@ Test(rundir, elsewhere__finds_listeners_only)
 	strcat(strcat(strcpy(at.sun_path, path), "/"), name);
 	cr_assert_eq(bind(fd, (void *)&at, sizeof(at)), 0);
 	setenv("XDG_RUNTIME_DIR", ours, 1);
-	cr_assert_not(lend_rundir_elsewhere(name, path, sizeof(path)), "bound, not listening");
+	cr_assert_not(lend_rundir_find_other(name, path, sizeof(path)), "bound, not listening");
 	cr_assert_eq(listen(fd, 1), 0);
-	cr_assert(lend_rundir_elsewhere(name, path, sizeof(path)));
+	cr_assert(lend_rundir_find_other(name, path, sizeof(path)));
 	cr_assert_str_eq(path, at.sun_path);
-	cr_assert_not(lend_rundir_elsewhere(name, small, sizeof(small)), "does not fit");
-	cr_assert_not(lend_rundir_elsewhere(name + 1, path, sizeof(path)), "another name");
+	cr_assert_not(lend_rundir_find_other(name, small, sizeof(small)), "does not fit");
+	cr_assert_not(lend_rundir_find_other(name + 1, path, sizeof(path)), "another name");
 	setenv("XDG_RUNTIME_DIR", theirs, 1);
-	cr_assert_not(lend_rundir_elsewhere(name, path, sizeof(path)), "in the own folder");
+	cr_assert_not(lend_rundir_find_other(name, path, sizeof(path)), "in the own folder");
 	(void)close(fd);
 	(void)snprintf(command, sizeof(command), "rm -r %s %s", ours, theirs);
 	cr_assert_eq(system(command), 0);

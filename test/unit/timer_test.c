@@ -21,7 +21,7 @@ static void open_core(lend_ns now)
 
 /* How late the timer fires when the wheel is polled at each deadline it reports, and the number of
  * polls. */
-static lend_ns late(lend_ns now, lend_ns wait, int *turns)
+static lend_ns lateness(lend_ns now, lend_ns wait, int *turns)
 {
 	struct lend_sess *s;
 
@@ -52,13 +52,13 @@ Test(timer, wakes_on_time_and_once)
 	for (int bit = 0; bit < 62; bit++, wait *= 2)
 		for (lend_ns off = 0; off < 3; off++)
 			for (size_t i = 0; i < sizeof(start) / sizeof(start[0]); i++) {
-				cr_assert_eq(late(start[i], wait + off - 1, &turns), 0, "2^%d",
+				cr_assert_eq(lateness(start[i], wait + off - 1, &turns), 0, "2^%d",
 					     bit);
 				cr_assert_eq(turns, 1, "2^%d: woken without work", bit);
 			}
 }
 
-static lend_ns earliest(const lend_ns *due)
+static lend_ns earliest_due(const lend_ns *due)
 {
 	lend_ns at = LEND_NEVER;
 
@@ -68,7 +68,7 @@ static lend_ns earliest(const lend_ns *due)
 }
 
 /* Fires all that is due, each once. */
-static void turn(lend_ns *due, uint64_t seed)
+static void run_due(lend_ns *due, uint64_t seed)
 {
 	struct lend_sess *s;
 
@@ -79,16 +79,17 @@ static void turn(lend_ns *due, uint64_t seed)
 			  (unsigned long long)seed, i);
 		s->timer = due[i] = LEND_NEVER;
 	}
-	cr_assert(earliest(due) > c->now, "seed %llu: somebody is late", (unsigned long long)seed);
+	cr_assert(earliest_due(due) > c->now, "seed %llu: somebody is late",
+		  (unsigned long long)seed);
 }
 
 /* Spans of about the widths of the first six levels. */
-static lend_ns span(struct lend_rng *rng)
+static lend_ns draw_span(struct lend_rng *rng)
 {
 	return lend_rng_below(rng, UINT64_C(1) << (6 + lend_rng_below(rng, 36)));
 }
 
-static void step(struct lend_rng *rng, lend_ns *due, uint64_t seed)
+static void run_step(struct lend_rng *rng, lend_ns *due, uint64_t seed)
 {
 	uint32_t i = (uint32_t)lend_rng_below(rng, SESSIONS);
 
@@ -100,35 +101,36 @@ static void step(struct lend_rng *rng, lend_ns *due, uint64_t seed)
 		due[i] = c->now - lend_min_u64(c->now, lend_rng_below(rng, 3 * SLOT));
 		break;
 	case 2:
-		c->now += span(rng);
-		turn(due, seed);
+		c->now += draw_span(rng);
+		run_due(due, seed);
 		return;
 	case 3:
-		c->now = lend_max_u64(c->now, earliest(due) == LEND_NEVER ? 0 : earliest(due));
-		turn(due, seed);
+		c->now =
+		    lend_max_u64(c->now, earliest_due(due) == LEND_NEVER ? 0 : earliest_due(due));
+		run_due(due, seed);
 		return;
 	default:
-		due[i] = c->now + span(rng);
+		due[i] = c->now + draw_span(rng);
 	}
 	lend_timer_set(c, lend_sess_at(c, i), due[i]);
 }
 
-static void history(uint64_t seed)
+static void run_history(uint64_t seed)
 {
 	lend_ns due[SESSIONS];
 	struct lend_rng rng;
 
 	lend_rng_seed(&rng, seed);
-	open_core(span(&rng));
+	open_core(draw_span(&rng));
 	for (uint32_t i = 0; i < SESSIONS; i++)
 		due[i] = LEND_NEVER;
 	for (int n = 0; n < 1000; n++) {
 		const char *why;
 
-		step(&rng, due, seed);
+		run_step(&rng, due, seed);
 		why = lend_timer_audit(c);
 		cr_assert_null(why, "seed %llu: %s", (unsigned long long)seed, why);
-		cr_assert(lend_timer_next(c) <= earliest(due), "seed %llu: it sleeps too long",
+		cr_assert(lend_timer_next(c) <= earliest_due(due), "seed %llu: it sleeps too long",
 			  (unsigned long long)seed);
 	}
 	free(c);
@@ -137,5 +139,5 @@ static void history(uint64_t seed)
 Test(timer, agrees_with_a_naive_model)
 {
 	for (uint64_t seed = 1; seed <= 200; seed++)
-		history(seed);
+		run_history(seed);
 }

@@ -48,7 +48,7 @@ Test(worker_address, table)
 	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
 		char out[64];
 		bool got =
-		    lend_shard_address(row[i].address, row[i].from, row[i].to, out, sizeof(out));
+		    lend_worker_address(row[i].address, row[i].from, row[i].to, out, sizeof(out));
 
 		cr_assert_eq(got, row[i].want != NULL, "row %zu: %s", i, got ? out : "none");
 		if (got)
@@ -60,10 +60,10 @@ Test(worker_address, fits_and_one_more)
 {
 	char out[10];
 
-	cr_expect(lend_shard_address("shm:mn0", 0, 1, out, 10));
+	cr_expect(lend_worker_address("shm:mn0", 0, 1, out, 10));
 	cr_expect_str_eq(out, "shm:mn0.1");
-	cr_expect_not(lend_shard_address("shm:mn0", 0, 1, out, 9));
-	cr_expect_not(lend_shard_address("shm:mn0", 0, 10, out, 10));
+	cr_expect_not(lend_worker_address("shm:mn0", 0, 1, out, 9));
+	cr_expect_not(lend_worker_address("shm:mn0", 0, 10, out, 10));
 }
 
 Test(worker_address, there_and_back)
@@ -76,20 +76,20 @@ Test(worker_address, there_and_back)
 			for (uint32_t j = 0; j < 64; j++) {
 				char there[64], other[64], want[64];
 
-				cr_assert(lend_shard_address(address[a], 0, i, there, 64));
-				cr_assert(lend_shard_address(address[a], 0, j, want, 64));
-				cr_assert(lend_shard_address(there, i, j, other, 64));
+				cr_assert(lend_worker_address(address[a], 0, i, there, 64));
+				cr_assert(lend_worker_address(address[a], 0, j, want, 64));
+				cr_assert(lend_worker_address(there, i, j, other, 64));
 				cr_assert_str_eq(other, want);
 			}
 }
 
 Test(worker_address, port_table)
 {
-	cr_expect_eq(lend_shard_port("udp:h:7000"), 7000);
-	cr_expect_eq(lend_shard_port("udp:h:0"), 0);
-	cr_expect_eq(lend_shard_port("shm:7000"), 0);
-	cr_expect_eq(lend_shard_port("dpdk:memif@1.1.1.1:5?links=3"), 5);
-	cr_expect_eq(lend_shard_port("nonsense"), 0);
+	cr_expect_eq(lend_worker_address_port("udp:h:7000"), 7000);
+	cr_expect_eq(lend_worker_address_port("udp:h:0"), 0);
+	cr_expect_eq(lend_worker_address_port("shm:7000"), 0);
+	cr_expect_eq(lend_worker_address_port("dpdk:memif@1.1.1.1:5?links=3"), 5);
+	cr_expect_eq(lend_worker_address_port("nonsense"), 0);
 }
 
 Test(worker_address, parse__unterminated_text__refused)
@@ -98,6 +98,6 @@ Test(worker_address, parse__unterminated_text__refused)
 
 	memset(text, 'x', 9000);
 	memcpy(text, "shm:", 4);
-	cr_expect_not(lend_shard_address(text, 0, 1, out, sizeof(out)), "no address is as long");
+	cr_expect_not(lend_worker_address(text, 0, 1, out, sizeof(out)), "no address is as long");
 	free(text);
 }

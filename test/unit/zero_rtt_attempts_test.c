@@ -27,7 +27,7 @@ static struct lend_core *early_open(void)
 				       .probe = 5,
 				       .dead = 10,
 				       .path = {{.mtu = 1472}},
-				       .pass = LIFE,
+				       .ticket_ns = LIFE,
 				       .attempts = 32};
 	size_t size = lend_align_up(lend_core_size(&cfg), 64);
 	void *arena = aligned_alloc(64, size);
@@ -44,7 +44,7 @@ static uint32_t judge(struct lend_core *c, uint32_t attempt, uint32_t address)
 
 	s->connect = attempt;
 	s->payload = 64;
-	return lend_early_judge(c, s, &in, &v, true);
+	return lend_zero_rtt_admit(c, s, &in, &v, true);
 }
 
 /* Issues a ticket for the attempt at the current time. */
@@ -55,8 +55,8 @@ static void give(struct lend_core *c, uint32_t attempt)
 	struct lend_pkt_view v = {.head = {.length = 0}};
 	struct lend_sess *s = lend_sess_at(c, 0);
 
-	cr_assert_eq(lend_early_judge(c, s, &in, &v, true), LEND_PKT_PLAIN);
-	model[attempt].ticket = lend_early_ticket(c, s);
+	cr_assert_eq(lend_zero_rtt_admit(c, s, &in, &v, true), LEND_PKT_NO_ZERO_RTT);
+	model[attempt].ticket = lend_zero_rtt_ticket(c, s);
 	model[attempt].spent = 0;
 }
 
@@ -81,27 +81,27 @@ static void story(uint64_t seed)
 	for (uint32_t step = 0; step < STEPS && next < ATTEMPTS; step++) {
 		bool fresh = next == 0 || lend_rng_below(&r, 2);
 		uint32_t at = fresh ? next++ : (uint32_t)lend_rng_below(&r, next);
-		uint32_t want = LEND_PKT_EARLY_RUNS;
+		uint32_t want = LEND_PKT_ZERO_RTT_RUNS;
 
 		c->now += lend_rng_below(&r, step / 500 % 2 ? 20 : 200);
 		if (fresh)
 			give(c, at);
 		if (c->now >= model[at].ticket.until ||
 		    (model[at].spent && c->now < model[at].spent + LIFE)) {
-			want = LEND_PKT_EARLY;
+			want = LEND_PKT_ZERO_RTT;
 		} else if (remembered(c->now) == 32) {
-			want = LEND_PKT_EARLY_NOT;
+			want = LEND_PKT_ZERO_RTT_NOT;
 			paused = c->now + LIFE;
 			full++;
 		} else {
 			model[at].spent = c->now;
-			want = c->now < paused ? LEND_PKT_EARLY_NOT : LEND_PKT_EARLY_RUNS;
+			want = c->now < paused ? LEND_PKT_ZERO_RTT_NOT : LEND_PKT_ZERO_RTT_RUNS;
 		}
 		cr_assert_eq(judge(c, at, 7), want, "seed %llu: step %u, attempt %u",
 			     (unsigned long long)seed, step, at);
-		cr_assert_eq(judge(c, at, 8), LEND_PKT_EARLY, "from another address");
-		cr_assert_null(lend_early_audit(c));
-		runs += want == LEND_PKT_EARLY_RUNS;
+		cr_assert_eq(judge(c, at, 8), LEND_PKT_ZERO_RTT, "from another address");
+		cr_assert_null(lend_zero_rtt_audit(c));
+		runs += want == LEND_PKT_ZERO_RTT_RUNS;
 	}
 	cr_assert(runs > 50 && full > 0, "seed %llu: %u ran, %u times full",
 		  (unsigned long long)seed, runs, full);

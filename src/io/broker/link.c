@@ -8,9 +8,9 @@
 
 enum { LOOSE_KEPT = 512 };
 
-bool lend_hostd_say(struct lend_hostd_link *h, struct lend_hostd_msg *msg)
+bool lend_broker_send(struct lend_broker_link *h, struct lend_broker_msg *msg)
 {
-	const struct lend_hostd_tail tail = {.peer = LEND_HOSTD_CONTROL};
+	const struct lend_broker_tail tail = {.peer = LEND_BROKER_CONTROL};
 	struct lend_out out = {.head = msg,
 			       .head_len = sizeof(*msg),
 			       .tail = &tail,
@@ -18,18 +18,18 @@ bool lend_hostd_say(struct lend_hostd_link *h, struct lend_hostd_msg *msg)
 			       .peer = h->broker};
 	struct lend_bufs none = {NULL, 0};
 
-	msg->version = LEND_HOSTD_VERSION;
+	msg->version = LEND_BROKER_VERSION;
 	h->shm->ops->tx(h->shm, &none, &out, 1);
 	return out.sent == LEND_SENT;
 }
 
-static void answered(struct lend_hostd_link *h, const struct lend_hostd_msg *msg)
+static void handle_answer(struct lend_broker_link *h, const struct lend_broker_msg *msg)
 {
-	if (msg->op == LEND_HOSTD_OPEN) {
+	if (msg->op == LEND_BROKER_OPEN) {
 		h->opened = *msg;
 		return;
 	}
-	for (struct lend_hostd_ask *a = h->ask; a < h->ask + LEND_HOSTD_ASKS; a++) {
+	for (struct lend_broker_pending *a = h->ask; a < h->ask + LEND_BROKER_PENDING_MAX; a++) {
 		if (!a->address[0] || a->token != msg->token || a->rc != -EINPROGRESS)
 			continue;
 		a->rc = msg->rc == -EINPROGRESS || msg->rc > 0 ? -EPROTO : msg->rc;
@@ -38,19 +38,19 @@ static void answered(struct lend_hostd_link *h, const struct lend_hostd_msg *msg
 	}
 }
 
-void lend_hostd_loosen(struct lend_hostd_link *h, uint32_t peer)
+void lend_broker_queue_unpin(struct lend_broker_link *h, uint32_t peer)
 {
-	if (h->pins[peer] || h->queued[peer] || h->loose_n == LEND_HOSTD_LOOSE)
+	if (h->pins[peer] || h->queued[peer] || h->loose_n == LEND_BROKER_LOOSE)
 		return; /* no room: the broker keeps it pinned until its next datagram */
-	h->loose[(h->loose_first + h->loose_n++) % LEND_HOSTD_LOOSE] = peer;
+	h->loose[(h->loose_first + h->loose_n++) % LEND_BROKER_LOOSE] = peer;
 	h->queued[peer] = true;
 }
 
 /* Makes a datagram of shm's one of the device's, for the user. False: it was not for the user. */
-bool lend_hostd_take(struct lend_hostd_link *h, struct lend_in *in)
+bool lend_broker_take(struct lend_broker_link *h, struct lend_in *in)
 {
-	struct lend_hostd_msg msg;
-	struct lend_hostd_tail tail;
+	struct lend_broker_msg msg;
+	struct lend_broker_tail tail;
 
 	h->lost = h->lost || in->gone;
 	if (in->gone)
@@ -61,49 +61,49 @@ bool lend_hostd_take(struct lend_hostd_link *h, struct lend_in *in)
 	in->len -= (uint32_t)sizeof(tail);
 	memcpy(&tail, (const char *)in->data + in->len, sizeof(tail));
 	LEND_ONCE(tail);
-	if (tail.peer < LEND_HOSTD_PEERS) {
+	if (tail.peer < LEND_BROKER_PEERS) {
 		in->peer = tail.peer;
 		in->ecn = tail.ecn;
 		in->gone = tail.what;
 		in->addr_len = 0;
 		h->seen[tail.peer] = tail.n;
-		lend_hostd_loosen(h, tail.peer);
+		lend_broker_queue_unpin(h, tail.peer);
 		return true;
 	}
-	if (tail.peer != LEND_HOSTD_CONTROL || in->len != sizeof(msg)) {
+	if (tail.peer != LEND_BROKER_CONTROL || in->len != sizeof(msg)) {
 		h->io.stats.rx_bad++;
 		return false;
 	}
 	memcpy(&msg, in->data, sizeof(msg));
 	LEND_ONCE(msg);
-	msg.text[LEND_HOSTD_TEXT - 1] = '\0';
-	answered(h, &msg);
+	msg.text[LEND_BROKER_TEXT - 1] = '\0';
+	handle_answer(h, &msg);
 	return false;
 }
 
 /* Unpins the oldest of loose[] while it holds more than LOOSE_KEPT. When the ring is full,
  * later. */
-void lend_hostd_let_go(struct lend_hostd_link *h)
+void lend_broker_send_unpins(struct lend_broker_link *h)
 {
 	while (h->loose_n > LOOSE_KEPT) {
 		uint32_t peer = h->loose[h->loose_first];
-		struct lend_hostd_msg msg = {
-		    .op = LEND_HOSTD_UNPIN, .peer = peer, .token = h->seen[peer]};
+		struct lend_broker_msg msg = {
+		    .op = LEND_BROKER_UNPIN, .peer = peer, .token = h->seen[peer]};
 
-		if (!h->pins[peer] && !h->lost && !lend_hostd_say(h, &msg))
+		if (!h->pins[peer] && !h->lost && !lend_broker_send(h, &msg))
 			return;
 		h->queued[peer] = false;
-		h->loose_first = (h->loose_first + 1) % LEND_HOSTD_LOOSE;
+		h->loose_first = (h->loose_first + 1) % LEND_BROKER_LOOSE;
 		h->loose_n--;
 	}
 }
 
-uint32_t lend_hostd_unstash(struct lend_hostd_link *h, struct lend_in *in, uint32_t cap)
+uint32_t lend_broker_take_waiting(struct lend_broker_link *h, struct lend_in *in, uint32_t cap)
 {
 	uint32_t n = 0;
 
 	while (h->first && n < cap) {
-		struct lend_hostd_stash *s = h->first;
+		struct lend_broker_waiting *s = h->first;
 
 		h->first = s->next;
 		in[n++] = s->in;
@@ -116,17 +116,17 @@ uint32_t lend_hostd_unstash(struct lend_hostd_link *h, struct lend_in *in, uint3
 }
 
 /* Receives replies, while nothing is lent. Other datagrams are copied and wait for rx(). */
-void lend_hostd_pump(struct lend_hostd_link *h)
+void lend_broker_pump(struct lend_broker_link *h)
 {
-	struct lend_in in[LEND_HOSTD_BURST];
+	struct lend_in in[LEND_BROKER_BURST];
 	uint32_t n;
 
 	if (h->lent || h->first || h->given)
 		return;
-	n = h->shm->ops->rx(h->shm, in, LEND_HOSTD_BURST);
+	n = h->shm->ops->rx(h->shm, in, LEND_BROKER_BURST);
 	for (uint32_t i = 0; i < n; i++) {
-		struct lend_hostd_stash *s =
-		    lend_hostd_take(h, &in[i]) ? malloc(sizeof(*s) + in[i].len) : NULL;
+		struct lend_broker_waiting *s =
+		    lend_broker_take(h, &in[i]) ? malloc(sizeof(*s) + in[i].len) : NULL;
 
 		if (!s)
 			continue; /* none for the user; or no memory: lost, as in a network */

@@ -23,7 +23,7 @@ struct capture {
 	struct lend_capture_file *file;
 	struct lend_capture_port port;
 	uint32_t snap; /* bytes of a datagram that are kept */
-	struct lend_capture_leads leads;
+	struct lend_capture_headers headers;
 };
 
 static _Atomic uint32_t carriers; /* number of carriers that were captured in this process */
@@ -50,8 +50,8 @@ static const char *comment_of(uint8_t event)
 }
 
 /* Puts one packet: part[0] is left free for the header; len bytes follow in the others. */
-static void put(struct lend_io *io, struct lend_capture_lead *lead, uint8_t event, lend_ns now,
-		struct lend_pcapng_bytes *part, uint32_t n)
+static void put_packet(struct lend_io *io, struct lend_capture_header *lead, uint8_t event,
+		       lend_ns now, struct lend_pcapng_bytes *part, uint32_t n)
 {
 	struct capture *c = self(io);
 	bool out = event <= LEND_CAPTURE_DEAD;
@@ -81,14 +81,15 @@ static uint32_t capture_rx(struct lend_io *io, struct lend_in *in, uint32_t cap)
 	now = lend_capture_now();
 	lend_capture_file_begin(c->file);
 	for (uint32_t i = 0; i < n; i++) {
-		struct lend_capture_lead *lead =
-		    lend_capture_leads_of(&c->leads, io, c->under, in[i].peer, &in[i]);
+		struct lend_capture_header *lead =
+		    lend_capture_header_of(&c->headers, io, c->under, in[i].peer, &in[i]);
 		struct lend_pcapng_bytes part[3] = {
 		    {NULL, 0}, {in[i].data, in[i].len}, {in[i].body, in[i].body_len}};
 
-		put(io, lead, in[i].gone ? LEND_CAPTURE_GONE : LEND_CAPTURE_RECEIVED, now, part, 3);
+		put_packet(io, lead, in[i].gone ? LEND_CAPTURE_GONE : LEND_CAPTURE_RECEIVED, now,
+			   part, 3);
 		if (in[i].gone)
-			lend_capture_leads_forget(&c->leads, in[i].peer);
+			lend_capture_header_forget(&c->headers, in[i].peer);
 	}
 	lend_capture_file_end(c->file);
 	return n;
@@ -106,8 +107,8 @@ static void put_out(struct lend_io *io, struct lend_bufs *bufs, const struct len
 		part[n++] = (struct lend_pcapng_bytes){lend_piece_data(bufs, &out->piece[i]),
 						       out->piece[i].len};
 	part[n++] = (struct lend_pcapng_bytes){out->tail, out->tail_len};
-	put(io, lend_capture_leads_of(&c->leads, io, c->under, out->peer, NULL), out->sent, now,
-	    part, n);
+	put_packet(io, lend_capture_header_of(&c->headers, io, c->under, out->peer, NULL),
+		   out->sent, now, part, n);
 }
 
 /* Takes the time before sending, so that in one file a reply never looks older than its request. */
@@ -134,13 +135,13 @@ static int capture_resolve(struct lend_io *io, const char *address, uint32_t *pe
 	int rc = self(io)->under->resolve(io, address, peer);
 
 	if (rc == 0)
-		lend_capture_leads_forget(&self(io)->leads, *peer);
+		lend_capture_header_forget(&self(io)->headers, *peer);
 	return rc;
 }
 
 static void capture_pin(struct lend_io *io, uint32_t peer, bool kept)
 {
-	lend_capture_leads_forget(&self(io)->leads, peer);
+	lend_capture_header_forget(&self(io)->headers, peer);
 	self(io)->under->pin(io, peer, kept);
 }
 
@@ -154,16 +155,17 @@ static void capture_close(struct lend_io *io)
 	free(c);
 }
 
-static void describe(struct capture *c, struct lend_io *io, const struct lend_io_config *config)
+static void describe_port(struct capture *c, struct lend_io *io,
+			  const struct lend_io_config *config)
 {
 	const char *what = config->listen ? config->listen : config->peer;
 
-	if (c->under->name(io, c->leads.self, sizeof(c->leads.self)) < 0)
-		c->leads.self[0] = 0;
-	c->leads.carrier = atomic_fetch_add_explicit(&carriers, 1, memory_order_relaxed) + 1;
-	c->leads.checked = io->path.checked;
+	if (c->under->name(io, c->headers.self, sizeof(c->headers.self)) < 0)
+		c->headers.self[0] = 0;
+	c->headers.carrier = atomic_fetch_add_explicit(&carriers, 1, memory_order_relaxed) + 1;
+	c->headers.checked = io->path.checked;
 	(void)snprintf(c->port.name, sizeof(c->port.name), "%s",
-		       c->leads.self[0] ? c->leads.self : what);
+		       c->headers.self[0] ? c->headers.self : what);
 	(void)snprintf(c->port.text, sizeof(c->port.text), "%s %s, MTU %u",
 		       config->listen ? "listens at" : "reaches", what, io->path.mtu);
 }
@@ -232,8 +234,8 @@ int lend_capture_start(const struct lend_io_config *config, struct lend_io *io)
 	c->file = file;
 	c->under = io->ops;
 	c->snap = snap && snap < KEPT_MAX ? (uint32_t)snap : KEPT_MAX;
-	c->port.snap = c->snap == KEPT_MAX ? 0 : c->snap + LEND_CAPTURE_LEAD_MAX;
-	describe(c, io, config);
+	c->port.snap = c->snap == KEPT_MAX ? 0 : c->snap + LEND_CAPTURE_HEADER_MAX;
+	describe_port(c, io, config);
 	c->ops = *io->ops;
 	c->ops.rx = capture_rx;
 	c->ops.tx = capture_tx;

@@ -17,7 +17,7 @@
 /* Header in front of a datagram, little endian: version 1, event 1, flags 1, length of text 1,
  * peer 4, carrier 4 (of this process, from 1), text (the peer's address, without zero at the
  * end). */
-enum { LEND_CAPTURE_VERSION = 1, LEND_CAPTURE_LEAD = 12 };
+enum { LEND_CAPTURE_VERSION = 1, LEND_CAPTURE_HEADER = 12 };
 enum lend_capture_event {
 	LEND_CAPTURE_SENT = LEND_SENT,
 	LEND_CAPTURE_FULL = LEND_SENT_FULL, /* the carrier had no room for it */

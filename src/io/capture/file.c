@@ -51,7 +51,7 @@ lend_ns lend_capture_now(void)
 }
 
 /* Ends the capture. Cuts off a block that was written in part, so that the file stays readable. */
-static void fail(struct lend_capture_file *f, int err, size_t part)
+static void end_capture(struct lend_capture_file *f, int err, size_t part)
 {
 	if (f->regular &&
 	    ftruncate(f->fd, (off_t)(f->written + lend_pcapng_whole(f->buffer, part))) < 0)
@@ -76,7 +76,7 @@ static ssize_t write_some(struct lend_capture_file *f, size_t at)
 	return write(f->fd, f->buffer + at, lend_min_u64(f->used - at, room));
 }
 
-static void drain(struct lend_capture_file *f)
+static void write_buffer(struct lend_capture_file *f)
 {
 	size_t at = 0;
 
@@ -88,7 +88,7 @@ static void drain(struct lend_capture_file *f)
 		if (n < 0 && errno == EAGAIN && !f->regular)
 			break;
 		if (n <= 0) {
-			fail(f, n < 0 ? errno : EIO, at);
+			end_capture(f, n < 0 ? errno : EIO, at);
 			at = 0;
 			break;
 		}
@@ -105,11 +105,11 @@ static bool has_room(struct lend_capture_file *f, size_t len)
 	if (f->failed)
 		return false;
 	if (BUFFER - f->used < len)
-		drain(f);
+		write_buffer(f);
 	return !f->failed && BUFFER - f->used >= len;
 }
 
-static void added(struct lend_capture_file *f, size_t len)
+static void count_added(struct lend_capture_file *f, size_t len)
 {
 	f->used += len;
 	atomic_store_explicit(&f->waiting, true, memory_order_relaxed);
@@ -125,18 +125,19 @@ static void begin_section(struct lend_capture_file *f)
 		       program_invocation_short_name, (long)f->pid);
 	f->section++;
 	f->ids = 0;
-	added(f, lend_pcapng_section(f->buffer + f->used, program));
+	count_added(f, lend_pcapng_section(f->buffer + f->used, program));
 }
 
-static void describe(struct lend_capture_file *f, struct lend_capture_port *port)
+static void write_interface(struct lend_capture_file *f, struct lend_capture_port *port)
 {
 	port->section = f->section;
 	port->id = f->ids++;
-	added(f, lend_pcapng_interface(f->buffer + f->used, port->name, port->text, port->snap));
+	count_added(f,
+		    lend_pcapng_interface(f->buffer + f->used, port->name, port->text, port->snap));
 }
 
 /* Writes the path with the process id: instead of %p, or in front of the suffix if apart is set. */
-static bool spell(const struct lend_capture_file *f, bool apart, char *out, size_t cap)
+static bool spell_path(const struct lend_capture_file *f, bool apart, char *out, size_t cap)
 {
 	const char *mark = strstr(f->asked, "%p"), *rest = mark ? mark + 2 : NULL;
 	const char *slash = strrchr(f->asked, '/');
@@ -176,7 +177,7 @@ static int open_path(struct lend_capture_file *f, bool anew)
 	int fd = -EWOULDBLOCK;
 
 	for (int apart = 0; apart < 2 && fd == -EWOULDBLOCK; apart++) {
-		if (!spell(f, apart, f->path, sizeof(f->path)))
+		if (!spell_path(f, apart, f->path, sizeof(f->path)))
 			return lend_fail(ENAMETOOLONG,
 					 "capture %.80s...: the path is too long; give a "
 					 "shorter one",
@@ -194,18 +195,18 @@ static int open_path(struct lend_capture_file *f, bool anew)
 }
 
 /* Renames the file to PATH.1, which replaces an older one, and begins a new file. */
-static void rotate(struct lend_capture_file *f)
+static void rotate_file(struct lend_capture_file *f)
 {
 	char old[sizeof(f->path) + 2];
 	int fd;
 
-	drain(f);
+	write_buffer(f);
 	if (f->failed)
 		return;
 	(void)snprintf(old, sizeof(old), "%s.1", f->path);
 	fd = rename(f->path, old) < 0 ? -errno : open_locked(f->path, &f->regular);
 	if (fd < 0) {
-		fail(f, -fd, 0);
+		end_capture(f, -fd, 0);
 		return;
 	}
 	close(f->fd);
@@ -214,7 +215,7 @@ static void rotate(struct lend_capture_file *f)
 	begin_section(f);
 }
 
-static int start(struct lend_capture_file *f, uint64_t limit)
+static int start_file(struct lend_capture_file *f, uint64_t limit)
 {
 	bool anew = f->path[0] == 0;
 	struct rlimit most;
@@ -240,7 +241,7 @@ static int start(struct lend_capture_file *f, uint64_t limit)
 }
 
 /* Returns the file of this path and process, known or new. NULL: too many, or no memory. */
-static struct lend_capture_file *find(const char *path)
+static struct lend_capture_file *find_file(const char *path)
 {
 	struct lend_capture_file *f;
 	unsigned i = 0;
@@ -267,14 +268,14 @@ int lend_capture_file_open(const char *path, uint64_t limit, struct lend_capture
 				 "shorter one",
 				 path);
 	pthread_mutex_lock(&files_lock);
-	*file = find(path);
+	*file = find_file(path);
 	if (!*file)
 		rc = lend_fail(EMFILE,
 			       "capture %s: a process fills %d capture files at most; use one "
 			       "for several endpoints",
 			       path, LEND_CAPTURE_FILES_MAX);
 	else if ((*file)->users == 0)
-		rc = start(*file, limit);
+		rc = start_file(*file, limit);
 	if (rc == 0)
 		(*file)->users++;
 	pthread_mutex_unlock(&files_lock);
@@ -312,19 +313,19 @@ bool lend_capture_file_put(struct lend_capture_file *f, struct lend_capture_port
 	packet->lost = port->lost;
 	len = lend_pcapng_packet_len(packet);
 	if (f->limit && f->regular && !f->failed && f->written + f->used + len > f->limit)
-		rotate(f);
+		rotate_file(f);
 	if (!has_room(f, len + LEND_PCAPNG_HEAD_MAX)) {
 		port->lost++;
 		return false;
 	}
 	if (port->section != f->section)
-		describe(f, port);
+		write_interface(f, port);
 	packet->interface = port->id;
 	lend_pcapng_packet(f->buffer + f->used, packet, part, n);
-	added(f, len);
+	count_added(f, len);
 	port->lost = 0;
 	if (packet->time - f->flushed >= LEND_CAPTURE_FLUSH_NS) {
-		drain(f);
+		write_buffer(f);
 		f->flushed = packet->time;
 	}
 	return true;
@@ -336,7 +337,7 @@ void lend_capture_file_flush(struct lend_capture_file *f)
 		return;
 	pthread_mutex_lock(&f->lock);
 	if (!f->failed)
-		drain(f);
+		write_buffer(f);
 	f->flushed = lend_capture_now();
 	pthread_mutex_unlock(&f->lock);
 }

@@ -25,7 +25,7 @@ struct end {
 
 /* Parses the IP address and port at the end of an address: udp:1.2.3.4:5,
  * dpdk:DEV@[fd00::1]:5?key=value. */
-static struct end parse(const char *text)
+static struct end parse_end(const char *text)
 {
 	struct end end = {.family = 0};
 	const char *host = strchr(text, '@'), *stop;
@@ -76,11 +76,11 @@ static uint8_t *put_end(uint8_t *at, const struct end *end, unsigned destination
 	return put_number(at, TAG_PORT_SOURCE + destination, end->port);
 }
 
-static void write_lead(struct lend_capture_lead *lead, unsigned out,
-		       const struct lend_capture_leads *of, const char *peer)
+static void write_lead(struct lend_capture_header *lead, unsigned out,
+		       const struct lend_capture_headers *of, const char *peer)
 {
-	struct end end[2] = {parse(out ? of->self : peer), parse(out ? peer : of->self)};
-	size_t text = strnlen(peer, sizeof(((struct lend_io_who *)NULL)->address));
+	struct end end[2] = {parse_end(out ? of->self : peer), parse_end(out ? peer : of->self)};
+	size_t text = strnlen(peer, sizeof(((struct lend_io_peer_info *)NULL)->address));
 	uint8_t *at = lead->bytes[out];
 
 	at = put_tag(at, TAG_DISSECTOR, LEND_CAPTURE_DISSECTOR, sizeof(LEND_CAPTURE_DISSECTOR) - 1);
@@ -96,16 +96,16 @@ static void write_lead(struct lend_capture_lead *lead, unsigned out,
 	at[3] = (uint8_t)text;
 	lend_store_u32(at + 4, lead->peer);
 	lend_store_u32(at + 8, of->carrier);
-	memcpy(at + LEND_CAPTURE_LEAD, peer, text);
-	lead->len[out] = lead->at + LEND_CAPTURE_LEAD + (uint32_t)text;
+	memcpy(at + LEND_CAPTURE_HEADER, peer, text);
+	lead->len[out] = lead->at + LEND_CAPTURE_HEADER + (uint32_t)text;
 }
 _Static_assert(sizeof(LEND_CAPTURE_DISSECTOR) % 4 == 1, "a tag without padding");
-_Static_assert(16 + 8 + 2 * (20 + 8) + 4 + LEND_CAPTURE_LEAD +
-		       sizeof(((struct lend_io_who *)NULL)->address) <=
-		   LEND_CAPTURE_LEAD_MAX,
+_Static_assert(16 + 8 + 2 * (20 + 8) + 4 + LEND_CAPTURE_HEADER +
+		       sizeof(((struct lend_io_peer_info *)NULL)->address) <=
+		   LEND_CAPTURE_HEADER_MAX,
 	       "the longest lead fits");
 
-static bool is_of(const struct lend_capture_lead *lead, uint32_t peer, const struct lend_in *in)
+static bool is_of(const struct lend_capture_header *lead, uint32_t peer, const struct lend_in *in)
 {
 	if (!lead->known || lead->peer != peer)
 		return false;
@@ -113,16 +113,17 @@ static bool is_of(const struct lend_capture_lead *lead, uint32_t peer, const str
 	       (lead->addr_len == in->addr_len && memcmp(lead->addr, in->addr, in->addr_len) == 0);
 }
 
-struct lend_capture_lead *lend_capture_leads_of(struct lend_capture_leads *leads,
-						struct lend_io *io, const struct lend_io_ops *ops,
-						uint32_t peer, const struct lend_in *in)
+struct lend_capture_header *lend_capture_header_of(struct lend_capture_headers *leads,
+						   struct lend_io *io,
+						   const struct lend_io_ops *ops, uint32_t peer,
+						   const struct lend_in *in)
 {
-	struct lend_capture_lead *lead = &leads->lead[peer % LEND_CAPTURE_LEADS];
-	struct lend_io_who who = {.uid = -1};
+	struct lend_capture_header *lead = &leads->header[peer % LEND_CAPTURE_HEADERS];
+	struct lend_io_peer_info who = {.uid = -1};
 
 	if (is_of(lead, peer, in))
 		return lead;
-	ops->who(io, peer, &who);
+	ops->peer_info(io, peer, &who);
 	lead->peer = peer;
 	lead->addr_len = 0;
 	if (in && in->addr && in->addr_len <= LEND_CAPTURE_ADDR_MAX) {
@@ -135,7 +136,7 @@ struct lend_capture_lead *lend_capture_leads_of(struct lend_capture_leads *leads
 	return lead;
 }
 
-void lend_capture_leads_forget(struct lend_capture_leads *leads, uint32_t peer)
+void lend_capture_header_forget(struct lend_capture_headers *leads, uint32_t peer)
 {
-	leads->lead[peer % LEND_CAPTURE_LEADS].known = false;
+	leads->header[peer % LEND_CAPTURE_HEADERS].known = false;
 }

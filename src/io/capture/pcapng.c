@@ -24,7 +24,7 @@ enum {
 	PACKET_HEAD = 28,
 };
 
-static size_t padded(size_t len)
+static size_t padded_len(size_t len)
 {
 	return (len + 3) & ~(size_t)3;
 }
@@ -38,8 +38,8 @@ static uint8_t *put_u32(uint8_t *at, uint32_t v)
 static uint8_t *put_padded(uint8_t *at, const void *data, size_t len)
 {
 	memcpy(at, data, len);
-	memset(at + len, 0, padded(len) - len);
-	return at + padded(len);
+	memset(at + len, 0, padded_len(len) - len);
+	return at + padded_len(len);
 }
 
 static uint8_t *put_option(uint8_t *at, uint16_t code, const void *value, size_t len)
@@ -100,15 +100,15 @@ size_t lend_pcapng_packet_len(const struct lend_pcapng_packet *p)
 	if (p->lost)
 		options += OPTION + 8;
 	if (p->comment)
-		options += OPTION + padded(text_len(p->comment));
-	return PACKET_HEAD + padded(p->kept) + options + 4;
+		options += OPTION + padded_len(text_len(p->comment));
+	return PACKET_HEAD + padded_len(p->kept) + options + 4;
 }
 
 /* Copies the first bytes of the parts, as many as are kept. */
 static uint8_t *put_parts(uint8_t *at, uint32_t left, const struct lend_pcapng_bytes *part,
 			  uint32_t n)
 {
-	size_t pad = padded(left) - left;
+	size_t pad = padded_len(left) - left;
 
 	for (uint32_t i = 0; i < n && left; i++) {
 		uint32_t len = part[i].len < left ? part[i].len : left;

@@ -14,7 +14,7 @@ enum {
 	       LEND_ETH_LINKS | LEND_ETH_QUEUES
 };
 
-static int bad(const char *text)
+static int fail_address(const char *text)
 {
 	return lend_fail(EINVAL,
 			 "%.100s: does not parse; write dpdk:ring@IP:PORT, dpdk:memif@IP:PORT, "
@@ -37,12 +37,12 @@ int dpdk_address_parse(const char *text, struct dpdk_address *address)
 	enum dpdk_kind kind;
 
 	if (!lend_eth_address_parse("dpdk", text, KEYS, &a))
-		return bad(text);
+		return fail_address(text);
 	kind = strcmp(a.device, "ring") == 0    ? DPDK_RING
 	       : strcmp(a.device, "memif") == 0 ? DPDK_MEMIF
 						: DPDK_DEVICE;
 	if (!is_possible(&a, kind))
-		return bad(text);
+		return fail_address(text);
 	*address = (struct dpdk_address){.kind = kind,
 					 .ip = a.ip,
 					 .udp = a.udp,

@@ -19,18 +19,18 @@ static struct dpdk *self(struct lend_io *io)
 	return (struct dpdk *)io;
 }
 
-static bool flush(struct lend_io *base, uint32_t buf)
+static bool flush_buf(struct lend_io *base, uint32_t buf)
 {
-	return dpdk_place_quiet(self(base), buf);
+	return dpdk_zerocopy_idle(self(base), buf);
 }
 
-static int fd(struct lend_io *base)
+static int get_fd(struct lend_io *base)
 {
 	(void)base;
 	return -1;
 }
 
-static bool arm(struct lend_io *base)
+static bool prepare_sleep(struct lend_io *base)
 {
 	struct dpdk *io = self(base);
 
@@ -50,9 +50,9 @@ static bool arm(struct lend_io *base)
 }
 
 /* Maps memory for sending in place. Data in memory that cannot be mapped is copied. */
-static int reg(struct lend_io *base, void *memory, size_t len)
+static int register_memory(struct lend_io *base, void *memory, size_t len)
 {
-	dpdk_place_map(self(base), memory, len);
+	dpdk_zerocopy_map(self(base), memory, len);
 	return 0;
 }
 
@@ -105,7 +105,7 @@ static bool is_reached(const struct dpdk *io, const struct dpdk_address *to)
 	       rte_eth_dev_get_port_by_name(to->device, &id) != 0;
 }
 
-static int resolve(struct lend_io *base, const char *address, uint32_t *peer)
+static int resolve_address(struct lend_io *base, const char *address, uint32_t *peer)
 {
 	struct dpdk *io = self(base);
 	struct dpdk_address to;
@@ -132,12 +132,12 @@ static int resolve(struct lend_io *base, const char *address, uint32_t *peer)
 	return rc < 0 ? rc : add_peer(io, port, &to, mac, peer);
 }
 
-static void pin(struct lend_io *base, uint32_t peer, bool kept)
+static void pin_peer(struct lend_io *base, uint32_t peer, bool kept)
 {
 	dpdk_peer_pin(self(base), peer, kept);
 }
 
-static void who(struct lend_io *base, uint32_t index, struct lend_io_who *who)
+static void describe_peer(struct lend_io *base, uint32_t index, struct lend_io_peer_info *who)
 {
 	struct dpdk *io = self(base);
 	const struct dpdk_peer *peer = &io->peer[index & (DPDK_PEERS_MAX - 1)];
@@ -148,7 +148,7 @@ static void who(struct lend_io *base, uint32_t index, struct lend_io_who *who)
 	(void)dpdk_address_print(io->device, &end, who->address, sizeof(who->address));
 }
 
-static int name(struct lend_io *base, char *address, size_t cap)
+static int write_name(struct lend_io *base, char *address, size_t cap)
 {
 	struct dpdk *io = self(base);
 
@@ -160,12 +160,12 @@ void dpdk_close(struct lend_io *base)
 	struct dpdk *io = self(base);
 
 	dpdk_rx_drop(io);
-	dpdk_stock_drop(io);
+	dpdk_mbuf_cache_drop(io);
 	if (io->kind == DPDK_MEMIF)
-		dpdk_memif_settle(io);
+		dpdk_memif_accept(io);
 	pthread_mutex_lock(&dpdk_world);
 	dpdk_world_remove(io);
-	dpdk_place_close(io);
+	dpdk_zerocopy_close(io);
 	for (uint32_t i = 0; i < DPDK_PORTS_MAX; i++) {
 		if (io->port[i])
 			dpdk_port_drop(io, i);
@@ -182,13 +182,13 @@ const struct lend_io_ops dpdk_ops = {
     .rx = dpdk_rx,
     .rx_done = dpdk_rx_done,
     .tx = dpdk_tx,
-    .flush = flush,
-    .fd = fd,
-    .arm = arm,
-    .reg = reg,
-    .resolve = resolve,
-    .pin = pin,
-    .who = who,
-    .name = name,
+    .flush = flush_buf,
+    .fd = get_fd,
+    .arm = prepare_sleep,
+    .reg = register_memory,
+    .resolve = resolve_address,
+    .pin = pin_peer,
+    .peer_info = describe_peer,
+    .name = write_name,
     .close = dpdk_close,
 };

@@ -21,16 +21,16 @@ enum {
 	DPDK_PORTS_MAX = 32,   /* links of a carrier; EAL has no more ports either */
 	DPDK_PEERS_MAX = 1024, /* a power of two */
 	DPDK_BURST = 32,       /* frames per call of a device */
-	DPDK_STOCK = 64,       /* mbufs in a carrier's cache */
+	DPDK_MBUF_CACHE = 64,  /* mbufs in a carrier's cache */
 	DPDK_LENT_MAX = 128,   /* lent frames, until rx_done(), at which rx() takes no more */
 	DPDK_QUEUES_MAX = 8,   /* of a network device */
-	DPDK_WAYS = 2,         /* queues of a memif link; the second one is for urgent datagrams */
+	DPDK_ROUTES = 2,       /* queues of a memif link; the second one is for urgent datagrams */
 	DPDK_OWNERS_MAX = 32,  /* endpoints that share a network device */
 	DPDK_FRAME_MAX = 9216, /* jumbo; also memif's buffer size */
 	DPDK_RING_SLOTS = 512,
-	DPDK_LINKS = 16,   /* memif ids of a listener, unless ?links= */
-	DPDK_LOANS = 256,  /* reference counts of pieces read in place; a power of two */
-	DPDK_REGIONS = 64, /* of memory that a carrier mapped for its device */
+	DPDK_LINKS = 16,         /* memif ids of a listener, unless ?links= */
+	DPDK_ZEROCOPY_MAX = 256, /* reference counts of pieces read in place; a power of two */
+	DPDK_REGIONS = 64,       /* of memory that a carrier mapped for its device */
 	DPDK_NONE = 0xffff,
 };
 
@@ -60,18 +60,18 @@ struct dpdk_address {
 enum dpdk_life { DPDK_FREE, DPDK_ALIVE, DPDK_DEAD };
 
 struct dpdk_peer {
-	struct lend_eth_usual usual; /* links: the first bytes of its frames */
-	struct lend_eth_head head;   /* of frames sent to it */
+	struct lend_eth_expected usual; /* links: the first bytes of its frames */
+	struct lend_eth_head head;      /* of frames sent to it */
 	struct lend_ip ip;
 	uint16_t udp;
-	uint16_t port; /* index into ports */
-	uint16_t next; /* in its hash chain */
-	uint8_t life;  /* enum dpdk_life */
-	bool kept;     /* pinned */
-	bool told;     /* rx() has reported it as gone */
-	bool held;     /* resolved, and not yet pinned */
-	bool has_hop;  /* its MAC is that of the neighbour hop; else from its last frame, */
-	bool fixed;    /* or from ?mac= */
+	uint16_t port;      /* index into ports */
+	uint16_t next;      /* in its hash chain */
+	uint8_t life;       /* enum dpdk_life */
+	bool kept;          /* pinned */
+	bool gone_reported; /* rx() has reported it as gone */
+	bool held;          /* resolved, and not yet pinned */
+	bool has_hop;       /* its MAC is that of the neighbour hop; else from its last frame, */
+	bool fixed;         /* or from ?mac= */
 	struct lend_ip hop;
 	uint8_t key_len;
 	uint8_t key[18]; /* target of in.addr: IP and port, network order */
@@ -101,8 +101,8 @@ struct dpdk_owner {
 /* A network device, shared by endpoints in any threads of this process. It stays open after the
  * last of them is closed, because some drivers cannot start a device twice. To change the list of
  * owners, hold dpdk_world, all rx locks and `lock`; to read it, any one of them. */
-struct dpdk_share {
-	struct dpdk_share *next;
+struct dpdk_shared_port {
+	struct dpdk_shared_port *next;
 	char device[64];
 	uint16_t id;
 	uint16_t queues; /* of each direction */
@@ -136,9 +136,9 @@ struct dpdk_port {
 	uint8_t side;  /* ring: ours */
 	uint16_t id;   /* ethdev port */
 	char name[64]; /* vdev name; "": not ours to remove */
-	struct dpdk_link *link;   /* ring */
-	struct dpdk_share *share; /* device; */
-	struct dpdk_owner *owner; /* and this endpoint's entry in it */
+	struct dpdk_link *link;         /* ring */
+	struct dpdk_shared_port *share; /* device; */
+	struct dpdk_owner *owner;       /* and this endpoint's entry in it */
 	/* memif client: listener address, id lock, start time */
 	struct lend_ip to_ip;
 	uint16_t to_udp;
@@ -151,15 +151,15 @@ struct dpdk_port {
 	_Atomic uint32_t downs; /* times the link went down */
 	uint32_t downs_seen;
 	uint16_t last_peer; /* peer of the last frame, as links are point to point; or DPDK_NONE */
-	uint8_t ways;       /* queues per direction: 1 or DPDK_WAYS */
+	uint8_t ways;       /* queues per direction: 1 or DPDK_ROUTES */
 	uint8_t reads;      /* enum dpdk_reads */
 	/* Buffers to offer to a queue in one burst; shrinks when the device refuses some. */
-	uint32_t window[DPDK_WAYS];
-	uint32_t full_in[DPDK_WAYS]; /* burst number of the last refusal; no more in that burst */
+	uint32_t window[DPDK_ROUTES];
+	uint32_t full_in[DPDK_ROUTES]; /* burst number of the last refusal; no more in that burst */
 };
 
 /* A port that is polled. */
-struct dpdk_look {
+struct dpdk_rx_source {
 	struct dpdk_port *port;
 	uint32_t index; /* its own, into ports */
 };
@@ -204,19 +204,19 @@ struct dpdk {
 	uint16_t mtu;     /* and the largest IP packet accepted */
 	uint32_t ports_n; /* one more than the highest in use */
 	struct dpdk_port *port[DPDK_PORTS_MAX];
-	struct dpdk_look look[DPDK_PORTS_MAX];
+	struct dpdk_rx_source look[DPDK_PORTS_MAX];
 	uint32_t gone_n; /* dead peers not yet reported */
 	uint32_t evict;  /* where the search for a free peer starts */
 	struct rte_mempool *pool;
-	uint32_t stock_n;
-	struct rte_mbuf *stock[DPDK_STOCK];
+	uint32_t mbuf_cache_n;
+	struct rte_mbuf *mbuf_cache[DPDK_MBUF_CACHE];
 	struct dpdk_loans *loans;
 	struct dpdk_region *region[DPDK_REGIONS]; /* of memory that it may send from in place */
 	uint32_t regions;
-	struct dpdk_rx rx[DPDK_WAYS];
+	struct dpdk_rx rx[DPDK_ROUTES];
 	uint32_t held_n; /* lent frames, until rx_done() */
 	struct rte_mbuf
-	    *held[DPDK_LENT_MAX + DPDK_WAYS * DPDK_BURST]; /* also buffers not yet split */
+	    *held[DPDK_LENT_MAX + DPDK_ROUTES * DPDK_BURST]; /* also buffers not yet split */
 	uint16_t hash[DPDK_PEERS_MAX];
 	struct dpdk_peer peer[DPDK_PEERS_MAX];
 };
@@ -306,19 +306,19 @@ int dpdk_port_add(struct dpdk *io, struct dpdk_port *port);
 void dpdk_port_drop(struct dpdk *io, uint32_t index);
 void dpdk_port_free(struct dpdk_port *port);
 /* Rebuilds the list of polled ports, after a port's `active` changed. */
-void dpdk_port_look(struct dpdk *io);
+void dpdk_port_check(struct dpdk *io);
 /* Applies the changes of links that came up or went down. */
 void dpdk_port_reconcile(struct dpdk *io);
 
 /* memif_rendezvous.c */
 enum { DPDK_PATH_MAX = 105 };
-int dpdk_meet_path(const struct lend_ip *ip, uint16_t udp, const char *tail, char *path);
+int dpdk_rendezvous_path(const struct lend_ip *ip, uint16_t udp, const char *tail, char *path);
 /* Takes an exclusive lock on the file that currently has that name. Returns its fd, or -errno. */
-int dpdk_meet_lock(const char *path);
+int dpdk_rendezvous_lock(const char *path);
 /* Reads how many ids the listener of that name has and may have. False: there is no listener. */
-bool dpdk_meet_look_up(const char *path, uint32_t *made, uint32_t *links);
+bool dpdk_rendezvous_find(const char *path, uint32_t *made, uint32_t *links);
 /* Finds the driver's socket that listens at path, or is connected to it. Returns its fd, or -1. */
-int dpdk_meet_socket(const char *path, bool listening);
+int dpdk_rendezvous_socket(const char *path, bool listening);
 
 /* ring.c, memif.c: dpdk_world held. */
 int dpdk_ring_listen(struct dpdk *io);
@@ -330,26 +330,26 @@ void dpdk_memif_close(struct dpdk *io);
 /* Makes ids until enough are spare. dpdk_world not held. */
 void dpdk_memif_grow(struct dpdk *io);
 /* Waits a limited time for links that are being made. dpdk_world not held. */
-void dpdk_memif_settle(struct dpdk *io);
+void dpdk_memif_accept(struct dpdk *io);
 
 /* tx_zerocopy.c: pieces of messages that a driver reads in place */
 /* How pieces are passed to that device's driver. */
-enum dpdk_reads dpdk_place_how(const struct rte_eth_dev_info *info);
+enum dpdk_reads dpdk_zerocopy_how(const struct rte_eth_dev_info *info);
 /* Allocates the carrier's reference counts: 0 or -ENOMEM. */
-int dpdk_place_open(struct dpdk *io);
+int dpdk_zerocopy_open(struct dpdk *io);
 /* Releases mappings and reference counts. If a device still holds a piece, they stay for the life
  * of the process. Call with dpdk_world held, before the carrier's ports are dropped. */
-void dpdk_place_close(struct dpdk *io);
+void dpdk_zerocopy_close(struct dpdk *io);
 /* Maps memory for the carrier's device, if it reads by DMA and the machine allows the mapping. */
-void dpdk_place_map(struct dpdk *io, void *memory, size_t len);
+void dpdk_zerocopy_map(struct dpdk *io, void *memory, size_t len);
 /* Returns buffers to chain to a frame for that port; they refer to the piece at data, which is lent
  * until they are freed. For DMA the piece is cut at page boundaries, as some devices look up one
  * IOMMU translation per buffer. NULL: the piece is to be copied. */
-struct rte_mbuf *dpdk_place_lend(struct dpdk *io, const struct dpdk_port *port,
-				 const struct lend_piece *piece, uint8_t *data);
+struct rte_mbuf *dpdk_zerocopy_lend(struct dpdk *io, const struct dpdk_port *port,
+				    const struct lend_piece *piece, uint8_t *data);
 /* True when no driver reads any part of that buffer. If one does, first has it free the frames that
  * its device has sent. */
-bool dpdk_place_quiet(struct dpdk *io, uint32_t buf);
+bool dpdk_zerocopy_idle(struct dpdk *io, uint32_t buf);
 
 /* Links carry several frames in a buffer. Returns the offset of the frame behind one that ends at
  * end. */
@@ -363,7 +363,7 @@ static inline uint32_t dpdk_rx_waiting(const struct dpdk *io)
 {
 	uint32_t n = 0;
 
-	for (int i = 0; i < DPDK_WAYS; i++)
+	for (int i = 0; i < DPDK_ROUTES; i++)
 		n += io->rx[i].n - io->rx[i].at;
 	return n;
 }

@@ -70,13 +70,13 @@ static void print_cpus(const cpu_set_t *set)
 	eal.cpus[n - 1] = ')';
 }
 
-static void add(const char *word)
+static void add_word(const char *word)
 {
 	if (eal.argc < ARGS_MAX - 1)
 		eal.argv[eal.argc++] = (char *)(uintptr_t)word;
 }
 
-static bool has(const char *word)
+static bool has_word(const char *word)
 {
 	for (int i = 0; i < eal.argc; i++) {
 		if (strncmp(eal.argv[i], word, strlen(word)) == 0)
@@ -85,13 +85,13 @@ static bool has(const char *word)
 	return false;
 }
 
-static int split(const char *args)
+static int split_args(const char *args)
 {
 	static const char *const ours[] = {"--no-huge", "-m",          TEXT(MEMORY_MB),
 					   "--no-pci",  "--no-shconf", NULL};
 	char *save = NULL;
 
-	add("lend");
+	add_word("lend");
 	if (args && strlen(args) >= sizeof(eal.text))
 		return lend_fail(EINVAL, "EAL arguments are longer than %zu bytes: shorten them",
 				 sizeof(eal.text) - 1);
@@ -99,21 +99,21 @@ static int split(const char *args)
 		strcpy(eal.text, args);
 		for (char *word = strtok_r(eal.text, " \t\n", &save); word;
 		     word = strtok_r(NULL, " \t\n", &save))
-			add(word);
+			add_word(word);
 	} else {
 		for (int i = 0; ours[i]; i++)
-			add(ours[i]);
+			add_word(ours[i]);
 	}
-	if (!has("--no-telemetry"))
-		add("--no-telemetry");
-	if (!has("--file-prefix")) {
+	if (!has_word("--no-telemetry"))
+		add_word("--no-telemetry");
+	if (!has_word("--file-prefix")) {
 		(void)snprintf(eal.prefix, sizeof(eal.prefix), "lend-%d", (int)getpid());
-		add("--file-prefix");
-		add(eal.prefix);
+		add_word("--file-prefix");
+		add_word(eal.prefix);
 	}
-	if (!has("-l") && !has("-c") && !has("--lcores")) {
-		add("--lcores");
-		add(eal.cpus);
+	if (!has_word("-l") && !has_word("-c") && !has_word("--lcores")) {
+		add_word("--lcores");
+		add_word(eal.cpus);
 	}
 	return 0;
 }
@@ -130,9 +130,9 @@ static void last_line(char *log, char *line, size_t cap)
 	(void)snprintf(line, cap, "%s", start ? start + 1 : log);
 }
 
-/* Points a file descriptor at /dev/null. Returns a duplicate of the old one, for unsilence(), or
- * -1. */
-static int silence(FILE *stream, int fd)
+/* Points a file descriptor at /dev/null. Returns a duplicate of the old one, for restore_stream(),
+ * or -1. */
+static int silence_stream(FILE *stream, int fd)
 {
 	int null = open("/dev/null", O_WRONLY | O_CLOEXEC), saved;
 
@@ -146,7 +146,7 @@ static int silence(FILE *stream, int fd)
 	return saved;
 }
 
-static void unsilence(FILE *stream, int fd, int saved)
+static void restore_stream(FILE *stream, int fd, int saved)
 {
 	(void)fflush(stream);
 	if (saved < 0)
@@ -166,11 +166,11 @@ static int start_quietly(char *line, size_t cap)
 
 	if (memory)
 		rte_openlog_stream(memory);
-	out = silence(stdout, STDOUT_FILENO);
-	err = silence(stderr, STDERR_FILENO);
+	out = silence_stream(stdout, STDOUT_FILENO);
+	err = silence_stream(stderr, STDERR_FILENO);
 	rc = rte_eal_init(eal.argc, eal.argv);
-	unsilence(stderr, STDERR_FILENO, err);
-	unsilence(stdout, STDOUT_FILENO, out);
+	restore_stream(stderr, STDERR_FILENO, err);
+	restore_stream(stdout, STDOUT_FILENO, out);
 	rte_openlog_stream(getenv("LEND_EAL_LOG") ? stderr : fopen("/dev/null", "w"));
 	if (memory)
 		(void)fclose(memory);
@@ -179,7 +179,7 @@ static int start_quietly(char *line, size_t cap)
 	return rc;
 }
 
-static int start(const char *args)
+static int start_eal(const char *args)
 {
 	cpu_set_t cpus;
 	char line[200];
@@ -188,11 +188,11 @@ static int start(const char *args)
 	CPU_ZERO(&cpus);
 	(void)sched_getaffinity(0, sizeof(cpus), &cpus);
 	print_cpus(&cpus);
-	if (!args && !lend_mapfile_may_have((uint64_t)MEMORY_MB << 20))
+	if (!args && !lend_mapfile_len_allowed((uint64_t)MEMORY_MB << 20))
 		return lend_fail(EFBIG,
 				 "DPDK's %d MiB of memory are a file, beyond ulimit -f; raise it",
 				 MEMORY_MB);
-	rc = split(args);
+	rc = split_args(args);
 	if (rc < 0)
 		return rc;
 	rc = start_quietly(line, sizeof(line));
@@ -276,7 +276,7 @@ int dpdk_eal_start(const char *args)
 		args = getenv("LEND_EAL");
 	eal.argc = 0;
 	eal.pid = getpid();
-	rc = start(args);
+	rc = start_eal(args);
 	if (rc < 0) {
 		eal.state = rc == -EINVAL ? EAL_NEW : EAL_BROKEN;
 		return rc;
@@ -317,7 +317,8 @@ int dpdk_eal_queues(uint16_t id, const char *what, uint16_t n, const struct rte_
 
 	if (pool == NULL)
 		return -ENOMEM;
-	err = getenv("LEND_EAL_LOG") ? -1 : silence(stderr, STDERR_FILENO); /* libxdp prints */
+	err =
+	    getenv("LEND_EAL_LOG") ? -1 : silence_stream(stderr, STDERR_FILENO); /* libxdp prints */
 	rc = rte_eth_dev_configure(id, n, n, conf);
 	if (rc == 0)
 		rc = rte_eth_dev_adjust_nb_rx_tx_desc(id, &rx, &tx);
@@ -326,7 +327,7 @@ int dpdk_eal_queues(uint16_t id, const char *what, uint16_t n, const struct rte_
 		if (rc == 0)
 			rc = rte_eth_tx_queue_setup(id, q, tx, SOCKET_ID_ANY, NULL);
 	}
-	unsilence(stderr, STDERR_FILENO, err);
+	restore_stream(stderr, STDERR_FILENO, err);
 	if (rc < 0)
 		return lend_fail(ENODEV, "%s: DPDK cannot set up its queues: %s", what,
 				 rte_strerror(-rc));

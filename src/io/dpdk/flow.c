@@ -22,7 +22,7 @@ void dpdk_flow_spread(const struct rte_eth_dev_info *info, uint16_t queues,
 	conf->rx_adv_conf.rss_conf.rss_hf = fields;
 }
 
-static uint16_t free_queue(const struct dpdk_share *share)
+static uint16_t free_queue(const struct dpdk_shared_port *share)
 {
 	uint32_t taken = atomic_load(&share->taken);
 
@@ -33,8 +33,8 @@ static uint16_t free_queue(const struct dpdk_share *share)
 	return 0;
 }
 
-static struct rte_flow *make_rule(const struct dpdk_share *share, const struct lend_eth_end *end,
-				  uint16_t queue)
+static struct rte_flow *make_rule(const struct dpdk_shared_port *share,
+				  const struct lend_eth_end *end, uint16_t queue)
 {
 	static const struct rte_flow_attr attr = {.ingress = 1};
 	struct rte_flow_item_vlan vlan = {.tci = rte_cpu_to_be_16(end->vlan)};
@@ -67,7 +67,7 @@ static struct rte_flow *make_rule(const struct dpdk_share *share, const struct l
 	return rte_flow_create(share->id, &attr, item, action, &why);
 }
 
-void dpdk_flow_make(struct dpdk_share *share, struct dpdk_owner *owner)
+void dpdk_flow_make(struct dpdk_shared_port *share, struct dpdk_owner *owner)
 {
 	uint16_t queue = free_queue(share);
 
@@ -80,7 +80,7 @@ void dpdk_flow_make(struct dpdk_share *share, struct dpdk_owner *owner)
 	atomic_fetch_or(&share->taken, 1u << queue);
 }
 
-void dpdk_flow_drop(struct dpdk_share *share, struct dpdk_owner *owner)
+void dpdk_flow_drop(struct dpdk_shared_port *share, struct dpdk_owner *owner)
 {
 	struct rte_flow_error why;
 

@@ -80,7 +80,7 @@ uint64_t dpdk_gate_pass(void)
 	return atomic_load(&gate.pass);
 }
 
-static void watch(struct dpdk *io)
+static void watch_links(struct dpdk *io)
 {
 	struct rte_eth_link link;
 
@@ -152,7 +152,7 @@ static void plug_closed(void)
 
 /* Lets EAL's thread run on any CPU. If the program was pinned before it started EAL, that thread
  * would stay on the CPU where the program polls. */
-static void roam(void)
+static void unpin_thread(void)
 {
 	cpu_set_t all;
 
@@ -167,13 +167,13 @@ static void end_round(void)
 	for (struct dpdk *io = gate.first; io; io = io->next) {
 		if (io->kind != DPDK_MEMIF)
 			continue;
-		watch(io);
+		watch_links(io);
 		atomic_store(&io->want, false);
 	}
 	pthread_mutex_unlock(&dpdk_world);
 }
 
-static void rest(void)
+static void sleep_round(void)
 {
 	const struct timespec least = {.tv_nsec = REST_NS};
 
@@ -183,14 +183,14 @@ static void rest(void)
 	} while (!dpdk_events_wait(gate.own, TICK_NS));
 }
 
-static void turn(void *unused)
+static void run_round(void *unused)
 {
 	(void)unused;
 	if (!atomic_exchange(&gate.entered, true))
-		roam();
+		unpin_thread();
 	if (gate.running) {
 		end_round();
-		rest();
+		sleep_round();
 	}
 	pthread_mutex_lock(&dpdk_world);
 	gate.running = true;
@@ -206,7 +206,7 @@ static void close_own(void)
 		(void)close(gate.quiet);
 }
 
-static int start(void)
+static int start_gate(void)
 {
 	gate.own = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
 	gate.quiet = eventfd(0, EFD_CLOEXEC);
@@ -222,7 +222,7 @@ static int start(void)
 	gate.handle = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
 	if (gate.handle && rte_intr_fd_set(gate.handle, gate.own) == 0 &&
 	    rte_intr_type_set(gate.handle, RTE_INTR_HANDLE_EXT) == 0 &&
-	    rte_intr_callback_register(gate.handle, turn, NULL) == 0) {
+	    rte_intr_callback_register(gate.handle, run_round, NULL) == 0) {
 		while (!atomic_load(&gate.entered)) /* from now on it waits for dpdk_world */
 			(void)sched_yield();
 		return 0;
@@ -237,7 +237,7 @@ static int start(void)
 int dpdk_world_add(struct dpdk *io, bool gated)
 {
 	if (gated && gate.handle == NULL) {
-		int rc = start();
+		int rc = start_gate();
 
 		if (rc < 0)
 			return rc;

@@ -1,17 +1,17 @@
 /* mbuf_cache - see mbuf_cache.h. */
 #include "io/dpdk/mbuf_cache.h"
 
-bool dpdk_stock_fill(struct dpdk *io)
+bool dpdk_mbuf_cache_fill(struct dpdk *io)
 {
-	if (rte_mempool_get_bulk(io->pool, (void **)io->stock, DPDK_STOCK / 2) == 0)
-		io->stock_n = DPDK_STOCK / 2;
-	else if (rte_mempool_get(io->pool, (void **)io->stock) == 0)
-		io->stock_n = 1;
-	return io->stock_n > 0;
+	if (rte_mempool_get_bulk(io->pool, (void **)io->mbuf_cache, DPDK_MBUF_CACHE / 2) == 0)
+		io->mbuf_cache_n = DPDK_MBUF_CACHE / 2;
+	else if (rte_mempool_get(io->pool, (void **)io->mbuf_cache) == 0)
+		io->mbuf_cache_n = 1;
+	return io->mbuf_cache_n > 0;
 }
 
-void dpdk_stock_drop(struct dpdk *io)
+void dpdk_mbuf_cache_drop(struct dpdk *io)
 {
-	rte_pktmbuf_free_bulk(io->stock, io->stock_n);
-	io->stock_n = 0;
+	rte_pktmbuf_free_bulk(io->mbuf_cache, io->mbuf_cache_n);
+	io->mbuf_cache_n = 0;
 }

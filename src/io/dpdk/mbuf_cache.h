@@ -12,28 +12,28 @@
 #include "io/dpdk/dpdk.h"
 
 /* Refills the empty cache from the pool. False: the pool is empty. */
-bool dpdk_stock_fill(struct dpdk *io);
+bool dpdk_mbuf_cache_fill(struct dpdk *io);
 /* Returns all buffers to the pool. */
-void dpdk_stock_drop(struct dpdk *io);
+void dpdk_mbuf_cache_drop(struct dpdk *io);
 
 /* Takes an empty buffer. NULL: none is left. */
-static inline struct rte_mbuf *dpdk_stock_take(struct dpdk *io)
+static inline struct rte_mbuf *dpdk_mbuf_cache_take(struct dpdk *io)
 {
 	struct rte_mbuf *buf;
 
-	if (io->stock_n == 0 && !dpdk_stock_fill(io))
+	if (io->mbuf_cache_n == 0 && !dpdk_mbuf_cache_fill(io))
 		return NULL;
-	buf = io->stock[--io->stock_n];
+	buf = io->mbuf_cache[--io->mbuf_cache_n];
 	rte_pktmbuf_reset(buf);
 	return buf;
 }
 
 /* Gives a buffer back, to the cache or to its pool. */
-static inline void dpdk_stock_give(struct dpdk *io, struct rte_mbuf *buf)
+static inline void dpdk_mbuf_cache_give(struct dpdk *io, struct rte_mbuf *buf)
 {
-	if (io->kind != DPDK_DEVICE && io->stock_n < DPDK_STOCK && buf->nb_segs == 1 &&
+	if (io->kind != DPDK_DEVICE && io->mbuf_cache_n < DPDK_MBUF_CACHE && buf->nb_segs == 1 &&
 	    RTE_MBUF_DIRECT(buf) && rte_mbuf_refcnt_read(buf) == 1)
-		io->stock[io->stock_n++] = buf;
+		io->mbuf_cache[io->mbuf_cache_n++] = buf;
 	else
 		rte_pktmbuf_free(buf);
 }

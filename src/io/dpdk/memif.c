@@ -61,9 +61,9 @@ static int make_port(struct dpdk_port *port, const char *role, uint32_t id, cons
 				 socket);
 	}
 	port->used = true;
-	port->ways = DPDK_WAYS;
+	port->ways = DPDK_ROUTES;
 	port->reads = DPDK_AT_ONCE;
-	rc = dpdk_eal_port(port->id, "dpdk:memif", DPDK_WAYS, &started);
+	rc = dpdk_eal_port(port->id, "dpdk:memif", DPDK_ROUTES, &started);
 	port->connecting = started == 0;
 	return rc;
 }
@@ -79,10 +79,10 @@ static int take_name(struct dpdk *io)
 			lend_random(&udp, sizeof(udp));
 			udp |= 0xc000;
 		}
-		rc = dpdk_meet_path(&io->self.ip, udp, ".lock", path);
+		rc = dpdk_rendezvous_path(&io->self.ip, udp, ".lock", path);
 		if (rc < 0)
 			return rc;
-		fd = dpdk_meet_lock(path);
+		fd = dpdk_rendezvous_lock(path);
 		if (fd >= 0) {
 			io->self.udp = udp;
 			return fd;
@@ -99,8 +99,8 @@ static int take_name(struct dpdk *io)
 			 io->self.udp);
 }
 
-/* Writes the number of ids, and its limit, to the lock file, for dpdk_meet_look_up(). */
-static int publish(const struct dpdk *io, uint32_t links)
+/* Writes the number of ids, and its limit, to the lock file, for dpdk_rendezvous_find(). */
+static int publish_ids(const struct dpdk *io, uint32_t links)
 {
 	char text[32];
 	int n = snprintf(text, sizeof(text), "%4u %4u\n", io->made, links);
@@ -121,7 +121,7 @@ static int make_server(struct dpdk *io)
 
 	if (port == NULL)
 		return -ENOMEM;
-	rc = dpdk_meet_path(&io->self.ip, io->self.udp, "", path);
+	rc = dpdk_rendezvous_path(&io->self.ip, io->self.udp, "", path);
 	if (rc == 0)
 		rc = make_port(port, "server", io->made, path);
 	if (rc == 0)
@@ -131,7 +131,7 @@ static int make_server(struct dpdk *io)
 		return rc;
 	}
 	io->made++;
-	return publish(io, io->links);
+	return publish_ids(io, io->links);
 }
 
 static uint32_t count_spare(const struct dpdk *io)
@@ -145,7 +145,7 @@ static uint32_t count_spare(const struct dpdk *io)
 
 /* Makes server devices until enough are spare. Checks the descriptors for all spare ids: a
  * connection that the driver cannot accept would keep EAL's interrupt thread busy. */
-static int grow(struct dpdk *io)
+static int grow_links(struct dpdk *io)
 {
 	uint32_t spare;
 	int rc = 0;
@@ -164,9 +164,9 @@ void dpdk_memif_grow(struct dpdk *io)
 
 	io->grow = false;
 	pthread_mutex_lock(&dpdk_world);
-	rc = grow(io);
+	rc = grow_links(io);
 	if (rc < 0) /* so that no client waits for one more */
-		(void)publish(io, io->made);
+		(void)publish_ids(io, io->made);
 	if (rc < 0 && rc != -EMFILE) /* EAL has no more ports: the existing ids are the limit */
 		io->links = io->made;
 	pthread_mutex_unlock(&dpdk_world);
@@ -180,7 +180,7 @@ int dpdk_memif_listen(struct dpdk *io)
 	if (rc < 0)
 		return rc;
 	io->lock = rc;
-	rc = dpdk_meet_path(&io->self.ip, io->self.udp, "", path);
+	rc = dpdk_rendezvous_path(&io->self.ip, io->self.udp, "", path);
 	if (rc < 0)
 		return rc;
 	(void)unlink(path);
@@ -188,12 +188,12 @@ int dpdk_memif_listen(struct dpdk *io)
 		return lend_fail(
 		    errno, "%s.lock: cannot be written; set XDG_RUNTIME_DIR to another folder",
 		    path);
-	rc = grow(io);
-	io->listener = dpdk_meet_socket(path, true);
+	rc = grow_links(io);
+	io->listener = dpdk_rendezvous_socket(path, true);
 	return rc;
 }
 
-void dpdk_memif_settle(struct dpdk *io)
+void dpdk_memif_accept(struct dpdk *io)
 {
 	lend_ns end = lend_clock_now() + ANSWER_NS / 10;
 
@@ -223,7 +223,7 @@ void dpdk_memif_close(struct dpdk *io)
 	}
 	if (io->lock < 0)
 		return;
-	if (dpdk_meet_path(&io->self.ip, io->self.udp, ".lock", path) == 0)
+	if (dpdk_rendezvous_path(&io->self.ip, io->self.udp, ".lock", path) == 0)
 		(void)unlink(path);
 	(void)close(io->lock);
 }
@@ -251,10 +251,10 @@ static int take_id(const struct dpdk_address *to, uint32_t made, uint32_t links,
 		int fd, rc;
 
 		(void)snprintf(tail, sizeof(tail), ".%u.lock", *id);
-		rc = dpdk_meet_path(&to->ip, to->udp, tail, path);
+		rc = dpdk_rendezvous_path(&to->ip, to->udp, tail, path);
 		if (rc < 0)
 			return rc;
-		fd = dpdk_meet_lock(path);
+		fd = dpdk_rendezvous_lock(path);
 		if (fd != -EWOULDBLOCK)
 			return fd;
 	}
@@ -287,7 +287,7 @@ static int make_client(struct dpdk *io, const struct dpdk_address *to, uint32_t 
 
 	if (port == NULL)
 		return -ENOMEM;
-	rc = dpdk_meet_path(&to->ip, to->udp, "", path);
+	rc = dpdk_rendezvous_path(&to->ip, to->udp, "", path);
 	if (rc == 0)
 		rc = port->lock = take_id(to, made, links, &id);
 	if (rc >= 0)
@@ -312,8 +312,8 @@ static bool is_answer_due(const struct dpdk_port *port)
 {
 	char path[DPDK_PATH_MAX + 1];
 
-	return dpdk_meet_path(&port->to_ip, port->to_udp, "", path) == 0 &&
-	       dpdk_meet_socket(path, false) >= 0;
+	return dpdk_rendezvous_path(&port->to_ip, port->to_udp, "", path) == 0 &&
+	       dpdk_rendezvous_socket(path, false) >= 0;
 }
 
 /* Restarts a client's device after its timeout: it connects only once, when it is started. */
@@ -344,10 +344,10 @@ int dpdk_memif_resolve(struct dpdk *io, const struct dpdk_address *to, uint32_t 
 	if (port == NULL)
 		rc = dpdk_eal_descriptors(LINK_FDS, "dpdk:memif: a link");
 	if (rc == 0)
-		rc = dpdk_meet_path(&to->ip, to->udp, ".lock", path);
+		rc = dpdk_rendezvous_path(&to->ip, to->udp, ".lock", path);
 	if (rc < 0)
 		return rc;
-	if (!dpdk_meet_look_up(path, &made, &links))
+	if (!dpdk_rendezvous_find(path, &made, &links))
 		return lend_fail(ECONNREFUSED,
 				 "dpdk:memif port %u: no process listens there; start it first",
 				 to->udp);

@@ -15,7 +15,7 @@
 #include "sys/rundir.h"
 #include "sys/last_error.h"
 
-int dpdk_meet_path(const struct lend_ip *ip, uint16_t udp, const char *tail, char *path)
+int dpdk_rendezvous_path(const struct lend_ip *ip, uint16_t udp, const char *tail, char *path)
 {
 	char dir[DPDK_PATH_MAX + 1];
 	int rc = lend_rundir(dir, sizeof(dir));
@@ -33,7 +33,7 @@ int dpdk_meet_path(const struct lend_ip *ip, uint16_t udp, const char *tail, cha
 	return 0;
 }
 
-int dpdk_meet_lock(const char *path)
+int dpdk_rendezvous_lock(const char *path)
 {
 	int fd, rc;
 
@@ -51,7 +51,7 @@ int dpdk_meet_lock(const char *path)
 	}
 }
 
-bool dpdk_meet_look_up(const char *path, uint32_t *made, uint32_t *links)
+bool dpdk_rendezvous_find(const char *path, uint32_t *made, uint32_t *links)
 {
 	char text[32] = "";
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -74,7 +74,7 @@ static bool is_listening(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &len) == 0 && on;
 }
 
-int dpdk_meet_socket(const char *path, bool listening)
+int dpdk_rendezvous_socket(const char *path, bool listening)
 {
 	for (int fd = 3; fd < 1024; fd++) {
 		struct sockaddr_un un;

@@ -33,7 +33,7 @@ static void send_frame(struct dpdk_port *port, const uint8_t *bytes, uint32_t le
 
 /* True when an endpoint of this process has that address; *end is that endpoint. share->lock
  * held. */
-static bool is_ours(const struct dpdk_share *share, const struct lend_ip *ip, uint16_t vlan,
+static bool is_ours(const struct dpdk_shared_port *share, const struct lend_ip *ip, uint16_t vlan,
 		    struct lend_eth_end *end)
 {
 	for (uint32_t i = 0; i < share->owners; i++) {
@@ -44,15 +44,15 @@ static bool is_ours(const struct dpdk_share *share, const struct lend_ip *ip, ui
 	return false;
 }
 
-void dpdk_neigh_heard(struct dpdk *io, struct dpdk_port *port, const uint8_t *bytes, uint32_t len)
+void dpdk_neigh_update(struct dpdk *io, struct dpdk_port *port, const uint8_t *bytes, uint32_t len)
 {
-	struct dpdk_share *share = port->share;
-	struct lend_eth_ask ask;
+	struct dpdk_shared_port *share = port->share;
+	struct lend_eth_neigh ask;
 	struct lend_eth_end end;
-	uint8_t answer[LEND_ETH_ASK_MAX];
+	uint8_t answer[LEND_ETH_NEIGH_MAX];
 	uint32_t n = 0;
 
-	if (!lend_eth_ask_read(bytes, len, &ask)) {
+	if (!lend_eth_neigh_read(bytes, len, &ask)) {
 		io->io.stats.rx_bad++;
 		return;
 	}
@@ -62,11 +62,11 @@ void dpdk_neigh_heard(struct dpdk *io, struct dpdk_port *port, const uint8_t *by
 	if (is_ours(share, &ask.from, ask.vlan, &end)) {
 		io->io.stats.address_clash++;
 	} else {
-		lend_host_heard(&share->hosts, &ask, lend_clock_now());
+		lend_host_update(&share->hosts, &ask, lend_clock_now());
 		atomic_store(&share->version, share->hosts.version);
 	}
 	if (ask.question && is_ours(share, &ask.target, ask.vlan, &end))
-		n = lend_eth_answer_write(answer, &end, &ask);
+		n = lend_eth_neigh_reply_write(answer, &end, &ask);
 	rte_spinlock_unlock(&share->lock);
 	send_frame(port, answer, n);
 }
@@ -74,7 +74,7 @@ void dpdk_neigh_heard(struct dpdk *io, struct dpdk_port *port, const uint8_t *by
 void dpdk_neigh_moved(struct dpdk *io, struct dpdk_port *port, struct dpdk_peer *peer,
 		      const uint8_t mac[6])
 {
-	struct dpdk_share *share = port->share;
+	struct dpdk_shared_port *share = port->share;
 	struct lend_host *host;
 	lend_ns now;
 
@@ -88,22 +88,22 @@ void dpdk_neigh_moved(struct dpdk *io, struct dpdk_port *port, struct dpdk_peer 
 		return; /* a gateway may send from another MAC than it receives at */
 	now = lend_clock_now();
 	rte_spinlock_lock(&share->lock);
-	host = lend_host_want(&share->hosts, &io->self, &peer->hop, now);
+	host = lend_host_use(&share->hosts, &io->self, &peer->hop, now);
 	if (host)
-		lend_host_doubt(host, now);
+		lend_host_recheck(host, now);
 	rte_spinlock_unlock(&share->lock);
 }
 
 /* Sends the requests that are due. */
-static void ask(struct dpdk_port *port, lend_ns now)
+static void send_requests(struct dpdk_port *port, lend_ns now)
 {
-	struct dpdk_share *share = port->share;
-	uint8_t bytes[LEND_ETH_ASK_MAX];
+	struct dpdk_shared_port *share = port->share;
+	uint8_t bytes[LEND_ETH_NEIGH_MAX];
 	uint32_t n = 1;
 
 	for (int i = 0; i < ASKS_MAX && n > 0; i++) {
 		rte_spinlock_lock(&share->lock);
-		n = lend_host_due(&share->hosts, now, bytes);
+		n = lend_host_next_request(&share->hosts, now, bytes);
 		atomic_store(&share->version, share->hosts.version);
 		rte_spinlock_unlock(&share->lock);
 		send_frame(port, bytes, n);
@@ -113,7 +113,7 @@ static void ask(struct dpdk_port *port, lend_ns now)
 int dpdk_neigh_find(struct dpdk *io, struct dpdk_port *port, const struct lend_ip *ip,
 		    uint8_t mac[6])
 {
-	struct dpdk_share *share = port->share;
+	struct dpdk_shared_port *share = port->share;
 	lend_ns now = lend_clock_now();
 	struct lend_host *host;
 	struct lend_eth_end end;
@@ -125,10 +125,10 @@ int dpdk_neigh_find(struct dpdk *io, struct dpdk_port *port, const struct lend_i
 		memcpy(mac, share->mac, 6);
 		return 0;
 	}
-	host = lend_host_want(&share->hosts, &io->self, ip, now);
+	host = lend_host_use(&share->hosts, &io->self, ip, now);
 	if (host) {
 		known = lend_host_is_known(host);
-		silent = lend_host_give_up(host, now);
+		silent = lend_host_next_round(host, now);
 		memcpy(mac, host->mac, 6);
 	}
 	rte_spinlock_unlock(&share->lock);
@@ -145,12 +145,12 @@ int dpdk_neigh_find(struct dpdk *io, struct dpdk_port *port, const struct lend_i
 				 "link and VLAN? Else name its gateway by ?via= or its MAC "
 				 "by ?mac=",
 				 share->device);
-	ask(port, now);
+	send_requests(port, now);
 	return known ? 0 : -EINPROGRESS;
 }
 
 /* Copies neighbours' MACs to their peers, and marks these neighbours as in use. */
-static void follow(struct dpdk *io, struct dpdk_share *share, lend_ns now)
+static void copy_macs(struct dpdk *io, struct dpdk_shared_port *share, lend_ns now)
 {
 	rte_spinlock_lock(&share->lock);
 	for (uint32_t i = 0; i < DPDK_PEERS_MAX; i++) {
@@ -160,7 +160,7 @@ static void follow(struct dpdk *io, struct dpdk_share *share, lend_ns now)
 		if (peer->life != DPDK_ALIVE || !peer->has_hop ||
 		    memcmp(peer->head.bytes, share->mac, 6) == 0)
 			continue;
-		host = lend_host_want(&share->hosts, &io->self, &peer->hop, now);
+		host = lend_host_use(&share->hosts, &io->self, &peer->hop, now);
 		if (host && lend_host_is_known(host))
 			memcpy(peer->head.bytes, host->mac, 6);
 	}
@@ -171,17 +171,17 @@ void dpdk_neigh_tick(struct dpdk *io, struct dpdk_port *port, lend_ns now)
 {
 	uint32_t version = atomic_load(&port->share->version);
 
-	ask(port, now);
+	send_requests(port, now);
 	if (version == io->version && now < io->renew_ns)
 		return;
 	io->version = version;
 	io->renew_ns = now + RENEW_NS;
-	follow(io, port->share, now);
+	copy_macs(io, port->share, now);
 }
 
 void dpdk_neigh_announce(struct dpdk *io, struct dpdk_port *port)
 {
-	uint8_t bytes[LEND_ETH_ASK_MAX];
+	uint8_t bytes[LEND_ETH_NEIGH_MAX];
 
-	send_frame(port, bytes, lend_eth_answer_write(bytes, &io->self, NULL));
+	send_frame(port, bytes, lend_eth_neigh_reply_write(bytes, &io->self, NULL));
 }

@@ -20,12 +20,12 @@ static int open_device(struct dpdk *io, const struct dpdk_address *address)
 		return -ENOMEM;
 	rc = dpdk_port_add(io, port);
 	if (rc >= 0)
-		rc = dpdk_share_open(io, address, port);
+		rc = dpdk_shared_port_open(io, address, port);
 	if (rc < 0)
 		return rc;
 	io->pool = dpdk_eal_pool(port->id);
 	port->used = port->active = true;
-	dpdk_port_look(io);
+	dpdk_port_check(io);
 	dpdk_neigh_announce(io, port);
 	return 0;
 }
@@ -79,10 +79,10 @@ static int open_kind(struct dpdk *io, const struct dpdk_address *address)
 	return io->kind == DPDK_RING ? dpdk_ring_listen(io) : dpdk_memif_listen(io);
 }
 
-static int make(const struct lend_io_config *config, const struct dpdk_address *address,
-		struct dpdk *io)
+static int make_carrier(const struct lend_io_config *config, const struct dpdk_address *address,
+			struct dpdk *io)
 {
-	int rc = dpdk_place_open(io);
+	int rc = dpdk_zerocopy_open(io);
 
 	io->io.ops = &dpdk_ops;
 	io->io.path.mtu = DPDK_FRAME_MAX - LEND_ETH_HEAD4;
@@ -124,7 +124,7 @@ __attribute__((visibility("default"))) int lend_io_dpdk_open(const struct lend_i
 	io = calloc(1, sizeof(*io));
 	if (io == NULL)
 		return lend_fail(ENOMEM, "no memory for a dpdk carrier");
-	rc = make(config, &address, io);
+	rc = make_carrier(config, &address, io);
 	if (rc < 0) {
 		dpdk_close(&io->io);
 		return rc;

@@ -49,7 +49,7 @@ uint32_t dpdk_peer_any(const struct dpdk *io, const struct lend_ip *ip, uint16_t
 	return DPDK_NONE;
 }
 
-static void unhash(struct dpdk *io, uint32_t index)
+static void unhash_peer(struct dpdk *io, uint32_t index)
 {
 	const struct dpdk_peer *peer = &io->peer[index];
 	uint16_t *link = &io->hash[bucket_of(peer->port, &peer->ip, peer->udp)];
@@ -60,7 +60,7 @@ static void unhash(struct dpdk *io, uint32_t index)
 }
 
 /* Finds an unused entry: a free one, or one of a sender that is not pinned. */
-static uint32_t take_place(struct dpdk *io)
+static uint32_t take_entry(struct dpdk *io)
 {
 	for (uint32_t i = 0; i < DPDK_PEERS_MAX; i++) {
 		uint32_t at = (io->evict + i) & (DPDK_PEERS_MAX - 1);
@@ -70,7 +70,7 @@ static uint32_t take_place(struct dpdk *io)
 		    (peer->life == DPDK_DEAD || peer->kept || peer->held))
 			continue;
 		if (peer->life == DPDK_ALIVE)
-			unhash(io, at);
+			unhash_peer(io, at);
 		io->evict = at + 1;
 		return at;
 	}
@@ -90,7 +90,7 @@ uint32_t dpdk_peer_add(struct dpdk *io, uint16_t port, const struct lend_ip *ip,
 		       const uint8_t mac[6])
 {
 	struct lend_eth_end end = {.ip = *ip, .udp = udp};
-	uint32_t at = take_place(io);
+	uint32_t at = take_entry(io);
 	uint32_t bucket = bucket_of(port, ip, udp);
 	struct dpdk_peer *peer;
 
@@ -114,7 +114,7 @@ uint32_t dpdk_peer_add(struct dpdk *io, uint16_t port, const struct lend_ip *ip,
 
 static void free_if_done(struct dpdk_peer *peer)
 {
-	if (peer->life == DPDK_DEAD && peer->told && !peer->kept)
+	if (peer->life == DPDK_DEAD && peer->gone_reported && !peer->kept)
 		peer->life = DPDK_FREE;
 }
 
@@ -136,7 +136,7 @@ void dpdk_peer_hangup(struct dpdk *io, uint16_t port)
 
 		if (peer->life != DPDK_ALIVE || peer->port != port)
 			continue;
-		unhash(io, i);
+		unhash_peer(io, i);
 		peer->life = DPDK_DEAD;
 		io->gone_n++;
 	}
@@ -149,9 +149,9 @@ uint32_t dpdk_peer_gone(struct dpdk *io, struct lend_in *in, uint32_t cap)
 	for (uint32_t i = 0; i < DPDK_PEERS_MAX && n < cap && io->gone_n > 0; i++) {
 		struct dpdk_peer *peer = &io->peer[i];
 
-		if (peer->life != DPDK_DEAD || peer->told)
+		if (peer->life != DPDK_DEAD || peer->gone_reported)
 			continue;
-		peer->told = true;
+		peer->gone_reported = true;
 		io->gone_n--;
 		in[n++] = (struct lend_in){
 		    .peer = i, .gone = 1, .addr = peer->key, .addr_len = peer->key_len};

@@ -22,17 +22,17 @@ struct dpdk_port *dpdk_port_new(void)
 	port->lock = -1;
 	port->last_peer = DPDK_NONE;
 	port->ways = 1;
-	for (uint32_t i = 0; i < DPDK_WAYS; i++)
+	for (uint32_t i = 0; i < DPDK_ROUTES; i++)
 		port->window[i] = DPDK_BURST;
 	return port;
 }
 
-void dpdk_port_look(struct dpdk *io)
+void dpdk_port_check(struct dpdk *io)
 {
 	io->looks = io->turn = 0;
 	for (uint32_t i = 0; i < io->ports_n; i++) {
 		if (io->port[i] && io->port[i]->active)
-			io->look[io->looks++] = (struct dpdk_look){io->port[i], i};
+			io->look[io->looks++] = (struct dpdk_rx_source){io->port[i], i};
 	}
 }
 
@@ -44,7 +44,7 @@ int dpdk_port_add(struct dpdk *io, struct dpdk_port *port)
 		io->port[i] = port;
 		if (i >= io->ports_n)
 			io->ports_n = i + 1;
-		dpdk_port_look(io);
+		dpdk_port_check(io);
 		return (int)i;
 	}
 	return lend_fail(
@@ -61,7 +61,7 @@ void dpdk_port_free(struct dpdk_port *port)
 	if (port->name[0])
 		(void)rte_vdev_uninit(port->name);
 	if (port->share)
-		dpdk_share_close(port);
+		dpdk_shared_port_close(port);
 	if (port->link)
 		dpdk_ring_drop(port);
 	if (port->lock >= 0)
@@ -76,7 +76,7 @@ void dpdk_port_drop(struct dpdk *io, uint32_t index)
 	io->port[index] = NULL;
 	while (io->ports_n > 0 && io->port[io->ports_n - 1] == NULL)
 		io->ports_n--;
-	dpdk_port_look(io);
+	dpdk_port_check(io);
 	dpdk_port_free(port);
 }
 
@@ -130,5 +130,5 @@ void dpdk_port_reconcile(struct dpdk *io)
 			port->closing = !atomic_load(&port->link->open[1 - port->side]);
 		io->ending |= port && port->closing;
 	}
-	dpdk_port_look(io);
+	dpdk_port_check(io);
 }

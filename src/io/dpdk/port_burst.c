@@ -4,7 +4,7 @@
  * holder of the lock passes it its frames: a frame for another endpoint of this process goes to
  * that endpoint's ring.
  *
- * Layer: io. Threads: the carrier's; see struct dpdk_share for the shared state.
+ * Layer: io. Threads: the carrier's; see struct dpdk_shared_port for the shared state.
  */
 #include "io/dpdk/port_burst.h"
 
@@ -18,7 +18,7 @@
 
 enum { TICK_NS = 1000000 };
 
-static const struct dpdk_owner *owner_of(const struct dpdk_share *share,
+static const struct dpdk_owner *owner_of(const struct dpdk_shared_port *share,
 					 const struct lend_eth_frame *frame)
 {
 	uint32_t n = atomic_load_explicit(&share->owners, memory_order_relaxed);
@@ -35,7 +35,7 @@ static const struct dpdk_owner *owner_of(const struct dpdk_share *share,
 
 /* Keeps frames for this endpoint and frames without an owner, and passes the others to their
  * owners. Returns the number kept. */
-static uint16_t sort(const struct dpdk_port *port, struct rte_mbuf **buf, uint16_t n)
+static uint16_t sort_frames(const struct dpdk_port *port, struct rte_mbuf **buf, uint16_t n)
 {
 	uint16_t kept = 0;
 
@@ -60,14 +60,14 @@ static uint16_t sort(const struct dpdk_port *port, struct rte_mbuf **buf, uint16
 static uint16_t rx_queue(const struct dpdk_port *port, uint16_t queue, struct rte_mbuf **buf,
 			 uint16_t cap)
 {
-	struct dpdk_share *share = port->share;
+	struct dpdk_shared_port *share = port->share;
 	uint16_t n;
 
 	if (!rte_spinlock_trylock(&share->rx[queue].spin))
 		return 0;
 	n = rte_eth_rx_burst(share->id, queue, buf, cap);
 	if (n > 0 && atomic_load_explicit(&share->owners, memory_order_relaxed) > 1)
-		n = sort(port, buf, n);
+		n = sort_frames(port, buf, n);
 	rte_spinlock_unlock(&share->rx[queue].spin);
 	return n;
 }
@@ -75,7 +75,7 @@ static uint16_t rx_queue(const struct dpdk_port *port, uint16_t queue, struct rt
 uint16_t dpdk_device_rx(struct dpdk *io, struct rte_mbuf **buf, uint16_t cap)
 {
 	const struct dpdk_port *port = io->port[0];
-	const struct dpdk_share *share = port->share;
+	const struct dpdk_shared_port *share = port->share;
 	uint32_t taken = atomic_load_explicit(&share->taken, memory_order_relaxed);
 	uint16_t n = (uint16_t)rte_ring_dequeue_burst(port->owner->ring, (void **)buf, cap, NULL);
 
@@ -96,7 +96,7 @@ uint16_t dpdk_device_rx(struct dpdk *io, struct rte_mbuf **buf, uint16_t cap)
 
 uint16_t dpdk_device_tx(struct dpdk_port *port, struct rte_mbuf **buf, uint16_t n)
 {
-	struct dpdk_share *share = port->share;
+	struct dpdk_shared_port *share = port->share;
 	uint16_t queue = port->owner->queue, sent;
 
 	rte_spinlock_lock(&share->tx[queue].spin);
@@ -107,7 +107,7 @@ uint16_t dpdk_device_tx(struct dpdk_port *port, struct rte_mbuf **buf, uint16_t 
 
 uint16_t dpdk_device_loop(struct dpdk_port *port, struct rte_mbuf **buf, uint16_t n)
 {
-	struct dpdk_share *share = port->share;
+	struct dpdk_shared_port *share = port->share;
 	uint16_t sent = 0;
 
 	rte_spinlock_lock(&share->lock);
@@ -147,7 +147,7 @@ bool dpdk_device_good(struct dpdk *io, const struct rte_mbuf *buf,
 	return false;
 }
 
-void dpdk_device_sum(const struct dpdk_share *share, struct rte_mbuf *buf,
+void dpdk_device_sum(const struct dpdk_shared_port *share, struct rte_mbuf *buf,
 		     const struct lend_eth_head *head, uint32_t len)
 {
 	uint8_t *bytes = rte_pktmbuf_mtod(buf, uint8_t *);

@@ -8,26 +8,28 @@
 
 /* shared_port.c: dpdk_world held. */
 /* Attaches a port to the device of that name, and sets the device up at its first use. */
-int dpdk_share_open(struct dpdk *io, const struct dpdk_address *address, struct dpdk_port *port);
-void dpdk_share_close(struct dpdk_port *port);
+int dpdk_shared_port_open(struct dpdk *io, const struct dpdk_address *address,
+			  struct dpdk_port *port);
+void dpdk_shared_port_close(struct dpdk_port *port);
 
 /* port_state.c */
-void dpdk_link_watch(struct dpdk_share *share, const struct rte_eth_dev_info *info);
+void dpdk_link_watch(struct dpdk_shared_port *share, const struct rte_eth_dev_info *info);
 void dpdk_link_tick(struct dpdk *io, struct dpdk_port *port, lend_ns now);
 /* 0, or -errno with the reason why the device reaches nothing now. */
-int dpdk_link_check(const struct dpdk_share *share);
+int dpdk_link_check(const struct dpdk_shared_port *share);
 /* Handles a failed set-up of queues, already reported by lend_fail() with rc. Returns rc, with a
  * better reason if there is one. */
-int dpdk_link_refused(const struct dpdk_share *share, const struct rte_eth_dev_info *info, int rc);
+int dpdk_link_refused(const struct dpdk_shared_port *share, const struct rte_eth_dev_info *info,
+		      int rc);
 /* Returns the length of the longest IP packet that a device and its interface can carry. */
-uint32_t dpdk_link_mtu(const struct dpdk_share *share, const struct rte_eth_dev_info *info);
+uint32_t dpdk_link_mtu(const struct dpdk_shared_port *share, const struct rte_eth_dev_info *info);
 
 /* flow.c */
 void dpdk_flow_spread(const struct rte_eth_dev_info *info, uint16_t queues,
 		      struct rte_eth_conf *conf);
 /* Makes the device steer an owner's frames to a queue of their own, if it can. */
-void dpdk_flow_make(struct dpdk_share *share, struct dpdk_owner *owner);
-void dpdk_flow_drop(struct dpdk_share *share, struct dpdk_owner *owner);
+void dpdk_flow_make(struct dpdk_shared_port *share, struct dpdk_owner *owner);
+void dpdk_flow_drop(struct dpdk_shared_port *share, struct dpdk_owner *owner);
 
 /* port_burst.c */
 /* Runs periodic work: requests to neighbours, a check of the link. */
@@ -43,11 +45,11 @@ uint16_t dpdk_device_loop(struct dpdk_port *port, struct rte_mbuf **buf, uint16_
 bool dpdk_device_good(struct dpdk *io, const struct rte_mbuf *buf,
 		      const struct lend_eth_frame *frame);
 /* Sets the UDP checksum of a frame to send, or has the device compute it. */
-void dpdk_device_sum(const struct dpdk_share *share, struct rte_mbuf *buf,
+void dpdk_device_sum(const struct dpdk_shared_port *share, struct rte_mbuf *buf,
 		     const struct lend_eth_head *head, uint32_t len);
 
 /* neigh.c: ARP and neighbour discovery on a shared device. */
-void dpdk_neigh_heard(struct dpdk *io, struct dpdk_port *port, const uint8_t *bytes, uint32_t len);
+void dpdk_neigh_update(struct dpdk *io, struct dpdk_port *port, const uint8_t *bytes, uint32_t len);
 /* Handles a peer's frame from another MAC than the one we send to. */
 void dpdk_neigh_moved(struct dpdk *io, struct dpdk_port *port, struct dpdk_peer *peer,
 		      const uint8_t mac[6]);

@@ -30,7 +30,8 @@ enum {
 };
 
 /* Queries the kernel about the device's interface. False: it does not exist now. */
-static bool ask_kernel(const struct dpdk_share *share, unsigned long what, struct ifreq *request)
+static bool ask_kernel(const struct dpdk_shared_port *share, unsigned long what,
+		       struct ifreq *request)
 {
 	int fd, rc;
 
@@ -45,7 +46,7 @@ static bool ask_kernel(const struct dpdk_share *share, unsigned long what, struc
 	return rc == 0 || errno != ENODEV;
 }
 
-static bool is_up(struct dpdk_share *share)
+static bool is_up(struct dpdk_shared_port *share)
 {
 	struct rte_eth_link link;
 	struct ifreq request;
@@ -63,7 +64,7 @@ static bool is_up(struct dpdk_share *share)
 }
 
 /* Returns the number of frames that the device dropped for lack of room since the last check. */
-static uint64_t missed(struct dpdk_share *share)
+static uint64_t missed_frames(struct dpdk_shared_port *share)
 {
 	struct rte_eth_stats stats;
 	uint64_t before = share->missed;
@@ -76,7 +77,7 @@ static uint64_t missed(struct dpdk_share *share)
 
 void dpdk_link_tick(struct dpdk *io, struct dpdk_port *port, lend_ns now)
 {
-	struct dpdk_share *share = port->share;
+	struct dpdk_shared_port *share = port->share;
 	lend_ns due = atomic_load(&share->look_ns);
 	uint32_t downs;
 
@@ -85,7 +86,7 @@ void dpdk_link_tick(struct dpdk *io, struct dpdk_port *port, lend_ns now)
 
 		if (atomic_exchange(&share->up, up) && !up)
 			atomic_fetch_add(&share->downs, 1);
-		io->io.stats.rx_missed += missed(share);
+		io->io.stats.rx_missed += missed_frames(share);
 	}
 	io->io.stats.rx_missed += atomic_exchange(&port->owner->overrun, 0);
 	downs = atomic_load(&share->downs);
@@ -94,12 +95,12 @@ void dpdk_link_tick(struct dpdk *io, struct dpdk_port *port, lend_ns now)
 	port->down = !atomic_load(&share->up);
 	if (port->active && atomic_load(&share->removed)) {
 		port->active = false;
-		dpdk_port_look(io);
+		dpdk_port_check(io);
 		dpdk_peer_hangup(io, 0);
 	}
 }
 
-int dpdk_link_check(const struct dpdk_share *share)
+int dpdk_link_check(const struct dpdk_shared_port *share)
 {
 	struct ifreq request;
 
@@ -125,7 +126,7 @@ static uint32_t frame_room(const struct rte_eth_dev_info *info)
 	return (size ? (uint32_t)strtoul(size + 8, NULL, 10) : 2048u) - PACKET_AROUND;
 }
 
-uint32_t dpdk_link_mtu(const struct dpdk_share *share, const struct rte_eth_dev_info *info)
+uint32_t dpdk_link_mtu(const struct dpdk_shared_port *share, const struct rte_eth_dev_info *info)
 {
 	uint32_t room = rte_pktmbuf_data_room_size(dpdk_eal_pool(share->id)) -
 			RTE_PKTMBUF_HEADROOM - LEND_ETH_AROUND_IP;
@@ -140,7 +141,8 @@ uint32_t dpdk_link_mtu(const struct dpdk_share *share, const struct rte_eth_dev_
 	return (uint32_t)request.ifr_mtu < most ? (uint32_t)request.ifr_mtu : most;
 }
 
-int dpdk_link_refused(const struct dpdk_share *share, const struct rte_eth_dev_info *info, int rc)
+int dpdk_link_refused(const struct dpdk_shared_port *share, const struct rte_eth_dev_info *info,
+		      int rc)
 {
 	struct ifreq request;
 
@@ -160,11 +162,11 @@ static int on_removed(uint16_t id, enum rte_eth_event_type type, void *arg, void
 	(void)id;
 	(void)type;
 	(void)unused;
-	atomic_store(&((struct dpdk_share *)arg)->removed, true);
+	atomic_store(&((struct dpdk_shared_port *)arg)->removed, true);
 	return 0;
 }
 
-void dpdk_link_watch(struct dpdk_share *share, const struct rte_eth_dev_info *info)
+void dpdk_link_watch(struct dpdk_shared_port *share, const struct rte_eth_dev_info *info)
 {
 	(void)snprintf(share->sysfs, sizeof(share->sysfs), "/sys/bus/pci/devices/%s",
 		       rte_dev_name(info->device));

@@ -73,7 +73,7 @@ static const uint8_t *take_frame(struct dpdk *io, uint32_t index, const struct r
 	enum lend_eth_verdict verdict = lend_eth_read(bytes, len, &frame);
 
 	if (verdict == LEND_ETH_NEIGH && io->kind == DPDK_DEVICE)
-		dpdk_neigh_heard(io, io->port[index], bytes, len);
+		dpdk_neigh_update(io, io->port[index], bytes, len);
 	else if (verdict == LEND_ETH_UDP &&
 		 (frame.to_udp != io->self.udp || !lend_ip_same(&frame.to, &io->self.ip)))
 		verdict = LEND_ETH_FOREIGN;
@@ -87,7 +87,7 @@ static const uint8_t *take_frame(struct dpdk *io, uint32_t index, const struct r
 	if (i == DPDK_NONE)
 		return NULL;
 	if (io->kind != DPDK_DEVICE)
-		lend_eth_usual(&io->peer[i].usual, bytes, &frame);
+		lend_eth_expected(&io->peer[i].usual, bytes, &frame);
 	return hand_out(&io->peer[i], i, frame.data, frame.len, frame.ecn, in);
 }
 
@@ -108,7 +108,7 @@ static inline const uint8_t *take_usual(const struct dpdk_peer *peer, uint32_t i
 {
 	uint32_t len;
 
-	if (peer == NULL || !lend_eth_is_usual(&peer->usual, bytes, room, &len))
+	if (peer == NULL || !lend_eth_is_expected(&peer->usual, bytes, room, &len))
 		return NULL;
 	return hand_out(peer, i, bytes + LEND_ETH_HEAD4, len, lend_eth_is_marked4(bytes), in);
 }
@@ -119,7 +119,7 @@ static void next_buffer(struct dpdk *io, struct dpdk_rx *rx)
 	if (rx->lent)
 		io->held[io->held_n++] = rx->frame[rx->at];
 	else
-		dpdk_stock_give(io, rx->frame[rx->at]);
+		dpdk_mbuf_cache_give(io, rx->frame[rx->at]);
 	rx->at++;
 	rx->offset = 0;
 	rx->lent = false;
@@ -163,7 +163,7 @@ static uint32_t split_one(struct dpdk *io, struct dpdk_rx *rx, struct lend_in *i
 }
 
 /* Splits received buffers into at most cap datagrams. */
-static uint32_t split(struct dpdk *io, struct dpdk_rx *rx, struct lend_in *in, uint32_t cap)
+static uint32_t split_bufs(struct dpdk *io, struct dpdk_rx *rx, struct lend_in *in, uint32_t cap)
 {
 	uint32_t n = 0;
 
@@ -230,8 +230,8 @@ static bool take_single(struct dpdk *io, uint32_t index, struct rte_mbuf *buf, s
 }
 
 /* Processes `got` buffers received from that queue of a port. */
-static __rte_noinline uint32_t rx_some(struct dpdk *io, const struct dpdk_look *look, uint16_t way,
-				       uint16_t got, struct lend_in *in, uint32_t cap)
+static __rte_noinline uint32_t rx_some(struct dpdk *io, const struct dpdk_rx_source *look,
+				       uint16_t way, uint16_t got, struct lend_in *in, uint32_t cap)
 {
 	struct dpdk_rx *rx = &io->rx[way];
 
@@ -242,12 +242,12 @@ static __rte_noinline uint32_t rx_some(struct dpdk *io, const struct dpdk_look *
 	rx->n = got;
 	rx->at = 0;
 	rx->port = (uint16_t)look->index;
-	return split(io, rx, in, cap);
+	return split_bufs(io, rx, in, cap);
 }
 
 /* Polls that queue of a port. Most polls find nothing, so this path is short. */
-static __rte_noinline uint32_t rx_port(struct dpdk *io, const struct dpdk_look *look, uint16_t way,
-				       struct lend_in *in, uint32_t cap)
+static __rte_noinline uint32_t rx_port(struct dpdk *io, const struct dpdk_rx_source *look,
+				       uint16_t way, struct lend_in *in, uint32_t cap)
 {
 	uint32_t room = room_for(io, cap);
 	uint16_t got;
@@ -262,7 +262,7 @@ static __rte_noinline uint32_t rx_port(struct dpdk *io, const struct dpdk_look *
 static inline uint32_t rx_way(struct dpdk *io, uint16_t way, struct lend_in *in, uint32_t cap)
 {
 	struct dpdk_rx *rx = &io->rx[way];
-	uint32_t n = rx->at < rx->n ? split(io, rx, in, cap) : 0, at = io->turn;
+	uint32_t n = rx->at < rx->n ? split_bufs(io, rx, in, cap) : 0, at = io->turn;
 
 	for (uint32_t left = io->looks; left > 0 && rx->at == rx->n; left--) {
 		n += rx_port(io, &io->look[at], way, in + n, cap - n);
@@ -315,14 +315,14 @@ void dpdk_rx_done(struct lend_io *base)
 	struct dpdk *io = (struct dpdk *)base;
 
 	for (uint32_t i = 0; i < io->held_n; i++)
-		dpdk_stock_give(io, io->held[i]);
+		dpdk_mbuf_cache_give(io, io->held[i]);
 	io->held_n = 0;
 }
 
 void dpdk_rx_drop(struct dpdk *io)
 {
 	dpdk_rx_done(&io->io);
-	for (struct dpdk_rx *rx = io->rx; rx < io->rx + DPDK_WAYS; rx++) {
+	for (struct dpdk_rx *rx = io->rx; rx < io->rx + DPDK_ROUTES; rx++) {
 		rte_pktmbuf_free_bulk(rx->frame + rx->at, rx->n - rx->at);
 		rx->at = rx->n = 0;
 	}

@@ -21,11 +21,11 @@
 
 enum { OWNER_SLOTS = 1024, FLUSH_MAX = 4096 };
 
-static struct dpdk_share *shares;
+static struct dpdk_shared_port *shares;
 
-static struct dpdk_share *find_share(const char *device)
+static struct dpdk_shared_port *find_port(const char *device)
 {
-	struct dpdk_share *share = shares;
+	struct dpdk_shared_port *share = shares;
 
 	while (share && strcmp(share->device, device) != 0)
 		share = share->next;
@@ -57,7 +57,7 @@ static void name_device(struct dpdk *io)
 	char name[64];
 	uint16_t id;
 
-	if (rte_eth_dev_get_port_by_name(io->device, &id) == 0 || find_share(io->device) ||
+	if (rte_eth_dev_get_port_by_name(io->device, &id) == 0 || find_port(io->device) ||
 	    (io->listening && strcmp(io->device, "any") != 0))
 		return;
 	if (only_device(name))
@@ -75,7 +75,7 @@ static uint16_t queues_of(const struct rte_eth_dev_info *info, uint32_t wanted)
 	return (uint16_t)(wanted < most ? wanted : most);
 }
 
-static int start(struct dpdk_share *share)
+static int start_port(struct dpdk_shared_port *share)
 {
 	int rc = rte_eth_dev_start(share->id);
 
@@ -87,14 +87,14 @@ static int start(struct dpdk_share *share)
 	return 0;
 }
 
-static int set_up(struct dpdk_share *share, const struct rte_eth_dev_info *info)
+static int set_up(struct dpdk_shared_port *share, const struct rte_eth_dev_info *info)
 {
 	struct rte_eth_conf conf = {0};
 	int rc;
 
 	share->tx_sums = info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
 	share->device_of = info->device;
-	share->reads = dpdk_place_how(info);
+	share->reads = dpdk_zerocopy_how(info);
 	/* Fast free requires buffers of one pool without other references. That holds if all pieces
 	 * are copied. */
 	conf.txmode.offloads = info->tx_offload_capa &
@@ -109,11 +109,11 @@ static int set_up(struct dpdk_share *share, const struct rte_eth_dev_info *info)
 	if (rc < 0)
 		return dpdk_link_refused(share, info, rc);
 	share->pool = dpdk_eal_pool(share->id);
-	return start(share);
+	return start_port(share);
 }
 
 /* Chooses the MTU: a card is set to the requested one, a kernel interface keeps its own. */
-static int choose_mtu(struct dpdk_share *share, const struct rte_eth_dev_info *info,
+static int choose_mtu(struct dpdk_shared_port *share, const struct rte_eth_dev_info *info,
 		      uint32_t wanted)
 {
 	uint32_t most = dpdk_link_mtu(share, info);
@@ -135,7 +135,7 @@ static int choose_mtu(struct dpdk_share *share, const struct rte_eth_dev_info *i
 	return 0;
 }
 
-static int make_share(struct dpdk_share *share, const struct dpdk_address *address)
+static int make_port(struct dpdk_shared_port *share, const struct dpdk_address *address)
 {
 	struct rte_eth_dev_info info;
 	struct rte_ether_addr mac;
@@ -167,21 +167,21 @@ static int make_share(struct dpdk_share *share, const struct dpdk_address *addre
 	return rc;
 }
 
-static void lock_all(struct dpdk_share *share)
+static void lock_all(struct dpdk_shared_port *share)
 {
 	for (uint16_t q = 0; q < share->queues; q++)
 		rte_spinlock_lock(&share->rx[q].spin);
 	rte_spinlock_lock(&share->lock);
 }
 
-static void unlock_all(struct dpdk_share *share)
+static void unlock_all(struct dpdk_shared_port *share)
 {
 	rte_spinlock_unlock(&share->lock);
 	for (uint16_t q = 0; q < share->queues; q++)
 		rte_spinlock_unlock(&share->rx[q].spin);
 }
 
-static bool is_taken(const struct dpdk_share *share, const struct lend_eth_end *end)
+static bool is_taken(const struct dpdk_shared_port *share, const struct lend_eth_end *end)
 {
 	for (uint32_t i = 0; i < share->owners; i++) {
 		const struct lend_eth_end *other = &share->owner[i]->end;
@@ -194,7 +194,7 @@ static bool is_taken(const struct dpdk_share *share, const struct lend_eth_end *
 }
 
 /* Drops frames that arrived while the device had no endpoint. */
-static void flush(const struct dpdk_share *share)
+static void flush_frames(const struct dpdk_shared_port *share)
 {
 	struct rte_mbuf *buf[DPDK_BURST];
 
@@ -211,7 +211,7 @@ static void flush(const struct dpdk_share *share)
 static int add_owner(struct dpdk *io, struct dpdk_port *port, bool any)
 {
 	static unsigned number;
-	struct dpdk_share *share = port->share;
+	struct dpdk_shared_port *share = port->share;
 	struct dpdk_owner *owner;
 	char name[32];
 
@@ -242,7 +242,7 @@ static int add_owner(struct dpdk *io, struct dpdk_port *port, bool any)
 	dpdk_flow_make(share, owner);
 	lock_all(share);
 	if (share->owners == 0 && share->used)
-		flush(share);
+		flush_frames(share);
 	share->used = true;
 	share->owner[share->owners] = owner;
 	atomic_fetch_add(&share->owners, 1);
@@ -253,7 +253,7 @@ static int add_owner(struct dpdk *io, struct dpdk_port *port, bool any)
 
 /* Takes the address of another endpoint on the device for a client without one: other hosts already
  * know it. */
-static void borrow_address(struct dpdk *io, const struct dpdk_share *share)
+static void borrow_address(struct dpdk *io, const struct dpdk_shared_port *share)
 {
 	for (uint32_t i = 0; i < share->owners; i++) {
 		const struct lend_eth_end *end = &share->owner[i]->end;
@@ -264,20 +264,21 @@ static void borrow_address(struct dpdk *io, const struct dpdk_share *share)
 	}
 }
 
-int dpdk_share_open(struct dpdk *io, const struct dpdk_address *address, struct dpdk_port *port)
+int dpdk_shared_port_open(struct dpdk *io, const struct dpdk_address *address,
+			  struct dpdk_port *port)
 {
 	uint32_t around = lend_ip_is4(&io->self.ip) ? LEND_ETH_UDP4 : LEND_ETH_UDP6;
-	struct dpdk_share *share;
+	struct dpdk_shared_port *share;
 	int rc = 0;
 
 	name_device(io);
-	share = find_share(io->device);
+	share = find_port(io->device);
 	if (share == NULL) {
 		share = calloc(1, sizeof(*share));
 		if (share == NULL)
 			return lend_fail(ENOMEM, "no memory for dpdk:%s", io->device);
 		memcpy(share->device, io->device, sizeof(share->device));
-		rc = make_share(share, address);
+		rc = make_port(share, address);
 		if (rc < 0) {
 			free(share);
 			return rc;
@@ -315,9 +316,9 @@ static void free_owner(struct dpdk_owner *owner)
 	free(owner);
 }
 
-void dpdk_share_close(struct dpdk_port *port)
+void dpdk_shared_port_close(struct dpdk_port *port)
 {
-	struct dpdk_share *share = port->share;
+	struct dpdk_shared_port *share = port->share;
 	uint32_t i = 0;
 
 	if (port->owner == NULL)

@@ -55,7 +55,7 @@ static inline bool is_chained(const struct dpdk *io, const struct lend_out *out)
 /* Returns a buffer with a datagram's tail. NULL: none is left. */
 static struct rte_mbuf *tail_of(struct dpdk *io, const struct lend_out *out)
 {
-	struct rte_mbuf *tail = dpdk_stock_take(io);
+	struct rte_mbuf *tail = dpdk_mbuf_cache_take(io);
 
 	if (tail == NULL)
 		return NULL;
@@ -66,8 +66,8 @@ static struct rte_mbuf *tail_of(struct dpdk *io, const struct lend_out *out)
 
 /* Chains the last piece to its frame in place, and then the tail. Returns their length; 0: they
  * must be copied. */
-static uint32_t chain(struct dpdk *io, struct rte_mbuf *buf, const struct lend_bufs *bufs,
-		      const struct lend_out *out)
+static uint32_t chain_piece(struct dpdk *io, struct rte_mbuf *buf, const struct lend_bufs *bufs,
+			    const struct lend_out *out)
 {
 	const struct lend_piece *piece;
 	struct rte_mbuf *more;
@@ -75,8 +75,8 @@ static uint32_t chain(struct dpdk *io, struct rte_mbuf *buf, const struct lend_b
 	if (!is_chained(io, out))
 		return 0;
 	piece = &out->piece[out->n - 1];
-	more = dpdk_place_lend(io, io->port[io->peer[out->peer].port], piece,
-			       lend_piece_data(bufs, piece));
+	more = dpdk_zerocopy_lend(io, io->port[io->peer[out->peer].port], piece,
+				  lend_piece_data(bufs, piece));
 	if (more == NULL)
 		return 0;
 	buf->nb_segs = more->nb_segs + 1 + (out->tail_len > 0);
@@ -91,7 +91,7 @@ static uint32_t chain(struct dpdk *io, struct rte_mbuf *buf, const struct lend_b
 }
 
 /* Copies len bytes; short copies need no function call. Returns the end. */
-static inline uint8_t *put(uint8_t *at, const void *from, uint32_t len)
+static inline uint8_t *put_bytes(uint8_t *at, const void *from, uint32_t len)
 {
 	const uint8_t *bytes = from;
 
@@ -112,30 +112,31 @@ static inline uint8_t *put(uint8_t *at, const void *from, uint32_t len)
 
 /* Writes a datagram's frame, with len bytes behind the header. If chained, leaves out the last
  * piece and the tail. Returns the end. */
-static __rte_always_inline uint8_t *write(uint8_t *at, struct lend_eth_head *head,
-					  const struct lend_bufs *bufs, const struct lend_out *out,
-					  uint32_t len, bool chained)
+static __rte_always_inline uint8_t *write_frame(uint8_t *at, struct lend_eth_head *head,
+						const struct lend_bufs *bufs,
+						const struct lend_out *out, uint32_t len,
+						bool chained)
 {
 	uint32_t pieces = chained ? out->n - 1u : out->n;
 
 	lend_eth_write(at, head, out->class, len);
-	at = put(at + head->len, out->head, out->head_len);
+	at = put_bytes(at + head->len, out->head, out->head_len);
 	if (pieces > 0)
-		at = put(at, lend_piece_data(bufs, out->piece), out->piece->len);
+		at = put_bytes(at, lend_piece_data(bufs, out->piece), out->piece->len);
 	for (uint32_t i = 1; i < pieces; i++)
-		at = put(at, lend_piece_data(bufs, &out->piece[i]), out->piece[i].len);
-	return chained ? at : put(at, out->tail, out->tail_len);
+		at = put_bytes(at, lend_piece_data(bufs, &out->piece[i]), out->piece[i].len);
+	return chained ? at : put_bytes(at, out->tail, out->tail_len);
 }
 
 /* Fills a buffer with frames of out[0..n), as many as fit. Returns their number. */
-static uint32_t fill(struct dpdk *io, struct rte_mbuf *buf, const struct lend_bufs *bufs,
-		     const struct lend_out *out, uint32_t n)
+static uint32_t fill_buf(struct dpdk *io, struct rte_mbuf *buf, const struct lend_bufs *bufs,
+			 const struct lend_out *out, uint32_t n)
 {
 	struct lend_eth_head *head = &io->peer[out->peer].head;
 	uint8_t *start = rte_pktmbuf_mtod(buf, uint8_t *), *end;
-	uint32_t chained = chain(io, buf, bufs, out), i = 1;
+	uint32_t chained = chain_piece(io, buf, bufs, out), i = 1;
 
-	end = write(start, head, bufs, out, lend_out_len(out), chained > 0);
+	end = write_frame(start, head, bufs, out, lend_out_len(out), chained > 0);
 	if (chained > 0 || io->kind == DPDK_DEVICE)
 		n = 1;
 	for (; i < n && !is_chained(io, &out[i]); i++) {
@@ -143,14 +144,14 @@ static uint32_t fill(struct dpdk *io, struct rte_mbuf *buf, const struct lend_bu
 
 		if (at + head->len + len > DPDK_FRAME_MAX)
 			break;
-		end = write(start + at, head, bufs, &out[i], len, false);
+		end = write_frame(start + at, head, bufs, &out[i], len, false);
 	}
 	buf->data_len = (uint16_t)(end - start);
 	buf->pkt_len = buf->data_len + chained;
 	return i;
 }
 
-static void mark(struct lend_out *out, uint32_t n, enum lend_sent sent)
+static void mark_sent(struct lend_out *out, uint32_t n, enum lend_sent sent)
 {
 	for (uint32_t i = 0; i < n; i++)
 		out[i].sent = (uint8_t)sent;
@@ -173,27 +174,28 @@ static uint32_t room_of(const struct dpdk_port *port, uint16_t way)
 
 /* Builds frames of out[0..n), all for one peer, in at most `most` buffers. Returns the number of
  * buffers. */
-static uint16_t build(struct dpdk *io, const struct dpdk_share *share, const struct lend_bufs *bufs,
-		      const struct lend_out *out, uint32_t n, struct dpdk_load *load, uint32_t most)
+static uint16_t build_frames(struct dpdk *io, const struct dpdk_shared_port *share,
+			     const struct lend_bufs *bufs, const struct lend_out *out, uint32_t n,
+			     struct dpdk_load *load, uint32_t most)
 {
 	const struct lend_eth_head *head = &io->peer[out->peer].head;
 	uint16_t made = 0;
 
 	for (uint32_t i = 0; i < n && made < most; load->n[made++] = i) {
-		struct rte_mbuf *buf = dpdk_stock_take(io);
+		struct rte_mbuf *buf = dpdk_mbuf_cache_take(io);
 
 		if (buf == NULL)
 			break;
 		load->buf[made] = buf;
-		i += fill(io, buf, bufs, out + i, n - i);
+		i += fill_buf(io, buf, bufs, out + i, n - i);
 		if (share)
 			dpdk_device_sum(share, buf, head, buf->pkt_len - head->len);
 	}
 	return made;
 }
 
-static uint16_t burst(const struct dpdk *io, struct dpdk_port *port, const struct lend_out *out,
-		      struct rte_mbuf **buf, uint16_t n)
+static uint16_t send_burst(const struct dpdk *io, struct dpdk_port *port,
+			   const struct lend_out *out, struct rte_mbuf **buf, uint16_t n)
 {
 	if (port->share == NULL)
 		return rte_eth_tx_burst(port->id, way_of(port, out), buf, n);
@@ -211,16 +213,16 @@ static uint32_t send_some(struct dpdk *io, struct dpdk_port *port, const struct 
 	uint32_t *window = &port->window[way];
 	struct dpdk_load load;
 
-	made = build(io, port->share, bufs, out, n, &load, room_of(port, way));
+	made = build_frames(io, port->share, bufs, out, n, &load, room_of(port, way));
 	if (made == 0)
 		return 0;
-	sent = burst(io, port, out, load.buf, made);
+	sent = send_burst(io, port, out, load.buf, made);
 	if (sent == made) {
 		*window = *window < DPDK_BURST / 2 ? *window * 2 : DPDK_BURST;
 		return load.n[made - 1];
 	}
 	for (uint16_t i = sent; i < made; i++)
-		dpdk_stock_give(io, load.buf[i]);
+		dpdk_mbuf_cache_give(io, load.buf[i]);
 	*window = sent > 0 ? sent : 1;
 	return sent > 0 ? load.n[sent - 1] : 0;
 }
@@ -229,19 +231,19 @@ static uint32_t send_some(struct dpdk *io, struct dpdk_port *port, const struct 
 static void send_single(struct dpdk *io, const struct dpdk_port *port, const struct lend_bufs *bufs,
 			struct lend_out *out)
 {
-	struct rte_mbuf *buf = port->active ? dpdk_stock_take(io) : NULL;
+	struct rte_mbuf *buf = port->active ? dpdk_mbuf_cache_take(io) : NULL;
 	uint8_t *start;
 
 	out->sent = LEND_SENT;
 	if (buf != NULL) {
 		start = rte_pktmbuf_mtod(buf, uint8_t *);
-		buf->data_len = (uint16_t)(write(start, &io->peer[out->peer].head, bufs, out,
-						 lend_out_len(out), false) -
+		buf->data_len = (uint16_t)(write_frame(start, &io->peer[out->peer].head, bufs, out,
+						       lend_out_len(out), false) -
 					   start);
 		buf->pkt_len = buf->data_len;
 		if (rte_eth_tx_burst(port->id, way_of(port, out), &buf, 1) == 1)
 			return;
-		dpdk_stock_give(io, buf);
+		dpdk_mbuf_cache_give(io, buf);
 	}
 	out->sent = LEND_SENT_FULL;
 	io->io.stats.tx_full++;
@@ -256,8 +258,8 @@ static void send_run(struct dpdk *io, struct dpdk_port *port, const struct lend_
 		sent = send_some(io, port, bufs, out + done, n - done);
 		done += sent;
 	}
-	mark(out, done, LEND_SENT);
-	mark(out + done, n - done, LEND_SENT_FULL);
+	mark_sent(out, done, LEND_SENT);
+	mark_sent(out + done, n - done, LEND_SENT_FULL);
 	io->io.stats.tx_full += n - done;
 }
 
@@ -292,7 +294,7 @@ static void send_way(struct dpdk *io, struct dpdk_port *port, const struct lend_
 	uint32_t *full_in = &port->full_in[way_of(port, out)];
 
 	if (*full_in == io->bursts) {
-		mark(out, n, LEND_SENT_FULL);
+		mark_sent(out, n, LEND_SENT_FULL);
 		io->io.stats.tx_full += n;
 	} else if (n == 1 && port->share == NULL && !is_chained(io, out)) {
 		send_single(io, port, bufs, out);
@@ -309,7 +311,7 @@ void dpdk_tx(struct lend_io *base, struct lend_bufs *bufs, struct lend_out *out,
 
 	if (!enter_patiently(io)) {
 		io->io.stats.tx_full += n;
-		mark(out, n, LEND_SENT_FULL);
+		mark_sent(out, n, LEND_SENT_FULL);
 		return;
 	}
 	io->found = true;

@@ -7,8 +7,8 @@
  *
  * A piece is lent from its burst until the driver frees the frame. Drivers free frames late, some
  * only when their ring wraps, so a query has the driver free them. Each buffer has a reference
- * count, shared with the buffers of the same number modulo DPDK_LOANS, so that most other traffic
- * does not delay it.
+ * count, shared with the buffers of the same number modulo DPDK_ZEROCOPY_MAX, so that most other
+ * traffic does not delay it.
  *
  * Layer: io. Threads: the carrier's; mappings belong to all carriers, under dpdk_world.
  */
@@ -34,7 +34,7 @@ enum {
 
 struct dpdk_loans {
 	struct dpdk_loans *next; /* list of those still in use when their carrier closed */
-	struct rte_mbuf_ext_shared_info count[DPDK_LOANS]; /* pieces lent, plus 1 */
+	struct rte_mbuf_ext_shared_info count[DPDK_ZEROCOPY_MAX]; /* pieces lent, plus 1 */
 };
 
 /* Memory mapped for devices, as long as a carrier uses it. */
@@ -49,7 +49,7 @@ struct dpdk_region {
 static struct dpdk_region *regions; /* these two under dpdk_world */
 static struct dpdk_loans *kept;
 
-enum dpdk_reads dpdk_place_how(const struct rte_eth_dev_info *info)
+enum dpdk_reads dpdk_zerocopy_how(const struct rte_eth_dev_info *info)
 {
 	static const char *const at_once[] = {"net_af_packet", "net_tap"};
 
@@ -71,12 +71,12 @@ static void never_last(void *piece, void *arg)
 	(void)arg;
 }
 
-int dpdk_place_open(struct dpdk *io)
+int dpdk_zerocopy_open(struct dpdk *io)
 {
 	io->loans = calloc(1, sizeof(*io->loans));
 	if (io->loans == NULL)
 		return lend_fail(ENOMEM, "no memory for a dpdk carrier");
-	for (uint32_t i = 0; i < DPDK_LOANS; i++) {
+	for (uint32_t i = 0; i < DPDK_ZEROCOPY_MAX; i++) {
 		io->loans->count[i].free_cb = never_last;
 		rte_mbuf_ext_refcnt_set(&io->loans->count[i], 1);
 	}
@@ -84,11 +84,11 @@ int dpdk_place_open(struct dpdk *io)
 }
 
 /* Has the driver free the frames that its device has sent. */
-static void reclaim(const struct dpdk *io)
+static void reclaim_sent(const struct dpdk *io)
 {
 	const struct dpdk_port *port = io->port[0];
 	struct rte_mbuf *none[1] = {NULL};
-	struct dpdk_share *share;
+	struct dpdk_shared_port *share;
 
 	if (port == NULL || port->reads != DPDK_BY_DMA)
 		return;
@@ -104,24 +104,24 @@ static bool is_quiet(const struct dpdk *io, uint32_t i)
 	return rte_mbuf_ext_refcnt_read(&io->loans->count[i]) == 1;
 }
 
-bool dpdk_place_quiet(struct dpdk *io, uint32_t buf)
+bool dpdk_zerocopy_idle(struct dpdk *io, uint32_t buf)
 {
-	if (is_quiet(io, buf % DPDK_LOANS))
+	if (is_quiet(io, buf % DPDK_ZEROCOPY_MAX))
 		return true;
-	reclaim(io);
-	return is_quiet(io, buf % DPDK_LOANS);
+	reclaim_sent(io);
+	return is_quiet(io, buf % DPDK_ZEROCOPY_MAX);
 }
 
 static bool all_quiet(const struct dpdk *io)
 {
-	for (uint32_t i = 0; i < DPDK_LOANS; i++) {
+	for (uint32_t i = 0; i < DPDK_ZEROCOPY_MAX; i++) {
 		if (!is_quiet(io, i))
 			return false;
 	}
 	return true;
 }
 
-static void unmap(struct dpdk_region *r)
+static void unmap_region(struct dpdk_region *r)
 {
 	struct dpdk_region **at = &regions;
 
@@ -134,12 +134,12 @@ static void unmap(struct dpdk_region *r)
 	free(r);
 }
 
-void dpdk_place_close(struct dpdk *io)
+void dpdk_zerocopy_close(struct dpdk *io)
 {
 	if (io->loans == NULL)
 		return;
 	for (int tries = 0; tries < CLOSE_TRIES && !all_quiet(io); tries++) {
-		reclaim(io);
+		reclaim_sent(io);
 		rte_delay_us_sleep(CLOSE_US);
 	}
 	if (!all_quiet(io)) {
@@ -151,7 +151,7 @@ void dpdk_place_close(struct dpdk *io)
 		struct dpdk_region *r = io->region[--io->regions];
 
 		if (--r->holders == 0)
-			unmap(r);
+			unmap_region(r);
 	}
 	free(io->loans);
 }
@@ -189,7 +189,7 @@ static bool is_mapped(struct dpdk_region *r, struct rte_device *device)
 	return true;
 }
 
-void dpdk_place_map(struct dpdk *io, void *memory, size_t len)
+void dpdk_zerocopy_map(struct dpdk *io, void *memory, size_t len)
 {
 	const struct dpdk_port *port = io->port[0];
 	uint8_t *base = RTE_PTR_ALIGN_FLOOR(memory, PAGE);
@@ -207,7 +207,7 @@ void dpdk_place_map(struct dpdk *io, void *memory, size_t len)
 		r->holders++;
 		io->region[io->regions++] = r;
 	} else if (r != NULL && r->holders == 0) {
-		unmap(r);
+		unmap_region(r);
 	}
 	pthread_mutex_unlock(&dpdk_world);
 }
@@ -226,8 +226,8 @@ static bool is_held(const struct dpdk *io, const uint8_t *data, uint32_t len)
 }
 
 /* Makes a buffer of the driver that refers to len bytes at data. */
-static struct rte_mbuf *wrap(struct dpdk *io, struct rte_mbuf_ext_shared_info *count, uint8_t *data,
-			     uint32_t len, bool dma)
+static struct rte_mbuf *wrap_memory(struct dpdk *io, struct rte_mbuf_ext_shared_info *count,
+				    uint8_t *data, uint32_t len, bool dma)
 {
 	struct rte_mbuf *buf = rte_pktmbuf_alloc(io->pool);
 
@@ -240,10 +240,10 @@ static struct rte_mbuf *wrap(struct dpdk *io, struct rte_mbuf_ext_shared_info *c
 	return buf;
 }
 
-struct rte_mbuf *dpdk_place_lend(struct dpdk *io, const struct dpdk_port *port,
-				 const struct lend_piece *piece, uint8_t *data)
+struct rte_mbuf *dpdk_zerocopy_lend(struct dpdk *io, const struct dpdk_port *port,
+				    const struct lend_piece *piece, uint8_t *data)
 {
-	struct rte_mbuf_ext_shared_info *count = &io->loans->count[piece->buf % DPDK_LOANS];
+	struct rte_mbuf_ext_shared_info *count = &io->loans->count[piece->buf % DPDK_ZEROCOPY_MAX];
 	struct rte_mbuf *first = NULL, **end = &first;
 	bool dma = port->reads == DPDK_BY_DMA;
 	uint16_t parts = 0;
@@ -254,7 +254,7 @@ struct rte_mbuf *dpdk_place_lend(struct dpdk *io, const struct dpdk_port *port,
 		len = piece->len - at;
 		if (dma)
 			len = RTE_MIN(len, PAGE - (uint32_t)((uintptr_t)(data + at) % PAGE));
-		*end = wrap(io, count, data + at, len, dma);
+		*end = wrap_memory(io, count, data + at, len, dma);
 		if (*end == NULL) {
 			rte_pktmbuf_free(first);
 			return NULL;

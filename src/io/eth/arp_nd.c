@@ -14,7 +14,7 @@ static bool is_station(const uint8_t mac[6])
 	return !(mac[0] & 1) && memcmp(mac, "\0\0\0\0\0", 6) != 0;
 }
 
-static bool read_arp(const uint8_t *arp, uint32_t room, struct lend_eth_ask *ask)
+static bool read_arp(const uint8_t *arp, uint32_t room, struct lend_eth_neigh *ask)
 {
 	static const uint8_t ether_ip4[6] = {0, 1, 8, 0, 6, 4};
 	uint32_t kind;
@@ -54,7 +54,7 @@ static uint32_t icmp_sum(const uint8_t *ip, uint32_t len)
 	return lend_eth_add(lend_eth_add(ICMP6 + len, ip + 8, 32), ip + 40, len);
 }
 
-static bool read_nd(const uint8_t *ip, uint32_t room, struct lend_eth_ask *ask)
+static bool read_nd(const uint8_t *ip, uint32_t room, struct lend_eth_neigh *ask)
 {
 	const uint8_t *icmp = ip + 40;
 	uint32_t len;
@@ -72,7 +72,7 @@ static bool read_nd(const uint8_t *ip, uint32_t room, struct lend_eth_ask *ask)
 			   ask->mac);
 }
 
-bool lend_eth_ask_read(const uint8_t *bytes, uint32_t len, struct lend_eth_ask *ask)
+bool lend_eth_neigh_read(const uint8_t *bytes, uint32_t len, struct lend_eth_neigh *ask)
 {
 	uint32_t type, at = 14;
 	bool good = false;
@@ -100,7 +100,7 @@ static uint8_t *write_ether(uint8_t *bytes, const struct lend_eth_end *from, con
 {
 	uint8_t *at = bytes + 12;
 
-	memset(bytes, 0, LEND_ETH_ASK_MAX);
+	memset(bytes, 0, LEND_ETH_NEIGH_MAX);
 	memcpy(bytes, to, 6);
 	memcpy(bytes + 6, from->mac, 6);
 	if (from->vlan) {
@@ -150,8 +150,9 @@ static uint32_t write_nd(uint8_t *bytes, const struct lend_eth_end *from, const 
 	return (uint32_t)(icmp + 32 - bytes);
 }
 
-uint32_t lend_eth_ask_write(uint8_t bytes[LEND_ETH_ASK_MAX], const struct lend_eth_end *from,
-			    const struct lend_ip *target, const uint8_t *to)
+uint32_t lend_eth_neigh_request_write(uint8_t bytes[LEND_ETH_NEIGH_MAX],
+				      const struct lend_eth_end *from, const struct lend_ip *target,
+				      const uint8_t *to)
 {
 	static const uint8_t solicit[8] = {SOLICIT};
 	struct lend_ip group = {{0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff}};
@@ -162,8 +163,9 @@ uint32_t lend_eth_ask_write(uint8_t bytes[LEND_ETH_ASK_MAX], const struct lend_e
 	return write_nd(bytes, from, to ? target : &group, to, solicit, target);
 }
 
-uint32_t lend_eth_answer_write(uint8_t bytes[LEND_ETH_ASK_MAX], const struct lend_eth_end *from,
-			       const struct lend_eth_ask *question)
+uint32_t lend_eth_neigh_reply_write(uint8_t bytes[LEND_ETH_NEIGH_MAX],
+				    const struct lend_eth_end *from,
+				    const struct lend_eth_neigh *question)
 {
 	static const struct lend_ip nobody, all_nodes = {{0xff, 2, [15] = 1}};
 	/* A reply to a sender without an address goes to all nodes. */

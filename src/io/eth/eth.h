@@ -19,7 +19,7 @@ enum {
 	LEND_ETH_AROUND_IP = 14 + 4,
 	LEND_ETH_UDP4 = 20 + 8, /* bytes of IP and UDP headers, part of a device's MTU */
 	LEND_ETH_UDP6 = 40 + 8,
-	LEND_ETH_ASK_MAX = 14 + 4 + 40 + 32, /* the longest ARP or neighbour discovery frame */
+	LEND_ETH_NEIGH_MAX = 14 + 4 + 40 + 32, /* the longest ARP or neighbour discovery frame */
 	LEND_HOSTS = 256,
 };
 
@@ -101,19 +101,19 @@ bool lend_eth_sum_good(const struct lend_eth_frame *frame);
 
 /* The constant header bytes of frames from one sender, over IPv4 without a VLAN tag. All zeros: no
  * frame matches. */
-struct lend_eth_usual {
+struct lend_eth_expected {
 	uint64_t word[2]; /* from the type to the sender's first 2 bytes, varying fields masked */
 	uint64_t ends;    /* the rest of both addresses, and the sender's port */
 	uint16_t to_udp;
 };
 
 /* Learns the header from a parsed frame; bytes is its start. */
-void lend_eth_usual(struct lend_eth_usual *usual, const uint8_t *bytes,
-		    const struct lend_eth_frame *frame);
+void lend_eth_expected(struct lend_eth_expected *usual, const uint8_t *bytes,
+		       const struct lend_eth_frame *frame);
 /* True for a whole UDP datagram from that sender; its payload is *len bytes behind LEND_ETH_HEAD4.
  * Same result as lend_eth_read(), but the IPv4 header checksum is not verified. */
-static inline bool lend_eth_is_usual(const struct lend_eth_usual *usual, const uint8_t *bytes,
-				     uint32_t room, uint32_t *len);
+static inline bool lend_eth_is_expected(const struct lend_eth_expected *usual, const uint8_t *bytes,
+					uint32_t room, uint32_t *len);
 
 /* The header of all frames on one path, as last written, and the checksum over its constant
  * words. */
@@ -132,14 +132,14 @@ void lend_eth_head(struct lend_eth_head *head, const struct lend_eth_end *to,
 		   const struct lend_eth_end *from);
 /* Sets the header's fields for a frame with len payload bytes and that traffic class. The UDP
  * checksum stays 0. */
-void lend_eth_aim(struct lend_eth_head *head, uint8_t class, uint32_t len);
+void lend_eth_head_set(struct lend_eth_head *head, uint8_t class, uint32_t len);
 /* Writes the header to bytes. Consecutive frames of a path mostly have equal headers, so most calls
  * only copy. */
 static inline void lend_eth_write(uint8_t *bytes, struct lend_eth_head *head, uint8_t class,
 				  uint32_t len)
 {
 	if (head->payload != len || head->class != class)
-		lend_eth_aim(head, class, len);
+		lend_eth_head_set(head, class, len);
 	if (head->len == LEND_ETH_HEAD4)
 		memcpy(bytes, head->bytes, LEND_ETH_HEAD4);
 	else
@@ -152,7 +152,7 @@ void lend_eth_sum_begin(uint8_t *bytes, const struct lend_eth_head *head, uint32
 
 /* arp_nd.c: ARP and neighbour discovery's solicitations and advertisements. */
 
-struct lend_eth_ask {
+struct lend_eth_neigh {
 	bool question;       /* a request for target's MAC; else a reply or announcement */
 	struct lend_ip from; /* the sender's IP, at mac; all zero: it has no address yet */
 	struct lend_ip target;
@@ -161,15 +161,17 @@ struct lend_eth_ask {
 };
 
 /* Parses an ARP or neighbour discovery frame. True when it is well formed. */
-bool lend_eth_ask_read(const uint8_t *bytes, uint32_t len, struct lend_eth_ask *ask);
+bool lend_eth_neigh_read(const uint8_t *bytes, uint32_t len, struct lend_eth_neigh *ask);
 /* Writes a request by `from` for the MAC of target. It is unicast to the MAC `to`; NULL: broadcast
  * or multicast. Returns its length. */
-uint32_t lend_eth_ask_write(uint8_t bytes[LEND_ETH_ASK_MAX], const struct lend_eth_end *from,
-			    const struct lend_ip *target, const uint8_t *to);
+uint32_t lend_eth_neigh_request_write(uint8_t bytes[LEND_ETH_NEIGH_MAX],
+				      const struct lend_eth_end *from, const struct lend_ip *target,
+				      const uint8_t *to);
 /* Writes the reply of `from` to a question; NULL: an unsolicited announcement. Returns its
  * length. */
-uint32_t lend_eth_answer_write(uint8_t bytes[LEND_ETH_ASK_MAX], const struct lend_eth_end *from,
-			       const struct lend_eth_ask *question);
+uint32_t lend_eth_neigh_reply_write(uint8_t bytes[LEND_ETH_NEIGH_MAX],
+				    const struct lend_eth_end *from,
+				    const struct lend_eth_neigh *question);
 
 /* neighbours.c: the table of neighbours in use, and their MACs.
  *
@@ -179,7 +181,7 @@ uint32_t lend_eth_answer_write(uint8_t bytes[LEND_ETH_ASK_MAX], const struct len
  */
 
 /* ASKED -> KNOWN <-> DOUBTED; KNOWN -> ASKED when it no longer replies. */
-enum lend_host_state { LEND_HOST_ASKED, LEND_HOST_KNOWN, LEND_HOST_DOUBTED };
+enum lend_host_state { LEND_HOST_REQUESTED, LEND_HOST_KNOWN, LEND_HOST_RECHECKED };
 
 struct lend_host {
 	struct lend_eth_end from; /* our end, the sender of requests */
@@ -202,22 +204,23 @@ struct lend_hosts {
 
 /* Returns the entry for from's neighbour ip and marks it as in use. A new entry is due for a
  * request at once. NULL: all entries are in use. */
-struct lend_host *lend_host_want(struct lend_hosts *hosts, const struct lend_eth_end *from,
-				 const struct lend_ip *ip, lend_ns now);
+struct lend_host *lend_host_use(struct lend_hosts *hosts, const struct lend_eth_end *from,
+				const struct lend_ip *ip, lend_ns now);
 /* True when the host's MAC is known. */
 static inline bool lend_host_is_known(const struct lend_host *host)
 {
-	return host->state == LEND_HOST_KNOWN || host->state == LEND_HOST_DOUBTED;
+	return host->state == LEND_HOST_KNOWN || host->state == LEND_HOST_RECHECKED;
 }
 /* True when a round of requests got no reply; starts the next round. */
-bool lend_host_give_up(struct lend_host *host, lend_ns now);
+bool lend_host_next_round(struct lend_host *host, lend_ns now);
 /* Updates the table from a received ARP or neighbour discovery message. */
-void lend_host_heard(struct lend_hosts *hosts, const struct lend_eth_ask *ask, lend_ns now);
+void lend_host_update(struct lend_hosts *hosts, const struct lend_eth_neigh *ask, lend_ns now);
 /* Reports a frame of that host from another MAC than the known one. It is no proof, but starts a
  * new request. */
-void lend_host_doubt(struct lend_host *host, lend_ns now);
+void lend_host_recheck(struct lend_host *host, lend_ns now);
 /* Writes the next request that is due to bytes. Returns its length; 0: none. */
-uint32_t lend_host_due(struct lend_hosts *hosts, lend_ns now, uint8_t bytes[LEND_ETH_ASK_MAX]);
+uint32_t lend_host_next_request(struct lend_hosts *hosts, lend_ns now,
+				uint8_t bytes[LEND_ETH_NEIGH_MAX]);
 
 static inline void lend_eth_put16(uint8_t *p, uint32_t v)
 {
@@ -239,7 +242,7 @@ static inline uint16_t lend_eth_fold(uint32_t sum)
 }
 
 /* Reads the constant header bytes from the type on, without TOS, length, id and checksum. */
-static inline void lend_eth_usual_words(const uint8_t *bytes, uint64_t word[2])
+static inline void lend_eth_expected_words(const uint8_t *bytes, uint64_t word[2])
 {
 	static const uint8_t kept[16] = {0xff, 0xff, 0xff, 0,    0, 0, 0,    0,
 					 0xff, 0xff, 0xff, 0xff, 0, 0, 0xff, 0xff};
@@ -251,8 +254,8 @@ static inline void lend_eth_usual_words(const uint8_t *bytes, uint64_t word[2])
 	word[1] &= mask[1];
 }
 
-static inline bool lend_eth_is_usual(const struct lend_eth_usual *usual, const uint8_t *bytes,
-				     uint32_t room, uint32_t *len)
+static inline bool lend_eth_is_expected(const struct lend_eth_expected *usual, const uint8_t *bytes,
+					uint32_t room, uint32_t *len)
 {
 	uint64_t word[2], ends;
 	uint16_t to_udp;
@@ -260,7 +263,7 @@ static inline bool lend_eth_is_usual(const struct lend_eth_usual *usual, const u
 
 	if (room < LEND_ETH_HEAD4)
 		return false;
-	lend_eth_usual_words(bytes, word);
+	lend_eth_expected_words(bytes, word);
 	memcpy(&ends, bytes + 28, sizeof(ends));
 	memcpy(&to_udp, bytes + 36, sizeof(to_udp));
 	total = lend_eth_get16(bytes + 16);

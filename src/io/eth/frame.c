@@ -142,12 +142,12 @@ enum lend_eth_verdict lend_eth_read(const uint8_t *bytes, uint32_t len,
 	return type == TYPE_ARP ? LEND_ETH_NEIGH : LEND_ETH_FOREIGN;
 }
 
-void lend_eth_usual(struct lend_eth_usual *usual, const uint8_t *bytes,
-		    const struct lend_eth_frame *frame)
+void lend_eth_expected(struct lend_eth_expected *usual, const uint8_t *bytes,
+		       const struct lend_eth_frame *frame)
 {
 	if (!frame->ip4 || frame->ip != bytes + 14)
 		return;
-	lend_eth_usual_words(bytes, usual->word);
+	lend_eth_expected_words(bytes, usual->word);
 	memcpy(&usual->ends, bytes + 28, sizeof(usual->ends));
 	memcpy(&usual->to_udp, bytes + 36, sizeof(usual->to_udp));
 }
@@ -226,7 +226,7 @@ void lend_eth_head(struct lend_eth_head *head, const struct lend_eth_end *to,
 	head->payload = UINT32_MAX; /* no frame uses it yet */
 }
 
-void lend_eth_aim(struct lend_eth_head *head, uint8_t class, uint32_t len)
+void lend_eth_head_set(struct lend_eth_head *head, uint8_t class, uint32_t len)
 {
 	uint8_t *ip = head->bytes + head->ip, precedence = lend_class_precedence(class);
 

@@ -61,7 +61,7 @@ static void *load_from(const char *folder, const char *sub, const char *file, bo
 
 /* Searches $LEND_MODULE_DIR, or the folders of the program, of the library, and of the installed
  * library. */
-static void *load(const char *file, bool *found)
+static void *load_module(const char *file, bool *found)
 {
 	const char *chosen = getenv("LEND_MODULE_DIR");
 	char folder[PATH_MAX];
@@ -89,7 +89,7 @@ static int load_or_explain(const char *file, const char *package, void **module)
 {
 	bool found = false;
 
-	*module = load(file, &found);
+	*module = load_module(file, &found);
 	if (!found)
 		return lend_fail(ENODEV,
 				 "%s is not installed; build Lend where %s is, or name its folder "

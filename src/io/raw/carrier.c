@@ -19,7 +19,7 @@ static struct raw *self(struct lend_io *io)
 	return (struct raw *)io;
 }
 
-static bool count(uint64_t *counter)
+static bool count_drop(uint64_t *counter)
 {
 	++*counter;
 	return false;
@@ -42,21 +42,21 @@ static bool take_frame(struct raw *io, const struct raw_frame *raw, struct lend_
 	case LEND_ETH_UDP:
 		break;
 	case LEND_ETH_NEIGH:
-		raw_peer_heard(io, raw->data, raw->len);
+		raw_peer_update(io, raw->data, raw->len);
 		return false;
 	case LEND_ETH_FOREIGN:
-		return count(&stats->rx_foreign);
+		return count_drop(&stats->rx_foreign);
 	case LEND_ETH_FRAGMENT:
-		return count(&stats->rx_fragment);
+		return count_drop(&stats->rx_fragment);
 	case LEND_ETH_CHECKSUM:
-		return count(&stats->rx_checksum);
+		return count_drop(&stats->rx_checksum);
 	case LEND_ETH_BAD:
-		return count(&stats->rx_bad);
+		return count_drop(&stats->rx_bad);
 	}
 	if (!is_for_us(io, &frame))
-		return count(&stats->rx_foreign);
+		return count_drop(&stats->rx_foreign);
 	if (!raw->udp_ok && !lend_eth_sum_good(&frame))
-		return count(&stats->rx_checksum);
+		return count_drop(&stats->rx_checksum);
 	peer = raw_peer_of(io, &frame);
 	if (peer < 0)
 		return false;
@@ -70,7 +70,7 @@ static bool take_frame(struct raw *io, const struct raw_frame *raw, struct lend_
 }
 
 /* Restarts the receive queue after an error, when no frame is lent. */
-static void revive(struct raw *io)
+static void restart_queue(struct raw *io)
 {
 	io->io.stats.rx_bad++;
 	io->io.stats.resets++;
@@ -81,7 +81,7 @@ static void revive(struct raw *io)
 		raw_rx_start(&io->rx);
 }
 
-static void look(struct raw *io, lend_ns now)
+static void check_health(struct raw *io, lend_ns now)
 {
 	struct raw_health was = io->health;
 
@@ -93,40 +93,40 @@ static void look(struct raw *io, lend_ns now)
 }
 
 /* Runs periodic work, not needed at every poll. */
-static void tend(struct raw *io)
+static void run_periodic(struct raw *io)
 {
 	lend_ns now = lend_clock_now();
 
-	raw_peer_tend(io, now);
+	raw_peer_tick(io, now);
 	raw_send_reap(io);
 	if (now - io->looked >= look_ns)
-		look(io, now);
+		check_health(io, now);
 }
 
 /* Reports all peers as gone, because the device is gone. */
-static uint32_t tell_gone(struct raw *io, struct lend_in *in, uint32_t cap)
+static uint32_t report_gone(struct raw *io, struct lend_in *in, uint32_t cap)
 {
 	uint32_t n = 0;
 
-	for (; io->told < io->peers.top && n < cap; io->told++) {
-		if (lend_udp_peers_at(&io->peers, io->told))
-			in[n++] = (struct lend_in){.peer = io->told, .gone = 1};
+	for (; io->gone_reported < io->peers.top && n < cap; io->gone_reported++) {
+		if (lend_udp_peers_at(&io->peers, io->gone_reported))
+			in[n++] = (struct lend_in){.peer = io->gone_reported, .gone = 1};
 	}
 	return n;
 }
 
-static uint32_t rx(struct lend_io *base, struct lend_in *in, uint32_t cap)
+static uint32_t receive_burst(struct lend_io *base, struct lend_in *in, uint32_t cap)
 {
 	struct raw *io = self(base);
 	struct raw_frame frame;
 	uint32_t n = 0;
 
 	if (io->removed)
-		return tell_gone(io, in, cap);
+		return report_gone(io, in, cap);
 	if (io->broken)
-		revive(io);
-	if (io->polls++ % RAW_TEND == 0)
-		tend(io);
+		restart_queue(io);
+	if (io->polls++ % RAW_TICK == 0)
+		run_periodic(io);
 	for (uint32_t looked = 0; n < cap && looked < 4 * RAW_BURST; looked++) {
 		enum raw_got got = raw_rx_next(&io->rx, &frame);
 
@@ -148,19 +148,19 @@ static void rx_done(struct lend_io *base)
 		raw_rx_done(&io->rx);
 }
 
-static int fd(struct lend_io *base)
+static int get_fd(struct lend_io *base)
 {
 	return self(base)->device->fd;
 }
 
 /* Prepares for sleep. False while the send queue is full: it has room again within microseconds,
  * and no event signals that. */
-static bool arm(struct lend_io *base)
+static bool prepare_sleep(struct lend_io *base)
 {
 	struct raw *io = self(base);
 
 	if (io->removed)
-		return io->told >= io->peers.top;
+		return io->gone_reported >= io->peers.top;
 	if (raw_send_is_full(io))
 		raw_send_reap(io);
 	if (io->broken || raw_send_is_full(io))
@@ -170,7 +170,7 @@ static bool arm(struct lend_io *base)
 	return !raw_rx_waiting(&io->rx);
 }
 
-static int reg(struct lend_io *base, void *memory, size_t len)
+static int register_memory(struct lend_io *base, void *memory, size_t len)
 {
 	(void)base;
 	(void)memory;
@@ -178,7 +178,7 @@ static int reg(struct lend_io *base, void *memory, size_t len)
 	return 0;
 }
 
-static int resolve(struct lend_io *base, const char *address, uint32_t *peer)
+static int resolve_address(struct lend_io *base, const char *address, uint32_t *peer)
 {
 	struct raw *io = self(base);
 	struct lend_eth_address to;
@@ -194,12 +194,12 @@ static int resolve(struct lend_io *base, const char *address, uint32_t *peer)
 	return raw_peer_resolve(io, &to, peer);
 }
 
-static void pin(struct lend_io *base, uint32_t peer, bool kept)
+static void pin_peer(struct lend_io *base, uint32_t peer, bool kept)
 {
 	lend_udp_peers_pin(&self(base)->peers, peer, kept);
 }
 
-static void who(struct lend_io *base, uint32_t index, struct lend_io_who *who)
+static void describe_peer(struct lend_io *base, uint32_t index, struct lend_io_peer_info *who)
 {
 	struct raw *io = self(base);
 	const struct lend_udp_peer *peer = lend_udp_peers_at(&io->peers, index);
@@ -214,7 +214,7 @@ static void who(struct lend_io *base, uint32_t index, struct lend_io_who *who)
 	(void)lend_eth_address_print("raw", io->name, &end, who->address, sizeof(who->address));
 }
 
-static int name(struct lend_io *base, char *address, size_t cap)
+static int write_name(struct lend_io *base, char *address, size_t cap)
 {
 	struct raw *io = self(base);
 
@@ -227,7 +227,7 @@ void raw_close(struct lend_io *base)
 
 	if (io->device)
 		io->device->ops->close(io->device);
-	lend_heap_unmap(&io->memory);
+	lend_mapping_unmap(&io->memory);
 	if (io->claim >= 0)
 		(void)close(io->claim);
 	lend_udp_peers_free(&io->peers);
@@ -236,15 +236,15 @@ void raw_close(struct lend_io *base)
 }
 
 const struct lend_io_ops raw_ops = {
-    .rx = rx,
+    .rx = receive_burst,
     .rx_done = rx_done,
     .tx = raw_tx,
-    .fd = fd,
-    .arm = arm,
-    .reg = reg,
-    .resolve = resolve,
-    .pin = pin,
-    .who = who,
-    .name = name,
+    .fd = get_fd,
+    .arm = prepare_sleep,
+    .reg = register_memory,
+    .resolve = resolve_address,
+    .pin = pin_peer,
+    .peer_info = describe_peer,
+    .name = write_name,
     .close = raw_close,
 };

@@ -41,7 +41,7 @@ static struct mlx5 *self(struct raw_device *device)
 }
 
 /* Reports which operation the kernel refused, and how to fix it. */
-static int refused(const struct mlx5 *d, const char *what)
+static int fail_refused(const struct mlx5 *d, const char *what)
 {
 	int err = errno;
 
@@ -239,18 +239,18 @@ static int mlx5_start(struct raw_device *device, const struct raw_memory *memory
 	struct mlx5dv_obj obj = {0};
 
 	if (!make_queues(d, memory))
-		return refused(d, "make its queues");
+		return fail_refused(d, "make its queues");
 	if (!make_receiver(d, memory))
-		return refused(d, "make a multi-packet receive queue");
+		return fail_refused(d, "make a multi-packet receive queue");
 	if (!make_sender(d, memory))
-		return refused(d, "make a raw packet queue pair");
+		return fail_refused(d, "make a raw packet queue pair");
 	obj.cq.in = d->rx_cq;
 	obj.cq.out = &d->cq;
 	obj.rwq.in = d->wq;
 	obj.rwq.out = &rwq;
 	errno = mlx5dv_init_obj(&obj, MLX5DV_OBJ_CQ | MLX5DV_OBJ_RWQ);
 	if (errno != 0)
-		return refused(d, "show its rings");
+		return fail_refused(d, "show its rings");
 	*q = (struct raw_queue){.cq = d->cq.buf,
 				.cq_at = (volatile uint32_t *)d->cq.dbrec,
 				.cqe_n = d->cq.cqe_cnt,
@@ -272,7 +272,7 @@ static int mlx5_steer(struct raw_device *device, const struct raw_flow *flow)
 	raw_rule_write(&rule, flow);
 	d->flow[d->flows] = ibv_create_flow(d->rx_qp, &rule.attr);
 	if (d->flow[d->flows] == NULL)
-		return refused(d, "steer frames to this endpoint");
+		return fail_refused(d, "steer frames to this endpoint");
 	d->flows++;
 	return 0;
 }
@@ -286,6 +286,6 @@ const struct raw_device_ops raw_device_ops = {
     .revive = mlx5_revive,
     .arm = mlx5_arm,
     .calm = mlx5_calm,
-    .look = mlx5_look,
+    .look = mlx5_query_health,
     .close = mlx5_close,
 };

@@ -35,7 +35,7 @@ int mlx5_sent(struct raw_device *device);
 int mlx5_revive(struct raw_device *device, enum raw_side side);
 void mlx5_arm(struct raw_device *device, uint32_t next);
 void mlx5_calm(struct raw_device *device);
-void mlx5_look(struct raw_device *device, struct raw_health *health);
+void mlx5_query_health(struct raw_device *device, struct raw_health *health);
 
 /* mlx5_port.c */
 /* A steering rule in the kernel's form: specs follow the header. */

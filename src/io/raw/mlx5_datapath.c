@@ -112,7 +112,7 @@ void mlx5_calm(struct raw_device *device)
 	}
 }
 
-void mlx5_look(struct raw_device *device, struct raw_health *health)
+void mlx5_query_health(struct raw_device *device, struct raw_health *health)
 {
 	struct mlx5 *d = self(device);
 	struct ibv_async_event event;

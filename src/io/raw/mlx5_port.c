@@ -12,7 +12,7 @@
 
 #include "sys/last_error.h"
 
-static void append(struct raw_rule *rule, const void *spec, uint16_t len)
+static void append_spec(struct raw_rule *rule, const void *spec, uint16_t len)
 {
 	memcpy(rule->spec + rule->attr.size - sizeof(rule->attr), spec, len);
 	rule->attr.size = (uint16_t)(rule->attr.size + len);
@@ -33,7 +33,7 @@ static void append_ether(struct raw_rule *rule, const struct raw_flow *flow, uin
 		memcpy(spec.val.dst_mac, flow->to.mac, 6);
 		memset(spec.mask.dst_mac, 0xff, 6);
 	}
-	append(rule, &spec, sizeof(spec));
+	append_spec(rule, &spec, sizeof(spec));
 }
 
 static void append_ip4(struct raw_rule *rule, const struct lend_ip *to)
@@ -42,7 +42,7 @@ static void append_ip4(struct raw_rule *rule, const struct lend_ip *to)
 
 	memcpy(&spec.val.dst_ip, to->b + 12, 4);
 	memset(&spec.mask.dst_ip, 0xff, 4);
-	append(rule, &spec, sizeof(spec));
+	append_spec(rule, &spec, sizeof(spec));
 }
 
 /* Appends a match of the destination IP; if to is NULL, of the protocol only. */
@@ -57,7 +57,7 @@ static void append_ip6(struct raw_rule *rule, const struct lend_ip *to, uint8_t 
 		spec.val.next_hdr = protocol;
 		spec.mask.next_hdr = 0xff;
 	}
-	append(rule, &spec, sizeof(spec));
+	append_spec(rule, &spec, sizeof(spec));
 }
 
 static void append_udp(struct raw_rule *rule, uint16_t port)
@@ -66,7 +66,7 @@ static void append_udp(struct raw_rule *rule, uint16_t port)
 
 	spec.val.dst_port = htobe16(port);
 	spec.mask.dst_port = 0xffff;
-	append(rule, &spec, sizeof(spec));
+	append_spec(rule, &spec, sizeof(spec));
 }
 
 void raw_rule_write(struct raw_rule *rule, const struct raw_flow *flow)

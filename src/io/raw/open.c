@@ -86,7 +86,7 @@ static int claim_port(struct raw *io)
 	return 0;
 }
 
-static uint32_t clip(uint32_t value, const uint8_t range[2])
+static uint32_t clip_value(uint32_t value, const uint8_t range[2])
 {
 	return value < range[0] ? range[0] : value > range[1] ? range[1] : value;
 }
@@ -145,17 +145,17 @@ static bool is_usable(const struct raw_queue *q, const struct raw_memory *m, uin
 	       q->wqe_len >= RAW_WQE_LEN && q->cqe_n >= q->wqe_n << m->strides_log;
 }
 
-static int start(struct raw *io)
+static int start_device(struct raw *io)
 {
 	struct raw_device *device = io->device;
 	struct raw_memory memory = {
-	    .stride_log = clip(RAW_STRIDE_LOG, device->facts.stride_log),
-	    .strides_log = clip(RAW_STRIDES_LOG, device->facts.strides_log),
+	    .stride_log = clip_value(RAW_STRIDE_LOG, device->facts.stride_log),
+	    .strides_log = clip_value(RAW_STRIDES_LOG, device->facts.strides_log),
 	    .buffers = RAW_BUFFERS,
 	    .sends = RAW_SEND_SLOTS,
 	};
 	size_t receive = (size_t)RAW_BUFFERS << (memory.stride_log + memory.strides_log);
-	int rc = lend_heap_map(&io->memory, receive + (size_t)io->slot_len * RAW_SEND_SLOTS);
+	int rc = lend_mapping_map(&io->memory, receive + (size_t)io->slot_len * RAW_SEND_SLOTS);
 
 	if (rc < 0)
 		return rc;
@@ -178,7 +178,7 @@ static int start(struct raw *io)
 	return 0;
 }
 
-static int steer(struct raw *io)
+static int steer_frames(struct raw *io)
 {
 	struct raw_flow flow = {.kind = RAW_FLOW_UDP, .to = io->self};
 	int rc = io->device->ops->steer(io->device, &flow);
@@ -190,8 +190,8 @@ static int steer(struct raw *io)
 	return 0;
 }
 
-static int make(struct raw *io, const struct lend_io_config *config,
-		const struct lend_eth_address *address)
+static int make_carrier(struct raw *io, const struct lend_io_config *config,
+			const struct lend_eth_address *address)
 {
 	int rc = lend_udp_peers_init(&io->peers);
 
@@ -209,8 +209,8 @@ static int make(struct raw *io, const struct lend_io_config *config,
 	if (rc == 0)
 		rc = choose_mtu(io, address, config->mtu);
 	if (rc == 0)
-		rc = start(io);
-	return rc < 0 ? rc : steer(io);
+		rc = start_device(io);
+	return rc < 0 ? rc : steer_frames(io);
 }
 
 int lend_io_raw_open(const struct lend_io_config *config, struct lend_io **out)
@@ -231,7 +231,7 @@ int lend_io_raw_open(const struct lend_io_config *config, struct lend_io **out)
 	io->io.ops = &raw_ops;
 	io->claim = -1;
 	memcpy(io->name, address.device, sizeof(io->name));
-	rc = make(io, config, &address);
+	rc = make_carrier(io, config, &address);
 	if (rc < 0) {
 		raw_close(&io->io);
 		return rc;

@@ -28,7 +28,7 @@ static struct lend_udp_key key_of(const struct lend_ip *ip, uint16_t udp)
 }
 
 /* Returns the index for an address, with an allocated struct raw_peer; -1: no room. */
-static int32_t place(struct raw *io, const struct lend_ip *ip, uint16_t udp)
+static int32_t place_peer(struct raw *io, const struct lend_ip *ip, uint16_t udp)
 {
 	struct lend_udp_key key = key_of(ip, udp);
 	int32_t index = lend_udp_peers_find(&io->peers, &key);
@@ -67,7 +67,7 @@ static bool is_head_of(const struct lend_eth_head *head, const struct lend_ip *i
 }
 
 /* Handles a peer's frame from another MAC than the one we send to. */
-static void moved(struct raw *io, struct raw_peer *peer, const struct lend_eth_frame *frame)
+static void handle_moved(struct raw *io, struct raw_peer *peer, const struct lend_eth_frame *frame)
 {
 	struct lend_host *host;
 	lend_ns now;
@@ -81,14 +81,14 @@ static void moved(struct raw *io, struct raw_peer *peer, const struct lend_eth_f
 	if (!lend_ip_same(&peer->hop, &frame->from))
 		return; /* a router may send from another MAC than it receives at */
 	now = lend_clock_now();
-	host = lend_host_want(&io->hosts, &io->self, &peer->hop, now);
+	host = lend_host_use(&io->hosts, &io->self, &peer->hop, now);
 	if (host)
-		lend_host_doubt(host, now);
+		lend_host_recheck(host, now);
 }
 
 int32_t raw_peer_of(struct raw *io, const struct lend_eth_frame *frame)
 {
-	int32_t index = place(io, &frame->from, frame->udp);
+	int32_t index = place_peer(io, &frame->from, frame->udp);
 	struct raw_peer *peer;
 
 	if (index < 0) {
@@ -100,47 +100,47 @@ int32_t raw_peer_of(struct raw *io, const struct lend_eth_frame *frame)
 		peer->fixed = peer->has_hop = false;
 		write_head(io, (uint32_t)index, &frame->from, frame->udp, frame->mac);
 	} else if (memcmp(peer->head.bytes, frame->mac, 6) != 0) {
-		moved(io, peer, frame);
+		handle_moved(io, peer, frame);
 	}
 	return index;
 }
 
 /* Copies neighbours' MACs to their peers, and marks these neighbours as in use. */
-static void follow(struct raw *io, lend_ns now)
+static void copy_macs(struct raw *io, lend_ns now)
 {
 	for (uint32_t i = 0; i < io->peers.top; i++) {
 		const struct lend_host *host;
 
 		if (i >= io->peer_n || !io->peer[i].has_hop || !lend_udp_peers_at(&io->peers, i))
 			continue;
-		host = lend_host_want(&io->hosts, &io->self, &io->peer[i].hop, now);
+		host = lend_host_use(&io->hosts, &io->self, &io->peer[i].hop, now);
 		if (host && lend_host_is_known(host))
 			memcpy(io->peer[i].head.bytes, host->mac, 6);
 	}
 }
 
-void raw_peer_tend(struct raw *io, lend_ns now)
+void raw_peer_tick(struct raw *io, lend_ns now)
 {
-	uint8_t bytes[LEND_ETH_ASK_MAX];
+	uint8_t bytes[LEND_ETH_NEIGH_MAX];
 	uint32_t len = 1;
 
 	for (int i = 0; i < ASKS_MAX && len > 0; i++) {
-		len = lend_host_due(&io->hosts, now, bytes);
+		len = lend_host_next_request(&io->hosts, now, bytes);
 		raw_send_frame(io, bytes, len);
 	}
 	if (io->hosts_seen == io->hosts.version && now < io->renew)
 		return;
 	io->hosts_seen = io->hosts.version;
 	io->renew = now + renew_ns;
-	follow(io, now);
+	copy_macs(io, now);
 }
 
-void raw_peer_heard(struct raw *io, const uint8_t *bytes, uint32_t len)
+void raw_peer_update(struct raw *io, const uint8_t *bytes, uint32_t len)
 {
-	uint8_t answer[LEND_ETH_ASK_MAX];
-	struct lend_eth_ask ask;
+	uint8_t answer[LEND_ETH_NEIGH_MAX];
+	struct lend_eth_neigh ask;
 
-	if (!lend_eth_ask_read(bytes, len, &ask)) {
+	if (!lend_eth_neigh_read(bytes, len, &ask)) {
 		io->io.stats.rx_bad++;
 		return;
 	}
@@ -149,9 +149,9 @@ void raw_peer_heard(struct raw *io, const uint8_t *bytes, uint32_t len)
 	if (lend_ip_same(&ask.from, &io->self.ip))
 		io->io.stats.address_clash++;
 	else
-		lend_host_heard(&io->hosts, &ask, lend_clock_now());
+		lend_host_update(&io->hosts, &ask, lend_clock_now());
 	if (ask.question && lend_ip_same(&ask.target, &io->self.ip))
-		raw_send_frame(io, answer, lend_eth_answer_write(answer, &io->self, &ask));
+		raw_send_frame(io, answer, lend_eth_neigh_reply_write(answer, &io->self, &ask));
 }
 
 /* Returns a neighbour's MAC: 0, -EINPROGRESS, or -errno with lend_why(). */
@@ -165,7 +165,7 @@ static int ask_mac(struct raw *io, const struct lend_ip *hop, uint8_t mac[6])
 				 "raw:%s: the device does not deliver ARP or neighbour discovery: "
 				 "give the MAC of the peer or its router (?mac=)",
 				 io->name);
-	host = lend_host_want(&io->hosts, &io->self, hop, now);
+	host = lend_host_use(&io->hosts, &io->self, hop, now);
 	if (host == NULL)
 		return lend_fail(ENOSPC,
 				 "raw:%s: more than %d neighbours are in use: close some sessions",
@@ -173,13 +173,13 @@ static int ask_mac(struct raw *io, const struct lend_ip *hop, uint8_t mac[6])
 	memcpy(mac, host->mac, 6);
 	if (lend_host_is_known(host))
 		return 0;
-	if (lend_host_give_up(host, now))
+	if (lend_host_next_round(host, now))
 		return lend_fail(EHOSTDOWN,
 				 "raw:%s: no answer from that IP address: is the host up, on this "
 				 "link and VLAN? Else name its router by ?via= or its MAC by "
 				 "?mac=",
 				 io->name);
-	raw_peer_tend(io, now);
+	raw_peer_tick(io, now);
 	return -EINPROGRESS;
 }
 
@@ -197,7 +197,7 @@ int raw_peer_resolve(struct raw *io, const struct lend_eth_address *to, uint32_t
 		rc = ask_mac(io, hop, mac);
 	if (rc < 0)
 		return rc;
-	index = place(io, &to->ip, to->udp);
+	index = place_peer(io, &to->ip, to->udp);
 	if (index < 0)
 		return lend_fail(ENOSPC, "no memory for another peer: close some sessions");
 	write_head(io, (uint32_t)index, &to->ip, to->udp, mac);

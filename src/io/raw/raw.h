@@ -23,7 +23,7 @@ enum {
 	RAW_STRIDE_LOG = 8,  /* 256 bytes: a small datagram takes one */
 	RAW_STRIDES_LOG = 9, /* 128 KiB a buffer */
 	RAW_FRAME_MAX = 9216,
-	RAW_TEND = 256, /* polls between two checks of the clock and the device's state */
+	RAW_TICK = 256, /* polls between two checks of the clock and the device's state */
 };
 
 /* A device's capabilities and its network interface. */
@@ -111,16 +111,16 @@ struct raw_peer {
 struct raw {
 	struct lend_io io; /* first */
 	struct raw_device *device;
-	char name[64];           /* the device's */
-	struct lend_heap memory; /* receive buffers, then send slots */
-	int claim;               /* a socket that reserves our UDP port in the kernel; -1: none */
+	char name[64];              /* the device's */
+	struct lend_mapping memory; /* receive buffers, then send slots */
+	int claim; /* a socket that reserves our UDP port in the kernel; -1: none */
 	struct lend_eth_end self;
 
 	struct raw_rx rx;
-	bool broken;   /* the receive queue must be restarted */
-	bool deaf;     /* the device does not deliver ARP and neighbour discovery to us */
-	bool removed;  /* the device is gone: its peers are reported as gone */
-	uint32_t told; /* number of peer indices already reported */
+	bool broken;            /* the receive queue must be restarted */
+	bool deaf;              /* the device does not deliver ARP and neighbour discovery to us */
+	bool removed;           /* the device is gone: its peers are reported as gone */
+	uint32_t gone_reported; /* number of peer indices already reported */
 	uint32_t polls;
 	lend_ns looked; /* time of the last check of the device's health */
 	struct raw_health health;
@@ -142,9 +142,9 @@ struct raw {
 int32_t raw_peer_of(struct raw *io, const struct lend_eth_frame *frame);
 int raw_peer_resolve(struct raw *io, const struct lend_eth_address *to, uint32_t *peer);
 /* Processes an ARP or neighbour discovery frame, and replies to a request for our address. */
-void raw_peer_heard(struct raw *io, const uint8_t *bytes, uint32_t len);
+void raw_peer_update(struct raw *io, const uint8_t *bytes, uint32_t len);
 /* Sends the requests that are due, and writes learned MACs into the peers' headers. */
-void raw_peer_tend(struct raw *io, lend_ns now);
+void raw_peer_tick(struct raw *io, lend_ns now);
 
 /* send.c */
 void raw_tx(struct lend_io *io, struct lend_bufs *bufs, struct lend_out *out, uint32_t n);

@@ -30,7 +30,7 @@ static void store_be32(uint8_t *p, uint32_t v)
 	p[3] = (uint8_t)v;
 }
 
-static void tell(volatile uint32_t *at, uint32_t count)
+static void write_doorbell(volatile uint32_t *at, uint32_t count)
 {
 	uint32_t text;
 
@@ -39,7 +39,7 @@ static void tell(volatile uint32_t *at, uint32_t count)
 	*at = text;
 }
 
-static const uint8_t *completion(const struct raw_rx *rx)
+static const uint8_t *next_completion(const struct raw_rx *rx)
 {
 	return rx->q.cq + (size_t)(rx->next & (rx->q.cqe_n - 1)) * rx->q.cqe_len + rx->q.cqe_len -
 	       RAW_CQE_LEN;
@@ -53,10 +53,10 @@ static bool is_ours(const struct raw_rx *rx, uint8_t op_owner)
 
 bool raw_rx_waiting(const struct raw_rx *rx)
 {
-	return is_ours(rx, *(const volatile uint8_t *)(completion(rx) + RAW_CQE_OP_OWNER));
+	return is_ours(rx, *(const volatile uint8_t *)(next_completion(rx) + RAW_CQE_OP_OWNER));
 }
 
-static void describe(const struct raw_rx *rx, uint32_t index)
+static void describe_buffer(const struct raw_rx *rx, uint32_t index)
 {
 	uint32_t len = raw_rx_buffer_len(rx);
 	uint64_t address = (uintptr_t)rx->memory + (uint64_t)index * len;
@@ -71,8 +71,8 @@ static void describe(const struct raw_rx *rx, uint32_t index)
 
 void raw_rx_done(struct raw_rx *rx)
 {
-	tell(rx->q.cq_at, rx->next & 0xffffff);
-	tell(rx->q.wq_at, (rx->buffer + rx->q.wqe_n) & 0xffff);
+	write_doorbell(rx->q.cq_at, rx->next & 0xffffff);
+	write_doorbell(rx->q.wq_at, (rx->buffer + rx->q.wqe_n) & 0xffff);
 }
 
 void raw_rx_start(struct raw_rx *rx)
@@ -81,13 +81,13 @@ void raw_rx_start(struct raw_rx *rx)
 		rx->next++;
 	rx->buffer = rx->used = 0;
 	for (uint32_t i = 0; i < rx->q.wqe_n; i++)
-		describe(rx, i);
+		describe_buffer(rx, i);
 	raw_rx_done(rx);
 }
 
 enum raw_got raw_rx_next(struct raw_rx *rx, struct raw_frame *frame)
 {
-	const uint8_t *cqe = completion(rx);
+	const uint8_t *cqe = next_completion(rx);
 	uint8_t op_owner = *(const volatile uint8_t *)(cqe + RAW_CQE_OP_OWNER);
 	uint32_t bytes, first, strides, all = 1u << rx->strides_log;
 

@@ -37,14 +37,14 @@ bool raw_send_is_full(const struct raw *io)
 	return io->head - io->tail >= RAW_SEND_SLOTS;
 }
 
-static uint32_t room(struct raw *io)
+static uint32_t send_room(struct raw *io)
 {
 	if (io->head - io->tail >= RAW_SEND_SLOTS / 2)
 		raw_send_reap(io);
 	return io->removed ? 0 : RAW_SEND_SLOTS - (io->head - io->tail);
 }
 
-static uint32_t post(struct raw *io, const struct raw_send *send, uint32_t n)
+static uint32_t post_sends(struct raw *io, const struct raw_send *send, uint32_t n)
 {
 	uint32_t took = n > 0 ? io->device->ops->send(io->device, send, n) : 0;
 
@@ -52,8 +52,8 @@ static uint32_t post(struct raw *io, const struct raw_send *send, uint32_t n)
 	return took;
 }
 
-static void fill(struct raw *io, uint8_t *at, const struct lend_bufs *bufs,
-		 const struct lend_out *out, uint32_t len)
+static void fill_slot(struct raw *io, uint8_t *at, const struct lend_bufs *bufs,
+		      const struct lend_out *out, uint32_t len)
 {
 	struct lend_eth_head *head = &io->peer[out->peer].head;
 	uint8_t *bytes = at;
@@ -70,7 +70,7 @@ static void fill(struct raw *io, uint8_t *at, const struct lend_bufs *bufs,
 		lend_eth_sum(bytes, head, len);
 }
 
-static void put(const struct raw *io, uint32_t ahead, uint32_t len, struct raw_send *send)
+static void put_send(const struct raw *io, uint32_t ahead, uint32_t len, struct raw_send *send)
 {
 	uint32_t position = io->head + ahead;
 
@@ -83,16 +83,16 @@ static uint32_t send_burst(struct raw *io, const struct lend_bufs *bufs, struct 
 			   uint32_t n)
 {
 	struct raw_send send[RAW_BURST];
-	uint32_t most = room(io);
+	uint32_t most = send_room(io);
 
 	n = n < most ? n : most;
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t len = lend_out_len(&out[i]);
 
-		fill(io, slot_at(io, io->head + i), bufs, &out[i], len);
-		put(io, i, io->peer[out[i].peer].head.len + len, &send[i]);
+		fill_slot(io, slot_at(io, io->head + i), bufs, &out[i], len);
+		put_send(io, i, io->peer[out[i].peer].head.len + len, &send[i]);
 	}
-	return post(io, send, n);
+	return post_sends(io, send, n);
 }
 
 static bool can_go(const struct raw *io, const struct lend_out *out)
@@ -101,7 +101,7 @@ static bool can_go(const struct raw *io, const struct lend_out *out)
 	       lend_udp_peers_at(&io->peers, out->peer) && lend_out_len(out) <= io->io.path.mtu;
 }
 
-static void mark(struct lend_out *out, uint32_t n, enum lend_sent sent)
+static void mark_sent(struct lend_out *out, uint32_t n, enum lend_sent sent)
 {
 	for (uint32_t i = 0; i < n; i++)
 		out[i].sent = (uint8_t)sent;
@@ -126,8 +126,8 @@ void raw_tx(struct lend_io *base, struct lend_bufs *bufs, struct lend_out *out, 
 		if (!full)
 			took = send_burst(io, bufs, out + i, run);
 		full = took < run;
-		mark(out + i, took, LEND_SENT);
-		mark(out + i + took, run - took, LEND_SENT_FULL);
+		mark_sent(out + i, took, LEND_SENT);
+		mark_sent(out + i + took, run - took, LEND_SENT_FULL);
 		io->io.stats.tx_full += run - took;
 	}
 }
@@ -136,9 +136,9 @@ void raw_send_frame(struct raw *io, const uint8_t *bytes, uint32_t len)
 {
 	struct raw_send send;
 
-	if (len == 0 || io->removed || room(io) == 0)
+	if (len == 0 || io->removed || send_room(io) == 0)
 		return;
 	memcpy(slot_at(io, io->head), bytes, len);
-	put(io, 0, len, &send);
-	(void)post(io, &send, 1);
+	put_send(io, 0, len, &send);
+	(void)post_sends(io, &send, 1);
 }

@@ -39,7 +39,7 @@ static bool shm_arm(struct lend_io *io)
 		return lend_shm_arm(s);
 	}
 	(void)sched_yield();
-	lend_shm_attend(s);
+	lend_shm_poll_sockets(s);
 	return false;
 }
 
@@ -64,25 +64,25 @@ static int shm_resolve(struct lend_io *io, const char *address, uint32_t *peer)
 		if (err != -EINPROGRESS)
 			return err;
 	}
-	lend_shm_attend(s);
+	lend_shm_poll_sockets(s);
 	p = lend_shm_find(s, addr.host);
-	if (p == NULL || p->state == LEND_SHM_CALLING)
+	if (p == NULL || p->state == LEND_SHM_CONNECTING)
 		return -EINPROGRESS;
 	if (p->state == LEND_SHM_FAILED)
-		return lend_shm_tell(s, p);
+		return lend_shm_take_error(s, p);
 	*peer = lend_shm_index(s, p);
 	return 0;
 }
 
-static void shm_who(struct lend_io *io, uint32_t peer, struct lend_io_who *who)
+static void shm_peer_info(struct lend_io *io, uint32_t peer, struct lend_io_peer_info *who)
 {
 	struct lend_shm *s = self(io);
 
-	*who = (struct lend_io_who){.uid = -1};
+	*who = (struct lend_io_peer_info){.uid = -1};
 	if (peer >= s->top || !lend_shm_is_live(&s->peer[peer]))
 		return;
 	if (s->peer[peer].sock >= 0)
-		who->uid = lend_meet_uid(s->peer[peer].sock);
+		who->uid = lend_rendezvous_uid(s->peer[peer].sock);
 	if (s->peer[peer].name[0] != '\0')
 		(void)snprintf(who->address, sizeof(who->address), "shm:%s", s->peer[peer].name);
 }
@@ -101,7 +101,7 @@ static void shm_close(struct lend_io *io)
 
 	for (uint32_t i = 0; i < s->top; i++)
 		lend_shm_release(s, &s->peer[i]);
-	lend_door_close(&s->door);
+	lend_unix_listener_close(&s->door);
 	(void)munmap(s->bell, LEND_BELL_LEN);
 	(void)close(s->bell_fd);
 	(void)close(s->epoll);
@@ -119,12 +119,12 @@ static const struct lend_io_ops ops = {
     .arm = shm_arm,
     .resolve = shm_resolve,
     .pin = lend_shm_op_pin,
-    .who = shm_who,
+    .peer_info = shm_peer_info,
     .name = shm_name,
     .close = shm_close,
 };
 
-static int open_door(struct lend_shm *s, const char *listen)
+static int open_listener(struct lend_shm *s, const char *listen)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = LEND_SHM_PEERS};
 	struct lend_addr addr;
@@ -133,7 +133,7 @@ static int open_door(struct lend_shm *s, const char *listen)
 	s->door.fd = -1;
 	if (listen == NULL)
 		return 0;
-	if (!lend_mapfile_may_have(LEND_SHM_LINK_LEN))
+	if (!lend_mapfile_len_allowed(LEND_SHM_LINK_LEN))
 		return lend_fail(
 		    EFBIG,
 		    "shm: the rings of a client are %zu bytes of a file, beyond ulimit -f; "
@@ -141,7 +141,7 @@ static int open_door(struct lend_shm *s, const char *listen)
 		    LEND_SHM_LINK_LEN);
 	err = lend_addr_parse(listen, &addr);
 	if (err == 0)
-		err = lend_meet_open(&s->door, addr.host);
+		err = lend_rendezvous_open(&s->door, addr.host);
 	if (err != 0)
 		return err;
 	memcpy(s->name, addr.host, sizeof(s->name));
@@ -149,7 +149,7 @@ static int open_door(struct lend_shm *s, const char *listen)
 	if (epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->door.fd, &ev) == 0)
 		return 0;
 	err = errno;
-	lend_door_close(&s->door);
+	lend_unix_listener_close(&s->door);
 	return lend_fail(err, "shm: %s; raise ulimit -n", strerror(err));
 }
 
@@ -162,16 +162,16 @@ int lend_io_shm_open(const struct lend_io_config *config, struct lend_io **io)
 	if (s == NULL)
 		return lend_fail(ENOMEM, "shm: out of memory; free some or raise the limit");
 	s->io.ops = &ops;
-	s->io.quick = true;
-	lend_shm_call_ahead(s, config->listen == NULL ? config->peer : NULL);
+	s->io.cheap_poll = true;
+	lend_shm_connect_ahead(s, config->listen == NULL ? config->peer : NULL);
 	s->shares = config->shares && lend_arena_fd() >= 0;
-	s->attend = lend_shm_attend;
-	s->part = lend_shm_part;
+	s->poll_sockets = lend_shm_poll_sockets;
+	s->free_connection = lend_shm_free_connection;
 	s->io.path = (struct lend_path){.mtu = LEND_RING_MTU,
 					.lossless = true,
 					.checked = true,
 					.proven = true,
-					.shares = s->shares ? LEND_RING_APART_MIN : 0};
+					.shares = s->shares ? LEND_RING_REF_MIN : 0};
 	if (config->mtu != 0)
 		s->io.path.mtu = lend_min_u32(config->mtu, LEND_RING_MTU);
 	s->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -179,7 +179,7 @@ int lend_io_shm_open(const struct lend_io_config *config, struct lend_io **io)
 		err = lend_fail(errno, "shm: no epoll: %s; raise ulimit -n", strerror(errno));
 		goto out_carrier;
 	}
-	err = lend_meet_memory(LEND_BELL_LEN, &s->bell_fd, &bell);
+	err = lend_rendezvous_memory(LEND_BELL_LEN, &s->bell_fd, &bell);
 	if (err != 0) {
 		(void)lend_fail(-err, "shm: no shared memory: %s; raise ulimit %s", strerror(-err),
 				err == -EFBIG    ? "-f"
@@ -188,7 +188,7 @@ int lend_io_shm_open(const struct lend_io_config *config, struct lend_io **io)
 		goto out_epoll;
 	}
 	s->bell = bell;
-	err = open_door(s, config->listen);
+	err = open_listener(s, config->listen);
 	if (err != 0)
 		goto out_bell;
 	*io = &s->io;

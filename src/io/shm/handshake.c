@@ -16,7 +16,7 @@
 
 #define DEFER_NS UINT64_C(50000000) /* until accept() is retried */
 
-void lend_shm_part(struct lend_shm *s, struct lend_shm_peer *p)
+void lend_shm_free_connection(struct lend_shm *s, struct lend_shm_peer *p)
 {
 	(void)s;
 	if (p->pair != NULL)
@@ -29,15 +29,16 @@ void lend_shm_part(struct lend_shm *s, struct lend_shm_peer *p)
 }
 
 /* Sends HELLO or WELCOME with n files (fds has room for one more), and with our shared memory. */
-static int say(const struct lend_shm *s, const struct lend_shm_peer *p, int *fds, unsigned n)
+static int send_message(const struct lend_shm *s, const struct lend_shm_peer *p, int *fds,
+			unsigned n)
 {
-	struct lend_meet msg;
+	struct lend_rendezvous_msg msg;
 
-	lend_meet_fill(&msg, 0, lend_shm_index(s, p), LEND_SHM_LINK_LEN);
+	lend_rendezvous_fill(&msg, 0, lend_shm_index(s, p), LEND_SHM_LINK_LEN);
 	msg.shares = s->shares;
 	if (s->shares)
 		fds[n++] = lend_arena_fd();
-	return lend_meet_send(p->sock, &msg, fds, n);
+	return lend_rendezvous_send(p->sock, &msg, fds, n);
 }
 
 /* Maps the other side's shared memory, to read its long datagrams in place. If that fails, the
@@ -46,7 +47,7 @@ static void read_from(const struct lend_shm *s, struct lend_shm_peer *p, int fd)
 {
 	const void *at = NULL;
 
-	if (!s->shares || lend_meet_map_to_read(fd, LEND_ARENA_LEN, &at) != 0)
+	if (!s->shares || lend_rendezvous_map_to_read(fd, LEND_ARENA_LEN, &at) != 0)
 		return;
 	p->memory = at;
 	atomic_store_explicit(&p->rx.ring->reads, 1, memory_order_release);
@@ -58,7 +59,7 @@ static void close_all(const int *fds, unsigned n)
 		(void)close(fds[i]);
 }
 
-static bool watch(struct lend_shm *s, struct lend_shm_peer *p)
+static bool watch_socket(struct lend_shm *s, struct lend_shm_peer *p)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = lend_shm_index(s, p)};
 
@@ -67,52 +68,52 @@ static bool watch(struct lend_shm *s, struct lend_shm_peer *p)
 
 /* Server: handles the HELLO of a new client. Maps its bell, makes the rings, and sends both the
  * rings and our bell to it. */
-static int welcome(struct lend_shm *s, struct lend_shm_peer *p, const struct lend_meet *hello,
-		   const int *its)
+static int welcome_client(struct lend_shm *s, struct lend_shm_peer *p,
+			  const struct lend_rendezvous_msg *hello, const int *its)
 {
 	struct lend_shm_link *link;
 	void *base = NULL;
-	int fds[LEND_MEET_FDS] = {-1, s->bell_fd};
-	int err = lend_meet_map(its[0], LEND_BELL_LEN, &base);
+	int fds[LEND_RENDEZVOUS_FDS] = {-1, s->bell_fd};
+	int err = lend_rendezvous_map(its[0], LEND_BELL_LEN, &base);
 
 	if (err != 0)
 		return err;
 	p->bell = base;
 	p->bit = hello->bit;
-	err = lend_meet_memory(LEND_SHM_LINK_LEN, &fds[0], &base);
+	err = lend_rendezvous_memory(LEND_SHM_LINK_LEN, &fds[0], &base);
 	if (err != 0)
 		return err;
 	link = base;
 	lend_shm_pair(p, &link->pair, &link->fast, true);
 	if (hello->shares)
 		read_from(s, p, its[1]);
-	err = say(s, p, fds, 2);
+	err = send_message(s, p, fds, 2);
 	(void)close(fds[0]);
 	return err;
 }
 
 static void on_hello(struct lend_shm *s, struct lend_shm_peer *p)
 {
-	struct lend_meet msg;
-	int fds[LEND_MEET_FDS], err = lend_meet_recv(p->sock, &msg, fds, 1);
+	struct lend_rendezvous_msg msg;
+	int fds[LEND_RENDEZVOUS_FDS], err = lend_rendezvous_recv(p->sock, &msg, fds, 1);
 
 	if (err == -EAGAIN)
 		return;
 	if (err == 0) {
 		err = msg.bit < LEND_SHM_PEERS && msg.pair == LEND_SHM_LINK_LEN
-			  ? welcome(s, p, &msg, fds)
+			  ? welcome_client(s, p, &msg, fds)
 			  : -EPROTO;
 		close_all(fds, 1 + msg.shares);
 	}
 	if (err == 0) {
-		lend_shm_enter(s, p, LEND_SHM_UP);
-		lend_shm_heat(s, p);
+		lend_shm_set_state(s, p, LEND_SHM_UP);
+		lend_shm_make_hot(s, p);
 		return;
 	}
 	/* Send our version, so that the client can report the mismatch itself. */
 	if (err != -ECONNRESET) {
-		lend_meet_fill(&msg, (uint32_t)-err, 0, LEND_SHM_LINK_LEN);
-		(void)lend_meet_send(p->sock, &msg, NULL, 0);
+		lend_rendezvous_fill(&msg, (uint32_t)-err, 0, LEND_SHM_LINK_LEN);
+		(void)lend_rendezvous_send(p->sock, &msg, NULL, 0);
 		s->io.stats.peers_refused++;
 	}
 	lend_shm_release(s, p);
@@ -122,9 +123,9 @@ static void on_hello(struct lend_shm *s, struct lend_shm_peer *p)
 static void on_welcome(struct lend_shm *s, struct lend_shm_peer *p)
 {
 	struct lend_shm_link *link;
-	struct lend_meet msg;
+	struct lend_rendezvous_msg msg;
 	void *pair = NULL, *bell = NULL;
-	int fds[LEND_MEET_FDS], err = lend_meet_recv(p->sock, &msg, fds, 2);
+	int fds[LEND_RENDEZVOUS_FDS], err = lend_rendezvous_recv(p->sock, &msg, fds, 2);
 
 	if (err == -EAGAIN)
 		return;
@@ -141,9 +142,10 @@ static void on_welcome(struct lend_shm *s, struct lend_shm_peer *p)
 				  : -err);
 		return;
 	}
-	err = msg.bit < LEND_SHM_PEERS ? lend_meet_map(fds[0], LEND_SHM_LINK_LEN, &pair) : -EPROTO;
+	err = msg.bit < LEND_SHM_PEERS ? lend_rendezvous_map(fds[0], LEND_SHM_LINK_LEN, &pair)
+				       : -EPROTO;
 	if (err == 0)
-		err = lend_meet_map(fds[1], LEND_BELL_LEN, &bell);
+		err = lend_rendezvous_map(fds[1], LEND_BELL_LEN, &bell);
 	if (err != 0) {
 		close_all(fds, 2 + msg.shares);
 		if (pair != NULL && pair != MAP_FAILED)
@@ -158,8 +160,8 @@ static void on_welcome(struct lend_shm *s, struct lend_shm_peer *p)
 	if (msg.shares)
 		read_from(s, p, fds[2]);
 	close_all(fds, 2 + msg.shares);
-	lend_shm_enter(s, p, LEND_SHM_UP);
-	lend_shm_heat(s, p);
+	lend_shm_set_state(s, p, LEND_SHM_UP);
+	lend_shm_make_hot(s, p);
 }
 
 static uint32_t count_strangers(const struct lend_shm *s, uint32_t *oldest)
@@ -167,7 +169,7 @@ static uint32_t count_strangers(const struct lend_shm *s, uint32_t *oldest)
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < s->top; i++) {
-		if (s->peer[i].state != LEND_SHM_STRANGER)
+		if (s->peer[i].state != LEND_SHM_ACCEPTED)
 			continue;
 		if (n++ == 0 || s->peer[i].since < s->peer[*oldest].since)
 			*oldest = i;
@@ -176,7 +178,7 @@ static uint32_t count_strangers(const struct lend_shm *s, uint32_t *oldest)
 }
 
 /* Starts or stops to watch the listening socket. */
-static void watch_door(struct lend_shm *s, bool on)
+static void watch_listener(struct lend_shm *s, bool on)
 {
 	struct epoll_event ev = {.events = on ? EPOLLIN : 0, .data.u32 = LEND_SHM_PEERS};
 
@@ -187,38 +189,38 @@ static void watch_door(struct lend_shm *s, bool on)
 /* Handles a failed accept(). A connection that no descriptor is free for stays in the backlog
  * and keeps the listening socket readable. So that socket is not watched until one of our
  * descriptors is closed, or for a while. */
-static void defer(struct lend_shm *s, int err)
+static void defer_accept(struct lend_shm *s, int err)
 {
 	if (err != EMFILE && err != ENFILE && err != ENOBUFS && err != ENOMEM)
 		return;
 	s->io.stats.accepts_deferred++;
-	watch_door(s, false);
+	watch_listener(s, false);
 }
 
 /* Accepts clients. One that sends no HELLO is dropped after a second, or when there are too many
  * of them. */
-static void answer_door(struct lend_shm *s)
+static void accept_clients(struct lend_shm *s)
 {
 	for (int i = 0; i < 16; i++) {
 		struct lend_shm_peer *p;
 		uint32_t oldest = 0;
-		int sock = lend_meet_accept(&s->door);
+		int sock = lend_rendezvous_accept(&s->door);
 
 		if (sock < 0) {
-			defer(s, errno);
+			defer_accept(s, errno);
 			return;
 		}
 		if (s->half > 0 && count_strangers(s, &oldest) >= LEND_SHM_HALF_OPEN_MAX)
 			lend_shm_release(s, &s->peer[oldest]);
-		p = lend_shm_take(s);
+		p = lend_shm_take_entry(s);
 		if (p == NULL) {
 			(void)close(sock);
 			s->io.stats.peers_refused++;
 			continue;
 		}
 		p->sock = sock;
-		lend_shm_enter(s, p, LEND_SHM_STRANGER);
-		if (!watch(s, p))
+		lend_shm_set_state(s, p, LEND_SHM_ACCEPTED);
+		if (!watch_socket(s, p))
 			lend_shm_release(s, p);
 		else
 			on_hello(s, p);
@@ -228,44 +230,44 @@ static void answer_door(struct lend_shm *s)
 static void on_event(struct lend_shm *s, struct lend_shm_peer *p)
 {
 	switch (p->state) {
-	case LEND_SHM_STRANGER:
+	case LEND_SHM_ACCEPTED:
 		on_hello(s, p);
 		break;
-	case LEND_SHM_CALLING:
+	case LEND_SHM_CONNECTING:
 		on_welcome(s, p);
 		break;
 	case LEND_SHM_UP:
-		if (!lend_meet_drain(p->sock))
+		if (!lend_rendezvous_drain(p->sock))
 			lend_shm_hang_up(s, p);
 		break;
 	case LEND_SHM_FREE: /* an event of the entry's previous owner */
 	case LEND_SHM_FAILED:
-	case LEND_SHM_HUNG:
+	case LEND_SHM_HUNG_UP:
 	case LEND_SHM_GONE:
 		break;
 	}
 }
 
-void lend_shm_attend(struct lend_shm *s)
+void lend_shm_poll_sockets(struct lend_shm *s)
 {
 	struct epoll_event ev[64];
 	int n = epoll_wait(s->epoll, ev, 64, 0);
 
 	for (int i = 0; i < n; i++) {
 		if (ev[i].data.u32 == LEND_SHM_PEERS)
-			answer_door(s);
+			accept_clients(s);
 		else
 			on_event(s, &s->peer[ev[i].data.u32]);
 	}
 	if (s->half > 0)
 		lend_shm_expire(s);
 	if (s->io.due && s->io.due <= lend_clock_now()) {
-		watch_door(s, true);
-		answer_door(s);
+		watch_listener(s, true);
+		accept_clients(s);
 	}
 }
 
-void lend_shm_call_ahead(struct lend_shm *s, const char *address)
+void lend_shm_connect_ahead(struct lend_shm *s, const char *address)
 {
 	struct lend_addr addr;
 
@@ -273,7 +275,7 @@ void lend_shm_call_ahead(struct lend_shm *s, const char *address)
 	if (address == NULL || lend_addr_parse(address, &addr) != 0 ||
 	    addr.scheme != LEND_SCHEME_SHM || addr.host[0] == '\0')
 		return;
-	if (lend_meet_dial(addr.host, &s->ahead) != 0)
+	if (lend_rendezvous_connect(addr.host, &s->ahead) != 0)
 		s->ahead = -1;
 	memcpy(s->ahead_name, addr.host, LEND_ADDR_NAME_MAX + 1);
 	s->ahead_name[LEND_ADDR_NAME_MAX] = '\0';
@@ -283,7 +285,7 @@ static int call_on(struct lend_shm *s, const char *name, int *sock, bool *ahead)
 {
 	*ahead = s->ahead >= 0 && strcmp(s->ahead_name, name) == 0;
 	if (!*ahead)
-		return lend_meet_dial(name, sock);
+		return lend_rendezvous_connect(name, sock);
 	*sock = s->ahead;
 	s->ahead = -1;
 	return 0;
@@ -292,13 +294,13 @@ static int call_on(struct lend_shm *s, const char *name, int *sock, bool *ahead)
 int lend_shm_dial(struct lend_shm *s, const char *name)
 {
 	struct lend_shm_peer *p;
-	int fds[LEND_MEET_FDS] = {s->bell_fd};
+	int fds[LEND_RENDEZVOUS_FDS] = {s->bell_fd};
 	bool ahead;
 	int sock, err = call_on(s, name, &sock, &ahead);
 
 	if (err != 0)
 		return err == -EAGAIN ? -EINPROGRESS : err;
-	p = lend_shm_take(s);
+	p = lend_shm_take_entry(s);
 	if (p == NULL) {
 		(void)close(sock);
 		return lend_fail(ENOSPC, "shm:%s: %d peers already; open another endpoint", name,
@@ -307,9 +309,9 @@ int lend_shm_dial(struct lend_shm *s, const char *name)
 	p->sock = sock;
 	p->ahead = ahead;
 	memcpy(p->name, name, strlen(name) + 1);
-	lend_shm_enter(s, p, LEND_SHM_CALLING);
-	err = say(s, p, fds, 1);
-	if (err == 0 && watch(s, p))
+	lend_shm_set_state(s, p, LEND_SHM_CONNECTING);
+	err = send_message(s, p, fds, 1);
+	if (err == 0 && watch_socket(s, p))
 		return -EINPROGRESS;
 	err = err != 0 ? -err : errno;
 	lend_shm_release(s, p);

@@ -21,73 +21,73 @@ enum {
 	TRIES = 16, /* then give up: the peer changes the field more often than its states allow */
 };
 
-static uint32_t generation(uint64_t word)
+static uint32_t link_generation(uint64_t word)
 {
 	return (uint32_t)(word >> 32);
 }
 
-static uint32_t client(uint64_t word)
+static uint32_t link_client(uint64_t word)
 {
 	return word >> 20 & 0xfff;
 }
 
-static uint32_t server(uint64_t word)
+static uint32_t link_server(uint64_t word)
 {
 	return word >> 8 & 0xfff;
 }
 
-static uint64_t freed(uint64_t word)
+static uint64_t freed_word(uint64_t word)
 {
-	return (uint64_t)(generation(word) + 1) << 32;
+	return (uint64_t)(link_generation(word) + 1) << 32;
 }
 
 /* Marks these sides as left. Frees the link if both have left, or if the client left before the
  * server answered. */
-static void leave(struct lend_pod *pod, uint32_t link, uint64_t word, uint32_t sides)
+static void mark_left(struct lend_multihost *pod, uint32_t link, uint64_t word, uint32_t sides)
 {
 	_Atomic uint64_t *at = &pod->at->link[link].word;
-	uint32_t since = generation(word);
+	uint32_t since = link_generation(word);
 
-	for (int i = 0; i < TRIES && generation(word) == since && (word & LEND_LINK_TAKEN) != 0;
-	     i++) {
+	for (int i = 0;
+	     i < TRIES && link_generation(word) == since && (word & LEND_LINK_TAKEN) != 0; i++) {
 		uint64_t next = word | sides;
 
 		if ((next & BOTH_LEFT) == BOTH_LEFT ||
 		    ((next & LEND_LINK_CLIENT_LEFT) != 0 && (next & LEND_LINK_UP) == 0))
-			next = freed(word);
+			next = freed_word(word);
 		if (next == word || atomic_compare_exchange_strong(at, &word, next))
 			return;
 	}
 }
 
-void lend_pod_sweep(struct lend_pod *pod, uint32_t end)
+void lend_multihost_link_leave_all(struct lend_multihost *pod, uint32_t end)
 {
 	for (uint32_t i = 0; i < pod->links; i++) {
 		uint64_t word = atomic_load(&pod->at->link[i].word);
-		uint32_t sides = client(word) == end ? LEND_LINK_CLIENT_LEFT : 0;
+		uint32_t sides = link_client(word) == end ? LEND_LINK_CLIENT_LEFT : 0;
 
-		sides |= server(word) == end ? LEND_LINK_SERVER_LEFT : 0;
+		sides |= link_server(word) == end ? LEND_LINK_SERVER_LEFT : 0;
 		if (sides != 0)
-			leave(pod, i, word, sides);
+			mark_left(pod, i, word, sides);
 	}
 }
 
-static bool is_dead(struct lend_pod *pod, uint32_t end, bool *unsure)
+static bool is_dead(struct lend_multihost *pod, uint32_t end, bool *unsure)
 {
-	uint64_t owner = end < LEND_POD_ENDS ? atomic_load(&pod->at->end[end].owner) : 0;
-	enum lend_pod_state state;
+	uint64_t owner = end < LEND_MULTIHOST_ENDS ? atomic_load(&pod->at->end[end].owner) : 0;
+	enum lend_multihost_state state;
 
 	if (owner == 0)
 		return true;
-	state = lend_pod_judge(pod, end, owner);
-	*unsure |= state == LEND_POD_UNSURE;
-	if (state == LEND_POD_DEAD)
-		lend_pod_evict(pod, end, owner);
-	return state == LEND_POD_DEAD;
+	state = lend_multihost_owner_state(pod, end, owner);
+	*unsure |= state == LEND_MULTIHOST_UNSURE;
+	if (state == LEND_MULTIHOST_DEAD)
+		lend_multihost_evict(pod, end, owner);
+	return state == LEND_MULTIHOST_DEAD;
 }
 
 /* Reclaims the links of dead endpoints. */
-static void reclaim(struct lend_pod *pod, bool *unsure)
+static void reclaim_dead(struct lend_multihost *pod, bool *unsure)
 {
 	for (uint32_t i = 0; i < pod->links; i++) {
 		uint64_t word = atomic_load(&pod->at->link[i].word);
@@ -95,15 +95,15 @@ static void reclaim(struct lend_pod *pod, bool *unsure)
 
 		if ((word & LEND_LINK_TAKEN) == 0)
 			continue;
-		sides |= is_dead(pod, client(word), unsure) ? LEND_LINK_CLIENT_LEFT : 0;
-		sides |= is_dead(pod, server(word), unsure) ? LEND_LINK_SERVER_LEFT : 0;
+		sides |= is_dead(pod, link_client(word), unsure) ? LEND_LINK_CLIENT_LEFT : 0;
+		sides |= is_dead(pod, link_server(word), unsure) ? LEND_LINK_SERVER_LEFT : 0;
 		if (sides != 0)
-			leave(pod, i, word, sides);
+			mark_left(pod, i, word, sides);
 	}
 }
 
 /* Takes the next free link. A link without TAKEN is free, whatever its other bits are. */
-static bool take(struct lend_pod *pod, uint32_t end, struct lend_pod_tie *tie)
+static bool take_link(struct lend_multihost *pod, uint32_t end, struct lend_multihost_link_id *tie)
 {
 	uint32_t first = atomic_fetch_add(&pod->at->turn, 1);
 
@@ -112,18 +112,18 @@ static bool take(struct lend_pod *pod, uint32_t end, struct lend_pod_tie *tie)
 		_Atomic uint64_t *at = &pod->at->link[i].word;
 		uint64_t word = atomic_load(at), ours;
 
-		ours = freed(word) | (uint64_t)pod->me << 20 | end << 8 | LEND_LINK_TAKEN;
+		ours = freed_word(word) | (uint64_t)pod->me << 20 | end << 8 | LEND_LINK_TAKEN;
 		if ((word & LEND_LINK_TAKEN) == 0 &&
 		    atomic_compare_exchange_strong(at, &word, ours)) {
 			tie->link = i;
-			tie->generation = generation(ours);
+			tie->generation = link_generation(ours);
 			return true;
 		}
 	}
 	return false;
 }
 
-static void clean(struct lend_ring *ring)
+static void clean_ring(struct lend_ring *ring)
 {
 	atomic_store_explicit(&ring->taken, 0, memory_order_relaxed);
 	atomic_store_explicit(&ring->polled, 0, memory_order_relaxed);
@@ -133,12 +133,13 @@ static void clean(struct lend_ring *ring)
 }
 
 /* Sets a bit if the link is still ours and neither side left. */
-static bool set(struct lend_pod *pod, const struct lend_pod_tie *tie, uint32_t bit)
+static bool set_bit(struct lend_multihost *pod, const struct lend_multihost_link_id *tie,
+		    uint32_t bit)
 {
 	_Atomic uint64_t *at = &pod->at->link[tie->link].word;
 	uint64_t word = atomic_load(at);
 
-	for (int i = 0; i < TRIES && generation(word) == tie->generation &&
+	for (int i = 0; i < TRIES && link_generation(word) == tie->generation &&
 			(word & (LEND_LINK_TAKEN | BOTH_LEFT)) == LEND_LINK_TAKEN;
 	     i++) {
 		if (atomic_compare_exchange_strong(at, &word, word | bit))
@@ -147,95 +148,101 @@ static bool set(struct lend_pod *pod, const struct lend_pod_tie *tie, uint32_t b
 	return false;
 }
 
-int lend_pod_ask(struct lend_pod *pod, uint32_t end, uint64_t owner, uint32_t bit,
-		 struct lend_pod_tie *tie)
+int lend_multihost_link_request(struct lend_multihost *pod, uint32_t end, uint64_t owner,
+				uint32_t bit, struct lend_multihost_link_id *tie)
 {
-	struct lend_pod_link *link;
+	struct lend_multihost_link *link;
 	bool unsure = false;
 	int err;
 
-	*tie = (struct lend_pod_tie){.link = LEND_POD_NONE, .end = end, .owner = owner};
-	if (!take(pod, end, tie)) {
-		reclaim(pod, &unsure);
-		if (!take(pod, end, tie))
+	*tie = (struct lend_multihost_link_id){
+	    .link = LEND_MULTIHOST_NONE, .end = end, .owner = owner};
+	if (!take_link(pod, end, tie)) {
+		reclaim_dead(pod, &unsure);
+		if (!take_link(pod, end, tie))
 			return unsure ? -EAGAIN
 				      : lend_fail(ENOSPC,
 						  "all %u links in that memory are in use; close "
 						  "some, or give it more",
 						  pod->links);
 	}
-	err = lend_pod_back(pod, tie->link);
+	err = lend_multihost_allocate(pod, tie->link);
 	if (err != 0) {
-		lend_pod_part(pod, tie);
+		lend_multihost_link_leave(pod, tie);
 		return err;
 	}
 	link = &pod->at->link[tie->link];
-	clean(&lend_pod_pair(pod, tie->link)->to_server);
-	clean(&lend_pod_pair(pod, tie->link)->to_client);
+	clean_ring(&lend_multihost_link_pair(pod, tie->link)->to_server);
+	clean_ring(&lend_multihost_link_pair(pod, tie->link)->to_client);
 	atomic_store_explicit(&link->want, owner, memory_order_relaxed);
 	atomic_store_explicit(&link->client_bit, bit, memory_order_relaxed);
-	if (set(pod, tie, LEND_LINK_ASKED))
+	if (set_bit(pod, tie, LEND_LINK_REQUESTED))
 		(void)atomic_fetch_add(&pod->at->end[end].knocks, 1);
 	return 0;
 }
 
-bool lend_pod_asked(struct lend_pod *pod, uint32_t *next, struct lend_pod_tie *tie)
+bool lend_multihost_link_next(struct lend_multihost *pod, uint32_t *next,
+			      struct lend_multihost_link_id *tie)
 {
 	while (*next < pod->links) {
 		uint32_t i = (*next)++, from;
-		struct lend_pod_link *link = &pod->at->link[i];
+		struct lend_multihost_link *link = &pod->at->link[i];
 		uint64_t word = atomic_load(&link->word);
 
-		from = client(word);
-		if (server(word) != pod->me || from >= LEND_POD_ENDS ||
-		    (word & (BOTH_LEFT | LEND_LINK_UP | LEND_LINK_ASKED | LEND_LINK_TAKEN)) !=
-			(LEND_LINK_ASKED | LEND_LINK_TAKEN))
+		from = link_client(word);
+		if (link_server(word) != pod->me || from >= LEND_MULTIHOST_ENDS ||
+		    (word & (BOTH_LEFT | LEND_LINK_UP | LEND_LINK_REQUESTED | LEND_LINK_TAKEN)) !=
+			(LEND_LINK_REQUESTED | LEND_LINK_TAKEN))
 			continue;
 		if (atomic_load_explicit(&link->want, memory_order_relaxed) != pod->number) {
-			leave(pod, i, word, LEND_LINK_SERVER_LEFT);
+			mark_left(pod, i, word, LEND_LINK_SERVER_LEFT);
 			continue;
 		}
-		*tie = (struct lend_pod_tie){.link = i,
-					     .generation = generation(word),
-					     .end = from,
-					     .owner = atomic_load(&pod->at->end[from].owner),
-					     .server = true};
+		*tie =
+		    (struct lend_multihost_link_id){.link = i,
+						    .generation = link_generation(word),
+						    .end = from,
+						    .owner = atomic_load(&pod->at->end[from].owner),
+						    .server = true};
 		return true;
 	}
 	return false;
 }
 
-bool lend_pod_answer(struct lend_pod *pod, const struct lend_pod_tie *tie, uint32_t bit)
+bool lend_multihost_link_accept(struct lend_multihost *pod,
+				const struct lend_multihost_link_id *tie, uint32_t bit)
 {
 	atomic_store_explicit(&pod->at->link[tie->link].server_bit, bit, memory_order_relaxed);
-	return set(pod, tie, LEND_LINK_UP);
+	return set_bit(pod, tie, LEND_LINK_UP);
 }
 
-void lend_pod_part(struct lend_pod *pod, struct lend_pod_tie *tie)
+void lend_multihost_link_leave(struct lend_multihost *pod, struct lend_multihost_link_id *tie)
 {
 	uint64_t word;
 
-	if (tie->link == LEND_POD_NONE)
+	if (tie->link == LEND_MULTIHOST_NONE)
 		return;
 	word = atomic_load(&pod->at->link[tie->link].word);
-	if (generation(word) == tie->generation)
-		leave(pod, tie->link, word,
-		      tie->server ? LEND_LINK_SERVER_LEFT : LEND_LINK_CLIENT_LEFT);
-	tie->link = LEND_POD_NONE;
+	if (link_generation(word) == tie->generation)
+		mark_left(pod, tie->link, word,
+			  tie->server ? LEND_LINK_SERVER_LEFT : LEND_LINK_CLIENT_LEFT);
+	tie->link = LEND_MULTIHOST_NONE;
 }
 
-uint32_t lend_pod_bits(const struct lend_pod *pod, const struct lend_pod_tie *tie)
+uint32_t lend_multihost_link_bits(const struct lend_multihost *pod,
+				  const struct lend_multihost_link_id *tie)
 {
 	uint64_t word = atomic_load_explicit(&pod->at->link[tie->link].word, memory_order_acquire);
 
-	if (generation(word) != tie->generation || (word & LEND_LINK_TAKEN) == 0)
+	if (link_generation(word) != tie->generation || (word & LEND_LINK_TAKEN) == 0)
 		return BOTH_LEFT;
 	return word & 0xff;
 }
 
-uint32_t lend_pod_bit(const struct lend_pod *pod, const struct lend_pod_tie *tie)
+uint32_t lend_multihost_link_bell_bit(const struct lend_multihost *pod,
+				      const struct lend_multihost_link_id *tie)
 {
-	const struct lend_pod_link *link = &pod->at->link[tie->link];
+	const struct lend_multihost_link *link = &pod->at->link[tie->link];
 
 	return atomic_load_explicit(tie->server ? &link->client_bit : &link->server_bit,
 				    memory_order_relaxed);

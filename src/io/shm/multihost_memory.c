@@ -66,7 +66,7 @@ static uint64_t host_number(void)
 }
 
 /* Returns the start time of a process. 0: there is none. */
-static uint64_t born(int64_t pid)
+static uint64_t process_start(int64_t pid)
 {
 	unsigned long long start = 0;
 	char path[48], text[512], *at;
@@ -91,9 +91,10 @@ static uint64_t born(int64_t pid)
 }
 
 /* Makes a pod of zero memory, and checks an existing one. */
-static int greet(struct lend_pod *pod, const char *path)
+static int check_memory(struct lend_multihost *pod, const char *path)
 {
-	uint64_t own = MAGIC << 48 | (uint64_t)LEND_POD_VERSION << 32 | pod->len / LEND_POD_UNIT;
+	uint64_t own =
+	    MAGIC << 48 | (uint64_t)LEND_MULTIHOST_VERSION << 32 | pod->len / LEND_MULTIHOST_UNIT;
 	uint64_t head = 0;
 	size_t len;
 
@@ -103,40 +104,41 @@ static int greet(struct lend_pod *pod, const char *path)
 		return lend_fail(
 		    EPROTO, "%s: holds other data; to use it, write zeros over its first 256 KiB",
 		    path);
-	if ((head >> 32 & 0xffff) != LEND_POD_VERSION)
+	if ((head >> 32 & 0xffff) != LEND_MULTIHOST_VERSION)
 		return lend_fail(EPROTO,
 				 "%s: made by version %u, this is %d; install one release on all",
-				 path, (unsigned)(head >> 32 & 0xffff), LEND_POD_VERSION);
-	len = (head & UINT32_MAX) * LEND_POD_UNIT;
-	if (len > pod->len || len < LEND_POD_PAIRS + LEND_SHM_PAIR_LEN)
+				 path, (unsigned)(head >> 32 & 0xffff), LEND_MULTIHOST_VERSION);
+	len = (head & UINT32_MAX) * LEND_MULTIHOST_UNIT;
+	if (len > pod->len || len < LEND_MULTIHOST_PAIRS + LEND_SHM_PAIR_LEN)
 		return lend_fail(EPROTO,
 				 "%s: made with %zu bytes, here it has %zu; give all hosts the "
 				 "same memory",
 				 path, len, pod->len);
-	pod->links =
-	    (uint32_t)lend_min_u64((len - LEND_POD_PAIRS) / LEND_SHM_PAIR_LEN, LEND_POD_LINKS);
+	pod->links = (uint32_t)lend_min_u64((len - LEND_MULTIHOST_PAIRS) / LEND_SHM_PAIR_LEN,
+					    LEND_MULTIHOST_LINKS);
 	return 0;
 }
 
 /* Allocates pages of a plain file, so that touching [offset, offset + len) raises no SIGBUS. */
-static int back(const struct lend_pod *pod, uint64_t offset, uint64_t len)
+static int allocate_pages(const struct lend_multihost *pod, uint64_t offset, uint64_t len)
 {
-	if (!lend_mapfile_is_plain(pod->fd))
+	if (!lend_mapfile_is_regular(pod->fd))
 		return 0;
 	return lend_mapfile_fill(pod->fd, pod->path, offset, len, true);
 }
 
-int lend_pod_back(const struct lend_pod *pod, uint32_t link)
+int lend_multihost_allocate(const struct lend_multihost *pod, uint32_t link)
 {
-	return back(pod, LEND_POD_PAIRS + (uint64_t)link * LEND_SHM_PAIR_LEN, LEND_SHM_PAIR_LEN);
+	return allocate_pages(pod, LEND_MULTIHOST_PAIRS + (uint64_t)link * LEND_SHM_PAIR_LEN,
+			      LEND_SHM_PAIR_LEN);
 }
 
-static int map(struct lend_pod *pod)
+static int map_pod(struct lend_multihost *pod)
 {
 	void *at;
 
-	pod->len = length_of(pod->fd) / LEND_POD_UNIT * LEND_POD_UNIT;
-	if (pod->len < LEND_POD_PAIRS + LEND_SHM_PAIR_LEN)
+	pod->len = length_of(pod->fd) / LEND_MULTIHOST_UNIT * LEND_MULTIHOST_UNIT;
+	if (pod->len < LEND_MULTIHOST_PAIRS + LEND_SHM_PAIR_LEN)
 		return lend_fail(EINVAL, "%s: too small or no memory; a link needs 5 MiB",
 				 pod->path);
 	at = mmap(NULL, pod->len, PROT_READ | PROT_WRITE, MAP_SHARED, pod->fd, 0);
@@ -150,26 +152,26 @@ static int map(struct lend_pod *pod)
 	return 0;
 }
 
-int lend_pod_map(struct lend_pod *pod, const char *path)
+int lend_multihost_map(struct lend_multihost *pod, const char *path)
 {
 	int err;
 
-	*pod = (struct lend_pod){
-	    .path = path, .pid = getpid(), .born = born(getpid()), .host = host_number()};
+	*pod = (struct lend_multihost){
+	    .path = path, .pid = getpid(), .born = process_start(getpid()), .host = host_number()};
 	pod->fd = lend_mapfile_open(path);
 	if (pod->fd < 0)
 		return pod->fd;
-	err = map(pod);
+	err = map_pod(pod);
 	if (err == 0)
-		err = back(pod, 0, LEND_POD_PAIRS);
+		err = allocate_pages(pod, 0, LEND_MULTIHOST_PAIRS);
 	if (err == 0)
-		err = greet(pod, path);
+		err = check_memory(pod, path);
 	if (err != 0)
-		lend_pod_unmap(pod);
+		lend_multihost_unmap(pod);
 	return err;
 }
 
-void lend_pod_unmap(struct lend_pod *pod)
+void lend_multihost_unmap(struct lend_multihost *pod)
 {
 	if (pod->at != NULL)
 		(void)munmap(pod->at, pod->len);
@@ -178,10 +180,10 @@ void lend_pod_unmap(struct lend_pod *pod)
 
 /* Copies an end that its owner has marked as ready. False: it is not ready, or it changed
  * meanwhile. */
-static bool read_end(const struct lend_pod *pod, uint32_t i, struct lend_pod_end *copy,
+static bool read_end(const struct lend_multihost *pod, uint32_t i, struct lend_multihost_end *copy,
 		     uint64_t *owner)
 {
-	const struct lend_pod_end *end = &pod->at->end[i];
+	const struct lend_multihost_end *end = &pod->at->end[i];
 	uint64_t claims;
 
 	*owner = atomic_load_explicit(&end->owner, memory_order_acquire);
@@ -199,12 +201,12 @@ static bool read_end(const struct lend_pod *pod, uint32_t i, struct lend_pod_end
 
 /* Extends all observations by the time in which this process was stopped: a heartbeat that it
  * could not observe then proves no death. */
-static void note_gap(struct lend_pod *pod, lend_ns now)
+static void note_gap(struct lend_multihost *pod, lend_ns now)
 {
 	lend_ns gap = now - pod->looked;
 
 	if (pod->looked != 0 && gap > LOOK_MAX_NS) {
-		for (uint32_t i = 0; i < LEND_POD_ENDS; i++) {
+		for (uint32_t i = 0; i < LEND_MULTIHOST_ENDS; i++) {
 			pod->seen[i].since += gap;
 			pod->seen[i].lives = false;
 		}
@@ -212,47 +214,50 @@ static void note_gap(struct lend_pod *pod, lend_ns now)
 	pod->looked = now;
 }
 
-enum lend_pod_state lend_pod_judge(struct lend_pod *pod, uint32_t i, uint64_t owner)
+enum lend_multihost_state lend_multihost_owner_state(struct lend_multihost *pod, uint32_t i,
+						     uint64_t owner)
 {
-	struct lend_pod_seen *seen = &pod->seen[i];
+	struct lend_multihost_seen *seen = &pod->seen[i];
 	uint64_t beat = atomic_load_explicit(&pod->at->end[i].beat, memory_order_relaxed), is;
-	struct lend_pod_end end;
+	struct lend_multihost_end end;
 	lend_ns now = lend_clock_now();
 
 	if (owner == pod->number)
-		return LEND_POD_LIVES;
+		return LEND_MULTIHOST_LIVES;
 	note_gap(pod, now);
 	if (seen->owner != owner || seen->beat != beat) {
 		bool beats = seen->owner == owner;
 
-		*seen = (struct lend_pod_seen){
+		*seen = (struct lend_multihost_seen){
 		    .owner = owner, .beat = beat, .since = now, .lives = beats};
 	}
 	if (read_end(pod, i, &end, &is) && is == owner && end.host == pod->host && pod->born != 0)
-		return born(end.pid) == end.born ? LEND_POD_LIVES : LEND_POD_DEAD;
-	if (now - seen->since >= LEND_POD_STALE_NS)
-		return LEND_POD_DEAD;
-	return seen->lives && now - seen->since < LOOK_MAX_NS ? LEND_POD_LIVES : LEND_POD_UNSURE;
+		return process_start(end.pid) == end.born ? LEND_MULTIHOST_LIVES
+							  : LEND_MULTIHOST_DEAD;
+	if (now - seen->since >= LEND_MULTIHOST_STALE_NS)
+		return LEND_MULTIHOST_DEAD;
+	return seen->lives && now - seen->since < LOOK_MAX_NS ? LEND_MULTIHOST_LIVES
+							      : LEND_MULTIHOST_UNSURE;
 }
 
-void lend_pod_evict(struct lend_pod *pod, uint32_t i, uint64_t owner)
+void lend_multihost_evict(struct lend_multihost *pod, uint32_t i, uint64_t owner)
 {
 	(void)atomic_compare_exchange_strong(&pod->at->end[i].owner, &owner, 0);
 }
 
-uint32_t lend_pod_find(const struct lend_pod *pod, const char *name, uint64_t *owner)
+uint32_t lend_multihost_find(const struct lend_multihost *pod, const char *name, uint64_t *owner)
 {
-	struct lend_pod_end end;
+	struct lend_multihost_end end;
 
-	for (uint32_t i = 0; i < LEND_POD_ENDS; i++) {
+	for (uint32_t i = 0; i < LEND_MULTIHOST_ENDS; i++) {
 		if (read_end(pod, i, &end, owner) && strcmp(end.name, name) == 0 &&
 		    atomic_load(&pod->at->end[i].holds) == *owner)
 			return i;
 	}
-	return LEND_POD_NONE;
+	return LEND_MULTIHOST_NONE;
 }
 
-static void nap(lend_ns most)
+static void sleep_random(lend_ns most)
 {
 	struct timespec t = {.tv_nsec = (long)(lend_clock_cycles() % most)};
 
@@ -260,20 +265,20 @@ static void nap(lend_ns most)
 }
 
 /* Takes a free end, or one of a dead owner. */
-static bool take_end(struct lend_pod *pod, bool *unsure)
+static bool take_end(struct lend_multihost *pod, bool *unsure)
 {
 	*unsure = false;
-	for (uint32_t i = 0; i < LEND_POD_ENDS; i++) {
+	for (uint32_t i = 0; i < LEND_MULTIHOST_ENDS; i++) {
 		_Atomic uint64_t *owner = &pod->at->end[i].owner;
 		uint64_t had = atomic_load(owner), none = 0;
 
 		if (had != 0) {
-			enum lend_pod_state state = lend_pod_judge(pod, i, had);
+			enum lend_multihost_state state = lend_multihost_owner_state(pod, i, had);
 
-			*unsure |= state == LEND_POD_UNSURE;
-			if (state != LEND_POD_DEAD)
+			*unsure |= state == LEND_MULTIHOST_UNSURE;
+			if (state != LEND_MULTIHOST_DEAD)
 				continue;
-			lend_pod_evict(pod, i, had);
+			lend_multihost_evict(pod, i, had);
 		}
 		if (atomic_compare_exchange_strong(owner, &none, pod->number)) {
 			pod->me = i;
@@ -285,11 +290,11 @@ static bool take_end(struct lend_pod *pod, bool *unsure)
 
 /* Writes our end's fields for others. Leaves the links of its previous owner first. No other
  * endpoint does that, so a late one cannot leave our own links. */
-static void furnish(struct lend_pod *pod, const char *name)
+static void write_end(struct lend_multihost *pod, const char *name)
 {
-	struct lend_pod_end *end = &pod->at->end[pod->me];
+	struct lend_multihost_end *end = &pod->at->end[pod->me];
 
-	lend_pod_sweep(pod, pod->me);
+	lend_multihost_link_leave_all(pod, pod->me);
 	end->host = pod->host;
 	end->born = pod->born;
 	end->pid = pod->pid;
@@ -299,42 +304,42 @@ static void furnish(struct lend_pod *pod, const char *name)
 	atomic_store(&end->claims, pod->number);
 }
 
-/* Finds another end that holds or requests our name. LEND_POD_NONE: there is none. */
-static uint32_t rival(const struct lend_pod *pod, const char *name, uint64_t *owner)
+/* Finds another end that holds or requests our name. LEND_MULTIHOST_NONE: there is none. */
+static uint32_t find_rival(const struct lend_multihost *pod, const char *name, uint64_t *owner)
 {
-	struct lend_pod_end end;
+	struct lend_multihost_end end;
 
-	for (uint32_t i = 0; i < LEND_POD_ENDS; i++) {
+	for (uint32_t i = 0; i < LEND_MULTIHOST_ENDS; i++) {
 		if (i != pod->me && read_end(pod, i, &end, owner) && strcmp(end.name, name) == 0)
 			return i;
 	}
-	return LEND_POD_NONE;
+	return LEND_MULTIHOST_NONE;
 }
 
 /* Claims the name. Each endpoint publishes its request first and checks for others second, so of
  * two at least one sees the other. On another request, it withdraws its own and retries after a
  * random time. On another holder, it gives up. 0, -EADDRINUSE, or -EAGAIN: try again. */
-static int claim(struct lend_pod *pod, const char *name)
+static int claim_name(struct lend_multihost *pod, const char *name)
 {
-	struct lend_pod_end *end = &pod->at->end[pod->me];
+	struct lend_multihost_end *end = &pod->at->end[pod->me];
 	uint64_t owner;
-	uint32_t other = rival(pod, name, &owner);
-	enum lend_pod_state state;
+	uint32_t other = find_rival(pod, name, &owner);
+	enum lend_multihost_state state;
 
-	if (other == LEND_POD_NONE) {
+	if (other == LEND_MULTIHOST_NONE) {
 		atomic_store(&end->holds, pod->number);
 		return 0;
 	}
 	atomic_store(&end->claims, 0);
-	state = lend_pod_judge(pod, other, owner);
-	if (state == LEND_POD_DEAD)
-		lend_pod_evict(pod, other, owner);
-	else if (state == LEND_POD_LIVES && atomic_load(&pod->at->end[other].holds) == owner)
+	state = lend_multihost_owner_state(pod, other, owner);
+	if (state == LEND_MULTIHOST_DEAD)
+		lend_multihost_evict(pod, other, owner);
+	else if (state == LEND_MULTIHOST_LIVES && atomic_load(&pod->at->end[other].holds) == owner)
 		return -EADDRINUSE;
 	return -EAGAIN;
 }
 
-int lend_pod_join(struct lend_pod *pod, const char *name, lend_ns patience)
+int lend_multihost_join(struct lend_multihost *pod, const char *name, lend_ns patience)
 {
 	lend_ns began = lend_clock_now();
 	bool unsure;
@@ -347,39 +352,39 @@ int lend_pod_join(struct lend_pod *pod, const char *name, lend_ns patience)
 		if (!unsure || lend_clock_now() - began >= patience) {
 			pod->number = 0;
 			return lend_fail(ENOSPC, "%d endpoints share that memory already; end some",
-					 LEND_POD_ENDS);
+					 LEND_MULTIHOST_ENDS);
 		}
-		nap(5000000);
+		sleep_random(5000000);
 	}
-	(void)lend_pod_beat(pod);
-	furnish(pod, name);
-	while (name[0] != '\0' && (err = claim(pod, name)) != 0) {
+	(void)lend_multihost_heartbeat(pod);
+	write_end(pod, name);
+	while (name[0] != '\0' && (err = claim_name(pod, name)) != 0) {
 		if (err == -EADDRINUSE || lend_clock_now() - began >= patience) {
-			lend_pod_leave(pod);
+			lend_multihost_leave(pod);
 			return lend_fail(EADDRINUSE,
 					 "shm:%s@...: name is in use; choose another or stop the "
 					 "other endpoint",
 					 name);
 		}
-		nap(2000000);
-		(void)lend_pod_beat(pod);
+		sleep_random(2000000);
+		(void)lend_multihost_heartbeat(pod);
 		atomic_store(&pod->at->end[pod->me].claims, pod->number);
 	}
 	return 0;
 }
 
-void lend_pod_leave(struct lend_pod *pod)
+void lend_multihost_leave(struct lend_multihost *pod)
 {
-	if (lend_pod_beat(pod)) {
-		lend_pod_sweep(pod, pod->me);
-		lend_pod_evict(pod, pod->me, pod->number);
+	if (lend_multihost_heartbeat(pod)) {
+		lend_multihost_link_leave_all(pod, pod->me);
+		lend_multihost_evict(pod, pod->me, pod->number);
 	}
 	pod->number = 0;
 }
 
-bool lend_pod_beat(struct lend_pod *pod)
+bool lend_multihost_heartbeat(struct lend_multihost *pod)
 {
-	struct lend_pod_end *end = &pod->at->end[pod->me];
+	struct lend_multihost_end *end = &pod->at->end[pod->me];
 
 	if (pod->number == 0 ||
 	    atomic_load_explicit(&end->owner, memory_order_relaxed) != pod->number)

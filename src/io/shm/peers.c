@@ -16,10 +16,11 @@
 
 static bool is_half(enum lend_shm_state state)
 {
-	return state == LEND_SHM_STRANGER || state == LEND_SHM_CALLING || state == LEND_SHM_FAILED;
+	return state == LEND_SHM_ACCEPTED || state == LEND_SHM_CONNECTING ||
+	       state == LEND_SHM_FAILED;
 }
 
-void lend_shm_enter(struct lend_shm *s, struct lend_shm_peer *p, enum lend_shm_state state)
+void lend_shm_set_state(struct lend_shm *s, struct lend_shm_peer *p, enum lend_shm_state state)
 {
 	s->half += is_half(state);
 	s->half -= is_half(p->state);
@@ -34,7 +35,7 @@ void lend_shm_enter(struct lend_shm *s, struct lend_shm_peer *p, enum lend_shm_s
 
 /* Closes the socket. Removes it from epoll explicitly: a child of fork() may hold a copy, and
  * closing ours alone would leave it watched. */
-static void hang(struct lend_shm *s, struct lend_shm_peer *p)
+static void close_socket(struct lend_shm *s, struct lend_shm_peer *p)
 {
 	if (p->sock < 0)
 		return;
@@ -49,13 +50,13 @@ static void hang(struct lend_shm *s, struct lend_shm_peer *p)
 void lend_shm_release(struct lend_shm *s, struct lend_shm_peer *p)
 {
 	lend_shm_unlist(s, p);
-	s->part(s, p);
-	hang(s, p);
-	lend_shm_enter(s, p, LEND_SHM_FREE);
+	s->free_connection(s, p);
+	close_socket(s, p);
+	lend_shm_set_state(s, p, LEND_SHM_FREE);
 	*p = (struct lend_shm_peer){.sock = -1};
 }
 
-void lend_shm_reap(struct lend_shm *s)
+void lend_shm_release_gone(struct lend_shm *s)
 {
 	for (uint32_t i = 0; i < s->top; i++) {
 		if (s->peer[i].state == LEND_SHM_GONE && s->peer[i].pins == 0)
@@ -63,7 +64,7 @@ void lend_shm_reap(struct lend_shm *s)
 	}
 }
 
-struct lend_shm_peer *lend_shm_take(struct lend_shm *s)
+struct lend_shm_peer *lend_shm_take_entry(struct lend_shm *s)
 {
 	for (uint32_t i = 0; i < LEND_SHM_PEERS; i++) {
 		if (i == s->top)
@@ -76,12 +77,12 @@ struct lend_shm_peer *lend_shm_take(struct lend_shm *s)
 
 void lend_shm_hang_up(struct lend_shm *s, struct lend_shm_peer *p)
 {
-	hang(s, p);
-	lend_shm_enter(s, p, LEND_SHM_HUNG);
+	close_socket(s, p);
+	lend_shm_set_state(s, p, LEND_SHM_HUNG_UP);
 	/* Datagrams sent before the hang-up are in the rings. The limit of one round of both
 	 * rings stops a peer that continues to write. */
 	p->left = 2 * LEND_RING_SLOTS;
-	lend_shm_heat(s, p);
+	lend_shm_make_hot(s, p);
 }
 
 void lend_shm_pair(struct lend_shm_peer *p, struct lend_shm_pair *pair, struct lend_shm_pair *fast,
@@ -96,7 +97,7 @@ void lend_shm_pair(struct lend_shm_peer *p, struct lend_shm_pair *pair, struct l
 	p->fast_tx = (struct lend_ring_tx){.ring = server ? &fast->to_client : &fast->to_server};
 }
 
-bool lend_shm_reads(struct lend_shm *s, struct lend_shm_peer *p)
+bool lend_shm_maps_memory(struct lend_shm *s, struct lend_shm_peer *p)
 {
 	if (p->lent != NULL || !s->shares ||
 	    atomic_load_explicit(&p->tx.ring->reads, memory_order_relaxed) == 0)
@@ -113,9 +114,9 @@ bool lend_shm_reads(struct lend_shm *s, struct lend_shm_peer *p)
 
 void lend_shm_fail(struct lend_shm *s, struct lend_shm_peer *p, int err)
 {
-	hang(s, p);
+	close_socket(s, p);
 	p->err = err;
-	lend_shm_enter(s, p, LEND_SHM_FAILED);
+	lend_shm_set_state(s, p, LEND_SHM_FAILED);
 }
 
 void lend_shm_expire(struct lend_shm *s)
@@ -125,11 +126,11 @@ void lend_shm_expire(struct lend_shm *s)
 	for (uint32_t i = 0; i < s->top; i++) {
 		struct lend_shm_peer *p = &s->peer[i];
 
-		if (p->state == LEND_SHM_STRANGER && now - p->since > STRANGER_NS)
+		if (p->state == LEND_SHM_ACCEPTED && now - p->since > STRANGER_NS)
 			lend_shm_release(s, p);
 		else if (p->state == LEND_SHM_FAILED && now - p->since > CALLING_NS)
 			lend_shm_release(s, p);
-		else if (p->state == LEND_SHM_CALLING && now - p->since > CALLING_NS)
+		else if (p->state == LEND_SHM_CONNECTING && now - p->since > CALLING_NS)
 			lend_shm_fail(s, p, ETIMEDOUT);
 	}
 }
@@ -140,23 +141,23 @@ struct lend_shm_peer *lend_shm_find(struct lend_shm *s, const char *name)
 		struct lend_shm_peer *p = &s->peer[i];
 
 		if (strcmp(p->name, name) == 0 &&
-		    (p->state == LEND_SHM_CALLING || p->state == LEND_SHM_UP ||
+		    (p->state == LEND_SHM_CONNECTING || p->state == LEND_SHM_UP ||
 		     p->state == LEND_SHM_FAILED))
 			return p;
 	}
 	return NULL;
 }
 
-int lend_shm_tell(struct lend_shm *s, struct lend_shm_peer *p)
+int lend_shm_take_error(struct lend_shm *s, struct lend_shm_peer *p)
 {
 	struct lend_shm_peer was = *p;
 
 	lend_shm_release(s, p);
-	if (was.err == EPROTO && was.version != 0 && was.version != LEND_MEET_VERSION)
+	if (was.err == EPROTO && was.version != 0 && was.version != LEND_RENDEZVOUS_VERSION)
 		return lend_fail(
 		    EPROTO,
 		    "shm:%s: speaks version %u, this is %d; install the same release on both",
-		    was.name, was.version, LEND_MEET_VERSION);
+		    was.name, was.version, LEND_RENDEZVOUS_VERSION);
 	if (was.err == ETIMEDOUT)
 		return lend_fail(ETIMEDOUT,
 				 "shm:%s: does not answer; check whether its process is stopped",

@@ -46,30 +46,30 @@ struct lend_shm_link {
 
 enum lend_shm_state {
 	LEND_SHM_FREE,
-	LEND_SHM_STRANGER, /* it connected; HELLO awaited */
-	LEND_SHM_CALLING,  /* we connected; WELCOME awaited */
-	LEND_SHM_FAILED,   /* our connect failed; the next resolve() returns err */
+	LEND_SHM_ACCEPTED,   /* it connected; HELLO awaited */
+	LEND_SHM_CONNECTING, /* we connected; WELCOME awaited */
+	LEND_SHM_FAILED,     /* our connect failed; the next resolve() returns err */
 	LEND_SHM_UP,
-	LEND_SHM_HUNG, /* hung up; datagrams that it sent are still delivered */
-	LEND_SHM_GONE, /* its end was reported to the user; released when it is not lent and not
-			  pinned */
+	LEND_SHM_HUNG_UP, /* hung up; datagrams that it sent are still delivered */
+	LEND_SHM_GONE,    /* its end was reported to the user; released when it is not lent and not
+			     pinned */
 };
 /* FREE -> STRANGER -> UP -> HUNG -> GONE -> FREE;  FREE -> CALLING -> UP or FAILED -> FREE */
 
 struct lend_shm_peer {
 	enum lend_shm_state state;
-	int sock;            /* -1: none */
-	int err;             /* FAILED: why */
-	bool here;           /* FAILED: err is this process's own, not from the server's reply */
-	uint32_t version;    /* FAILED with EPROTO: the version of the other side */
-	uint32_t bit;        /* our bit in its bell */
-	uint32_t pins;       /* how often the core pinned it */
-	uint32_t starved[2]; /* bytes of a datagram that its ring, or its fast ring, had no room
+	int sock;         /* -1: none */
+	int err;          /* FAILED: why */
+	bool here;        /* FAILED: err is this process's own, not from the server's reply */
+	uint32_t version; /* FAILED with EPROTO: the version of the other side */
+	uint32_t bit;     /* our bit in its bell */
+	uint32_t pins;    /* how often the core pinned it */
+	uint32_t blocked_len[2]; /* bytes of a datagram that its ring, or its fast ring, had no room
 				for; or 0 */
-	uint32_t full_in[2]; /* the burst in which that happened: its rest is refused */
-	uint32_t idle;       /* polls since its ring last had a datagram */
-	uint32_t left;       /* HUNG: datagrams that are still delivered, at most */
-	bool hot;            /* in hot[] */
+	uint32_t full_in[2];     /* the burst in which that happened: its rest is refused */
+	uint32_t idle;           /* polls since its ring last had a datagram */
+	uint32_t left;           /* HUNG: datagrams that are still delivered, at most */
+	bool hot;                /* in hot[] */
 	bool ahead; /* CALLING: on a socket that was connected ahead of time; if it fails, another
 		       is tried */
 	lend_ns since; /* start of its state, while half open */
@@ -88,9 +88,10 @@ struct lend_shm {
 	struct lend_io io;
 	/* Handshake of this carrier: attend accepts new peers and detects those that ended; part
 	 * frees the resources of a peer's connection. */
-	void (*attend)(struct lend_shm *s);
-	void (*part)(struct lend_shm *s, struct lend_shm_peer *p);
-	struct lend_door door; /* not watched while io.due is set: no descriptor was free */
+	void (*poll_sockets)(struct lend_shm *s);
+	void (*free_connection)(struct lend_shm *s, struct lend_shm_peer *p);
+	struct lend_unix_listener
+	    door; /* not watched while io.due is set: no descriptor was free */
 	int epoll;
 	bool shares; /* our user handles bodies, and we have shared memory to offer */
 	int bell_fd;
@@ -98,15 +99,15 @@ struct lend_shm {
 	bool armed;             /* the bell has us marked as asleep */
 	uint32_t sleeps;        /* newest sleep number; never 0 after the first sleep */
 	uint32_t polls;
-	uint32_t bursts;   /* bursts that were not short datagrams for one peer */
-	uint32_t lent;     /* datagrams that the caller has borrowed */
-	uint32_t gone;     /* peers in state GONE */
-	uint32_t half;     /* peers in state STRANGER, CALLING or FAILED */
-	uint32_t top;      /* entries ever used: [0, top) */
-	uint32_t hots;     /* entries of hot[] */
-	uint32_t turn;     /* entry of hot[] that is polled first, for round robin */
-	uint32_t looks;    /* polls of the sockets */
-	uint64_t attended; /* cycle counter at the last poll of the sockets */
+	uint32_t bursts;       /* bursts that were not short datagrams for one peer */
+	uint32_t lent;         /* datagrams that the caller has borrowed */
+	uint32_t gone;         /* peers in state GONE */
+	uint32_t half;         /* peers in state STRANGER, CALLING or FAILED */
+	uint32_t top;          /* entries ever used: [0, top) */
+	uint32_t hot_n;        /* entries of hot[] */
+	uint32_t turn;         /* entry of hot[] that is polled first, for round robin */
+	uint32_t socket_polls; /* polls of the sockets */
+	uint64_t attended;     /* cycle counter at the last poll of the sockets */
 	lend_ns soon; /* until then more datagrams are expected from a new peer: do not sleep */
 	char name[LEND_ADDR_NAME_MAX + 1];
 	/* A socket that is already connecting to ahead_name, for the first dial of that name;
@@ -119,23 +120,23 @@ struct lend_shm {
 
 /* Handshake through sockets: accepts connections, handles replies, wake-ups and hang-ups. Never
  * waits. */
-void lend_shm_attend(struct lend_shm *s);
-void lend_shm_part(struct lend_shm *s, struct lend_shm_peer *p);
+void lend_shm_poll_sockets(struct lend_shm *s);
+void lend_shm_free_connection(struct lend_shm *s, struct lend_shm_peer *p);
 /* Wakes the listener at that address, if there is one, while we prepare our HELLO. */
-void lend_shm_call_ahead(struct lend_shm *s, const char *address);
+void lend_shm_connect_ahead(struct lend_shm *s, const char *address);
 /* Begins to connect to a name: -EINPROGRESS, or -errno with lend_why_text() set. */
 int lend_shm_dial(struct lend_shm *s, const char *name);
 
 /* Returns a free entry of the table, or NULL. */
-struct lend_shm_peer *lend_shm_take(struct lend_shm *s);
+struct lend_shm_peer *lend_shm_take_entry(struct lend_shm *s);
 /* Changes the state of a peer and updates the counts. No other function changes it. */
-void lend_shm_enter(struct lend_shm *s, struct lend_shm_peer *p, enum lend_shm_state state);
+void lend_shm_set_state(struct lend_shm *s, struct lend_shm_peer *p, enum lend_shm_state state);
 /* Sets up the rings of a new pair for this side; fast may be NULL. */
 void lend_shm_pair(struct lend_shm_peer *p, struct lend_shm_pair *pair, struct lend_shm_pair *fast,
 		   bool server);
 /* True when the peer reads our shared memory. From the first true on, memory lent to it is
  * recorded. */
-bool lend_shm_reads(struct lend_shm *s, struct lend_shm_peer *p);
+bool lend_shm_maps_memory(struct lend_shm *s, struct lend_shm_peer *p);
 /* Marks a peer as hung up. Datagrams that it had sent are still delivered, then its end is
  * reported to the user. */
 void lend_shm_hang_up(struct lend_shm *s, struct lend_shm_peer *p);
@@ -146,9 +147,9 @@ void lend_shm_expire(struct lend_shm *s);
 /* Finds a connect to that name: in progress, up or failed; else NULL. */
 struct lend_shm_peer *lend_shm_find(struct lend_shm *s, const char *name);
 /* Returns the error of a failed connect, for resolve(), and frees the entry. */
-int lend_shm_tell(struct lend_shm *s, struct lend_shm_peer *p);
+int lend_shm_take_error(struct lend_shm *s, struct lend_shm_peer *p);
 /* Releases peers that are gone and not pinned; only while nothing is lent. */
-void lend_shm_reap(struct lend_shm *s);
+void lend_shm_release_gone(struct lend_shm *s);
 /* Releases a peer at once. */
 void lend_shm_release(struct lend_shm *s, struct lend_shm_peer *p);
 
@@ -160,7 +161,7 @@ static inline uint32_t lend_shm_index(const struct lend_shm *s, const struct len
 /* True when its ring may hold a datagram. */
 static inline bool lend_shm_is_live(const struct lend_shm_peer *p)
 {
-	return p->state == LEND_SHM_UP || p->state == LEND_SHM_HUNG;
+	return p->state == LEND_SHM_UP || p->state == LEND_SHM_HUNG_UP;
 }
 
 /* True when one of its rings holds a datagram. */
@@ -170,11 +171,11 @@ static inline bool lend_shm_is_ready(const struct lend_shm_peer *p)
 }
 
 /* Makes the ring hot: it is polled at every rx() from now on. */
-void lend_shm_heat(struct lend_shm *s, struct lend_shm_peer *p);
+void lend_shm_make_hot(struct lend_shm *s, struct lend_shm_peer *p);
 /* Removes the ring from hot[]; does not notify the peer. */
 void lend_shm_unlist(struct lend_shm *s, struct lend_shm_peer *p);
 /* Makes the ring cold: its sender uses the bell from now on. False: a datagram arrived meanwhile
  * and the ring stays hot. */
-bool lend_shm_cool(struct lend_shm *s, struct lend_shm_peer *p);
+bool lend_shm_make_cold(struct lend_shm *s, struct lend_shm_peer *p);
 
 #endif

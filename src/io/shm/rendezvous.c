@@ -49,30 +49,30 @@ static int new_socket(int *fd)
 	return 0;
 }
 
-int lend_meet_open(struct lend_door *door, const char *name)
+int lend_rendezvous_open(struct lend_unix_listener *door, const char *name)
 {
 	char who[sizeof(door->at.sun_path) + 4];
 	int err;
 
-	*door = (struct lend_door){.fd = -1};
+	*door = (struct lend_unix_listener){.fd = -1};
 	err = path_of(name, &door->at);
 	if (err != 0)
 		return err;
 	(void)snprintf(who, sizeof(who), "shm:%s", name);
-	return lend_door_open(door, SOCK_SEQPACKET | SOCK_NONBLOCK, who);
+	return lend_unix_listener_open(door, SOCK_SEQPACKET | SOCK_NONBLOCK, who);
 }
 
-int lend_meet_accept(struct lend_door *door)
+int lend_rendezvous_accept(struct lend_unix_listener *door)
 {
 	return accept4(door->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 }
 
-static int explain_nobody(const char *name, int err)
+static int explain_no_listener(const char *name, int err)
 {
 	char path[128];
 	struct stat st;
 
-	if (!lend_rundir_elsewhere(name, path, sizeof(path)))
+	if (!lend_rundir_find_other(name, path, sizeof(path)))
 		return lend_fail(err,
 				 "shm:%s: no server listens there; start it, or use its "
 				 "XDG_RUNTIME_DIR and user",
@@ -88,7 +88,7 @@ static int explain_nobody(const char *name, int err)
 			 name, path);
 }
 
-int lend_meet_dial(const char *name, int *fd)
+int lend_rendezvous_connect(const char *name, int *fd)
 {
 	struct sockaddr_un at = {0};
 	int err = path_of(name, &at);
@@ -105,25 +105,27 @@ int lend_meet_dial(const char *name, int *fd)
 	if (err == EAGAIN || err == EINTR)
 		return -EAGAIN;
 	if (err == ENOENT || err == ECONNREFUSED)
-		return explain_nobody(name, err);
+		return explain_no_listener(name, err);
 	return lend_fail(err, "shm:%s: %s; run as the server's user", name, strerror(err));
 }
 
-void lend_meet_fill(struct lend_meet *msg, uint32_t status, uint32_t bit, uint32_t pair)
+void lend_rendezvous_fill(struct lend_rendezvous_msg *msg, uint32_t status, uint32_t bit,
+			  uint32_t pair)
 {
-	*msg = (struct lend_meet){
-	    .version = LEND_MEET_VERSION, .status = status, .bit = bit, .pair = pair};
+	*msg = (struct lend_rendezvous_msg){
+	    .version = LEND_RENDEZVOUS_VERSION, .status = status, .bit = bit, .pair = pair};
 	memcpy(msg->magic, magic, sizeof(magic));
 }
 
-int lend_meet_send(int sock, const struct lend_meet *msg, const int *fds, unsigned n)
+int lend_rendezvous_send(int sock, const struct lend_rendezvous_msg *msg, const int *fds,
+			 unsigned n)
 {
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * LEND_MEET_FDS)] = {0};
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * LEND_RENDEZVOUS_FDS)] = {0};
 	struct iovec iov = {(void *)(uintptr_t)msg, sizeof(*msg)};
 	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
 	struct cmsghdr *c;
 
-	LEND_CHECK(n <= LEND_MEET_FDS);
+	LEND_CHECK(n <= LEND_RENDEZVOUS_FDS);
 	if (n > 0) {
 		m.msg_control = control;
 		m.msg_controllen = CMSG_SPACE(sizeof(int) * n);
@@ -159,7 +161,7 @@ static unsigned take_fds(struct msghdr *m, int *fds, unsigned n)
 	return got;
 }
 
-int lend_meet_recv(int sock, struct lend_meet *msg, int *fds, unsigned n)
+int lend_rendezvous_recv(int sock, struct lend_rendezvous_msg *msg, int *fds, unsigned n)
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * 8)];
 	struct iovec iov = {msg, sizeof(*msg)};
@@ -175,7 +177,7 @@ int lend_meet_recv(int sock, struct lend_meet *msg, int *fds, unsigned n)
 	got = take_fds(&m, fds, n + 1);
 	if (len == (ssize_t)sizeof(*msg) && !(m.msg_flags & MSG_TRUNC) && msg->shares <= 1 &&
 	    got == n + msg->shares && memcmp(msg->magic, magic, sizeof(magic)) == 0 &&
-	    msg->version == LEND_MEET_VERSION && msg->status == 0)
+	    msg->version == LEND_RENDEZVOUS_VERSION && msg->status == 0)
 		return 0;
 	for (unsigned i = 0; i < got && i <= n; i++)
 		(void)close(fds[i]);
@@ -184,16 +186,16 @@ int lend_meet_recv(int sock, struct lend_meet *msg, int *fds, unsigned n)
 	if (m.msg_flags & MSG_CTRUNC && got <= n)
 		return -EMFILE;
 	if (len != (ssize_t)sizeof(*msg) || memcmp(msg->magic, magic, sizeof(magic)) != 0)
-		*msg = (struct lend_meet){0};
+		*msg = (struct lend_rendezvous_msg){0};
 	return -EPROTO;
 }
 
-void lend_meet_wake(int sock)
+void lend_rendezvous_wake(int sock)
 {
 	(void)send(sock, "w", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-bool lend_meet_drain(int sock)
+bool lend_rendezvous_drain(int sock)
 {
 	char byte;
 
@@ -209,7 +211,7 @@ bool lend_meet_drain(int sock)
 	return true;
 }
 
-int64_t lend_meet_uid(int sock)
+int64_t lend_rendezvous_uid(int sock)
 {
 	struct ucred who;
 	socklen_t len = sizeof(who);
@@ -218,7 +220,7 @@ int64_t lend_meet_uid(int sock)
 }
 
 /* Not inherited by a fork's child, which could change messages of its parent. */
-static int map(int fd, size_t len, int rights, void **base)
+static int map_memory(int fd, size_t len, int rights, void **base)
 {
 	*base = mmap(NULL, len, rights, MAP_SHARED, fd, 0);
 	if (*base == MAP_FAILED)
@@ -227,11 +229,11 @@ static int map(int fd, size_t len, int rights, void **base)
 	return 0;
 }
 
-int lend_meet_memory(size_t len, int *fd, void **base)
+int lend_rendezvous_memory(size_t len, int *fd, void **base)
 {
 	int err;
 
-	if (!lend_mapfile_may_have(len))
+	if (!lend_mapfile_len_allowed(len))
 		return -EFBIG;
 	*fd = memfd_create("lend", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (*fd < 0)
@@ -239,7 +241,7 @@ int lend_meet_memory(size_t len, int *fd, void **base)
 	if (ftruncate(*fd, (off_t)len) != 0 || fcntl(*fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL) != 0)
 		err = -errno;
 	else
-		err = map(*fd, len, PROT_READ | PROT_WRITE, base);
+		err = map_memory(*fd, len, PROT_READ | PROT_WRITE, base);
 	if (err != 0)
 		(void)close(*fd);
 	return err;
@@ -257,15 +259,15 @@ static int map_sealed(int fd, size_t len, int rights, void **base)
 	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) != 0 ||
 	    st.st_size != (off_t)len)
 		return -EPROTO;
-	return map(fd, len, rights, base);
+	return map_memory(fd, len, rights, base);
 }
 
-int lend_meet_map(int fd, size_t len, void **base)
+int lend_rendezvous_map(int fd, size_t len, void **base)
 {
 	return map_sealed(fd, len, PROT_READ | PROT_WRITE, base);
 }
 
-int lend_meet_map_to_read(int fd, size_t len, const void **base)
+int lend_rendezvous_map_to_read(int fd, size_t len, const void **base)
 {
 	void *at;
 	int err = map_sealed(fd, len, PROT_READ, &at);

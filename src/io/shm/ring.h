@@ -34,8 +34,8 @@ enum {
 	LEND_RING_BODIES = 128, /* few, so that they stay in the CPU cache */
 	LEND_RING_LAZY = 32, /* slots that the consumer may take before it publishes its position */
 };
-enum { LEND_RING_APART_MIN = 4096 };        /* copying a shorter piece takes no longer */
-#define LEND_RING_APART (UINT32_C(1) << 31) /* in a mark's length: the slot ends with a place */
+enum { LEND_RING_REF_MIN = 4096 };            /* copying a shorter piece takes no longer */
+#define LEND_RING_HAS_REF (UINT32_C(1) << 31) /* in a mark's length: the slot ends with a place */
 _Static_assert(LEND_RING_LAZY < LEND_RING_BODIES, "who waits for room is told of it");
 
 struct lend_ring_slot {
@@ -56,7 +56,7 @@ struct lend_ring {
 };
 
 /* Location of the rest of a datagram: offset from the start of the producer's shared memory. */
-struct lend_ring_place {
+struct lend_ring_ref {
 	uint64_t offset;
 	uint32_t len, zero;
 };
@@ -76,12 +76,12 @@ struct lend_ring_tx {
 
 struct lend_ring_rx {
 	struct lend_ring *ring;
-	uint32_t next; /* number of the next datagram to lend */
-	uint32_t told; /* number up to which datagrams were given back to the producer */
-	bool owes;     /* memory of the producer is lent to us: give it back at once */
+	uint32_t next;      /* number of the next datagram to lend */
+	uint32_t published; /* number up to which datagrams were given back to the producer */
+	bool must_publish;  /* memory of the producer is lent to us: give it back at once */
 };
 
-enum lend_ring_look { LEND_RING_EMPTY, LEND_RING_DATA, LEND_RING_PLACE, LEND_RING_BAD };
+enum lend_ring_verdict { LEND_RING_EMPTY, LEND_RING_DATA, LEND_RING_REF, LEND_RING_BAD };
 
 /* Returns true when there is room for another datagram of len bytes. An impossible position
  * counts as a full ring. */
@@ -97,7 +97,7 @@ static inline bool lend_ring_room(struct lend_ring_tx *tx, uint32_t len)
 
 /* Returns the number of short datagrams that there is room for, by the last copy of the
  * consumer's position. */
-static inline uint32_t lend_ring_left(const struct lend_ring_tx *tx)
+static inline uint32_t lend_ring_free_slots(const struct lend_ring_tx *tx)
 {
 	uint32_t used = tx->next - tx->taken;
 
@@ -112,7 +112,7 @@ static inline void *lend_ring_reserve(struct lend_ring_tx *tx, uint32_t len)
 }
 
 /* Publishes datagram `number`, which is in its slot. */
-static inline void lend_ring_mark(struct lend_ring_slot *slot, uint32_t number, uint32_t len)
+static inline void lend_ring_publish(struct lend_ring_slot *slot, uint32_t number, uint32_t len)
 {
 	atomic_store_explicit(&slot->mark, (uint64_t)(number + 1) << 32 | len,
 			      memory_order_release);
@@ -121,21 +121,21 @@ static inline void lend_ring_mark(struct lend_ring_slot *slot, uint32_t number, 
 /* Publishes the reserved datagram. */
 static inline void lend_ring_commit(struct lend_ring_tx *tx, uint32_t len)
 {
-	lend_ring_mark(&tx->ring->slot[tx->next % LEND_RING_SLOTS], tx->next, len);
+	lend_ring_publish(&tx->ring->slot[tx->next % LEND_RING_SLOTS], tx->next, len);
 	tx->next++;
 }
 
 /* Publishes a head of len bytes with a place behind it, together at most SHORT. The place refers
  * to buf's memory. */
-static inline void lend_ring_commit_apart(struct lend_ring_tx *tx, uint32_t len, uint32_t buf)
+static inline void lend_ring_commit_ref(struct lend_ring_tx *tx, uint32_t len, uint32_t buf)
 {
 	tx->lent[tx->next % LEND_RING_SLOTS] = (struct lend_ring_lent){tx->next, buf};
 	tx->apart = tx->next + 1;
-	lend_ring_commit(tx, (len + (uint32_t)sizeof(struct lend_ring_place)) | LEND_RING_APART);
+	lend_ring_commit(tx, (len + (uint32_t)sizeof(struct lend_ring_ref)) | LEND_RING_HAS_REF);
 }
 
 /* Returns true when the consumer reads none of buf's memory any more. */
-static inline bool lend_ring_is_quiet(struct lend_ring_tx *tx, uint32_t buf)
+static inline bool lend_ring_is_unread(struct lend_ring_tx *tx, uint32_t buf)
 {
 	if (tx->lent == NULL || (int32_t)(tx->apart - tx->taken) <= 0)
 		return true;
@@ -160,19 +160,19 @@ static inline void lend_ring_prefetch(const struct lend_ring_slot *slot, uint32_
 }
 
 /* Takes the next datagram, if there is one; it is lent until lend_ring_done(). PLACE: its last
- * bytes are a struct lend_ring_place. BAD: its mark contradicts itself; it is skipped. */
-static inline enum lend_ring_look lend_ring_next(struct lend_ring_rx *rx, const void **data,
-						 uint32_t *len)
+ * bytes are a struct lend_ring_ref. BAD: its mark contradicts itself; it is skipped. */
+static inline enum lend_ring_verdict lend_ring_next(struct lend_ring_rx *rx, const void **data,
+						    uint32_t *len)
 {
 	struct lend_ring_slot *slot = &rx->ring->slot[rx->next % LEND_RING_SLOTS];
 	uint64_t mark = atomic_load_explicit(&slot->mark, memory_order_acquire);
-	uint32_t n = (uint32_t)mark & ~LEND_RING_APART;
-	bool apart = mark & LEND_RING_APART;
+	uint32_t n = (uint32_t)mark & ~LEND_RING_HAS_REF;
+	bool apart = mark & LEND_RING_HAS_REF;
 
 	if ((uint32_t)(mark >> 32) != rx->next + 1)
 		return LEND_RING_EMPTY;
 	if (n > (apart ? (uint32_t)LEND_RING_SHORT : (uint32_t)LEND_RING_MTU) ||
-	    (apart && n < sizeof(struct lend_ring_place))) {
+	    (apart && n < sizeof(struct lend_ring_ref))) {
 		rx->next++;
 		return LEND_RING_BAD;
 	}
@@ -181,8 +181,8 @@ static inline enum lend_ring_look lend_ring_next(struct lend_ring_rx *rx, const 
 		lend_ring_prefetch(slot, n);
 	*len = n;
 	rx->next++;
-	rx->owes |= apart;
-	return apart ? LEND_RING_PLACE : LEND_RING_DATA;
+	rx->must_publish |= apart;
+	return apart ? LEND_RING_REF : LEND_RING_DATA;
 }
 
 /* Returns true when a datagram is ready. */
@@ -196,18 +196,18 @@ static inline bool lend_ring_ready(const struct lend_ring_rx *rx)
 }
 
 /* Returns true when the consumer has to publish its position now. */
-static inline bool lend_ring_owes(const struct lend_ring_rx *rx)
+static inline bool lend_ring_must_publish(const struct lend_ring_rx *rx)
 {
-	return rx->next - rx->told >= LEND_RING_LAZY || rx->owes;
+	return rx->next - rx->published >= LEND_RING_LAZY || rx->must_publish;
 }
 
 /* Publishes the consumer's position: all that was lent is given back. True: the producer slept
  * until there was room, and must be woken. */
-static inline bool lend_ring_tell(struct lend_ring_rx *rx)
+static inline bool lend_ring_publish_taken(struct lend_ring_rx *rx)
 {
-	rx->owes = false;
-	rx->told = rx->next;
-	atomic_store_explicit(&rx->ring->taken, rx->told, memory_order_release);
+	rx->must_publish = false;
+	rx->published = rx->next;
+	atomic_store_explicit(&rx->ring->taken, rx->published, memory_order_release);
 	/* The consumer publishes first and checks `wanted` second. The producer sets `wanted`
 	 * first and checks for room second. So at least one of the two sees the other's store. */
 	atomic_thread_fence(memory_order_seq_cst);
@@ -216,15 +216,15 @@ static inline bool lend_ring_tell(struct lend_ring_rx *rx)
 }
 
 /* Gives back all that was lent. Publishes the position when that is due, and returns as
- * lend_ring_tell(). */
+ * lend_ring_publish_taken(). */
 static inline bool lend_ring_done(struct lend_ring_rx *rx)
 {
-	return lend_ring_owes(rx) && lend_ring_tell(rx);
+	return lend_ring_must_publish(rx) && lend_ring_publish_taken(rx);
 }
 
 /* Call before the sleep of a producer that found the ring full. False: there is room for len
  * bytes after all. */
-static inline bool lend_ring_want(struct lend_ring_tx *tx, uint32_t len)
+static inline bool lend_ring_await_room(struct lend_ring_tx *tx, uint32_t len)
 {
 	atomic_store_explicit(&tx->ring->wanted, 1, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);

@@ -7,9 +7,9 @@
 
 /* Finds the rest of a datagram in its sender's memory. BAD: it is not within the memory that we
  * mapped. */
-static enum lend_ring_look find_body(const struct lend_shm_peer *p, struct lend_in *in)
+static enum lend_ring_verdict find_body(const struct lend_shm_peer *p, struct lend_in *in)
 {
-	struct lend_ring_place place;
+	struct lend_ring_ref place;
 
 	in->len -= (uint32_t)sizeof(place);
 	memcpy(&place, (const char *)in->data + in->len, sizeof(place));
@@ -54,11 +54,11 @@ static __attribute__((noinline)) bool take_any(struct lend_shm *s, struct lend_s
 					       struct lend_ring_rx *rx, struct lend_in *in,
 					       uint32_t *n)
 {
-	enum lend_ring_look look = lend_ring_next(rx, &in->data, &in->len);
+	enum lend_ring_verdict look = lend_ring_next(rx, &in->data, &in->len);
 
 	if (look == LEND_RING_EMPTY)
 		return false;
-	if (look == LEND_RING_PLACE)
+	if (look == LEND_RING_REF)
 		look = find_body(p, in);
 	s->io.stats.rx_bad += look == LEND_RING_BAD;
 	*n += look == LEND_RING_DATA;
@@ -106,20 +106,20 @@ static __attribute__((noinline)) uint32_t take_rest(struct lend_shm *s, struct l
 {
 	struct lend_in like = {.peer = lend_shm_index(s, p), .reads = reads};
 
-	return p->state == LEND_SHM_HUNG ? take_left(s, p, rx, &like, in, cap)
-					 : take_mixed(s, p, rx, &like, in, cap);
+	return p->state == LEND_SHM_HUNG_UP ? take_left(s, p, rx, &like, in, cap)
+					    : take_mixed(s, p, rx, &like, in, cap);
 }
 
-uint32_t lend_shm_fetch(struct lend_shm *s, struct lend_shm_peer *p, struct lend_ring_rx *rx,
-			struct lend_in *in, uint32_t cap)
+uint32_t lend_shm_read_ring(struct lend_shm *s, struct lend_shm_peer *p, struct lend_ring_rx *rx,
+			    struct lend_in *in, uint32_t cap)
 {
 	bool reads, more = true;
 	uint32_t n = 0;
 
 	if (!lend_shm_is_live(p))
 		return 0;
-	reads = p->lent != NULL || lend_shm_reads(s, p);
-	if (p->state != LEND_SHM_HUNG)
+	reads = p->lent != NULL || lend_shm_maps_memory(s, p);
+	if (p->state != LEND_SHM_HUNG_UP)
 		n = take_short(rx, lend_shm_index(s, p), reads, in, cap, &more);
 	return more ? n + take_rest(s, p, rx, reads, in + n, cap - n) : n;
 }

@@ -8,7 +8,7 @@
 #include "io/shm/peers.h"
 
 /* Lends up to cap datagrams of a ring until lend_ring_done(). Returns how many. */
-uint32_t lend_shm_fetch(struct lend_shm *s, struct lend_shm_peer *p, struct lend_ring_rx *rx,
-			struct lend_in *in, uint32_t cap);
+uint32_t lend_shm_read_ring(struct lend_shm *s, struct lend_shm_peer *p, struct lend_ring_rx *rx,
+			    struct lend_in *in, uint32_t cap);
 
 #endif

@@ -40,27 +40,27 @@ static void copy_in(unsigned char *to, const struct lend_bufs *bufs, const struc
 
 /* Finds its one piece in our shared memory. False: the datagram must be copied. */
 static bool is_apart(const struct lend_ring_tx *tx, const struct lend_bufs *bufs,
-		     const struct lend_out *out, struct lend_ring_place *place)
+		     const struct lend_out *out, struct lend_ring_ref *place)
 {
 	const struct lend_piece *piece = out->piece;
 
-	*place = (struct lend_ring_place){.len = piece->len};
-	return tx->lent != NULL && out->n == 1 && piece->len >= LEND_RING_APART_MIN &&
+	*place = (struct lend_ring_ref){.len = piece->len};
+	return tx->lent != NULL && out->n == 1 && piece->len >= LEND_RING_REF_MIN &&
 	       out->tail_len == 0 &&
 	       lend_arena_find(lend_piece_data(bufs, piece), piece->len, &place->offset);
 }
 
 static void put_apart(struct lend_ring_tx *tx, const struct lend_out *out,
-		      const struct lend_ring_place *place)
+		      const struct lend_ring_ref *place)
 {
 	unsigned char *to = lend_ring_reserve(tx, 0);
 
 	memcpy(to, out->head, out->head_len);
 	memcpy(to + out->head_len, place, sizeof(*place));
-	lend_ring_commit_apart(tx, out->head_len, out->piece[0].buf);
+	lend_ring_commit_ref(tx, out->head_len, out->piece[0].buf);
 }
 
-static enum lend_sent dead(struct lend_shm *s)
+static enum lend_sent count_dead(struct lend_shm *s)
 {
 	s->io.stats.tx_dead++;
 	return LEND_SENT_DEAD;
@@ -70,28 +70,28 @@ static __attribute__((noinline)) enum lend_sent
 send_one(struct lend_shm *s, const struct lend_bufs *bufs, const struct lend_out *out)
 {
 	struct lend_shm_peer *p = &s->peer[out->peer];
-	struct lend_ring_place place;
+	struct lend_ring_ref place;
 	struct lend_ring_tx *tx;
 	bool fast, apart;
 	uint32_t len;
 
 	if (out->peer >= s->top || p->state != LEND_SHM_UP)
-		return dead(s);
+		return count_dead(s);
 	fast = out->fast && p->fast_tx.ring;
 	tx = fast ? &p->fast_tx : &p->tx;
 	apart = is_apart(tx, bufs, out, &place);
 	len = apart ? out->head_len + (uint32_t)sizeof(place) : lend_out_len(out);
 	if (len > s->io.path.mtu)
-		return dead(s);
+		return count_dead(s);
 	/* None overtakes a refused datagram: a short one waits behind a long one. */
 	if (p->full_in[fast] == s->bursts ||
-	    !lend_ring_room(tx, lend_max_u32(len, p->starved[fast]))) {
+	    !lend_ring_room(tx, lend_max_u32(len, p->blocked_len[fast]))) {
 		p->full_in[fast] = s->bursts;
-		p->starved[fast] = lend_max_u32(len, p->starved[fast]);
+		p->blocked_len[fast] = lend_max_u32(len, p->blocked_len[fast]);
 		s->io.stats.tx_full++;
 		return LEND_SENT_FULL;
 	}
-	p->starved[fast] = 0;
+	p->blocked_len[fast] = 0;
 	if (apart) {
 		put_apart(tx, out, &place);
 		return LEND_SENT;
@@ -117,7 +117,7 @@ static struct lend_ring_tx *open_ring(struct lend_shm *s, const struct lend_out 
 	if (out->peer >= s->top || p->state != LEND_SHM_UP)
 		return NULL;
 	fast = out->fast && p->fast_tx.ring;
-	if (p->starved[fast])
+	if (p->blocked_len[fast])
 		return NULL;
 	return fast ? &p->fast_tx : &p->tx;
 }
@@ -136,7 +136,7 @@ send_short(struct lend_shm *s, const struct lend_bufs *bufs, struct lend_out *ou
 		return 0;
 	ring = tx->ring;
 	next = tx->next;
-	end = next + lend_min_u32(n, lend_ring_left(tx));
+	end = next + lend_min_u32(n, lend_ring_free_slots(tx));
 	for (; next != end && is_short(out, &len); i++, next++, out++) {
 		struct lend_ring_slot *slot = &ring->slot[next % LEND_RING_SLOTS];
 		uint32_t head = out->head_len;
@@ -147,7 +147,7 @@ send_short(struct lend_shm *s, const struct lend_bufs *bufs, struct lend_out *ou
 		if (len > head)
 			lend_copy_short(slot->data + head, lend_piece_data(&table, out->piece),
 					len - head);
-		lend_ring_mark(slot, next, len);
+		lend_ring_publish(slot, next, len);
 		out->sent = LEND_SENT;
 	}
 	tx->next = next;
@@ -166,13 +166,13 @@ static __attribute__((noinline)) void ring_bell(struct lend_shm_peer *p)
 	sleep = atomic_load_explicit(&p->bell->asleep, memory_order_seq_cst);
 	if (sleep == 0 || p->sock < 0)
 		return;
-	lend_meet_wake(p->sock);
+	lend_rendezvous_wake(p->sock);
 	(void)atomic_compare_exchange_strong_explicit(&p->bell->asleep, &sleep, 0,
 						      memory_order_seq_cst, memory_order_relaxed);
 }
 
 /* Call after a fence: datagrams are published before the check whether the receiver polls. */
-static inline void announce(struct lend_shm_peer *p)
+static inline void ring_doorbell(struct lend_shm_peer *p)
 {
 	if (atomic_load_explicit(&p->tx.ring->polled, memory_order_relaxed) == 0)
 		ring_bell(p);
@@ -200,7 +200,7 @@ static __attribute__((noinline)) void send_mixed(struct lend_shm *s, const struc
 			continue;
 		atomic_thread_fence(memory_order_seq_cst);
 		while (tells > 0)
-			announce(&s->peer[told[--tells]]);
+			ring_doorbell(&s->peer[told[--tells]]);
 	}
 }
 
@@ -215,7 +215,7 @@ void lend_shm_op_tx(struct lend_io *io, struct lend_bufs *bufs, struct lend_out 
 	}
 	atomic_thread_fence(memory_order_seq_cst);
 	if (n > 0)
-		announce(&s->peer[out->peer]);
+		ring_doorbell(&s->peer[out->peer]);
 }
 
 bool lend_shm_op_flush(struct lend_io *io, uint32_t buf)
@@ -226,7 +226,7 @@ bool lend_shm_op_flush(struct lend_io *io, uint32_t buf)
 		struct lend_shm_peer *p = &s->peer[i];
 
 		if (p->state == LEND_SHM_UP &&
-		    !(lend_ring_is_quiet(&p->tx, buf) && lend_ring_is_quiet(&p->fast_tx, buf)))
+		    !(lend_ring_is_unread(&p->tx, buf) && lend_ring_is_unread(&p->fast_tx, buf)))
 			return false;
 	}
 	return true;

@@ -42,7 +42,7 @@ static int udp_resolve(struct lend_io *io, const char *address, uint32_t *peer)
 	if (index == LEND_UDP_PEER_NONE)
 		return lend_fail(ENOSPC, "%s: no room for another peer; close some sessions",
 				 address);
-	lend_udp_line_resolved(u, index, &to);
+	lend_udp_connected_resolved(u, index, &to);
 	*peer = (uint32_t)index;
 	return 0;
 }
@@ -52,12 +52,12 @@ static void udp_pin(struct lend_io *io, uint32_t peer, bool kept)
 	lend_udp_peers_pin(&lend_udp_self(io)->peers, peer, kept);
 }
 
-static void udp_who(struct lend_io *io, uint32_t peer, struct lend_io_who *who)
+static void udp_peer_info(struct lend_io *io, uint32_t peer, struct lend_io_peer_info *who)
 {
 	const struct lend_udp_peer *p = lend_udp_peers_at(&lend_udp_self(io)->peers, peer);
 	struct sockaddr_storage to;
 
-	*who = (struct lend_io_who){.uid = -1};
+	*who = (struct lend_io_peer_info){.uid = -1};
 	/* Writes an IPv4 address in its own form, whichever socket it came through. */
 	if (p != NULL && (lend_udp_key_to(&p->key, AF_INET, &to) != 0 ||
 			  lend_udp_key_to(&p->key, AF_INET6, &to) != 0))
@@ -78,9 +78,9 @@ static void udp_close(struct lend_io *io)
 {
 	struct io_udp *u = lend_udp_self(io);
 
-	lend_udp_line_close(u);
-	if (u->fast.fd >= 0)
-		(void)close(u->fast.fd);
+	lend_udp_connected_close(u);
+	if (u->urgent.fd >= 0)
+		(void)close(u->urgent.fd);
 	(void)close(u->epoll);
 	(void)close(u->fd);
 	lend_udp_peers_free(&u->peers);
@@ -101,7 +101,7 @@ static const struct lend_io_ops ops = {
     .arm = lend_udp_arm,
     .resolve = udp_resolve,
     .pin = udp_pin,
-    .who = udp_who,
+    .peer_info = udp_peer_info,
     .name = udp_name,
     .close = udp_close,
 };
@@ -122,10 +122,10 @@ int lend_io_udp_open(const struct lend_io_config *config, struct lend_io **io)
 	u->family = sock.family;
 	u->may_connect = sock.keeps_port;
 	u->listens = config->listen != NULL;
-	lend_udp_line_init(u);
-	u->fast.fd = -1;
+	lend_udp_connected_init(u);
+	u->urgent.fd = -1;
 	u->io.path.mtu = sock.mtu;
-	err = lend_udp_watch_open(u);
+	err = lend_udp_epoll_open(u);
 	if (err != 0)
 		goto out_socket;
 	if (lend_udp_rx_init(u) != 0 || lend_udp_peers_init(&u->peers) != 0) {

@@ -29,12 +29,12 @@ enum {
 
 static bool is_second(const struct io_udp *u)
 {
-	return u->line.fd >= 0 && u->line.fd != u->fd;
+	return u->connected.fd >= 0 && u->connected.fd != u->fd;
 }
 
-static void join(const struct io_udp *u, int on)
+static void set_gro(const struct io_udp *u, int on)
 {
-	(void)setsockopt(u->line.fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on));
+	(void)setsockopt(u->connected.fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on));
 }
 
 static bool is_empty(int fd)
@@ -46,82 +46,82 @@ static bool is_empty(int fd)
 
 static void talk_in_full(struct io_udp *u)
 {
-	if (u->line.alone >= ROW)
-		join(u, 1);
-	u->line.alone = 0;
-	u->line.plain = false;
+	if (u->connected.alone >= ROW)
+		set_gro(u, 1);
+	u->connected.alone = 0;
+	u->connected.plain = false;
 }
 
 static bool connect_to(struct io_udp *u, int fd, int32_t index, const struct sockaddr_storage *to)
 {
 	if (connect(fd, (const void *)to, lend_udp_length(to)) != 0)
 		return false;
-	u->line.fd = fd;
-	u->line.index = index;
-	u->line.solo = lend_udp_peers_at(&u->peers, (uint32_t)index)->key;
-	u->line.near = lend_udp_way_is_near(to);
-	u->line.quiet = 0;
+	u->connected.fd = fd;
+	u->connected.index = index;
+	u->connected.address = lend_udp_peers_at(&u->peers, (uint32_t)index)->key;
+	u->connected.near = lend_udp_route_is_local(to);
+	u->connected.quiet = 0;
 	return true;
 }
 
 /* Disconnects a client's own socket. */
-static void disconnect(struct io_udp *u)
+static void disconnect_socket(struct io_udp *u)
 {
 	static const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
 
 	talk_in_full(u);
 	if (connect(u->fd, &nobody, sizeof(nobody)) == 0)
-		u->line.fd = -1;
+		u->connected.fd = -1;
 }
 
-void lend_udp_line_init(struct io_udp *u)
+void lend_udp_connected_init(struct io_udp *u)
 {
-	u->line.fd = -1;
-	u->line.from = LEND_UDP_PEER_NONE;
+	u->connected.fd = -1;
+	u->connected.from = LEND_UDP_PEER_NONE;
 }
 
-void lend_udp_line_resolved(struct io_udp *u, int32_t index, const struct sockaddr_storage *to)
+void lend_udp_connected_resolved(struct io_udp *u, int32_t index, const struct sockaddr_storage *to)
 {
 	const struct lend_udp_key *key = &lend_udp_peers_at(&u->peers, (uint32_t)index)->key;
 
-	lend_udp_alone_done(u);
-	if (u->line.fd == u->fd && memcmp(key, &u->line.solo, sizeof(*key)) != 0)
-		disconnect(u);
+	lend_udp_single_done(u);
+	if (u->connected.fd == u->fd && memcmp(key, &u->connected.address, sizeof(*key)) != 0)
+		disconnect_socket(u);
 	else if (u->may_connect)
 		(void)connect_to(u, u->fd, index, to);
 	u->may_connect = false;
 }
 
-void lend_udp_line_away(struct io_udp *u)
+void lend_udp_connected_stop(struct io_udp *u)
 {
 	struct sockaddr_storage own;
 	socklen_t len = sizeof(own);
 	struct lend_udp_key key;
 	int32_t index;
 
-	if (u->line.fd == u->fd)
-		disconnect(u);
+	if (u->connected.fd == u->fd)
+		disconnect_socket(u);
 	u->may_connect = false;
-	if (!is_second(u) || getsockname(u->line.fd, (void *)&own, &len) != 0)
+	if (!is_second(u) || getsockname(u->connected.fd, (void *)&own, &len) != 0)
 		return;
 	/* Connects the socket to itself: queued datagrams stay, and no others arrive. */
 	talk_in_full(u);
 	(void)lend_udp_key_from(&key, &own);
 	index = lend_udp_peers_find(&u->peers, &key);
 	if (index != LEND_UDP_PEER_NONE)
-		(void)connect_to(u, u->line.fd, index, &own);
-	u->line.quiet = QUIET;
-	u->line.row = 0;
+		(void)connect_to(u, u->connected.fd, index, &own);
+	u->connected.quiet = QUIET;
+	u->connected.row = 0;
 }
 
-void lend_udp_line_long(struct io_udp *u)
+void lend_udp_connected_note_long(struct io_udp *u)
 {
 	talk_in_full(u);
 }
 
-int lend_udp_line_choose(struct io_udp *u)
+int lend_udp_connected_choose(struct io_udp *u)
 {
-	struct lend_udp_line *line = &u->line;
+	struct lend_udp_connected *line = &u->connected;
 	bool line_first = line->quiet < QUIET;
 
 	if (!is_second(u) || line->drain)
@@ -135,16 +135,16 @@ int lend_udp_line_choose(struct io_udp *u)
  * plain mode would not notice: then it tries again later. */
 static void talk_plainly(struct io_udp *u)
 {
-	join(u, 0);
-	u->line.plain = is_empty(u->line.fd);
-	if (!u->line.plain)
+	set_gro(u, 0);
+	u->connected.plain = is_empty(u->connected.fd);
+	if (!u->connected.plain)
 		talk_in_full(u);
 }
 
 /* Records the number of messages of a receive, and starts plain mode after many single ones. */
 static void note_pace(struct io_udp *u, uint32_t n)
 {
-	struct lend_udp_line *line = &u->line;
+	struct lend_udp_connected *line = &u->connected;
 
 	if (n > 1)
 		talk_in_full(u);
@@ -154,9 +154,9 @@ static void note_pace(struct io_udp *u, uint32_t n)
 		talk_plainly(u);
 }
 
-bool lend_udp_line_looked(struct io_udp *u, uint32_t n)
+bool lend_udp_connected_note_receive(struct io_udp *u, uint32_t n)
 {
-	struct lend_udp_line *line = &u->line;
+	struct lend_udp_connected *line = &u->connected;
 	bool silent = line->quiet >= QUIET;
 
 	if (u->rx.fd == line->fd) {
@@ -173,17 +173,17 @@ bool lend_udp_line_looked(struct io_udp *u, uint32_t n)
 
 /* Opens a socket at the listener's port that is connected to a peer. Datagrams that the peer
  * sent to the first socket must be received before those of this one. */
-static void give_line(struct io_udp *u, int32_t peer)
+static void connect_peer(struct io_udp *u, int32_t peer)
 {
 	struct sockaddr_storage to;
-	int fd = u->line.fd;
+	int fd = u->connected.fd;
 
 	(void)lend_udp_key_to(&lend_udp_peers_at(&u->peers, (uint32_t)peer)->key, u->family, &to);
 	if (fd < 0) {
-		fd = lend_udp_socket_beside(u->fd, u->fast.fd);
+		fd = lend_udp_socket_second(u->fd, u->urgent.fd);
 		if (fd < 0)
 			return;
-		lend_udp_watch_again(u);
+		lend_udp_epoll_reset(u);
 	} else if (is_empty(fd)) {
 		talk_in_full(u);
 	} else {
@@ -191,46 +191,46 @@ static void give_line(struct io_udp *u, int32_t peer)
 	}
 	if (!connect_to(u, fd, peer, &to)) {
 		(void)close(fd);
-		u->line.fd = -1;
-		u->fast.member = 1;
+		u->connected.fd = -1;
+		u->urgent.member = 1;
 		return;
 	}
-	join(u, 1);
-	u->line.drain = true;
+	set_gro(u, 1);
+	u->connected.drain = true;
 }
 
-void lend_udp_line_heard(struct io_udp *u, int32_t peer)
+void lend_udp_connected_note_sender(struct io_udp *u, int32_t peer)
 {
-	struct lend_udp_line *line = &u->line;
+	struct lend_udp_connected *line = &u->connected;
 
 	if (peer != line->from)
 		line->row = 0;
 	line->from = peer;
-	if (++line->row >= ROW && u->listens && !u->fast.sorted &&
+	if (++line->row >= ROW && u->listens && !u->urgent.sorted &&
 	    (line->fd < 0 || line->quiet >= QUIET)) {
 		line->row = 0;
-		give_line(u, peer);
+		connect_peer(u, peer);
 	}
 }
 
-int32_t lend_udp_line_peer(struct io_udp *u)
+int32_t lend_udp_connected_peer(struct io_udp *u)
 {
-	struct lend_udp_line *line = &u->line;
+	struct lend_udp_connected *line = &u->connected;
 	const struct lend_udp_peer *peer = lend_udp_peers_at(&u->peers, (uint32_t)line->index);
 
 	if (peer == NULL || peer->pins == 0 ||
-	    memcmp(&peer->key, &line->solo, sizeof(line->solo)) != 0)
-		line->index = lend_udp_peers_find(&u->peers, &line->solo);
+	    memcmp(&peer->key, &line->address, sizeof(line->address)) != 0)
+		line->index = lend_udp_peers_find(&u->peers, &line->address);
 	return line->index;
 }
 
-bool lend_udp_line_reaches(const struct io_udp *u, const struct lend_udp_key *key)
+bool lend_udp_connected_has(const struct io_udp *u, const struct lend_udp_key *key)
 {
-	return u->line.fd >= 0 && memcmp(key, &u->line.solo, sizeof(*key)) == 0;
+	return u->connected.fd >= 0 && memcmp(key, &u->connected.address, sizeof(*key)) == 0;
 }
 
-void lend_udp_line_close(struct io_udp *u)
+void lend_udp_connected_close(struct io_udp *u)
 {
 	if (is_second(u))
-		(void)close(u->line.fd);
+		(void)close(u->connected.fd);
 }

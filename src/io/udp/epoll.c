@@ -17,7 +17,7 @@
 
 enum { BUSY = 32 }; /* receives: their wake-ups cost more than one removal and registration */
 
-int lend_udp_watch_open(struct io_udp *u)
+int lend_udp_epoll_open(struct io_udp *u)
 {
 	u->epoll = epoll_create1(EPOLL_CLOEXEC);
 	return u->epoll < 0
@@ -25,17 +25,17 @@ int lend_udp_watch_open(struct io_udp *u)
 		   : 0;
 }
 
-void lend_udp_watch_busy(struct io_udp *u)
+void lend_udp_epoll_note_busy(struct io_udp *u)
 {
 	if (!u->watched || ++u->busy < BUSY)
 		return;
-	lend_udp_watch_again(u);
+	lend_udp_epoll_reset(u);
 	u->busy = 0;
 }
 
-static bool set(const struct io_udp *u, int what, struct epoll_event *event)
+static bool set_events(const struct io_udp *u, int what, struct epoll_event *event)
 {
-	int fd[3] = {u->fd, u->line.fd == u->fd ? -1 : u->line.fd, u->fast.fd};
+	int fd[3] = {u->fd, u->connected.fd == u->fd ? -1 : u->connected.fd, u->urgent.fd};
 	bool done = true;
 
 	for (int i = 0; i < 3; i++)
@@ -43,10 +43,10 @@ static bool set(const struct io_udp *u, int what, struct epoll_event *event)
 	return done;
 }
 
-void lend_udp_watch_again(struct io_udp *u)
+void lend_udp_epoll_reset(struct io_udp *u)
 {
 	if (u->watched)
-		(void)set(u, EPOLL_CTL_DEL, NULL);
+		(void)set_events(u, EPOLL_CTL_DEL, NULL);
 	u->watched = false;
 }
 
@@ -60,20 +60,20 @@ bool lend_udp_arm(struct lend_io *io)
 {
 	struct io_udp *u = lend_udp_self(io);
 	struct pollfd p[3] = {{.fd = u->fd, .events = POLLIN},
-			      {.fd = u->line.fd, .events = POLLIN},
-			      {.fd = u->fast.fd, .events = POLLIN}};
+			      {.fd = u->connected.fd, .events = POLLIN},
+			      {.fd = u->urgent.fd, .events = POLLIN}};
 	struct epoll_event event = {.events = EPOLLIN};
 
 	u->busy = 0;
 	if (!u->watched)
-		u->watched = set(u, EPOLL_CTL_ADD, &event);
+		u->watched = set_events(u, EPOLL_CTL_ADD, &event);
 	if (!u->watched)
-		(void)set(u, EPOLL_CTL_DEL, NULL);
-	if (!u->watched || u->rx.at < u->rx.n || u->fast.lent)
+		(void)set_events(u, EPOLL_CTL_DEL, NULL);
+	if (!u->watched || u->rx.at < u->rx.n || u->urgent.lent)
 		return false;
 	if (poll(p, 3, 0) == 0)
 		return true;
 	if (p[2].revents != 0)
-		lend_udp_fast_late(u);
+		lend_udp_urgent_pending(u);
 	return false;
 }

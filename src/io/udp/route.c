@@ -74,7 +74,7 @@ static bool ask_route(const struct sockaddr_storage *peer, struct sockaddr_stora
 	return found;
 }
 
-int lend_udp_way_mtu(const struct sockaddr_storage *peer)
+int lend_udp_route_mtu(const struct sockaddr_storage *peer)
 {
 	struct sockaddr_storage local;
 	int mtu = LEND_UDP_ETHERNET;
@@ -83,7 +83,7 @@ int lend_udp_way_mtu(const struct sockaddr_storage *peer)
 	return mtu;
 }
 
-bool lend_udp_way_is_near(const struct sockaddr_storage *peer)
+bool lend_udp_route_is_local(const struct sockaddr_storage *peer)
 {
 	struct sockaddr_storage local;
 	int mtu;
@@ -91,7 +91,7 @@ bool lend_udp_way_is_near(const struct sockaddr_storage *peer)
 	return ask_route(peer, &local, &mtu) && same_ip(&local, (const void *)peer);
 }
 
-bool lend_udp_way_joins(const struct sockaddr_storage *peer)
+bool lend_udp_route_takes_gso(const struct sockaddr_storage *peer)
 {
 	struct sockaddr_storage local;
 	char name[IFNAMSIZ], path[64];

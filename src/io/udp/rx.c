@@ -36,7 +36,7 @@ static int receive_once(struct io_udp *u, struct mmsghdr *msg, uint32_t n)
 	return len < 0 ? -1 : 1;
 }
 
-static int receive(struct io_udp *u, uint32_t first, uint32_t n)
+static int receive_messages(struct io_udp *u, uint32_t first, uint32_t n)
 {
 	int got = -1;
 
@@ -64,7 +64,7 @@ static void adapt_room(struct io_udp *u, bool dropped)
 
 /* Adds the datagrams that the kernel dropped from this socket's full buffer. The kernel is queried
  * each time that drops_from bytes were received. */
-static void count_drops(struct io_udp *u, struct lend_udp_train *train)
+static void count_drops(struct io_udp *u, struct lend_udp_backlog *train)
 {
 	uint32_t info[SK_MEMINFO_VARS] = {0};
 	socklen_t len = sizeof(info);
@@ -78,7 +78,8 @@ static void count_drops(struct io_udp *u, struct lend_udp_train *train)
 
 static void note_queued(struct io_udp *u, uint32_t n, uint32_t bytes, bool empty)
 {
-	struct lend_udp_train *train = &u->rx.train[u->rx.fd == u->fast.fd ? 2 : u->rx.fd != u->fd];
+	struct lend_udp_backlog *train =
+	    &u->rx.backlog[u->rx.fd == u->urgent.fd ? 2 : u->rx.fd != u->fd];
 
 	train->queued += n * DATAGRAM + bytes;
 	if (train->queued > u->rx.drops_from)
@@ -90,7 +91,7 @@ static void note_queued(struct io_udp *u, uint32_t n, uint32_t bytes, bool empty
 
 /* Adapts the number of messages to ask for. One full receive is no batch yet: a receiver that polls
  * fast enough gets each datagram alone. */
-static void adapt(struct lend_udp_rx *rx, uint32_t asked, uint32_t got)
+static void adapt_batch(struct lend_udp_rx *rx, uint32_t asked, uint32_t got)
 {
 	if (got < asked) {
 		rx->ask = lend_max_u32(1, got);
@@ -100,27 +101,27 @@ static void adapt(struct lend_udp_rx *rx, uint32_t asked, uint32_t got)
 	}
 }
 
-void lend_udp_rx_came(struct io_udp *u, uint32_t asked, uint32_t n, uint32_t bytes)
+void lend_udp_rx_note(struct io_udp *u, uint32_t asked, uint32_t n, uint32_t bytes)
 {
-	if (lend_udp_line_looked(u, n)) {
+	if (lend_udp_connected_note_receive(u, n)) {
 		note_queued(u, n, bytes, n < asked);
-		adapt(&u->rx, asked, n);
+		adapt_batch(&u->rx, asked, n);
 	}
 	if (n > 0)
-		lend_udp_watch_busy(u);
+		lend_udp_epoll_note_busy(u);
 }
 
 /* Receives up to rx.ask messages, as far as there is room. */
-static void refill(struct io_udp *u, uint32_t cap)
+static void refill_messages(struct io_udp *u, uint32_t cap)
 {
 	uint32_t n = lend_min_u32(lend_min_u32(u->rx.ask, cap), LEND_UDP_BURST - u->rx.n);
-	int got = n > 0 ? receive(u, u->rx.n, n) : 0;
+	int got = n > 0 ? receive_messages(u, u->rx.n, n) : 0;
 	uint32_t came = got > 0 ? (uint32_t)got : 0, bytes = 0;
 
 	for (uint32_t i = 0; i < came; i++)
 		bytes += u->rx.msg[u->rx.n + i].msg_len;
 	u->rx.n += came;
-	lend_udp_rx_came(u, n, came, bytes);
+	lend_udp_rx_note(u, n, came, bytes);
 }
 
 /* Returns the sender of message i. NONE: it is invalid or refused, and was counted. */
@@ -136,7 +137,7 @@ static int32_t sender_of(struct io_udp *u, uint32_t i)
 	peer = lend_udp_peers_find(&u->peers, key);
 	u->io.stats.peers_refused += peer == LEND_UDP_PEER_NONE;
 	if (u->rx.fd == u->fd)
-		lend_udp_line_heard(u, peer);
+		lend_udp_connected_note_sender(u, peer);
 	return peer;
 }
 
@@ -149,7 +150,7 @@ static bool open_message(struct io_udp *u, uint32_t i, struct lend_in *like)
 	uint32_t len = lend_udp_control(&msg->msg_hdr, &tos);
 	int32_t peer;
 
-	lend_udp_fast_note(u, tos, msg->msg_len);
+	lend_udp_urgent_note(u, tos, msg->msg_len);
 	len = len == 0 || len > msg->msg_len ? msg->msg_len : len;
 	if (msg->msg_hdr.msg_flags & MSG_TRUNC || len > u->io.path.mtu) {
 		u->io.stats.rx_truncated++;
@@ -168,8 +169,8 @@ static bool open_message(struct io_udp *u, uint32_t i, struct lend_in *like)
 
 /* Splits message i from *offset on into up to cap datagrams. *offset is 0 when the message is
  * used up. An empty message is one datagram. */
-static uint32_t split(struct io_udp *u, uint32_t i, uint32_t *offset, struct lend_in *in,
-		      uint32_t cap)
+static uint32_t split_message(struct io_udp *u, uint32_t i, uint32_t *offset, struct lend_in *in,
+			      uint32_t cap)
 {
 	uint32_t total = u->rx.msg[i].msg_len, n = 0;
 	const char *data = u->rx.iov[i].iov_base;
@@ -191,17 +192,17 @@ static uint32_t split(struct io_udp *u, uint32_t i, uint32_t *offset, struct len
 /* Receives from the urgent socket, one message at a time. rx.fd must be that socket. */
 static uint32_t take_fast(struct io_udp *u, struct lend_in *in, uint32_t cap)
 {
-	struct lend_udp_fast *f = &u->fast;
+	struct lend_udp_urgent *f = &u->urgent;
 	int got;
 
 	if (f->offset == 0) {
-		got = f->lent ? 0 : receive(u, LEND_UDP_FAST, 1);
-		note_queued(u, got > 0, got > 0 ? u->rx.msg[LEND_UDP_FAST].msg_len : 0, got <= 0);
+		got = f->lent ? 0 : receive_messages(u, LEND_UDP_URGENT, 1);
+		note_queued(u, got > 0, got > 0 ? u->rx.msg[LEND_UDP_URGENT].msg_len : 0, got <= 0);
 		if (got <= 0)
 			return 0;
 	}
 	f->lent = true;
-	return split(u, LEND_UDP_FAST, &f->offset, in, cap);
+	return split_message(u, LEND_UDP_URGENT, &f->offset, in, cap);
 }
 
 static uint32_t receive_fast(struct io_udp *u, struct lend_in *in, uint32_t cap)
@@ -209,7 +210,7 @@ static uint32_t receive_fast(struct io_udp *u, struct lend_in *in, uint32_t cap)
 	int fd = u->rx.fd;
 	uint32_t n;
 
-	u->rx.fd = u->fast.fd;
+	u->rx.fd = u->urgent.fd;
 	n = take_fast(u, in, cap);
 	u->rx.fd = fd;
 	return n;
@@ -220,21 +221,21 @@ uint32_t lend_udp_rx(struct lend_io *io, struct lend_in *in, uint32_t cap)
 	struct io_udp *u = lend_udp_self(io);
 	uint32_t n = 0;
 
-	lend_udp_alone_done(u);
+	lend_udp_single_done(u);
 	/* Returns urgent datagrams alone, so that they are answered before long ones are copied.
 	 * One rx() of FAIR starts with the others, so that they are not starved. */
-	if (lend_udp_fast_step(u) && ++u->fast.turns % FAIR != 0)
+	if (lend_udp_urgent_must_poll(u) && ++u->urgent.turns % FAIR != 0)
 		n = receive_fast(u, in, cap);
 	if (n > 0)
 		return n;
 	if (u->rx.at == u->rx.n) {
-		u->rx.fd = lend_udp_line_choose(u);
-		if (lend_udp_alone_here(u, cap))
-			return lend_udp_alone_rx(u, in);
-		refill(u, cap);
+		u->rx.fd = lend_udp_connected_choose(u);
+		if (lend_udp_single_may_rx(u, cap))
+			return lend_udp_single_rx(u, in);
+		refill_messages(u, cap);
 	}
 	while (n < cap && u->rx.at < u->rx.n) {
-		n += split(u, u->rx.at, &u->rx.offset, in + n, cap - n);
+		n += split_message(u, u->rx.at, &u->rx.offset, in + n, cap - n);
 		u->rx.at += u->rx.offset == 0;
 	}
 	return n;
@@ -244,10 +245,10 @@ void lend_udp_rx_done(struct lend_io *io)
 {
 	struct io_udp *u = lend_udp_self(io);
 
-	lend_udp_alone_done(u);
+	lend_udp_single_done(u);
 	if (u->rx.at == u->rx.n)
 		u->rx.at = u->rx.n = 0;
-	u->fast.lent = u->fast.offset > 0;
+	u->urgent.lent = u->urgent.offset > 0;
 }
 
 static uint32_t room_of(int fd)

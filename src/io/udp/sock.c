@@ -90,13 +90,13 @@ static uint32_t payload_max(const struct lend_io_config *config,
 	if (config->mtu != 0)
 		return lend_min_u32(lend_max_u32(config->mtu, LEND_UDP_MTU_MIN), LEND_UDP_MTU_MAX);
 	if (peer != NULL)
-		mtu = lend_udp_way_mtu(peer);
+		mtu = lend_udp_route_mtu(peer);
 	else if (config->listen != NULL)
 		mtu = is_any(local) ? LEND_UDP_MTU_MAX + heads : lend_udp_interface_mtu(local);
 	return lend_min_u32((uint32_t)(mtu - heads), LEND_UDP_MTU_MAX);
 }
 
-static void enlarge(int fd, int force, int plain)
+static void enlarge_buffer(int fd, int force, int plain)
 {
 	int bytes = BUFFER;
 
@@ -105,7 +105,7 @@ static void enlarge(int fd, int force, int plain)
 }
 
 /* IPv6 sockets use IPv4's options for mapped IPv4 addresses. */
-static void heed_marks(int fd, int family)
+static void enable_ecn(int fd, int family)
 {
 	int on = 1, capable = LEND_ECN_CAPABLE;
 
@@ -146,9 +146,9 @@ static void set_options(int fd, int family)
 {
 	int off = 0, fragment = IP_PMTUDISC_DONT;
 
-	enlarge(fd, SO_RCVBUFFORCE, SO_RCVBUF);
-	enlarge(fd, SO_SNDBUFFORCE, SO_SNDBUF);
-	heed_marks(fd, family);
+	enlarge_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF);
+	enlarge_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF);
+	enable_ecn(fd, family);
 	/* If the route is narrower than expected, packets are fragmented instead of all lost. */
 	if (family == AF_INET) {
 		(void)setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &fragment, sizeof(fragment));
@@ -170,21 +170,22 @@ static int open_socket(int family)
 	return s;
 }
 
-static bool set(int fd, int option, int on)
+static bool set_option(int fd, int option, int on)
 {
 	return setsockopt(fd, SOL_SOCKET, option, &on, sizeof(on)) == 0;
 }
 
 /* Lets sockets of the same user, and of no other, bind fd's port. Returns the option's value so
  * far, or -1. SO_REUSEADDR would admit every user. */
-static int share_port(int fd)
+static int set_reuseport(int fd)
 {
 	int was = 0;
 	socklen_t len = sizeof(was);
 
 	if (fd < 0)
 		return 0;
-	if (getsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &was, &len) != 0 || !set(fd, SO_REUSEPORT, 1))
+	if (getsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &was, &len) != 0 ||
+	    !set_option(fd, SO_REUSEPORT, 1))
 		return -1;
 	return was;
 }
@@ -195,15 +196,15 @@ static int open_bound(const struct sockaddr_storage *local, socklen_t len)
 
 	if (fd < 0)
 		return fd;
-	if (share_port(fd) == 0 && bind(fd, (const void *)local, len) == 0) {
-		(void)set(fd, SO_REUSEPORT, 0);
+	if (set_reuseport(fd) == 0 && bind(fd, (const void *)local, len) == 0) {
+		(void)set_option(fd, SO_REUSEPORT, 0);
 		return fd;
 	}
 	(void)close(fd);
 	return -EADDRINUSE;
 }
 
-int lend_udp_socket_beside(int fd, int other)
+int lend_udp_socket_second(int fd, int other)
 {
 	struct sockaddr_storage local;
 	socklen_t len = sizeof(local);
@@ -211,13 +212,13 @@ int lend_udp_socket_beside(int fd, int other)
 
 	if (getsockname(fd, (void *)&local, &len) != 0)
 		return -EADDRINUSE;
-	was[0] = share_port(fd);
-	was[1] = share_port(other);
+	was[0] = set_reuseport(fd);
+	was[1] = set_reuseport(other);
 	if (was[0] >= 0 && was[1] >= 0)
 		second = open_bound(&local, len);
 	if (other >= 0)
-		(void)set(other, SO_REUSEPORT, was[1] > 0);
-	(void)set(fd, SO_REUSEPORT, was[0] > 0);
+		(void)set_option(other, SO_REUSEPORT, was[1] > 0);
+	(void)set_option(fd, SO_REUSEPORT, was[0] > 0);
 	return second;
 }
 
@@ -232,9 +233,9 @@ bool lend_udp_socket_to_first(int fd)
 
 int lend_udp_socket_twin(int fd, int line)
 {
-	int second = lend_udp_socket_beside(fd, line);
+	int second = lend_udp_socket_second(fd, line);
 
-	if (second < 0 || (set(fd, SO_REUSEPORT, 1) && set(second, SO_REUSEPORT, 1)))
+	if (second < 0 || (set_option(fd, SO_REUSEPORT, 1) && set_option(second, SO_REUSEPORT, 1)))
 		return second;
 	(void)close(second);
 	return -EADDRINUSE;
@@ -245,7 +246,7 @@ int lend_udp_socket_twin(int fd, int line)
  * fails, the first is kept. */
 static bool ask_for_same_port(int *fd)
 {
-	int second = lend_udp_socket_beside(*fd, -1);
+	int second = lend_udp_socket_second(*fd, -1);
 
 	if (second < 0)
 		return false;

@@ -27,8 +27,8 @@ int lend_udp_socket(const struct lend_io_config *config, struct lend_udp_socket 
  * While it binds, sockets of the same user that ask for SO_REUSEPORT can bind too; no other user
  * can, at any moment. Returns it or -errno; a process that changed its user since it opened fd gets
  * -EADDRINUSE. */
-int lend_udp_socket_beside(int fd, int other);
-/* Opens a socket as lend_udp_socket_beside() does and makes a group of it and fd: datagrams are
+int lend_udp_socket_second(int fd, int other);
+/* Opens a socket as lend_udp_socket_second() does and makes a group of it and fd: datagrams are
  * spread over both, unless a filter selects a member. Both keep SO_REUSEPORT. other: an earlier
  * second socket, or -1. */
 int lend_udp_socket_twin(int fd, int other);

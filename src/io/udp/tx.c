@@ -45,16 +45,17 @@ static bool way_joins(struct io_udp *u, uint32_t peer)
 	const struct lend_udp_peer *p = lend_udp_peers_at(&u->peers, peer);
 	struct sockaddr_storage to;
 
-	if (!p->way_known) {
+	if (!p->route_known) {
 		(void)lend_udp_key_to(&p->key, lend_udp_key_is_v4(&p->key) ? AF_INET : AF_INET6,
 				      &to);
-		lend_udp_peers_narrow(&u->peers, peer, lend_udp_way_joins(&to) ? UINT16_MAX : 0);
+		lend_udp_peers_set_joined_max(&u->peers, peer,
+					      lend_udp_route_takes_gso(&to) ? UINT16_MAX : 0);
 	}
 	return p->joined_max > 0;
 }
 
 /* Puts datagram i into a run. False: it can never be sent. */
-static bool sort(struct io_udp *u, const struct lend_out *out, uint32_t i)
+static bool sort_datagram(struct io_udp *u, const struct lend_out *out, uint32_t i)
 {
 	struct lend_udp_tx *tx = &u->tx;
 	const struct lend_udp_peer *peer = lend_udp_peers_at(&u->peers, out->peer);
@@ -83,7 +84,8 @@ static bool sort(struct io_udp *u, const struct lend_out *out, uint32_t i)
 	return true;
 }
 
-static uint32_t gather(const struct lend_bufs *bufs, const struct lend_out *out, struct iovec *iov)
+static uint32_t gather_pieces(const struct lend_bufs *bufs, const struct lend_out *out,
+			      struct iovec *iov)
 {
 	uint32_t n = 0;
 
@@ -109,14 +111,14 @@ static void mark_class(struct msghdr *msg, const struct lend_udp_key *to, uint8_
 
 /* True when the run may use the connected socket. A listener's connected socket is a separate
  * one: only a burst of a single message can use it. */
-static bool goes_by_line(const struct io_udp *u, const struct lend_udp_key *key)
+static bool uses_connected(const struct io_udp *u, const struct lend_udp_key *key)
 {
-	return (u->line.fd == u->fd || u->tx.runs == 1) && lend_udp_line_reaches(u, key);
+	return (u->connected.fd == u->fd || u->tx.runs == 1) && lend_udp_connected_has(u, key);
 }
 
 /* Builds the kernel's message of run m out of pieces from *iov on. */
-static void prepare(struct io_udp *u, const struct lend_bufs *bufs, const struct lend_out *out,
-		    uint32_t m, struct iovec **iov)
+static void prepare_message(struct io_udp *u, const struct lend_bufs *bufs,
+			    const struct lend_out *out, uint32_t m, struct iovec **iov)
 {
 	struct lend_udp_tx *tx = &u->tx;
 	const struct lend_udp_run *run = &tx->run[m];
@@ -125,7 +127,7 @@ static void prepare(struct io_udp *u, const struct lend_bufs *bufs, const struct
 	uint32_t i = run->first;
 
 	*msg = (struct msghdr){.msg_iov = *iov, .msg_control = tx->control[m]};
-	if (!goes_by_line(u, key)) {
+	if (!uses_connected(u, key)) {
 		msg->msg_name = &tx->to[m];
 		msg->msg_namelen = lend_udp_key_to(key, u->family, &tx->to[m]);
 	}
@@ -134,12 +136,12 @@ static void prepare(struct io_udp *u, const struct lend_bufs *bufs, const struct
 		lend_udp_control_add(msg, IPPROTO_UDP, UDP_SEGMENT, (int)run->len,
 				     sizeof(uint16_t));
 	for (uint32_t k = 0; k < run->n; k++, i = tx->next[i])
-		*iov += gather(bufs, &out[i], *iov);
+		*iov += gather_pieces(bufs, &out[i], *iov);
 	msg->msg_iovlen = (size_t)(*iov - msg->msg_iov);
 }
 
 /* Copies its bytes into one piece. 0: too many. */
-static size_t flatten(struct lend_udp_tx *tx, const struct msghdr *msg)
+static size_t flatten_message(struct lend_udp_tx *tx, const struct msghdr *msg)
 {
 	size_t len = 0;
 
@@ -156,8 +158,8 @@ static size_t flatten(struct lend_udp_tx *tx, const struct msghdr *msg)
  * fetch and check. */
 static ssize_t send_one(struct io_udp *u, const struct msghdr *msg)
 {
-	size_t len = msg->msg_controllen == 0 ? flatten(&u->tx, msg) : 0;
-	int fd = msg->msg_name == NULL ? u->line.fd : u->fd;
+	size_t len = msg->msg_controllen == 0 ? flatten_message(&u->tx, msg) : 0;
+	int fd = msg->msg_name == NULL ? u->connected.fd : u->fd;
 
 	if (len == 0)
 		return sendmsg(fd, msg, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -208,7 +210,7 @@ static bool is_unjoinable(int err)
 }
 
 /* Marks n datagrams of a run, from i on, as full: the caller offers them again. */
-static void refuse(struct io_udp *u, struct lend_out *out, uint32_t i, uint32_t n)
+static void mark_full(struct io_udp *u, struct lend_out *out, uint32_t i, uint32_t n)
 {
 	u->io.stats.tx_full += n;
 	for (; n > 0; n--, i = u->tx.next[i])
@@ -229,7 +231,7 @@ static bool send_apart(struct io_udp *u, struct lend_out *out, uint32_t m)
 	for (uint32_t k = 0; k < run->n; k++, i = u->tx.next[i]) {
 		one.msg_hdr.msg_iovlen = 1u + out[i].n + (out[i].tail_len > 0);
 		if (send_all(u, &one, 1, &err) == 0 && is_full(err)) {
-			refuse(u, out, i, run->n - k);
+			mark_full(u, out, i, run->n - k);
 			return false;
 		}
 		one.msg_hdr.msg_iov += one.msg_hdr.msg_iovlen;
@@ -250,13 +252,14 @@ static void send_runs(struct io_udp *u, struct lend_out *out)
 		if (m == tx->runs || is_full(err))
 			break;
 		if (tx->run[m].n > 1 && is_unjoinable(err)) {
-			lend_udp_peers_narrow(&u->peers, tx->run[m].peer, tx->run[m].len - 1);
+			lend_udp_peers_set_joined_max(&u->peers, tx->run[m].peer,
+						      tx->run[m].len - 1);
 			room = send_apart(u, out, m);
 		}
 		m++;
 	}
 	for (; m < tx->runs; m++)
-		refuse(u, out, tx->run[m].first, tx->run[m].n);
+		mark_full(u, out, tx->run[m].first, tx->run[m].n);
 }
 
 void lend_udp_tx(struct lend_io *io, struct lend_bufs *bufs, struct lend_out *out, uint32_t n)
@@ -266,17 +269,17 @@ void lend_udp_tx(struct lend_io *io, struct lend_bufs *bufs, struct lend_out *ou
 
 	for (; n > LEND_UDP_BURST; n -= LEND_UDP_BURST, out += LEND_UDP_BURST)
 		lend_udp_tx(io, bufs, out, LEND_UDP_BURST);
-	if (n == 1 && lend_udp_alone_tx(u, bufs, out))
+	if (n == 1 && lend_udp_single_tx(u, bufs, out))
 		return;
 	u->tx.runs = 0;
 	for (uint32_t i = 0; i < n; i++) {
-		bool good = sort(u, &out[i], i);
+		bool good = sort_datagram(u, &out[i], i);
 
 		out[i].sent = good ? LEND_SENT : LEND_SENT_DEAD;
 		u->io.stats.tx_dead += !good;
 	}
 	for (uint32_t m = 0; m < u->tx.runs; m++)
-		prepare(u, bufs, out, m, &iov);
+		prepare_message(u, bufs, out, m, &iov);
 	send_runs(u, out);
 }
 

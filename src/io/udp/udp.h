@@ -18,14 +18,14 @@
 
 enum {
 	LEND_UDP_BURST = 64,
-	LEND_UDP_FAST = LEND_UDP_BURST, /* slot of an urgent message, behind the others */
+	LEND_UDP_URGENT = LEND_UDP_BURST, /* slot of an urgent message, behind the others */
 	LEND_UDP_SLOTS,
 	LEND_UDP_PIECES = 6, /* head, four pieces, tail */
 	LEND_UDP_FLAT = 512, /* up to this length, copying is faster than gathering by the kernel */
 };
 
 /* Backlog of a socket: datagrams that were queued one behind the other. */
-struct lend_udp_train {
+struct lend_udp_backlog {
 	uint32_t queued; /* bytes received since the socket was last empty */
 	uint32_t drops;  /* the socket's drop counter, as last queried */
 };
@@ -39,14 +39,14 @@ struct lend_udp_rx {
 	struct sockaddr_storage from[LEND_UDP_SLOTS];
 	struct lend_udp_key key[LEND_UDP_SLOTS];
 	char control[LEND_UDP_SLOTS][LEND_UDP_CONTROL];
-	char *memory;                   /* a buffer for each message, first touched when used */
-	uint32_t slot;                  /* distance between two buffers in bytes */
-	uint32_t n;                     /* messages received and not released */
-	uint32_t at;                    /* the message that is being split; n: none */
-	uint32_t offset;                /* position in that message */
-	uint32_t ask;                   /* messages to ask for at the next receive */
-	uint32_t full;                  /* receives in a row that returned as many as asked for */
-	struct lend_udp_train train[3]; /* of the own, the connected and the urgent socket */
+	char *memory;    /* a buffer for each message, first touched when used */
+	uint32_t slot;   /* distance between two buffers in bytes */
+	uint32_t n;      /* messages received and not released */
+	uint32_t at;     /* the message that is being split; n: none */
+	uint32_t offset; /* position in that message */
+	uint32_t ask;    /* messages to ask for at the next receive */
+	uint32_t full;   /* receives in a row that returned as many as asked for */
+	struct lend_udp_backlog backlog[3]; /* of the own, the connected and the urgent socket */
 	uint32_t room;       /* short datagrams that fit into the socket's receive buffer */
 	uint32_t drops_from; /* queued bytes before drops are queried: an eighth of the buffer */
 	int fd;              /* socket of the last receive */
@@ -79,12 +79,12 @@ struct lend_udp_tx {
 /* The connected socket: it has one peer, so the kernel does no route lookup for datagrams sent
  * there. It is in plain mode while datagrams come one at a time from a peer on this host. Such
  * datagrams have no ECN mark and are not joined, so they are received without control data. */
-struct lend_udp_line {
+struct lend_udp_connected {
 	int fd; /* client: its only socket; listener: a second one at the same port; -1: none */
-	struct lend_udp_key solo; /* address of the peer */
-	int32_t index;            /* the peer's index, as last seen */
-	bool near;                /* the peer is on this host */
-	bool plain;               /* all datagrams queued here are the peer's, and not joined */
+	struct lend_udp_key address; /* address of the peer */
+	int32_t index;               /* the peer's index, as last seen */
+	bool near;                   /* the peer is on this host */
+	bool plain;                  /* all datagrams queued here are the peer's, and not joined */
 	bool drain;        /* listener: its own socket may hold older datagrams of the peer */
 	bool busy;         /* listener: the last receive on its own socket found something */
 	uint32_t turn;     /* receives, which alternate between the two sockets */
@@ -97,7 +97,7 @@ struct lend_udp_line {
 };
 
 /* The socket for urgent datagrams, see urgent.c. */
-struct lend_udp_fast {
+struct lend_udp_urgent {
 	int fd;            /* -1: not needed yet */
 	uint32_t member;   /* its index in the group of sockets at this port */
 	bool refused;      /* this kernel has no such groups, or refuses the filter */
@@ -116,8 +116,8 @@ struct io_udp {
 	int family;
 	bool may_connect; /* to the first peer that is resolved, as long as there is no second */
 	bool listens;
-	struct lend_udp_line line;
-	struct lend_udp_fast fast;
+	struct lend_udp_connected connected;
+	struct lend_udp_urgent urgent;
 	int epoll;     /* for the caller to sleep on; see epoll.c */
 	bool watched;  /* the sockets are registered in it */
 	uint32_t busy; /* receives that found something since the last arm() */
@@ -137,54 +137,55 @@ uint32_t lend_udp_rx(struct lend_io *io, struct lend_in *in, uint32_t cap);
 void lend_udp_rx_done(struct lend_io *io);
 
 /* Records that a receive asked for that many messages and found n of them. */
-void lend_udp_rx_came(struct io_udp *u, uint32_t asked, uint32_t n, uint32_t bytes);
+void lend_udp_rx_note(struct io_udp *u, uint32_t asked, uint32_t n, uint32_t bytes);
 
 void lend_udp_tx_init(struct io_udp *u);
 void lend_udp_tx(struct lend_io *io, struct lend_bufs *bufs, struct lend_out *out, uint32_t n);
 
-void lend_udp_line_init(struct io_udp *u);
+void lend_udp_connected_init(struct io_udp *u);
 /* Connects a client's socket to the first peer that it resolves. A second peer disconnects it. */
-void lend_udp_line_resolved(struct io_udp *u, int32_t index, const struct sockaddr_storage *to);
+void lend_udp_connected_resolved(struct io_udp *u, int32_t index,
+				 const struct sockaddr_storage *to);
 /* Returns the socket for the next receive. */
-int lend_udp_line_choose(struct io_udp *u);
+int lend_udp_connected_choose(struct io_udp *u);
 /* Records that the receive found n messages there. False: the result does not show the current
  * load, because it is an empty receive on the quieter of two sockets. */
-bool lend_udp_line_looked(struct io_udp *u, uint32_t n);
+bool lend_udp_connected_note_receive(struct io_udp *u, uint32_t n);
 /* Records that a message of that peer came to a listener's own socket. */
-void lend_udp_line_heard(struct io_udp *u, int32_t peer);
+void lend_udp_connected_note_sender(struct io_udp *u, int32_t peer);
 /* Returns the index of the connected socket's peer, which is now the newest of the unpinned. */
-int32_t lend_udp_line_peer(struct io_udp *u);
+int32_t lend_udp_connected_peer(struct io_udp *u);
 /* True when a socket is connected to that peer. */
-bool lend_udp_line_reaches(const struct io_udp *u, const struct lend_udp_key *key);
+bool lend_udp_connected_has(const struct io_udp *u, const struct lend_udp_key *key);
 /* Stops all use of connected sockets until a peer is given one again. */
-void lend_udp_line_away(struct io_udp *u);
+void lend_udp_connected_stop(struct io_udp *u);
 /* Ends plain mode after a long datagram: compared with its length, receiving its ECN mark costs
  * little. */
-void lend_udp_line_long(struct io_udp *u);
-void lend_udp_line_close(struct io_udp *u);
+void lend_udp_connected_note_long(struct io_udp *u);
+void lend_udp_connected_close(struct io_udp *u);
 
 /* True when the next receive may be of a single datagram, through the plain connected socket. */
-bool lend_udp_alone_here(const struct io_udp *u, uint32_t cap);
-uint32_t lend_udp_alone_rx(struct io_udp *u, struct lend_in *in);
+bool lend_udp_single_may_rx(const struct io_udp *u, uint32_t cap);
+uint32_t lend_udp_single_rx(struct io_udp *u, struct lend_in *in);
 /* Removes the datagram that was lent from its socket. */
-void lend_udp_alone_done(struct io_udp *u);
+void lend_udp_single_done(struct io_udp *u);
 /* Sends one short datagram through the connected socket. False: nothing was done, because the
  * datagram cannot go there. */
-bool lend_udp_alone_tx(struct io_udp *u, const struct lend_bufs *bufs, struct lend_out *out);
+bool lend_udp_single_tx(struct io_udp *u, const struct lend_bufs *bufs, struct lend_out *out);
 
 /* Records that a message came with that TOS or traffic class, of len bytes. */
-void lend_udp_fast_note(struct io_udp *u, uint8_t tos, uint32_t len);
+void lend_udp_urgent_note(struct io_udp *u, uint8_t tos, uint32_t len);
 /* Records that the urgent socket has a datagram, perhaps after it was last polled. */
-void lend_udp_fast_late(struct io_udp *u);
+void lend_udp_urgent_pending(struct io_udp *u);
 /* Call before each receive. True: the urgent socket must be polled. */
-bool lend_udp_fast_step(struct io_udp *u);
+bool lend_udp_urgent_must_poll(struct io_udp *u);
 
 /* 0 or -errno. */
-int lend_udp_watch_open(struct io_udp *u);
+int lend_udp_epoll_open(struct io_udp *u);
 /* Records that a receive found something. */
-void lend_udp_watch_busy(struct io_udp *u);
+void lend_udp_epoll_note_busy(struct io_udp *u);
 /* Has the next arm() register all sockets again, because one was added. */
-void lend_udp_watch_again(struct io_udp *u);
+void lend_udp_epoll_reset(struct io_udp *u);
 int lend_udp_fd(struct lend_io *io);
 bool lend_udp_arm(struct lend_io *io);
 

@@ -42,7 +42,7 @@ static const struct sock_filter by_class[] = {
 };
 enum { LINES = sizeof(by_class) / sizeof(by_class[0]) };
 
-static bool sort_by_class(const struct lend_udp_fast *f)
+static bool sort_by_class(const struct lend_udp_urgent *f)
 {
 	struct sock_filter code[LINES];
 	struct sock_fprog program = {.len = LINES, .filter = code};
@@ -56,55 +56,55 @@ static bool sort_by_class(const struct lend_udp_fast *f)
 /* Opens the second socket. An older connected socket may be a member of the group, before it. */
 static void open_twin(struct io_udp *u)
 {
-	int line = u->line.fd;
+	int line = u->connected.fd;
 
-	u->fast.fd = lend_udp_socket_twin(u->fd, line);
-	u->fast.member = line != u->fd && lend_udp_socket_to_first(line) ? 2 : 1;
+	u->urgent.fd = lend_udp_socket_twin(u->fd, line);
+	u->urgent.member = line != u->fd && lend_udp_socket_to_first(line) ? 2 : 1;
 }
 
 /* Starts to use the urgent socket. The connected socket must stop first: it gets all datagrams
  * of its peer. */
-static void begin(struct io_udp *u)
+static void begin_sorting(struct io_udp *u)
 {
-	lend_udp_line_away(u);
-	if (u->fast.fd < 0)
+	lend_udp_connected_stop(u);
+	if (u->urgent.fd < 0)
 		open_twin(u);
-	u->fast.sorted = u->fast.fd >= 0 && sort_by_class(&u->fast);
-	u->fast.refused = !u->fast.sorted;
-	lend_udp_watch_again(u);
+	u->urgent.sorted = u->urgent.fd >= 0 && sort_by_class(&u->urgent);
+	u->urgent.refused = !u->urgent.sorted;
+	lend_udp_epoll_reset(u);
 }
 
-static void end(struct io_udp *u)
+static void end_sorting(struct io_udp *u)
 {
-	u->fast.sorted = !lend_udp_socket_to_first(u->fast.fd);
-	u->fast.emptying = EMPTYING;
+	u->urgent.sorted = !lend_udp_socket_to_first(u->urgent.fd);
+	u->urgent.emptying = EMPTYING;
 }
 
-void lend_udp_fast_note(struct io_udp *u, uint8_t tos, uint32_t len)
+void lend_udp_urgent_note(struct io_udp *u, uint8_t tos, uint32_t len)
 {
 	if (tos >= LEND_TOS_URGENT)
-		u->fast.urgent = MEMORY;
+		u->urgent.urgent = MEMORY;
 	if (len < LONG)
 		return;
-	u->fast.lengthy = MEMORY;
-	lend_udp_line_long(u);
+	u->urgent.lengthy = MEMORY;
+	lend_udp_connected_note_long(u);
 }
 
-void lend_udp_fast_late(struct io_udp *u)
+void lend_udp_urgent_pending(struct io_udp *u)
 {
-	u->fast.emptying = EMPTYING;
+	u->urgent.emptying = EMPTYING;
 }
 
-bool lend_udp_fast_step(struct io_udp *u)
+bool lend_udp_urgent_must_poll(struct io_udp *u)
 {
-	struct lend_udp_fast *f = &u->fast;
+	struct lend_udp_urgent *f = &u->urgent;
 
 	f->urgent -= f->urgent > 0;
 	f->lengthy -= f->lengthy > 0;
 	f->emptying -= f->emptying > 0;
 	if (!f->sorted && f->urgent > 0 && f->lengthy > 0 && !f->refused)
-		begin(u);
+		begin_sorting(u);
 	else if (f->sorted && (f->urgent == 0 || f->lengthy == 0))
-		end(u);
+		end_sorting(u);
 	return f->sorted || f->emptying > 0;
 }

@@ -49,7 +49,7 @@ void verbs_ip_print(const uint8_t ip[16], char *text, size_t cap)
 		text[0] = '\0';
 }
 
-static int bad(const char *text, const char *what)
+static int fail_address(const char *text, const char *what)
 {
 	return lend_fail(EINVAL,
 			 "%.100s: %s; write verbs:DEVICE@IP:PORT[?gid=N&pkey=0xN&tclass=N&mtu=N"
@@ -167,21 +167,22 @@ int verbs_address_parse(const char *text, struct verbs_address *address)
 
 	*address = (struct verbs_address){.gid = -1, .sl = -1, .ring = VERBS_RING};
 	if (strncmp(text, "verbs:", 6) != 0 || strlen(text) >= sizeof(copy))
-		return bad(text, "no verbs address");
+		return fail_address(text, "no verbs address");
 	memcpy(copy, text + 6, strlen(text) - 5);
 	options = strchr(copy, '?');
 	if (options)
 		*options++ = '\0';
 	at = strchr(copy, '@');
 	if (at == NULL || at == copy || (size_t)(at - copy) >= sizeof(address->device))
-		return bad(text, "no device before the @");
+		return fail_address(text, "no device before the @");
 	*at = '\0';
 	if (!read_host(at + 1, address))
-		return bad(text, "IP or port does not parse");
+		return fail_address(text, "IP or port does not parse");
 	if (is_unspecified(address->ip))
-		return bad(text, "an RDMA endpoint has one address: name the interface's own IP");
+		return fail_address(
+		    text, "an RDMA endpoint has one address: name the interface's own IP");
 	if (options && !read_options(options, address))
-		return bad(text, "an option is unknown, or its value out of range");
+		return fail_address(text, "an option is unknown, or its value out of range");
 	memcpy(address->device, copy, strlen(copy) + 1);
 	return 0;
 }

@@ -34,7 +34,7 @@ void verbs_lose(struct verbs *v, enum verbs_life life)
 	}
 }
 
-uint32_t verbs_tell_gone(struct verbs *v, struct lend_in *in, uint32_t cap)
+uint32_t verbs_report_gone(struct verbs *v, struct lend_in *in, uint32_t cap)
 {
 	uint32_t n = 0;
 
@@ -47,7 +47,7 @@ uint32_t verbs_tell_gone(struct verbs *v, struct lend_in *in, uint32_t cap)
 	return n;
 }
 
-static void die(struct verbs *v)
+static void lose_device(struct verbs *v)
 {
 	verbs_lose(v, VERBS_DEAD);
 	(void)lend_fail(
@@ -58,7 +58,7 @@ static void die(struct verbs *v)
 }
 
 /* Checks our GID, which may have moved, gone, or come back. */
-static void look_for_gid(struct verbs *v)
+static void find_gid(struct verbs *v)
 {
 	uint32_t before = v->gid_index;
 	char ip[64];
@@ -81,7 +81,7 @@ static void look_for_gid(struct verbs *v)
 			ip, v->device);
 }
 
-static void look_at_port(struct verbs *v)
+static void query_port(struct verbs *v)
 {
 	struct ibv_port_attr port;
 
@@ -125,13 +125,13 @@ static void take_event(struct verbs *v, const struct ibv_async_event *event)
 	case IBV_EVENT_PORT_ACTIVE:
 	case IBV_EVENT_PORT_ERR:
 		v->io.stats.port_events++;
-		look_at_port(v);
+		query_port(v);
 		break;
 	case IBV_EVENT_GID_CHANGE:
 	case IBV_EVENT_LID_CHANGE:
 	case IBV_EVENT_PKEY_CHANGE:
 		v->io.stats.port_events++;
-		look_for_gid(v);
+		find_gid(v);
 		break;
 	default:
 		break;
@@ -150,7 +150,7 @@ static void take_events(struct verbs *v, struct ibv_context *ctx)
 	}
 }
 
-void verbs_look(struct verbs *v)
+void verbs_poll_events(struct verbs *v)
 {
 	struct epoll_event event[4];
 	int n = epoll_wait(v->epoll, event, 4, 0);
@@ -163,7 +163,7 @@ void verbs_look(struct verbs *v)
 			take_events(v, event[i].data.ptr);
 	}
 	if (v->removed && v->life != VERBS_DEAD)
-		die(v);
+		lose_device(v);
 }
 
 void verbs_recover(struct verbs *v)

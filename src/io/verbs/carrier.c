@@ -20,7 +20,7 @@ static struct verbs *self(struct lend_io *io)
 	return (struct verbs *)(void *)io;
 }
 
-static uint32_t completions(struct verbs *v, struct ibv_wc *wc, uint32_t cap)
+static uint32_t poll_completions(struct verbs *v, struct ibv_wc *wc, uint32_t cap)
 {
 	int n;
 
@@ -45,7 +45,7 @@ static uint32_t completions(struct verbs *v, struct ibv_wc *wc, uint32_t cap)
 	return 0;
 }
 
-static void failed(struct verbs *v, const struct ibv_wc *wc)
+static void count_failed(struct verbs *v, const struct ibv_wc *wc)
 {
 	if (wc->status == IBV_WC_LOC_LEN_ERR)
 		v->io.stats.rx_truncated++;
@@ -55,7 +55,7 @@ static void failed(struct verbs *v, const struct ibv_wc *wc)
 }
 
 /* Returns the index of a sender, which may be new. Datagrams of one sender come in runs. */
-static int32_t sender(struct verbs *v, const struct lend_udp_key *key, const struct ibv_wc *wc)
+static int32_t find_sender(struct verbs *v, const struct lend_udp_key *key, const struct ibv_wc *wc)
 {
 	if (v->last_peer != LEND_UDP_PEER_NONE && memcmp(key, &v->last_from, sizeof(*key)) == 0 &&
 	    lend_udp_peers_at(&v->peers, (uint32_t)v->last_peer) != NULL &&
@@ -64,7 +64,7 @@ static int32_t sender(struct verbs *v, const struct lend_udp_key *key, const str
 	v->last_peer = lend_udp_peers_find(&v->peers, key);
 	v->last_from = *key;
 	if (!v->ethernet)
-		verbs_host_note(v, key, wc->sl, wc->dlid_path_bits);
+		verbs_host_set_path(v, key, wc->sl, wc->dlid_path_bits);
 	return v->last_peer;
 }
 
@@ -77,7 +77,7 @@ static bool accept_one(struct verbs *v, const struct ibv_wc *wc, struct lend_in 
 	int32_t peer;
 
 	if (wc->status != IBV_WC_SUCCESS) {
-		failed(v, wc);
+		count_failed(v, wc);
 		return false;
 	}
 	if (wc->byte_len < VERBS_GRH) {
@@ -88,7 +88,7 @@ static bool accept_one(struct verbs *v, const struct ibv_wc *wc, struct lend_in 
 		v->io.stats.rx_foreign++;
 		return false;
 	}
-	peer = sender(v, key, wc);
+	peer = find_sender(v, key, wc);
 	if (peer == LEND_UDP_PEER_NONE) {
 		v->io.stats.peers_refused++;
 		return false;
@@ -109,12 +109,12 @@ static uint32_t verbs_rx(struct lend_io *io, struct lend_in *in, uint32_t cap)
 	uint32_t n = 0, got;
 
 	if (v->look || ++v->turn % LOOK_EVERY == 0)
-		verbs_look(v);
+		verbs_poll_events(v);
 	if (v->gone_at < v->gone_end)
-		return verbs_tell_gone(v, in, cap);
+		return verbs_report_gone(v, in, cap);
 	if (v->life == VERBS_DEAD)
 		return 0;
-	got = completions(v, wc, lend_min_u32(cap, VERBS_BURST - v->n_lent));
+	got = poll_completions(v, wc, lend_min_u32(cap, VERBS_BURST - v->n_lent));
 	for (uint32_t i = 0; i < got; i++)
 		__builtin_prefetch(v->ring->memory + wc[i].wr_id * v->ring->slot);
 	for (uint32_t i = 0; i < got; i++) {
@@ -177,7 +177,7 @@ static bool verbs_arm(struct lend_io *io)
 		return false;
 	v->armed = true;
 	/* Completions before the request raise no event, so poll once more. */
-	v->n_early = completions(v, v->early, VERBS_BURST);
+	v->n_early = poll_completions(v, v->early, VERBS_BURST);
 	return v->n_early == 0;
 }
 
@@ -191,12 +191,12 @@ static void verbs_pin(struct lend_io *io, uint32_t peer, bool kept)
 	verbs_peer_pin(self(io), peer, kept);
 }
 
-static void verbs_who(struct lend_io *io, uint32_t index, struct lend_io_who *who)
+static void verbs_peer_info(struct lend_io *io, uint32_t index, struct lend_io_peer_info *who)
 {
 	struct verbs *v = self(io);
 	const struct lend_udp_peer *peer = lend_udp_peers_at(&v->peers, index);
 
-	*who = (struct lend_io_who){.uid = -1};
+	*who = (struct lend_io_peer_info){.uid = -1};
 	if (peer != NULL)
 		(void)verbs_address_print(v->address.device, peer->key.ip, 0, peer->key.scope,
 					  who->address, sizeof(who->address));
@@ -235,7 +235,7 @@ static void close_memory(struct verbs *v)
 		(void)ibv_dereg_mr(v->bounce_mr);
 	free(v->bounce);
 	free(v->region);
-	free(v->grave);
+	free(v->retired);
 	free(v->host);
 	lend_udp_peers_free(&v->peers);
 	lend_udp_peers_free(&v->hosts);
@@ -266,7 +266,7 @@ const struct lend_io_ops verbs_ops = {
     .reg = verbs_reg,
     .resolve = verbs_resolve,
     .pin = verbs_pin,
-    .who = verbs_who,
+    .peer_info = verbs_peer_info,
     .name = verbs_name,
     .close = verbs_close,
 };

@@ -135,7 +135,7 @@ int verbs_cm_listen(struct verbs *v)
 	return rdma_listen(v->id, BACKLOG) == 0 ? 0 : bind_failed(v, errno);
 }
 
-static void forget(struct verbs *v, struct verbs_resolve *r)
+static void forget_resolve(struct verbs *v, struct verbs_resolve *r)
 {
 	for (struct verbs_resolve **at = &v->asked; *at; at = &(*at)->next) {
 		if (*at == r) {
@@ -152,14 +152,14 @@ static void forget(struct verbs *v, struct verbs_resolve *r)
 void verbs_cm_close(struct verbs *v)
 {
 	while (v->asked)
-		forget(v, v->asked);
+		forget_resolve(v, v->asked);
 	if (v->id)
 		(void)rdma_destroy_id(v->id);
 	if (v->cm)
 		rdma_destroy_event_channel(v->cm);
 }
 
-static void answer(struct verbs *v, struct rdma_cm_event *event)
+static void answer_request(struct verbs *v, struct rdma_cm_event *event)
 {
 	struct rdma_conn_param param = {.qp_num = v->qp->qp_num};
 
@@ -168,20 +168,21 @@ static void answer(struct verbs *v, struct rdma_cm_event *event)
 }
 
 /* Takes the next step of a resolution: 0, or an errno that ends it. */
-static int advance(struct verbs *v, struct verbs_resolve *r, const struct rdma_cm_event *event)
+static int advance_resolve(struct verbs *v, struct verbs_resolve *r,
+			   const struct rdma_cm_event *event)
 {
 	struct rdma_conn_param param = {.qp_num = v->qp->qp_num};
 
 	switch (event->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
-		r->mend = "no route: check ip route and the subnet manager";
+		r->fix = "no route: check ip route and the subnet manager";
 		return rdma_resolve_route(r->id, VERBS_RESOLVE_MS) == 0 ? 0 : errno;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		r->mend = "no answer: is its process running, and the address right?";
+		r->fix = "no answer: is its process running, and the address right?";
 		return rdma_connect(r->id, &param) == 0 ? 0 : errno;
 	case RDMA_CM_EVENT_ESTABLISHED:
 		if (event->param.ud.qkey != RDMA_UDP_QKEY) {
-			r->mend = "its Q_Key is its own, so it is no Lend endpoint";
+			r->fix = "its Q_Key is its own, so it is no Lend endpoint";
 			return EPROTO;
 		}
 		r->path = event->param.ud.ah_attr;
@@ -203,19 +204,19 @@ static bool take_event(struct verbs *v, struct rdma_cm_event *event)
 	struct verbs_resolve *r = event->id->context;
 
 	if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
-		answer(v, event);
+		answer_request(v, event);
 		return true;
 	}
 	if (event->event == RDMA_CM_EVENT_DEVICE_REMOVAL) {
 		v->removed = true;
 		return false;
 	}
-	if (event->id == v->id || r == NULL || r->state != VERBS_ASKING)
+	if (event->id == v->id || r == NULL || r->state != VERBS_RESOLVING)
 		return false;
-	r->err = advance(v, r, event);
+	r->err = advance_resolve(v, r, event);
 	if (r->err != 0)
 		r->state = VERBS_FAILED;
-	if (r->state == VERBS_ASKING)
+	if (r->state == VERBS_RESOLVING)
 		return false;
 	r->id = NULL;
 	return true;
@@ -235,14 +236,14 @@ void verbs_cm_turn(struct verbs *v)
 	}
 }
 
-static int ask(struct verbs *v, const char *text, const struct verbs_address *to)
+static int start_resolve(struct verbs *v, const char *text, const struct verbs_address *to)
 {
 	struct sockaddr_storage from, addr;
 	struct verbs_resolve *r;
 
 	for (r = v->asked; v->n_asked >= VERBS_RESOLVES && r; r = r->next) {
-		if (r->state != VERBS_ASKING) { /* its result was not fetched */
-			forget(v, r);
+		if (r->state != VERBS_RESOLVING) { /* its result was not fetched */
+			forget_resolve(v, r);
 			break;
 		}
 	}
@@ -255,7 +256,7 @@ static int ask(struct verbs *v, const char *text, const struct verbs_address *to
 	v->asked = r;
 	v->n_asked++;
 	memcpy(r->address, text, strlen(text) + 1);
-	r->mend = "not found: check ip route and ip neigh";
+	r->fix = "not found: check ip route and ip neigh";
 	(void)verbs_ip_to(v->ip, 0, &from);
 	(void)verbs_ip_to(to->ip, to->port, &addr);
 	if (rdma_create_id(v->cm, &r->id, r, RDMA_PS_UDP) == 0 &&
@@ -277,22 +278,22 @@ static int add_peer(struct verbs *v, const struct lend_udp_key *key, uint32_t *p
 	return 0;
 }
 
-static int fetch(struct verbs *v, struct verbs_resolve *r, uint32_t *peer)
+static int fetch_resolve(struct verbs *v, struct verbs_resolve *r, uint32_t *peer)
 {
 	struct lend_udp_key key = {.scope = r->qp};
 	int rc;
 
 	if (r->state == VERBS_FAILED) {
-		rc = lend_fail(r->err, "%.100s: %s", r->address, r->mend);
+		rc = lend_fail(r->err, "%.100s: %s", r->address, r->fix);
 	} else {
 		if (r->path.is_global)
 			memcpy(key.ip, r->path.grh.dgid.raw, 16);
 		if (!v->ethernet)
 			key.port = r->path.dlid;
-		verbs_host_note(v, &key, r->path.sl, r->path.src_path_bits);
+		verbs_host_set_path(v, &key, r->path.sl, r->path.src_path_bits);
 		rc = add_peer(v, &key, peer);
 	}
-	forget(v, r);
+	forget_resolve(v, r);
 	return rc;
 }
 
@@ -306,7 +307,7 @@ int verbs_cm_resolve(struct verbs *v, const char *text, uint32_t *peer)
 		r = r->next;
 	if (r) {
 		verbs_cm_turn(v);
-		return r->state == VERBS_ASKING ? -EINPROGRESS : fetch(v, r, peer);
+		return r->state == VERBS_RESOLVING ? -EINPROGRESS : fetch_resolve(v, r, peer);
 	}
 	rc = verbs_address_parse(text, &to);
 	if (rc < 0)
@@ -323,5 +324,5 @@ int verbs_cm_resolve(struct verbs *v, const char *text, uint32_t *peer)
 		memcpy(key.ip, to.ip, 16);
 		return add_peer(v, &key, peer);
 	}
-	return ask(v, text, &to);
+	return start_resolve(v, text, &to);
 }

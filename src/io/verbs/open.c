@@ -189,7 +189,7 @@ static int open_memory(struct verbs *v)
 	return 0;
 }
 
-static int watch(struct verbs *v, int fd, void *what)
+static int watch_fd(struct verbs *v, int fd, void *what)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = what};
 
@@ -206,13 +206,13 @@ static int open_fds(struct verbs *v)
 	v->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (v->epoll < 0)
 		return lend_fail(errno, "verbs: no file descriptor left: raise ulimit -n");
-	rc = watch(v, v->cm->fd, v->cm);
+	rc = watch_fd(v, v->cm->fd, v->cm);
 	if (rc == 0)
-		rc = watch(v, v->signal->fd, v->signal);
+		rc = watch_fd(v, v->signal->fd, v->signal);
 	if (rc == 0)
-		rc = watch(v, v->watch->async_fd, v->watch);
+		rc = watch_fd(v, v->watch->async_fd, v->watch);
 	if (rc == 0 && v->ring->ctx != v->watch)
-		rc = watch(v, v->ring->ctx->async_fd, v->ring->ctx);
+		rc = watch_fd(v, v->ring->ctx->async_fd, v->ring->ctx);
 	return rc;
 }
 
@@ -229,7 +229,7 @@ static int need_device(void)
 				 "rdma link add rxe0 type rxe netdev INTERFACE");
 }
 
-static int make(struct verbs *v, const struct lend_io_config *config)
+static int make_carrier(struct verbs *v, const struct lend_io_config *config)
 {
 	int rc = need_device();
 
@@ -272,7 +272,7 @@ int lend_io_verbs_open(const struct lend_io_config *config, struct lend_io **io)
 	v->epoll = -1;
 	v->last_peer = LEND_UDP_PEER_NONE;
 	v->gid_index = UINT32_MAX;
-	rc = make(v, config);
+	rc = make_carrier(v, config);
 	if (rc < 0) {
 		verbs_close(&v->io);
 		return rc;

@@ -33,40 +33,40 @@ void verbs_host_bury(struct verbs *v)
 {
 	uint32_t kept = 0;
 
-	for (uint32_t i = 0; i < v->n_graves; i++) {
-		if (v->grave[i].at <= v->done)
-			(void)ibv_destroy_ah(v->grave[i].ah);
+	for (uint32_t i = 0; i < v->n_retired; i++) {
+		if (v->retired[i].at <= v->done)
+			(void)ibv_destroy_ah(v->retired[i].ah);
 		else
-			v->grave[kept++] = v->grave[i];
+			v->retired[kept++] = v->retired[i];
 	}
-	v->n_graves = kept;
+	v->n_retired = kept;
 }
 
-static void bury(struct verbs *v, struct ibv_ah *ah)
+static void bury_handle(struct verbs *v, struct ibv_ah *ah)
 {
-	struct verbs_grave *more;
+	struct verbs_retired *more;
 
 	if (ah == NULL)
 		return;
 	verbs_host_bury(v);
-	more = realloc(v->grave, (v->n_graves + 1) * sizeof(*more));
+	more = realloc(v->retired, (v->n_retired + 1) * sizeof(*more));
 	if (more == NULL) { /* a send may be lost, as any datagram may */
 		(void)ibv_destroy_ah(ah);
 		return;
 	}
-	v->grave = more;
-	v->grave[v->n_graves++] = (struct verbs_grave){ah, v->next};
+	v->retired = more;
+	v->retired[v->n_retired++] = (struct verbs_retired){ah, v->next};
 }
 
-static void bury_all(struct verbs *v, struct verbs_host *host)
+static void free_retired(struct verbs *v, struct verbs_host *host)
 {
 	for (uint32_t i = 0; i < LEND_PRECEDENCES; i++) {
-		bury(v, host->ah[i]);
+		bury_handle(v, host->ah[i]);
 		host->ah[i] = NULL;
 	}
 }
 
-static bool grow(struct verbs *v)
+static bool grow_hosts(struct verbs *v)
 {
 	struct verbs_host *host;
 
@@ -82,38 +82,38 @@ static bool grow(struct verbs *v)
 }
 
 /* Returns the host of a peer, with its key set. NULL: no room. */
-static struct verbs_host *find(struct verbs *v, const struct lend_udp_key *peer)
+static struct verbs_host *find_host(struct verbs *v, const struct lend_udp_key *peer)
 {
 	struct lend_udp_key key = host_of(peer);
 	int32_t index = lend_udp_peers_find(&v->hosts, &key);
 	struct verbs_host *host;
 
-	if (index == LEND_UDP_PEER_NONE || !grow(v))
+	if (index == LEND_UDP_PEER_NONE || !grow_hosts(v))
 		return NULL;
 	host = &v->host[index];
 	if (!is_same(&host->key, &key)) {
-		bury_all(v, host);
+		free_retired(v, host);
 		*host = (struct verbs_host){.key = key,
 					    .sl = v->address.sl > 0 ? (uint8_t)v->address.sl : 0};
 	}
 	return host;
 }
 
-void verbs_host_note(struct verbs *v, const struct lend_udp_key *peer, uint8_t sl,
-		     uint8_t path_bits)
+void verbs_host_set_path(struct verbs *v, const struct lend_udp_key *peer, uint8_t sl,
+			 uint8_t path_bits)
 {
-	struct verbs_host *host = find(v, peer);
+	struct verbs_host *host = find_host(v, peer);
 
 	if (v->address.sl >= 0)
 		sl = (uint8_t)v->address.sl;
 	if (host == NULL || (host->sl == sl && host->path_bits == path_bits))
 		return;
-	bury_all(v, host);
+	free_retired(v, host);
 	host->sl = sl;
 	host->path_bits = path_bits;
 }
 
-static void make(struct verbs *v, struct verbs_host *host, uint8_t precedence)
+static void make_handle(struct verbs *v, struct verbs_host *host, uint8_t precedence)
 {
 	static const uint8_t none[16];
 	struct ibv_ah_attr attr = {.dlid = host->key.port,
@@ -135,20 +135,20 @@ static void make(struct verbs *v, struct verbs_host *host, uint8_t precedence)
 
 struct ibv_ah *verbs_host_ah(struct verbs *v, const struct lend_udp_key *peer, uint8_t class)
 {
-	struct verbs_host *host = find(v, peer);
+	struct verbs_host *host = find_host(v, peer);
 	uint8_t precedence = lend_class_precedence(class);
 
 	if (host == NULL)
 		return NULL;
 	if (host->ah[precedence] == NULL)
-		make(v, host, precedence);
+		make_handle(v, host, precedence);
 	return host->ah[precedence];
 }
 
 void verbs_host_forget(struct verbs *v)
 {
 	for (uint32_t i = 0; i < v->n_host; i++)
-		bury_all(v, &v->host[i]);
+		free_retired(v, &v->host[i]);
 }
 
 /* The first pin of a peer also pins its host, and the last unpin unpins it. */
@@ -160,7 +160,7 @@ void verbs_peer_pin(struct verbs *v, uint32_t index, bool kept)
 	if (peer == NULL)
 		return;
 	if ((kept && peer->pins == 0) || (!kept && peer->pins == 1)) {
-		host = find(v, &peer->key);
+		host = find_host(v, &peer->key);
 		if (host != NULL)
 			lend_udp_peers_pin(&v->hosts, (uint32_t)(host - v->host), kept);
 	}

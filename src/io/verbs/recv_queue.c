@@ -34,7 +34,7 @@ struct ibv_context *verbs_device(const char *name)
 	return ctx;
 }
 
-static void release(struct verbs_ring *ring)
+static void release_ring(struct verbs_ring *ring)
 {
 	if (ring->srq)
 		(void)ibv_destroy_srq(ring->srq);
@@ -49,7 +49,7 @@ static void release(struct verbs_ring *ring)
 	free(ring);
 }
 
-static int fill(struct verbs_ring *ring, const struct verbs *v, uint32_t mtu)
+static int fill_ring(struct verbs_ring *ring, const struct verbs *v, uint32_t mtu)
 {
 	struct ibv_device_attr attr;
 	int most;
@@ -88,7 +88,7 @@ static int fill(struct verbs_ring *ring, const struct verbs *v, uint32_t mtu)
 	return 0;
 }
 
-static int make(const struct verbs *v, uint32_t mtu, struct verbs_ring **out)
+static int make_ring(const struct verbs *v, uint32_t mtu, struct verbs_ring **out)
 {
 	struct verbs_ring *ring = calloc(1, sizeof(*ring));
 	int rc;
@@ -99,36 +99,36 @@ static int make(const struct verbs *v, uint32_t mtu, struct verbs_ring **out)
 	ring->users = 1;
 	ring->shared = v->address.srq;
 	ring->ctx = ring->shared ? verbs_device(v->device) : v->watch;
-	rc = ring->ctx ? fill(ring, v, mtu)
+	rc = ring->ctx ? fill_ring(ring, v, mtu)
 		       : lend_fail(ENODEV, "%s does not open: check the rights of /dev/infiniband",
 				   v->device);
 	if (rc < 0) {
-		release(ring);
+		release_ring(ring);
 		return rc;
 	}
 	*out = ring;
 	return 0;
 }
 
-static bool fits(const struct verbs_ring *ring, const struct verbs *v, uint32_t mtu)
+static bool ring_fits(const struct verbs_ring *ring, const struct verbs *v, uint32_t mtu)
 {
 	return strcmp(ibv_get_device_name(ring->ctx->device), v->device) == 0 &&
 	       ring->port_num == v->port_num && ring->slot >= VERBS_GRH + mtu;
 }
 
-static int join(struct verbs *v, uint32_t mtu)
+static int join_ring(struct verbs *v, uint32_t mtu)
 {
 	struct verbs_ring *ring;
 	int rc = 0;
 
 	pthread_mutex_lock(&verbs_world);
-	for (ring = shared; ring && !fits(ring, v, mtu); ring = ring->next)
+	for (ring = shared; ring && !ring_fits(ring, v, mtu); ring = ring->next)
 		continue;
 	if (ring) {
 		ring->users++;
 		v->ring = ring;
 	} else {
-		rc = make(v, mtu, &v->ring);
+		rc = make_ring(v, mtu, &v->ring);
 		if (rc == 0) {
 			v->ring->next = shared;
 			shared = v->ring;
@@ -140,7 +140,7 @@ static int join(struct verbs *v, uint32_t mtu)
 
 int verbs_ring_open(struct verbs *v, uint32_t mtu)
 {
-	int rc = v->address.srq ? join(v, mtu) : make(v, mtu, &v->ring);
+	int rc = v->address.srq ? join_ring(v, mtu) : make_ring(v, mtu, &v->ring);
 
 	if (rc < 0)
 		return rc;
@@ -222,10 +222,10 @@ void verbs_ring_close(struct verbs *v)
 	}
 	pthread_mutex_unlock(&verbs_world);
 	if (last)
-		release(ring);
+		release_ring(ring);
 }
 
-static bool post(struct verbs *v, uint32_t n)
+static bool post_receives(struct verbs *v, uint32_t n)
 {
 	struct verbs_ring *ring = v->ring;
 	struct ibv_recv_wr wr[VERBS_REFILL], *bad = NULL;
@@ -269,7 +269,7 @@ void verbs_ring_refill(struct verbs *v, bool all)
 	uint32_t least = all ? 1 : lend_min_u32(VERBS_REFILL, v->ring->n / 4);
 
 	while (v->n_spare >= least && v->n_spare > 0) {
-		if (!post(v, lend_min_u32(v->n_spare, VERBS_REFILL)))
+		if (!post_receives(v, lend_min_u32(v->n_spare, VERBS_REFILL)))
 			break;
 	}
 }

@@ -29,7 +29,7 @@ static struct verbs_send *send_at(struct verbs *v, uint64_t number)
 	return &v->send[number & (VERBS_SENDS - 1)];
 }
 
-static void finish(struct verbs *v, uint64_t upto)
+static void finish_sends(struct verbs *v, uint64_t upto)
 {
 	while (v->done < upto) {
 		struct verbs_send *send = send_at(v, v->done++);
@@ -45,7 +45,7 @@ void verbs_send_drop(struct verbs *v)
 
 	while (ibv_poll_cq(v->tx_cq, 16, wc) > 0)
 		continue;
-	finish(v, v->next);
+	finish_sends(v, v->next);
 	v->quiet = 0;
 	v->full = false;
 }
@@ -61,12 +61,12 @@ void verbs_reap(struct verbs *v)
 			if (wc[i].status != IBV_WC_SUCCESS)
 				v->broken = true;
 			if (wc[i].wr_id < v->next)
-				finish(v, wc[i].wr_id + 1);
+				finish_sends(v, wc[i].wr_id + 1);
 		}
 	} while (n == 16);
 	if (n < 0)
 		v->broken = true;
-	if (v->n_graves > 0)
+	if (v->n_retired > 0)
 		verbs_host_bury(v);
 }
 
@@ -96,7 +96,7 @@ static const struct verbs_region *region_of(struct verbs *v, const uint8_t *data
 	return r;
 }
 
-static void put(struct ibv_sge *sge, const void *data, uint32_t len, uint32_t lkey)
+static void put_sge(struct ibv_sge *sge, const void *data, uint32_t len, uint32_t lkey)
 {
 	*sge = (struct ibv_sge){.addr = (uintptr_t)data, .length = len, .lkey = lkey};
 }
@@ -107,25 +107,26 @@ static int give_inline(struct ibv_sge *sge, const struct lend_bufs *bufs,
 {
 	int n = 0;
 
-	put(&sge[n++], out->head, out->head_len, 0);
+	put_sge(&sge[n++], out->head, out->head_len, 0);
 	for (uint32_t i = 0; i < out->n; i++) {
 		if (out->piece[i].len > 0)
-			put(&sge[n++], lend_piece_data(bufs, &out->piece[i]), out->piece[i].len, 0);
+			put_sge(&sge[n++], lend_piece_data(bufs, &out->piece[i]), out->piece[i].len,
+				0);
 	}
 	if (out->tail_len > 0)
-		put(&sge[n++], out->tail, out->tail_len, 0);
+		put_sge(&sge[n++], out->tail, out->tail_len, 0);
 	return n;
 }
 
 /* Gathers head and tail from our slot, and pieces in place. Returns the number of parts; 0: a piece
  * is not in registered memory. */
-static int gather(struct verbs *v, struct ibv_sge *sge, const struct lend_bufs *bufs,
-		  const struct lend_out *out, uint8_t *slot)
+static int gather_datagram(struct verbs *v, struct ibv_sge *sge, const struct lend_bufs *bufs,
+			   const struct lend_out *out, uint8_t *slot)
 {
 	uint32_t lkey = v->bounce_mr->lkey;
 	int n = 0;
 
-	put(&sge[n++], slot, out->head_len, lkey);
+	put_sge(&sge[n++], slot, out->head_len, lkey);
 	for (uint32_t i = 0; i < out->n; i++) {
 		const uint8_t *data = lend_piece_data(bufs, &out->piece[i]);
 		const struct verbs_region *region;
@@ -135,18 +136,18 @@ static int gather(struct verbs *v, struct ibv_sge *sge, const struct lend_bufs *
 		region = region_of(v, data, out->piece[i].len);
 		if (region == NULL)
 			return 0;
-		put(&sge[n++], data, out->piece[i].len, region->mr->lkey);
+		put_sge(&sge[n++], data, out->piece[i].len, region->mr->lkey);
 	}
 	memcpy(slot, out->head, out->head_len);
 	if (out->tail_len > 0) {
 		memcpy(slot + out->head_len, out->tail, out->tail_len);
-		put(&sge[n++], slot + out->head_len, out->tail_len, lkey);
+		put_sge(&sge[n++], slot + out->head_len, out->tail_len, lkey);
 	}
 	return n;
 }
 
-static int copy(struct verbs *v, struct ibv_sge *sge, const struct lend_bufs *bufs,
-		const struct lend_out *out, uint8_t *slot)
+static int copy_datagram(struct verbs *v, struct ibv_sge *sge, const struct lend_bufs *bufs,
+			 const struct lend_out *out, uint8_t *slot)
 {
 	uint8_t *at = mempcpy(slot, out->head, out->head_len);
 
@@ -154,7 +155,7 @@ static int copy(struct verbs *v, struct ibv_sge *sge, const struct lend_bufs *bu
 		at = mempcpy(at, lend_piece_data(bufs, &out->piece[i]), out->piece[i].len);
 	if (out->tail_len > 0)
 		at = mempcpy(at, out->tail, out->tail_len);
-	put(sge, slot, (uint32_t)(at - slot), v->bounce_mr->lkey);
+	put_sge(sge, slot, (uint32_t)(at - slot), v->bounce_mr->lkey);
 	return 1;
 }
 
@@ -168,7 +169,8 @@ static void lend_pieces(struct verbs *v, uint64_t number, const struct lend_out 
 }
 
 /* Makes request m for a datagram. False: it can never be sent. */
-static bool prepare(struct verbs *v, const struct lend_bufs *bufs, struct lend_out *out, uint32_t m)
+static bool prepare_send(struct verbs *v, const struct lend_bufs *bufs, struct lend_out *out,
+			 uint32_t m)
 {
 	const struct lend_udp_peer *peer = lend_udp_peers_at(&v->peers, out->peer);
 	struct ibv_send_wr *wr = &v->wr[m];
@@ -190,9 +192,10 @@ static bool prepare(struct verbs *v, const struct lend_bufs *bufs, struct lend_o
 		wr->num_sge = give_inline(v->sge[m], bufs, out);
 		wr->send_flags = IBV_SEND_INLINE;
 	} else {
-		wr->num_sge = len > VERBS_COPY_MAX ? gather(v, v->sge[m], bufs, out, slot) : 0;
+		wr->num_sge =
+		    len > VERBS_COPY_MAX ? gather_datagram(v, v->sge[m], bufs, out, slot) : 0;
 		if (wr->num_sge == 0)
-			wr->num_sge = copy(v, v->sge[m], bufs, out, slot);
+			wr->num_sge = copy_datagram(v, v->sge[m], bufs, out, slot);
 		else
 			lend_pieces(v, number, out);
 	}
@@ -219,7 +222,7 @@ static void take_back(struct verbs *v, uint32_t m, uint32_t n)
 }
 
 /* Posts requests [0, n) with one doorbell. */
-static void post(struct verbs *v, uint32_t n)
+static void post_sends(struct verbs *v, uint32_t n)
 {
 	struct ibv_send_wr *bad = NULL;
 	uint32_t taken = n;
@@ -266,17 +269,17 @@ void verbs_tx(struct lend_io *io, struct lend_bufs *bufs, struct lend_out *out, 
 			v->full = true;
 			continue;
 		}
-		if (v->life != VERBS_UP || !prepare(v, bufs, &out[i], m)) {
+		if (v->life != VERBS_UP || !prepare_send(v, bufs, &out[i], m)) {
 			out[i].sent = LEND_SENT_DEAD;
 			v->io.stats.tx_dead++;
 			continue;
 		}
 		if (++m == VERBS_BURST) {
-			post(v, m);
+			post_sends(v, m);
 			m = 0;
 		}
 	}
-	post(v, m);
+	post_sends(v, m);
 }
 
 static bool is_lent(struct verbs *v, uint32_t buf)

@@ -68,20 +68,20 @@ struct verbs_host {
 };
 
 /* A replaced address handle that posted sends may still use. */
-struct verbs_grave {
+struct verbs_retired {
 	struct ibv_ah *ah;
 	uint64_t at; /* destroy when `done` reaches this number */
 };
 
 /* ASKING -> KNOWN or FAILED; the entry ends when resolve() fetches the result. */
-enum verbs_asked { VERBS_ASKING, VERBS_KNOWN, VERBS_FAILED };
+enum verbs_asked { VERBS_RESOLVING, VERBS_KNOWN, VERBS_FAILED };
 
 struct verbs_resolve {
 	struct verbs_resolve *next;
 	struct rdma_cm_id *id; /* NULL once it is known or failed */
 	enum verbs_asked state;
 	int err; /* FAILED */
-	const char *mend;
+	const char *fix;
 	struct ibv_ah_attr path; /* KNOWN */
 	uint32_t qp;
 	char address[104];
@@ -155,8 +155,8 @@ struct verbs {
 	struct lend_udp_peers hosts;
 	struct verbs_host *host; /* hosts.cap entries */
 	uint32_t n_host;
-	struct verbs_grave *grave;
-	uint32_t n_graves;
+	struct verbs_retired *retired;
+	uint32_t n_retired;
 };
 
 /* open.c */
@@ -192,17 +192,17 @@ int verbs_cm_resolve(struct verbs *v, const char *text, uint32_t *peer);
 
 /* async_events.c */
 /* Polls all event sources: ports, devices, addresses, rdma_cm. */
-void verbs_look(struct verbs *v);
+void verbs_poll_events(struct verbs *v);
 /* Resets a queue pair in error, or ends the carrier. */
 void verbs_recover(struct verbs *v);
 /* Marks all peers as gone. life is VERBS_HOMELESS until our GID returns, or VERBS_DEAD for good. */
 void verbs_lose(struct verbs *v, enum verbs_life life);
-uint32_t verbs_tell_gone(struct verbs *v, struct lend_in *in, uint32_t cap);
+uint32_t verbs_report_gone(struct verbs *v, struct lend_in *in, uint32_t cap);
 
 /* peer.c */
 /* Records the service level and path bits for a host. */
-void verbs_host_note(struct verbs *v, const struct lend_udp_key *peer, uint8_t sl,
-		     uint8_t path_bits);
+void verbs_host_set_path(struct verbs *v, const struct lend_udp_key *peer, uint8_t sl,
+			 uint8_t path_bits);
 /* Returns the address handle of a peer's host, and makes it if necessary. NULL: cannot. */
 struct ibv_ah *verbs_host_ah(struct verbs *v, const struct lend_udp_key *peer, uint8_t class);
 /* Destroys replaced address handles that no posted send uses. */

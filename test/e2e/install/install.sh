@@ -26,7 +26,7 @@ has() { # FILE WORDS: it is there, and has these words
 has usr/lib/systemd/system/lend-mn.service "ExecStart=\"$tmp/usr/bin/lend-mn\" --config \"$tmp/usr/etc/lend/mn.yaml\""
 has usr/lib/systemd/user/lend-mn.service "ExecStart=\"$tmp/usr/bin/lend-mn\" --config"
 has usr/share/man/man8/lend-mn.8 "$tmp/usr/etc/lend/mn.yaml"
-has usr/share/man/man8/lend-hostd.8 lend-hostd
+has usr/share/man/man8/lend-broker.8 lend-broker
 has usr/share/man/man5/lend.yaml.5 lend.yaml
 has usr/share/man/man1/lend.1 "$tmp/usr/share/lend/wireshark/lend.lua"
 has usr/share/lend/wireshark/lend.lua lend.method

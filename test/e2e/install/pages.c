@@ -87,7 +87,7 @@ static bool print_node(struct lend_mem *mem)
 	struct lend_op op = {.done = NULL};
 	struct lend_mem_stat stat;
 
-	if (!ends_ok(mem, &op, lend_mem_stat(mem, 0, &stat, &op)))
+	if (!ends_ok(mem, &op, lend_mem_stat_get(mem, 0, &stat, &op)))
 		return false;
 	printf("%llu of %llu pages\n", (unsigned long long)stat.pages_used,
 	       (unsigned long long)stat.pages_total);
@@ -104,7 +104,7 @@ static bool use_heap(void)
 	lend_free(line);
 	lend_free(page);
 	lend_alloc_trim();
-	lend_alloc_stat(&stat);
+	lend_alloc_stat_get(&stat);
 	return fine && stat.used <= stat.mapped;
 }
 
@@ -127,14 +127,14 @@ static bool watch_heap(void)
 {
 	size_t device = 0; /* registered bytes */
 	struct lend_alloc_watch watch = {add_region, remove_region, &device};
-	int number = lend_alloc_watch(&watch);
+	int number = lend_alloc_watch_add(&watch);
 	void *p = lend_malloc(1 << 20);
 	uint64_t key;
 	bool fine = number >= 0 && p && lend_alloc_key(number, p, &key) && device > 0;
 
 	lend_free(p);
 	if (number >= 0)
-		lend_alloc_unwatch(number);
+		lend_alloc_watch_remove(number);
 	return fine && device == 0;
 }
 
@@ -210,7 +210,7 @@ static void wait_for_job(struct lend_ep *ep, const struct job *job)
 	struct pollfd fd = {.fd = lend_fd(ep), .events = POLLIN};
 
 	while (!job->ended) {
-		if (lend_arm(ep))
+		if (lend_prepare_sleep(ep))
 			poll(&fd, 1, -1); /* and other descriptors of the application */
 		lend_poll(ep);
 	}

@@ -2,8 +2,8 @@
  * the same time.
  * Method: two clients, forked before EAL starts, send to an echo at the other end of a veth pair
  * while the parent runs the broker. The device's counters show which queues sent.
- * Covers: src/hostd/hostd.c, src/hostd/hostd_forward.c, src/io/dpdk/shared_port.c */
-#include "hostd/hostd.h"
+ * Covers: src/broker/broker.c, src/broker/broker_forward.c, src/io/dpdk/shared_port.c */
+#include "broker/broker.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -47,7 +47,7 @@ static struct lend_io *attach(void)
 	uint64_t late = conform_ms() + conform_patience_ms;
 	struct lend_io *io;
 
-	(void)snprintf(text, sizeof(text), "hostd:%s", name);
+	(void)snprintf(text, sizeof(text), "broker:%s", name);
 	while (lend_io_open(&config, &io) < 0) /* until the parent's broker listens */
 		cr_assert_lt(conform_ms(), late, "%s", lend_why_text());
 	return io;
@@ -62,7 +62,7 @@ static int client(uint32_t id, int go)
 	uint32_t peer;
 
 	cr_assert_eq(read(go, outer, sizeof(outer)), (ssize_t)sizeof(outer));
-	(void)snprintf(address, sizeof(address), "hostd:%s/%s", name, outer);
+	(void)snprintf(address, sizeof(address), "broker:%s/%s", name, outer);
 	peer = conform_resolve(io, address, NULL);
 	for (uint32_t asked = 0; pong.next < ROUNDS; asked = pong.next) {
 		uint64_t late = conform_ms() + 200; /* and makes more calls */
@@ -89,11 +89,11 @@ static struct lend_io *open_echo(char address[104])
 	return io;
 }
 
-static uint64_t attached(const struct lend_hostd *h)
+static uint64_t attached(const struct lend_broker *h)
 {
-	struct lend_hostd_stats stats;
+	struct lend_broker_stats stats;
 
-	lend_hostd_stats(h, &stats);
+	lend_broker_stats(h, &stats);
 	return stats.clients;
 }
 
@@ -113,29 +113,29 @@ static void expect_queues(void)
 Test(dpdk_broker_queues, clients_have_queues_of_their_own, .timeout = 60)
 {
 	const char *absent = veth_make_queues("net_af_packet", QUEUES, ",qpairs=4");
-	struct lend_hostd_config config = {.name = name,
-					   .device = "dpdk:net_af_packet0@10.9.0.1:0"};
+	struct lend_broker_config config = {.name = name,
+					    .device = "dpdk:net_af_packet0@10.9.0.1:0"};
 	int go[2], left = CLIENTS, status;
 	char address[CLIENTS][104];
-	struct lend_hostd *h;
+	struct lend_broker *h;
 	struct lend_io *echo;
 
 	if (absent)
 		cr_skip_test("not on this machine: %s", absent);
-	(void)snprintf(name, sizeof(name), "hostd-%d", (int)getpid());
+	(void)snprintf(name, sizeof(name), "broker-%d", (int)getpid());
 	cr_assert_eq(pipe(go), 0);
 	for (uint32_t i = 0; i < CLIENTS; i++) {
 		if (fork() == 0)
 			_exit(client(i, go[0]));
 	}
-	cr_assert_eq(lend_hostd_open(&config, &h), 0, "%s", lend_why_text());
+	cr_assert_eq(lend_broker_open(&config, &h), 0, "%s", lend_why_text());
 	echo = open_echo(address[0]);
 	memcpy(address[1], address[0], sizeof(address[0]));
 	while (attached(h) < CLIENTS)
-		(void)lend_hostd_turn(h);
+		(void)lend_broker_turn(h);
 	cr_assert_eq(write(go[1], address, sizeof(address)), (ssize_t)sizeof(address));
 	while (left > 0) {
-		if (lend_hostd_turn(h) + conform_take(echo, echo_back, echo) == 0)
+		if (lend_broker_turn(h) + conform_take(echo, echo_back, echo) == 0)
 			sched_yield();
 		if (waitpid(-1, &status, WNOHANG) <= 0)
 			continue;
@@ -144,5 +144,5 @@ Test(dpdk_broker_queues, clients_have_queues_of_their_own, .timeout = 60)
 	}
 	expect_queues();
 	echo->ops->close(echo);
-	lend_hostd_close(h);
+	lend_broker_close(h);
 }

@@ -11,12 +11,12 @@
 
 enum { ROUNDS = 2000, ONE_WAY = 5000, MOST = 64 }; /* MOST: size of one carrier's cache */
 
-static void ring(char *text, size_t cap)
+static void ring_address(char *text, size_t cap)
 {
 	(void)snprintf(text, cap, "dpdk:ring@127.0.0.1:0");
 }
 
-static const struct conform_row row = {.name = "ring", .address = ring};
+static const struct conform_row row = {.name = "ring", .address = ring_address};
 
 static void open_pair(struct conform_pair *pair)
 {
@@ -24,7 +24,7 @@ static void open_pair(struct conform_pair *pair)
 	conform_open(pair, &row);
 }
 
-static uint32_t left(void)
+static uint32_t free_mbufs(void)
 {
 	struct rte_mempool *pool = rte_mempool_lookup("lend");
 
@@ -54,10 +54,10 @@ Test(dpdk_mbuf_cache, calls__use_no_pool)
 
 	open_pair(&pair);
 	go_and_return(&pair, 0);
-	before = left();
+	before = free_mbufs();
 	for (uint32_t i = 1; i < ROUNDS; i++) {
 		go_and_return(&pair, i);
-		cr_assert_eq(left(), before);
+		cr_assert_eq(free_mbufs(), before);
 	}
 	conform_close(&pair);
 }
@@ -69,11 +69,11 @@ Test(dpdk_mbuf_cache, is_bounded)
 	uint32_t before;
 
 	open_pair(&pair);
-	before = left();
+	before = free_mbufs();
 	for (uint32_t i = 0; i < ONE_WAY; i++) {
 		cr_assert_eq(conform_send(pair.client, pair.peer, 1, i, 100), LEND_SENT);
 		cr_assert_eq(conform_take(pair.server, NULL, NULL), 1);
-		cr_assert_geq(left() + 2 * MOST, before);
+		cr_assert_geq(free_mbufs() + 2 * MOST, before);
 	}
 	conform_close(&pair);
 }
@@ -85,12 +85,12 @@ Test(dpdk_mbuf_cache, goes_back)
 	uint32_t before;
 
 	open_pair(&pair);
-	before = left();
+	before = free_mbufs();
 	for (uint32_t i = 0; i < MOST; i++) {
 		cr_assert_eq(conform_send(pair.client, pair.peer, 1, i, 100), LEND_SENT);
 		cr_assert_eq(conform_send(pair.client, pair.peer, 1, i, 3000), LEND_SENT);
 	}
 	cr_assert_gt(conform_take(pair.server, echo_back, pair.server), 0);
 	conform_close(&pair);
-	cr_assert_eq(left(), before);
+	cr_assert_eq(free_mbufs(), before);
 }

@@ -28,8 +28,8 @@ static struct rule rule[] = {
     {"bell->asleep", 1, "bell->word", false, 0, 0},
     {"ring->wanted", 1, "ring->taken", false, 0, 0},
     {"ring->taken", ANY, "ring->wanted", false, 0, 0},
-    {"ep->asleep", 1, "ep->roused", false, 0, 0},
-    {"ep->roused", 1, "ep->asleep", false, 0, 0},
+    {"ep->asleep", 1, "ep->wait_stopped", false, 0, 0},
+    {"ep->wait_stopped", 1, "ep->asleep", false, 0, 0},
 };
 enum { RULES = sizeof(rule) / sizeof(rule[0]) };
 static bool overlooked; /* control: fences are ignored */
@@ -58,13 +58,13 @@ static struct lend_ep *server, *client;
 static lend_session session;
 static int ended;
 
-static void serve(lend_request request, const struct lend_buf *bytes, void *ep)
+static void serve_request(lend_request request, const struct lend_buf *bytes, void *ep)
 {
 	(void)bytes;
 	cr_assert_eq(lend_reply(ep, request, LEND_OK, NULL), 0);
 }
 
-static void done(struct lend_call *call)
+static void call_done(struct lend_call *call)
 {
 	lend_buf_give(client, call->request);
 	lend_buf_give(client, call->reply);
@@ -80,41 +80,41 @@ static void open_both(void)
 	config.listen = name;
 	config.calls = CALLS;
 	cr_assert_eq(lend_open(&config, &server), 0, "%s", lend_why());
-	cr_assert_eq(lend_serve(server, 1, serve, server, 0), 0);
+	cr_assert_eq(lend_serve(server, 1, serve_request, server, 0), 0);
 	config.listen = NULL;
 	cr_assert_eq(lend_open(&config, &client), 0);
 	cr_assert_eq(lend_connect(client, name, &session), 0);
 }
 
 /* Sends n calls of len bytes, then sleeps until they end, before the server polls. */
-static void calls(int n, uint32_t len)
+static void run_calls(int n, uint32_t len)
 {
 	static struct lend_call call[CALLS];
 
 	ended = 0;
 	for (int i = 0; i < n; i++) {
-		call[i] = (struct lend_call){.method = 1, .done = done};
+		call[i] = (struct lend_call){.method = 1, .done = call_done};
 		call[i].request = lend_buf_take(client, len);
 		memset(call[i].request->data, 0, len);
 		call[i].request->len = len;
 		cr_assert_eq(lend_call_start(client, session, &call[i]), 0, "%s", lend_why());
 	}
 	while (ended < n) {
-		cr_assert_geq(lend_turn(client, lend_now(client) + 1000000), 0);
-		cr_assert_geq(lend_turn(server, lend_now(server) + 1000000), 0);
+		cr_assert_geq(lend_wait(client, lend_now(client) + 1000000), 0);
+		cr_assert_geq(lend_wait(server, lend_now(server) + 1000000), 0);
 	}
 }
 
-static void live(void)
+static void run_rounds(void)
 {
 	open_both();
 	for (int round = 0; round < ROUNDS; round++) {
-		calls(1, 64);
-		calls(50, 64);
-		calls(CALLS, 64); /* more than a ring holds, of slots and of bodies */
-		calls(CALLS, LONG);
+		run_calls(1, 64);
+		run_calls(50, 64);
+		run_calls(CALLS, 64); /* more than a ring holds, of slots and of bodies */
+		run_calls(CALLS, LONG);
 		lend_stop(server);
-		(void)lend_turn(server, lend_now(server) + 1000000);
+		(void)lend_wait(server, lend_now(server) + 1000000);
 	}
 	lend_close(client);
 	lend_close(server);
@@ -122,7 +122,7 @@ static void live(void)
 
 Test(fence, store_then_load__fence_between)
 {
-	live();
+	run_rounds();
 	for (int i = 0; i < RULES; i++) {
 		cr_expect(rule[i].looks > 0, "no load of %s", rule[i].looked);
 		cr_expect_eq(rule[i].bad, 0,
@@ -134,7 +134,7 @@ Test(fence, store_then_load__fence_between)
 Test(fence, control__without_fences_each_is_counted)
 {
 	overlooked = true;
-	live();
+	run_rounds();
 	for (int i = 0; i < RULES; i++)
 		cr_expect(rule[i].bad > 0, "%s, then %s", rule[i].stored, rule[i].looked);
 }

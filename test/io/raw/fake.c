@@ -28,30 +28,30 @@ struct port {
 	uint32_t armed_at;
 };
 
-static void inject(const uint8_t *bytes, uint32_t len);
-static void settle(void);
+static void inject_frame(const uint8_t *bytes, uint32_t len);
+static void settle_ports(void);
 
 LEND_IO_EXPORT struct raw_fake raw_fake;
 struct raw_fake raw_fake = {.mtu = 1500,
 			    .cqe_len = 64,
 			    .checks = RAW_CQE_L3_OK | RAW_CQE_L4_OK,
-			    .inject = inject,
-			    .settle = settle};
+			    .inject = inject_frame,
+			    .settle = settle_ports};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct port *port_at[PORTS];
 
-static uint8_t *completion(struct port *p)
+static uint8_t *next_completion(struct port *p)
 {
 	const struct raw_queue *q = &p->device.queue;
 
 	return q->cq + (size_t)(p->done & (q->cqe_n - 1)) * q->cqe_len + q->cqe_len - RAW_CQE_LEN;
 }
 
-static void complete(struct port *p, uint32_t first, uint32_t bytes)
+static void complete_receive(struct port *p, uint32_t first, uint32_t bytes)
 {
 	const struct raw_queue *q = &p->device.queue;
-	uint8_t *cqe = completion(p), text[RAW_CQE_LEN] = {0};
+	uint8_t *cqe = next_completion(p), text[RAW_CQE_LEN] = {0};
 
 	if (p->done - be32toh(p->at[0]) >= q->cqe_n)
 		raw_fake.run_over++;
@@ -91,7 +91,7 @@ static uint8_t *buffer_at(struct port *p, uint32_t index)
 	return NULL;
 }
 
-static void receive(struct port *p, const uint8_t *bytes, uint32_t len)
+static void receive_frame(struct port *p, const uint8_t *bytes, uint32_t len)
 {
 	uint32_t all = 1u << p->memory.strides_log, stride = 1u << p->memory.stride_log;
 	uint32_t need = (len + stride - 1) / stride;
@@ -100,7 +100,7 @@ static void receive(struct port *p, const uint8_t *bytes, uint32_t len)
 	if (p->broken)
 		return;
 	if (need > all - p->used) {
-		complete(p, 0, 1u << 31 | (all - p->used) << 16);
+		complete_receive(p, 0, 1u << 31 | (all - p->used) << 16);
 		raw_fake.fillers++;
 		p->buffer++;
 		p->used = 0;
@@ -113,7 +113,7 @@ static void receive(struct port *p, const uint8_t *bytes, uint32_t len)
 	if (at == NULL)
 		return;
 	memcpy(at + p->used * stride, bytes, len);
-	complete(p, p->used, need << 16 | len);
+	complete_receive(p, p->used, need << 16 | len);
 	p->used += need;
 	if (p->used == all) {
 		p->buffer++;
@@ -121,7 +121,7 @@ static void receive(struct port *p, const uint8_t *bytes, uint32_t len)
 	}
 }
 
-static bool wants(const struct port *p, const struct lend_eth_frame *frame, bool neighbour)
+static bool port_wants(const struct port *p, const struct lend_eth_frame *frame, bool neighbour)
 {
 	for (uint32_t i = 0; i < p->flows; i++) {
 		const struct lend_eth_end *to = &p->flow[i].to;
@@ -146,7 +146,7 @@ static void finish_sum(uint8_t *bytes, const struct lend_eth_frame *frame)
 	lend_eth_put16(udp + 6, sum == 0xffff ? 0xffff : (uint16_t)~sum);
 }
 
-static void transmit(struct port *from, const struct raw_send *send)
+static void transmit_frames(struct port *from, const struct raw_send *send)
 {
 	static uint32_t count;
 	struct lend_eth_frame frame;
@@ -163,18 +163,18 @@ static void transmit(struct port *from, const struct raw_send *send)
 		struct port *to = port_at[i];
 
 		if (to && (verdict == LEND_ETH_UDP || (verdict == LEND_ETH_NEIGH && to != from)) &&
-		    wants(to, &frame, verdict == LEND_ETH_NEIGH))
-			receive(to, raw_fake.last, send->len);
+		    port_wants(to, &frame, verdict == LEND_ETH_NEIGH))
+			receive_frame(to, raw_fake.last, send->len);
 	}
 }
 
-static void drain(struct port *p, uint32_t lag)
+static void drain_sends(struct port *p, uint32_t lag)
 {
 	while (p->head - p->tail > lag) {
 		const struct raw_send *send = &p->pending[p->tail++ % PENDING];
 
 		if (!raw_fake.send_broken)
-			transmit(p, send);
+			transmit_frames(p, send);
 		p->signals += send->signal;
 	}
 }
@@ -193,7 +193,7 @@ static uint32_t fake_send(struct raw_device *device, const struct raw_send *send
 		p->pending[p->head++ % PENDING] = send[i];
 		raw_fake.signals += send[i].signal;
 	}
-	drain(p, raw_fake.lag);
+	drain_sends(p, raw_fake.lag);
 	pthread_mutex_unlock(&lock);
 	return n;
 }
@@ -206,29 +206,29 @@ static int fake_sent(struct raw_device *device)
 	if (raw_fake.send_broken)
 		return -EIO;
 	pthread_mutex_lock(&lock);
-	drain(p, raw_fake.lag);
+	drain_sends(p, raw_fake.lag);
 	signals = (int)(p->signals + raw_fake.signals_more);
 	p->signals = raw_fake.signals_more = 0;
 	pthread_mutex_unlock(&lock);
 	return signals;
 }
 
-static void settle(void)
+static void settle_ports(void)
 {
 	pthread_mutex_lock(&lock);
 	for (uint32_t i = 0; i < PORTS; i++) {
 		if (port_at[i])
-			drain(port_at[i], 0);
+			drain_sends(port_at[i], 0);
 	}
 	pthread_mutex_unlock(&lock);
 }
 
-static void inject(const uint8_t *bytes, uint32_t len)
+static void inject_frame(const uint8_t *bytes, uint32_t len)
 {
 	pthread_mutex_lock(&lock);
 	for (uint32_t i = 0; i < PORTS; i++) {
 		if (port_at[i] && port_at[i]->flows)
-			receive(port_at[i], bytes, len);
+			receive_frame(port_at[i], bytes, len);
 	}
 	pthread_mutex_unlock(&lock);
 }
@@ -349,7 +349,7 @@ static void fake_close(struct raw_device *device)
 	struct port *p = (struct port *)device;
 
 	pthread_mutex_lock(&lock);
-	drain(p, 0);
+	drain_sends(p, 0);
 	for (uint32_t i = 0; i < PORTS; i++) {
 		if (port_at[i] == p)
 			port_at[i] = NULL;

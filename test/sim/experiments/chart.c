@@ -21,7 +21,7 @@ struct axis {
 	bool log;
 };
 
-static double share(const struct axis *a, double v)
+static double axis_share(const struct axis *a, double v)
 {
 	if (a->log)
 		return log(fmax(v, a->low) / a->low) / log(a->high / a->low);
@@ -30,12 +30,12 @@ static double share(const struct axis *a, double v)
 
 static double at_x(const struct axis *a, double v)
 {
-	return LEFT + share(a, v) * (WIDTH - LEFT - RIGHT);
+	return LEFT + axis_share(a, v) * (WIDTH - LEFT - RIGHT);
 }
 
 static double at_y(const struct axis *a, double v, double top)
 {
-	return top + HEIGHT - BOTTOM - share(a, v) * (HEIGHT - TOP - BOTTOM);
+	return top + HEIGHT - BOTTOM - axis_share(a, v) * (HEIGHT - TOP - BOTTOM);
 }
 
 /* Rounds to whole powers of ten, or to zero and an end that a few round steps divide. */
@@ -55,7 +55,7 @@ static void round_axis(struct axis *a)
 	a->high = ceil(fmax(a->high, 1e-9) / unit) * unit;
 }
 
-static void fit(struct axis *a, double v)
+static void fit_axis(struct axis *a, double v)
 {
 	if (!isfinite(v) || (a->log && v <= 0))
 		return;
@@ -63,14 +63,14 @@ static void fit(struct axis *a, double v)
 	a->high = fmax(a->high, v);
 }
 
-static void scale(const struct chart *c, struct axis *x, struct axis *y)
+static void scale_axes(const struct chart *c, struct axis *x, struct axis *y)
 {
 	*x = (struct axis){HUGE_VAL, 0, c->log_x};
 	*y = (struct axis){HUGE_VAL, c->high, c->log_y};
 	for (uint32_t l = 0; l < c->lines; l++)
 		for (uint32_t i = 0; i < c->line[l].n; i++) {
-			fit(x, c->line[l].x[i]);
-			fit(y, c->line[l].y[i]);
+			fit_axis(x, c->line[l].x[i]);
+			fit_axis(y, c->line[l].y[i]);
 		}
 	round_axis(y);
 	if (!c->log_x)
@@ -99,8 +99,8 @@ static void tick_y(FILE *f, const struct axis *a, double v, double top)
 		LEFT, at_y(a, v, top), WIDTH - RIGHT, LEFT - 6, at_y(a, v, top) + 4, v);
 }
 
-static void ticks(FILE *f, const struct chart *c, const struct axis *x, const struct axis *y,
-		  double top)
+static void draw_ticks(FILE *f, const struct chart *c, const struct axis *x, const struct axis *y,
+		       double top)
 {
 	const struct chart_line *first = &c->line[0];
 
@@ -117,7 +117,7 @@ static void ticks(FILE *f, const struct chart *c, const struct axis *x, const st
 		tick_x(f, x, v, top);
 }
 
-static void frame(FILE *f, const struct chart *c, double top)
+static void draw_frame(FILE *f, const struct chart *c, double top)
 {
 	fprintf(f,
 		"<text class=\"h\" x=\"%d\" y=\"%.0f\">%s</text>\n"
@@ -128,8 +128,8 @@ static void frame(FILE *f, const struct chart *c, double top)
 		WIDTH - RIGHT, top + HEIGHT - 10, c->x, LEFT, top + 36, c->y);
 }
 
-static void draw(FILE *f, const struct chart_line *l, const struct axis *x, const struct axis *y,
-		 double top)
+static void draw_line(FILE *f, const struct chart_line *l, const struct axis *x,
+		      const struct axis *y, double top)
 {
 	uint32_t step = 1 + (l->n - !!l->n) / POINTS;
 	bool pen = false;
@@ -149,7 +149,7 @@ static void draw(FILE *f, const struct chart_line *l, const struct axis *x, cons
 }
 
 /* Writes the names at the ends of their lines, each as near as the other names allow. */
-static void names(FILE *f, const struct chart *c, const struct axis *y, double top)
+static void draw_names(FILE *f, const struct chart *c, const struct axis *y, double top)
 {
 	double at[CHART_LINES], last = -HUGE_VAL;
 	uint32_t order[CHART_LINES], k;
@@ -173,7 +173,7 @@ static void names(FILE *f, const struct chart *c, const struct axis *y, double t
 			WIDTH - RIGHT + 6, at[l], c->line[l].name);
 }
 
-static void style(FILE *f, double height)
+static void write_style(FILE *f, double height)
 {
 	static const char *const color[CHART_COLORS] = {"#8a8a8a", "#c2410c", "#2e8b57", "#a33ea1",
 							"#2a6fdb", "#b8860b", "#707070"};
@@ -196,17 +196,17 @@ bool chart_write(const char *path, const struct chart *panel, uint32_t panels)
 
 	if (!f)
 		return false;
-	style(f, (double)panels * HEIGHT);
+	write_style(f, (double)panels * HEIGHT);
 	for (uint32_t p = 0; p < panels; p++) {
 		struct axis x, y;
 		double top = (double)p * HEIGHT;
 
-		scale(&panel[p], &x, &y);
-		frame(f, &panel[p], top);
-		ticks(f, &panel[p], &x, &y, top);
+		scale_axes(&panel[p], &x, &y);
+		draw_frame(f, &panel[p], top);
+		draw_ticks(f, &panel[p], &x, &y, top);
 		for (uint32_t l = 0; l < panel[p].lines; l++)
-			draw(f, &panel[p].line[l], &x, &y, top);
-		names(f, &panel[p], &y, top);
+			draw_line(f, &panel[p].line[l], &x, &y, top);
+		draw_names(f, &panel[p], &y, top);
 	}
 	fputs("</svg>\n", f);
 	return !fclose(f);

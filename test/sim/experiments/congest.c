@@ -22,24 +22,24 @@ struct sweep {
 	uint32_t n;
 };
 
-static double quantile(const struct congest_result *r, int victim, double q)
+static double victim_quantile(const struct congest_result *r, int victim, double q)
 {
 	return (double)lend_hist_quantile(&r->victim[victim], q) / 1e3;
 }
 
-static double ratio(const struct congest_result *r)
+static double ideal_ratio(const struct congest_result *r)
 {
 	return (double)r->completion / (double)r->ideal;
 }
 
 /* Returns the goodput in percent of the receiver's link: payload bytes of the messages. */
-static double goodput(const struct congest_plan *p, const struct congest_result *r)
+static double receiver_goodput(const struct congest_plan *p, const struct congest_result *r)
 {
 	return 800e3 * (double)(p->bytes * p->messages * p->senders) /
 	       ((double)r->completion * (double)p->net.mbps);
 }
 
-static void row(struct sweep *s, const struct congest_plan *p, const struct congest_result *r)
+static void print_row(struct sweep *s, const struct congest_plan *p, const struct congest_result *r)
 {
 	const struct table_cell cell[] = {
 	    {"cc", "cc", lend_cc_name((enum lend_cc)p->net.cc), 0, 0},
@@ -48,8 +48,8 @@ static void row(struct sweep *s, const struct congest_plan *p, const struct cong
 	    {"buffer_kb", NULL, NULL, (double)p->net.buffer_kb, 0},
 	    {"completion_us", "done us", NULL, (double)r->completion / 1e3, 1},
 	    {"ideal_us", "ideal us", NULL, (double)r->ideal / 1e3, 1},
-	    {"completion_over_ideal", "ratio", NULL, ratio(r), 2},
-	    {"goodput_percent", "goodput %", NULL, goodput(p, r), 1},
+	    {"completion_over_ideal", "ratio", NULL, ideal_ratio(r), 2},
+	    {"goodput_percent", "goodput %", NULL, receiver_goodput(p, r), 1},
 	    {"queue_max_kb", "q max", NULL, (double)r->queue.max / 1024, 0},
 	    {"queue_mean_kb", "q mean", NULL, lend_hist_mean(&r->queue) / 1024, 0},
 	    {"queue_p99_kb", "q p99", NULL, (double)lend_hist_quantile(&r->queue, 0.99) / 1024, 0},
@@ -57,12 +57,12 @@ static void row(struct sweep *s, const struct congest_plan *p, const struct cong
 	    {"marks", NULL, NULL, (double)r->marks, 0},
 	    {"no_memory", "nomem", NULL, (double)r->no_memory, 0},
 	    {"repeats", "repeats", NULL, (double)r->repeats, 0},
-	    {"victim_p50_us", "same p50", NULL, quantile(r, CONGEST_SAME, 0.5), 1},
-	    {"victim_p99_us", "p99", NULL, quantile(r, CONGEST_SAME, 0.99), 1},
-	    {"victim_p999_us", "p99.9", NULL, quantile(r, CONGEST_SAME, 0.999), 1},
-	    {"other_p50_us", NULL, NULL, quantile(r, CONGEST_OTHER, 0.5), 1},
-	    {"other_p99_us", NULL, NULL, quantile(r, CONGEST_OTHER, 0.99), 1},
-	    {"other_p999_us", "other p99.9", NULL, quantile(r, CONGEST_OTHER, 0.999), 1},
+	    {"victim_p50_us", "same p50", NULL, victim_quantile(r, CONGEST_SAME, 0.5), 1},
+	    {"victim_p99_us", "p99", NULL, victim_quantile(r, CONGEST_SAME, 0.99), 1},
+	    {"victim_p999_us", "p99.9", NULL, victim_quantile(r, CONGEST_SAME, 0.999), 1},
+	    {"other_p50_us", NULL, NULL, victim_quantile(r, CONGEST_OTHER, 0.5), 1},
+	    {"other_p99_us", NULL, NULL, victim_quantile(r, CONGEST_OTHER, 0.99), 1},
+	    {"other_p999_us", "other p99.9", NULL, victim_quantile(r, CONGEST_OTHER, 0.999), 1},
 	    {"jain", "jain", NULL, r->fairness, 3},
 	    {"datagrams", "datagrams", NULL, (double)r->datagrams, 0},
 	};
@@ -86,7 +86,7 @@ static bool run_all(struct sweep *s)
 					(unsigned long long)p.senders, r->why);
 				return false;
 			}
-			row(s, &p, r);
+			print_row(s, &p, r);
 		}
 	return true;
 }
@@ -94,12 +94,12 @@ static bool run_all(struct sweep *s)
 enum { RATIO, VICTIM, QUEUE, PANELS };
 
 /* Returns the figure of a run that the panel shows. */
-static double shown(int panel, const struct congest_result *r)
+static double panel_value(int panel, const struct congest_result *r)
 {
-	return panel == RATIO ? ratio(r) : quantile(r, CONGEST_SAME, 0.999);
+	return panel == RATIO ? ideal_ratio(r) : victim_quantile(r, CONGEST_SAME, 0.999);
 }
 
-static bool plot(const struct sweep *s)
+static bool plot_results(const struct sweep *s)
 {
 	uint32_t k = s->senders.n, samples = 0, used = 0;
 	struct chart panel[PANELS] = {
@@ -147,7 +147,7 @@ static bool plot(const struct sweep *s)
 				x[i] = p == QUEUE ? (double)(i * last->every) / 1e3
 						  : (double)s->senders.value[i];
 				y[i] = p == QUEUE ? (double)last->series[i] / 1024
-						  : shown(p, &s->result[c * k + i]);
+						  : panel_value(p, &s->result[c * k + i]);
 			}
 			panel[p].line[c] =
 			    (struct chart_line){lend_cc_name((enum lend_cc)s->o.cc.value[c]), x, y,
@@ -159,7 +159,7 @@ static bool plot(const struct sweep *s)
 	return ok;
 }
 
-static bool parse(struct sweep *s, int argc, char **argv)
+static bool parse_options(struct sweep *s, int argc, char **argv)
 {
 	const struct option known[] = {
 	    {"--senders", NULL, SENDERS_MAX, &s->senders, NULL, false},
@@ -181,7 +181,7 @@ int sim_cmd_congestion(int argc, char **argv)
 	bool ok;
 
 	options_default(&s.o, 2500);
-	if (!parse(&s, argc, argv))
+	if (!parse_options(&s, argc, argv))
 		return 2;
 	s.table = (struct table){s.o.form, s.senders.n * s.o.cc.n == 1, 0};
 	s.result = calloc(s.senders.n * s.o.cc.n, sizeof(*s.result));
@@ -189,7 +189,7 @@ int sim_cmd_congestion(int argc, char **argv)
 		return 1;
 	ok = run_all(&s);
 	table_end(&s.table);
-	if (ok && s.o.plot && !plot(&s)) {
+	if (ok && s.o.plot && !plot_results(&s)) {
 		perror(s.o.plot);
 		ok = false;
 	}

@@ -7,7 +7,7 @@
 
 enum { BURST = 32, LINE = 64 };
 
-static void *some(size_t n, size_t each)
+static void *zero_array(size_t n, size_t each)
 {
 	void *p = calloc(n, each);
 
@@ -16,9 +16,9 @@ static void *some(size_t n, size_t each)
 }
 
 /* Maps a zeroed arena. Most of it is never touched. */
-static void *arena(size_t size)
+static void *map_arena(size_t size)
 {
-	uint8_t *raw = some(1, size + LINE + sizeof(void *));
+	uint8_t *raw = zero_array(1, size + LINE + sizeof(void *));
 	uint8_t *at = (uint8_t *)lend_align_up((uintptr_t)raw + sizeof(void *), LINE);
 
 	memcpy(at - sizeof(raw), &raw, sizeof(raw));
@@ -31,11 +31,11 @@ void congest_end_open(struct sim *sim, uint32_t id, struct congest_end *end, uin
 	lend_store_u64(end->cfg.seed, sim->plan.seed * 8191 + id);
 	end->cfg.path[0] =
 	    (struct lend_path){.mtu = (uint32_t)sim->plan.mtu, .checked = sim->plan.checked};
-	end->core = arena(lend_core_size(&end->cfg));
+	end->core = map_arena(lend_core_size(&end->cfg));
 	lend_core_init(end->core, &end->cfg, sim->now);
 	end->turn = end->late = LEND_NEVER;
-	end->bufs = (struct lend_bufs){some(n, sizeof(struct lend_seg)), n};
-	end->lent = some(n, sizeof(bool));
+	end->bufs = (struct lend_bufs){zero_array(n, sizeof(struct lend_seg)), n};
+	end->lent = zero_array(n, sizeof(bool));
 	for (uint32_t b = n - 1; b > 0; b--) {
 		end->bufs.seg[b].next = end->free;
 		end->free = b;
@@ -58,7 +58,7 @@ void congest_end_close(struct congest_end *end)
 	free(end->ring);
 }
 
-static uint32_t handle(struct sim *sim, struct congest_end *end)
+static uint32_t take_handle(struct sim *sim, struct congest_end *end)
 {
 	uint32_t b = end->free;
 
@@ -69,7 +69,7 @@ static uint32_t handle(struct sim *sim, struct congest_end *end)
 
 uint32_t congest_buf(struct sim *sim, struct congest_end *end, uint32_t cap)
 {
-	uint32_t b = handle(sim, end);
+	uint32_t b = take_handle(sim, end);
 
 	end->bufs.seg[b] = (struct lend_seg){malloc(cap + !cap), cap, cap, 0, 0};
 	LEND_CHECK(end->bufs.seg[b].data);
@@ -78,7 +78,7 @@ uint32_t congest_buf(struct sim *sim, struct congest_end *end, uint32_t cap)
 
 uint32_t congest_wrap(struct sim *sim, struct congest_end *end, void *data, uint32_t len)
 {
-	uint32_t b = handle(sim, end);
+	uint32_t b = take_handle(sim, end);
 
 	end->bufs.seg[b] = (struct lend_seg){data, len, len, 0, 0};
 	end->lent[b] = true;
@@ -128,7 +128,8 @@ void congest_arrive(struct sim *sim, uint32_t id, struct congest_end *end, uint3
 	congest_kick(sim, id, end);
 }
 
-static void events(struct sim *sim, uint32_t id, struct congest_end *end, congest_event *event)
+static void handle_events(struct sim *sim, uint32_t id, struct congest_end *end,
+			  congest_event *event)
 {
 	const struct lend_event *ev;
 
@@ -138,7 +139,8 @@ static void events(struct sim *sim, uint32_t id, struct congest_end *end, conges
 		lend_core_supply(end->core, congest_buf(sim, end, end->cfg.unscheduled));
 }
 
-static void receive(struct sim *sim, struct congest_end *end, const uint32_t *flight, uint32_t n)
+static void receive_datagrams(struct sim *sim, struct congest_end *end, const uint32_t *flight,
+			      uint32_t n)
 {
 	struct lend_in in[BURST];
 
@@ -152,7 +154,7 @@ static void receive(struct sim *sim, struct congest_end *end, const uint32_t *fl
 }
 
 /* Sends datagrams. False: the link's queue is full. */
-static bool transmit(struct sim *sim, uint32_t id, struct congest_end *end)
+static bool transmit_burst(struct sim *sim, uint32_t id, struct congest_end *end)
 {
 	struct lend_out out[BURST];
 	uint32_t n, cap;
@@ -168,26 +170,26 @@ static bool transmit(struct sim *sim, uint32_t id, struct congest_end *end)
 	return false;
 }
 
-static void turn(struct sim *sim, uint32_t id, struct congest_end *end, congest_event *event)
+static void run_turn(struct sim *sim, uint32_t id, struct congest_end *end, congest_event *event)
 {
 	uint32_t taken = end->ring_n, n;
 	lend_ns next;
 	bool all;
 
-	events(sim, id, end, event);
+	handle_events(sim, id, end, event);
 	for (uint32_t i = 0; i < taken; i += n) {
 		n = lend_min_u32(taken - i, BURST);
-		receive(sim, end, end->ring + i, n);
-		events(sim, id, end, event);
+		receive_datagrams(sim, end, end->ring + i, n);
+		handle_events(sim, id, end, event);
 	}
 	for (uint32_t i = 0; i < taken; i++)
 		sim_net_free(sim, end->ring[i]);
 	end->ring_n = 0;
 	if (lend_core_deadline(end->core) <= sim->now)
 		lend_core_tick(end->core, sim->now);
-	events(sim, id, end, event);
-	all = transmit(sim, id, end);
-	events(sim, id, end, event);
+	handle_events(sim, id, end, event);
+	all = transmit_burst(sim, id, end);
+	handle_events(sim, id, end, event);
 	next = lend_core_deadline(end->core);
 	if (next != LEND_NEVER)
 		next = lend_max_u64(next, sim->now + 1);
@@ -200,7 +202,7 @@ void congest_wake(struct sim *sim, uint32_t id, struct congest_end *end, congest
 	if (end->late == sim->now)
 		end->late = LEND_NEVER;
 	if (end->turn <= sim->now)
-		turn(sim, id, end, event);
+		run_turn(sim, id, end, event);
 	else
 		look_at(sim, id, end, end->turn);
 }

@@ -31,7 +31,7 @@ static void send_message(struct bench *b, uint32_t flow)
 	traffic_add(&b->t, b->t.sim.now, flow, (uint32_t)b->plan->bytes, 0);
 }
 
-static void ask(struct bench *b, lend_ns at, uint32_t flow)
+static void ask_victim(struct bench *b, lend_ns at, uint32_t flow)
 {
 	traffic_add(&b->t, at, flow, TRAFFIC_SMALL, TRAFFIC_SMALL);
 	b->open++;
@@ -42,7 +42,7 @@ static void on_begun(struct traffic *t, uint32_t m)
 	struct bench *b = t->owner;
 
 	if (!is_sender(b, t->message[m].flow) && b->done < b->plan->senders)
-		ask(b, t->sim.now + VICTIM_NS, t->message[m].flow);
+		ask_victim(b, t->sim.now + VICTIM_NS, t->message[m].flow);
 }
 
 static void on_ended(struct traffic *t, uint32_t m)
@@ -99,11 +99,11 @@ static void open_bench(struct bench *b)
 		b->left[i] = p->messages;
 		send_message(b, i);
 	}
-	ask(b, b->t.begin, flows - 2);
-	ask(b, b->t.begin, flows - 1);
+	ask_victim(b, b->t.begin, flows - 2);
+	ask_victim(b, b->t.begin, flows - 1);
 }
 
-static void judge(struct bench *b)
+static void judge_run(struct bench *b)
 {
 	const struct congest_plan *p = b->plan;
 	struct congest_result *r = b->result;
@@ -133,7 +133,7 @@ static void judge(struct bench *b)
 
 /* Returns a lower bound of the completion time: the receiver's link carries every byte, and a
  * sender's next message waits for the reply to the previous one. */
-static lend_ns ideal(const struct congest_plan *p)
+static lend_ns ideal_time(const struct congest_plan *p)
 {
 	uint64_t trip = 2 * p->net.delay_ns, message_ps = p->bytes * 8000000 / p->net.mbps;
 
@@ -141,7 +141,7 @@ static lend_ns ideal(const struct congest_plan *p)
 			    p->messages * (trip + message_ps / 1000));
 }
 
-static void run(struct bench *b)
+static void run_bench(struct bench *b)
 {
 	open_bench(b);
 	while (b->done < b->plan->senders || b->open) {
@@ -150,7 +150,7 @@ static void run(struct bench *b)
 			  "%u of %llu senders are done after a minute", b->done,
 			  (unsigned long long)b->plan->senders);
 	}
-	judge(b);
+	judge_run(b);
 }
 
 void congest_run(const struct congest_plan *plan, struct congest_result *result)
@@ -162,7 +162,7 @@ void congest_run(const struct congest_plan *plan, struct congest_result *result)
 	lend_hist_init(&result->queue);
 	for (int i = 0; i < CONGEST_VICTIMS; i++)
 		lend_hist_init(&result->victim[i]);
-	result->ideal = ideal(plan);
+	result->ideal = ideal_time(plan);
 	result->every = lend_max_u64(result->ideal / 1000, 100);
 	b->plan = plan;
 	b->result = result;
@@ -170,7 +170,7 @@ void congest_run(const struct congest_plan *plan, struct congest_result *result)
 	b->t.every = result->every;
 	b->t.hooks = (struct traffic_hooks){on_begun, NULL, on_ended, on_tick, NULL};
 	if (setjmp(b->t.sim.out) == 0)
-		run(b);
+		run_bench(b);
 	memcpy(result->why, b->t.sim.why, sizeof(result->why));
 	traffic_close(&b->t);
 	free(b->left);

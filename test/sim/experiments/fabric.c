@@ -30,13 +30,14 @@ static const char *way_name(const struct sweep *s, uint32_t way)
 	return way ? lend_cc_name((enum lend_cc)s->o.cc.value[way - 1]) : "ideal";
 }
 
-static struct fabric_result *at(const struct sweep *s, uint32_t mix, uint32_t load, uint32_t way)
+static struct fabric_result *result_at(const struct sweep *s, uint32_t mix, uint32_t load,
+				       uint32_t way)
 {
 	return &s->result[(mix * s->load.n + load) * s->ways + way];
 }
 
-static void row(struct sweep *s, const struct fabric_plan *p, const char *cc,
-		const struct fabric_result *r, const struct fabric_result *ideal)
+static void print_row(struct sweep *s, const struct fabric_plan *p, const char *cc,
+		      const struct fabric_result *r, const struct fabric_result *ideal)
 {
 	const struct table_cell cell[] = {
 	    {"cc", "cc", cc, 0, 0},
@@ -68,7 +69,7 @@ static void row(struct sweep *s, const struct fabric_plan *p, const char *cc,
 }
 
 /* Prints the throughput over time while links fail, instead of the summary. */
-static void course(struct sweep *s, const char *cc, const struct fabric_result *r)
+static void print_course(struct sweep *s, const char *cc, const struct fabric_result *r)
 {
 	for (uint32_t i = 0; i + 1 < FABRIC_TICKS; i++)
 		table_row(
@@ -89,7 +90,7 @@ static bool run_load(struct sweep *s, uint32_t mix, uint32_t load)
 	p.load = s->load.value[load];
 	messages = fabric_load_open(&p);
 	for (uint32_t way = 0; ok && way < s->ways; way++) {
-		struct fabric_result *r = at(s, mix, load, way);
+		struct fabric_result *r = result_at(s, mix, load, way);
 
 		if (way) {
 			p.net.cc = s->o.cc.value[way - 1];
@@ -102,9 +103,9 @@ static bool run_load(struct sweep *s, uint32_t mix, uint32_t load)
 			fprintf(stderr, "%s, %s at %llu %%: %s\n", way_name(s, way),
 				mix_name(p.mix), (unsigned long long)p.load, r->why);
 		else if (!p.fail || s->o.form != TABLE_CSV)
-			row(s, &p, way_name(s, way), r, at(s, mix, load, 0));
+			print_row(s, &p, way_name(s, way), r, result_at(s, mix, load, 0));
 		else if (way)
-			course(s, way_name(s, way), r);
+			print_course(s, way_name(s, way), r);
 	}
 	fabric_load_close(messages);
 	return ok;
@@ -112,15 +113,15 @@ static bool run_load(struct sweep *s, uint32_t mix, uint32_t load)
 
 enum plotted { BY_TIME, BY_LOAD, BY_SIZE };
 
-static struct chart_line points(const struct sweep *s, enum plotted what, uint32_t mix,
-				uint32_t way, double *x, double *y)
+static struct chart_line collect_points(const struct sweep *s, enum plotted what, uint32_t mix,
+					uint32_t way, double *x, double *y)
 {
 	uint32_t n = what == BY_TIME   ? FABRIC_TICKS - 1
 		     : what == BY_LOAD ? s->load.n
 				       : FABRIC_PARTS;
 
 	for (uint32_t i = 0; i < n; i++) {
-		const struct fabric_result *r = at(s, mix, what == BY_LOAD ? i : 0, way);
+		const struct fabric_result *r = result_at(s, mix, what == BY_LOAD ? i : 0, way);
 
 		x[i] = what == BY_TIME   ? (double)(i * r->every) / 1e3
 		       : what == BY_LOAD ? (double)s->load.value[i]
@@ -134,7 +135,7 @@ static struct chart_line points(const struct sweep *s, enum plotted what, uint32
 				       : (uint8_t)CHART_REFERENCE};
 }
 
-static bool plot(const struct sweep *s)
+static bool plot_results(const struct sweep *s)
 {
 	enum plotted what = s->plan.fail ? BY_TIME : s->load.n > 1 ? BY_LOAD : BY_SIZE;
 	static const char *const axis[][2] = {
@@ -163,14 +164,14 @@ static bool plot(const struct sweep *s)
 			 mix_name(s->mix[m]), (unsigned long long)s->load.value[0]);
 		for (uint32_t l = 0; l < panel[m].lines; l++, free_at += 2 * FABRIC_TICKS)
 			panel[m].line[l] =
-			    points(s, what, m, l + skip, free_at, free_at + FABRIC_TICKS);
+			    collect_points(s, what, m, l + skip, free_at, free_at + FABRIC_TICKS);
 	}
 	ok = chart_write(s->o.plot, panel, s->mixes);
 	free(room);
 	return ok;
 }
 
-static bool mixes(struct sweep *s)
+static bool parse_mixes(struct sweep *s)
 {
 	char copy[64], *at = copy, *word;
 
@@ -183,7 +184,7 @@ static bool mixes(struct sweep *s)
 	return s->mixes > 0 && !at;
 }
 
-static bool parse(struct sweep *s, int argc, char **argv)
+static bool parse_options(struct sweep *s, int argc, char **argv)
 {
 	struct fabric_plan *p = &s->plan;
 	struct sim_plan *net = &s->o.net;
@@ -215,8 +216,8 @@ static bool parse(struct sweep *s, int argc, char **argv)
 		net->spines =
 		    (net->nodes + net->racks * net->speed - 1) / (net->racks * net->speed);
 	p->net = *net;
-	return mixes(s) && net->nodes > 1 && net->racks <= net->nodes && p->fail <= net->racks &&
-	       net->spines <= 64;
+	return parse_mixes(s) && net->nodes > 1 && net->racks <= net->nodes &&
+	       p->fail <= net->racks && net->spines <= 64;
 }
 
 int sim_cmd_fabric(int argc, char **argv)
@@ -230,7 +231,7 @@ int sim_cmd_fabric(int argc, char **argv)
 	s.o.net.nodes = 144;
 	s.o.net.speed = 4;
 	s.o.net.spread = 1;
-	if (!parse(&s, argc, argv))
+	if (!parse_options(&s, argc, argv))
 		return 2;
 	s.ways = s.o.cc.n + 1;
 	s.table.form = s.o.form;
@@ -241,7 +242,7 @@ int sim_cmd_fabric(int argc, char **argv)
 		for (uint32_t l = 0; ok && l < s.load.n; l++)
 			ok = run_load(&s, m, l);
 	table_end(&s.table);
-	if (ok && s.o.plot && !plot(&s)) {
+	if (ok && s.o.plot && !plot_results(&s)) {
 		perror(s.o.plot);
 		ok = false;
 	}

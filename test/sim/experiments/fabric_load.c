@@ -22,7 +22,7 @@ double fabric_link_ns(const struct fabric_plan *p, uint32_t bytes)
 	return wire_bytes(bytes) * 8e3 / (double)p->net.mbps;
 }
 
-static uint32_t rack(const struct fabric_plan *p, uint32_t host)
+static uint32_t rack_of(const struct fabric_plan *p, uint32_t host)
 {
 	return p->net.racks ? (uint32_t)(host * p->net.racks / p->net.nodes) : 0;
 }
@@ -32,7 +32,7 @@ static double path_ns(const struct fabric_plan *p, const struct fabric_message *
 {
 	double first = fabric_link_ns(p, m->bytes < PAYLOAD ? m->bytes : PAYLOAD);
 
-	if (rack(p, m->from) == rack(p, m->to))
+	if (rack_of(p, m->from) == rack_of(p, m->to))
 		return (double)p->net.delay_ns;
 	return 3 * (double)p->net.delay_ns + 2 * first / (double)p->net.speed;
 }
@@ -42,13 +42,13 @@ double fabric_least_ns(const struct fabric_plan *p, const struct fabric_message 
 	return path_ns(p, m) + fabric_link_ns(p, m->bytes);
 }
 
-static double uniform(struct lend_rng *rng)
+static double draw_uniform(struct lend_rng *rng)
 {
 	return (double)((lend_rng_next(rng) >> 11) + 1) * 0x1p-53;
 }
 
 /* Draws a destination for this host: another host, or one of the peers that were drawn for it. */
-static uint32_t peer(const struct fabric_plan *p, struct lend_rng *rng, uint32_t from)
+static uint32_t draw_peer(const struct fabric_plan *p, struct lend_rng *rng, uint32_t from)
 {
 	uint64_t far = p->peers ? 1 + lend_rng_below(rng, p->peers) : 0;
 	struct lend_rng own;
@@ -78,10 +78,10 @@ struct fabric_load *fabric_load_open(const struct fabric_plan *p)
 
 		m->at = (lend_ns)at;
 		m->from = (uint32_t)lend_rng_below(&rng, p->net.nodes);
-		m->to = peer(p, &rng, m->from);
+		m->to = draw_peer(p, &rng, m->from);
 		m->bytes = mix_draw(p->mix, &rng);
 		load->span = m->at;
-		at -= each * log(uniform(&rng));
+		at -= each * log(draw_uniform(&rng));
 	}
 	return load;
 }
@@ -114,8 +114,8 @@ static struct fabric_slowdown sum_up(double *slow, uint32_t n)
 }
 
 /* Summarises the measured messages with a length in (above, upto]. */
-static struct fabric_slowdown between(const struct fabric_load *load, const double *slow,
-				      double *room, double above, double upto)
+static struct fabric_slowdown count_between(const struct fabric_load *load, const double *slow,
+					    double *room, double above, double upto)
 {
 	uint32_t n = 0;
 
@@ -144,12 +144,12 @@ void fabric_judge(const struct fabric_plan *p, const struct fabric_load *load, c
 		r->measured++;
 		r->unfinished += ns[i] <= 0;
 	}
-	r->all = between(load, slow, room, -1, HUGE_VAL);
-	r->small = between(load, slow, room, -1, median);
-	r->large = between(load, slow, room, mix_quantile(p->mix, 0.9), HUGE_VAL);
+	r->all = count_between(load, slow, room, -1, HUGE_VAL);
+	r->small = count_between(load, slow, room, -1, median);
+	r->large = count_between(load, slow, room, mix_quantile(p->mix, 0.9), HUGE_VAL);
 	for (int i = 0; i < FABRIC_PARTS; i++, above = upto) {
 		upto = mix_quantile(p->mix, (i + 1.0) / FABRIC_PARTS);
-		r->part[i] = between(load, slow, room, above, upto);
+		r->part[i] = count_between(load, slow, room, above, upto);
 	}
 	free(slow);
 }

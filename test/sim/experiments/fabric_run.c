@@ -28,7 +28,7 @@ static uint32_t *line_of(struct fabric *f, const struct fabric_message *m)
 }
 
 /* Adds message i of the load, which becomes message i of the traffic. */
-static void add(struct fabric *f, uint32_t i)
+static void add_message(struct fabric *f, uint32_t i)
 {
 	const struct fabric_message *m = &f->load->message[i];
 
@@ -41,7 +41,7 @@ static void on_begun(struct traffic *t, uint32_t m)
 
 	f->asked += t->message[m].bytes;
 	if (m + 1 < f->load->n)
-		add(f, m + 1);
+		add_message(f, m + 1);
 }
 
 static void on_delivered(struct traffic *t, uint32_t m)
@@ -61,7 +61,7 @@ static void on_came(struct traffic *t, uint32_t to, uint32_t from, uint32_t len)
 	f->moved += len;
 }
 
-static void links(struct fabric *f, bool work, bool known)
+static void break_links(struct fabric *f, bool work, bool known)
 {
 	for (uint32_t i = 0; i < f->plan->fail; i++)
 		sim_net_link(&f->t.sim, i % (uint32_t)f->plan->net.racks, 0, work, known);
@@ -69,14 +69,14 @@ static void links(struct fabric *f, bool work, bool known)
 
 /* Breaks links after a third of the time and repairs them after two. Leaves learn of the repair
  * with the same delay as of the failure. */
-static void breaches(struct fabric *f, lend_ns now)
+static void run_breaches(struct fabric *f, lend_ns now)
 {
 	lend_ns third = f->load->span / 3, known = f->plan->detect_us * 1000;
 
 	if (!f->plan->fail)
 		return;
-	links(f, now < third || now >= 2 * third, false);
-	links(f, now < third + known || now >= 2 * third + known, true);
+	break_links(f, now < third || now >= 2 * third, false);
+	break_links(f, now < third + known || now >= 2 * third + known, true);
 }
 
 static void on_tick(struct traffic *t)
@@ -89,7 +89,7 @@ static void on_tick(struct traffic *t)
 		f->result->moved[f->ticks - 1] = 100 * (double)f->moved / all;
 	f->ticks++;
 	f->moved = 0;
-	breaches(f, t->sim.now - t->begin);
+	run_breaches(f, t->sim.now - t->begin);
 }
 
 static void open_fabric(struct fabric *f)
@@ -111,7 +111,7 @@ static void open_fabric(struct fabric *f)
 	traffic_connect(&f->t, &config);
 }
 
-static void judge(struct fabric *f)
+static void judge_run(struct fabric *f)
 {
 	struct fabric_result *r = f->result;
 	struct traffic_count count = traffic_count(&f->t);
@@ -142,16 +142,16 @@ static void judge(struct fabric *f)
 	r->ok = true;
 }
 
-static void run(struct fabric *f)
+static void run_fabric(struct fabric *f)
 {
 	lend_ns until;
 
 	open_fabric(f);
 	until = f->t.begin + 5 * f->load->span + AFTER_NS;
-	add(f, 0);
+	add_message(f, 0);
 	while (f->t.ended < f->load->n && f->t.sim.now < until)
 		traffic_step(&f->t);
-	judge(f);
+	judge_run(f);
 }
 
 void fabric_run(const struct fabric_plan *plan, const struct fabric_load *load,
@@ -169,7 +169,7 @@ void fabric_run(const struct fabric_plan *plan, const struct fabric_load *load,
 	result->span = load->span;
 	f->t.hooks = (struct traffic_hooks){on_begun, on_delivered, NULL, on_tick, on_came};
 	if (setjmp(f->t.sim.out) == 0)
-		run(f);
+		run_fabric(f);
 	memcpy(result->why, f->t.sim.why, sizeof(result->why));
 	traffic_close(&f->t);
 	free(f->flow);

@@ -22,7 +22,7 @@ struct state {
 };
 
 /* Remaining times of running messages fall by the same amount, so their order hardly changes. */
-static void sort(struct state *s)
+static void sort_flows(struct state *s)
 {
 	for (uint32_t i = 1; i < s->n; i++) {
 		struct way w = s->way[i];
@@ -34,7 +34,7 @@ static void sort(struct state *s)
 	}
 }
 
-static void match(struct state *s)
+static void match_flows(struct state *s)
 {
 	uint32_t pairs = 0, i;
 
@@ -53,7 +53,7 @@ static void match(struct state *s)
 }
 
 /* Advances the time by dt and removes messages that are done. */
-static void pass(struct state *s, double now, double dt)
+static void pass_time(struct state *s, double now, double dt)
 {
 	uint32_t kept = 0;
 
@@ -80,7 +80,7 @@ static double next_end(const struct state *s)
 	return least;
 }
 
-static void enter(struct state *s, uint32_t m)
+static void enter_flow(struct state *s, uint32_t m)
 {
 	if (s->n == s->cap) {
 		s->cap = 2 * s->cap + 64;
@@ -102,12 +102,12 @@ void ideal_run(struct ideal_message *message, uint32_t n, uint32_t hosts)
 		double come = i < n ? message[i].at - now : HUGE_VAL;
 
 		dt = fmax(0, fmin(come, next_end(&s)));
-		pass(&s, now, dt);
+		pass_time(&s, now, dt);
 		now += dt;
 		if (dt >= come)
-			enter(&s, i++);
-		sort(&s);
-		match(&s);
+			enter_flow(&s, i++);
+		sort_flows(&s);
+		match_flows(&s);
 	}
 	free(s.way);
 	free(s.sends);

@@ -81,7 +81,7 @@ static void on_tick(struct traffic *t)
 	c->goodput[c->n++] = 800e3 * sum / ((double)t->every * (double)s->plan->net.mbps);
 }
 
-static void run(struct sharing *s)
+static void run_sharing(struct sharing *s)
 {
 	const struct sharing_plan *p = s->plan;
 	struct traffic_config config = {
@@ -119,7 +119,7 @@ static bool sharing_run(const struct sharing_plan *plan, struct course *c, char 
 	s->t.every = step_ns(plan) / TICKS;
 	s->t.hooks = (struct traffic_hooks){NULL, NULL, on_ended, on_tick, on_came};
 	if (setjmp(s->t.sim.out) == 0)
-		run(s);
+		run_sharing(s);
 	ok = !s->t.sim.why[0];
 	memcpy(why, s->t.sim.why, sizeof(s->t.sim.why));
 	traffic_close(&s->t);
@@ -128,7 +128,7 @@ static bool sharing_run(const struct sharing_plan *plan, struct course *c, char 
 }
 
 /* Prints means of the settled times: the second half of each step with at least two senders. */
-static void summary(struct table *t, const struct sharing_plan *p, const struct course *c)
+static void print_summary(struct table *t, const struct sharing_plan *p, const struct course *c)
 {
 	double jain = 0, settled = 0, least = 1, goodput = 0;
 	uint32_t shared = 0, halves = 0;
@@ -170,7 +170,7 @@ static void course_rows(struct table *t, const struct sharing_plan *p, const str
 			  5);
 }
 
-static bool plot(const char *path, const struct option_list *cc, const struct course *c)
+static bool plot_results(const char *path, const struct option_list *cc, const struct course *c)
 {
 	struct chart panel[2] = {{.title = "Senders start and stop: Jain's index of their shares",
 				  .x = "us",
@@ -209,10 +209,10 @@ static int run_all(struct sharing_plan *p, const struct options_common *o)
 		else if (o->form == TABLE_CSV)
 			course_rows(&table, p, &course[i]);
 		else
-			summary(&table, p, &course[i]);
+			print_summary(&table, p, &course[i]);
 	}
 	table_end(&table);
-	if (ok && o->plot && !plot(o->plot, &o->cc, course)) {
+	if (ok && o->plot && !plot_results(o->plot, &o->cc, course)) {
 		perror(o->plot);
 		ok = false;
 	}

@@ -29,25 +29,25 @@ static void *one_more(void *array, uint32_t n, size_t each)
 	return array;
 }
 
-static uint64_t key(struct traffic *t, uint32_t m)
+static uint64_t message_key(struct traffic *t, uint32_t m)
 {
 	return sim_bytes_key(t->sim.plan.seed, m, false);
 }
 
 /* Composes a message: a few bytes of its own, then memory that all messages share. */
-static uint32_t compose(struct traffic *t, struct congest_end *e, uint32_t m)
+static uint32_t compose_message(struct traffic *t, struct congest_end *e, uint32_t m)
 {
 	uint32_t bytes = t->message[m].bytes, len = lend_min_u32(bytes, HEAD);
 	uint32_t head = congest_buf(&t->sim, e, len);
 
-	sim_bytes_fill(e->bufs.seg[head].data, 0, len, key(t, m));
+	sim_bytes_fill(e->bufs.seg[head].data, 0, len, message_key(t, m));
 	if (bytes > HEAD)
 		e->bufs.seg[head].next = congest_wrap(&t->sim, e, t->tail, bytes - HEAD);
 	return head;
 }
 
 /* Makes the call of message m. False: no slot is free. */
-static bool call(struct traffic *t, uint32_t m)
+static bool start_call(struct traffic *t, uint32_t m)
 {
 	const struct traffic_flow *flow = &t->flow[t->message[m].flow];
 	struct congest_end *e = &t->end[flow->from];
@@ -56,7 +56,7 @@ static bool call(struct traffic *t, uint32_t m)
 	uint64_t handle;
 	int rc;
 
-	c.request = compose(t, e, m);
+	c.request = compose_message(t, e, m);
 	rc = lend_core_call(e->core, t->sim.now, flow->session, &e->bufs, &c, &handle);
 	if (rc != 0)
 		congest_unbuf(e, c.request);
@@ -65,11 +65,11 @@ static bool call(struct traffic *t, uint32_t m)
 	return rc == 0;
 }
 
-static void begin(struct traffic *t, uint32_t m)
+static void begin_message(struct traffic *t, uint32_t m)
 {
 	struct congest_end *e = &t->end[t->flow[t->message[m].flow].from];
 
-	if (e->held != NONE || !call(t, m)) {
+	if (e->held != NONE || !start_call(t, m)) {
 		t->held++;
 		t->message[m].next = NONE;
 		if (e->held == NONE)
@@ -82,13 +82,14 @@ static void begin(struct traffic *t, uint32_t m)
 		t->hooks.begun(t, m);
 }
 
-static void retry(struct traffic *t, struct congest_end *e)
+static void retry_held(struct traffic *t, struct congest_end *e)
 {
-	while (e->held != NONE && call(t, e->held))
+	while (e->held != NONE && start_call(t, e->held))
 		e->held = t->message[e->held].next;
 }
 
-static void check(struct traffic *t, const struct congest_end *end, const struct lend_event *e)
+static void check_message(struct traffic *t, const struct congest_end *end,
+			  const struct lend_event *e)
 {
 	uint32_t m = e->method, bytes, len;
 	const uint8_t *at = e->data ? e->data : end->bufs.seg[e->buf].data;
@@ -102,7 +103,7 @@ static void check(struct traffic *t, const struct congest_end *end, const struct
 	if (bytes == 0 || at == t->sink)
 		return;
 	SIM_CHECK(&t->sim,
-		  sim_bytes_same(at, 0, len, key(t, m)) &&
+		  sim_bytes_same(at, 0, len, message_key(t, m)) &&
 		      memcmp(at + len, t->tail, bytes - len) == 0,
 		  "message %u arrived with other bytes", m);
 }
@@ -112,7 +113,7 @@ static void on_request(struct traffic *t, struct congest_end *end, const struct 
 	struct traffic_message *m;
 	uint32_t reply = 0;
 
-	check(t, end, e);
+	check_message(t, end, e);
 	congest_unbuf(end, e->buf);
 	m = &t->message[e->method];
 	m->delivered = t->sim.now;
@@ -130,14 +131,14 @@ static void on_call_end(struct traffic *t, uint32_t id, const struct lend_event 
 	congest_unbuf(&t->end[id], e->buf);
 	t->message[e->tag].ended = t->sim.now;
 	t->ended++;
-	retry(t, &t->end[id]);
+	retry_held(t, &t->end[id]);
 	if (t->hooks.ended)
 		t->hooks.ended(t, (uint32_t)e->tag);
 }
 
 /* Provides memory for a long message. The longest ones share theirs, and only their length is
  * checked. */
-static uint32_t memory(struct traffic *t, struct congest_end *end, uint32_t len)
+static uint32_t message_memory(struct traffic *t, struct congest_end *end, uint32_t len)
 {
 	return len > WHOLE ? congest_wrap(&t->sim, end, t->sink, len)
 			   : congest_buf(&t->sim, end, len);
@@ -152,7 +153,7 @@ static void on_event(struct sim *sim, uint32_t id, const struct lend_event *e)
 	switch ((enum lend_event_kind)e->kind) {
 	case LEND_EV_NEED:
 		rc = lend_core_attach(end->core, e->call, &end->bufs,
-				      memory(t, end, (uint32_t)e->len));
+				      message_memory(t, end, (uint32_t)e->len));
 		SIM_CHECK(sim, rc == 0, "attach returns %d", rc);
 		return;
 	case LEND_EV_REQUEST:
@@ -178,7 +179,7 @@ static void on_event(struct sim *sim, uint32_t id, const struct lend_event *e)
 	}
 }
 
-static void arrive(struct sim *sim, uint32_t node, uint32_t flight)
+static void handle_arrival(struct sim *sim, uint32_t node, uint32_t flight)
 {
 	struct traffic *t = traffic_of(sim);
 	const struct sim_flight *f = sim_net_flight(sim, flight);
@@ -200,7 +201,7 @@ void traffic_open(struct traffic *t, const struct sim_plan *plan)
 	t->end = calloc(plan->nodes, sizeof(*t->end));
 	LEND_CHECK(t->sim.node && t->end);
 	sim_net_open(&t->sim);
-	sim_net_deliver(&t->sim, arrive);
+	sim_net_deliver(&t->sim, handle_arrival);
 }
 
 uint32_t traffic_flow(struct traffic *t, uint32_t from, uint32_t to)
@@ -291,7 +292,7 @@ void traffic_step(struct traffic *t)
 	if (what == SIM_TURN) {
 		congest_wake(sim, e.a, &t->end[e.a], on_event);
 	} else if (what == SIM_WORK) {
-		begin(t, e.a);
+		begin_message(t, e.a);
 	} else if (what == SIM_AUDIT) {
 		t->hooks.tick(t);
 		sim_at(sim, sim->now + t->every, SIM_AUDIT, 0, 0);

@@ -38,7 +38,7 @@ struct totals {
 enum { ROUNDS_MAX = 9, SCOPES_MAX = 32 };
 static struct result results[SCOPES_MAX];
 
-static void usage(FILE *to)
+static void print_usage(FILE *to)
 {
 	fprintf(to,
 		"usage: lend-sim explore [OPTION]...\n\n"
@@ -52,13 +52,13 @@ static void usage(FILE *to)
 		"  --list         the scopes\n");
 }
 
-static void list(void)
+static void list_scopes(void)
 {
 	for (uint32_t i = 0; i < ex_n_scopes; i++)
 		printf("%-10s %s\n", ex_scopes[i].name, ex_scopes[i].what);
 }
 
-static bool plant(const char *name)
+static bool choose_plant(const char *name)
 {
 	for (unsigned i = 0; lend_plants && i < lend_plants_n; i++)
 		if (!strcmp(lend_plants[i].name, name)) {
@@ -79,7 +79,7 @@ static bool parse_budget(const char *name, const char *value, struct options *o)
 }
 
 /* The scope with the budgets of the command line, or with `more` added to its own. */
-static struct ex_scope chosen(const struct options *o, uint32_t i, uint32_t more)
+static struct ex_scope chosen_scope(const struct options *o, uint32_t i, uint32_t more)
 {
 	struct ex_scope s = ex_scopes[i];
 	uint8_t *at[] = {&s.drops, &s.dups, &s.ticks, &s.window};
@@ -94,7 +94,7 @@ static struct ex_scope chosen(const struct options *o, uint32_t i, uint32_t more
 }
 
 /* 0: run; else the exit code + 2. */
-static int parse(int argc, char **argv, struct options *o)
+static int parse_options(int argc, char **argv, struct options *o)
 {
 	for (int i = 1; i < argc; i++) {
 		const char *value = i + 1 < argc ? argv[i + 1] : NULL;
@@ -102,10 +102,10 @@ static int parse(int argc, char **argv, struct options *o)
 		if (!strcmp(argv[i], "--json")) {
 			o->json = true;
 		} else if (!strcmp(argv[i], "--list")) {
-			list();
+			list_scopes();
 			return 2;
 		} else if (!strcmp(argv[i], "--help")) {
-			usage(stdout);
+			print_usage(stdout);
 			return 2;
 		} else if (value && !strcmp(argv[i], "--seconds")) {
 			o->seconds = atof(argv[++i]);
@@ -115,12 +115,12 @@ static int parse(int argc, char **argv, struct options *o)
 			o->scope = argv[++i];
 		} else if (value && !strcmp(argv[i], "--replay")) {
 			o->replay = argv[++i];
-		} else if (value && !strcmp(argv[i], "--plant") && plant(value)) {
+		} else if (value && !strcmp(argv[i], "--plant") && choose_plant(value)) {
 			i++;
 		} else if (value && parse_budget(argv[i], value, o)) {
 			i++;
 		} else {
-			usage(stderr);
+			print_usage(stderr);
 			return 4;
 		}
 	}
@@ -128,7 +128,7 @@ static int parse(int argc, char **argv, struct options *o)
 }
 
 /* Returns ex_n_scopes when there is no scope of this name. */
-static uint32_t find(const char *name, size_t len)
+static uint32_t find_scope(const char *name, size_t len)
 {
 	uint32_t i = 0;
 
@@ -139,9 +139,9 @@ static uint32_t find(const char *name, size_t len)
 }
 
 /* SCOPE+MORE:CHOICES */
-static int replay(const struct options *o)
+static int replay_choices(const struct options *o)
 {
-	uint32_t i = find(o->replay, strcspn(o->replay, "+:"));
+	uint32_t i = find_scope(o->replay, strcspn(o->replay, "+:"));
 	const char *more = strchr(o->replay, '+'), *choices = strchr(o->replay, ':'), *bad;
 	struct ex_scope scope;
 
@@ -149,13 +149,13 @@ static int replay(const struct options *o)
 		fprintf(stderr, "explore: no such scope: %s\n", o->replay);
 		return 2;
 	}
-	scope = chosen(o, i, (uint32_t)atoi(more));
+	scope = chosen_scope(o, i, (uint32_t)atoi(more));
 	bad = ex_search_replay(&scope, choices + 1, stdout);
 	printf("%s\n", bad ? bad : "no violation");
 	return bad != NULL;
 }
 
-static void report(const struct ex_scope *scope, uint32_t more, const struct ex_found *f)
+static void print_report(const struct ex_scope *scope, uint32_t more, const struct ex_found *f)
 {
 	fprintf(stderr,
 		"%-10s +%u %9llu states %10llu moves  depth %2u  %s  %5.1f s  %4.0f MB  "
@@ -168,14 +168,15 @@ static void report(const struct ex_scope *scope, uint32_t more, const struct ex_
 			f->bad, scope->name, more, f->replay);
 }
 
-static void run(const struct options *o, uint32_t i, uint32_t more, double limit, struct totals *t)
+static void run_scope(const struct options *o, uint32_t i, uint32_t more, double limit,
+		      struct totals *t)
 {
-	struct ex_scope scope = chosen(o, i, more);
+	struct ex_scope scope = chosen_scope(o, i, more);
 	struct result *best = &results[i];
 	struct ex_found f;
 
 	ex_search(&scope, (struct ex_limits){limit, o->states}, &f);
-	report(&scope, more, &f);
+	print_report(&scope, more, &f);
 	best->states = f.states > best->states ? f.states : best->states;
 	best->whole |= f.whole;
 	t->moves += f.moves;
@@ -191,7 +192,7 @@ static void run_all(const struct options *o, uint32_t first, uint32_t end, struc
 {
 	for (; t->rounds < ROUNDS_MAX && t->left > 0.1 && !t->violations; t->rounds++)
 		for (uint32_t i = first; i < end && t->left > 0.1 && !t->violations; i++)
-			run(o, i, t->rounds, t->left / (end - i), t);
+			run_scope(o, i, t->rounds, t->left / (end - i), t);
 }
 
 static void print_json(const struct totals *t)
@@ -214,13 +215,13 @@ int sim_explore(int argc, char **argv)
 {
 	struct options o = {.seconds = 45, .states = STATES_MAX, .budget = {-1, -1, -1, -1}};
 	struct totals t = {.rounds = 0};
-	int rc = parse(argc, argv, &o);
-	uint32_t one = o.scope ? find(o.scope, strlen(o.scope)) : 0;
+	int rc = parse_options(argc, argv, &o);
+	uint32_t one = o.scope ? find_scope(o.scope, strlen(o.scope)) : 0;
 
 	if (rc)
 		return rc - 2;
 	if (o.replay)
-		return replay(&o);
+		return replay_choices(&o);
 	if (one == ex_n_scopes) {
 		fprintf(stderr, "explore: no such scope: %s\n", o.scope);
 		return 2;

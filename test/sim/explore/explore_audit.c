@@ -23,7 +23,7 @@ static void tally_call(struct tally *t, const struct lend_call_rec *k)
 	t->of[k->server != 0]++;
 	t->frags += has_fragments(k);
 	t->wins += k->tx.win != LEND_NONE;
-	t->starved += k->rx.starved.in;
+	t->starved += k->rx.memq_link.in;
 	t->partial += k->rx.partial.in;
 	t->ready += k->tx.ready.in && !k->waits;
 	t->charged += k->rx.charged;
@@ -91,7 +91,7 @@ static const char *audit_sess(struct lend_core *c, const struct lend_sess *s)
 	return NULL;
 }
 
-static const char *compare(const struct lend_core *c, const struct tally *t)
+static const char *compare_counts(const struct lend_core *c, const struct tally *t)
 {
 	if (t->records + c->free_calls.free != c->records)
 		return "call records are miscounted";
@@ -103,7 +103,7 @@ static const char *compare(const struct lend_core *c, const struct tally *t)
 		return "windows are miscounted";
 	if (t->charged != c->budget_used)
 		return "the receive budget is miscounted";
-	if (t->starved != lend_want_waiting(c) || t->partial != c->partials.n ||
+	if (t->starved != lend_memq_waiting(c) || t->partial != c->partials.n ||
 	    t->ready != c->ready.n)
 		return "a list of calls is miscounted";
 	if (t->sessions + c->free_sess.free != c->free_sess.cap)
@@ -141,5 +141,5 @@ const char *ex_core_audit(struct lend_core *c)
 	}
 	bad = bad ? bad : audit_counts(lend_core_stats(c));
 	bad = bad ? bad : lend_timer_audit(c);
-	return bad ? bad : compare(c, &t);
+	return bad ? bad : compare_counts(c, &t);
 }

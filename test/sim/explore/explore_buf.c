@@ -7,16 +7,16 @@
 #include "sim/explore/explore_canon.h"
 #include "sim/explore/explore_prog.h"
 
-static uint8_t pattern(uint32_t buf, uint32_t i)
+static uint8_t pattern_byte(uint32_t buf, uint32_t i)
 {
 	return (uint8_t)(i * 7 + i / 251 + buf * 37);
 }
 
-static void lay(struct ex_node *n, uint32_t buf, uint32_t cap, uint32_t len, uint8_t **at)
+static void lay_segment(struct ex_node *n, uint32_t buf, uint32_t cap, uint32_t len, uint8_t **at)
 {
 	n->seg[buf] = (struct lend_seg){.data = *at, .len = len, .cap = cap};
 	for (uint32_t i = 0; i < len; i++)
-		(*at)[i] = pattern(buf, i);
+		(*at)[i] = pattern_byte(buf, i);
 	*at += (cap + 63) & ~63u;
 }
 
@@ -30,13 +30,13 @@ void ex_buf_open(struct ex_node *n)
 	at = n->memory;
 	n->bufs = (struct lend_bufs){n->seg, EX_BUFS};
 	for (uint32_t i = 0; i < EX_IDS; i++) {
-		lay(n, EX_BUF_REQUEST + i, s->request, s->request, &at);
-		lay(n, EX_BUF_REPLY + i, s->reply, s->reply, &at);
-		lay(n, EX_BUF_ATTACH + i, s->request, 0, &at);
-		lay(n, EX_BUF_ATTACH + EX_IDS + i, s->reply, 0, &at);
+		lay_segment(n, EX_BUF_REQUEST + i, s->request, s->request, &at);
+		lay_segment(n, EX_BUF_REPLY + i, s->reply, s->reply, &at);
+		lay_segment(n, EX_BUF_ATTACH + i, s->request, 0, &at);
+		lay_segment(n, EX_BUF_ATTACH + EX_IDS + i, s->reply, 0, &at);
 	}
 	for (uint32_t i = 0; i < EX_SUPPLY_MAX; i++)
-		lay(n, EX_BUF_SUPPLY + i, EX_UNSCHEDULED, 0, &at);
+		lay_segment(n, EX_BUF_SUPPLY + i, EX_UNSCHEDULED, 0, &at);
 	for (uint32_t i = 0; i < EX_REQS; i++)
 		n->seg[EX_BUF_DYN + i] =
 		    (struct lend_seg){.data = n->app.dyn[i].bytes, .cap = EX_MEM_BYTES};
@@ -82,13 +82,13 @@ void ex_buf_supply(struct ex_node *n)
 }
 
 /* Returns the message that is received for this call, as its sender has it. */
-static uint32_t incoming(const struct ex_node *n, const struct lend_call_rec *k)
+static uint32_t incoming_call(const struct ex_node *n, const struct lend_call_rec *k)
 {
 	return k->server ? EX_BUF_REQUEST + k->method - EX_METHOD
 			 : EX_BUF_REPLY + ex_own(n, (uint32_t)k->tag);
 }
 
-static bool marked(const struct lend_frags *f, uint32_t i)
+static bool is_marked(const struct lend_frags *f, uint32_t i)
 {
 	return i < f->low || f->seen[i % LEND_FRAGS_WINDOW / 64] >> (i % 64) & 1;
 }
@@ -104,17 +104,19 @@ static void each_fragment(struct ex_node *n, struct lend_call_rec *k,
 		return;
 	f = lend_frags_at(n->core, k->rx.frags);
 	for (uint32_t i = 0; i < f->total; i++)
-		if (marked(f, i))
-			what(n, n->seg[k->rx.buf].data, incoming(n, k), i * s->payload,
+		if (is_marked(f, i))
+			what(n, n->seg[k->rx.buf].data, incoming_call(n, k), i * s->payload,
 			     lend_frag_len(s, k->rx.len, i));
 }
 
-static void refill(struct ex_node *n, uint8_t *to, uint32_t message, uint32_t at, uint32_t len)
+static void refill_segment(struct ex_node *n, uint8_t *to, uint32_t message, uint32_t at,
+			   uint32_t len)
 {
 	memcpy(to + at, (const uint8_t *)n->seg[message].data + at, len);
 }
 
-static void compare(struct ex_node *n, uint8_t *data, uint32_t message, uint32_t at, uint32_t len)
+static void compare_bytes(struct ex_node *n, uint8_t *data, uint32_t message, uint32_t at,
+			  uint32_t len)
 {
 	if (!ex_same(data + at, message, at, len, n))
 		ex_bad(n, "a received fragment has wrong bytes");
@@ -129,7 +131,7 @@ void ex_buf_refill(struct ex_node *n)
 
 		if (k->state != LEND_CALL_FREE && k->rx.buf)
 			memset(n->seg[k->rx.buf].data, 0xee, n->seg[k->rx.buf].cap);
-		each_fragment(n, k, refill);
+		each_fragment(n, k, refill_segment);
 	}
 }
 
@@ -141,7 +143,7 @@ void ex_buf_audit(struct ex_node *n)
 	for (uint32_t i = 0; i < n->core->records; i++) {
 		struct lend_call_rec *k = lend_call_at(n->core, i);
 
-		each_fragment(n, k, compare);
+		each_fragment(n, k, compare_bytes);
 		pooled += k->state != LEND_CALL_FREE && k->rx.buf && k->rx.pooled;
 	}
 	if ((uint32_t)__builtin_popcountll(n->app.lent & supply) != pooled)

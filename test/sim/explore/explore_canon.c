@@ -4,7 +4,7 @@
 #include "core/sess.h"
 #include "core/arena.h"
 
-static void rebase(lend_ns *t, lend_ns now)
+static void rebase_time(lend_ns *t, lend_ns now)
 {
 	if (*t != LEND_NEVER)
 		*t = *t - now + EX_NOW;
@@ -45,7 +45,7 @@ static void canon_ring(struct lend_core *c, struct lend_sess *s)
 }
 
 /* Clears the age of a ticket or cookie, which stays valid. */
-static void canon_hand(struct lend_hand *h, lend_ns now)
+static void canon_hand(struct lend_hs *h, lend_ns now)
 {
 	if (h->cookie.time)
 		h->cookie.time = h->cookie.time - now + EX_NOW;
@@ -60,8 +60,8 @@ static void canon_sess(struct lend_core *c, struct lend_sess *s)
 		return;
 	}
 	canon_link(&s->half);
-	if (s->hand != LEND_NONE)
-		canon_hand(lend_hand_of(c, s), c->now);
+	if (s->hs != LEND_NONE)
+		canon_hand(lend_hs_of(c, s), c->now);
 	s->rtt_at = 0;
 	if (s->srtt) {
 		s->srtt = 1;
@@ -69,11 +69,11 @@ static void canon_sess(struct lend_core *c, struct lend_sess *s)
 	}
 	if (s->seen_at)
 		s->seen_at = EX_NOW;
-	rebase(&s->last_rx, c->now);
-	rebase(&s->last_ping, c->now);
-	rebase(&s->timer, c->now);
-	rebase(&s->ack_timer, c->now);
-	rebase(&s->ctl_timer, c->now);
+	rebase_time(&s->last_rx, c->now);
+	rebase_time(&s->last_ping, c->now);
+	rebase_time(&s->timer, c->now);
+	rebase_time(&s->ack_timer, c->now);
+	rebase_time(&s->ctl_timer, c->now);
 	for (int fast = 0; fast < 2; fast++) {
 		LEND_CHECK(s->blocked[fast] <= c->now);
 		s->blocked[fast] = 0;
@@ -83,13 +83,13 @@ static void canon_sess(struct lend_core *c, struct lend_sess *s)
 
 static void canon_rx(struct lend_rx *r, lend_ns now)
 {
-	canon_link(&r->starved);
+	canon_link(&r->memq_link);
 	canon_link(&r->partial);
 	if (r->frags != LEND_NONE) {
-		rebase(&r->last, now);
+		rebase_time(&r->last, now);
 		return;
 	}
-	if (r->want != LEND_WANT_MEMORY)
+	if (r->memq_state != LEND_MEMQ_WAITS)
 		r->len = 0; /* set again when a datagram comes */
 	r->got = 0;
 	r->last = 0;
@@ -108,10 +108,10 @@ static void canon_call(struct lend_call_rec *k, lend_ns now)
 		k->gen = gen;
 		return;
 	}
-	rebase(&k->timer, now);
+	rebase_time(&k->timer, now);
 	k->stamp = EX_NOW; /* for round-trip times only */
 	if (!k->server)
-		rebase(&k->deadline, now);
+		rebase_time(&k->deadline, now);
 	else
 		k->deadline = LEND_NEVER; /* only a handler reads it, and the explorer's does not */
 	canon_link(&k->tx.ready);
@@ -119,13 +119,13 @@ static void canon_call(struct lend_call_rec *k, lend_ns now)
 }
 
 /* Clears guaranteed shares: a scope is far too short for one to be due. */
-static void canon_share(struct lend_share *s)
+static void canon_share(struct lend_fair_share *s)
 {
 	memset(s->passed, 0, sizeof(s->passed));
 }
 
 /* Marks all entries as used before. */
-static void settle(struct lend_pool *p, uint32_t *stack)
+static void settle_lists(struct lend_pool *p, uint32_t *stack)
 {
 	for (uint32_t i = 0; i < p->fresh; i++)
 		stack[i] = lend_pool_at(p, stack, i);
@@ -134,12 +134,12 @@ static void settle(struct lend_pool *p, uint32_t *stack)
 
 static void settle_free(struct lend_core *c)
 {
-	settle(&c->free_sess, LEND_AT(c, at_free_sess, uint32_t));
-	settle(&c->free_calls, LEND_AT(c, at_free_calls, uint32_t));
-	settle(&c->free_frags, LEND_AT(c, at_free_frags, uint32_t));
-	settle(&c->free_wins, LEND_AT(c, at_free_wins, uint32_t));
-	settle(&c->free_rings, LEND_AT(c, at_free_rings, uint32_t));
-	settle(&c->free_hands, LEND_AT(c, at_free_hands, uint32_t));
+	settle_lists(&c->free_sess, LEND_AT(c, at_free_sess, uint32_t));
+	settle_lists(&c->free_calls, LEND_AT(c, at_free_calls, uint32_t));
+	settle_lists(&c->free_frags, LEND_AT(c, at_free_frags, uint32_t));
+	settle_lists(&c->free_wins, LEND_AT(c, at_free_wins, uint32_t));
+	settle_lists(&c->free_rings, LEND_AT(c, at_free_rings, uint32_t));
+	settle_lists(&c->free_hs, LEND_AT(c, at_free_hs, uint32_t));
 }
 
 static void clear_free(struct lend_core *c)
@@ -160,11 +160,10 @@ static void clear_free(struct lend_core *c)
 	for (uint32_t i = 0; i < c->free_rings.free; i++)
 		memset(lend_ring_at(c, free[i]), 0, sizeof(struct lend_ring));
 	clear_from(free, c->free_rings.free, c->free_rings.cap, sizeof(*free));
-	free = LEND_AT(c, at_free_hands, uint32_t);
-	for (uint32_t i = 0; i < c->free_hands.free; i++)
-		memset(LEND_AT(c, at_hands, struct lend_hand) + free[i], 0,
-		       sizeof(struct lend_hand));
-	clear_from(free, c->free_hands.free, c->free_hands.cap, sizeof(*free));
+	free = LEND_AT(c, at_free_hs, uint32_t);
+	for (uint32_t i = 0; i < c->free_hs.free; i++)
+		memset(LEND_AT(c, at_hs, struct lend_hs) + free[i], 0, sizeof(struct lend_hs));
+	clear_from(free, c->free_hs.free, c->free_hs.cap, sizeof(*free));
 	clear_from(LEND_AT(c, at_free_calls, uint32_t), c->free_calls.free, c->free_calls.cap,
 		   sizeof(uint32_t));
 	clear_from(LEND_AT(c, at_supply, uint32_t), c->supply_n, c->supply_cap, sizeof(uint32_t));
@@ -183,14 +182,14 @@ void ex_core_timers(struct lend_core *c)
 
 void ex_core_canon(struct lend_core *c)
 {
-	LEND_CHECK(lend_aside(c)->ev_n == 0 && c->ctl_n == 0);
+	LEND_CHECK(lend_unhashed(c)->ev_n == 0 && c->ctl_n == 0);
 	c->ctl_head = 0;
 	canon_share(&c->ready.classes);
 	for (uint32_t i = 0; i < LEND_CLASSES; i++)
 		canon_share(&c->ready.sizes[i]);
-	canon_share(&c->starved.share);
-	canon_share(&c->hungry[0].share);
-	canon_share(&c->hungry[1].share);
+	canon_share(&c->budget_queue.share);
+	canon_share(&c->memory_queue[0].share);
+	canon_share(&c->memory_queue[1].share);
 	canon_share(&c->behind[0].share);
 	canon_share(&c->behind[1].share);
 	memset(c->fair, 0,
@@ -206,7 +205,7 @@ void ex_core_canon(struct lend_core *c)
 	ex_core_timers(c);
 }
 
-static struct ex_extent span(void *from, void *to)
+static struct ex_extent extent_of(void *from, void *to)
 {
 	return (struct ex_extent){from, (uint32_t)((char *)to - (char *)from)};
 }
@@ -215,15 +214,15 @@ uint32_t ex_core_extents(struct lend_core *c, struct ex_extent e[EX_EXTENTS])
 {
 	uint32_t n = 0;
 
-	e[n++] = span(c, LEND_AT(c, at_rings, char));
+	e[n++] = extent_of(c, LEND_AT(c, at_rings, char));
 	for (uint32_t i = 0; i < c->free_rings.cap; i++) {
 		struct lend_ring *r = lend_ring_at(c, i);
 
-		e[n++] = span(r->sent, &r->sent[EX_NUMBERS]);
-		e[n++] = span(r->class_of, &r->class_of[EX_NUMBERS]);
+		e[n++] = extent_of(r->sent, &r->sent[EX_NUMBERS]);
+		e[n++] = extent_of(r->class_of, &r->class_of[EX_NUMBERS]);
 	}
-	e[n++] = span(LEND_AT(c, at_cslot, char), LEND_AT(c, at_ctl, char));
-	e[n++] = span(LEND_AT(c, at_free_sess, char), (char *)c + c->hashed);
+	e[n++] = extent_of(LEND_AT(c, at_cslot, char), LEND_AT(c, at_ctl, char));
+	e[n++] = extent_of(LEND_AT(c, at_free_sess, char), (char *)c + c->hashed);
 	return n;
 }
 

@@ -41,7 +41,7 @@ uint64_t ex_world_drained(void)
 }
 
 /* True when an earlier walk visited this state and ended well. */
-static bool seen(struct walk *w)
+static bool seen_before(struct walk *w)
 {
 	struct ex_state key = w->s;
 	struct proof *p;
@@ -60,12 +60,12 @@ static bool seen(struct walk *w)
 	return !fresh;
 }
 
-static const struct ex_attr *attr(const struct walk *w, uint32_t node)
+static const struct ex_attr *node_attr(const struct walk *w, uint32_t node)
 {
 	return w->s.node[node] & EX_DOWN ? NULL : ex_node_attr(node, w->s.node[node]);
 }
 
-static void input(struct walk *w, uint32_t node, uint64_t in)
+static void step_input(struct walk *w, uint32_t node, uint64_t in)
 {
 	const char *bad = NULL;
 
@@ -75,34 +75,34 @@ static void input(struct walk *w, uint32_t node, uint64_t in)
 }
 
 /* True when the node has tried this bit of api. */
-static bool tried(struct walk *w, uint32_t node, uint32_t bit)
+static bool was_tried(struct walk *w, uint32_t node, uint32_t bit)
 {
 	struct ex_move move = {(uint8_t)(ex_api_input(bit) >> 56), (uint8_t)node, (uint8_t)bit};
 
 	if (w->trace)
 		ex_world_print(w->scope, &w->s, move, w->trace);
-	input(w, node, ex_api_input(bit));
+	step_input(w, node, ex_api_input(bit));
 	return true;
 }
 
-static bool answer(struct walk *w)
+static bool answer_all(struct walk *w)
 {
 	for (uint32_t i = 0; i < w->scope->nodes; i++) {
-		const struct ex_attr *a = attr(w, i);
+		const struct ex_attr *a = node_attr(w, i);
 
 		if (a && a->api >> EX_API_REPLY)
-			return tried(
+			return was_tried(
 			    w, i, (uint32_t)__builtin_ctz(a->api >> EX_API_REPLY) + EX_API_REPLY);
 		if (a && a->settle)
-			return tried(w, i, a->settle == 1 ? EX_API_OP : EX_API_CONNECT);
+			return was_tried(w, i, a->settle == 1 ? EX_API_OP : EX_API_CONNECT);
 	}
 	return false;
 }
 
-static bool all(const struct walk *w, size_t member)
+static bool all_drained(const struct walk *w, size_t member)
 {
 	for (uint32_t i = 0; i < w->scope->nodes; i++) {
-		const struct ex_attr *a = attr(w, i);
+		const struct ex_attr *a = node_attr(w, i);
 
 		if (a && !((const uint8_t *)a)[member])
 			return false;
@@ -111,13 +111,13 @@ static bool all(const struct walk *w, size_t member)
 }
 
 /* A client and its memory node must agree on holds. */
-static void agree(struct walk *w)
+static void sides_agree(struct walk *w)
 {
-	const struct ex_attr *m = attr(w, w->scope->nodes - 1);
+	const struct ex_attr *m = node_attr(w, w->scope->nodes - 1);
 	uint32_t holders = 0;
 
 	for (uint32_t i = 0; i + 1 < w->scope->nodes && m; i++) {
-		const struct ex_attr *a = attr(w, i);
+		const struct ex_attr *a = node_attr(w, i);
 
 		for (uint32_t p = 0; a && p < EX_PROCESSES; p++) {
 			bool known = a->lives[p] && a->lives[p] == m->lives[p];
@@ -133,20 +133,20 @@ static void agree(struct walk *w)
 
 static bool close_one(struct walk *w)
 {
-	agree(w);
+	sides_agree(w);
 	for (uint32_t i = 0; i < w->scope->nodes; i++)
-		if (attr(w, i) && attr(w, i)->open)
-			return tried(w, i, EX_API_CLOSE);
+		if (node_attr(w, i) && node_attr(w, i)->open)
+			return was_tried(w, i, EX_API_CLOSE);
 	return false;
 }
 
-static void wait(struct walk *w)
+static void wait_next(struct walk *w)
 {
 	lend_ns t = LEND_NEVER;
 
 	for (uint32_t i = 0; i < w->scope->nodes; i++)
-		if (attr(w, i) && attr(w, i)->wait < t)
-			t = attr(w, i)->wait;
+		if (node_attr(w, i) && node_attr(w, i)->wait < t)
+			t = node_attr(w, i)->wait;
 	if (t == LEND_NEVER) {
 		w->bad = "stuck: something is open, and no timer is armed";
 		return;
@@ -157,11 +157,11 @@ static void wait(struct walk *w)
 	if (w->trace)
 		fprintf(w->trace, "  wait %llu us\n", (unsigned long long)(t / LEND_US));
 	for (uint32_t i = 0; i < w->scope->nodes; i++)
-		if (attr(w, i))
-			input(w, i, EX_INPUT(EX_PASS, t));
+		if (node_attr(w, i))
+			step_input(w, i, EX_INPUT(EX_PASS, t));
 }
 
-static void deliver(struct walk *w)
+static void deliver_next(struct walk *w)
 {
 	const char *bad = NULL;
 
@@ -172,22 +172,22 @@ static void deliver(struct walk *w)
 		w->bad = bad;
 }
 
-static void next(struct walk *w)
+static void step_next(struct walk *w)
 {
 	uint32_t mn = w->scope->nodes - 1;
 	const char *bad;
 
 	if (w->s.n)
-		deliver(w);
-	else if (w->scope->mem[0][0] && !attr(w, mn))
+		deliver_next(w);
+	else if (w->scope->mem[0][0] && !node_attr(w, mn))
 		ex_world_do(w->scope, &w->s, (struct ex_move){EX_START, (uint8_t)mn, 0}, &bad);
-	else if (answer(w))
+	else if (answer_all(w))
 		return;
-	else if (all(w, offsetof(struct ex_attr, clean)))
+	else if (all_drained(w, offsetof(struct ex_attr, clean)))
 		w->over = true;
-	else if (!all(w, offsetof(struct ex_attr, idle)) ||
-		 !all(w, offsetof(struct ex_attr, quiet)) || !close_one(w))
-		wait(w);
+	else if (!all_drained(w, offsetof(struct ex_attr, idle)) ||
+		 !all_drained(w, offsetof(struct ex_attr, quiet)) || !close_one(w))
+		wait_next(w);
 }
 
 const char *ex_world_drain(const struct ex_scope *scope, const struct ex_state *s, FILE *trace)
@@ -197,9 +197,9 @@ const char *ex_world_drain(const struct ex_scope *scope, const struct ex_state *
 
 	walks++;
 	for (i = 0; i < STEPS_MAX && !w.bad && !w.over; i++) {
-		if (!trace && seen(&w))
+		if (!trace && seen_before(&w))
 			break;
-		next(&w);
+		step_next(&w);
 	}
 	return i < STEPS_MAX ? w.bad : "not over within 20,000 steps";
 }

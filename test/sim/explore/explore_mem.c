@@ -57,7 +57,7 @@ void ex_mem_close(struct ex_node *n)
 	free(n->scratch);
 }
 
-static enum ex_mem_op current(const struct ex_node *n)
+static enum ex_mem_op current_op(const struct ex_node *n)
 {
 	return (enum ex_mem_op)n->scope->mem[n->index][n->app.mem.at];
 }
@@ -70,8 +70,8 @@ bool ex_mem_wants(const struct ex_node *n)
 		return false;
 	if (m->forget)
 		return true;
-	return current(n) != EX_MEM_END &&
-	       (m->has_ref || (current(n) != EX_MEM_ADOPT && current(n) != EX_MEM_GET));
+	return current_op(n) != EX_MEM_END &&
+	       (m->has_ref || (current_op(n) != EX_MEM_ADOPT && current_op(n) != EX_MEM_GET));
 }
 
 static uint8_t byte_at(uint8_t content, uint32_t i)
@@ -107,7 +107,7 @@ static void set_terms(struct lend_memop *op, uint8_t kind)
 }
 
 /* Returns the current operation of the program, or its FORGET. */
-static struct lend_memop make(const struct ex_node *n, bool forget)
+static struct lend_memop make_op(const struct ex_node *n, bool forget)
 {
 	static const uint8_t kind[] = {
 	    [EX_MEM_HELLO] = LEND_MEMOP_HELLO,    [EX_MEM_PUT_OWNED] = LEND_MEMOP_PUT,
@@ -116,7 +116,7 @@ static struct lend_memop make(const struct ex_node *n, bool forget)
 	    [EX_MEM_GET] = LEND_MEMOP_GET,        [EX_MEM_RELEASE] = LEND_MEMOP_RELEASE,
 	    [EX_MEM_PASS] = LEND_MEMOP_BYE_CLIENT};
 	const struct ex_memapp *m = &n->app.mem;
-	enum ex_mem_op at = current(n);
+	enum ex_mem_op at = current_op(n);
 	struct lend_memop op = {
 	    .kind = kind[at], .client = n->index + 1, .life = m->life, .id = m->id, .low = m->id};
 
@@ -148,7 +148,7 @@ static struct lend_memop make(const struct ex_node *n, bool forget)
 
 static uint32_t write_request(const struct ex_node *n, bool forget, uint8_t *to)
 {
-	struct lend_memop op = make(n, forget);
+	struct lend_memop op = make_op(n, forget);
 	uint32_t len = lend_memop_encode(&op, to);
 
 	if (op.kind == LEND_MEMOP_RELEASE) {
@@ -175,7 +175,7 @@ void ex_mem_op(struct ex_node *n, bool forget)
 	struct ex_memapp *m = &n->app.mem;
 	struct lend_core_call call = {.method = LEND_MEM_METHOD, .deadline = LEND_NEVER};
 
-	if (!m->forget && current(n) == EX_MEM_PASS) {
+	if (!m->forget && current_op(n) == EX_MEM_PASS) {
 		pass_on(n);
 		return;
 	}
@@ -189,14 +189,14 @@ void ex_mem_op(struct ex_node *n, bool forget)
 	}
 }
 
-static void done(struct ex_memapp *m)
+static void op_done(struct ex_memapp *m)
 {
 	m->at++;
 	m->id++;
 	m->forget = 0;
 }
 
-static void finished(struct ex_node *n, enum ex_mem_op at, const uint8_t *data, uint32_t len)
+static void op_finished(struct ex_node *n, enum ex_mem_op at, const uint8_t *data, uint32_t len)
 {
 	struct ex_memapp *m = &n->app.mem;
 	struct lend_memhello hello;
@@ -225,11 +225,11 @@ static void finished(struct ex_node *n, enum ex_mem_op at, const uint8_t *data, 
 		m->holds = 0;
 	if (at == EX_MEM_ADOPT)
 		m->holds = 1;
-	done(m);
+	op_done(m);
 }
 
 /* Handles the outcome that FORGET reports. */
-static void forgotten(struct ex_node *n, const uint8_t *data, uint32_t len)
+static void op_forgotten(struct ex_node *n, const uint8_t *data, uint32_t len)
 {
 	struct ex_memapp *m = &n->app.mem;
 	uint64_t what = len == 8 ? lend_load_u64(data) : LEND_FORGOT_RAN + 1;
@@ -240,12 +240,12 @@ static void forgotten(struct ex_node *n, const uint8_t *data, uint32_t len)
 		m->id++;
 		m->forget = 0;
 	} else {
-		m->holds = current(n) == EX_MEM_ADOPT;
-		done(m);
+		m->holds = current_op(n) == EX_MEM_ADOPT;
+		op_done(m);
 	}
 }
 
-static void refused(struct ex_node *n, enum lend_mem_status status)
+static void op_refused(struct ex_node *n, enum lend_mem_status status)
 {
 	struct ex_memapp *m = &n->app.mem;
 	bool gone = status == LEND_MEM_NOT_FOUND || status == LEND_MEM_FAILED_PRECONDITION;
@@ -254,7 +254,7 @@ static void refused(struct ex_node *n, enum lend_mem_status status)
 		*m = (struct ex_memapp){.lives = 1, .again = m->again};
 	} else if (status == LEND_MEM_ABORTED) {
 		*m = (struct ex_memapp){.lives = 1, .dead = 1};
-	} else if (gone && !m->holds && !m->asked && current(n) != EX_MEM_HELLO) {
+	} else if (gone && !m->holds && !m->asked && current_op(n) != EX_MEM_HELLO) {
 		m->forget = 0;
 		m->dead = 1; /* the grant ended: the program is done */
 	} else {
@@ -269,15 +269,15 @@ void ex_mem_end(struct ex_node *n, const struct lend_event *e)
 	ex_buf_back(n, e->buf);
 	ex_buf_back(n, e->reply);
 	if (e->ran == RAN_MAYBE)
-		m->forget |= lend_memop_recorded(make(n, false).kind);
+		m->forget |= lend_memop_recorded(make_op(n, false).kind);
 	if (e->ran != RAN_YES)
 		return;
 	if (e->status != LEND_MEM_OK)
-		refused(n, (enum lend_mem_status)e->status);
+		op_refused(n, (enum lend_mem_status)e->status);
 	else if (m->asked)
-		forgotten(n, e->data, e->data_len);
+		op_forgotten(n, e->data, e->data_len);
 	else
-		finished(n, current(n), e->data, e->data_len);
+		op_finished(n, current_op(n), e->data, e->data_len);
 }
 
 static uint32_t free_dyn(const struct ex_node *n)
@@ -344,7 +344,7 @@ static bool is_empty(const struct lend_store *s)
 	       0;
 }
 
-static uint8_t held(const struct lend_store *s, const struct lend_incarnation *inc)
+static uint8_t client_holds(const struct lend_store *s, const struct lend_incarnation *inc)
 {
 	uint8_t n = 0;
 
@@ -355,7 +355,7 @@ static uint8_t held(const struct lend_store *s, const struct lend_incarnation *i
 }
 
 /* Returns the number of the process: node and incarnation, as in the core's config. */
-static uint32_t process(const uint8_t id[16])
+static uint32_t process_of(const uint8_t id[16])
 {
 	return (id[0] / 0x10u - 1) * 2 + id[0] % 0x10u;
 }
@@ -365,10 +365,10 @@ static void node_attr(struct ex_node *n, struct ex_attr *a)
 	for (uint32_t i = 1; i <= n->store->incarnation.top; i++) {
 		const struct lend_incarnation *inc = lend_incarnation_at(n->store, i);
 
-		if (!inc->life || process(inc->id) >= EX_PROCESSES)
+		if (!inc->life || process_of(inc->id) >= EX_PROCESSES)
 			continue;
-		a->lives[process(inc->id)] = (uint8_t)inc->life;
-		a->holds[process(inc->id)] = held(n->store, inc);
+		a->lives[process_of(inc->id)] = (uint8_t)inc->life;
+		a->holds[process_of(inc->id)] = client_holds(n->store, inc);
 	}
 	a->clean &= is_empty(n->store);
 }

@@ -20,7 +20,7 @@ static void on_signal(int signal)
 	siglongjmp(stop, signal);
 }
 
-static void configure(struct ex_node *n)
+static void fill_config(struct ex_node *n)
 {
 	const struct ex_scope *s = n->scope;
 
@@ -39,7 +39,7 @@ static void configure(struct ex_node *n)
 }
 
 /* Starts a node with an incarnation and random bits of its own. */
-static void start(struct ex_node *n, uint32_t inc)
+static void start_core(struct ex_node *n, uint32_t inc)
 {
 	memset(n->cfg.incarnation, (int)(0x10 * (n->index + 1) + inc), sizeof(n->cfg.incarnation));
 	memset(n->cfg.seed, (int)(0x80 + 0x10 * n->index + inc), sizeof(n->cfg.seed));
@@ -52,7 +52,7 @@ static void start(struct ex_node *n, uint32_t inc)
 		ex_mem_start(n);
 }
 
-static uint32_t extents(struct ex_node *n, struct ex_extent *e)
+static uint32_t node_extents(struct ex_node *n, struct ex_extent *e)
 {
 	uint32_t k = ex_core_extents(n->core, e);
 
@@ -62,10 +62,10 @@ static uint32_t extents(struct ex_node *n, struct ex_extent *e)
 	return k;
 }
 
-static void save(struct ex_node *n)
+static void save_node(struct ex_node *n)
 {
 	struct ex_extent e[2 * EX_EXTENTS];
-	uint32_t k = extents(n, e), at = 0;
+	uint32_t k = node_extents(n, e), at = 0;
 
 	for (uint32_t i = 0; i < k; i++) {
 		memcpy(n->image + at, e[i].at, e[i].len);
@@ -73,10 +73,10 @@ static void save(struct ex_node *n)
 	}
 }
 
-static void load(struct ex_node *n, uint32_t state)
+static void load_node(struct ex_node *n, uint32_t state)
 {
 	struct ex_extent e[2 * EX_EXTENTS];
-	uint32_t k = extents(n, e), at = 0;
+	uint32_t k = node_extents(n, e), at = 0;
 
 	ex_blobs_get(&n->states, state, n->image);
 	for (uint32_t i = 0; i < k; i++) {
@@ -85,7 +85,7 @@ static void load(struct ex_node *n, uint32_t state)
 	}
 	n->now = EX_NOW;
 	ex_core_timers(n->core);
-	memset(&lend_aside(n->core)->stats, 0, sizeof(struct lend_core_stats));
+	memset(&lend_unhashed(n->core)->stats, 0, sizeof(struct lend_core_stats));
 	ex_buf_refill(n);
 }
 
@@ -97,22 +97,22 @@ static void open_node(struct ex_node *n, uint32_t index, const struct ex_scope *
 	memset(n, 0, sizeof(*n));
 	n->scope = scope;
 	n->index = index;
-	configure(n);
+	fill_config(n);
 	LEND_CHECK(lend_core_size(&n->cfg) > 0);
 	n->core = aligned_alloc(64, (lend_core_size(&n->cfg) + 63) & ~(size_t)63);
 	LEND_CHECK(n->core != NULL);
 	ex_buf_open(n);
 	if (scope->mem[0][0] && ex_serves(n))
 		ex_mem_open(n);
-	start(n, 0);
-	k = extents(n, e);
+	start_core(n, 0);
+	k = node_extents(n, e);
 	for (uint32_t i = 0; i < k; i++)
 		n->image_len += e[i].len;
 	n->image_len = (n->image_len + 7) & ~7u;
 	n->image = calloc(1, n->image_len);
 	LEND_CHECK(n->image != NULL);
 	ex_core_canon(n->core);
-	save(n);
+	save_node(n);
 	ex_blobs_open(&n->states, n->image, n->image_len);
 	ex_table_open(&n->steps, 16, 16 + sizeof(struct ex_effect));
 }
@@ -152,14 +152,14 @@ void ex_nodes_close(void)
 	signal(SIGFPE, SIG_DFL);
 }
 
-static lend_ns deadline(const struct ex_node *n)
+static lend_ns node_deadline(const struct ex_node *n)
 {
 	lend_ns at = lend_core_deadline(n->core);
 
 	return n->store ? lend_min_u64(at, lend_store_deadline(n->store)) : at;
 }
 
-static void pass(struct ex_node *n, lend_ns t)
+static void pass_time(struct ex_node *n, lend_ns t)
 {
 	n->now += t;
 	lend_core_tick(n->core, n->now);
@@ -167,7 +167,7 @@ static void pass(struct ex_node *n, lend_ns t)
 		lend_store_tick(n->store, n->now);
 }
 
-static void act(struct ex_node *n, uint64_t input)
+static void apply_input(struct ex_node *n, uint64_t input)
 {
 	uint64_t arg = input & ~(UINT64_C(0xff) << 56);
 	enum ex_kind kind = (enum ex_kind)(input >> 56);
@@ -175,9 +175,9 @@ static void act(struct ex_node *n, uint64_t input)
 	if (kind == EX_DELIVER)
 		ex_deliver(n, (uint32_t)arg);
 	else if (kind == EX_TICK)
-		pass(n, deadline(n) - n->now);
+		pass_time(n, node_deadline(n) - n->now);
 	else if (kind == EX_PASS)
-		pass(n, arg);
+		pass_time(n, arg);
 	else
 		ex_prog_act(n, input);
 }
@@ -193,7 +193,7 @@ static uint32_t poll_events(struct ex_node *n)
 	return k;
 }
 
-static uint32_t flush(struct ex_node *n)
+static uint32_t flush_output(struct ex_node *n)
 {
 	struct lend_out out[16];
 	uint32_t k = lend_core_output(n->core, n->now, &n->bufs, out, 16);
@@ -207,15 +207,15 @@ static uint32_t flush(struct ex_node *n)
 }
 
 /* Polls the core, as an endpoint's loop does, until it is idle. */
-static void settle(struct ex_node *n)
+static void settle_events(struct ex_node *n)
 {
 	for (uint32_t i = 0; i < TURNS; i++) {
 		uint32_t moved = poll_events(n);
 
 		if (lend_core_deadline(n->core) <= n->now)
 			lend_core_tick(n->core, n->now);
-		moved += flush(n);
-		if (!moved && deadline(n) > n->now)
+		moved += flush_output(n);
+		if (!moved && node_deadline(n) > n->now)
 			return;
 		if (n->store && lend_store_deadline(n->store) <= n->now)
 			lend_store_tick(n->store, n->now);
@@ -223,9 +223,9 @@ static void settle(struct ex_node *n)
 	ex_bad(n, "a node that is never idle");
 }
 
-static void describe(struct ex_node *n, struct ex_attr *a)
+static void describe_node(struct ex_node *n, struct ex_attr *a)
 {
-	lend_ns at = deadline(n);
+	lend_ns at = node_deadline(n);
 
 	memset(a, 0, sizeof(*a));
 	a->wait = at == LEND_NEVER ? LEND_NEVER : at - n->now;
@@ -242,7 +242,7 @@ static void describe(struct ex_node *n, struct ex_attr *a)
 	ex_mem_attr(n, a);
 }
 
-static void finish(struct ex_node *n)
+static void finish_step(struct ex_node *n)
 {
 	const char *bad = ex_core_audit(n->core);
 	struct ex_attr attr;
@@ -255,12 +255,12 @@ static void finish(struct ex_node *n)
 		bad = lend_store_audit(n->store, n->scratch);
 	if (bad)
 		ex_bad(n, bad);
-	describe(n, &attr);
+	describe_node(n, &attr);
 	if (n->store)
 		ex_store_canon(n->store, n->now);
 	ex_prog_canon(n);
 	ex_core_canon(n->core);
-	save(n);
+	save_node(n);
 	n->fx->node = ex_blobs_add(&n->states, n->image, &fresh);
 	if (fresh)
 		memcpy(ex_blobs_at(&n->states, n->fx->node)->attr, &attr, sizeof(attr));
@@ -272,15 +272,15 @@ uint32_t ex_node_start(uint32_t node, uint32_t inc)
 	struct ex_node *n = &nodes[node];
 
 	n->fx = &fx;
-	start(n, inc);
-	settle(n);
+	start_core(n, inc);
+	settle_events(n);
 	LEND_CHECK(fx.n_out == 0 && !fx.bad);
-	finish(n);
+	finish_step(n);
 	return fx.node;
 }
 
 /* Before an address is proven, the server never sends more bytes than it received. */
-static bool proven(struct ex_node *n)
+static bool proven_addresses(struct ex_node *n)
 {
 	bool yes = !ex_serves(n);
 
@@ -289,21 +289,21 @@ static bool proven(struct ex_node *n)
 	return yes;
 }
 
-static void run(struct ex_node *n, uint64_t input)
+static void run_input(struct ex_node *n, uint64_t input)
 {
-	bool known = proven(n);
+	bool known = proven_addresses(n);
 	uint32_t in = 0, out = 0;
 
-	act(n, input);
-	settle(n);
-	if (!known && !proven(n)) {
+	apply_input(n, input);
+	settle_events(n);
+	if (!known && !proven_addresses(n)) {
 		in = input >> 56 == EX_DELIVER ? ex_dgram_len((uint32_t)input) : 0;
 		for (uint32_t i = 0; i < n->fx->n_out; i++)
 			out += ex_dgram_len(n->fx->out[i]);
 		if (out > in)
 			ex_bad(n, "more bytes sent than received, to an unproven address");
 	}
-	finish(n);
+	finish_step(n);
 }
 
 struct step {
@@ -328,8 +328,8 @@ const struct ex_effect *ex_node_step(uint32_t node, uint32_t state, uint64_t inp
 		ex_bad(n, "stopped by a check");
 		return &s->fx;
 	}
-	load(n, state);
-	run(n, input);
+	load_node(n, state);
+	run_input(n, input);
 	return &s->fx;
 }
 

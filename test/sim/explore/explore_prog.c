@@ -4,7 +4,8 @@
 #include "sim/explore/explore_canon.h"
 
 /* Compares the bytes of a complete message, in place or in buf, which is returned. */
-static void look(struct ex_node *n, const struct lend_event *e, uint32_t buf, uint32_t message)
+static void check_message(struct ex_node *n, const struct lend_event *e, uint32_t buf,
+			  uint32_t message)
 {
 	uint32_t len = n->seg[message].len;
 	const void *data = buf ? n->seg[buf].data : e->data;
@@ -23,7 +24,7 @@ static void on_request(struct ex_node *n, const struct lend_event *e)
 		ex_bad(n, "a request without a caller");
 		return;
 	}
-	look(n, e, e->buf, EX_BUF_REQUEST + id);
+	check_message(n, e, e->buf, EX_BUF_REQUEST + id);
 	ex_buf_back(n, e->buf);
 	while (i < EX_REQS && n->app.req[i].used)
 		i++;
@@ -81,7 +82,7 @@ static void on_end(struct ex_node *n, const struct lend_event *e)
 	if (e->buf != EX_BUF_REQUEST + id)
 		ex_bad(n, "a call ends with another request");
 	if (e->status == OK)
-		look(n, e, e->reply, EX_BUF_REPLY + id);
+		check_message(n, e, e->reply, EX_BUF_REPLY + id);
 	ex_buf_back(n, e->buf);
 	ex_buf_back(n, e->reply);
 	n->fx->saw[n->fx->n_saw++] = EX_SAW_ENDED(id, e->ran, e->status == OK);

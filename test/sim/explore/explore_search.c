@@ -30,12 +30,13 @@ double ex_seconds(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static struct node *at(const struct search *r, uint32_t i)
+static struct node *state_at(const struct search *r, uint32_t i)
 {
 	return ex_table_at(&r->states, i);
 }
 
-static uint32_t choice(const struct ex_scope *scope, const struct ex_state *s, struct ex_move move)
+static uint32_t find_choice(const struct ex_scope *scope, const struct ex_state *s,
+			    struct ex_move move)
 {
 	struct ex_move moves[EX_MOVES];
 	uint32_t n = ex_world_moves(scope, s, moves);
@@ -52,46 +53,49 @@ static void write_replay(struct search *r, uint32_t i, const struct ex_move *las
 	uint32_t way[PATH_MAX_MOVES], n = 0;
 	char *to = r->found->replay, *end = to + sizeof(r->found->replay);
 
-	for (uint32_t k = i; k; k = at(r, k)->parent)
+	for (uint32_t k = i; k; k = state_at(r, k)->parent)
 		way[n++] = k;
 	while (n > 0) {
-		const struct node *here = at(r, way[--n]);
+		const struct node *here = state_at(r, way[--n]);
 
 		to += snprintf(to, (size_t)(end - to), "%u.",
-			       choice(r->scope, &at(r, here->parent)->s, here->move));
+			       find_choice(r->scope, &state_at(r, here->parent)->s, here->move));
 	}
 	if (last)
-		snprintf(to, (size_t)(end - to), "%u.", choice(r->scope, &at(r, i)->s, *last));
+		snprintf(to, (size_t)(end - to), "%u.",
+			 find_choice(r->scope, &state_at(r, i)->s, *last));
 }
 
-static void violated(struct search *r, uint32_t i, const struct ex_move *last, const char *bad)
+static void note_violation(struct search *r, uint32_t i, const struct ex_move *last,
+			   const char *bad)
 {
 	r->found->bad = bad;
 	write_replay(r, i, last);
 }
 
-static void reached(struct search *r, const struct ex_state *s, uint32_t from, struct ex_move move)
+static void note_reached(struct search *r, const struct ex_state *s, uint32_t from,
+			 struct ex_move move)
 {
 	bool fresh;
 	uint32_t i = ex_table_add(&r->states, s, &fresh);
-	struct node *n = at(r, i);
+	struct node *n = state_at(r, i);
 	const char *bad;
 
 	if (!fresh)
 		return;
 	n->parent = from;
 	n->move = move;
-	n->depth = (uint8_t)(at(r, from)->depth + 1);
+	n->depth = (uint8_t)(state_at(r, from)->depth + 1);
 	r->found->depth = n->depth;
 	bad = ex_world_drain(r->scope, s, NULL);
 	if (bad)
-		violated(r, i, NULL, bad);
+		note_violation(r, i, NULL, bad);
 }
 
-static void expand(struct search *r, uint32_t i)
+static void expand_state(struct search *r, uint32_t i)
 {
 	struct ex_move moves[EX_MOVES];
-	struct ex_state from = at(r, i)->s;
+	struct ex_state from = state_at(r, i)->s;
 	uint32_t n = ex_world_moves(r->scope, &from, moves);
 
 	for (uint32_t k = 0; k < n && !r->found->bad; k++) {
@@ -104,9 +108,9 @@ static void expand(struct search *r, uint32_t i)
 		}
 		r->found->moves++;
 		if (bad)
-			violated(r, i, &moves[k], bad);
+			note_violation(r, i, &moves[k], bad);
 		else
-			reached(r, &s, i, moves[k]);
+			note_reached(r, &s, i, moves[k]);
 	}
 }
 
@@ -137,7 +141,7 @@ void ex_search(const struct ex_scope *scope, struct ex_limits limits, struct ex_
 	for (i = 0; i < r.states.n && r.states.n < limits.states && !found->bad; i++) {
 		if (i % LOOK_EVERY == 0 && ex_seconds() - start > limits.seconds)
 			break;
-		expand(&r, i);
+		expand_state(&r, i);
 	}
 	found->whole = i == r.states.n && !found->bad && !found->pruned;
 	found->states = r.states.n;

@@ -9,7 +9,7 @@ enum {
 	NODES_USED = 4
 }; /* objects of the explorer have one page, so there are no page table nodes */
 
-static void rebase(lend_ns *t, lend_ns now)
+static void rebase_time(lend_ns *t, lend_ns now)
 {
 	if (*t && *t != LEND_NEVER)
 		*t = *t - now + EX_NOW;
@@ -34,7 +34,7 @@ static void canon_records(struct lend_store *s, uint32_t client, lend_ns now)
 		if (r->id == 0 || !lend_client_at(s, client)->incarnation)
 			memset(r, 0, sizeof(*r));
 		else
-			rebase(&r->expires, now);
+			rebase_time(&r->expires, now);
 	}
 }
 
@@ -50,17 +50,17 @@ void ex_store_canon(struct lend_store *s, lend_ns now)
 		lend_frame_at(s, i)->gen = 0; /* unused */
 	s->free.first = 0;                    /* unused between operations */
 	for (uint32_t i = 1; i <= s->grant.top; i++)
-		rebase(&lend_grant_at(s, i)->expires, now);
+		rebase_time(&lend_grant_at(s, i)->expires, now);
 	for (uint32_t i = 1; i <= s->incarnation.top; i++)
-		rebase(&lend_incarnation_at(s, i)->expires, now);
+		rebase_time(&lend_incarnation_at(s, i)->expires, now);
 	for (uint32_t i = 1; i <= s->client.top; i++)
 		canon_records(s, i, now);
-	rebase(&s->lease_next, now);
+	rebase_time(&s->lease_next, now);
 	memset((uint32_t *)lend_at(s, s->heap) + s->heap_n, 0,
 	       (s->grant.cap - s->heap_n) * sizeof(uint32_t));
 }
 
-static struct ex_extent span(const struct lend_store *s, uint64_t at, size_t n, size_t width)
+static struct ex_extent extent_of(const struct lend_store *s, uint64_t at, size_t n, size_t width)
 {
 	return (struct ex_extent){lend_at(s, at), (uint32_t)(n * width)};
 }
@@ -72,24 +72,24 @@ uint32_t ex_store_extents(struct lend_store *s, struct ex_extent e[EX_EXTENTS])
 	e[n++] = (struct ex_extent){&s->counts.spaces, sizeof(s->counts.spaces)};
 	e[n++] = (struct ex_extent){&s->config,
 				    (uint32_t)(sizeof(*s) - offsetof(struct lend_store, config))};
-	e[n++] = span(s, s->frame.at, s->frame.cap + 1, sizeof(struct lend_frame));
-	e[n++] = span(s, s->free.any.at[0], (s->sums - s->free.any.at[0]) / sizeof(uint64_t),
-		      sizeof(uint64_t));
-	e[n++] = span(s, s->node.at, NODES_USED, sizeof(struct lend_node));
-	e[n++] = span(s, s->object.at, s->object.cap + 1, sizeof(struct lend_object));
-	e[n++] = span(s, s->hold.at, s->hold.cap + 1, sizeof(struct lend_hold));
-	e[n++] = span(s, s->grant.at, s->grant.cap + 1, sizeof(struct lend_grant));
-	e[n++] = span(s, s->client.at, s->client.cap + 1, sizeof(struct lend_client));
-	e[n++] =
-	    span(s, s->incarnation.at, s->incarnation.cap + 1, sizeof(struct lend_incarnation));
-	e[n++] = span(s, s->placement.at, s->placement.cap + 1, sizeof(struct lend_placement));
-	e[n++] = span(s, s->node_refs, NODES_USED, sizeof(uint32_t));
-	e[n++] = span(s, s->hold_buckets, s->hold_mask + 1, sizeof(uint32_t));
-	e[n++] = span(s, s->client_buckets, s->client_mask + 1, sizeof(uint32_t));
-	e[n++] = span(s, s->heap, s->grant.cap, sizeof(uint32_t));
-	e[n++] = span(s, s->records, (size_t)s->config.clients * s->config.open,
-		      sizeof(struct lend_record));
-	e[n++] = span(s, s->tenants, s->config.tenants, sizeof(struct lend_tenant));
+	e[n++] = extent_of(s, s->frame.at, s->frame.cap + 1, sizeof(struct lend_frame));
+	e[n++] = extent_of(s, s->free.any.at[0], (s->sums - s->free.any.at[0]) / sizeof(uint64_t),
+			   sizeof(uint64_t));
+	e[n++] = extent_of(s, s->node.at, NODES_USED, sizeof(struct lend_node));
+	e[n++] = extent_of(s, s->object.at, s->object.cap + 1, sizeof(struct lend_object));
+	e[n++] = extent_of(s, s->hold.at, s->hold.cap + 1, sizeof(struct lend_hold));
+	e[n++] = extent_of(s, s->grant.at, s->grant.cap + 1, sizeof(struct lend_grant));
+	e[n++] = extent_of(s, s->client.at, s->client.cap + 1, sizeof(struct lend_client));
+	e[n++] = extent_of(s, s->incarnation.at, s->incarnation.cap + 1,
+			   sizeof(struct lend_incarnation));
+	e[n++] = extent_of(s, s->placement.at, s->placement.cap + 1, sizeof(struct lend_placement));
+	e[n++] = extent_of(s, s->node_refs, NODES_USED, sizeof(uint32_t));
+	e[n++] = extent_of(s, s->hold_buckets, s->hold_mask + 1, sizeof(uint32_t));
+	e[n++] = extent_of(s, s->client_buckets, s->client_mask + 1, sizeof(uint32_t));
+	e[n++] = extent_of(s, s->heap, s->grant.cap, sizeof(uint32_t));
+	e[n++] = extent_of(s, s->records, (size_t)s->config.clients * s->config.open,
+			   sizeof(struct lend_record));
+	e[n++] = extent_of(s, s->tenants, s->config.tenants, sizeof(struct lend_tenant));
 	for (uint32_t i = 1; i <= s->frame.cap; i++)
 		e[n++] = (struct ex_extent){lend_page(s, i), EX_PAGE_USED};
 	return n;

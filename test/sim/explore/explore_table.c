@@ -8,7 +8,7 @@
 
 enum { CHUNK = 1 << EX_CHUNK_BITS, INDEX_MIN = 1024, BLOCK = 1 << 20 };
 
-static void *zeros(size_t n)
+static void *zero_array(size_t n)
 {
 	void *mem = calloc(1, n);
 
@@ -44,7 +44,7 @@ void ex_table_open(struct ex_table *t, uint32_t key, uint32_t width)
 	t->key = key;
 	t->width = width;
 	t->mask = INDEX_MIN - 1;
-	t->index = zeros(INDEX_MIN * sizeof(*t->index));
+	t->index = zero_array(INDEX_MIN * sizeof(*t->index));
 }
 
 void ex_table_close(struct ex_table *t)
@@ -60,7 +60,7 @@ void *ex_table_at(const struct ex_table *t, uint32_t i)
 	return t->chunk[i >> EX_CHUNK_BITS] + (size_t)(i & (CHUNK - 1)) * t->width;
 }
 
-static void put(struct ex_table *t, uint64_t entry)
+static void put_entry(struct ex_table *t, uint64_t entry)
 {
 	uint32_t at = (uint32_t)(entry >> 32) & t->mask;
 
@@ -69,16 +69,16 @@ static void put(struct ex_table *t, uint64_t entry)
 	t->index[at] = entry;
 }
 
-static void grow(struct ex_table *t)
+static void grow_table(struct ex_table *t)
 {
 	uint64_t *old = t->index;
 	uint32_t n = t->mask + 1;
 
 	t->mask = t->mask * 2 + 1;
-	t->index = zeros(((size_t)t->mask + 1) * sizeof(*t->index));
+	t->index = zero_array(((size_t)t->mask + 1) * sizeof(*t->index));
 	for (uint32_t i = 0; i < n; i++)
 		if (old[i])
-			put(t, old[i]);
+			put_entry(t, old[i]);
 	free(old);
 }
 
@@ -100,11 +100,11 @@ uint32_t ex_table_add(struct ex_table *t, const void *key, bool *fresh)
 	i = t->n++;
 	LEND_CHECK(i >> EX_CHUNK_BITS < EX_CHUNKS);
 	if (!t->chunk[i >> EX_CHUNK_BITS])
-		t->chunk[i >> EX_CHUNK_BITS] = zeros((size_t)CHUNK * t->width);
+		t->chunk[i >> EX_CHUNK_BITS] = zero_array((size_t)CHUNK * t->width);
 	memcpy(ex_table_at(t, i), key, t->key);
 	t->index[at] = hash[0] | (i + 1);
 	if (t->n > t->mask / 2)
-		grow(t);
+		grow_table(t);
 	*fresh = true;
 	return i;
 }
@@ -120,7 +120,7 @@ void ex_blobs_open(struct ex_blobs *b, const void *base, uint32_t len)
 	LEND_CHECK(len % 8 == 0);
 	ex_table_open(&b->table, 16, sizeof(struct ex_blob));
 	b->len = len;
-	b->base = zeros(len);
+	b->base = zero_array(len);
 	memcpy(b->base, base, len);
 }
 
@@ -145,14 +145,14 @@ static uint32_t map_len(const struct ex_blobs *b)
 }
 
 /* Takes room for the longest string; the unused rest is returned. */
-static uint8_t *take(struct ex_blobs *b)
+static uint8_t *take_room(struct ex_blobs *b)
 {
 	if (b->left < map_len(b) + b->len + 8) {
 		uint32_t size = lend_max_u32(BLOCK, map_len(b) + b->len + 8);
 
 		b->blocks = realloc(b->blocks, (b->n_blocks + 1) * sizeof(*b->blocks));
 		LEND_CHECK(b->blocks != NULL);
-		b->block = zeros(size);
+		b->block = zero_array(size);
 		b->blocks[b->n_blocks++] = b->block;
 		b->left = size;
 	}
@@ -160,9 +160,9 @@ static uint8_t *take(struct ex_blobs *b)
 }
 
 /* Appends the difference to the base; returns its length. */
-static uint32_t encode(struct ex_blobs *b, const uint8_t *bytes)
+static uint32_t encode_difference(struct ex_blobs *b, const uint8_t *bytes)
 {
-	uint8_t *map = take(b), *to = map + map_len(b);
+	uint8_t *map = take_room(b), *to = map + map_len(b);
 
 	for (uint32_t w = 0; w < map_len(b) / 8; w++) {
 		uint32_t n = lend_min_u32(64, b->len / 8 - w * 64);
@@ -183,7 +183,7 @@ static uint32_t encode(struct ex_blobs *b, const uint8_t *bytes)
 
 uint32_t ex_blobs_add(struct ex_blobs *b, const void *bytes, bool *fresh)
 {
-	uint32_t len = encode(b, bytes), i;
+	uint32_t len = encode_difference(b, bytes), i;
 	uint64_t hash[2];
 
 	ex_hash(b->block, len, hash);

@@ -10,7 +10,7 @@ static bool is_up(const struct ex_state *s, uint32_t node)
 	return !(s->node[node] & EX_DOWN);
 }
 
-static const struct ex_attr *attr(const struct ex_state *s, uint32_t node)
+static const struct ex_attr *node_attr(const struct ex_state *s, uint32_t node)
 {
 	return ex_node_attr(node, s->node[node]);
 }
@@ -32,7 +32,7 @@ static void sort_window(const struct ex_scope *scope, struct ex_state *s)
 		}
 }
 
-static uint32_t take(const struct ex_scope *scope, struct ex_state *s, uint32_t i)
+static uint32_t take_datagram(const struct ex_scope *scope, struct ex_state *s, uint32_t i)
 {
 	uint32_t id = s->net[i] - 1;
 
@@ -67,7 +67,7 @@ static const char *saw_end(uint8_t *call, uint8_t ran, bool ok)
 	return ok && ran != RAN_YES ? "OK, but not reported as run" : NULL;
 }
 
-static const char *judge(struct ex_state *s, uint8_t saw)
+static const char *judge_call(struct ex_state *s, uint8_t saw)
 {
 	uint8_t *call = &s->calls[saw & (EX_IDS - 1)];
 
@@ -75,8 +75,8 @@ static const char *judge(struct ex_state *s, uint8_t saw)
 }
 
 /* force: datagrams without room in the network are lost. */
-static bool step(const struct ex_scope *scope, struct ex_state *s, uint32_t node, uint64_t input,
-		 bool force, const char **bad)
+static bool run_step(const struct ex_scope *scope, struct ex_state *s, uint32_t node,
+		     uint64_t input, bool force, const char **bad)
 {
 	const struct ex_effect *fx = ex_node_step(node, s->node[node], input);
 
@@ -88,41 +88,42 @@ static bool step(const struct ex_scope *scope, struct ex_state *s, uint32_t node
 		s->net[s->n++] = fx->out[i] + 1;
 	sort_window(scope, s);
 	for (uint32_t i = 0; i < fx->n_saw && !*bad; i++)
-		*bad = judge(s, fx->saw[i]);
+		*bad = judge_call(s, fx->saw[i]);
 	return true;
 }
 
-static bool deliver(const struct ex_scope *scope, struct ex_state *s, uint32_t i, bool force,
-		    const char **bad)
+static bool deliver_datagram(const struct ex_scope *scope, struct ex_state *s, uint32_t i,
+			     bool force, const char **bad)
 {
-	uint32_t id = take(scope, s, i);
+	uint32_t id = take_datagram(scope, s, i);
 	struct ex_dgram g;
 
 	if (!is_up(s, ex_dgram_at(id, &g)->to))
 		return true;
-	return step(scope, s, g.to, EX_INPUT(EX_DELIVER, id), force, bad);
+	return run_step(scope, s, g.to, EX_INPUT(EX_DELIVER, id), force, bad);
 }
 
 void ex_world_step(const struct ex_scope *scope, struct ex_state *s, uint32_t node, uint64_t input,
 		   const char **bad)
 {
-	step(scope, s, node, input, true, bad);
+	run_step(scope, s, node, input, true, bad);
 }
 
 void ex_world_deliver(const struct ex_scope *scope, struct ex_state *s, uint32_t i,
 		      const char **bad)
 {
-	deliver(scope, s, i, true, bad);
+	deliver_datagram(scope, s, i, true, bad);
 }
 
 /* Makes one input and delivers its datagrams, without faults. */
-static void calmly(const struct ex_scope *scope, struct ex_state *s, uint32_t node, uint32_t bit)
+static void run_calmly(const struct ex_scope *scope, struct ex_state *s, uint32_t node,
+		       uint32_t bit)
 {
 	const char *bad = NULL;
 
-	step(scope, s, node, ex_api_input(bit), false, &bad);
+	run_step(scope, s, node, ex_api_input(bit), false, &bad);
 	while (s->n && !bad)
-		deliver(scope, s, 0, false, &bad);
+		deliver_datagram(scope, s, 0, false, &bad);
 	if (bad)
 		fprintf(stderr, "before the first state: %s\n", bad);
 }
@@ -133,13 +134,14 @@ void ex_world_start(const struct ex_scope *scope, struct ex_state *s)
 	for (uint32_t i = 0; i < scope->nodes; i++)
 		s->node[i] = ex_node_start(i, 0);
 	for (uint32_t i = 0; i + 1 < scope->nodes && scope->up; i++) {
-		calmly(scope, s, i, EX_API_CONNECT);
+		run_calmly(scope, s, i, EX_API_CONNECT);
 		if (scope->mem[i][0] == EX_MEM_HELLO)
-			calmly(scope, s, i, EX_API_OP);
+			run_calmly(scope, s, i, EX_API_OP);
 	}
 }
 
-static void add(struct ex_move *moves, uint32_t *n, enum ex_kind kind, uint32_t node, uint32_t arg)
+static void add_move(struct ex_move *moves, uint32_t *n, enum ex_kind kind, uint32_t node,
+		     uint32_t arg)
 {
 	LEND_CHECK(*n < EX_MOVES);
 	moves[(*n)++] = (struct ex_move){(uint8_t)kind, (uint8_t)node, (uint8_t)arg};
@@ -151,11 +153,11 @@ static void net_moves(const struct ex_scope *scope, const struct ex_state *s, st
 	for (uint32_t i = 0; i < s->n && i < scope->window; i++) {
 		if (i && s->net[i] == s->net[i - 1])
 			continue;
-		add(moves, n, EX_DELIVER, 0, i);
+		add_move(moves, n, EX_DELIVER, 0, i);
 		if (s->drops < scope->drops)
-			add(moves, n, EX_DROP, 0, i);
+			add_move(moves, n, EX_DROP, 0, i);
 		if (s->dups < scope->dups && s->n < EX_NET)
-			add(moves, n, EX_DUP, 0, i);
+			add_move(moves, n, EX_DUP, 0, i);
 	}
 }
 
@@ -165,18 +167,18 @@ static void node_moves(const struct ex_scope *scope, const struct ex_state *s, u
 	const struct ex_attr *a;
 
 	if (!is_up(s, node)) {
-		add(moves, n, EX_START, node, 0);
+		add_move(moves, n, EX_START, node, 0);
 		return;
 	}
-	a = attr(s, node);
+	a = node_attr(s, node);
 	if (a->wait != LEND_NEVER && s->ticks < scope->ticks)
-		add(moves, n, EX_TICK, node, 0);
+		add_move(moves, n, EX_TICK, node, 0);
 	if (scope->crash >> node & 1 && a->inc == 0 && s->crashes < scope->crashes)
-		add(moves, n, EX_CRASH, node, 0);
+		add_move(moves, n, EX_CRASH, node, 0);
 	for (uint32_t bits = a->api; bits; bits &= bits - 1) {
 		uint32_t bit = (uint32_t)__builtin_ctz(bits);
 
-		add(moves, n, (enum ex_kind)(ex_api_input(bit) >> 56), node, bit);
+		add_move(moves, n, (enum ex_kind)(ex_api_input(bit) >> 56), node, bit);
 	}
 }
 
@@ -204,10 +206,10 @@ bool ex_world_do(const struct ex_scope *scope, struct ex_state *s, struct ex_mov
 	*bad = NULL;
 	switch ((enum ex_kind)move.kind) {
 	case EX_DELIVER:
-		return deliver(scope, s, move.arg, false, bad);
+		return deliver_datagram(scope, s, move.arg, false, bad);
 	case EX_DROP:
 		s->drops++;
-		take(scope, s, move.arg);
+		take_datagram(scope, s, move.arg);
 		return true;
 	case EX_DUP:
 		s->dups++;
@@ -217,15 +219,15 @@ bool ex_world_do(const struct ex_scope *scope, struct ex_state *s, struct ex_mov
 		return true;
 	case EX_CRASH:
 		s->crashes++;
-		s->node[move.node] = EX_DOWN | attr(s, move.node)->inc;
+		s->node[move.node] = EX_DOWN | node_attr(s, move.node)->inc;
 		return true;
 	case EX_START:
 		start_again(s, move.node);
 		return true;
 	case EX_TICK:
 		s->ticks++;
-		return step(scope, s, move.node, EX_INPUT(EX_TICK, 0), false, bad);
+		return run_step(scope, s, move.node, EX_INPUT(EX_TICK, 0), false, bad);
 	default:
-		return step(scope, s, move.node, ex_api_input(move.arg), false, bad);
+		return run_step(scope, s, move.node, ex_api_input(move.arg), false, bad);
 	}
 }

@@ -46,7 +46,7 @@ void sim_mem_audit(struct sim *sim)
 	}
 }
 
-static const char *left(const struct lend_store *store)
+static const char *find_leak(const struct lend_store *store)
 {
 	if (store->object.used)
 		return "a snapshot or space is left";
@@ -66,6 +66,6 @@ const char *sim_mem_unfinished(struct sim *sim)
 	const char *why = mem_client_unfinished(sim);
 
 	for (uint32_t i = 0; i < sim->mem->servers && !why; i++)
-		why = left(sim->node[i].store);
+		why = find_leak(sim->node[i].store);
 	return why;
 }

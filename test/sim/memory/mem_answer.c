@@ -74,8 +74,8 @@ static void keep_result(struct sim *sim, struct mem_op *op, const void *data)
 	}
 }
 
-static void greeted(struct sim *sim, struct mem_op *op, const struct lend_event *e,
-		    const void *data)
+static void handle_hello(struct sim *sim, struct mem_op *op, const struct lend_event *e,
+			 const void *data)
 {
 	struct mem_link *l = mem_op_link(sim, op);
 	struct mem_life *life = mem_client_life(sim, op->actor, op->store);
@@ -99,7 +99,7 @@ static void greeted(struct sim *sim, struct mem_op *op, const struct lend_event 
 }
 
 /* The operation was undone by FORGET, or could not be at present. */
-static void forgotten(struct sim *sim, struct mem_op *op, uint8_t status)
+static void handle_forget(struct sim *sim, struct mem_op *op, uint8_t status)
 {
 	struct mem_op *target = &sim->mem->op[op->about];
 
@@ -113,15 +113,15 @@ static void forgotten(struct sim *sim, struct mem_op *op, uint8_t status)
 		mem_op_resolve(sim, target);
 }
 
-static void answered(struct sim *sim, struct mem_op *op, const struct lend_event *e,
-		     const void *data)
+static void handle_answer(struct sim *sim, struct mem_op *op, const struct lend_event *e,
+			  const void *data)
 {
 	struct mem_actor *a = &sim->mem->actor[op->actor];
 	struct mem_link *l = mem_op_link(sim, op);
 
 	op->unsure = false;
 	if (op->say.kind == LEND_MEMOP_HELLO) {
-		greeted(sim, op, e, data);
+		handle_hello(sim, op, e, data);
 		return;
 	}
 	if (op->resolved || op->say.client != l->number) {
@@ -140,7 +140,7 @@ static void answered(struct sim *sim, struct mem_op *op, const struct lend_event
 		return;
 	}
 	if (op->say.kind == LEND_MEMOP_FORGET) {
-		forgotten(sim, op, e->status);
+		handle_forget(sim, op, e->status);
 		return;
 	}
 	if (e->status == LEND_MEM_OK && !op->forgetting)
@@ -166,7 +166,7 @@ void sim_mem_end(struct sim *sim, uint32_t node, const struct sim_call *call,
 		mem_op_resolve(sim, op);
 	} else if (e->ran == RAN_YES) {
 		check_answer(sim, op, e, data);
-		answered(sim, op, e, data);
+		handle_answer(sim, op, e, data);
 	} else {
 		SIM_CHECK(sim,
 			  e->status == UNAVAILABLE || e->status == EXHAUSTED ||

@@ -12,21 +12,21 @@ static uint64_t mix(uint64_t z)
 	return z ^ z >> 31;
 }
 
-static uint64_t unmix(uint64_t z)
+static uint64_t undo_mix(uint64_t z)
 {
 	z = (z ^ z >> 31 ^ z >> 62) * UINT64_C(0x319642b2d24d8ec3);
 	z = (z ^ z >> 27 ^ z >> 54) * UINT64_C(0x96de1b173f119089);
 	return z ^ z >> 30 ^ z >> 60;
 }
 
-static uint64_t word(uint64_t version, uint64_t i)
+static uint64_t word_at(uint64_t version, uint64_t i)
 {
 	return version ? mix(version << 24 | (i & 0xffffff)) : 0;
 }
 
-static uint8_t byte(uint64_t version, uint64_t at)
+static uint8_t byte_at(uint64_t version, uint64_t at)
 {
-	return (uint8_t)(word(version, at / 8) >> 8 * (at % 8));
+	return (uint8_t)(word_at(version, at / 8) >> 8 * (at % 8));
 }
 
 void mem_fill(void *to, uint64_t version, uint64_t at, uint64_t len)
@@ -34,11 +34,11 @@ void mem_fill(void *to, uint64_t version, uint64_t at, uint64_t len)
 	uint8_t *b = to;
 
 	for (; len && at % 8; len--)
-		*b++ = byte(version, at++);
+		*b++ = byte_at(version, at++);
 	for (; len >= 8; len -= 8, at += 8, b += 8)
-		lend_store_u64(b, word(version, at / 8));
+		lend_store_u64(b, word_at(version, at / 8));
 	for (; len; len--)
-		*b++ = byte(version, at++);
+		*b++ = byte_at(version, at++);
 }
 
 uint64_t mem_match(const void *data, uint64_t version, uint64_t at, uint64_t len)
@@ -47,11 +47,11 @@ uint64_t mem_match(const void *data, uint64_t version, uint64_t at, uint64_t len
 	uint64_t i = 0;
 
 	for (; i < len && (at + i) % 8; i++)
-		if (b[i] != byte(version, at + i))
+		if (b[i] != byte_at(version, at + i))
 			return i;
-	while (i + 8 <= len && lend_load_u64(b + i) == word(version, (at + i) / 8))
+	while (i + 8 <= len && lend_load_u64(b + i) == word_at(version, (at + i) / 8))
 		i += 8;
-	while (i < len && b[i] == byte(version, at + i))
+	while (i < len && b[i] == byte_at(version, at + i))
 		i++;
 	return i;
 }
@@ -61,7 +61,8 @@ bool mem_foreign(const void *data, uint64_t len, uint64_t *version, uint64_t *at
 	const uint8_t *b = data;
 
 	for (uint64_t i = 0; i < 8 && i + 16 <= len; i++) {
-		uint64_t one = unmix(lend_load_u64(b + i)), two = unmix(lend_load_u64(b + i + 8));
+		uint64_t one = undo_mix(lend_load_u64(b + i)),
+			 two = undo_mix(lend_load_u64(b + i + 8));
 
 		if (one + 1 != two || one >> 24 == 0)
 			continue;
@@ -81,7 +82,7 @@ void mem_view_zero(struct mem_view *v, uint64_t len)
 	v->e[0] = (struct mem_extent){len, 0, 0};
 }
 
-static void add(struct mem_view *v, uint64_t end, uint64_t version, uint64_t at)
+static void add_extent(struct mem_view *v, uint64_t end, uint64_t version, uint64_t at)
 {
 	uint64_t start = v->n ? v->e[v->n - 1].end : 0;
 
@@ -104,7 +105,8 @@ static void add_range(struct mem_view *out, const struct mem_view *v, uint64_t f
 		uint64_t first = lend_max_u64(start, from), end = lend_min_u64(v->e[i].end, to);
 
 		if (first < end)
-			add(out, base + end - from, v->e[i].version, v->e[i].at + first - start);
+			add_extent(out, base + end - from, v->e[i].version,
+				   v->e[i].at + first - start);
 	}
 }
 
@@ -126,7 +128,7 @@ void mem_view_write(struct mem_view *v, uint64_t offset, uint64_t len, uint64_t 
 	memcpy(old.e, v->e, v->n * sizeof(v->e[0]));
 	v->n = 0;
 	add_range(v, &old, 0, offset);
-	add(v, offset + len, version, 0);
+	add_extent(v, offset + len, version, 0);
 	add_range(v, &old, offset + len, v->len);
 }
 

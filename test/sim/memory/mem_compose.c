@@ -20,7 +20,7 @@ static uint64_t some_page(struct sim *sim)
 }
 
 /* With a small budget, long messages are so slow that no time bound would hold. */
-static uint64_t longest(const struct sim *sim)
+static uint64_t longest_len(const struct sim *sim)
 {
 	const struct sim_plan *p = &sim->plan;
 	uint64_t len = lend_min_u64(p->message_max - LEND_MEMOP_FIXED_MAX, LEND_MEM_PART_MAX);
@@ -33,14 +33,14 @@ static uint64_t longest(const struct sim *sim)
 /* Longer than the unscheduled bytes, so that it can be received into pages; mostly by little. */
 static uint64_t long_length(struct sim *sim)
 {
-	uint64_t max = longest(sim), min = lend_min_u64(sim->plan.unscheduled, max);
+	uint64_t max = longest_len(sim), min = lend_min_u64(sim->plan.unscheduled, max);
 	uint64_t more = mem_below(sim, 4) ? UINT64_C(6) * LEND_MEM_PAGE : max;
 
 	return min + mem_below(sim, lend_min_u64(max - min, more) + 1);
 }
 
 /* Half of the lengths are at a boundary; long ones are rare. */
-static uint64_t length(struct sim *sim)
+static uint64_t draw_length(struct sim *sim)
 {
 	const struct sim_plan *p = &sim->plan;
 	uint64_t payload = (p->mtu - LEND_PKT_OVERHEAD) & ~UINT64_C(15), page = some_page(sim);
@@ -56,7 +56,7 @@ static uint64_t length(struct sim *sim)
 				 2 * payload,
 				 p->unscheduled - lend_memop_fixed(LEND_MEMOP_PUT),
 				 64 * page};
-	uint64_t len, max = longest(sim), top = mem_one_in(sim, 12) ? max : 5 * page;
+	uint64_t len, max = longest_len(sim), top = mem_one_in(sim, 12) ? max : 5 * page;
 
 	if (mem_one_in(sim, 2)) {
 		len = edge[mem_below(sim, mem_one_in(sim, 8) ? 12 : 10)] + mem_below(sim, 3);
@@ -68,7 +68,7 @@ static uint64_t length(struct sim *sim)
 }
 
 /* At boundaries of page tables and pages, so that operations meet in large sparse objects. */
-static uint64_t place(struct sim *sim, uint64_t whole)
+static uint64_t draw_place(struct sim *sim, uint64_t whole)
 {
 	static const uint32_t page[] = {0, 0, 1, 2, 16, 63, 64, 65, 4095, 4096, 262144};
 	uint64_t at = page[mem_below(sim, 11)] * page_of(sim);
@@ -83,22 +83,22 @@ static uint64_t place(struct sim *sim, uint64_t whole)
 }
 
 /* Draws a part of [0, whole); once in 24 times it is one byte too long. */
-static void part(struct sim *sim, uint64_t whole, uint64_t *offset, uint64_t *len)
+static void draw_part(struct sim *sim, uint64_t whole, uint64_t *offset, uint64_t *len)
 {
-	uint64_t max = longest(sim);
+	uint64_t max = longest_len(sim);
 
-	*offset = mem_below(sim, 3) ? place(sim, whole) : 0;
+	*offset = mem_below(sim, 3) ? draw_place(sim, whole) : 0;
 	if (mem_one_in(sim, 5)) /* remains of a truncated write at the end */
 		*offset = whole - lend_min_u64(whole, 1 + mem_below(sim, 300));
 	*len = whole - *offset;
 	if (mem_below(sim, 3))
-		*len = lend_min_u64(*len, length(sim));
+		*len = lend_min_u64(*len, draw_length(sim));
 	*len = lend_min_u64(*len, max);
 	if (mem_one_in(sim, 24))
 		*len = lend_min_u64(whole - *offset + 1, max);
 }
 
-static struct lend_memterms terms(struct sim *sim, bool owned_too)
+static struct lend_memterms draw_terms(struct sim *sim, bool owned_too)
 {
 	struct lend_memterms t = {(uint8_t)(owned_too ? mem_below(sim, 3) : 1 + mem_below(sim, 2)),
 				  0, 0};
@@ -128,7 +128,7 @@ static void sign_slice(struct lend_memref *ref, uint64_t offset, uint64_t len, u
 	lend_siphash128(key, what, sizeof(what), ref->token);
 }
 
-static void overreach(struct sim *sim, struct lend_memref *ref)
+static void exceed_range(struct sim *sim, struct lend_memref *ref)
 {
 	uint64_t len = lend_memref_len(ref), offset = mem_below(sim, len + 1);
 	unsigned rights = lend_memref_rights(ref);
@@ -144,7 +144,7 @@ static void overreach(struct sim *sim, struct lend_memref *ref)
 }
 
 /* Forges a reference that no node made. */
-static void forge(struct sim *sim, struct lend_memref *ref)
+static void forge_ref(struct sim *sim, struct lend_memref *ref)
 {
 	/* The upper bits are the worker's number. */
 	static const uint8_t slot_bit[7] = {0, 1, 2, 3, 26, 28, 31};
@@ -152,7 +152,7 @@ static void forge(struct sim *sim, struct lend_memref *ref)
 	switch (mem_below(sim, 8)) {
 	case 6:
 	case 7:
-		overreach(sim, ref);
+		exceed_range(sim, ref);
 		return;
 	case 0:
 		ref->token[mem_below(sim, 16)] ^= 1u << mem_below(sim, 8);
@@ -201,7 +201,7 @@ static bool use_ref(struct sim *sim, struct mem_actor *a, struct mem_op *op)
 			mem_script_keep(sim, a, &op->say.ref, op->store);
 	}
 	if (mem_one_in(sim, 40)) {
-		forge(sim, &op->say.ref);
+		forge_ref(sim, &op->say.ref);
 		op->forged = true;
 	}
 	return true;
@@ -240,7 +240,7 @@ static void drop_space(struct mem_actor *a, const struct mem_space *s)
 		a->space[i] = a->space[--a->spaces];
 }
 
-static bool release(struct sim *sim, struct mem_actor *a, struct mem_op *op)
+static bool compose_release(struct sim *sim, struct mem_actor *a, struct mem_op *op)
 {
 	uint32_t n = mem_one_in(sim, 3) ? 1 + (uint32_t)mem_below(sim, MEM_BATCH) : 1;
 
@@ -267,7 +267,7 @@ static bool on_space(struct sim *sim, struct mem_actor *a, struct mem_op *op)
 		drop_space(a, s);
 		return true;
 	}
-	part(sim, s->len, &op->say.offset, &op->say.len);
+	draw_part(sim, s->len, &op->say.offset, &op->say.len);
 	if (op->say.kind == LEND_MEMOP_WRITE && sim->mem->sparse) {
 		op->say.offset = mem_below(sim, s->len + 1);
 		op->say.len = lend_min_u64(op->say.len, s->len - op->say.offset);
@@ -277,15 +277,15 @@ static bool on_space(struct sim *sim, struct mem_actor *a, struct mem_op *op)
 		/* whole pages, except at the end */
 		op->say.offset = mem_below(sim, 3) ? 0 : op->say.offset & ~(page_of(sim) - 1);
 		op->say.len = lend_min_u64(s->len - lend_min_u64(op->say.offset, s->len),
-					   mem_below(sim, 4) ? long_length(sim) : longest(sim));
+					   mem_below(sim, 4) ? long_length(sim) : longest_len(sim));
 	}
 	if (op->say.kind == LEND_MEMOP_WRITE)
 		return s->writes++ < (sim->mem->sparse ? 14u : 8u);
 	if (op->say.kind != LEND_MEMOP_SEAL)
 		return true;
-	op->say.terms = terms(sim, true);
+	op->say.terms = draw_terms(sim, true);
 	if (mem_one_in(sim, 2)) { /* up to the end of the space */
-		op->say.offset = mem_below(sim, 2) ? 0 : place(sim, s->len);
+		op->say.offset = mem_below(sim, 2) ? 0 : draw_place(sim, s->len);
 		op->say.len = s->len - op->say.offset;
 		if (op->say.len > page_of(sim) && mem_one_in(sim, 4))
 			op->say.len -= page_of(sim);
@@ -309,12 +309,12 @@ static uint64_t space_len(struct sim *sim)
 		return (whole << 6 * mem_below(sim, 3)) - mem_below(sim, 2);
 	if (mem_one_in(sim, 16))
 		return LEND_MEMREF_ROOT_MAX >> mem_below(sim, 20);
-	return mem_one_in(sim, 60) ? LEND_MEMREF_ROOT_MAX + 1 : length(sim);
+	return mem_one_in(sim, 60) ? LEND_MEMREF_ROOT_MAX + 1 : draw_length(sim);
 }
 
 /* Fills in an operation's fields; false: its actor has nothing to use. */
 /* Some rights, or those of its parent; one time in four a byte more than its parent has. */
-static void narrow(struct sim *sim, struct lend_memop *say)
+static void compose_narrow(struct sim *sim, struct lend_memop *say)
 {
 	say->rights = (uint32_t)mem_below(sim, 8);
 	if (mem_below(sim, 2))
@@ -329,8 +329,8 @@ bool mem_compose(struct sim *sim, struct mem_actor *a, struct mem_op *op)
 
 	switch (say->kind) {
 	case LEND_MEMOP_PUT:
-		say->len = mem_one_in(sim, 8) ? long_length(sim) : length(sim);
-		say->terms = terms(sim, true);
+		say->len = mem_one_in(sim, 8) ? long_length(sim) : draw_length(sim);
+		say->terms = draw_terms(sim, true);
 		return true;
 	case LEND_MEMOP_ALLOC:
 		say->len = space_len(sim);
@@ -339,18 +339,18 @@ bool mem_compose(struct sim *sim, struct mem_actor *a, struct mem_op *op)
 	case LEND_MEMOP_NARROW:
 		if (!use_ref(sim, a, op))
 			return false;
-		part(sim, lend_memref_len(&say->ref), &say->offset, &say->len);
+		draw_part(sim, lend_memref_len(&say->ref), &say->offset, &say->len);
 		if (say->kind == LEND_MEMOP_NARROW)
-			narrow(sim, say);
+			compose_narrow(sim, say);
 		return true;
 	case LEND_MEMOP_MAP:
 	case LEND_MEMOP_ADOPT:
 		return use_ref(sim, a, op);
 	case LEND_MEMOP_GRANT:
-		say->terms = terms(sim, false);
+		say->terms = draw_terms(sim, false);
 		return use_ref(sim, a, op);
 	case LEND_MEMOP_RELEASE:
-		return release(sim, a, op);
+		return compose_release(sim, a, op);
 	case LEND_MEMOP_READ:
 	case LEND_MEMOP_WRITE:
 	case LEND_MEMOP_SEAL:

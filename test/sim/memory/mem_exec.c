@@ -42,7 +42,7 @@ static void keep_reply(struct mem_step *t)
 	memcpy(t->record.reply, out->head, out->len);
 }
 
-static void repeated(struct mem_step *t, const struct mem_record *r)
+static void answer_repeated(struct mem_step *t, const struct mem_record *r)
 {
 	const struct lend_store_out *out = t->in->out;
 
@@ -59,7 +59,7 @@ static void repeated(struct mem_step *t, const struct mem_record *r)
 			  mem_op_name(t->op->kind), (unsigned long long)t->op->id, t->op->client);
 }
 
-static enum lend_mem_status recorded(struct mem_step *t)
+static enum lend_mem_status find_recorded(struct mem_step *t)
 {
 	struct mem_model *m = t->m;
 	uint64_t low = m->client[t->client].low;
@@ -85,7 +85,7 @@ static enum lend_mem_status recorded(struct mem_step *t)
 		SIM_MARK(m->sim, mem_two_for_one_id);
 		return LEND_MEM_INVALID_ARGUMENT;
 	}
-	repeated(t, r);
+	answer_repeated(t, r);
 	return r->status;
 }
 
@@ -110,7 +110,7 @@ static bool life_of(struct mem_step *t, uint32_t *inc)
 }
 
 /* Moves a session to another life, and closes its client in the old one. */
-static void leave(struct mem_step *t, uint64_t life)
+static void leave_life(struct mem_step *t, uint64_t life)
 {
 	uint32_t client = mem_tenant_find(t->m, *t->in->life, t->op->client);
 
@@ -119,7 +119,7 @@ static void leave(struct mem_step *t, uint64_t life)
 	*t->in->life = life;
 }
 
-static enum lend_mem_status hello(struct mem_step *t)
+static enum lend_mem_status run_hello(struct mem_step *t)
 {
 	struct mem_model *m = t->m;
 	const struct lend_store_out *out = t->in->out;
@@ -151,12 +151,12 @@ static enum lend_mem_status hello(struct mem_step *t)
 	}
 	SIM_CHECK(m->sim, h.life == inc->life, "node %u: life %llu instead of %llu", m->node,
 		  (unsigned long long)h.life, (unsigned long long)inc->life);
-	leave(t, h.life);
+	leave_life(t, h.life);
 	mem_lease_renew(m, t->client);
 	return LEND_MEM_OK;
 }
 
-static enum lend_mem_status known(struct mem_step *t)
+static enum lend_mem_status is_known(struct mem_step *t)
 {
 	switch (t->op->kind) {
 	case LEND_MEMOP_GET:
@@ -174,7 +174,7 @@ static enum lend_mem_status known(struct mem_step *t)
 		SIM_MARK(t->m->sim, mem_bye);
 		return LEND_MEM_OK;
 	default:
-		return recorded(t);
+		return find_recorded(t);
 	}
 }
 
@@ -185,7 +185,7 @@ static bool low_is_sane(const struct lend_memop *op)
 	return !lend_memop_recorded(op->kind) || op->low <= op->id;
 }
 
-static enum lend_mem_status run(struct mem_step *t)
+static enum lend_mem_status run_op(struct mem_step *t)
 {
 	struct mem_model *m = t->m;
 	struct mem_client *c;
@@ -193,7 +193,7 @@ static enum lend_mem_status run(struct mem_step *t)
 	if (!t->op)
 		return t->in->status;
 	if (t->op->kind == LEND_MEMOP_HELLO)
-		return hello(t);
+		return run_hello(t);
 	t->client =
 	    *t->in->life == t->op->life ? mem_tenant_find(m, t->op->life, t->op->client) : 0;
 	c = &m->client[t->client];
@@ -205,7 +205,7 @@ static enum lend_mem_status run(struct mem_step *t)
 	if (!low_is_sane(t->op))
 		return LEND_MEM_INVALID_ARGUMENT;
 	c->low = lend_max_u64(c->low, t->op->low);
-	return known(t);
+	return is_known(t);
 }
 
 void mem_model_exec(struct mem_model *m, const struct mem_in *in, struct mem_done *done)
@@ -218,7 +218,7 @@ void mem_model_exec(struct mem_model *m, const struct mem_in *in, struct mem_don
 	mem_grant_expire(m);
 	m->tenant[mem_tenant_of(in->who)].pages -=
 	    in->placed; /* the operation pays for its placement */
-	status = run(&t);
+	status = run_op(&t);
 	m->placed -= t.placed; /* the unused rest */
 	if (in->placed && t.placed)
 		SIM_MARK(m->sim, mem_placed_unused);

@@ -87,7 +87,7 @@ static enum lend_mem_status undo_adopt(struct mem_step *t, struct mem_record *r)
 	return LEND_MEM_OK;
 }
 
-static enum lend_mem_status undo(struct mem_step *t, struct mem_record *r)
+static enum lend_mem_status undo_record(struct mem_step *t, struct mem_record *r)
 {
 	if (r->status != LEND_MEM_OK) {
 		r->forgot = LEND_FORGOT_PREVENTED;
@@ -132,7 +132,7 @@ enum lend_mem_status mem_ops_forget(struct mem_step *t)
 		*r = (struct mem_record){.id = target, .forgot = LEND_FORGOT_PREVENTED};
 		SIM_MARK(m->sim, mem_forget_before_run);
 	} else if (r->kind != LEND_MEMOP_FORGET) {
-		status = undo(t, r);
+		status = undo_record(t, r);
 	} else {
 		SIM_MARK(m->sim, mem_forget_again);
 	}

@@ -14,8 +14,8 @@ enum { KEYS = 2 };
 static struct mem_mapping *of_space(struct mem_model *m, uint32_t slot)
 {
 	for (uint32_t i = 0; slot && i < MEM_MAPPINGS; i++)
-		if (m->lien[i].key && m->lien[i].space == slot)
-			return &m->lien[i];
+		if (m->pinned_map[i].key && m->pinned_map[i].space == slot)
+			return &m->pinned_map[i];
 	return NULL;
 }
 
@@ -23,7 +23,7 @@ static void drop(struct mem_model *m, struct mem_mapping *l)
 {
 	mem_object_unshare(m, &l->o);
 	l->key = 0;
-	m->stats.liens--;
+	m->stats.pinned_maps--;
 }
 
 void mem_mapping_detach(struct mem_model *m, uint32_t slot, bool unmapped)
@@ -41,8 +41,8 @@ void mem_mapping_detach(struct mem_model *m, uint32_t slot, bool unmapped)
 void mem_mapping_end_all(struct mem_model *m)
 {
 	for (uint32_t i = 0; i < MEM_MAPPINGS; i++)
-		if (m->lien[i].key)
-			drop(m, &m->lien[i]);
+		if (m->pinned_map[i].key)
+			drop(m, &m->pinned_map[i]);
 }
 
 /* Compares the frames of a mapped view with its expected bytes. */
@@ -100,11 +100,11 @@ static void view(struct sim *sim, uint32_t node, uint32_t slot)
 	struct mem_mapping *l = of_space(m, slot);
 
 	for (uint32_t i = 0; !l && i < MEM_MAPPINGS; i++)
-		l = m->lien[i].key ? NULL : &m->lien[i];
+		l = m->pinned_map[i].key ? NULL : &m->pinned_map[i];
 	if (!l)
 		return;
 	mem_grant_expire(m); /* as the store does before it searches for room */
-	if (m->stats.refs + m->stats.spaces + m->stats.liens >= m->cfg.objects)
+	if (m->stats.refs + m->stats.spaces + m->stats.pinned_maps >= m->cfg.objects)
 		must = LEND_MEM_RESOURCE_EXHAUSTED;
 	(void)lend_store_pool_open(sim->node[node].store, op.target);
 	status = say(sim, node, slot, &op);
@@ -117,7 +117,7 @@ static void view(struct sim *sim, uint32_t node, uint32_t slot)
 	mem_object_share(m, &l->o, o, 0, o->view.len);
 	l->key = op.target;
 	l->space = slot;
-	m->stats.liens++;
+	m->stats.pinned_maps++;
 	SIM_CHECK(sim, lend_memview_decode(s->again.head, s->again.len, &l->shown),
 		  "node %u: an invalid view", node);
 	SIM_MARK(sim, mem_view_mapped);
@@ -127,9 +127,9 @@ static void view(struct sim *sim, uint32_t node, uint32_t slot)
 static void let_go(struct sim *sim, uint32_t node, uint32_t slot)
 {
 	struct mem_server *s = &sim->mem->server[node];
-	struct mem_mapping *l = &s->model.lien[lend_rng_below(&s->pool, MEM_MAPPINGS)];
+	struct mem_mapping *l = &s->model.pinned_map[lend_rng_below(&s->pool, MEM_MAPPINGS)];
 	struct lend_memop op = {
-	    .kind = LEND_MEMOP_POOL_DROP, .space = l->shown.lien, .target = l->key};
+	    .kind = LEND_MEMOP_POOL_DROP, .space = l->shown.pinned_map, .target = l->key};
 	enum lend_mem_status status;
 
 	if (!l->key)
@@ -145,8 +145,8 @@ static void hang_up(struct sim *sim, uint32_t node, uint64_t key)
 
 	lend_store_pool_hangup(sim->node[node].store, key);
 	for (uint32_t i = 0; i < MEM_MAPPINGS; i++)
-		if (m->lien[i].key == key)
-			drop(m, &m->lien[i]);
+		if (m->pinned_map[i].key == key)
+			drop(m, &m->pinned_map[i]);
 	mem_model_compare(m, "the end of a pool's socket");
 }
 
@@ -169,13 +169,13 @@ void mem_map_turn(struct sim *sim, uint32_t node)
 
 	if (!s->pooled)
 		return;
-	for (uint64_t key = 1; sim->healing && s->model.stats.liens && key <= KEYS; key++)
+	for (uint64_t key = 1; sim->healing && s->model.stats.pinned_maps && key <= KEYS; key++)
 		hang_up(sim, node, key);
 	if (sim->healing || lend_rng_below(&s->pool, 8))
 		return;
 	for (uint32_t i = 0; i < MEM_MAPPINGS; i++)
-		if (s->model.lien[i].key)
-			look(sim, node, &s->model.lien[i]);
+		if (s->model.pinned_map[i].key)
+			look(sim, node, &s->model.pinned_map[i]);
 	if (lend_rng_below(&s->pool, 64) == 0)
 		hang_up(sim, node, 1 + lend_rng_below(&s->pool, KEYS));
 	slot = some_space(s);

@@ -7,7 +7,7 @@
 #include "util/bits.h"
 #include "util/check.h"
 
-static void *zeroed(size_t n, size_t size)
+static void *zero_array(size_t n, size_t size)
 {
 	void *p = calloc(n + 1, size);
 
@@ -24,12 +24,12 @@ void mem_model_open(struct mem_model *m, struct sim *sim, uint32_t node,
 	m->node = node;
 	m->cfg = *cfg;
 	m->store = store;
-	m->page = zeroed(cfg->pages, sizeof(*m->page));
-	m->object = zeroed(cfg->objects, sizeof(*m->object));
-	m->rest = zeroed(cfg->pages, sizeof(*m->rest));
-	m->grant = zeroed(cfg->grants, sizeof(*m->grant));
-	m->incarnation = zeroed(cfg->incarnations, sizeof(*m->incarnation));
-	m->record = zeroed((size_t)cfg->clients * cfg->open, sizeof(*m->record));
+	m->page = zero_array(cfg->pages, sizeof(*m->page));
+	m->object = zero_array(cfg->objects, sizeof(*m->object));
+	m->rest = zero_array(cfg->pages, sizeof(*m->rest));
+	m->grant = zero_array(cfg->grants, sizeof(*m->grant));
+	m->incarnation = zero_array(cfg->incarnations, sizeof(*m->incarnation));
+	m->record = zero_array((size_t)cfg->clients * cfg->open, sizeof(*m->record));
 	m->grant_next = m->lease_next = LEND_NEVER;
 	m->stats.pages_total = cfg->pages;
 }
@@ -39,7 +39,7 @@ void mem_model_close(struct mem_model *m)
 	for (uint32_t i = 0; m->object && i <= m->object_top; i++)
 		free(m->object[i].pages.at);
 	for (uint32_t i = 0; i < MEM_MAPPINGS; i++)
-		free(m->lien[i].o.pages.at);
+		free(m->pinned_map[i].o.pages.at);
 	free(m->page);
 	free(m->object);
 	free(m->rest);
@@ -54,7 +54,7 @@ void mem_model_close(struct mem_model *m)
 	X(pages_pinned)                                                                            \
 	X(refs)                                                                                    \
 	X(spaces)                                                                                  \
-	X(liens)                                                                                   \
+	X(pinned_maps)                                                                             \
 	X(clients)                                                                                 \
 	X(incarnations)                                                                            \
 	X(holds)                                                                                   \

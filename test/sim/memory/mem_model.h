@@ -103,7 +103,7 @@ struct mem_model {
 		uint64_t pages, pinned; /* pages: with those being received into */
 		uint32_t refs, clients;
 	} tenant[MEM_TENANTS];
-	struct mem_mapping lien[MEM_MAPPINGS];
+	struct mem_mapping pinned_map[MEM_MAPPINGS];
 	uint64_t serial, grant_serial;
 	uint64_t life;
 	lend_ns grant_next, lease_next; /* no grant or lease ends before */

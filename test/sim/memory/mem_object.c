@@ -52,7 +52,7 @@ void mem_model_unpin(struct mem_model *m, uint32_t tenant, const uint32_t *page,
 }
 
 /* Returns the first entry at or behind index. */
-static uint32_t lower(const struct mem_pages *p, uint64_t index)
+static uint32_t lower_bound(const struct mem_pages *p, uint64_t index)
 {
 	uint32_t low = 0, high = p->n;
 
@@ -67,7 +67,7 @@ static uint32_t lower(const struct mem_pages *p, uint64_t index)
 	return low;
 }
 
-static void reserve(struct mem_pages *p, uint32_t n)
+static void reserve_entries(struct mem_pages *p, uint32_t n)
 {
 	if (n <= p->cap)
 		return;
@@ -145,12 +145,12 @@ void mem_object_share(struct mem_model *m, struct mem_object *out, const struct 
 
 	mem_view_slice(&out->view, &o->view, offset, len);
 	out->base = start % m->cfg.page;
-	for (uint32_t i = lower(&o->pages, first);
+	for (uint32_t i = lower_bound(&o->pages, first);
 	     len && i < o->pages.n && o->pages.at[i].index < end; i++) {
 		struct mem_index e = o->pages.at[i];
 
 		m->page[e.page].refs++;
-		reserve(&out->pages, out->pages.n + 1);
+		reserve_entries(&out->pages, out->pages.n + 1);
 		e.index -= first;
 		out->pages.at[out->pages.n++] = e;
 	}
@@ -167,15 +167,15 @@ void mem_object_move(struct mem_object *out, struct mem_object *o)
 }
 
 /* Returns how many pages of a range have no other reader, and where they are in the array. */
-static uint64_t range(const struct mem_model *m, const struct mem_object *o, uint64_t offset,
-		      uint64_t len, uint64_t *first, uint64_t *end)
+static uint64_t find_range(const struct mem_model *m, const struct mem_object *o, uint64_t offset,
+			   uint64_t len, uint64_t *first, uint64_t *end)
 {
 	uint64_t sole = 0;
 
 	*first = (o->base + offset) / m->cfg.page;
 	*end = len ? (o->base + offset + len - 1) / m->cfg.page + 1 : *first;
-	for (uint32_t i = lower(&o->pages, *first); i < o->pages.n && o->pages.at[i].index < *end;
-	     i++) {
+	for (uint32_t i = lower_bound(&o->pages, *first);
+	     i < o->pages.n && o->pages.at[i].index < *end; i++) {
 		const struct mem_page *p = &m->page[o->pages.at[i].page];
 
 		sole += p->refs == 1 && p->pins == 0;
@@ -187,7 +187,7 @@ static uint64_t range(const struct mem_model *m, const struct mem_object *o, uin
 static uint32_t charge_with(const struct mem_model *m, const struct mem_object *o, uint64_t first,
 			    uint64_t end)
 {
-	uint32_t i = lower(&o->pages, first), there = lower(&o->pages, end) - i;
+	uint32_t i = lower_bound(&o->pages, first), there = lower_bound(&o->pages, end) - i;
 
 	return mem_charge_of(m, o->base, o->view.len, o->charge + (end - first) - there);
 }
@@ -206,12 +206,12 @@ static void touch_one(struct mem_step *t, struct mem_object *o, uint64_t index, 
 		      bool whole)
 {
 	struct mem_model *m = t->m;
-	uint32_t i = lower(&o->pages, index);
+	uint32_t i = lower_bound(&o->pages, index);
 	struct mem_index *e = &o->pages.at[i];
 	bool rots;
 
 	if (i == o->pages.n || e->index != index) {
-		reserve(&o->pages, o->pages.n + 1);
+		reserve_entries(&o->pages, o->pages.n + 1);
 		e = &o->pages.at[i];
 		memmove(e + 1, e, (o->pages.n++ - i) * sizeof(*e));
 		*e = (struct mem_index){index, page_take(m)};
@@ -238,7 +238,7 @@ static void touch_one(struct mem_step *t, struct mem_object *o, uint64_t index, 
 bool mem_object_touch(struct mem_step *t, struct mem_object *o, uint64_t offset, uint64_t len)
 {
 	struct mem_model *m = t->m;
-	uint64_t first, end, sole = range(m, o, offset, len, &first, &end);
+	uint64_t first, end, sole = find_range(m, o, offset, len, &first, &end);
 	uint32_t charge = charge_with(m, o, first, end);
 	bool placed = t->placed != 0;
 
@@ -266,9 +266,9 @@ bool mem_object_rots(const struct mem_model *m, const struct mem_object *o, uint
 	uint64_t first, end;
 	bool rots = false;
 
-	range(m, o, offset, len, &first, &end);
-	for (uint32_t i = lower(&o->pages, first); i < o->pages.n && o->pages.at[i].index < end;
-	     i++)
+	find_range(m, o, offset, len, &first, &end);
+	for (uint32_t i = lower_bound(&o->pages, first);
+	     i < o->pages.n && o->pages.at[i].index < end; i++)
 		rots |= m->page[o->pages.at[i].page].rot;
 	return rots;
 }
@@ -278,9 +278,9 @@ void mem_object_pin(struct mem_step *t, const struct mem_object *o, uint64_t off
 	struct mem_model *m = t->m;
 	uint64_t first, end;
 
-	range(m, o, offset, len, &first, &end);
-	for (uint32_t i = lower(&o->pages, first); i < o->pages.n && o->pages.at[i].index < end;
-	     i++) {
+	find_range(m, o, offset, len, &first, &end);
+	for (uint32_t i = lower_bound(&o->pages, first);
+	     i < o->pages.n && o->pages.at[i].index < end; i++) {
 		uint32_t page = o->pages.at[i].page;
 
 		m->stats.pages_pinned += m->page[page].pins++ == 0;

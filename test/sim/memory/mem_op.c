@@ -93,7 +93,7 @@ void mem_op_resolve(struct sim *sim, struct mem_op *op)
 	mem_op_end(op);
 }
 
-static void spoil(struct mem_op *op, uint8_t *head, uint32_t *fixed)
+static void spoil_op(struct mem_op *op, uint8_t *head, uint32_t *fixed)
 {
 	switch ((enum mem_garbage)op->garbage) {
 	case MEM_NO_KIND:
@@ -117,7 +117,7 @@ static void spoil(struct mem_op *op, uint8_t *head, uint32_t *fixed)
 }
 
 /* Writes header and fields, then the data to write or the references to release. */
-static uint32_t message(struct sim *sim, uint32_t node, struct mem_op *op)
+static uint32_t write_message(struct sim *sim, uint32_t node, struct mem_op *op)
 {
 	uint8_t head[LEND_MEMOP_FIXED_MAX + 1];
 	uint32_t fixed = lend_memop_encode(&op->say, head), first, last;
@@ -125,7 +125,7 @@ static uint32_t message(struct sim *sim, uint32_t node, struct mem_op *op)
 	struct lend_seg *seg = sim->node[node].bufs.seg;
 	bool chain = len && mem_one_in(sim, 2);
 
-	spoil(op, head, &fixed);
+	spoil_op(op, head, &fixed);
 	first = last =
 	    sim_node_buf(sim, node, fixed + (chain ? 0 : len), fixed + (chain ? 0 : len));
 	memcpy(seg[first].data, head, fixed);
@@ -193,7 +193,7 @@ void mem_op_send(struct sim *sim, struct mem_op *op)
 		op->say.low = op->say.kind == LEND_MEMOP_HELLO || op->garbage ? 0 : l->low;
 		if (op->wrong == MEM_WRONG_LOW)
 			op->say.low = op->say.id + 1;
-		buf = message(sim, node, op);
+		buf = write_message(sim, node, op);
 	}
 	sim->mem->made++;
 	if (!sim_work_call(sim, node, to, buf, (uint32_t)(op - sim->mem->op), &call)) {
@@ -221,7 +221,7 @@ void mem_op_forget(struct sim *sim, struct mem_op *op)
 	mem_op_send(sim, f);
 }
 
-static bool same(const struct lend_memop *a, const struct lend_memop *b)
+static bool same_op(const struct lend_memop *a, const struct lend_memop *b)
 {
 	return a->kind == b->kind && a->flags == b->flags && a->n == b->n &&
 	       a->rights == b->rights && a->offset == b->offset && a->len == b->len &&
@@ -241,10 +241,10 @@ static bool is_stray(const struct lend_memop *say)
 }
 
 /* True when these bytes can be this operation. Malformed ones have few fields to compare. */
-static bool fits(const struct mem_op *op, const uint8_t *head, const struct lend_memop *say)
+static bool op_fits(const struct mem_op *op, const uint8_t *head, const struct lend_memop *say)
 {
 	if (say)
-		return op->garbage < MEM_NO_KIND && same(&op->say, say);
+		return op->garbage < MEM_NO_KIND && same_op(&op->say, say);
 	return op->garbage >= MEM_NO_KIND || (op->forged && op->say.kind == head[0]);
 }
 
@@ -262,7 +262,7 @@ struct mem_op *mem_op_find(struct sim *sim, const uint8_t *head, const struct le
 	for (struct mem_op *op = first; op < first + MEM_OPS; op++) {
 		if (op->state == MEM_OP_FREE || op->say.client != number || op->say.id != id)
 			continue;
-		if (op->store != store || !fits(op, head, say))
+		if (op->store != store || !op_fits(op, head, say))
 			other = op->garbage ? other : op;
 		else if (!best || best->execs >= best->sent - best->not_run)
 			best = op;

@@ -7,7 +7,7 @@
 
 enum { NODES_SHARE = 2 * LEND_HEIGHT_MAX, SHARD_SHIFT = 26 };
 
-static bool inside(uint64_t offset, uint64_t len, uint64_t whole)
+static bool is_inside(uint64_t offset, uint64_t len, uint64_t whole)
 {
 	return offset <= whole && len <= whole - offset;
 }
@@ -29,7 +29,7 @@ static uint64_t nodes_of(const struct mem_step *t, uint64_t len)
 
 static bool object_room(const struct mem_model *m)
 {
-	bool room = m->stats.refs + m->stats.spaces + m->stats.liens < m->cfg.objects;
+	bool room = m->stats.refs + m->stats.spaces + m->stats.pinned_maps < m->cfg.objects;
 
 	if (!room)
 		SIM_MARK(m->sim, mem_objects_full);
@@ -160,7 +160,7 @@ static uint64_t version_of(const struct mem_step *t)
 	return mem_version(t->op->client, t->m->node, t->op->id);
 }
 
-static enum lend_mem_status put(struct mem_step *t)
+static enum lend_mem_status run_put(struct mem_step *t)
 {
 	struct mem_model *m = t->m;
 	uint64_t len = t->op->len, pages = (len + t->m->cfg.page - 1) / t->m->cfg.page;
@@ -202,8 +202,8 @@ static enum lend_mem_status find_range(const struct mem_step *t, struct mem_obje
 	*o = own_space(t);
 	if (!*o)
 		return LEND_MEM_NOT_FOUND;
-	return inside(t->op->offset, t->op->len, (*o)->view.len) ? LEND_MEM_OK
-								 : LEND_MEM_OUT_OF_RANGE;
+	return is_inside(t->op->offset, t->op->len, (*o)->view.len) ? LEND_MEM_OK
+								    : LEND_MEM_OUT_OF_RANGE;
 }
 
 static bool pin_room(struct mem_step *t)
@@ -228,7 +228,7 @@ enum lend_mem_status mem_ops_read(struct mem_step *t)
 	} else {
 		len = range_of(&t->op->ref, &first);
 		status = mem_ops_find(t, &t->op->ref, LEND_RIGHT_READ, &o);
-		if (status == LEND_MEM_OK && !inside(t->op->offset, t->op->len, len)) {
+		if (status == LEND_MEM_OK && !is_inside(t->op->offset, t->op->len, len)) {
 			SIM_MARK(t->m->sim, mem_beyond_slice);
 			status = LEND_MEM_OUT_OF_RANGE;
 		}
@@ -261,7 +261,7 @@ enum lend_mem_status mem_ops_narrow(struct mem_step *t)
 	status = mem_ops_find(t, &op->ref, op->rights, &o);
 	if (status)
 		return status;
-	if (!inside(op->offset, op->len, len))
+	if (!is_inside(op->offset, op->len, len))
 		return LEND_MEM_OUT_OF_RANGE;
 	mem_ops_must(t);
 	SIM_CHECK(t->m->sim,
@@ -273,7 +273,7 @@ enum lend_mem_status mem_ops_narrow(struct mem_step *t)
 	return LEND_MEM_OK;
 }
 
-static enum lend_mem_status alloc(struct mem_step *t)
+static enum lend_mem_status run_alloc(struct mem_step *t)
 {
 	if (t->op->len > LEND_MEMREF_ROOT_MAX)
 		return LEND_MEM_OUT_OF_RANGE;
@@ -284,7 +284,7 @@ static enum lend_mem_status alloc(struct mem_step *t)
 	return LEND_MEM_OK;
 }
 
-static enum lend_mem_status write(struct mem_step *t)
+static enum lend_mem_status run_write(struct mem_step *t)
 {
 	struct mem_object *o;
 	enum lend_mem_status status = find_range(t, &o);
@@ -302,7 +302,7 @@ static enum lend_mem_status write(struct mem_step *t)
 	return LEND_MEM_OK;
 }
 
-static enum lend_mem_status seal(struct mem_step *t)
+static enum lend_mem_status run_seal(struct mem_step *t)
 {
 	struct mem_object *space, *o;
 	uint32_t charge;
@@ -331,7 +331,7 @@ static enum lend_mem_status seal(struct mem_step *t)
 	return LEND_MEM_OK;
 }
 
-static enum lend_mem_status map(struct mem_step *t)
+static enum lend_mem_status run_map(struct mem_step *t)
 {
 	struct mem_object *from, *o;
 	uint32_t charge;
@@ -367,15 +367,15 @@ enum lend_mem_status mem_ops_run(struct mem_step *t)
 {
 	switch (t->op->kind) {
 	case LEND_MEMOP_PUT:
-		return put(t);
+		return run_put(t);
 	case LEND_MEMOP_ALLOC:
-		return alloc(t);
+		return run_alloc(t);
 	case LEND_MEMOP_WRITE:
-		return write(t);
+		return run_write(t);
 	case LEND_MEMOP_SEAL:
-		return seal(t);
+		return run_seal(t);
 	case LEND_MEMOP_MAP:
-		return map(t);
+		return run_map(t);
 	case LEND_MEMOP_ADOPT:
 		return mem_ops_adopt(t);
 	case LEND_MEMOP_GRANT:

@@ -11,16 +11,16 @@
 
 enum { SAMPLE = 64, UNAVAILABLE = 14 };
 
-static struct mem_server *at(struct sim *sim, uint32_t node)
+static struct mem_server *server_at(struct sim *sim, uint32_t node)
 {
 	return &sim->mem->server[node];
 }
 
 /* Collects the request's segments, and copies its first bytes into one piece. */
-static uint32_t gather(struct sim *sim, uint32_t node, const struct lend_event *e,
-		       uint8_t head[LEND_MEMOP_FIXED_MAX])
+static uint32_t gather_request(struct sim *sim, uint32_t node, const struct lend_event *e,
+			       uint8_t head[LEND_MEMOP_FIXED_MAX])
 {
-	struct mem_server *s = at(sim, node);
+	struct mem_server *s = server_at(sim, node);
 	const struct lend_seg *seg = sim->node[node].bufs.seg;
 	uint64_t left = e->len, had = 0;
 	uint32_t n = 0;
@@ -108,7 +108,7 @@ void mem_serve_check(struct sim *sim, uint32_t node, const struct lend_store_seg
 static void run_again(struct sim *sim, uint32_t node, const struct lend_store_in *in,
 		      const struct lend_memop *op, bool whole)
 {
-	struct mem_server *s = at(sim, node);
+	struct mem_server *s = server_at(sim, node);
 	struct lend_store *store = sim->node[node].store;
 	struct lend_store_in same = *in;
 	uint64_t before = whole ? lend_store_hash(store) : 0;
@@ -147,12 +147,12 @@ static void look_before(struct sim *sim, uint32_t node, const struct lend_store_
 			      : lend_client_find(store, op->life, op->client);
 
 	b->at = NULL;
-	lend_free_wake(store, sim->now);
+	lend_free_end_quarantine(store, sim->now);
 	lend_grant_expire(store, sim->now);
 	if (client) {
 		lend_lease_renew(store, sim->now, lend_client_at(store, client)->incarnation);
 		if (op->low <= (op->kind == LEND_MEMOP_FORGET ? op->target : op->id))
-			lend_client_low(store, client, op->low);
+			lend_client_drop_records(store, client, op->low);
 		b->at = lend_record_at(store, client, op->id);
 		b->record = *b->at;
 	}
@@ -164,7 +164,7 @@ static void look_after(struct sim *sim, uint32_t node, const struct lend_memop *
 {
 	struct lend_record now;
 
-	if (at(sim, node)->out.status == LEND_MEM_OK)
+	if (server_at(sim, node)->out.status == LEND_MEM_OK)
 		return;
 	if (b->at) {
 		now = *b->at;
@@ -172,7 +172,7 @@ static void look_after(struct sim *sim, uint32_t node, const struct lend_memop *
 	}
 	SIM_CHECK(sim, lend_store_hash(sim->node[node].store) == b->hash,
 		  "node %u: %s failed with %u and changed the state", node, mem_op_name(op->kind),
-		  at(sim, node)->out.status);
+		  server_at(sim, node)->out.status);
 	if (b->at)
 		*b->at = now;
 }
@@ -196,7 +196,7 @@ static struct mem_reply *take_reply(struct mem_server *s)
 	return &s->reply[i];
 }
 
-static void *grow(void *p, uint32_t *cap, uint32_t n, size_t size)
+static void *grow_array(void *p, uint32_t *cap, uint32_t n, size_t size)
 {
 	if (n <= *cap)
 		return p;
@@ -208,12 +208,12 @@ static void *grow(void *p, uint32_t *cap, uint32_t n, size_t size)
 
 static uint32_t reply_pages(struct sim *sim, uint32_t node, const struct mem_done *done)
 {
-	struct mem_server *s = at(sim, node);
+	struct mem_server *s = server_at(sim, node);
 	struct mem_reply *r = take_reply(s);
 
 	mem_serve_check(sim, node, s->out.seg, s->out.n, &done->bytes, "when it ran");
-	r->seg = grow(r->seg, &r->seg_cap, s->out.n, sizeof(*r->seg));
-	r->page = grow(r->page, &r->page_cap, done->pages, sizeof(*r->page));
+	r->seg = grow_array(r->seg, &r->seg_cap, s->out.n, sizeof(*r->seg));
+	r->page = grow_array(r->page, &r->page_cap, done->pages, sizeof(*r->page));
 	memcpy(r->seg, s->out.seg, s->out.n * sizeof(*r->seg));
 	if (done->pages)
 		memcpy(r->page, done->page, done->pages * sizeof(*r->page));
@@ -225,10 +225,11 @@ static uint32_t reply_pages(struct sim *sim, uint32_t node, const struct mem_don
 	return r->buf;
 }
 
-static void answer(struct sim *sim, uint32_t node, uint64_t call, const struct mem_done *done)
+static void answer_request(struct sim *sim, uint32_t node, uint64_t call,
+			   const struct mem_done *done)
 {
 	struct sim_node *n = &sim->node[node];
-	struct mem_server *s = at(sim, node);
+	struct mem_server *s = server_at(sim, node);
 	const struct lend_store_out *out = &s->out;
 	uint32_t buf = 0;
 	int rc;
@@ -267,7 +268,8 @@ static void check_request(struct sim *sim, uint32_t node, uint32_t n, uint64_t l
 
 	if (op->kind != LEND_MEMOP_PUT && op->kind != LEND_MEMOP_WRITE)
 		return;
-	SIM_CHECK(sim, payload_is(at(sim, node)->seg, n, op->fixed, version, len - op->fixed),
+	SIM_CHECK(sim,
+		  payload_is(server_at(sim, node)->seg, n, op->fixed, version, len - op->fixed),
 		  "node %u: the bytes of %s %llu of client %u are wrong", node,
 		  mem_op_name(op->kind), (unsigned long long)op->id, op->client);
 }
@@ -275,7 +277,7 @@ static void check_request(struct sim *sim, uint32_t node, uint32_t n, uint64_t l
 static void run_both(struct sim *sim, uint32_t node, struct lend_store_in *in, struct mem_in *m,
 		     struct mem_done *done)
 {
-	struct mem_server *s = at(sim, node);
+	struct mem_server *s = server_at(sim, node);
 	struct lend_store *store = sim->node[node].store;
 	bool sample = ++s->execs % SAMPLE == 0, look = m->op && sample && !in->placement;
 	struct before before;
@@ -295,10 +297,10 @@ static void run_both(struct sim *sim, uint32_t node, struct lend_store_in *in, s
 	mem_model_exec(&s->model, m, done);
 }
 
-static void serve(struct sim *sim, uint32_t node, const struct lend_event *e,
-		  struct mem_session *who)
+static void serve_session(struct sim *sim, uint32_t node, const struct lend_event *e,
+			  struct mem_session *who)
 {
-	struct mem_server *s = at(sim, node);
+	struct mem_server *s = server_at(sim, node);
 	uint8_t head[LEND_MEMOP_FIXED_MAX], refs[LEND_MEM_BATCH_MAX * LEND_MEMREF_LEN];
 	struct mem_done done = {.page = s->page};
 	struct lend_store_in in = {.peer = &who->peer, .seg = s->seg};
@@ -310,7 +312,7 @@ static void serve(struct sim *sim, uint32_t node, const struct lend_event *e,
 	struct lend_memop op;
 	struct mem_op *mine;
 
-	in.n = gather(sim, node, e, head);
+	in.n = gather_request(sim, node, e, head);
 	m.status = lend_memop_decode(head, lend_min_u64(e->len, sizeof(head)), e->len, &op);
 	if (m.status == LEND_MEM_OK)
 		m.op = &op;
@@ -330,7 +332,7 @@ static void serve(struct sim *sim, uint32_t node, const struct lend_event *e,
 	sim_note(sim, lend_load_u64(head), s->out.status);
 	if (mine)
 		mem_op_ran(sim, mine, &s->out, &done);
-	answer(sim, node, e->call, &done);
+	answer_request(sim, node, e->call, &done);
 }
 
 void sim_mem_request(struct sim *sim, uint32_t node, const struct lend_event *e)
@@ -342,7 +344,7 @@ void sim_mem_request(struct sim *sim, uint32_t node, const struct lend_event *e)
 	} else {
 		who = mem_serve_who(sim, node, e->session);
 		if (who)
-			serve(sim, node, e, who);
+			serve_session(sim, node, e, who);
 		else /* its session is down already */
 			lend_core_reply(sim->node[node].core, sim->now, e->call,
 					&sim->node[node].bufs, UNAVAILABLE | LEND_REPLY_NOT_RUN, 0);

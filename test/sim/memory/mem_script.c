@@ -21,7 +21,7 @@ struct mem_ref *mem_script_ref(struct sim *sim, struct mem_actor *a)
 	return a->refs ? &a->ref[a->hot_ref] : NULL;
 }
 
-static uint8_t choose(struct sim *sim, const struct mem_actor *a)
+static uint8_t choose_kind(struct sim *sim, const struct mem_actor *a)
 {
 	static const uint8_t often[] = {
 	    LEND_MEMOP_PUT,     LEND_MEMOP_PUT,    LEND_MEMOP_PUT,     LEND_MEMOP_GET,
@@ -74,7 +74,7 @@ static void hand_over(struct sim *sim, struct mem_actor *a)
 
 /* Uses an invalid id: below low water, beyond the window, or of another operation. One at a time,
  * to distinguish them. */
-static void misuse(struct sim *sim, struct mem_actor *a, uint32_t store)
+static void misuse_id(struct sim *sim, struct mem_actor *a, uint32_t store)
 {
 	const struct mem_link *l = &a->link[store];
 	struct mem_op *op = mem_op_new(sim, a, LEND_MEMOP_STAT, store);
@@ -103,7 +103,7 @@ static void misuse(struct sim *sim, struct mem_actor *a, uint32_t store)
 }
 
 /* Makes it malformed. */
-static void spoil(struct sim *sim, struct mem_op *op)
+static void spoil_op(struct sim *sim, struct mem_op *op)
 {
 	static const struct lend_memterms bad[] = {
 	    {LEND_TERMS_SHARED, 1, 0},     {LEND_TERMS_TRANSFER, 0, 0},
@@ -117,9 +117,9 @@ static void spoil(struct sim *sim, struct mem_op *op)
 		op->say.terms = bad[mem_below(sim, 6)];
 }
 
-static void one(struct sim *sim, struct mem_actor *a, uint32_t store)
+static void start_one(struct sim *sim, struct mem_actor *a, uint32_t store)
 {
-	struct mem_op *op = mem_op_new(sim, a, choose(sim, a), store);
+	struct mem_op *op = mem_op_new(sim, a, choose_kind(sim, a), store);
 
 	if (!op)
 		return;
@@ -128,7 +128,7 @@ static void one(struct sim *sim, struct mem_actor *a, uint32_t store)
 		return;
 	}
 	if (mem_one_in(sim, 60))
-		spoil(sim, op);
+		spoil_op(sim, op);
 	else if (lend_memop_recorded(op->say.kind) && mem_one_in(sim, 60))
 		mem_op_forget(sim, op); /* before it is sent */
 	mem_op_send(sim, op);
@@ -142,8 +142,8 @@ void mem_script_one(struct sim *sim, struct mem_actor *a)
 	if (mem_one_in(sim, 10))
 		hand_over(sim, a);
 	else if (a->link[store].life && mem_one_in(sim, 80))
-		misuse(sim, a, store);
+		misuse_id(sim, a, store);
 	else
 		for (uint32_t i = 0; i < n && a->link[store].life; i++)
-			one(sim, a, store);
+			start_one(sim, a, store);
 }

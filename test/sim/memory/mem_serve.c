@@ -11,12 +11,12 @@
 
 enum { SESSION_INDEX = 0xffffff };
 
-static struct mem_server *at(struct sim *sim, uint32_t node)
+static struct mem_server *server_at(struct sim *sim, uint32_t node)
 {
 	return &sim->mem->server[node];
 }
 
-static uint32_t pick(struct lend_rng *r, uint32_t a, uint32_t b, uint32_t c)
+static uint32_t pick_value(struct lend_rng *r, uint32_t a, uint32_t b, uint32_t c)
 {
 	const uint32_t of[] = {a, b, c};
 
@@ -25,9 +25,9 @@ static uint32_t pick(struct lend_rng *r, uint32_t a, uint32_t b, uint32_t c)
 
 /* The same for every life of a node, except for the epoch and the key. Tables are small in some
  * plans. */
-static void configure(struct sim *sim, uint32_t node)
+static void fill_config(struct sim *sim, uint32_t node)
 {
-	struct mem_server *s = at(sim, node);
+	struct mem_server *s = server_at(sim, node);
 	const struct sim_plan *p = &sim->plan;
 	uint32_t all = (uint32_t)((p->nodes - p->stores) * p->clients + 1);
 	struct lend_rng r;
@@ -36,13 +36,13 @@ static void configure(struct sim *sim, uint32_t node)
 	s->cfg = (struct lend_store_config){
 	    .pages = (uint32_t)p->pages,
 	    .page = UINT32_C(1) << p->page_bits,
-	    .objects = pick(&r, 8, 64, 512),
-	    .holds = pick(&r, 8, 64, 512),
-	    .grants = pick(&r, 4, 32, 256),
-	    .clients = lend_min_u32(MEM_CLIENTS, pick(&r, all, 2 * all, MEM_CLIENTS)),
-	    .incarnations = pick(&r, (uint32_t)p->nodes, 2 * (uint32_t)p->nodes, MEM_CLIENTS),
-	    .placements = pick(&r, 1, 4, 16),
-	    .open = pick(&r, 4, 16, 64),
+	    .objects = pick_value(&r, 8, 64, 512),
+	    .holds = pick_value(&r, 8, 64, 512),
+	    .grants = pick_value(&r, 4, 32, 256),
+	    .clients = lend_min_u32(MEM_CLIENTS, pick_value(&r, all, 2 * all, MEM_CLIENTS)),
+	    .incarnations = pick_value(&r, (uint32_t)p->nodes, 2 * (uint32_t)p->nodes, MEM_CLIENTS),
+	    .placements = pick_value(&r, 1, 4, 16),
+	    .open = pick_value(&r, 4, 16, 64),
 	    .node = 1000 + node,
 	    .shard = (uint32_t)lend_rng_below(&r, 64),
 	    .lease = p->lease_us * 1000,
@@ -55,16 +55,19 @@ static void configure(struct sim *sim, uint32_t node)
 	s->cfg.tenants = MEM_TENANTS;
 	for (uint32_t i = 0; i < MEM_TENANTS; i++)
 		s->quota[i] = (struct lend_store_quota){
-		    .pages = lend_rng_below(&r, 2) ? UINT64_MAX : p->pages / pick(&r, 2, 8, 32) + 1,
-		    .refs = lend_rng_below(&r, 2) ? UINT32_MAX : pick(&r, 4, 8, 16),
-		    .clients = lend_rng_below(&r, 4) ? UINT32_MAX : pick(&r, 1, all / 2 + 1, all),
+		    .pages = lend_rng_below(&r, 2) ? UINT64_MAX
+						   : p->pages / pick_value(&r, 2, 8, 32) + 1,
+		    .refs = lend_rng_below(&r, 2) ? UINT32_MAX : pick_value(&r, 4, 8, 16),
+		    .clients =
+			lend_rng_below(&r, 4) ? UINT32_MAX : pick_value(&r, 1, all / 2 + 1, all),
 		};
 	if (sim->mem->sparse) { /* page tables run out first */
 		s->cfg.objects = s->cfg.holds = s->cfg.grants = 512;
 		for (uint32_t i = 0; i < MEM_TENANTS; i++)
 			s->quota[i] = (struct lend_store_quota){UINT64_MAX, UINT32_MAX, UINT32_MAX};
 	}
-	s->cfg.quarantine = lend_rng_below(&r, 2) ? 0 : UINT64_C(1000) * pick(&r, 50, 1000, 20000);
+	s->cfg.quarantine =
+	    lend_rng_below(&r, 2) ? 0 : UINT64_C(1000) * pick_value(&r, 50, 1000, 20000);
 	s->cfg.epoch = (uint32_t)(p->seed << 8) + ++s->births;
 	s->cfg.checksum = p->sums != 0;
 	s->cfg.yields = p->seed / 8 % 2;
@@ -78,7 +81,7 @@ static void configure(struct sim *sim, uint32_t node)
 /* Restarts a node with its memory. */
 static void go_on(struct sim *sim, uint32_t node)
 {
-	struct mem_server *s = at(sim, node);
+	struct mem_server *s = server_at(sim, node);
 	struct sim_node *n = &sim->node[node];
 	const char *bad = lend_store_mismatch(s->kept, lend_store_size(&s->cfg), &s->cfg);
 
@@ -102,7 +105,7 @@ static void go_on(struct sim *sim, uint32_t node)
 
 void sim_mem_birth(struct sim *sim, uint32_t node)
 {
-	struct mem_server *s = at(sim, node);
+	struct mem_server *s = server_at(sim, node);
 	struct sim_node *n = &sim->node[node];
 	size_t size;
 
@@ -110,7 +113,7 @@ void sim_mem_birth(struct sim *sim, uint32_t node)
 		go_on(sim, node);
 		return;
 	}
-	configure(sim, node);
+	fill_config(sim, node);
 	size = lend_store_size(&s->cfg);
 	SIM_CHECK(sim, size, "the plan makes no valid store");
 	n->store = aligned_alloc(64, lend_align_up(size, 64));
@@ -139,7 +142,7 @@ static void cut_short(struct mem_server *s)
 					s->reply[i].pages);
 }
 
-static void drop(struct mem_server *s, struct lend_store *store, void *pages)
+static void drop_store(struct mem_server *s, struct lend_store *store, void *pages)
 {
 	if (!store)
 		return;
@@ -162,7 +165,7 @@ bool sim_mem_lends(const struct sim *sim, uint32_t node)
 
 void sim_mem_crash(struct sim *sim, uint32_t node)
 {
-	struct mem_server *s = at(sim, node);
+	struct mem_server *s = server_at(sim, node);
 	struct sim_node *n = &sim->node[node];
 
 	if (sim->plan.keep_ppm && mem_below(sim, 1000000) < sim->plan.keep_ppm) {
@@ -174,7 +177,7 @@ void sim_mem_crash(struct sim *sim, uint32_t node)
 	} else {
 		if (s->model.stats.refs)
 			SIM_MARK(sim, mem_restart_with_refs);
-		drop(s, n->store, n->pages);
+		drop_store(s, n->store, n->pages);
 	}
 	free(s->session);
 	n->store = NULL;
@@ -197,10 +200,10 @@ void mem_serve_open(struct sim *sim)
 void mem_serve_close(struct sim *sim)
 {
 	for (uint32_t i = 0; sim->mem->server && i < sim->mem->servers; i++) {
-		struct mem_server *s = at(sim, i);
+		struct mem_server *s = server_at(sim, i);
 
-		drop(s, sim->node[i].store, sim->node[i].pages);
-		drop(s, s->kept, s->kept_pages);
+		drop_store(s, sim->node[i].store, sim->node[i].pages);
+		drop_store(s, s->kept, s->kept_pages);
 		free(s->session);
 		for (uint32_t r = 0; r < s->replies; r++) {
 			free(s->reply[r].seg);
@@ -212,9 +215,9 @@ void mem_serve_close(struct sim *sim)
 }
 
 /* When the last session of a life on a carrier that reports hang-ups ends, so does the life. */
-static void went(struct sim *sim, uint32_t node, struct mem_session *gone)
+static void session_went(struct sim *sim, uint32_t node, struct mem_session *gone)
 {
-	struct mem_server *s = at(sim, node);
+	struct mem_server *s = server_at(sim, node);
 
 	gone->handle = 0;
 	if (!sim->plan.lossless || !gone->life)
@@ -229,7 +232,7 @@ static void went(struct sim *sim, uint32_t node, struct mem_session *gone)
 
 void sim_mem_session(struct sim *sim, uint32_t node, const struct lend_event *e)
 {
-	struct mem_session *m = &at(sim, node)->session[e->session & SESSION_INDEX];
+	struct mem_session *m = &server_at(sim, node)->session[e->session & SESSION_INDEX];
 	uint32_t peer;
 
 	if (e->kind == LEND_EV_SESSION_UP) {
@@ -240,15 +243,15 @@ void sim_mem_session(struct sim *sim, uint32_t node, const struct lend_event *e)
 			m->handle = e->session;
 		m->peer.tenant = mem_tenant_of(lend_load_u64(m->peer.incarnation));
 	} else if (m->handle == e->session) {
-		went(sim, node, m);
+		session_went(sim, node, m);
 	}
 }
 
 /* Drops chains that the core released because their message died: their first segment is unused or
  * reused now. */
-static void sweep(struct sim *sim, uint32_t node)
+static void sweep_chains(struct sim *sim, uint32_t node)
 {
-	struct mem_server *s = at(sim, node);
+	struct mem_server *s = server_at(sim, node);
 	const struct sim_node *n = &sim->node[node];
 
 	for (uint32_t i = 0; i < MEM_LANDINGS; i++) {
@@ -269,18 +272,18 @@ void sim_mem_turn(struct sim *sim, uint32_t node)
 {
 	struct sim_node *n = &sim->node[node];
 
-	sweep(sim, node);
+	sweep_chains(sim, node);
 	mem_map_turn(sim, node);
 	if (lend_store_deadline(n->store) > sim->now)
 		return;
 	lend_store_tick(n->store, sim->now);
-	mem_model_tick(&at(sim, node)->model);
-	mem_model_compare(&at(sim, node)->model, "a tick");
+	mem_model_tick(&server_at(sim, node)->model);
+	mem_model_compare(&server_at(sim, node)->model, "a tick");
 }
 
 lend_ns sim_mem_deadline(struct sim *sim, uint32_t node)
 {
-	const struct mem_model *m = &at(sim, node)->model;
+	const struct mem_model *m = &server_at(sim, node)->model;
 	lend_ns told = lend_store_deadline(sim->node[node].store);
 
 	if (sim->node[node].store->dying)
@@ -295,7 +298,7 @@ lend_ns sim_mem_deadline(struct sim *sim, uint32_t node)
 
 struct mem_session *mem_serve_who(struct sim *sim, uint32_t node, uint64_t session)
 {
-	struct mem_session *m = &at(sim, node)->session[session & SESSION_INDEX];
+	struct mem_session *m = &server_at(sim, node)->session[session & SESSION_INDEX];
 
 	return m->handle == session ? m : NULL;
 }
@@ -331,7 +334,7 @@ uint32_t mem_serve_wrap(struct sim *sim, uint32_t node, uint32_t first,
 uint32_t sim_mem_need(struct sim *sim, uint32_t node, const struct lend_event *e)
 {
 	struct sim_node *n = &sim->node[node];
-	struct mem_server *s = at(sim, node);
+	struct mem_server *s = server_at(sim, node);
 	struct mem_session *who;
 	struct mem_landing *l = NULL;
 	struct lend_memop op;
@@ -340,7 +343,7 @@ uint32_t sim_mem_need(struct sim *sim, uint32_t node, const struct lend_event *e
 
 	if (!n->store || !lend_call_at(n->core, (uint32_t)e->call)->server)
 		return 0;
-	sweep(sim, node);
+	sweep_chains(sim, node);
 	who = mem_serve_who(sim, node, e->session);
 	for (uint32_t i = 0; i < MEM_LANDINGS && !l; i++)
 		l = s->landing[i].buf ? NULL : &s->landing[i];
@@ -376,7 +379,7 @@ uint32_t sim_mem_need(struct sim *sim, uint32_t node, const struct lend_event *e
 
 void sim_mem_reply_end(struct sim *sim, uint32_t node, uint32_t buf)
 {
-	struct mem_server *s = at(sim, node);
+	struct mem_server *s = server_at(sim, node);
 
 	sim_node_back(sim, node, buf);
 	if (node >= sim->mem->servers) {

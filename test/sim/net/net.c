@@ -5,7 +5,7 @@
 #include "sim/net/net_state.h"
 #include "util/bits.h"
 
-static void *some(size_t n, size_t each)
+static void *zero_array(size_t n, size_t each)
 {
 	void *p = calloc(n, each);
 
@@ -22,7 +22,7 @@ static bool any_fault(const struct sim_plan *p)
 
 void sim_net_open(struct sim *sim)
 {
-	struct sim_net *n = sim->net = some(1, sizeof(*n));
+	struct sim_net *n = sim->net = zero_array(1, sizeof(*n));
 
 	n->plan = sim->plan;
 	n->nodes = (uint32_t)sim->plan.nodes;
@@ -30,18 +30,18 @@ void sim_net_open(struct sim *sim)
 	n->free = NET_END;
 	n->stride = (uint32_t)lend_align_up(sim->plan.mtu + 1, 64);
 	n->byte_ps = 8000000 / (sim->plan.mbps ? sim->plan.mbps : 1);
-	n->nic = some(n->nodes, sizeof(*n->nic));
-	n->under_way = some(n->nodes, sizeof(*n->under_way));
+	n->nic = zero_array(n->nodes, sizeof(*n->nic));
+	n->under_way = zero_array(n->nodes, sizeof(*n->under_way));
 	for (uint32_t i = 0; i < n->nodes; i++)
 		n->nic[i].head = NET_END;
 	net_topo_open(n);
 	n->faulty = any_fault(&sim->plan);
 	if (sim->plan.lossless)
-		n->hung = some(n->nodes, n->nodes);
+		n->hung = zero_array(n->nodes, n->nodes);
 	if (n->faulty && sim->plan.replay_ppm)
 		net_tape_open(n);
 	if (n->faulty && sim->plan.partition_us && n->nodes > 1) {
-		n->cut = some(n->nodes, n->nodes);
+		n->cut = zero_array(n->nodes, n->nodes);
 		net_partition_next(sim);
 	}
 }
@@ -115,7 +115,7 @@ struct sim_flight *net_take(struct sim *sim, uint32_t from, uint32_t to, uint32_
 
 void net_give_body(struct sim_flight *f, const void *bytes, uint32_t len)
 {
-	f->body = some(1, len);
+	f->body = zero_array(1, len);
 	f->body_len = len;
 	memcpy(f->body, bytes, len);
 }
@@ -158,7 +158,7 @@ static bool connection_ended(struct sim *sim, const struct sim_flight *f)
 	return !to->up || (sim->net->hung && to->life != f->life);
 }
 
-static void arrive(struct sim *sim, struct sim_flight *f)
+static void handle_arrival(struct sim *sim, struct sim_flight *f)
 {
 	struct sim_net *n = sim->net;
 
@@ -211,7 +211,7 @@ static void on_port(struct sim *sim, uint32_t port, bool nic)
 		}
 		p->head = f->next;
 		if (!nic && port < sim->net->nodes)
-			arrive(sim, f);
+			handle_arrival(sim, f);
 		else
 			net_switch(sim, f, nic ? NET_END : port);
 	}
@@ -242,7 +242,7 @@ void sim_net_event(struct sim *sim, enum sim_what what, uint32_t a, uint32_t b)
 	else if (what == SIM_PORT)
 		on_port(sim, a, b == NET_FROM_NIC);
 	else if (what == SIM_ARRIVE)
-		arrive(sim, sim_net_flight(sim, a));
+		handle_arrival(sim, sim_net_flight(sim, a));
 	else
 		net_partition(sim, a, b);
 }

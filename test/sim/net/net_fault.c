@@ -8,7 +8,7 @@
 enum { UNCOVERED = 12 }; /* trailer bytes that the checksum does not cover */
 
 /* Adds a line to the trace. Returns the state of the session at the receiver. */
-static unsigned tell(struct sim *sim, const struct sim_flight *f, const char *what)
+static unsigned trace_fault(struct sim *sim, const struct sim_flight *f, const char *what)
 {
 	struct lend_core *core = sim->node[f->to].core;
 	struct lend_sess *s = NULL;
@@ -24,10 +24,11 @@ static unsigned tell(struct sim *sim, const struct sim_flight *f, const char *wh
 
 void net_mark(struct sim *sim, const struct sim_flight *f, const char *what, size_t by_state)
 {
-	sim_mark_at(&sim->marks, by_state, tell(sim, f, what));
+	sim_mark_at(&sim->marks, by_state, trace_fault(sim, f, what));
 }
 
-static void fault(struct sim *sim, const struct sim_flight *f, const char *what, size_t by_state)
+static void count_fault(struct sim *sim, const struct sim_flight *f, const char *what,
+			size_t by_state)
 {
 	sim->count.faults++;
 	net_mark(sim, f, what, by_state);
@@ -42,7 +43,7 @@ static bool in_burst(struct sim *sim)
 	return n->burst > 0 && n->burst-- > 0;
 }
 
-static bool lost(struct sim *sim, const struct sim_flight *f)
+static bool is_lost(struct sim *sim, const struct sim_flight *f)
 {
 	struct sim_net *n = sim->net;
 	uint64_t nth = n->ledger.sent - 1;
@@ -50,19 +51,19 @@ static bool lost(struct sim *sim, const struct sim_flight *f)
 	if (n->cut && n->cut[f->from * n->nodes + f->to]) {
 		sim->count.faults++;
 		SIM_MARK(sim, cut_off);
-		tell(sim, f, "cut off");
+		trace_fault(sim, f, "cut off");
 		return true;
 	}
 	if ((nth < 64 && n->plan.loss_mask >> nth & 1) || in_burst(sim) ||
 	    sim_odds(sim, SIM_RNG_LOSS, n->plan.loss_ppm)) {
-		fault(sim, f, "lost", SIM_MARK_OF(lost));
+		count_fault(sim, f, "lost", SIM_MARK_OF(lost));
 		return true;
 	}
 	return false;
 }
 
 /* True when the checksum is right. */
-static bool whole(const struct sim_flight *f)
+static bool checksum_good(const struct sim_flight *f)
 {
 	uint32_t body = f->len - (uint32_t)sizeof(struct lend_pkt_trailer);
 
@@ -80,7 +81,7 @@ static void swap_halves(uint8_t *data, uint32_t len)
 	}
 }
 
-static void spoil(struct sim *sim, uint8_t *data, uint32_t len)
+static void spoil_datagram(struct sim *sim, uint8_t *data, uint32_t len)
 {
 	uint64_t how = sim_below(sim, SIM_RNG_CORRUPT, 8);
 	uint64_t bit;
@@ -101,32 +102,32 @@ static void spoil(struct sim *sim, uint8_t *data, uint32_t len)
 
 /* Corrupts a datagram so that its checksum detects it. If the change undid an earlier one, corrupts
  * it again. */
-static void corrupt(struct sim *sim, struct sim_flight *f)
+static void corrupt_flight(struct sim *sim, struct sim_flight *f)
 {
-	fault(sim, f, "corrupted", SIM_MARK_OF(corrupted));
+	count_fault(sim, f, "corrupted", SIM_MARK_OF(corrupted));
 	for (int tries = 0; tries < 8 && !f->forged; tries++) {
-		spoil(sim, f->data, f->len - UNCOVERED);
-		f->forged = !whole(f);
+		spoil_datagram(sim, f->data, f->len - UNCOVERED);
+		f->forged = !checksum_good(f);
 	}
 }
 
-static void truncate(struct sim *sim, struct sim_flight *f)
+static void truncate_flight(struct sim *sim, struct sim_flight *f)
 {
 	sim->count.faults++;
 	SIM_MARK(sim, truncated);
-	tell(sim, f, "truncated");
+	trace_fault(sim, f, "truncated");
 	f->len = sim_below(sim, SIM_RNG_TRUNCATE, 4)
 		     ? (uint32_t)sim_below(sim, SIM_RNG_TRUNCATE, f->len)
 		     : f->len - 1;
-	f->forged = !whole(f);
+	f->forged = !checksum_good(f);
 }
 
-static void copy(struct sim *sim, struct sim_flight *f)
+static void copy_flight(struct sim *sim, struct sim_flight *f)
 {
 	struct sim_net *n = sim->net;
 	struct sim_flight *g = net_copy(sim, f);
 
-	fault(sim, f, "copied", SIM_MARK_OF(copied));
+	count_fault(sim, f, "copied", SIM_MARK_OF(copied));
 	n->ledger.copied++;
 	if (sim_below(sim, SIM_RNG_DUP, 2))
 		net_launch(sim, g);
@@ -145,22 +146,22 @@ void net_faults(struct sim *sim, struct sim_flight *f)
 		if (sim_odds(sim, SIM_RNG_REPLAY, n->plan.replay_ppm))
 			net_replay_one(sim, NET_END);
 	}
-	if (lost(sim, f)) {
+	if (is_lost(sim, f)) {
 		net_lose(sim, f);
 		return;
 	}
 	if (sim_odds(sim, SIM_RNG_DUP, n->plan.dup_ppm))
-		copy(sim, f);
+		copy_flight(sim, f);
 	/* Without a trailer, the carrier itself protects datagrams. */
 	if (!n->plan.checked && sim_odds(sim, SIM_RNG_CORRUPT, n->plan.corrupt_ppm))
-		corrupt(sim, f);
+		corrupt_flight(sim, f);
 	else if (!n->plan.checked && sim_odds(sim, SIM_RNG_TRUNCATE, n->plan.truncate_ppm))
-		truncate(sim, f);
+		truncate_flight(sim, f);
 	if (!sim_odds(sim, SIM_RNG_REORDER, n->plan.reorder_ppm)) {
 		net_launch(sim, f);
 		return;
 	}
-	fault(sim, f, "held back", SIM_MARK_OF(held_back));
+	count_fault(sim, f, "held back", SIM_MARK_OF(held_back));
 	net_later(sim, f,
 		  sim->now + n->plan.delay_ns +
 		      sim_below(sim, SIM_RNG_REORDER, n->plan.reorder_ns + 1));

@@ -6,7 +6,7 @@
 #include "util/bits.h"
 #include "util/traffic_class.h"
 
-static uint32_t length(const struct lend_out *out)
+static uint32_t out_length(const struct lend_out *out)
 {
 	uint32_t len = out->head_len + out->tail_len;
 
@@ -15,7 +15,8 @@ static uint32_t length(const struct lend_out *out)
 	return len;
 }
 
-static void gather(struct sim_flight *f, const struct lend_bufs *bufs, const struct lend_out *out)
+static void gather_out(struct sim_flight *f, const struct lend_bufs *bufs,
+		       const struct lend_out *out)
 {
 	uint8_t *at = f->data;
 
@@ -50,7 +51,7 @@ lend_ns sim_net_drained(const struct sim *sim, uint32_t node)
 	return lend_max_u64(free, sim->now + 1 + half) - half;
 }
 
-static enum lend_sent refusal(struct sim *sim, uint32_t from, uint32_t to)
+static enum lend_sent find_refusal(struct sim *sim, uint32_t from, uint32_t to)
 {
 	struct sim_net *n = sim->net;
 
@@ -95,18 +96,18 @@ static bool is_read_in_place(struct sim *sim, uint32_t from, uint32_t to,
 	       bufs->seg[out->piece[0].buf].shared && sim_net_reads(sim, to, from);
 }
 
-static struct sim_flight *load(struct sim *sim, uint32_t from, uint32_t to,
-			       const struct lend_bufs *bufs, const struct lend_out *out)
+static struct sim_flight *load_flight(struct sim *sim, uint32_t from, uint32_t to,
+				      const struct lend_bufs *bufs, const struct lend_out *out)
 {
 	const struct lend_piece *p = &out->piece[0];
 	struct sim_flight *f;
 
 	if (!is_read_in_place(sim, from, to, bufs, out)) {
-		f = net_take(sim, from, to, length(out));
-		gather(f, bufs, out);
+		f = net_take(sim, from, to, out_length(out));
+		gather_out(f, bufs, out);
 		return f;
 	}
-	if (length(out) > sim->plan.mtu)
+	if (out_length(out) > sim->plan.mtu)
 		SIM_MARK(sim, read_in_place);
 	f = net_take(sim, from, to, out->head_len);
 	memcpy(f->data, out->head, out->head_len);
@@ -118,7 +119,7 @@ enum lend_sent sim_net_send(struct sim *sim, uint32_t from, const struct lend_bu
 			    const struct lend_out *out)
 {
 	struct sim_net *n = sim->net;
-	uint32_t to = LEND_PEER_INDEX(out->peer), len = length(out);
+	uint32_t to = LEND_PEER_INDEX(out->peer), len = out_length(out);
 	enum lend_sent sent;
 	struct sim_flight *f;
 
@@ -127,10 +128,10 @@ enum lend_sent sim_net_send(struct sim *sim, uint32_t from, const struct lend_bu
 		  (unsigned long long)n->plan.mtu);
 	if (to >= n->nodes)
 		return LEND_SENT; /* to an address outside the network */
-	sent = refusal(sim, from, to);
+	sent = find_refusal(sim, from, to);
 	if (sent != LEND_SENT)
 		return sent;
-	f = load(sim, from, to, bufs, out);
+	f = load_flight(sim, from, to, bufs, out);
 	f->queue = queue_of(n, out->class);
 	sim->count.datagrams++;
 	n->ledger.sent++;

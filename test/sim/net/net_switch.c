@@ -8,7 +8,7 @@
 
 /* Returns what a port sends before a datagram that enters this queue, as time on a node's link: a
  * faster link holds more in the same time. */
-static uint64_t ahead(const struct net_port *p, uint64_t now, uint32_t queue)
+static uint64_t bytes_ahead(const struct net_port *p, uint64_t now, uint32_t queue)
 {
 	uint64_t sum = p->free > now ? (p->free - now) * p->speed : 0;
 
@@ -18,20 +18,20 @@ static uint64_t ahead(const struct net_port *p, uint64_t now, uint32_t queue)
 }
 
 /* Returns the sum of a port's queues. */
-static uint64_t backlog(const struct net_port *p, uint64_t now)
+static uint64_t port_backlog(const struct net_port *p, uint64_t now)
 {
-	return ahead(p, now, NET_QUEUES - 1);
+	return bytes_ahead(p, now, NET_QUEUES - 1);
 }
 
 /* Returns the sum of all queues of a switch. */
-static uint64_t held(struct sim_net *n, struct net_box *box, uint64_t now)
+static uint64_t switch_held(struct sim_net *n, struct net_box *box, uint64_t now)
 {
 	uint64_t sum = 0;
 
 	for (uint32_t i = 0; i < box->busy_n;) {
 		struct net_port *p = &n->port[box->busy[i]];
 
-		sum += backlog(p, now);
+		sum += port_backlog(p, now);
 		if (p->free > now || p->waiting) {
 			i++;
 		} else {
@@ -44,21 +44,22 @@ static uint64_t held(struct sim_net *n, struct net_box *box, uint64_t now)
 
 uint64_t net_queue(const struct sim_net *n, uint32_t port, lend_ns now)
 {
-	return n->byte_ps ? backlog(&n->port[port], now * 1000) / n->byte_ps : 0;
+	return n->byte_ps ? port_backlog(&n->port[port], now * 1000) / n->byte_ps : 0;
 }
 
-static bool admits(struct sim_net *n, const struct net_port *p, uint64_t now, uint64_t ps)
+static bool switch_admits(struct sim_net *n, const struct net_port *p, uint64_t now, uint64_t ps)
 {
-	uint64_t all = n->plan.buffer_kb * 1024 * n->byte_ps, used = held(n, &n->box[p->box], now);
+	uint64_t all = n->plan.buffer_kb * 1024 * n->byte_ps,
+		 used = switch_held(n, &n->box[p->box], now);
 
 	if (used + ps > all)
 		return false;
 	/* Dynamic threshold: the limit of a queue is proportional to the free buffer. */
-	return n->plan.share == 0 || backlog(p, now) + ps <= (all - used) * n->plan.share / 8;
+	return n->plan.share == 0 || port_backlog(p, now) + ps <= (all - used) * n->plan.share / 8;
 }
 
 /* Puts a flight onto the port's link. */
-static void leave(struct sim *sim, struct net_port *p, struct sim_flight *f)
+static void leave_queue(struct sim *sim, struct net_port *p, struct sim_flight *f)
 {
 	struct sim_net *n = sim->net;
 	lend_ns jitter =
@@ -106,22 +107,23 @@ void net_switch_next(struct sim *sim, uint32_t port)
 	q->ps -= f->len * sim->net->byte_ps;
 	if (q->head == NET_END)
 		p->waiting = (uint8_t)(p->waiting & ~(1u << i));
-	leave(sim, p, f);
+	leave_queue(sim, p, f);
 	if (p->waiting)
 		call_next(sim, p);
 }
 
-static void enqueue(struct sim *sim, struct net_port *p, struct sim_flight *f)
+static void enqueue_flight(struct sim *sim, struct net_port *p, struct sim_flight *f)
 {
 	struct sim_net *n = sim->net;
 	uint64_t now = sim->now * 1000, *deep = &n->deepest[p >= n->port + n->nodes];
 	struct net_box *box = &n->box[p->box];
 
-	if (n->plan.mark_kb && ahead(p, now, f->queue) > n->plan.mark_kb * 1024 * n->byte_ps) {
+	if (n->plan.mark_kb &&
+	    bytes_ahead(p, now, f->queue) > n->plan.mark_kb * 1024 * n->byte_ps) {
 		SIM_MARK(sim, switch_marked);
 		f->ecn = 1;
 	}
-	*deep = lend_max_u64(*deep, backlog(p, now) + f->len * n->byte_ps);
+	*deep = lend_max_u64(*deep, port_backlog(p, now) + f->len * n->byte_ps);
 	if (!p->busy && n->byte_ps) {
 		p->busy = true;
 		box->busy[box->busy_n++] = (uint32_t)(p - n->port);
@@ -130,7 +132,7 @@ static void enqueue(struct sim *sim, struct net_port *p, struct sim_flight *f)
 		wait_in(sim, p, f);
 	} else {
 		p->free = now;
-		leave(sim, p, f);
+		leave_queue(sim, p, f);
 	}
 }
 
@@ -146,11 +148,11 @@ void net_switch(struct sim *sim, struct sim_flight *f, uint32_t from)
 		return;
 	}
 	p = &n->port[to];
-	if (!n->plan.lossless && !admits(n, p, sim->now * 1000, f->len * n->byte_ps)) {
+	if (!n->plan.lossless && !switch_admits(n, p, sim->now * 1000, f->len * n->byte_ps)) {
 		n->ledger.dropped++;
 		SIM_MARK(sim, switch_full);
 		net_lose(sim, f);
 		return;
 	}
-	enqueue(sim, p, f);
+	enqueue_flight(sim, p, f);
 }

@@ -22,7 +22,7 @@ void net_tape_close(struct sim_net *n)
 }
 
 /* Returns the entry that records this datagram; NET_TAPE: none. */
-static uint32_t place(struct sim *sim, struct net_tape *t)
+static uint32_t tape_slot(struct sim *sim, struct net_tape *t)
 {
 	uint64_t r;
 
@@ -41,7 +41,7 @@ void net_record(struct sim *sim, const struct sim_flight *f)
 	uint32_t i;
 
 	t->seen++;
-	i = place(sim, t);
+	i = tape_slot(sim, t);
 	if (i == NET_TAPE)
 		return;
 	t->entry[i] = (struct net_tape_entry){
@@ -50,7 +50,7 @@ void net_record(struct sim *sim, const struct sim_flight *f)
 }
 
 /* Replaces the sender's address by another one. */
-static void disguise(struct sim *sim, struct sim_flight *f)
+static void disguise_address(struct sim *sim, struct sim_flight *f)
 {
 	uint32_t all = sim->net->nodes + SIM_STRANGERS, was = f->from;
 	bool reset = f->data[offsetof(struct lend_pkt, kind)] == LEND_PKT_RESET;
@@ -64,7 +64,7 @@ static void disguise(struct sim *sim, struct sim_flight *f)
 	net_mark(sim, f, "from a wrong address", SIM_MARK_OF(spoofed));
 }
 
-static void replay(struct sim *sim, uint32_t i)
+static void replay_entry(struct sim *sim, uint32_t i)
 {
 	struct sim_net *n = sim->net;
 	const struct net_tape_entry *e = &n->tape.entry[i];
@@ -79,7 +79,7 @@ static void replay(struct sim *sim, uint32_t i)
 	if (e->life_to != sim->node[e->to].life)
 		SIM_MARK(sim, earlier_life_to);
 	if (!n->plan.proven && sim_below(sim, SIM_RNG_REPLAY, 4) == 0)
-		disguise(sim, f);
+		disguise_address(sim, f);
 	net_later(sim, f,
 		  sim->now + n->plan.delay_ns +
 		      sim_below(sim, SIM_RNG_REPLAY, n->plan.reorder_ns + 1));
@@ -94,7 +94,7 @@ void net_replay_one(struct sim *sim, uint32_t to)
 		return;
 	i = (uint32_t)sim_below(sim, SIM_RNG_REPLAY, t->n);
 	if (sim->now - t->entry[i].at <= NET_REPLAY_NS && (to == NET_END || t->entry[i].to == to))
-		replay(sim, i);
+		replay_entry(sim, i);
 }
 
 void sim_net_replay(struct sim *sim, uint32_t to, uint32_t n)

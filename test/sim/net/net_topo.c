@@ -21,7 +21,7 @@ uint32_t net_rack(const struct sim_net *n, uint32_t node)
 	return n->racks ? (uint32_t)((uint64_t)node * n->racks / n->nodes) : 0;
 }
 
-static void *some(size_t n, size_t each)
+static void *zero_array(size_t n, size_t each)
 {
 	void *p = calloc(n + !n, each);
 
@@ -29,7 +29,7 @@ static void *some(size_t n, size_t each)
 	return p;
 }
 
-static void place(struct sim_net *n, uint32_t port, uint32_t box, uint64_t speed)
+static void place_port(struct sim_net *n, uint32_t port, uint32_t box, uint64_t speed)
 {
 	n->port[port].box = box;
 	n->port[port].speed = (uint32_t)speed;
@@ -47,21 +47,21 @@ void net_topo_open(struct sim_net *n)
 	n->spines = n->racks ? (uint32_t)lend_max_u64(lend_min_u64(p->spines, 64), 1) : 0;
 	boxes = n->racks ? n->racks + n->spines : 1;
 	n->ports = n->nodes + 2 * n->racks * n->spines;
-	n->port = some(n->ports, sizeof(*n->port));
-	n->box = some(boxes, sizeof(*n->box));
-	n->link = some(n->racks, sizeof(*n->link));
-	n->routed = some(n->racks, sizeof(*n->routed));
+	n->port = zero_array(n->ports, sizeof(*n->port));
+	n->box = zero_array(boxes, sizeof(*n->box));
+	n->link = zero_array(n->racks, sizeof(*n->link));
+	n->routed = zero_array(n->racks, sizeof(*n->routed));
 	for (uint32_t i = 0; i < n->nodes; i++)
-		place(n, i, net_rack(n, i), 1);
+		place_port(n, i, net_rack(n, i), 1);
 	for (uint32_t r = 0; r < n->racks; r++) {
 		n->link[r] = n->routed[r] = UINT64_MAX >> (64 - n->spines);
 		for (uint32_t s = 0; s < n->spines; s++) {
-			place(n, port_up(n, r, s), r, lend_max_u64(p->speed, 1));
-			place(n, port_down(n, s, r), n->racks + s, lend_max_u64(p->speed, 1));
+			place_port(n, port_up(n, r, s), r, lend_max_u64(p->speed, 1));
+			place_port(n, port_down(n, s, r), n->racks + s, lend_max_u64(p->speed, 1));
 		}
 	}
 	for (uint32_t i = 0; i < boxes; i++)
-		n->box[i].busy = some(n->box[i].ports, sizeof(*n->box[i].busy));
+		n->box[i].busy = zero_array(n->box[i].ports, sizeof(*n->box[i].busy));
 	n->boxes = boxes;
 }
 
@@ -86,7 +86,8 @@ void sim_net_link(struct sim *sim, uint32_t rack, uint32_t spine, bool works, bo
 }
 
 /* Returns the k-th spine that both leaves believe to reach. */
-static uint32_t choose(struct sim *sim, const struct sim_flight *f, uint32_t from, uint32_t to)
+static uint32_t choose_spine(struct sim *sim, const struct sim_flight *f, uint32_t from,
+			     uint32_t to)
 {
 	struct sim_net *n = sim->net;
 	uint64_t both = n->routed[from] & n->routed[to], k;
@@ -118,7 +119,7 @@ uint32_t net_next(struct sim *sim, const struct sim_flight *f, uint32_t from)
 	rack = f->from < n->nodes ? net_rack(n, f->from) : to;
 	if (rack == to)
 		return f->to;
-	spine = choose(sim, f, rack, to);
+	spine = choose_spine(sim, f, rack, to);
 	if (spine == NET_END || !(n->link[rack] >> spine & 1))
 		return NET_END;
 	return port_up(n, rack, spine);

@@ -66,10 +66,10 @@ void sim_marks_want(struct sim_marks *m, const struct sim_node *n)
 {
 	struct lend_core *c = n->core;
 
-	for (uint32_t i = 0; lend_want_waiting(c) && i < c->records; i++) {
+	for (uint32_t i = 0; lend_memq_waiting(c) && i < c->records; i++) {
 		const struct lend_call_rec *k = lend_call_at(c, i);
 
-		if (k->state == LEND_CALL_FREE || !k->rx.starved.in)
+		if (k->state == LEND_CALL_FREE || !k->rx.memq_link.in)
 			continue;
 		m->starved_asking += !k->server && k->rx.frags == LEND_NONE;
 		m->starved_receiving += !k->server && k->rx.frags != LEND_NONE;

@@ -26,8 +26,8 @@ static const char *const sends[LEND_PKT_KINDS] = {
 };
 
 /* Adds a datagram to the trace: its number, and the offset of its payload. */
-static void tell(struct sim *sim, uint32_t node, uint32_t peer, const char *const *words,
-		 const struct lend_pkt *head)
+static void note_datagram(struct sim *sim, uint32_t node, uint32_t peer, const char *const *words,
+			  const struct lend_pkt *head)
 {
 	const char *word = head->kind < LEND_PKT_KINDS ? words[head->kind] : NULL;
 
@@ -42,7 +42,7 @@ void sim_oracle_in(struct sim *sim, struct sim_node *n, const struct lend_in *in
 
 	if (in->len >= sizeof(head))
 		memcpy(&head, in->data, sizeof(head));
-	tell(sim, n->id, LEND_PEER_INDEX(in->peer), gets, &head);
+	note_datagram(sim, n->id, LEND_PEER_INDEX(in->peer), gets, &head);
 	if (head.kind == LEND_PKT_CONNECT) {
 		l->connect_in += in->len;
 		sim_oracle_connect(sim, n, in);
@@ -61,12 +61,12 @@ static uint32_t bytes_of(const struct lend_out *o)
 }
 
 /* A reply may ask to be acknowledged later only while half of the server's records are free. */
-static void patience(struct sim *sim, const struct sim_node *n, const struct lend_out_rec *r)
+static void ack_patience(struct sim *sim, const struct sim_node *n, const struct lend_out_rec *r)
 {
 	const struct lend_core *c = n->core;
 	bool few = c->used[1] > c->cfg.inflight / 2;
 
-	SIM_CHECK(sim, r->head.reply.patience_ms <= (few ? 0 : LEND_PATIENCE_MS),
+	SIM_CHECK(sim, r->head.reply.patience_ms <= (few ? 0 : LEND_ACK_DELAY_MS),
 		  "node %u: %u calls, and a reply with patience %u ms", n->id, c->used[1],
 		  r->head.reply.patience_ms);
 }
@@ -75,7 +75,7 @@ static void patience(struct sim *sim, const struct sim_node *n, const struct len
 void sim_oracle_out(struct sim *sim, struct sim_node *n, const struct lend_out *out, uint32_t i)
 {
 	struct sim_link *l = &n->link[LEND_PEER_INDEX(out->peer)];
-	const struct lend_out_rec *r = &lend_aside(n->core)->out[i];
+	const struct lend_out_rec *r = &lend_unhashed(n->core)->out[i];
 	uint32_t len = bytes_of(out);
 	struct lend_pkt head;
 	uint8_t state, kind;
@@ -84,8 +84,8 @@ void sim_oracle_out(struct sim *sim, struct sim_node *n, const struct lend_out *
 	memcpy(&head, out->head, sizeof(head));
 	kind = head.kind;
 	if (kind == LEND_PKT_REPLY)
-		patience(sim, n, r);
-	tell(sim, n->id, LEND_PEER_INDEX(out->peer), sends, &head);
+		ack_patience(sim, n, r);
+	note_datagram(sim, n->id, LEND_PEER_INDEX(out->peer), sends, &head);
 	if (kind == LEND_PKT_CONNECT)
 		return;
 	if (kind == LEND_PKT_ACCEPT || kind == LEND_PKT_RETRY) {
@@ -111,7 +111,7 @@ void sim_oracle_out(struct sim *sim, struct sim_node *n, const struct lend_out *
 static uint8_t *kept;
 static size_t kept_cap;
 
-static void keep(const struct lend_core *c)
+static void keep_copy(const struct lend_core *c)
 {
 	if (kept_cap < c->hashed) {
 		kept_cap = c->hashed;
@@ -137,8 +137,8 @@ static struct lend_ctl *answer_at(struct lend_core *c, uint32_t i)
 }
 
 /* Expects no change. Each valid one may be answered by a RESET. */
-static void refuse(struct sim *sim, struct sim_node *n, const struct lend_in *in, uint32_t k,
-		   uint32_t sound)
+static void check_refusal(struct sim *sim, struct sim_node *n, const struct lend_in *in, uint32_t k,
+			  uint32_t sound)
 {
 	struct lend_core *c = n->core;
 	uint32_t waiting = c->ctl_n;
@@ -146,7 +146,7 @@ static void refuse(struct sim *sim, struct sim_node *n, const struct lend_in *in
 	if (!k)
 		return;
 	lend_core_input(c, sim->now, &n->bufs, NULL, 0);
-	keep(c);
+	keep_copy(c);
 	lend_core_input(c, sim->now, &n->bufs, in, k);
 	SIM_CHECK(sim, is_as_kept(c), "node %u: a forged datagram changes its state", n->id);
 	SIM_CHECK(sim, c->ctl_n >= waiting && c->ctl_n - waiting <= sound,
@@ -173,7 +173,7 @@ void sim_oracle_forged(struct sim *sim, struct sim_node *n, const struct lend_in
 		if (v.head.kind != LEND_PKT_CONNECT)
 			continue;
 		/* Any address may connect, but no 0-RTT call may run from a forged CONNECT. */
-		refuse(sim, n, in + first, i - first, sound - 1);
+		check_refusal(sim, n, in + first, i - first, sound - 1);
 		serving = n->core->used[1];
 		lend_core_input(n->core, sim->now, &n->bufs, in + i, 1);
 		SIM_CHECK(sim, n->core->used[1] <= serving,
@@ -181,7 +181,7 @@ void sim_oracle_forged(struct sim *sim, struct sim_node *n, const struct lend_in
 		first = i + 1;
 		sound = 0;
 	}
-	refuse(sim, n, in + first, k - first, sound);
+	check_refusal(sim, n, in + first, k - first, sound);
 }
 
 void sim_oracle_turn(struct sim *sim, struct sim_node *n)
@@ -189,30 +189,30 @@ void sim_oracle_turn(struct sim *sim, struct sim_node *n)
 	struct lend_core *c = n->core;
 	/* With several senders, what one peer holds beyond a quarter of the window does not
 	 * count. */
-	uint64_t width = lend_credit_width(&c->credit) * (c->credit.senders > 1 ? 7 : 4) / 4;
-	uint64_t ahead = c->credit.ahead;
+	uint64_t width = lend_grants_width(&c->grants) * (c->grants.senders > 1 ? 7 : 4) / 4;
+	uint64_t ahead = c->grants.ahead;
 
 	SIM_CHECK(sim, c->budget_used <= c->cfg.receive_budget, "node %u: over its budget", n->id);
 	/* One message may always have some credit. A window that shrinks takes nothing back, and
 	 * credit granted ahead may start to be used. */
 	SIM_CHECK(sim,
-		  c->credit.used <= n->credit_used ||
-		      c->credit.used <= lend_max_u64(width, n->credit_window) +
+		  c->grants.used <= n->credit_used ||
+		      c->grants.used <= lend_max_u64(width, n->credit_window) +
 					    lend_max_u64(ahead, n->credit_ahead) +
 					    c->cfg.unscheduled + 65536,
 		  "node %u: %llu bytes of credit used, of %llu", n->id,
-		  (unsigned long long)c->credit.used, (unsigned long long)width);
-	n->credit_used = c->credit.used;
+		  (unsigned long long)c->grants.used, (unsigned long long)width);
+	n->credit_used = c->grants.used;
 	n->credit_window = width;
 	n->credit_ahead = ahead;
-	SIM_CHECK(sim, lend_aside(c)->stats.greedy == 0,
+	SIM_CHECK(sim, lend_unhashed(c)->stats.greedy == 0,
 		  "node %u: a peer sent more than it was granted", n->id);
 	SIM_CHECK(sim,
 		  c->used[0] <= c->cfg.inflight && c->used[1] <= c->cfg.inflight &&
 		      c->free_calls.free + c->used[0] + c->used[1] == c->records,
 		  "node %u: call records %u + %u + %u free", n->id, c->used[0], c->used[1],
 		  c->free_calls.free);
-	sim->refused |= lend_aside(c)->stats.refused > 0;
+	sim->refused |= lend_unhashed(c)->stats.refused > 0;
 	sim_oracle_half(sim, n);
 	SIM_CHECK(sim, c->half.n <= c->half_max, "node %u: %u half-open sessions", n->id,
 		  c->half.n);

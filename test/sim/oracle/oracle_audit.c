@@ -17,7 +17,7 @@ struct set {
 	uint32_t n;
 };
 
-static bool add(struct set *s, uint32_t i)
+static bool add_member(struct set *s, uint32_t i)
 {
 	bool was = i >= SET || s->word[i / 64] >> (i % 64) & 1;
 
@@ -33,7 +33,7 @@ static bool pool_agrees(struct lend_core *c, const struct lend_pool *p, size_t a
 	const uint32_t *stack = (const uint32_t *)(const void *)((const char *)c + at);
 
 	for (uint32_t i = 0; i < p->free; i++)
-		if (!add(used, lend_pool_at(p, stack, i)))
+		if (!add_member(used, lend_pool_at(p, stack, i)))
 			return false;
 	return used->n == p->cap;
 }
@@ -62,23 +62,23 @@ static bool quick_agree(struct lend_core *c)
 {
 	const struct lend_ready *r = &c->ready;
 
-	for (uint32_t i = 0; i < r->quick_n; i++) {
-		const struct lend_call_rec *k = lend_call_at(c, r->quick[i]);
+	for (uint32_t i = 0; i < r->single_n; i++) {
+		const struct lend_call_rec *k = lend_call_at(c, r->single[i]);
 
 		if (k->state == LEND_CALL_FREE || !k->tx.ready.in || k->waits ||
 		    k->tx.win != LEND_NONE)
 			return false;
 	}
-	return r->quick_n == 0 || r->quick_n == r->n;
+	return r->single_n == 0 || r->single_n == r->n;
 }
 
 /* Every call is in the lane that it names, and the bit maps show which lanes are not empty. */
 static bool lanes_agree(struct lend_core *c, uint32_t ready)
 {
-	uint32_t n = c->ready.quick_n;
+	uint32_t n = c->ready.single_n;
 
-	for (uint32_t i = 0; i < LEND_LANES; i++) {
-		const struct lend_list *l = &c->ready.lane[i];
+	for (uint32_t i = 0; i < LEND_SCHED_QUEUES; i++) {
+		const struct lend_list *l = &c->ready.queue[i];
 		uint32_t class = i / LEND_SIZES;
 
 		if (!list_agrees(l, lend_links_ready(c), c->records) ||
@@ -86,7 +86,7 @@ static bool lanes_agree(struct lend_core *c, uint32_t ready)
 		    (c->ready.classes.waiting >> class & 1) != (c->ready.sizes[class].waiting > 0))
 			return false;
 		for (uint32_t r = l->head; r != LEND_NONE; r = lend_call_at(c, r)->tx.ready.next)
-			if (lend_call_at(c, r)->lane != i || lend_call_at(c, r)->waits)
+			if (lend_call_at(c, r)->queue != i || lend_call_at(c, r)->waits)
 				return false;
 		n += l->n;
 	}
@@ -94,12 +94,12 @@ static bool lanes_agree(struct lend_core *c, uint32_t ready)
 }
 
 /* The same for the queues of messages that wait for memory or budget. */
-static bool line_agrees(struct lend_core *c, const struct lend_hungry *h, uint32_t waiting)
+static bool line_agrees(struct lend_core *c, const struct lend_memq *h, uint32_t waiting)
 {
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < LEND_CLASSES; i++) {
-		if (!list_agrees(&h->of[i], lend_links_starved(c), c->records) ||
+		if (!list_agrees(&h->of[i], lend_links_memq(c), c->records) ||
 		    (h->share.waiting >> i & 1) != (h->of[i].n > 0))
 			return false;
 		n += h->of[i].n;
@@ -115,12 +115,12 @@ static bool is_named(struct lend_core *c, const struct lend_call_rec *k)
 				     : lend_cslot_at(c, k->sess, slot)->rec);
 }
 
-static const char *record(struct lend_core *c, struct lend_call_rec *k, struct count *n)
+static const char *audit_record(struct lend_core *c, struct lend_call_rec *k, struct count *n)
 {
 	uint32_t i = lend_call_index(c, k);
 
 	if (k->state == LEND_CALL_FREE)
-		return k->tx.ready.in || k->rx.starved.in || k->rx.partial.in
+		return k->tx.ready.in || k->rx.memq_link.in || k->rx.partial.in
 			   ? "a free call is on a list"
 			   : NULL;
 	n->used[k->server]++;
@@ -131,30 +131,32 @@ static const char *record(struct lend_core *c, struct lend_call_rec *k, struct c
 		return "a message has more credit than it was granted, or more bytes than its "
 		       "length";
 	n->wanting +=
-	    c->cfg.congestion == LEND_CC_CREDIT && LEND_AT(c, at_want_at, uint32_t)[i] != 0;
+	    c->cfg.congestion == LEND_CC_CREDIT && LEND_AT(c, at_grant_heap_at, uint32_t)[i] != 0;
 	n->ready += k->tx.ready.in && !k->waits;
 	if (k->rx.behind)
-		n->behind[k->rx.want == LEND_WANT_MEMORY]++;
-	else if (k->rx.want == LEND_WANT_MEMORY)
+		n->behind[k->rx.memq_state == LEND_MEMQ_WAITS]++;
+	else if (k->rx.memq_state == LEND_MEMQ_WAITS)
 		n->hungry[k->rx.buf != 0]++;
 	else
-		n->starved += k->rx.starved.in;
+		n->starved += k->rx.memq_link.in;
 	n->partials += k->rx.partial.in;
-	if (!add(&n->calls, i) || (k->tx.win != LEND_NONE && !add(&n->wins, k->tx.win)) ||
-	    (k->rx.frags != LEND_NONE && !add(&n->frags, k->rx.frags)))
+	if (!add_member(&n->calls, i) ||
+	    (k->tx.win != LEND_NONE && !add_member(&n->wins, k->tx.win)) ||
+	    (k->rx.frags != LEND_NONE && !add_member(&n->frags, k->rx.frags)))
 		return "two calls share a window or a reassembly";
 	if (k->rx.partial.in != (k->rx.frags != LEND_NONE))
 		return "a reassembly is not in the list of partial messages";
-	if (k->rx.want == LEND_WANT_MEMORY && (k->rx.frags != LEND_NONE || !k->rx.starved.in))
+	if (k->rx.memq_state == LEND_MEMQ_WAITS &&
+	    (k->rx.frags != LEND_NONE || !k->rx.memq_link.in))
 		return "a message that waits for memory has a reassembly, or is in no queue";
-	if (k->hold && k->tx.ready.in)
+	if (k->paused && k->tx.ready.in)
 		return "a message may be sent although its receiver has no memory";
 	if (is_named(c, k) == (k->state == LEND_CALL_ORPHAN))
 		return "a call is not named by its slot, or an orphan is";
 	return NULL;
 }
 
-static const char *slot(struct lend_core *c, struct lend_sess *s, uint32_t i, uint32_t w)
+static const char *audit_slot(struct lend_core *c, struct lend_sess *s, uint32_t i, uint32_t w)
 {
 	const struct lend_cslot *cs = lend_cslot_at(c, i, w);
 	const struct lend_sslot *ss = lend_sslot_at(c, i, w);
@@ -179,16 +181,16 @@ static const char *slot(struct lend_core *c, struct lend_sess *s, uint32_t i, ui
 }
 
 /* Checks the requests that count in a session's window, and those that wait for it. */
-static const char *window(struct lend_core *c, const struct lend_sess *s)
+static const char *audit_window(struct lend_core *c, const struct lend_sess *s)
 {
 	uint32_t flies = 0, queued = 0, at = 0;
 	const struct lend_call_rec *k;
 
 	while ((k = lend_sess_next_made(c, s, &at))) {
-		flies += k->flies;
+		flies += k->in_window;
 		queued += k->tx.ready.in && k->waits == LEND_WAITS_WINDOW;
-		if (k->flies && (k->tx.win != LEND_NONE || k->whole ||
-				 (k->state != LEND_CALL_QUEUED && k->state != LEND_CALL_OPEN)))
+		if (k->in_window && (k->tx.win != LEND_NONE || k->whole ||
+				     (k->state != LEND_CALL_QUEUED && k->state != LEND_CALL_OPEN)))
 			return "a window counts a call that has nothing in flight";
 	}
 	if (queued != s->queue.n || !list_agrees(&s->queue, lend_links_ready(c), c->records))
@@ -199,7 +201,7 @@ static const char *window(struct lend_core *c, const struct lend_sess *s)
 						       : NULL;
 }
 
-static const char *session(struct lend_core *c, struct lend_sess *s, struct count *n)
+static const char *audit_session(struct lend_core *c, struct lend_sess *s, struct count *n)
 {
 	uint32_t i = lend_sess_index(c, s), waiting = 0, orphans = 0, bulk = 0;
 	uint32_t incoming = 0, calls = 0, at = 0;
@@ -207,9 +209,9 @@ static const char *session(struct lend_core *c, struct lend_sess *s, struct coun
 	uint64_t charged = 0;
 	const char *why = NULL;
 
-	if (!add(&n->sess, i))
+	if (!add_member(&n->sess, i))
 		return "a session is used twice";
-	if (s->ring != LEND_NONE && !add(&n->rings, s->ring))
+	if (s->ring != LEND_NONE && !add_member(&n->rings, s->ring))
 		return "two sessions share a ring";
 	if (!list_agrees(&s->waiting, lend_links_ready(c), c->records))
 		return "a session's list is broken";
@@ -239,13 +241,13 @@ static const char *session(struct lend_core *c, struct lend_sess *s, struct coun
 	if (waiting != s->waiting.n || orphans != s->orphans)
 		return "a session miscounts its waiting calls, or its orphans";
 	n->busy += calls > 0;
-	why = window(c, s);
+	why = audit_window(c, s);
 	for (uint32_t w = 0; w < c->cfg.calls && !why; w++)
-		why = slot(c, s, i, w);
+		why = audit_slot(c, s, i, w);
 	return why;
 }
 
-static const char *timers(struct lend_core *c)
+static const char *audit_timers(struct lend_core *c)
 {
 	const char *why = lend_timer_audit(c);
 	uint32_t armed = 0;
@@ -260,50 +262,50 @@ static const char *timers(struct lend_core *c)
  * checked without the time of its insertion. */
 static bool rank_agrees(struct lend_core *c, const struct lend_call_rec *k, uint64_t key)
 {
-	uint64_t class = k->class, due = key - class * LEND_CREDIT_CLASS_NS;
+	uint64_t class = k->class, due = key - class * LEND_GRANTS_CLASS_NS;
 
 	switch ((enum lend_order)c->cfg.order) {
 	case LEND_ORDER_FIFO:
-		return key <= c->credit.entered;
+		return key <= c->grants.entered;
 	case LEND_ORDER_DEADLINE:
-		return due == k->deadline || (due < k->deadline && due >= LEND_CREDIT_CLASS_NS &&
-					      due <= c->now + LEND_CREDIT_CLASS_NS);
+		return due == k->deadline || (due < k->deadline && due >= LEND_GRANTS_CLASS_NS &&
+					      due <= c->now + LEND_GRANTS_CLASS_NS);
 	case LEND_ORDER_SHORTEST:
 		break;
 	}
-	return key >= class * LEND_CREDIT_CLASS &&
-	       key <= class * LEND_CREDIT_CLASS + c->credit.granted + k->rx.len;
+	return key >= class * LEND_GRANTS_CLASS &&
+	       key <= class * LEND_GRANTS_CLASS + c->grants.granted + k->rx.len;
 }
 
 /* Messages of a peer with more than half of the credit are queued behind the others. */
-static uint64_t yielded(struct lend_core *c, uint32_t call)
+static uint64_t count_yielded(struct lend_core *c, uint32_t call)
 {
-	return lend_call_at(c, call)->rx.yields ? LEND_CREDIT_YIELDS : 0;
+	return lend_call_at(c, call)->rx.yields ? LEND_GRANTS_YIELDS : 0;
 }
 
-static const char *grants(struct lend_core *c)
+static const char *audit_grants(struct lend_core *c)
 {
-	const struct lend_prioq_entry *heap = LEND_AT(c, at_want, struct lend_prioq_entry);
+	const struct lend_prioq_entry *heap = LEND_AT(c, at_grant_heap, struct lend_prioq_entry);
 
-	for (uint32_t i = 0; i < c->credit.wanting; i++) {
-		if (LEND_AT(c, at_want_at, uint32_t)[heap[i].id] != i + 1 ||
+	for (uint32_t i = 0; i < c->grants.waiting; i++) {
+		if (LEND_AT(c, at_grant_heap_at, uint32_t)[heap[i].id] != i + 1 ||
 		    (i > 0 && heap[(i - 1) / 2].key > heap[i].key))
 			return "credit: the grant queue is out of order";
 		if (!rank_agrees(c, lend_call_at(c, heap[i].id),
-				 heap[i].key - yielded(c, heap[i].id)))
+				 heap[i].key - count_yielded(c, heap[i].id)))
 			return "credit: a position in the grant queue contradicts config.order";
 	}
 	return NULL;
 }
 
-static const char *tables(struct lend_core *c, struct count *n)
+static const char *audit_tables(struct lend_core *c, struct count *n)
 {
 	const char *why;
 
 	if (n->budget != c->budget_used)
 		return "receive budget: the sum of the calls' charges differs";
-	if (n->credit != c->credit.used || n->ahead != c->credit.ahead ||
-	    n->wanting != c->credit.wanting || n->senders != c->credit.senders)
+	if (n->credit != c->grants.used || n->ahead != c->grants.ahead ||
+	    n->wanting != c->grants.waiting || n->senders != c->grants.senders)
 		return "credit: the sums of granted or waiting messages differ";
 	if (n->busy != c->busy)
 		return "sessions with calls are miscounted";
@@ -321,10 +323,10 @@ static const char *tables(struct lend_core *c, struct count *n)
 		return "rings: free and used ones do not make up the table";
 	if (!lanes_agree(c, n->ready))
 		return "the lanes of the scheduler are broken";
-	if (!line_agrees(c, &c->hungry[0], n->hungry[0]) ||
-	    !line_agrees(c, &c->hungry[1], n->hungry[1]))
+	if (!line_agrees(c, &c->memory_queue[0], n->hungry[0]) ||
+	    !line_agrees(c, &c->memory_queue[1], n->hungry[1]))
 		return "a queue of messages that wait for memory is broken";
-	if (!line_agrees(c, &c->starved, n->starved) ||
+	if (!line_agrees(c, &c->budget_queue, n->starved) ||
 	    !line_agrees(c, &c->behind[0], n->behind[0]) ||
 	    !line_agrees(c, &c->behind[1], n->behind[1]))
 		return "a queue of messages that wait for budget is broken";
@@ -332,8 +334,8 @@ static const char *tables(struct lend_core *c, struct count *n)
 	    c->partials.n != n->partials ||
 	    !list_agrees(&c->half, lend_links_half(c), c->cfg.sessions))
 		return "a list is broken";
-	why = lend_early_audit(c);
-	return why ? why : timers(c);
+	why = lend_zero_rtt_audit(c);
+	return why ? why : audit_timers(c);
 }
 
 const char *sim_core_audit(struct lend_core *c)
@@ -343,12 +345,12 @@ const char *sim_core_audit(struct lend_core *c)
 
 	memset(&n, 0, sizeof(n));
 	for (uint32_t i = 0; i < c->records && !why; i++)
-		why = record(c, lend_call_at(c, i), &n);
+		why = audit_record(c, lend_call_at(c, i), &n);
 	for (uint32_t i = 0; i < c->cfg.sessions && !why; i++)
 		if (lend_sess_at(c, i)->state != LEND_SESS_FREE)
-			why = session(c, lend_sess_at(c, i), &n);
-	why = why ? why : tables(c, &n);
-	return why ? why : grants(c);
+			why = audit_session(c, lend_sess_at(c, i), &n);
+	why = why ? why : audit_tables(c, &n);
+	return why ? why : audit_grants(c);
 }
 
 const char *sim_core_quiet(struct lend_core *c)
@@ -356,16 +358,16 @@ const char *sim_core_quiet(struct lend_core *c)
 	if (c->used[0] || c->used[1])
 		return c->used[0] ? "a call that it made is not over"
 				  : "a call that it serves is not over";
-	if (c->credit.used || c->credit.wanting || c->paced_n)
+	if (c->grants.used || c->grants.waiting || c->paced_n)
 		return "credit is still in use, or a session waits for its pacing";
 	if (c->budget_used)
 		return "receive budget is still charged";
 	if (c->free_wins.free != c->free_wins.cap || c->free_frags.free != c->free_frags.cap ||
 	    c->free_rings.free != c->free_rings.cap)
 		return "a window, a reassembly or a ring is still in use";
-	if (c->ready.n || lend_want_waiting(c) || c->partials.n || c->half.n)
+	if (c->ready.n || lend_memq_waiting(c) || c->partials.n || c->half.n)
 		return "a call is still ready, starved or partial, or a session half-open";
-	if (c->ctl_n || lend_aside(c)->ev_n)
+	if (c->ctl_n || lend_unhashed(c)->ev_n)
 		return "a control datagram or an event is still queued";
 	for (uint32_t i = 0; i < c->cfg.sessions; i++) {
 		const struct lend_sess *s = lend_sess_at(c, i);

@@ -13,8 +13,8 @@ enum { URGENT = (1 << LEND_CLASS_NORMAL) - 1 }; /* classes for which bulk data i
 
 /* Counts in favour of the class when it had something to send only at the start or at the end of
  * output(). */
-static void count(struct sim_order *o, uint32_t class, uint8_t all, uint8_t some,
-		  const uint32_t *sent)
+static void count_class(struct sim_order *o, uint32_t class, uint8_t all, uint8_t some,
+			const uint32_t *sent)
 {
 	uint32_t above = 0, others = 0;
 	bool before = (all & ((1u << class) - 1)) != 0;
@@ -88,9 +88,10 @@ void sim_oracle_rest(struct sim *sim, struct sim_node *n)
 
 	if (!c->ready.n)
 		return;
-	SIM_CHECK(sim, c->hush > sim->now && !(lend_sched_classes(c) & URGENT),
+	SIM_CHECK(sim, c->bulk_paused_until > sim->now && !(lend_sched_classes(c) & URGENT),
 		  "node %u: data that can be sent is not sent", n->id);
-	SIM_CHECK(sim, lend_core_deadline(c) <= c->hush, "node %u: a pause without end", n->id);
+	SIM_CHECK(sim, lend_core_deadline(c) <= c->bulk_paused_until,
+		  "node %u: a pause without end", n->id);
 	SIM_MARK(sim, silent);
 }
 
@@ -101,7 +102,7 @@ static void check_silence(struct sim *sim, struct sim_node *n, uint8_t before, c
 
 	for (uint32_t i = 0; i < LEND_CLASSES; i++)
 		*(URGENT >> i & 1 ? &fast : &slow) += sent[i];
-	SIM_CHECK(sim, n->core->hush <= sim->now || before & URGENT || fast >= slow,
+	SIM_CHECK(sim, n->core->bulk_paused_until <= sim->now || before & URGENT || fast >= slow,
 		  "node %u: %u datagrams of bulk data go out during a pause", n->id, slow);
 }
 
@@ -113,15 +114,15 @@ void sim_oracle_order(struct sim *sim, struct sim_node *n, uint8_t before,
 	uint32_t sent[LEND_CLASSES] = {0};
 
 	for (uint32_t i = 0; i < k; i++)
-		check_due(sim, n, &lend_aside(n->core)->out[i]);
+		check_due(sim, n, &lend_unhashed(n->core)->out[i]);
 	if (n->cfg.order == LEND_ORDER_FIFO)
 		return;
 	for (uint32_t i = 0; i < k; i++)
-		if (!lend_aside(n->core)->out[i].ctl.kind)
-			sent[class_of(sim, n, &out[i], &lend_aside(n->core)->out[i])]++;
+		if (!lend_unhashed(n->core)->out[i].ctl.kind)
+			sent[class_of(sim, n, &out[i], &lend_unhashed(n->core)->out[i])]++;
 	check_silence(sim, n, before, sent);
 	for (uint32_t i = 0; i < LEND_CLASSES; i++) {
-		count(o, i, before & after, before | after, sent);
+		count_class(o, i, before & after, before | after, sent);
 		SIM_CHECK(
 		    sim, o->early[i] * LEND_FLOOR <= o->above[i] + LEND_FLOOR * LEND_SCHED_BURST,
 		    "node %u: class %u sent %llu datagrams before higher classes, which sent %llu",

@@ -16,14 +16,14 @@ static void print_call(struct lend_core *c, const struct lend_call_rec *k, FILE 
 	fprintf(to, "    out: %u bytes, fragments %u: low %u, next %u, again %u; granted %u%s%s\n",
 		k->tx.len, k->tx.total, k->tx.low, k->tx.next, k->tx.resend, k->tx.granted,
 		k->tx.ready.in && !k->waits ? ", ready" : "",
-		k->hold    ? ", held"
+		k->paused  ? ", held"
 		: k->waits ? ", waits"
 			   : "");
 	fprintf(to, "    in: %u bytes, %u here, granted %u, charged %u, buffer %u%s%s%s%s\n",
 		k->rx.len, k->rx.got, k->rx.granted, k->rx.charged, k->rx.buf,
 		k->rx.frags != LEND_NONE ? ", has a reassembly" : "",
-		k->rx.needed ? ", needs memory" : "", k->rx.want ? ", wants memory" : "",
-		k->rx.starved.in ? ", in line" : "");
+		k->rx.needed ? ", needs memory" : "", k->rx.memq_state ? ", wants memory" : "",
+		k->rx.memq_link.in ? ", in line" : "");
 }
 
 void sim_core_print(struct lend_core *c, FILE *to)

@@ -20,7 +20,7 @@ static uint32_t class_of(const struct lend_core *c, const struct lend_call_rec *
 static void look(struct sim *sim, struct sim_node *n, uint32_t class, uint32_t least)
 {
 	struct sim_queue_head *l = &n->line[class];
-	uint32_t head = n->core->starved.of[class].head;
+	uint32_t head = n->core->budget_queue.of[class].head;
 	const struct lend_call_rec *k = head == LEND_NONE ? NULL : lend_call_at(n->core, head);
 
 	if (!k || l->head != head || l->gen != k->gen || l->granted != k->rx.granted)
@@ -45,7 +45,7 @@ static void look_back(struct sim *sim, struct sim_node *n)
 		const struct lend_call_rec *k = lend_call_at(c, i);
 		struct sim_was *w = &n->was[i];
 
-		if (k->state == LEND_CALL_FREE || (k->gen == w->gen && k->rx.gave_way == w->gave))
+		if (k->state == LEND_CALL_FREE || (k->gen == w->gen && k->rx.evictions == w->gave))
 			continue;
 		if (k->gen == w->gen && w->gave > 0) {
 			lend_ns least = 2 * LEND_RTO_MIN << lend_min_u32(w->gave, 12);
@@ -53,10 +53,10 @@ static void look_back(struct sim *sim, struct sim_node *n)
 			SIM_MARK(sim, gave_way);
 			SIM_CHECK(sim, sim->now - w->at > least,
 				  "node %u: a message is evicted for the %uth time, after %llu ns",
-				  n->id, k->rx.gave_way, (unsigned long long)(sim->now - w->at));
+				  n->id, k->rx.evictions, (unsigned long long)(sim->now - w->at));
 		}
 		w->gen = k->gen;
-		w->gave = k->rx.gave_way;
+		w->gave = k->rx.evictions;
 		w->at = sim->now;
 	}
 }
@@ -67,7 +67,7 @@ void sim_oracle_queues(struct sim *sim, struct sim_node *n)
 	uint32_t least = 0;
 
 	look_back(sim, n);
-	if (!c->starved.n && !n->starved)
+	if (!c->budget_queue.n && !n->starved)
 		return;
 	for (uint32_t i = 0; i < c->records; i++) {
 		const struct lend_call_rec *k = lend_call_at(c, i);
@@ -78,5 +78,5 @@ void sim_oracle_queues(struct sim *sim, struct sim_node *n)
 	}
 	for (uint32_t i = 0; i < LEND_CLASSES; i++)
 		look(sim, n, i, least);
-	n->starved = c->starved.n;
+	n->starved = c->budget_queue.n;
 }

@@ -43,7 +43,7 @@ struct desk {
 };
 
 /* LEND_PLANTED=NAME selects a bug for all other commands. */
-__attribute__((constructor)) static void choose(void)
+__attribute__((constructor)) static void choose_plant(void)
 {
 	const char *name = getenv("LEND_PLANTED");
 
@@ -65,7 +65,7 @@ static double now_s(void)
 }
 
 /* Runs the explorer, for bugs that need an order of events too rare for seeds. */
-static int explore(struct desk *d, char *scope)
+static int explore_plant(struct desk *d, char *scope)
 {
 	char name[] = "explore", option[] = "--seconds", value[] = "20", of[] = "--scope";
 	char *argv[] = {name, option, value, of, scope, NULL};
@@ -122,7 +122,7 @@ static int run_seeds(struct desk *d, unsigned plant, uint64_t first, uint64_t la
 	lend_planted = plant;
 	dup2(d->said, 2);
 	if (plant && sscanf(lend_plants[plant - 1].seen, "the explorer in %15[a-z]", scope) == 1)
-		return explore(d, scope);
+		return explore_plant(d, scope);
 	d->seed = 0;
 	if (d->plan && run_own(d, plant ? PLAN_TRIES : 1))
 		return 1;
@@ -134,7 +134,7 @@ static int run_seeds(struct desk *d, unsigned plant, uint64_t first, uint64_t la
 	return 0;
 }
 
-static void start(struct desk *d, unsigned plant, uint64_t first, uint64_t last)
+static void start_hunt(struct desk *d, unsigned plant, uint64_t first, uint64_t last)
 {
 	pid_t child;
 
@@ -150,7 +150,7 @@ static void start(struct desk *d, unsigned plant, uint64_t first, uint64_t last)
 }
 
 /* Stores the cause of the child's death. A failed check names itself on stderr. */
-static void judge(struct desk *d, int status)
+static void judge_death(struct desk *d, int status)
 {
 	char text[WHY];
 	ssize_t n = pread(d->said, text, WHY - 1, 0);
@@ -177,14 +177,14 @@ static bool fails_anyway(struct desk *control, const struct desk *d)
 
 	control->plan = d->seed ? NULL : d->plan;
 	control->plan_seed = d->plan_seed;
-	start(control, 0, d->seed + !d->seed, d->seed);
+	start_hunt(control, 0, d->seed + !d->seed, d->seed);
 	waitpid(control->child, &status, 0);
-	judge(control, status);
+	judge_death(control, status);
 	return control->found;
 }
 
 /* Continues after a plan or a seed that does not count. The known seed was run out of order. */
-static void again(struct desk *d, unsigned plant, uint64_t first, uint64_t last)
+static void run_known(struct desk *d, unsigned plant, uint64_t first, uint64_t last)
 {
 	d->found = false;
 	d->plan = NULL;
@@ -192,7 +192,7 @@ static void again(struct desk *d, unsigned plant, uint64_t first, uint64_t last)
 		first = d->seed + 1;
 	if (d->seed)
 		d->known = 0;
-	start(d, plant, first, last);
+	start_hunt(d, plant, first, last);
 }
 
 /* True: one child fewer. A seed that also fails without the bug does not count; the next one
@@ -206,11 +206,11 @@ static bool wait_one(struct desk *desk, uint64_t first, uint64_t last)
 	while (pid > 0 && i <= lend_plants_n && desk[i].child != pid)
 		i++;
 	LEND_CHECK(pid > 0 && i <= lend_plants_n);
-	judge(&desk[i], status);
+	judge_death(&desk[i], status);
 	if (desk[i].found && (desk[i].seed || desk[i].plan) && fails_anyway(&desk[0], &desk[i])) {
 		fprintf(stderr, "%s: seed %llu (0: its plan) fails without the bug: %s\n",
 			lend_plants[i - 1].name, (unsigned long long)desk[i].seed, desk[0].why);
-		again(&desk[i], i, first, last);
+		run_known(&desk[i], i, first, last);
 		return false;
 	}
 	fprintf(stderr, "%s: %llu: %s\n", lend_plants[i - 1].name, (unsigned long long)desk[i].seed,
@@ -231,7 +231,7 @@ static void run_all(struct desk *desk, const struct options *o)
 		desk[i].plan = lend_plants[i - 1].plan;
 		desk[i].plan_seed = 1;
 		desk[i].known = lend_plants[i - 1].seed;
-		start(&desk[i], i, first, last);
+		start_hunt(&desk[i], i, first, last);
 		busy++;
 	}
 	while (busy > 0)
@@ -279,7 +279,7 @@ static void print_text(const struct desk *desk, unsigned wanted, unsigned found,
 	printf("%u of %u planted bugs found in %.1f s\n", found, wanted, seconds);
 }
 
-static bool parse(int argc, char **argv, struct options *o)
+static bool parse_options(int argc, char **argv, struct options *o)
 {
 	for (int i = 1; i < argc; i++) {
 		const char *next = i + 1 < argc ? argv[i + 1] : NULL;
@@ -314,7 +314,7 @@ int sim_cmd_planted(int argc, char **argv)
 	struct desk *desk;
 	unsigned wanted = 0, found = 0;
 
-	if (!parse(argc, argv, &o)) {
+	if (!parse_options(argc, argv, &o)) {
 		fprintf(stderr, "usage: lend-sim planted [--first SEED] [--seeds MAX] [--jobs J] "
 				"[--only NAME] [--file PREFIX] [--json]\n");
 		return 2;

@@ -1,4 +1,4 @@
-#include "hostd/hostd.h"
+#include "broker/broker.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -6,55 +6,55 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "hostd/broker_internal.h"
+#include "broker/broker_internal.h"
 #include "sys/last_error.h"
 
 enum { NAP_US = 50, SLEEP_MS = 100, IDLE_TURNS = 4096 };
 
-uint32_t lend_hostd_turn(struct lend_hostd *h)
+uint32_t lend_broker_turn(struct lend_broker *h)
 {
-	uint32_t n = lend_hostd_from_clients(h);
+	uint32_t n = lend_broker_from_clients(h);
 
 	for (uint32_t i = 0; i < h->n; i++) {
-		n += lend_hostd_to_client(h, h->client[i]);
-		lend_hostd_resolve(h, h->client[i]);
+		n += lend_broker_to_client(h, h->client[i]);
+		lend_broker_resolve(h, h->client[i]);
 	}
 	h->idle = n > 0 ? 0 : h->idle + 1;
 	if (h->idle == IDLE_TURNS) /* not earlier: a new client sends more requests first */
-		lend_hostd_provide(h);
+		lend_broker_open_spare(h);
 	return n;
 }
 
 /* Prepares a carrier for the sleep. False: it has no fd, or is not ready to sleep; poll it again
  * soon. */
-static bool arm(struct lend_io *io, struct pollfd *fd)
+static bool prepare_sleep(struct lend_io *io, struct pollfd *fd)
 {
 	fd->fd = io->ops->fd(io);
 	fd->events = POLLIN;
 	return fd->fd >= 0 && io->ops->arm(io);
 }
 
-void lend_hostd_wait(struct lend_hostd *h)
+void lend_broker_wait(struct lend_broker *h)
 {
 	const struct timespec nap = {.tv_nsec = NAP_US * 1000};
 	const struct timespec sleep = {.tv_nsec = SLEEP_MS * 1000000};
-	struct pollfd fd[LEND_HOSTD_CLIENTS + 1];
+	struct pollfd fd[LEND_BROKER_CLIENTS + 1];
 	bool all = true;
 
-	if (!arm(h->shm, &fd[0]))
+	if (!prepare_sleep(h->shm, &fd[0]))
 		return; /* a client sent a datagram, or is new and will send one soon */
-	lend_hostd_provide(h);
+	lend_broker_open_spare(h);
 	for (uint32_t i = 0; i < h->n; i++) {
-		all = arm(h->client[i]->outer, &fd[i + 1]) && all;
+		all = prepare_sleep(h->client[i]->outer, &fd[i + 1]) && all;
 		all = all && h->client[i]->asks == 0;
 	}
 	(void)ppoll(fd, h->n + 1, all ? &sleep : &nap, NULL);
 }
 
-int lend_hostd_open(const struct lend_hostd_config *config, struct lend_hostd **hostd)
+int lend_broker_open(const struct lend_broker_config *config, struct lend_broker **broker)
 {
-	struct lend_hostd *h = calloc(1, sizeof(*h));
-	char address[LEND_HOSTD_TEXT];
+	struct lend_broker *h = calloc(1, sizeof(*h));
+	char address[LEND_BROKER_TEXT];
 	struct lend_io_config shm = {.listen = address, .capture = ""};
 	int rc;
 
@@ -62,14 +62,14 @@ int lend_hostd_open(const struct lend_hostd_config *config, struct lend_hostd **
 		return lend_fail(ENOMEM, "no memory for a broker");
 	h->config = *config;
 	(void)snprintf(address, sizeof(address), "shm:%s", config->name);
-	rc = lend_hostd_outer(h, "", &h->first);
+	rc = lend_broker_open_device(h, "", &h->first);
 	if (rc < 0)
 		goto out_memory;
 	rc = lend_io_open(&shm, &h->shm);
 	if (rc < 0)
 		goto out_device;
-	lend_hostd_provide(h);
-	*hostd = h;
+	lend_broker_open_spare(h);
+	*broker = h;
 	return 0;
 
 out_device:
@@ -79,16 +79,16 @@ out_memory:
 	return rc;
 }
 
-void lend_hostd_stats(const struct lend_hostd *h, struct lend_hostd_stats *stats)
+void lend_broker_stats(const struct lend_broker *h, struct lend_broker_stats *stats)
 {
 	*stats = h->stats;
 	stats->clients = h->n;
 }
 
-void lend_hostd_close(struct lend_hostd *h)
+void lend_broker_close(struct lend_broker *h)
 {
 	while (h->n > 0)
-		lend_hostd_detach(h, h->client[0]->peer);
+		lend_broker_detach(h, h->client[0]->peer);
 	if (h->spare)
 		h->spare->ops->close(h->spare);
 	h->shm->ops->close(h->shm);

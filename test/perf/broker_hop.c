@@ -1,5 +1,5 @@
-/* hostd_hop - the cost of a broker between a process and its device: datagrams there and back.
- * perf_hostd_hop [-d DEVICE] [-s BYTES] [-n TRIPS]
+/* broker_hop - the cost of a broker between a process and its device: datagrams there and back.
+ * perf_broker_hop [-d DEVICE] [-s BYTES] [-n TRIPS]
  * All in one thread: an echo on the device and a sender on the same device, directly; then the
  * sender through a broker that runs in between; and the same over a bare link of shm, which is the
  * hop that the broker adds. So it measures work, not waiting. Medians of interleaved runs. */
@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "hostd/hostd.h"
+#include "broker/broker.h"
 #include "io/io.h"
 #include "sys/clock.h"
 #include "sys/last_error.h"
@@ -24,20 +24,20 @@ enum { RUNS = 9, BURST = 64, SIZE_MAX_SENT = 255, WAYS = 3, ATTACHES = 101 };
 
 struct way {
 	struct lend_io *echo, *io;
-	struct lend_hostd *hostd; /* NULL: no broker */
+	struct lend_broker *broker; /* NULL: no broker */
 	uint32_t peer;
 	double ns[RUNS], attach_us;
 	atomic_bool attached;
 };
 
-static struct lend_io *opened(const char *listen, const char *peer)
+static struct lend_io *open_end(const char *listen, const char *peer)
 {
 	struct lend_io_config config = {.listen = listen, .peer = peer, .capture = ""};
 	struct lend_io *io;
 
 	if (lend_io_open(&config, &io) == 0)
 		return io;
-	fprintf(stderr, "perf_hostd_hop: %s\n", lend_why_text());
+	fprintf(stderr, "perf_broker_hop: %s\n", lend_why_text());
 	exit(EXIT_FAILURE);
 }
 
@@ -60,8 +60,8 @@ static void turn_echo(struct way *w)
 			send_one(w->echo, in[i].peer, in[i].data, in[i].len);
 	if (n > 0)
 		w->echo->ops->rx_done(w->echo);
-	if (w->hostd)
-		(void)lend_hostd_turn(w->hostd);
+	if (w->broker)
+		(void)lend_broker_turn(w->broker);
 }
 
 static void round_trip(struct way *w, uint32_t len)
@@ -72,8 +72,8 @@ static void round_trip(struct way *w, uint32_t len)
 
 	send_one(w->io, w->peer, bytes, len);
 	while (n == 0) {
-		if (w->hostd)
-			(void)lend_hostd_turn(w->hostd);
+		if (w->broker)
+			(void)lend_broker_turn(w->broker);
 		turn_echo(w);
 		n = w->io->ops->rx(w->io, in, BURST);
 	}
@@ -81,18 +81,18 @@ static void round_trip(struct way *w, uint32_t len)
 	w->io->ops->rx_done(w->io);
 }
 
-static void reach(struct way *w, const char *address)
+static void resolve_peer(struct way *w, const char *address)
 {
 	int rc;
 
 	while ((rc = w->io->ops->resolve(w->io, address, &w->peer)) == -EINPROGRESS)
 		turn_echo(w);
 	if (rc < 0)
-		fprintf(stderr, "perf_hostd_hop: %s\n", lend_why_text());
+		fprintf(stderr, "perf_broker_hop: %s\n", lend_why_text());
 	LEND_CHECK(rc == 0);
 }
 
-static double run(struct way *w, uint32_t len, uint32_t n)
+static double run_trips(struct way *w, uint32_t len, uint32_t n)
 {
 	struct timespec a, b;
 
@@ -103,22 +103,22 @@ static double run(struct way *w, uint32_t len, uint32_t n)
 	return ((double)(b.tv_sec - a.tv_sec) * 1e9 + (double)(b.tv_nsec - a.tv_nsec)) / n;
 }
 
-static int order(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 
 	return (x > y) - (x < y);
 }
 
-static int usage(void)
+static int print_usage(void)
 {
-	fprintf(stderr, "usage: perf_hostd_hop [-d DEVICE] [-s BYTES 1..255] [-n TRIPS]\n");
+	fprintf(stderr, "usage: perf_broker_hop [-d DEVICE] [-s BYTES 1..255] [-n TRIPS]\n");
 	return 2;
 }
 
-static double median(double *v, unsigned n)
+static double median_of(double *v, unsigned n)
 {
-	qsort(v, n, sizeof(v[0]), order);
+	qsort(v, n, sizeof(v[0]), compare_doubles);
 	return v[n / 2];
 }
 
@@ -127,16 +127,16 @@ static void *turn_meanwhile(void *arg)
 	struct way *w = arg;
 
 	while (!atomic_load(&w->attached))
-		if (lend_hostd_turn(w->hostd) == 0)
-			lend_hostd_wait(w->hostd);
+		if (lend_broker_turn(w->broker) == 0)
+			lend_broker_wait(w->broker);
 	return NULL;
 }
 
 /* Opening waits for the broker, so another thread runs its turns until the open returns, and sleeps
  * between them, as the daemon does. */
-static void attach(struct way *w, const char *name, const char *device)
+static void attach_ends(struct way *w, const char *name, const char *device)
 {
-	struct lend_hostd_config config = {.name = name, .device = device};
+	struct lend_broker_config config = {.name = name, .device = device};
 	const struct timespec pause = {.tv_nsec = 1000000};
 	char address[80];
 	pthread_t thread;
@@ -144,9 +144,9 @@ static void attach(struct way *w, const char *name, const char *device)
 
 	(void)mallopt(M_MMAP_THRESHOLD,
 		      128 << 10); /* malloc() maps large blocks for each use, as in a new process */
-	LEND_CHECK(lend_hostd_open(&config, &w->hostd) == 0);
+	LEND_CHECK(lend_broker_open(&config, &w->broker) == 0);
 	LEND_CHECK(pthread_create(&thread, NULL, turn_meanwhile, w) == 0);
-	(void)snprintf(address, sizeof(address), "hostd:%s", name);
+	(void)snprintf(address, sizeof(address), "broker:%s", name);
 	for (int i = 0; i < ATTACHES; i++) {
 		lend_ns began;
 
@@ -154,10 +154,10 @@ static void attach(struct way *w, const char *name, const char *device)
 			w->io->ops->close(w->io);
 		(void)nanosleep(&pause, NULL);
 		began = lend_clock_now();
-		w->io = opened(NULL, address);
+		w->io = open_end(NULL, address);
 		us[i] = (double)(lend_clock_now() - began) / 1e3;
 	}
-	w->attach_us = median(us, ATTACHES);
+	w->attach_us = median_of(us, ATTACHES);
 	atomic_store(&w->attached, true);
 	(void)pthread_join(thread, NULL);
 }
@@ -166,19 +166,19 @@ static void set_up(struct way way[WAYS], const char *device)
 {
 	char name[64], listen[80], address[104], route[200];
 
-	(void)snprintf(name, sizeof(name), "perf-hostd-%d", (int)getpid());
+	(void)snprintf(name, sizeof(name), "perf-broker-%d", (int)getpid());
 	(void)snprintf(listen, sizeof(listen), "shm:%s-echo", name);
 	for (int i = 0; i < WAYS; i++) {
 		struct way *w = &way[i];
 
-		w->echo = opened(i == 0 ? listen : device, NULL);
+		w->echo = open_end(i == 0 ? listen : device, NULL);
 		LEND_CHECK(w->echo->ops->name(w->echo, address, sizeof(address)) == 0);
 		if (i < 2)
-			w->io = opened(NULL, address);
+			w->io = open_end(NULL, address);
 		else
-			attach(w, name, device);
-		(void)snprintf(route, sizeof(route), "hostd:%s/%s", name, address);
-		reach(w, i < 2 ? address : route);
+			attach_ends(w, name, device);
+		(void)snprintf(route, sizeof(route), "broker:%s/%s", name, address);
+		resolve_peer(w, i < 2 ? address : route);
 	}
 }
 
@@ -186,8 +186,8 @@ static void tear_down(struct way way[WAYS])
 {
 	for (int i = 0; i < WAYS; i++) {
 		way[i].io->ops->close(way[i].io);
-		if (way[i].hostd)
-			lend_hostd_close(way[i].hostd);
+		if (way[i].broker)
+			lend_broker_close(way[i].broker);
 		way[i].echo->ops->close(way[i].echo);
 	}
 }
@@ -208,16 +208,16 @@ int main(int argc, char **argv)
 		else if (opt == 'n')
 			n = (uint32_t)strtoul(optarg, NULL, 10);
 		else
-			return usage();
+			return print_usage();
 	}
 	if (len < 1 || len > SIZE_MAX_SENT || n < 1)
-		return usage();
+		return print_usage();
 	set_up(way, device);
 	for (int r = 0; r < RUNS; r++)
 		for (int i = 0; i < WAYS; i++)
-			way[i].ns[r] = run(&way[i], len, n);
+			way[i].ns[r] = run_trips(&way[i], len, n);
 	for (int i = 0; i < WAYS; i++)
-		ns[i] = median(way[i].ns, RUNS);
+		ns[i] = median_of(way[i].ns, RUNS);
 	printf(
 	    "%u bytes there and back, CPU ns: a ring of shm %.0f, %s %.0f, through a broker %.0f: "
 	    "%.2f rings more; attached in %.0f us\n",

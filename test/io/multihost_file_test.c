@@ -18,7 +18,7 @@ enum { MEMORY = 24 << 20 /* five links */ };
 
 static char path[] = "/dev/shm/lend-pod-file-XXXXXX";
 
-static void begin(void)
+static void make_file(void)
 {
 	int fd = mkstemp(path);
 
@@ -26,12 +26,12 @@ static void begin(void)
 	(void)close(fd);
 }
 
-static void end(void)
+static void remove_file(void)
 {
 	(void)unlink(path);
 }
 
-TestSuite(pod_file, .init = begin, .fini = end);
+TestSuite(pod_file, .init = make_file, .fini = remove_file);
 
 static int lowest_free_descriptor(void)
 {
@@ -44,19 +44,19 @@ static int lowest_free_descriptor(void)
 Test(pod_file, mapped_or_refused__no_descriptor_is_left)
 {
 	int first = lowest_free_descriptor();
-	struct lend_pod pod;
+	struct lend_multihost pod;
 
-	cr_assert_eq(lend_pod_map(&pod, path), 0, "%s", lend_why_text());
-	lend_pod_unmap(&pod);
+	cr_assert_eq(lend_multihost_map(&pod, path), 0, "%s", lend_why_text());
+	lend_multihost_unmap(&pod);
 	cr_assert_eq(lowest_free_descriptor(), first, "mapped");
-	cr_assert_eq(lend_pod_map(&pod, "/dev/null"), -EINVAL);
+	cr_assert_eq(lend_multihost_map(&pod, "/dev/null"), -EINVAL);
 	cr_assert_eq(lowest_free_descriptor(), first, "no memory");
 	cr_assert_eq(chmod(path, 0640), 0);
-	cr_assert_eq(lend_pod_map(&pod, path), -EPERM);
+	cr_assert_eq(lend_multihost_map(&pod, path), -EPERM);
 	cr_assert_eq(lowest_free_descriptor(), first, "open to others");
 }
 
-static uint64_t allocated(void)
+static uint64_t allocated_bytes(void)
 {
 	struct stat st;
 
@@ -66,17 +66,17 @@ static uint64_t allocated(void)
 
 Test(pod_file, back__allocates_one_link)
 {
-	struct lend_pod pod;
+	struct lend_multihost pod;
 	uint64_t before, after;
 
-	cr_assert_eq(lend_pod_map(&pod, path), 0, "%s", lend_why_text());
-	before = allocated();
-	cr_assert_geq(before, LEND_POD_PAIRS);
-	cr_assert_lt(before, LEND_POD_PAIRS + LEND_SHM_PAIR_LEN);
-	cr_assert_eq(lend_pod_back(&pod, 2), 0, "%s", lend_why_text());
-	after = allocated();
+	cr_assert_eq(lend_multihost_map(&pod, path), 0, "%s", lend_why_text());
+	before = allocated_bytes();
+	cr_assert_geq(before, LEND_MULTIHOST_PAIRS);
+	cr_assert_lt(before, LEND_MULTIHOST_PAIRS + LEND_SHM_PAIR_LEN);
+	cr_assert_eq(lend_multihost_allocate(&pod, 2), 0, "%s", lend_why_text());
+	after = allocated_bytes();
 	cr_assert_eq(after, before + LEND_SHM_PAIR_LEN);
-	memset(lend_pod_pair(&pod, 2), 1, LEND_SHM_PAIR_LEN);
-	cr_assert_eq(allocated(), after, "pages of the link were missing");
-	lend_pod_unmap(&pod);
+	memset(lend_multihost_link_pair(&pod, 2), 1, LEND_SHM_PAIR_LEN);
+	cr_assert_eq(allocated_bytes(), after, "pages of the link were missing");
+	lend_multihost_unmap(&pod);
 }

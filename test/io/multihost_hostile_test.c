@@ -22,9 +22,9 @@
 enum { MEMORY = 24 << 20 /* five links */, OTHER_HOST_PID = 1 };
 
 static char path[64];
-static struct lend_pod raw; /* the same memory, mapped for writing by the test */
+static struct lend_multihost raw; /* the same memory, mapped for writing by the test */
 
-static void begin(void)
+static void map_memory(void)
 {
 	int fd;
 
@@ -32,19 +32,19 @@ static void begin(void)
 	fd = mkstemp(path);
 	cr_assert(fd >= 0 && ftruncate(fd, MEMORY) == 0);
 	(void)close(fd);
-	cr_assert_eq(lend_pod_map(&raw, path), 0, "%s", lend_why_text());
+	cr_assert_eq(lend_multihost_map(&raw, path), 0, "%s", lend_why_text());
 	cr_assert_eq(raw.links, 5);
 }
 
-static void end(void)
+static void unmap_memory(void)
 {
-	lend_pod_unmap(&raw);
+	lend_multihost_unmap(&raw);
 	(void)unlink(path);
 }
 
-TestSuite(pod, .init = begin, .fini = end, .timeout = 60);
+TestSuite(pod, .init = map_memory, .fini = unmap_memory, .timeout = 60);
 
-static const char *named(const char *name)
+static const char *make_name(const char *name)
 {
 	static char text[104];
 
@@ -52,16 +52,16 @@ static const char *named(const char *name)
 	return text;
 }
 
-static struct lend_io *serve(const char *name)
+static struct lend_io *run_server(const char *name)
 {
-	struct lend_io_config config = {.listen = named(name)};
+	struct lend_io_config config = {.listen = make_name(name)};
 	struct lend_io *io = NULL;
 
 	cr_assert_eq(lend_io_open(&config, &io), 0, "%s", lend_why_text());
 	return io;
 }
 
-static int failure(const char *listen)
+static int expect_failure(const char *listen)
 {
 	struct lend_io_config config = {.listen = listen};
 	struct lend_io *io = NULL;
@@ -70,14 +70,14 @@ static int failure(const char *listen)
 }
 
 /* A new client reaches the server of that name: one datagram arrives in the end. */
-static void reach(struct lend_io *from, const char *name, struct lend_io *to)
+static void reach_server(struct lend_io *from, const char *name, struct lend_io *to)
 {
 	uint64_t until = conform_ms() + 20000;
 	uint32_t peer, seq = 0;
 
 	while (conform_ms() < until) {
 		(void)conform_take(from, NULL, NULL);
-		if (from->ops->resolve(from, named(name), &peer) == 0)
+		if (from->ops->resolve(from, make_name(name), &peer) == 0)
 			(void)conform_send(from, peer, 1, seq++, 100);
 		if (conform_take(to, NULL, NULL) > 0 && seq > 0)
 			return;
@@ -92,26 +92,26 @@ Test(pod, invalid_memory__is_refused)
 		int err;
 	} heads[] = {
 	    {1, -EPROTO},
-	    {UINT64_C(0x4c50) << 48 | (LEND_POD_VERSION + UINT64_C(1)) << 32 | 12, -EPROTO},
-	    {UINT64_C(0x4c50) << 48 | (uint64_t)LEND_POD_VERSION << 32 | 13, -EPROTO},
-	    {UINT64_C(0x4c50) << 48 | (uint64_t)LEND_POD_VERSION << 32 | 1, -EPROTO},
-	    {UINT64_C(0x4c50) << 48 | (uint64_t)LEND_POD_VERSION << 32 | 12, 0}};
+	    {UINT64_C(0x4c50) << 48 | (LEND_MULTIHOST_VERSION + UINT64_C(1)) << 32 | 12, -EPROTO},
+	    {UINT64_C(0x4c50) << 48 | (uint64_t)LEND_MULTIHOST_VERSION << 32 | 13, -EPROTO},
+	    {UINT64_C(0x4c50) << 48 | (uint64_t)LEND_MULTIHOST_VERSION << 32 | 1, -EPROTO},
+	    {UINT64_C(0x4c50) << 48 | (uint64_t)LEND_MULTIHOST_VERSION << 32 | 12, 0}};
 	struct lend_addr addr;
 	struct lend_io *io;
 
 	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
 		atomic_store(&raw.at->head, heads[i].head);
 		if (heads[i].err != 0)
-			cr_assert_eq(failure(named("a")), heads[i].err, "%zu", i);
+			cr_assert_eq(expect_failure(make_name("a")), heads[i].err, "%zu", i);
 	}
-	io = serve("a");
+	io = run_server("a");
 	io->ops->close(io);
-	cr_assert_eq(failure("shm:a@/nowhere"), -ENOENT);
-	cr_assert_eq(failure("shm:a@/proc/self/exe"), -ELOOP);
+	cr_assert_eq(expect_failure("shm:a@/nowhere"), -ENOENT);
+	cr_assert_eq(expect_failure("shm:a@/proc/self/exe"), -ELOOP);
 	cr_assert_eq(chmod(path, 0640), 0);
-	cr_assert_eq(failure(named("a")), -EPERM);
+	cr_assert_eq(expect_failure(make_name("a")), -EPERM);
 	cr_assert_eq(chmod(path, 0600), 0);
-	cr_assert_eq(failure("shm:a@/dev/null"), -EINVAL);
+	cr_assert_eq(expect_failure("shm:a@/dev/null"), -EINVAL);
 	cr_assert_eq(lend_addr_parse("shm:a@b", &addr), -EINVAL);
 	cr_assert_eq(lend_addr_parse("shm:@/b", &addr), -EINVAL);
 	cr_assert_eq(lend_addr_parse("shm:a@/b@c", &addr), 0);
@@ -137,37 +137,37 @@ static void run_and_kill(void (*act)(void))
 
 static void take_all_links(void)
 {
-	struct lend_pod pod;
-	struct lend_pod_tie tie;
+	struct lend_multihost pod;
+	struct lend_multihost_link_id tie;
 	uint64_t owner;
 
-	if (lend_pod_map(&pod, path) != 0 || lend_pod_join(&pod, "dying", 0) != 0)
+	if (lend_multihost_map(&pod, path) != 0 || lend_multihost_join(&pod, "dying", 0) != 0)
 		_exit(1);
-	for (uint32_t i = 0, to = lend_pod_find(&pod, "alive", &owner); i < pod.links; i++) {
-		if (lend_pod_ask(&pod, to, owner, i, &tie) != 0)
+	for (uint32_t i = 0, to = lend_multihost_find(&pod, "alive", &owner); i < pod.links; i++) {
+		if (lend_multihost_link_request(&pod, to, owner, i, &tie) != 0)
 			_exit(2);
 		/* Undoes the last store of the request in some rounds, as if the kill had come
 		 * earlier. */
 		if (i > 0)
 			atomic_store(&pod.at->link[tie.link].word,
 				     atomic_load(&pod.at->link[tie.link].word) &
-					 ~(uint64_t)(i % 2 ? LEND_LINK_ASKED : 0));
+					 ~(uint64_t)(i % 2 ? LEND_LINK_REQUESTED : 0));
 	}
 }
 
 Test(pod, links_of_a_killed_client)
 {
-	struct lend_io *server = serve("alive"), *client;
+	struct lend_io *server = run_server("alive"), *client;
 
 	for (int round = 0; round < 4; round++) {
 		/* In odd rounds a new client takes over the dead one's end, and its links. */
 		bool later = round % 2;
 
-		client = later ? NULL : conform_client(named("alive"));
+		client = later ? NULL : conform_client(make_name("alive"));
 		run_and_kill(take_all_links);
 		if (later)
-			client = conform_client(named("alive"));
-		reach(client, "alive", server);
+			client = conform_client(make_name("alive"));
+		reach_server(client, "alive", server);
 		client->ops->close(client);
 		for (uint64_t until = conform_ms() + 20; conform_ms() < until;)
 			(void)conform_take(server, NULL, NULL); /* which also releases the links */
@@ -177,24 +177,24 @@ Test(pod, links_of_a_killed_client)
 
 static void serve_and_die(void)
 {
-	struct lend_io *io = serve("fleeting");
+	struct lend_io *io = run_server("fleeting");
 
 	(void)conform_take(io, NULL, NULL);
 }
 
 Test(pod, name_of_a_killed_server_is_free_at_once)
 {
-	struct lend_io *client = conform_client(named("fleeting")), *io;
+	struct lend_io *client = conform_client(make_name("fleeting")), *io;
 	uint64_t began = conform_ms();
 	uint32_t peer;
 
 	run_and_kill(serve_and_die);
-	cr_assert_eq(client->ops->resolve(client, named("fleeting"), &peer), -ECONNREFUSED);
+	cr_assert_eq(client->ops->resolve(client, make_name("fleeting"), &peer), -ECONNREFUSED);
 	run_and_kill(serve_and_die);
-	io = serve("fleeting");
-	cr_assert_lt(conform_ms() - began, LEND_POD_STALE_NS / 2000000);
-	cr_assert_eq(failure(named("fleeting")), -EADDRINUSE);
-	reach(client, "fleeting", io);
+	io = run_server("fleeting");
+	cr_assert_lt(conform_ms() - began, LEND_MULTIHOST_STALE_NS / 2000000);
+	cr_assert_eq(expect_failure(make_name("fleeting")), -EADDRINUSE);
+	reach_server(client, "fleeting", io);
 	io->ops->close(io);
 	client->ops->close(client);
 }
@@ -202,7 +202,7 @@ Test(pod, name_of_a_killed_server_is_free_at_once)
 /* Writes an end of a host that lost power or is stopped; owner is the host's number. */
 static void write_dead_host(uint32_t i, const char *name, uint64_t owner)
 {
-	struct lend_pod_end *e = &raw.at->end[i];
+	struct lend_multihost_end *e = &raw.at->end[i];
 
 	e->host = ~raw.host;
 	e->pid = OTHER_HOST_PID;
@@ -218,13 +218,13 @@ Test(pod, name_of_dead_host__is_free_after_a_timeout)
 	struct lend_io *io;
 
 	write_dead_host(9, "silent", 77);
-	io = serve("silent");
-	cr_assert_geq(conform_ms() - began, LEND_POD_STALE_NS / 1000000);
+	io = run_server("silent");
+	cr_assert_geq(conform_ms() - began, LEND_MULTIHOST_STALE_NS / 1000000);
 	cr_assert_neq(atomic_load(&raw.at->end[9].owner), 77);
 	io->ops->close(io);
 }
 
-static void *beat(void *arg)
+static void *await_beat(void *arg)
 {
 	while (atomic_load(&raw.at->end[9].owner) == 77) {
 		atomic_fetch_add(&raw.at->end[9].beat, 1);
@@ -239,9 +239,9 @@ Test(pod, name_of_a_live_host_is_not_taken)
 	pthread_t thread;
 
 	write_dead_host(9, "beating", 77);
-	cr_assert_eq(pthread_create(&thread, NULL, beat, NULL), 0);
-	cr_assert_eq(failure(named("beating")), -EADDRINUSE);
-	cr_assert_lt(conform_ms() - began, LEND_POD_STALE_NS / 2000000);
+	cr_assert_eq(pthread_create(&thread, NULL, await_beat, NULL), 0);
+	cr_assert_eq(expect_failure(make_name("beating")), -EADDRINUSE);
+	cr_assert_lt(conform_ms() - began, LEND_MULTIHOST_STALE_NS / 2000000);
 	atomic_store(&raw.at->end[9].owner, 0);
 	cr_assert_eq(pthread_join(thread, NULL), 0);
 }
@@ -284,16 +284,16 @@ Test(pod, many_servers__one_gets_the_name)
 
 Test(pod, stopped_host__lost_its_end__starts_again)
 {
-	struct lend_io *server = serve("back"), *client = conform_client(named("back"));
+	struct lend_io *server = run_server("back"), *client = conform_client(make_name("back"));
 	uint64_t owner;
 	uint32_t i;
 
-	reach(client, "back", server);
-	i = lend_pod_find(&raw, "back", &owner);
-	lend_pod_evict(&raw, i, owner);
-	cr_assert_eq(lend_pod_find(&raw, "back", &owner), LEND_POD_NONE);
+	reach_server(client, "back", server);
+	i = lend_multihost_find(&raw, "back", &owner);
+	lend_multihost_evict(&raw, i, owner);
+	cr_assert_eq(lend_multihost_find(&raw, "back", &owner), LEND_MULTIHOST_NONE);
 	write_dead_host(i, "other", 77); /* which keeps that end */
-	reach(client, "back", server);
+	reach_server(client, "back", server);
 	cr_assert_eq(atomic_load(&raw.at->end[i].owner), 77);
 	client->ops->close(client);
 	server->ops->close(server);
@@ -302,49 +302,49 @@ Test(pod, stopped_host__lost_its_end__starts_again)
 /* A stopped host resumes and copies into a ring that has a new owner. */
 Test(pod, spoilt_ring__is_replaced)
 {
-	struct lend_io *server = serve("s"), *client = conform_client(named("s"));
-	uint32_t peer = conform_resolve(client, named("s"), server), again;
+	struct lend_io *server = run_server("s"), *client = conform_client(make_name("s"));
+	uint32_t peer = conform_resolve(client, make_name("s"), server), again;
 
 	client->ops->pin(client, peer, true);
 	cr_assert_eq(conform_send(client, peer, 1, 0, 100), LEND_SENT);
 	for (uint32_t l = 0; l < raw.links; l++)
-		atomic_store(&lend_pod_pair(&raw, l)->to_server.slot[0].mark, 0);
+		atomic_store(&lend_multihost_link_pair(&raw, l)->to_server.slot[0].mark, 0);
 	cr_assert_eq(conform_send(client, peer, 1, 1, 100), LEND_SENT);
 	for (int i = 0; i < 1000; i++)
 		cr_assert_eq(conform_take(server, NULL, NULL), 0, "no reads beyond what is hidden");
-	cr_assert_eq(client->ops->resolve(client, named("s"), &again), 0);
+	cr_assert_eq(client->ops->resolve(client, make_name("s"), &again), 0);
 	cr_assert_eq(again, peer, "while a session uses it");
 	client->ops->pin(client, peer, false);
-	reach(client, "s", server);
+	reach_server(client, "s", server);
 	client->ops->close(client);
 	server->ops->close(server);
 }
 
 Test(pod, invalid_bell__is_refused)
 {
-	struct lend_io *server = serve("s");
-	struct lend_pod pod;
-	struct lend_pod_tie tie;
+	struct lend_io *server = run_server("s");
+	struct lend_multihost pod;
+	struct lend_multihost_link_id tie;
 	uint64_t owner;
 	uint32_t to;
 
-	cr_assert_eq(lend_pod_map(&pod, path), 0);
-	cr_assert_eq(lend_pod_join(&pod, "", 0), 0);
-	to = lend_pod_find(&pod, "s", &owner);
-	cr_assert_eq(lend_pod_ask(&pod, to, owner, LEND_SHM_PEERS, &tie), 0);
+	cr_assert_eq(lend_multihost_map(&pod, path), 0);
+	cr_assert_eq(lend_multihost_join(&pod, "", 0), 0);
+	to = lend_multihost_find(&pod, "s", &owner);
+	cr_assert_eq(lend_multihost_link_request(&pod, to, owner, LEND_SHM_PEERS, &tie), 0);
 	for (uint64_t until = conform_ms() + 5000;
 	     server->stats.peers_refused == 0 && conform_ms() < until;)
 		(void)conform_take(server, NULL, NULL);
 	cr_assert_eq(server->stats.peers_refused, 1);
-	cr_assert_neq(lend_pod_bits(&pod, &tie) & LEND_LINK_SERVER_LEFT, 0);
-	lend_pod_leave(&pod);
-	lend_pod_unmap(&pod);
+	cr_assert_neq(lend_multihost_link_bits(&pod, &tie) & LEND_LINK_SERVER_LEFT, 0);
+	lend_multihost_leave(&pod);
+	lend_multihost_unmap(&pod);
 	server->ops->close(server);
 }
 
 Test(pod, noise_in_all_tables)
 {
-	struct lend_io *server = serve("s"), *client = conform_client(named("s"));
+	struct lend_io *server = run_server("s"), *client = conform_client(make_name("s"));
 	uint64_t seed = conform_seed(), *words = (uint64_t *)(void *)raw.at;
 	struct lend_rng rng;
 
@@ -361,8 +361,8 @@ Test(pod, noise_in_all_tables)
 			/* Almost valid ones, too: changed flags, changed ends. */
 			atomic_fetch_xor(&raw.at->link[l].word, bits & 0x0010011f);
 		}
-		(void)client->ops->resolve(client, named("s"), &peer);
-		if (client->ops->resolve(client, named("s"), &peer) == 0)
+		(void)client->ops->resolve(client, make_name("s"), &peer);
+		if (client->ops->resolve(client, make_name("s"), &peer) == 0)
 			(void)conform_send(client, peer, 1, 0, 100);
 		(void)server->ops->rx(server, in, 32);
 		server->ops->rx_done(server);
@@ -370,7 +370,7 @@ Test(pod, noise_in_all_tables)
 		client->ops->rx_done(client);
 	}
 	fprintf(stderr, "SEED=%lu\n", (unsigned long)seed);
-	reach(client, "s", server);
+	reach_server(client, "s", server);
 	client->ops->close(client);
 	server->ops->close(server);
 }

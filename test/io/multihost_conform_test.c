@@ -17,7 +17,7 @@ static void remove_it(void)
 	(void)unlink(path);
 }
 
-static void address(char *text, size_t cap)
+static void make_address(char *text, size_t cap)
 {
 	static _Atomic unsigned count;
 
@@ -35,7 +35,7 @@ static void address(char *text, size_t cap)
 }
 
 static const struct conform_row pod = {.name = "shm-pod",
-				       .address = address,
+				       .address = make_address,
 				       .lossless = true,
 				       .hangs_up = true,
 				       .rebinds = true,

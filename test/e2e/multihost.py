@@ -6,7 +6,7 @@ Method: a file instead of the memory, and the built programs around it; bytes ar
 hosts: test/guest.
 Covers: src/io/shm/multihost.c, src/io/shm/multihost_link.c, src/io/shm/multihost_memory.c
 
-usage: pod.py BUILD_DIR
+usage: multihost.py BUILD_DIR
 """
 import json
 import os

@@ -1,10 +1,10 @@
-/* main - lend-hostd, the broker as a daemon. Layer: hostd. Threads: one. */
+/* main - lend-broker, the broker as a daemon. Layer: broker. Threads: one. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "hostd/hostd.h"
+#include "broker/broker.h"
 #include "sys/clock.h"
 #include "sys/cli.h"
 #include "sys/last_error.h"
@@ -12,27 +12,27 @@
 #define SPIN_NS UINT64_C(50000) /* about a round trip; then it sleeps */
 
 struct args {
-	struct lend_hostd_config config;
+	struct lend_broker_config config;
 	bool spin, json;
 };
 
 static volatile sig_atomic_t leaving;
 
-static void leave(int signal_number)
+static void stop_broker(int signal_number)
 {
 	(void)signal_number;
 	leaving = 1;
 }
 
 static const struct argp_option options[] = {
-    {"name", 'n', "NAME", 0, "Processes find it as hostd:NAME", 0},
+    {"name", 'n', "NAME", 0, "Processes find it as broker:NAME", 0},
     {"device", 'd', "ADDR", 0, "The device: udp:HOST:0, dpdk:KIND@IP:0, ...", 0},
     {"eal", 'e', "ARGS", 0, "DPDK's EAL arguments", 0},
     {"spin", 's', NULL, 0, "Poll all the time instead of sleeping when idle", 0},
     {"json", 'j', NULL, 0, "Print the counters as JSON at the end", 0},
     {0}};
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct args *args = state->input;
 
@@ -53,12 +53,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		args->json = true;
 		return 0;
 	case ARGP_KEY_ARG:
-		lend_usage_bad("lend-hostd", "%s: unexpected argument; the device follows --device",
-			       arg);
+		lend_cli_bad("lend-broker", "%s: unexpected argument; the device follows --device",
+			     arg);
 	case ARGP_KEY_END:
 		if (!args->config.name || !args->config.device)
-			lend_usage_bad("lend-hostd", "give --name and --device: lend-hostd --name "
-						     "nic --device udp:127.0.0.1:0");
+			lend_cli_bad("lend-broker", "give --name and --device: lend-broker --name "
+						    "nic --device udp:127.0.0.1:0");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -68,62 +68,62 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const char doc[] =
     "Opens a network device for other processes of the same user. They attach in a fraction of a "
     "millisecond, without starting DPDK's EAL themselves.\v"
-    "Addresses name it: listen at hostd:NAME, connect to hostd:NAME/ADDRESS with an "
+    "Addresses name it: listen at broker:NAME, connect to broker:NAME/ADDRESS with an "
     "ADDRESS of the device's.\n\n"
-    "  lend-hostd --name nic --device dpdk:net_af_packet0@10.0.0.2:0 --eal '--no-huge ...'\n"
-    "  lend serve --listen hostd:nic\n"
-    "  lend bench lat --connect hostd:nic/dpdk:net_af_packet0@10.0.0.3:7001";
+    "  lend-broker --name nic --device dpdk:net_af_packet0@10.0.0.2:0 --eal '--no-huge ...'\n"
+    "  lend serve --listen broker:nic\n"
+    "  lend bench lat --connect broker:nic/dpdk:net_af_packet0@10.0.0.3:7001";
 
-static void run(struct lend_hostd *h, bool spin)
+static void run_broker(struct lend_broker *h, bool spin)
 {
 	lend_ns moved = lend_clock_now();
 
 	while (!leaving) {
 		lend_ns now;
 
-		if (lend_hostd_turn(h) > 0) {
+		if (lend_broker_turn(h) > 0) {
 			moved = lend_clock_now();
 			continue;
 		}
 		now = spin ? moved : lend_clock_now();
 		if (now - moved > SPIN_NS)
-			lend_hostd_wait(h);
+			lend_broker_wait(h);
 	}
 }
 
-static void tell(const struct lend_hostd *h)
+static void print_stats(const struct lend_broker *h)
 {
-	struct lend_hostd_stats stats;
+	struct lend_broker_stats stats;
 	const char *mark = "{";
 
-	lend_hostd_stats(h, &stats);
+	lend_broker_stats(h, &stats);
 #define X(name, text)                                                                              \
 	printf("%s\"" #name "\":%" PRIu64, mark, stats.name);                                      \
 	mark = ",";
-	LEND_HOSTD_STATS(X)
+	LEND_BROKER_STATS(X)
 #undef X
 	puts("}");
 }
 
 int main(int argc, char **argv)
 {
-	static const struct argp argp = {.options = options, .parser = parse, .doc = doc};
-	const struct sigaction end = {.sa_handler = leave};
+	static const struct argp argp = {.options = options, .parser = parse_option, .doc = doc};
+	const struct sigaction end = {.sa_handler = stop_broker};
 	struct args args = {.spin = false};
-	struct lend_hostd *h;
+	struct lend_broker *h;
 
-	lend_usage_parse(&argp, "lend-hostd", "lend-hostd " LEND_VERSION, argc, argv, &args);
-	if (lend_hostd_open(&args.config, &h) < 0) {
-		fprintf(stderr, "lend-hostd: %s\n", lend_why_text());
+	lend_cli_parse(&argp, "lend-broker", "lend-broker " LEND_VERSION, argc, argv, &args);
+	if (lend_broker_open(&args.config, &h) < 0) {
+		fprintf(stderr, "lend-broker: %s\n", lend_why_text());
 		return EXIT_FAILURE;
 	}
 	sigaction(SIGTERM, &end, NULL);
 	sigaction(SIGINT, &end, NULL);
-	printf("ready hostd:%s\n", args.config.name);
+	printf("ready broker:%s\n", args.config.name);
 	fflush(stdout);
-	run(h, args.spin);
+	run_broker(h, args.spin);
 	if (args.json)
-		tell(h);
-	lend_hostd_close(h);
+		print_stats(h);
+	lend_broker_close(h);
 	return EXIT_SUCCESS;
 }
