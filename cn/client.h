@@ -25,9 +25,16 @@ enum { CN_LONG = LEND_NORMAL + 1, CN_GUESS = LEND_BULK - 1 };
 
 enum cn_state { CN_IDLE, CN_WAIT, CN_FLIGHT, CN_DONE };
 /* A long put is ALLOC, WRITEs and a SEAL. A seal of a space with a pointer is WRITEs and the seal
- * itself. A prefetch is FETCHes. All other operations have one step, which is repeated for parts.
- */
-enum cn_step { CN_STEP_ONLY, CN_STEP_ALLOC, CN_STEP_WRITE, CN_STEP_SEAL, CN_STEP_FETCH };
+ * itself. A prefetch is FETCHes. A map from a pool is POOL_MAP and POOL_VIEWs (SHOW), until all
+ * frames are known. All other operations have one step, which is repeated for parts. */
+enum cn_step {
+	CN_STEP_ONLY,
+	CN_STEP_ALLOC,
+	CN_STEP_WRITE,
+	CN_STEP_SEAL,
+	CN_STEP_FETCH,
+	CN_STEP_SHOW,
+};
 
 /* Stored in lend_op.reserved. */
 struct __attribute__((may_alias)) cn_op {
@@ -62,6 +69,8 @@ struct __attribute__((may_alias)) cn_op {
 			   have answered */
 	uint32_t kids;  /* parts under way, if it is split */
 	bool parted;
+	bool by_message; /* GET: the pool refused; the node sends the bytes */
+	uint64_t pool;   /* GET: the key in the POOL_MAP under way; 0: the node sends the bytes */
 	struct cn_op *parent; /* only in a part: the operation it belongs to */
 };
 _Static_assert(sizeof(struct cn_op) <= sizeof(((struct lend_op *)0)->reserved), "fits");

@@ -95,7 +95,7 @@ static void judge_call(struct cn_op *op, struct lend_call *call)
 	outer->ran = call->ran;
 	if (call->ran == LEND_RAN_YES) {
 		node->doubt_until = 0;
-		if (op->kind == LEND_MEMOP_GET || op->kind == LEND_MEMOP_READ)
+		if ((op->kind == LEND_MEMOP_GET && !op->pool) || op->kind == LEND_MEMOP_READ)
 			len = chain_len(call->reply);
 		else
 			len = cn_buf_read(call->reply, body, sizeof(body));

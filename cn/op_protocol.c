@@ -7,6 +7,7 @@
 
 #include "cn/space_pointer.h"
 #include "cn/pool/pool_client.h"
+#include "cn/pool/pool_get.h"
 #include "sys/last_error.h"
 #include "util/bits.h"
 
@@ -115,6 +116,16 @@ static void encode_put(struct cn_op *op, struct lend_memop *say)
 	}
 }
 
+static void say_map(struct cn_op *op, struct lend_memop *say)
+{
+	say->target = cn_pool_key(op->mem->node[op->node]);
+	say->kind = say->target ? LEND_MEMOP_POOL_MAP : LEND_MEMOP_MAP;
+	if (op->step != CN_STEP_SHOW)
+		return;
+	say->kind = LEND_MEMOP_POOL_VIEW;
+	say->offset = op->mem->space[op->space].shown->received;
+}
+
 /* Returns how many of the references from at on go to the same node in one call. */
 static uint32_t release_part(struct cn_op *op)
 {
@@ -151,14 +162,15 @@ void cn_step_encode(struct cn_op *op, struct lend_memop *say)
 		encode_put(op, say);
 		break;
 	case LEND_MEMOP_MAP:
-		say->target = cn_pool_key(op->mem->node[op->node]);
-		say->kind = say->target ? LEND_MEMOP_POOL_MAP : LEND_MEMOP_MAP;
+		say_map(op, say);
 		break;
 	case LEND_MEMOP_GET:
 	case LEND_MEMOP_READ:
 	case LEND_MEMOP_WRITE:
 		say->offset = op->offset + op->at;
 		say->len = op->part;
+		if (op->kind == LEND_MEMOP_GET)
+			cn_pool_get_say(op, say);
 		break;
 	case LEND_MEMOP_RELEASE:
 		op->part = release_part(op);
@@ -210,7 +222,27 @@ static bool after_space(struct cn_op *op, enum lend_status *status, const uint8_
 		return true;
 	}
 	((lend_space *)op->out)->id = cn_space_handle(op->mem, op->space);
-	return false;
+	if (*status != LEND_OK || !cn_pool_has_more(space))
+		return false;
+	op->step = CN_STEP_SHOW;
+	return true;
+}
+
+/* After a POOL_VIEW. A pool that was connected again does not know the view: it is asked again when
+ * the space gets a pointer. */
+static bool after_view(struct cn_op *op, enum lend_status *status, const uint8_t *body, size_t len)
+{
+	struct cn_space *space = &op->mem->space[op->space];
+	uint64_t told = space->shown->received;
+	struct lend_memview view;
+
+	if (*status == LEND_FAILED_PRECONDITION)
+		*status = LEND_OK;
+	else if (*status == LEND_OK &&
+		 (len > LEND_MEMVIEW_MAX || !lend_memview_decode(body, len, &view) ||
+		  !cn_pool_take(space->shown, &view)))
+		*status = LEND_INTERNAL;
+	return *status == LEND_OK && space->shown->received > told && cn_pool_has_more(space);
 }
 
 static void drop_holds(struct cn_op *op, uint32_t n)
@@ -261,6 +293,7 @@ static bool after_put(struct cn_op *op, enum lend_status *status, const uint8_t 
 	case CN_STEP_SEAL:
 	case CN_STEP_ONLY:
 	case CN_STEP_FETCH:
+	case CN_STEP_SHOW:
 		break;
 	}
 	return after_ref(op, status, body, len);
@@ -268,11 +301,15 @@ static bool after_put(struct cn_op *op, enum lend_status *status, const uint8_t 
 
 bool cn_step_after(struct cn_op *op, enum lend_status *status, const uint8_t *body, size_t len)
 {
+	if (op->kind == LEND_MEMOP_GET && op->pool)
+		return cn_pool_get_after(op, *status, body, len);
 	if (op->kind == LEND_MEMOP_RELEASE) { /* with any status, they are not ours any more */
 		drop_holds(op, (uint32_t)op->part);
 		op->at += op->part;
 		return *status == LEND_OK && op->at < op->n;
 	}
+	if (op->step == CN_STEP_SHOW)
+		return after_view(op, status, body, len);
 	if (*status != LEND_OK)
 		return false;
 	switch (op->kind) {
@@ -315,6 +352,17 @@ bool cn_step_after(struct cn_op *op, enum lend_status *status, const uint8_t *bo
 	}
 }
 
+/* Frees a space of a failed operation, at the node too if it made one. */
+static void give_unused(struct cn_op *op, struct cn_space *space)
+{
+	if (!space->life) {
+		cn_space_give(op->mem, op->space);
+		return;
+	}
+	space->orphan = true;
+	op->mem->orphans++;
+}
+
 /* Frees a space at the end of a failed operation that made it, of a long put, and of FREE. */
 void cn_step_end(struct cn_op *op, enum lend_status status, enum lend_ran ran)
 {
@@ -335,15 +383,13 @@ void cn_step_end(struct cn_op *op, enum lend_status status, enum lend_ran ran)
 	case LEND_MEMOP_ALLOC:
 	case LEND_MEMOP_MAP:
 		if (status != LEND_OK)
-			cn_space_give(op->mem, op->space);
+			give_unused(op, space);
 		break;
 	case LEND_MEMOP_PUT:
-		if (status == LEND_OK || !space->life) {
+		if (status == LEND_OK)
 			cn_space_give(op->mem, op->space);
-		} else {
-			space->orphan = true;
-			op->mem->orphans++;
-		}
+		else
+			give_unused(op, space);
 		break;
 	default:
 		break;

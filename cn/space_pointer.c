@@ -12,6 +12,7 @@
 
 #include "cn/paging/paged_view.h"
 #include "cn/pool/pool_client.h"
+#include "cn/pool/pool_get.h"
 #include "sys/last_error.h"
 #include "util/bits.h"
 
@@ -29,6 +30,7 @@ void cn_pointer_stat(struct lend_mem_cache_stat *stat)
 {
 	stat->pool_views = pool_views;
 	stat->pool_fetched = pool_fetched;
+	cn_pool_get_stat(stat);
 }
 
 static int open_pool(struct lend_mem *mem, uint32_t index, struct cn_view **view)
@@ -37,7 +39,7 @@ static int open_pool(struct lend_mem *mem, uint32_t index, struct cn_view **view
 
 	pool_views += rc == 0;
 	/* A space in too many pieces, or on a device, is fetched as over a network. So is a space
-	 * that needs a call to the pool inside a turn. */
+	 * that was written, inside a turn: its new frames need a call to the pool. */
 	if (rc != -EOPNOTSUPP && rc != -EDEADLK)
 		return rc;
 	rc = cn_fault_ops.open(mem, index, view);

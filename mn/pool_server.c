@@ -180,8 +180,10 @@ static void drop_mapper(struct mn_pool *pool, struct mapper *m)
 
 static void hand_over(struct mn_pool *pool, struct mapper *m)
 {
-	struct lend_fd_message msg = {.page = lend_store_page(pool->store),
-				      .size = pool->memory->len};
+	struct lend_fd_message msg = {
+	    .flags = lend_store_checks(pool->store) ? LEND_HANDOVER_CHECKSUM : 0,
+	    .page = lend_store_page(pool->store),
+	    .size = pool->memory->len};
 	uint64_t key;
 
 	do

@@ -9,13 +9,15 @@
 #include "apps/common/memnode.h"
 #include "lend/stats.h"
 
-enum { KEY_BY = 0x7701, KEY_NODE, KEY_SWEEP, SEED = 3, WARM_SHARE = 10 };
+enum { KEY_BY = 0x7701, KEY_NODE, KEY_POOL, KEY_SWEEP, SEED = 3, WARM_SHARE = 10 };
 
 static const struct argp_option options[] = {
     {"hops", 'h', "N", 0, "Services in the chain (5)", 0},
     {"by", KEY_BY, "HOW", 0, "value, ref or auto: by reference above a length measured at start",
      0},
     {"node", KEY_NODE, "ADDR", 0, "Use the memory node at ADDR instead of starting one", 0},
+    {"pool", KEY_POOL, NULL, 0,
+     "The memory node shares its pages with the caller and the last hop (pool:)", 0},
     {"sweep", KEY_SWEEP, NULL, 0, "Measure both ways at sizes from 1 KiB to --size", 0},
     {0}};
 
@@ -37,6 +39,8 @@ static void check_args(const struct app_chain *chain)
 	if (chain->load_args.carrier == APP_DPDK_RING)
 		app_bad("--carrier dpdk:ring: rings stay within one process; give dpdk:memif for a "
 			"chain of processes");
+	if (chain->pool && chain->node_address)
+		app_bad("--pool starts a node on this host: leave out --node");
 	if (chain->load_args.size > APP_PATTERN_MAX)
 		app_bad("--size: give at most %d bytes", APP_PATTERN_MAX);
 }
@@ -58,6 +62,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case KEY_NODE:
 		chain->node_address = arg;
 		return 0;
+	case KEY_POOL:
+		return app_arg_flag(&chain->pool);
 	case KEY_SWEEP:
 		return app_arg_flag(&chain->sweep);
 	case ARGP_KEY_END:
@@ -105,6 +111,8 @@ static void plan_net(struct app_chain *chain, bool with_node)
 		app_net_link(net, chain->hop[chain->hops - 1], chain->node);
 	}
 	app_net_plan(net);
+	if (chain->pool)
+		app_net_pool(net, chain->node);
 }
 
 static void start_hop(struct app_chain *chain, unsigned i, bool with_node)
@@ -253,6 +261,7 @@ static void report_one(struct app_chain *chain)
 		       "requests passed by value because the memory node refused them");
 	app_report_int(&report, "pages_used_after", node.pages_used,
 		       "on the memory node at the end; 0: all released");
+	app_report_bool(&report, "pool", chain->pool, "the memory node shares its pages");
 	app_report_text(&report, "carrier", app_carrier_name(chain->load_args.carrier), "");
 	app_report_int(&report, "processes", chain->hops + 1 + (chain->mn.pid != 0), "");
 	app_report_end(&report);

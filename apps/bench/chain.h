@@ -25,6 +25,7 @@ struct app_chain {
 	enum app_by by;
 	const char *node_address; /* the user's node; NULL: the command starts one */
 	bool sweep;
+	bool pool; /* the node shares its pages with caller and last hop */
 
 	struct app_net net;
 	unsigned me, node, hop[APP_CHAIN_HOPS_MAX];

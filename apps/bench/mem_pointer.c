@@ -161,6 +161,8 @@ void app_pointer_measure(struct app_memory *m, lend_ns time, struct app_pointer 
 	lend_mem_cache_stat_get(&after);
 	p->pool_views = after.pool_views - before.pool_views;
 	p->pool_fetched = after.pool_fetched - before.pool_fetched;
+	p->pool_gets = after.pool_gets - before.pool_gets;
+	p->pool_gets_sent = after.pool_gets_sent - before.pool_gets_sent;
 	(void)app_timed_end(m, &t, lend_release(m->mem, &ref, 1, app_timed_begin(&t)), "release");
 	free(into);
 }
@@ -176,6 +178,8 @@ void app_pointer_report(const struct app_pointer *p, struct app_report *r)
 		return;
 	app_report_int(r, "pool_views", p->pool_views, "of the maps: the pages of the node itself");
 	app_report_int(r, "pool_fetched", p->pool_fetched, "of a pool's, but fetched: not mapped");
+	app_report_int(r, "pool_gets", p->pool_gets, "gets copied from the pages of the node");
+	app_report_int(r, "pool_gets_sent", p->pool_gets_sent, "gets of a pool's, but sent by it");
 	app_report_num(r, "get_1m_us", get, 2, "us, get of 1 MiB");
 	app_report_num(r, "map_touch_1m_us", touch, 2, "us, map of 1 MiB and one word of it");
 	app_report_num(r, "map_read_1m_us", read, 2, "us, map of 1 MiB and a sum over all of it");

@@ -12,7 +12,8 @@ enum { APP_POINTER_SIZE = 1 << 20 };
 struct app_pointer {
 	bool offered;
 	uint64_t rounds, wrong_bytes;
-	uint64_t pool_views, pool_fetched; /* counted by lend_mem_cache_stat during the run */
+	/* Counted by lend_mem_cache_stat during the run. */
+	uint64_t pool_views, pool_fetched, pool_gets, pool_gets_sent;
 	struct lend_hist get, touch, read; /* ns */
 	struct lend_hist store, fault;     /* ns for all pages of the object */
 };

@@ -33,13 +33,15 @@ void page_style(FILE *out)
 {
 	fputs(
 	    ":root{color-scheme:light dark;--bg:#fbfaf8;--card:#fff;--ink:#1f2328;--soft:#656d76;"
-	    "--rule:#e3e1dc;--value:#d9722e;--ref:#2563c9;--auto:#12866f}\n"
+	    "--rule:#e3e1dc;--value:#d9722e;--ref:#2563c9;--auto:#12866f;--pool:#8a4fbf}\n"
 	    "@media(prefers-color-scheme:dark){:root{--bg:#14171c;--card:#1d2128;--ink:#e8eaed;"
-	    "--soft:#9aa4b0;--rule:#333a44;--value:#f0985a;--ref:#78a9ff;--auto:#3fc3a6}}\n"
+	    "--soft:#9aa4b0;--rule:#333a44;--value:#f0985a;--ref:#78a9ff;--auto:#3fc3a6;--pool:#"
+	    "c79bf0}}\n"
 	    "svg text{font:13px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;"
 	    "fill:var(--ink)}svg .head{font-weight:600;font-size:14px}svg .soft{fill:var(--soft);"
 	    "font-size:12px}svg .rule{stroke:var(--rule);fill:none}svg .pale{opacity:.35}\n"
-	    ".value{fill:var(--value)}.ref{fill:var(--ref)}.auto{fill:var(--auto)}"
+	    ".value{fill:var(--value)}.ref{fill:var(--ref)}.auto{fill:var(--auto)}.pool{fill:var(--"
+	    "pool)}"
 	    "path.value,path.ref,path.auto{fill:none;stroke-width:2.5;stroke-linejoin:round}"
 	    "path.value{stroke:var(--value)}path.ref{stroke:var(--ref)}path.auto{stroke:var(--auto)"
 	    "}\n",

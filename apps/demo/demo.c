@@ -77,16 +77,18 @@ static void run_images(struct demo *demo, enum app_carrier carrier, const char *
 		       struct progress *p)
 {
 	struct demo_row *row = &demo->row[demo->rows++];
-	bool keep = demo->rows == 1;
+	bool keep = demo->rows == 1, pool = !strcmp(by, "pool");
 	const char *words[] = {"images",
 			       "--by",
-			       by,
+			       pool ? "ref" : by,
 			       "--carrier",
 			       app_carrier_name(carrier),
 			       "--json",
 			       demo->dir,
-			       keep ? "--out" : NULL,
-			       demo->results,
+			       pool   ? "--pool"
+			       : keep ? "--out"
+				      : NULL,
+			       keep ? demo->results : NULL,
 			       NULL};
 	char *json;
 
@@ -173,7 +175,7 @@ static bool is_offered(enum app_carrier carrier, const char *doctor)
 
 static void run_all(struct demo *demo, bool quick)
 {
-	static const char *const by[DEMO_BYS] = {"value", "ref", "auto"};
+	static const char *const by[] = {"value", "ref", "auto", "pool"};
 	static const enum app_carrier carriers[DEMO_CARRIERS] = {APP_SHM, APP_UDP, APP_DPDK_MEMIF};
 	const char *ask[] = {"doctor", "--json", NULL};
 	struct progress p = {.began = app_now(), .step_began = app_now()};
@@ -181,9 +183,9 @@ static void run_all(struct demo *demo, bool quick)
 	unsigned n = quick ? 1 : DEMO_CARRIERS;
 
 	n -= !quick && !is_offered(APP_DPDK_MEMIF, doctor);
-	p.steps = n * (DEMO_BYS + !quick);
+	p.steps = n * (DEMO_BYS + !quick) + 1;
 	for (unsigned i = 0; i < n; i++)
-		for (unsigned k = 0; k < DEMO_BYS; k++)
+		for (unsigned k = 0; k < DEMO_BYS + !i; k++) /* a pool is shm */
 			run_images(demo, carriers[i], by[k], &p);
 	for (unsigned i = 0; i < n && !quick; i++)
 		run_sweep(demo, carriers[i], &p);

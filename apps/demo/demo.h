@@ -7,12 +7,13 @@
 
 #include "apps/common/topology.h"
 
-enum { DEMO_BYS = 3, DEMO_CARRIERS = 3, DEMO_SIZES_MAX = 24, DEMO_WHY = 240 };
+enum { DEMO_BYS = 3, DEMO_CARRIERS = 3, DEMO_ROWS = DEMO_CARRIERS * DEMO_BYS + 1 };
+enum { DEMO_SIZES_MAX = 24, DEMO_WHY = 240 };
 
 /* The results of one run of lend images. */
 struct demo_row {
 	enum app_carrier carrier;
-	const char *by; /* "value", "ref", "auto" */
+	const char *by; /* "value", "ref", "auto"; "pool": ref, and the node shares its pages */
 	bool ok;
 	char why[DEMO_WHY]; /* not ok: the command's own error message */
 	double images, identical, images_per_s, p50_ms, p50_ms_without_codec;
@@ -31,7 +32,7 @@ struct demo_sweep {
 struct demo {
 	const char *dir;
 	char results[64]; /* folder with a sample of the results; removed at the end */
-	struct demo_row row[DEMO_CARRIERS * DEMO_BYS];
+	struct demo_row row[DEMO_ROWS];
 	unsigned rows;
 	struct demo_sweep sweep[DEMO_CARRIERS];
 	unsigned sweeps;

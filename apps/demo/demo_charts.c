@@ -6,7 +6,7 @@
 #include "apps/common/html.h"
 #include "apps/demo/demo.h"
 
-enum { BARS_MAX = DEMO_CARRIERS * DEMO_BYS };
+enum { BARS_MAX = DEMO_ROWS };
 
 enum what { MOVED, LATENCY, RATE, WHATS };
 

@@ -50,7 +50,8 @@ static void write_style(FILE *out)
 	    "th{color:var(--soft);font-weight:500}.dot{display:inline-block;width:10px;height:10px;"
 	    "border-radius:3px;margin-right:7px}.dot.value{background:var(--value)}.dot.ref{"
 	    "background:"
-	    "var(--ref)}.dot.auto{background:var(--auto)}.shots{display:grid;gap:10px;grid-"
+	    "var(--ref)}.dot.auto{background:var(--auto)}.dot.pool{background:var(--pool)}.shots{"
+	    "display:grid;gap:10px;grid-"
 	    "template-columns:"
 	    "repeat(auto-fill,minmax(max(150px,22%),1fr))}.shots "
 	    "img{width:100%;aspect-ratio:3/2;object-fit:cover;"
@@ -223,7 +224,7 @@ static void write_intro(FILE *out, const struct demo *demo)
 		"client puts them on a "
 		"memory node, 64 bytes travel, and the worker fetches them once. By auto whatever "
 		"is above 32 KiB goes "
-		"by reference.",
+		"by reference. By pool the memory node shares its pages, and nothing is fetched.",
 		row->images, page_bytes(bytes, row->pixel_bytes));
 	fputs("</p>\n", out);
 }

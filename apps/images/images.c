@@ -20,7 +20,7 @@ enum { BATCH_BYTES = 1 << 30 };
 struct args {
 	enum images_by by;
 	enum app_carrier carrier;
-	bool threads, json;
+	bool threads, json, pool;
 	const char *out, *dir;
 	unsigned repeat, window;
 };
@@ -37,7 +37,7 @@ struct run {
 	struct lend_mem_stat node; /* at the end of the run */
 };
 
-enum { KEY_BY = 0x7401, KEY_OUT, KEY_REPEAT, KEY_WINDOW, KEY_THREADS, KEY_JSON };
+enum { KEY_BY = 0x7401, KEY_OUT, KEY_REPEAT, KEY_WINDOW, KEY_THREADS, KEY_JSON, KEY_POOL };
 
 static const struct argp_option options[] = {
     {"by", KEY_BY, "HOW", 0, "value, ref (default), or auto: by reference above 32 KiB", 0},
@@ -47,6 +47,8 @@ static const struct argp_option options[] = {
     {"window", KEY_WINDOW, "N", 0, "Images under way at a time (4), when throughput is measured",
      0},
     {"repeat", KEY_REPEAT, "N", 0, "Send every image N times in each pass", 0},
+    {"pool", KEY_POOL, NULL, 0, "The memory node shares its pages with client and workers (pool:)",
+     0},
     {"threads", KEY_THREADS, NULL, 0, "Tiers as threads of one process", 0},
     {"json", KEY_JSON, NULL, 0, "One JSON object on one line", 0},
     {0}};
@@ -75,6 +77,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_THREADS:
 		return app_arg_flag(&args->threads);
+	case KEY_POOL:
+		return app_arg_flag(&args->pool);
 	case KEY_JSON:
 		return app_arg_flag(&args->json);
 	case ARGP_KEY_ARG:
@@ -119,7 +123,8 @@ static void open_client(struct run *run)
 	struct lend_config config = LEND_CONFIG_INIT;
 	struct images_client *client = &run->client;
 
-	images_cluster_open(&run->cluster, run->args.carrier, run->args.threads, node_bytes(run));
+	images_cluster_open(&run->cluster, run->args.carrier, run->args.threads, run->args.pool,
+			    node_bytes(run));
 	images_client_init(client, run->args.by);
 	client->out = run->args.out;
 	images_cluster_config(&run->cluster, &config);
@@ -249,6 +254,7 @@ static void write_report(const struct run *run)
 			 "images: photographs through a service of several tiers");
 	app_report_text(&out, "by", images_by_name(args->by), "how pixels and results travel");
 	app_report_text(&out, "carrier", app_carrier_name(args->carrier), "");
+	app_report_bool(&out, "pool", args->pool, "the memory node shares its pages");
 	app_report_int(&out, "images", sums.images, "photographs");
 	app_report_int(&out, "identical", sums.identical, "whose results equal local ones");
 	app_report_int(&out, "skipped", run->list.skipped, "files that cannot be used");

@@ -25,7 +25,7 @@ static const struct {
     [FIREWALL] = {"the firewall", IMAGES_FIREWALL, 1, {BALANCER}},
 };
 
-static void plan_net(struct app_net *net, enum app_carrier carrier)
+static void plan_net(struct app_net *net, enum app_carrier carrier, bool pool)
 {
 	app_net_init(net, carrier);
 	for (int i = 0; i < FIRST_TIER + IMAGES_TIERS; i++)
@@ -40,6 +40,8 @@ static void plan_net(struct app_net *net, enum app_carrier carrier)
 	}
 	app_net_plan(net);
 	app_net_apart(net, NODE);
+	if (pool)
+		app_net_pool(net, NODE);
 }
 
 static void start_tier(struct images_cluster *cluster, unsigned i, bool thread)
@@ -69,10 +71,10 @@ static void start_tier(struct images_cluster *cluster, unsigned i, bool thread)
 }
 
 void images_cluster_open(struct images_cluster *cluster, enum app_carrier carrier, bool threads,
-			 uint64_t node_bytes)
+			 bool pool, uint64_t node_bytes)
 {
 	memset(cluster, 0, sizeof(*cluster));
-	plan_net(&cluster->net, carrier);
+	plan_net(&cluster->net, carrier, pool);
 	app_child_start_mn(&cluster->node, &cluster->net, NODE, node_bytes, APP_ANY_CPU);
 	for (unsigned i = 0; i < IMAGES_TIERS; i++)
 		start_tier(cluster, i, threads);

@@ -16,10 +16,10 @@ struct images_cluster {
 	struct images_thread *thread[IMAGES_TIERS]; /* of those that are threads; owned */
 };
 
-/* Starts lend-mn with node_bytes, then the tiers, servers before their clients. app_die() when one
- * does not start. The cluster must not move in memory. */
+/* Starts lend-mn with node_bytes, as a pool if asked to, then the tiers, servers before their
+ * clients. app_die() when one does not start. The cluster must not move in memory. */
 void images_cluster_open(struct images_cluster *cluster, enum app_carrier carrier, bool threads,
-			 uint64_t node_bytes);
+			 bool pool, uint64_t node_bytes);
 void images_cluster_close(struct images_cluster *cluster);
 /* For the client: the configuration of its endpoint, and the addresses of the service and of the
  * node. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -12,10 +13,11 @@
 #include "sys/uffd.h"
 #include "sys/last_error.h"
 
-/* A POOL_DROP under way. */
+/* A POOL_DROP, or a FORGET of a POOL_MAP, under way. */
 struct cn_drop {
 	struct lend_call call; /* first */
-	struct lend_mem *mem;
+	struct cn_node *node;
+	uint64_t id, life; /* of the POOL_MAP; id 0: POOL_DROP */
 };
 
 #define DROP_TIMEOUT UINT64_C(2000000000)
@@ -46,9 +48,25 @@ static void detach_pool(struct cn_pool *pool)
 	close(pool->sock);
 	close(pool->file);
 	cn_window_close(pool->window);
+	if (pool->map)
+		munmap((void *)(uintptr_t)pool->map, pool->size);
 	pool->window = NULL;
+	pool->map = NULL;
 	pool->sock = pool->file = -1;
 	pool->key = 0;
+}
+
+/* Maps all frames, unless each read must check a checksum, which only the node can do. */
+static const char *map_all(const struct cn_pool *pool, const struct lend_fd_message *msg)
+{
+	void *map = MAP_FAILED;
+
+	if (!(msg->flags & LEND_HANDOVER_CHECKSUM))
+		map = mmap(NULL, pool->size, PROT_READ, MAP_SHARED, pool->file, 0);
+	if (map == MAP_FAILED)
+		return NULL;
+	(void)madvise(map, pool->size, MADV_DONTFORK);
+	return map;
 }
 
 static void attach_pool(struct cn_node *node)
@@ -66,6 +84,7 @@ static void attach_pool(struct cn_node *node)
 	pool->size = msg.size;
 	pool->page = msg.page;
 	pool->window = cn_window_open(pool->file, pool->size, pool->pagemap);
+	pool->map = map_all(pool, &msg);
 }
 
 /* Returns whether the node closed its socket. Then it is gone; its successor has other pages. */
@@ -127,6 +146,13 @@ bool cn_pool_take(struct cn_shown *shown, const struct lend_memview *view)
 	return true;
 }
 
+bool cn_pool_has_more(const struct cn_space *space)
+{
+	const struct cn_shown *shown = space->shown;
+
+	return shown && shown->received < shown->pages && shown->n < LEND_MEM_EXTENTS_MAX;
+}
+
 bool cn_pool_shown(struct cn_op *op, const uint8_t *body, size_t len)
 {
 	struct cn_space *space = &op->mem->space[op->space];
@@ -147,42 +173,66 @@ bool cn_pool_shown(struct cn_op *op, const uint8_t *body, size_t len)
 	return true;
 }
 
+/* Frees the slot of a POOL_MAP when the node has forgotten it; else the cleaning repeats that. */
+static void forgot(struct cn_node *node, uint64_t id, const struct lend_call *call)
+{
+	if (call->ran != LEND_RAN_YES) {
+		cn_forget_mark(node, id);
+		return;
+	}
+	cn_id_free(node, id);
+	if (call->status == LEND_ABORTED)
+		cn_node_fenced(node);
+}
+
 static void drop_done(struct lend_call *call)
 {
 	struct cn_drop *drop = (struct cn_drop *)(void *)call;
+	struct lend_mem *mem = drop->node->mem;
 
 	if (call->request)
-		lend_buf_give(drop->mem->ep, call->request);
+		lend_buf_give(mem->ep, call->request);
 	if (call->reply)
-		lend_buf_give(drop->mem->ep, call->reply);
-	drop->mem->drops--;
+		lend_buf_give(mem->ep, call->reply);
+	mem->drops--;
+	if (drop->id && drop->life == drop->node->life) {
+		forgot(drop->node, drop->id, call);
+		cn_pump(mem);
+	}
 	free(drop);
 }
 
-static void start_drop(struct cn_node *node, const struct cn_shown *shown)
+/* Starts the call; id as in cn_drop. Returns false: nothing was started. */
+static bool start_drop(struct cn_node *node, struct lend_memop *say, uint64_t id)
 {
-	struct lend_memop say = {.kind = LEND_MEMOP_POOL_DROP,
-				 .client = node->mem->client,
-				 .life = node->life,
-				 .low = node->low,
-				 .space = shown->pinned_map,
-				 .target = shown->key};
 	struct cn_drop *drop = calloc(1, sizeof(*drop));
 
 	if (!drop)
-		return;
-	drop->mem = node->mem;
+		return false;
+	say->client = node->mem->client;
+	say->life = node->life;
+	say->low = node->low;
+	*drop = (struct cn_drop){.node = node, .id = id, .life = node->life};
 	drop->call.method = LEND_MEM_METHOD;
 	drop->call.timeout = DROP_TIMEOUT;
 	drop->call.done = drop_done;
-	drop->call.request = cn_op_encode(node->mem, &say);
+	drop->call.request = cn_op_encode(node->mem, say);
 	if (drop->call.request && lend_call_start(node->mem->ep, node->session, &drop->call) == 0) {
 		node->mem->drops++;
-		return;
+		return true;
 	}
 	if (drop->call.request)
 		lend_buf_give(node->mem->ep, drop->call.request);
 	free(drop);
+	return false;
+}
+
+void cn_pool_forget(struct cn_node *node, uint64_t id)
+{
+	struct lend_memop say = {.kind = LEND_MEMOP_FORGET, .target = id};
+
+	if (node->state != CN_NODE_UP || !start_drop(node, &say, id))
+		cn_forget_mark(node, id);
 }
 
 /* If POOL_DROP does not reach the node, the end of the socket has the same effect later. */
@@ -193,8 +243,13 @@ void cn_pool_unshow(struct lend_mem *mem, struct cn_space *space, bool forgotten
 	if (!space->shown)
 		return;
 	if (forgotten && node->pool && node->pool->key == space->shown->key &&
-	    node->state == CN_NODE_UP && !mem->closing)
-		start_drop(node, space->shown);
+	    node->state == CN_NODE_UP && !mem->closing) {
+		struct lend_memop say = {.kind = LEND_MEMOP_POOL_DROP,
+					 .space = space->shown->pinned_map,
+					 .target = space->shown->key};
+
+		(void)start_drop(node, &say, 0);
+	}
 	free(space->shown);
 	space->shown = NULL;
 }

@@ -18,6 +18,7 @@ struct cn_pool {
 	int pagemap;              /* of this process; -1: not readable */
 	int marks;                /* lend_uffd_marks(); negative: not available */
 	struct cn_window *window; /* NULL: each space is mapped by itself */
+	const char *map;          /* the whole file, to copy from; NULL: gets are messages */
 	bool doubt;    /* the session was lost since: check whether it is still the same node */
 	char why[256]; /* the reason why it is not connected */
 };
@@ -42,9 +43,13 @@ uint64_t cn_pool_key(struct cn_node *node);
 void cn_pool_leave(struct cn_node *node); /* all its views are closed before */
 /* Adds the next part of a view; parts come in order. Returns false: invalid. */
 bool cn_pool_take(struct cn_shown *shown, const struct lend_memview *view);
-/* Stores the view of a space from a reply. Returns false: invalid. An incomplete view is completed
- * later, when it is needed. */
+/* Stores the view of a space from a reply. Returns false: invalid. */
 bool cn_pool_shown(struct cn_op *op, const uint8_t *body, size_t len);
+/* Returns whether the space has frames that the pool has yet to report, and a view has room for. */
+bool cn_pool_has_more(const struct cn_space *space);
+/* Unpins the frames of the POOL_MAP with this id: FORGETs it. Its slot is freed once the node has
+ * confirmed that. */
+void cn_pool_forget(struct cn_node *node, uint64_t id);
 /* The space is about to be freed; nothing of it is mapped any more. forgotten: the node ended our
  * life, so it keeps the frames that we had mapped until it gets a POOL_DROP. */
 void cn_pool_unshow(struct lend_mem *mem, struct cn_space *space, bool forgotten);

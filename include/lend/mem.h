@@ -22,12 +22,11 @@ extern "C" {
 
 /* A client of one or several memory nodes, on one endpoint. */
 struct lend_mem;
-/* Opens a client. nodes: "shm:mn0"; "pool:mn0" (the same node, but a space with a pointer maps the
- * node's pages into this process); or a list "udp:a:7000,udp:b:7000"; NULL or "": none yet. The
- * first operation connects to them.
- * Returns: 0; -EINVAL: an address; -ENOSPC: more than 64 nodes; -ENOMEM: no memory.
- * Ownership: borrows nodes; shares ep, which must outlive the client; *mem is the caller's until
- * lend_mem_close(). */
+/* Opens a client. nodes: "shm:mn0"; "pool:mn0" (the same node, but its pages are mapped into
+ * this process: spaces with a pointer show them, and long gets copy from them); or a list
+ * "udp:a:7000,udp:b:7000"; NULL or "": none yet. The first operation connects to them. Returns: 0;
+ * -EINVAL: an address; -ENOSPC: more than 64 nodes; -ENOMEM: no memory. Ownership: borrows nodes;
+ * shares ep, which must outlive the client; *mem is the caller's until lend_mem_close(). */
 int lend_mem_open(struct lend_ep *ep, const char *nodes, struct lend_mem **mem);
 /* Adds a node, for references to a node that this client could not reach (-EHOSTUNREACH). Outside a
  * turn it waits until the node has reported its id. Inside a turn it returns at once, and the first
@@ -314,8 +313,12 @@ struct lend_mem_cache_stat {
 	uint64_t pool_views; /* pointers to a pool's own pages */
 	/* Pointers to spaces of a pool that are fetched as over a network: the space has more than
 	 * 64 runs of frames, the memory cannot be mapped page by page, or the pointer was taken
-	 * inside a turn. */
+	 * inside a turn after a write. */
 	uint64_t pool_fetched;
+	uint64_t pool_gets; /* gets of 16 KiB or more from a pool, copied from its pages */
+	/* Such gets whose bytes the node sent: it keeps checksums, a quota is used up, more than 64
+	 * runs of frames have the bytes, or the reference lacks LEND_MAP. */
+	uint64_t pool_gets_sent;
 };
 /* Reads these counters.
  * Ownership: borrows stat.

@@ -160,6 +160,8 @@ void lend_store_pool_hangup(struct lend_store *store, uint64_t key);
 
 /* Returns the bytes of a page. */
 uint32_t lend_store_page(const struct lend_store *store);
+/* Returns whether each read checks the checksums of its pages. */
+bool lend_store_checks(const struct lend_store *store);
 /* Sets the bytes that the daemon's carriers have sent so far, for STAT. */
 void lend_store_set_tx_bytes(struct lend_store *store, uint64_t bytes);
 void lend_store_stats(const struct lend_store *store, struct lend_memstats *stats);

@@ -143,18 +143,18 @@ enum lend_mem_status lend_op_pool_drop(struct lend_step *t)
 	return LEND_MEM_OK;
 }
 
-/* Adds one more page. False: no room for another run. */
-static bool add_page(struct lend_memview *v, uint32_t frame)
+/* Adds one more page, or several that are zeros. False: no room for another run. */
+static bool add_page(struct lend_memview *v, uint32_t frame, uint32_t pages)
 {
 	struct lend_memextent *last = v->n ? &v->extent[v->n - 1] : NULL;
 
 	if (last && (frame ? last->frame && last->frame + last->pages == frame : !last->frame)) {
-		last->pages++;
+		last->pages += pages;
 		return true;
 	}
 	if (v->n == LEND_MEM_EXTENTS_MAX)
 		return false;
-	v->extent[v->n++] = (struct lend_memextent){frame, 1};
+	v->extent[v->n++] = (struct lend_memextent){frame, pages};
 	return true;
 }
 
@@ -177,10 +177,11 @@ uint32_t lend_pinned_map_encode(const struct lend_store *s, uint32_t space, uint
 		return lend_memview_encode(&v, at);
 	end = lend_min_u64(v.pages, page + max);
 	first = lend_page_at(s, view.base);
-	for (uint64_t i = first + page; i < first + end; i++) {
+	for (uint64_t i = first + page, n; i < first + end; i += n) {
 		if (!(i & (LEND_FAN - 1)) || i == first + page)
 			leaf = lend_tree_leaf(s, &view, i);
-		if (!add_page(&v, leaf ? leaf[i & (LEND_FAN - 1)] : 0))
+		n = leaf ? 1 : lend_min_u64(LEND_FAN - (i & (LEND_FAN - 1)), first + end - i);
+		if (!add_page(&v, leaf ? leaf[i & (LEND_FAN - 1)] : 0, (uint32_t)n))
 			break;
 	}
 	return lend_memview_encode(&v, at);

@@ -199,7 +199,7 @@ static enum lend_mem_status undo_space(struct lend_step *t, const struct lend_re
 {
 	uint32_t object = lend_object_find(t->s, r->slot, r->serial, LEND_OBJECT_SPACE);
 
-	/* A client that forgets the operation has not received what to map. */
+	/* A client that forgets the operation did not receive what to map, or has copied it. */
 	if (object)
 		lend_pinned_map_detach(t->s, object, true);
 	if (object)

@@ -134,6 +134,11 @@ uint32_t lend_store_page(const struct lend_store *store)
 	return store->config.page;
 }
 
+bool lend_store_checks(const struct lend_store *store)
+{
+	return store->config.checksum;
+}
+
 void lend_store_set_tx_bytes(struct lend_store *store, uint64_t bytes)
 {
 	store->counts.tx_bytes = bytes;

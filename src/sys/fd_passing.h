@@ -17,16 +17,20 @@
 
 #include "sys/unix_listener.h"
 
-enum { LEND_FD_PASSING_VERSION = 1 };
+enum { LEND_FD_PASSING_VERSION = 2 };
+
+/* Of lend_fd_message.flags: each read must check a page's checksum, so the file is not read. */
+enum { LEND_HANDOVER_CHECKSUM = 1 };
 
 /* The message as it is sent. */
 struct lend_fd_message {
 	uint8_t magic[4]; /* "LPOL" */
 	uint32_t version;
-	uint32_t status; /* 0, or the errno of a refusal; then there is no file */
-	uint32_t page;   /* bytes of a frame; frame i begins at byte i * page */
-	uint64_t size;   /* bytes of the file that are pages */
-	uint64_t key;    /* this process's, for POOL_ operations */
+	uint16_t status; /* 0, or the errno of a refusal; then there is no file */
+	uint16_t flags;
+	uint32_t page; /* bytes of a frame; frame i begins at byte i * page */
+	uint64_t size; /* bytes of the file that are pages */
+	uint64_t key;  /* this process's, for POOL_ operations */
 };
 _Static_assert(sizeof(struct lend_fd_message) == 32, "no padding");
 

@@ -34,8 +34,8 @@
  *
  * The last three are for processes that map the node's memory (lend_store_pool_open): frames by
  * number, frame 0 being zeros. The frames of a view are not changed and not used again until the
- * client has unmapped it and sent FREE or POOL_DROP, or its socket has closed. The end of a lease
- * does not release them.
+ * client has unmapped it and sent FREE, POOL_DROP or a FORGET of the POOL_MAP, or its socket has
+ * closed. The end of a lease does not release them. A get is POOL_MAP, a copy, and that FORGET.
  *
  * Operation ids increase from 1 per client and node. Operations that change state
  * (lend_memop_recorded) must have an id in [low water, low water + open); the others may use 0. Low
@@ -69,8 +69,8 @@
 #define LEND_MEM_EXTENTS_MAX 64u    /* runs of frames in one view */
 #define LEND_MEM_SHOW_MAX    65536u /* pages in one view; POOL_VIEW returns the following ones */
 #define LEND_MEM_SHOW_FIRST                                                                        \
-	512u /* pages in the view of POOL_MAP: mapping costs the same for any length */
-#define LEND_MEM_TTL_MAX (UINT64_C(1) << 62) /* ns */
+	(LEND_MEM_PART_MAX / LEND_MEM_PAGE + 1) /* pages in the view of POOL_MAP: one get's */
+#define LEND_MEM_TTL_MAX (UINT64_C(1) << 62)    /* ns */
 
 enum lend_memop_kind {
 	LEND_MEMOP_HELLO = 1,

@@ -108,6 +108,13 @@ class Images(unittest.TestCase):
     def test_udp_processes(self):
         self.run_ways("udp", processes=8)
 
+    def test_pool(self):
+        """Arguments are put once and copied from the pool's pages: nothing else of them travels."""
+        for carrier in ("shm", "udp"):
+            got = images("--carrier", carrier, "--pool", self.photos)
+            self.check(got, 8)
+            self.assertLess(got["bytes_moved_per_image"], 1.5 * got["pixel_bytes_per_image"], got)
+
     def test_shm_threads(self):
         self.run_ways("shm", "--threads", "--window", "8", "--repeat", "5", processes=2)
 
@@ -217,7 +224,8 @@ class Images(unittest.TestCase):
         text = page.read_text()
         self.assertEqual(text.count("<svg"), text.count("</svg>"))
         self.assertNotRegex(text, r'(src|href)="(?!data:)')
-        self.assertIn("9 of 9", text)
+        self.assertIn("12 of 12", text)
+        self.assertIn("shm, pool", text)
         self.assertIn("<svg xmlns", picture.read_text())
         self.assertEqual(sorted(p.name for p in self.dir.iterdir()), ["photos", "r.html", "r.svg"])
         self.assertEqual(lend("demo", "--quick", "--report", self.dir / "no" / "r.html", self.photos, code=1).stderr.count(b"\n"), 1)

@@ -299,3 +299,88 @@ Test(mem_pool, a_space_in_many_pieces)
 	cr_assert_eq(mem_release(node.mem, &ref), LEND_OK);
 	mem_node_stop(&node);
 }
+
+struct mapping {
+	struct lend_op op;
+	struct lend_mem *mem;
+	lend_space space;
+	const char *p;
+};
+
+static void take_pointer(struct lend_op *op)
+{
+	struct mapping *m = (struct mapping *)(void *)op;
+
+	if (op->status == LEND_OK)
+		m->p = lend_space_pointer(m->mem, m->space);
+}
+
+/* Inside a turn no call can be made for a pointer: all frames, holes too, are known before done. */
+Test(mem_pool, a_long_pointer_inside_a_turn)
+{
+	enum { LONG = 64 << 20, HOLE = 300 << 20 };
+	struct mem_node node;
+	struct lend_mem_cache_stat before, after;
+	struct mapping m = {.op = {.done = take_pointer, .timeout = 10 * SECOND}};
+	struct lend_op op = {.timeout = 10 * SECOND};
+	char *bytes = malloc(LONG);
+	struct iovec iov = {bytes, LONG};
+	struct lend_ref ref;
+	lend_space space;
+
+	mem_fill(bytes, LONG, 8);
+	mem_node_start(&node, "pool", "128M", "");
+	space = mem_alloc(node.mem, HOLE + LONG);
+	cr_assert_eq(mem_end(node.mem, &op, lend_space_write(node.mem, space, HOLE, &iov, 1, &op)),
+		     LEND_OK);
+	cr_assert_eq(
+	    mem_end(node.mem, &op, lend_space_seal(node.mem, space, 0, HOLE + LONG, NULL, &op)),
+	    LEND_OK);
+	ref = op.ref;
+	lend_mem_cache_stat_get(&before);
+	m.mem = node.mem;
+	cr_assert_eq(mem_end(node.mem, &m.op, lend_space_map(node.mem, &ref, &m.space, &m.op)),
+		     LEND_OK);
+	lend_mem_cache_stat_get(&after);
+	cr_assert(m.p, "%s", lend_why());
+	cr_assert_eq(after.pool_views, before.pool_views + 1);
+	cr_assert_eq(after.pool_fetched, before.pool_fetched);
+	cr_assert_eq(m.p[HOLE / 2], 0);
+	cr_assert(!memcmp(m.p + HOLE, bytes, LONG));
+	mem_free_space(node.mem, m.space);
+	mem_free_space(node.mem, space);
+	cr_assert_eq(mem_release(node.mem, &ref), LEND_OK);
+	free(bytes);
+	mem_node_stop(&node);
+}
+
+/* A map that is cancelled at any point leaves no space behind. */
+Test(mem_pool, a_long_map_that_is_cancelled)
+{
+	enum { LONG = 32 << 20 };
+	struct mem_node node;
+	char *bytes = malloc(LONG);
+	struct lend_ref ref;
+	unsigned cancelled = 0;
+
+	mem_fill(bytes, LONG, 9);
+	mem_node_start(&node, "pool", "64M", "");
+	ref = mem_put(node.mem, bytes, LONG, NULL);
+	for (int i = 0; i < 200; i++) {
+		struct lend_op op = {.timeout = 10 * SECOND};
+		lend_space space = {0};
+
+		cr_assert_eq(lend_space_map(node.mem, &ref, &space, &op), 0);
+		for (int k = 0; k < i; k++)
+			(void)lend_poll(node.ep);
+		lend_op_cancel(node.mem, &op);
+		cr_assert_eq(lend_op_wait(node.mem, &op), 0);
+		if (op.status == LEND_OK)
+			mem_free_space(node.mem, space);
+		cancelled += op.status != LEND_OK;
+	}
+	cr_assert_gt(cancelled, 0);
+	cr_assert_eq(mem_release(node.mem, &ref), LEND_OK);
+	free(bytes);
+	mem_node_stop(&node);
+}
