@@ -11,6 +11,8 @@
 #include "cn/paging/pager.h"
 #include "cn/args/args.h"
 #include "cn/args/inline_threshold.h"
+#include "cn/lent/caller.h"
+#include "cn/lent/lender.h"
 #include "cn/life.h"
 #include "cn/deferred_release.h"
 #include "cn/space_pointer.h"
@@ -48,6 +50,9 @@ static void destroy_client(struct lend_mem *mem)
 		cn_forget_drop(mem->node[i]);
 		free(mem->node[i]);
 	}
+	cn_callers_drop(mem);
+	if (mem->lender)
+		cn_lender_leave(mem->lender);
 	cn_split_drop(mem);
 	cn_deferred_drop(mem);
 	cn_threshold_drop(mem);

@@ -12,8 +12,9 @@
 
 enum {
 	CN_NAMED_MAX = 64,
-	CN_NODES_MAX = 512, /* including their workers */
-	CN_ALIAS_MAX = 256, /* earlier ids of nodes that were restarted */
+	CN_NODES_MAX = 512,  /* including their workers */
+	CN_CALLERS_MAX = 64, /* callers with sessions, for reads of lent arguments */
+	CN_ALIAS_MAX = 256,  /* earlier ids of nodes that were restarted */
 	CN_BUCKETS = 256,
 	CN_ADDRESS_MAX = 104,
 	CN_HOME_MAX = CN_ADDRESS_MAX + 17,
@@ -71,6 +72,7 @@ struct __attribute__((may_alias)) cn_op {
 	bool parted;
 	bool by_message; /* GET: the pool refused; the node sends the bytes */
 	uint64_t pool;   /* GET: the key in the POOL_MAP under way; 0: the node sends the bytes */
+	bool lent;       /* a read of a caller's memory: node is at least CN_NODES_MAX */
 	struct cn_op *parent; /* only in a part: the operation it belongs to */
 };
 _Static_assert(sizeof(struct cn_op) <= sizeof(((struct lend_op *)0)->reserved), "fits");
@@ -128,6 +130,7 @@ struct cn_node {
 	lend_ns doubt_until;      /* no new object until then: a put timed out; 0: none */
 	lend_ns doubt;            /* duration of that pause after each such put */
 	bool asking;
+	uint64_t read_seq;    /* of a caller: mem->seq of its last read */
 	struct cn_pool *pool; /* set if it was named pool:NAME; else NULL */
 	struct cn_slot slot[LEND_MEM_OPEN_MAX];
 };
@@ -153,6 +156,7 @@ struct cn_hold {
 };
 
 struct cn_args;
+struct cn_lender;
 struct cn_threshold;
 struct cn_part; /* op_split.c: one call of an operation that has several under way */
 
@@ -162,7 +166,7 @@ struct lend_mem {
 	uint32_t client;
 	uint32_t nodes, next_node;
 	enum lend_spread spread;
-	struct cn_node *node[CN_NODES_MAX];
+	struct cn_node *node[CN_NODES_MAX + CN_CALLERS_MAX]; /* callers: from CN_NODES_MAX on */
 	uint16_t named[CN_NAMED_MAX]; /* nodes that the user named, in that order; the others are
 					 workers of them */
 	uint32_t n_named;
@@ -193,6 +197,7 @@ struct lend_mem {
 	uint32_t deferred_reserved;     /* entries of left that args reserved */
 	struct cn_threshold *threshold; /* cn/args/inline_threshold.c; made at its first use */
 	uint64_t inline_max;            /* of an argument, bytes; UINT64_MAX: measured */
+	struct cn_lender *lender;       /* set: arguments of calls are lent; counted reference */
 	struct lend_args_stat args_stat;
 };
 

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "cn/lent/caller.h"
 #include "sys/last_error.h"
 #include "util/check.h"
 
@@ -115,6 +116,10 @@ static bool try_start(struct cn_op *op)
 		return true;
 	}
 	node = op->mem->node[op->node];
+	if (op->lent && !cn_caller_dial(node)) {
+		cn_op_finish(op, LEND_UNAVAILABLE, LEND_RAN_NO);
+		return true;
+	}
 	if (!cn_node_ready(node)) {
 		if (!node->clash &&
 		    cn_node_wake(node, op->deadline == LEND_NEVER ? 0 : op->deadline - now) == 0)

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "cn/lent/lender.h"
 #include "util/check.h"
 
 static struct cn_op *of_call(struct lend_call *call)
@@ -188,7 +189,7 @@ static void prepare_call(struct cn_op *op, struct lend_call *call)
 	struct lend_op *outer = cn_op_outer(op);
 
 	memset(call, 0, sizeof(*call));
-	call->method = LEND_MEM_METHOD;
+	call->method = op->lent ? CN_LENT_METHOD : LEND_MEM_METHOD;
 	call->priority = outer->priority;
 	if (op->step == CN_STEP_FETCH && !outer->priority && !outer->parent.id)
 		call->priority = CN_GUESS;

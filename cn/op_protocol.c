@@ -93,6 +93,8 @@ int cn_step_before(struct cn_op *op)
 	case LEND_MEMOP_MAP:
 	case LEND_MEMOP_GRANT:
 	case LEND_MEMOP_NARROW:
+		if (op->lent)
+			return CN_GO;
 		return resolve_ref(op, refs_of(op));
 	default:
 		return CN_GO;

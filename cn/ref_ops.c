@@ -42,12 +42,23 @@ int cn_take_iov(struct cn_op *op, const struct iovec *iov, int n)
 	return 0;
 }
 
+static bool is_node_ref(const struct lend_ref *ref, struct lend_memref *r)
+{
+	return ref && lend_memref_decode((const uint8_t *)ref, r) && r->home == LEND_HOME_NODE;
+}
+
+static int not_a_ref(void)
+{
+	return lend_fail(EINVAL, "these 64 bytes are not a reference to a memory node; bytes that "
+				 "a caller lends are read with lend_arg_get()");
+}
+
 static int take_ref(struct cn_op *op, const struct lend_ref *ref)
 {
 	struct lend_memref r;
 
-	if (!ref || !lend_memref_decode((const uint8_t *)ref, &r))
-		return lend_fail(EINVAL, "these 64 bytes are not a reference");
+	if (!is_node_ref(ref, &r))
+		return not_a_ref();
 	if (op->kind != LEND_MEMOP_GET)
 		cn_hold_prefetch(op->mem, &r);
 	memmove(&cn_op_outer(op)->ref, ref, sizeof(*ref));
@@ -166,8 +177,8 @@ int lend_release(struct lend_mem *mem, const struct lend_ref *ref, int n, struct
 		return rc < 0 ? rc : cn_op_go(o);
 	}
 	for (int i = 0; i < n; i++)
-		if (!lend_memref_decode((const uint8_t *)&ref[i], &r))
-			return lend_fail(EINVAL, "the 64 bytes of number %d are no reference", i);
+		if (!is_node_ref(&ref[i], &r))
+			return not_a_ref();
 	rc = cn_op_begin(mem, op, LEND_MEMOP_RELEASE);
 	if (rc == 0)
 		rc = find_node(o, ref);

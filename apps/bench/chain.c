@@ -13,7 +13,9 @@ enum { KEY_BY = 0x7701, KEY_NODE, KEY_POOL, KEY_SWEEP, SEED = 3, WARM_SHARE = 10
 
 static const struct argp_option options[] = {
     {"hops", 'h', "N", 0, "Services in the chain (5)", 0},
-    {"by", KEY_BY, "HOW", 0, "value, ref or auto: by reference above a length measured at start",
+    {"by", KEY_BY, "HOW", 0,
+     "value; ref: the last hop reads the caller's memory (default); node: through a memory node; "
+     "auto: node above a length measured at start",
      0},
     {"node", KEY_NODE, "ADDR", 0, "Use the memory node at ADDR instead of starting one", 0},
     {"pool", KEY_POOL, NULL, 0,
@@ -23,15 +25,15 @@ static const struct argp_option options[] = {
 
 static void parse_by(struct app_chain *chain, const char *text)
 {
-	static const char *const names[] = {"value", "ref", "auto"};
+	static const char *const names[] = {"value", "ref", "auto", "node"};
 
-	for (unsigned i = 0; i < 3; i++) {
+	for (unsigned i = 0; i < 4; i++) {
 		if (strcmp(text, names[i]))
 			continue;
 		chain->by = (enum app_by)i;
 		return;
 	}
-	app_bad("--by %s: give value, ref or auto", text);
+	app_bad("--by %s: give value, ref, node or auto", text);
 }
 
 static void check_args(const struct app_chain *chain)
@@ -74,9 +76,11 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static bool goes_by_ref(const struct app_chain *chain)
+static const char *name_way(const struct app_chain *chain)
 {
-	return chain->size > lend_args_threshold(chain->mem, chain->session, 0);
+	if (chain->by == APP_BY_REF)
+		return "ref";
+	return chain->size > lend_args_threshold(chain->mem, chain->session, 0) ? "node" : "value";
 }
 
 /* The message_max that --size needs; 0 if the endpoint's default is enough. */
@@ -106,6 +110,8 @@ static void plan_net(struct app_chain *chain, bool with_node)
 		app_net_link(net, i ? chain->hop[i - 1] : chain->me, chain->hop[i]);
 	}
 	chain->node = app_net_add(net);
+	if (chain->by == APP_BY_REF) /* the last hop connects to the caller */
+		app_net_link(net, chain->hop[chain->hops - 1], chain->me);
 	if (with_node) {
 		app_net_link(net, chain->me, chain->node);
 		app_net_link(net, chain->hop[chain->hops - 1], chain->node);
@@ -137,7 +143,8 @@ static void start_hop(struct app_chain *chain, unsigned i, bool with_node)
 
 static void open_chain(struct app_chain *chain)
 {
-	bool with_node = chain->by != APP_BY_VALUE || chain->sweep;
+	bool with_node = chain->by == APP_BY_NODE || chain->by == APP_BY_AUTO || chain->sweep ||
+			 chain->node_address;
 	struct lend_config config = LEND_CONFIG_INIT;
 
 	chain->with_node = with_node;
@@ -214,11 +221,14 @@ static void run_load(struct app_chain *chain, lend_ns time)
 /* Warms up, then measures; returns the bytes moved per call. */
 static double measure_step(struct app_chain *chain, uint64_t size, enum app_by by, lend_ns time)
 {
-	static const uint64_t above[] = {LEND_NEVER - 1, 0, LEND_NEVER};
+	static const uint64_t above[] = {LEND_NEVER - 1, 0, LEND_NEVER, 0};
 	uint64_t before;
 
 	chain->size = size;
 	lend_args_threshold_set(chain->mem, above[by]);
+	if (lend_args_place(chain->mem,
+			    by == APP_BY_REF ? LEND_ARGS_AT_CALLER : LEND_ARGS_AT_NODE) < 0)
+		app_die("%s", lend_why());
 	app_pattern_crc(0, size);
 	run_load(chain, time / WARM_SHARE + 10000000);
 	before = moved_bytes(chain);
@@ -249,8 +259,7 @@ static void report_one(struct app_chain *chain)
 	app_report_num(&report, "bytes_moved_per_call", bytes, 1, "sent by all processes");
 	app_report_int(&report, "size", chain->size, "bytes of payload");
 	app_report_int(&report, "hops", chain->hops, "services");
-	app_report_text(&report, "by", goes_by_ref(chain) ? "ref" : "value",
-			"how the payload is passed");
+	app_report_text(&report, "by", name_way(chain), "how the payload is passed");
 	if (chain->by == APP_BY_AUTO)
 		app_report_int(&report, "inline_max",
 			       lend_args_threshold(chain->mem, chain->session, 0),
@@ -259,6 +268,7 @@ static void report_one(struct app_chain *chain)
 	lend_args_stat_get(chain->mem, &args);
 	app_report_int(&report, "fallbacks", args.fallbacks,
 		       "requests passed by value because the memory node refused them");
+	app_report_int(&report, "lent", args.lent, "requests whose payload the caller lent");
 	app_report_int(&report, "pages_used_after", node.pages_used,
 		       "on the memory node at the end; 0: all released");
 	app_report_bool(&report, "pool", chain->pool, "the memory node shares its pages");
@@ -267,8 +277,8 @@ static void report_one(struct app_chain *chain)
 	app_report_end(&report);
 }
 
-/* Measures by value and by reference at doubling sizes, which share the time equally. Prints the
- * size up to which by value wins. */
+/* Measures by value and through the node at doubling sizes, which share the time equally. Prints
+ * the size up to which by value wins. */
 static uint64_t report_sweep(struct app_chain *chain)
 {
 	uint64_t wrong = 0, wins = 0, steps = 0;
@@ -284,7 +294,7 @@ static uint64_t report_sweep(struct app_chain *chain)
 		       value = app_load_rate(&chain->load), ref_bytes, ref;
 
 		wrong += chain->load.wrong_bytes;
-		ref_bytes = measure_step(chain, size, APP_BY_REF, time);
+		ref_bytes = measure_step(chain, size, APP_BY_NODE, time);
 		ref = app_load_rate(&chain->load);
 		wrong += chain->load.wrong_bytes;
 		lost = lost || value < ref;
@@ -309,9 +319,11 @@ static uint64_t report_sweep(struct app_chain *chain)
 static const char doc[] =
     "A request goes through a chain of services; the last one reads the payload and replies with "
     "its CRC32C.\v"
-    "By value the payload travels every hop (forwarded without a copy); by reference it is put on "
-    "a memory node once "
-    "and 64 bytes travel. bytes_moved_per_call counts all processes, the memory node too.\n\n"
+    "By value the payload travels every hop (forwarded without a copy). By reference about 100 "
+    "bytes travel, and the last hop reads the payload: from the caller (ref), or from a memory "
+    "node, "
+    "where the caller put it (node). bytes_moved_per_call counts all processes, the memory node "
+    "too. With --sweep, by reference is node.\n\n"
     "  lend bench chain --hops 5 --size 1M --by ref --carrier udp\n"
     "  lend bench chain --sweep --size 4M --seconds 10";
 

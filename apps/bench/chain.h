@@ -1,8 +1,8 @@
 /* chain - the caller's side of a chain of services: the state that its lanes share.
  *
- * A request has one argument. By value its bytes go through every hop. By reference they are put on
- * the memory node once, 64 bytes go through the hops, and the last hop gets the bytes. Layer: apps.
- * Threads: one. */
+ * A request has one argument. By value its bytes go through every hop. By reference a reference
+ * goes through the hops, and the last hop gets the bytes: from the caller, or from the memory node,
+ * where the caller put them. Layer: apps. Threads: one. */
 #ifndef APPS_BENCH_CHAIN_H
 #define APPS_BENCH_CHAIN_H
 
@@ -11,7 +11,7 @@
 #include "apps/common/spawn.h"
 #include "lend/mem.h"
 
-enum app_by { APP_BY_VALUE, APP_BY_REF, APP_BY_AUTO };
+enum app_by { APP_BY_VALUE, APP_BY_REF, APP_BY_AUTO, APP_BY_NODE };
 enum {
 	APP_CHAIN_HOPS_MAX = 24,
 	APP_HEADS = 16

@@ -157,7 +157,7 @@ static void read_ref(struct hop *hop, lend_request request, const struct lend_ar
 	fetch->request = request;
 	fetch->into.iov_len = arg->len;
 	fetch->op = (struct lend_op){.done = fetch_done, .parent = request};
-	if (lend_get(hop->mem, &arg->ref, 0, &fetch->into, 1, &fetch->op) == 0)
+	if (lend_arg_get(hop->mem, arg, 0, &fetch->into, 1, &fetch->op) == 0)
 		return;
 	fetch->rest = hop->fetches;
 	hop->fetches = fetch;
@@ -217,8 +217,8 @@ int app_hop(int argc, char **argv)
 	hop.ep = server.ep;
 	if (hop.next_address && lend_connect(hop.ep, hop.next_address, &hop.next) < 0)
 		app_die("%s", lend_why());
-	if (hop.node_address)
-		hop.mem = app_node_open(hop.ep, hop.node_address);
+	if (!hop.next_address)
+		hop.mem = app_node_open(hop.ep, hop.node_address ? hop.node_address : "");
 	if (lend_serve(hop.ep, APP_METHOD_CHAIN, on_chain, &hop, LEND_RESERVED) < 0)
 		app_die("%s", lend_why());
 	server.closing = close_node;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "cn/deferred_release.h"
+#include "cn/lent/lender.h"
 #include "util/bits.h"
 #include "util/check.h"
 
@@ -39,7 +40,7 @@ static void note_failure(struct cn_args *a, enum lend_status status)
 static void let_go(struct cn_args *a, bool handed)
 {
 	for (uint32_t k = 0; k < a->refs; k++)
-		if (a->put[k].kept && !handed)
+		if (a->put[k].kept && !a->put[k].lent && !handed)
 			cn_deferred_add(a->mem, &a->put[k].op.ref, a->user != NULL);
 		else
 			cn_deferred_unreserve(a->mem, 1);
@@ -79,8 +80,18 @@ static void retire_args(struct cn_args *a)
 	free(a);
 }
 
+/* Ends the loans: from now on no reader gets bytes of the arguments. */
+static void end_loans(struct cn_args *a)
+{
+	for (uint32_t k = 0; k < a->refs; k++)
+		if (a->put[k].lent)
+			cn_lent_end(a->mem->lender, &a->put[k].op.ref);
+}
+
 static void end_args(struct cn_args *a)
 {
+	if (a->user)
+		end_loans(a);
 	a->ended = true;
 	if (!a->wraps)
 		retire_args(a);
@@ -115,6 +126,7 @@ static void call_done(struct lend_call *call)
 
 	mem->args_flying--;
 	a->wraps++; /* so that cn_args_wrap_gone() does not end it before this function does */
+	end_loans(a);
 	if (call->request)
 		lend_buf_give(mem->ep, call->request);
 	call->request = NULL;
@@ -252,6 +264,12 @@ static void start_puts(struct cn_args *a, const struct lend_op *like,
 		if (a->arg[i].iov_len <= a->inline_max)
 			continue;
 		put->args = a;
+		if (a->home && cn_lent_begin(a->mem->lender, &a->arg[i], a, &put->op.ref)) {
+			put->lent = put->kept = true;
+			a->mem->args_stat.lent++;
+			put++;
+			continue;
+		}
 		put->op = *like;
 		put->op.done = put_done;
 		if (a->wait)

@@ -2,6 +2,7 @@
  *
  *   call   put large arguments -> call -> its end -> release what was put
  *   reply  put large arguments, TRANSFER -> reply
+ *   call   lend large arguments -> call -> end of the loans (lend_args_place())
  *
  * An argument that no node took is sent by value, if the message is not longer than the peer takes.
  * While that is possible, a put waits for CN_ARGS_WAIT and the time of its bytes on a slow network,
@@ -19,7 +20,8 @@ enum { CN_ARGS_COPY_MAX = 4096 }; /* longer inline arguments are wrapped, not co
 struct cn_put {
 	struct lend_op op;
 	struct cn_args *args;
-	bool kept; /* the node has it */
+	bool kept; /* the node has it, or it is lent */
+	bool lent;
 };
 
 /* PUTTING (busy) -> CALLING or waits -> ended -> gone, when wraps is zero */
@@ -29,7 +31,8 @@ struct cn_args {
 	const struct iovec *arg;
 	struct iovec one;
 	uint64_t inline_max;
-	lend_ns wait; /* time limit of its puts; 0: the deadline only */
+	const char *home; /* where lent arguments are read; NULL: none is lent */
+	lend_ns wait;     /* time limit of its puts; 0: the deadline only */
 	uint32_t n, refs;
 	uint32_t busy;  /* puts under way */
 	uint32_t wraps; /* segments of the caller's memory that a carrier may still use */

@@ -54,15 +54,41 @@ static void wrap_arg(struct writer *w, const struct iovec *arg)
 	w->buf = NULL;
 }
 
+static void write_home(struct writer *w, const char *home)
+{
+	static const uint8_t zeros[8];
+	uint64_t len = strlen(home);
+	uint8_t head[8];
+
+	lend_store_u64(head, len);
+	copy_bytes(w, head, sizeof(head));
+	copy_bytes(w, home, len);
+	copy_bytes(w, zeros, -len % 8);
+}
+
+/* Returns the address to send after a reference; NULL: it is a node's. */
+static const char *home_of(const struct writer *w, const struct lend_ref *ref)
+{
+	struct lend_memref r;
+
+	if (!ref || !w->args->home)
+		return NULL;
+	lend_memref_root((const uint8_t *)ref, &r);
+	return r.home == LEND_HOME_CALLER ? w->args->home : NULL;
+}
+
 static void write_one(struct writer *w, const struct iovec *arg, const struct lend_ref *ref)
 {
+	const char *home = home_of(w, ref);
 	static const uint8_t zeros[8];
 	uint8_t head[LEND_ARG_HEAD];
 
-	lend_arg_encode(arg->iov_len, ref, head);
+	lend_arg_encode(arg->iov_len, ref, home, head);
 	copy_bytes(w, head, sizeof(head));
 	if (ref) {
 		copy_bytes(w, ref, sizeof(*ref));
+		if (home)
+			write_home(w, home);
 		return;
 	}
 	if (is_copied(w, arg->iov_len))
@@ -107,10 +133,12 @@ struct lend_buf *cn_args_message(struct lend_ep *ep, const struct iovec *arg, ui
 
 	w.last = &w.first;
 	for (uint32_t i = 0; i < n; i++) {
-		bool by_ref = ref_of(a, arg[i].iov_len, inline_max, &k);
+		const struct lend_ref *ref = ref_of(a, arg[i].iov_len, inline_max, &k);
+		const char *home = home_of(&w, ref);
 
-		w.left += lend_arg_size(arg[i].iov_len, by_ref);
-		if (!by_ref && !is_copied(&w, arg[i].iov_len))
+		w.left += lend_arg_size(arg[i].iov_len, ref) +
+			  lend_arg_home_size(home ? strlen(home) : 0);
+		if (!ref && !is_copied(&w, arg[i].iov_len))
 			w.left -= arg[i].iov_len;
 	}
 	w.failed = w.left > UINT32_MAX;
@@ -162,6 +190,23 @@ static int read_ref(const struct lend_buf *message, uint64_t at, struct lend_arg
 	return 1;
 }
 
+/* Reads the address of a reference's home. Returns the bytes that it takes in the message; 0: it is
+ * not valid. */
+static uint64_t read_home(const struct lend_buf *message, uint64_t at, struct lend_arg *arg)
+{
+	uint8_t head[8];
+	uint64_t len;
+
+	if (!peek_bytes(message, at, head, sizeof(head)))
+		return 0;
+	len = lend_load_u64(head);
+	if (!len || len > LEND_ARG_HOME_MAX || !peek_bytes(message, at + 8, arg->home, len) ||
+	    memchr(arg->home, 0, len))
+		return 0;
+	arg->home[len] = 0;
+	return lend_arg_home_size(len);
+}
+
 static int read_bytes(const struct lend_buf *message, uint64_t at, uint64_t size,
 		      struct lend_arg *arg)
 {
@@ -188,14 +233,14 @@ int lend_arg_next(const struct lend_buf *message, uint32_t *cursor, struct lend_
 {
 	uint64_t at = *cursor, size;
 	uint8_t head[LEND_ARG_HEAD];
-	bool by_ref;
+	bool by_ref, homed;
 	int rc;
 
 	*arg = (struct lend_arg){.len = 0};
 	if (!peek_bytes(message, at, head, 1))
 		return 0;
 	if (!peek_bytes(message, at, head, sizeof(head)) ||
-	    !lend_arg_decode(head, &arg->len, &by_ref))
+	    !lend_arg_decode(head, &arg->len, &by_ref, &homed))
 		return fail_message();
 	size = lend_arg_size(arg->len, by_ref);
 	if (size > UINT32_MAX - at)
@@ -203,6 +248,13 @@ int lend_arg_next(const struct lend_buf *message, uint32_t *cursor, struct lend_
 	at += LEND_ARG_HEAD;
 	rc = by_ref ? read_ref(message, at, arg)
 		    : read_bytes(message, at, size - LEND_ARG_HEAD, arg);
+	if (rc > 0 && homed) {
+		uint64_t more = read_home(message, at + LEND_MEMREF_LEN, arg);
+
+		if (!more)
+			return fail_message();
+		size += more;
+	}
 	if (rc > 0)
 		*cursor += (uint32_t)size;
 	return rc;

@@ -6,9 +6,11 @@
 #include "cn/args/args.h"
 #include "cn/args/inline_threshold.h"
 #include "cn/deferred_release.h"
+#include "cn/lent/lender.h"
 #include "sys/last_error.h"
 
-enum { CLEAR_MAX = 1024, ARGS_MAX = 1024 }; /* bytes always sent inline; arguments at most */
+/* Bytes always sent inline; arguments at most; bytes that are lent rather than sent. */
+enum { CLEAR_MAX = 1024, ARGS_MAX = 1024, LENT_MIN = 16384 };
 
 static int check_args(const struct lend_mem *mem, const struct iovec *arg, int n)
 {
@@ -24,25 +26,28 @@ static int check_args(const struct lend_mem *mem, const struct iovec *arg, int n
 
 /* Returns the inline threshold. It measures only if an argument is long enough to need that. */
 static uint64_t inline_max(struct lend_mem *mem, lend_session session, const struct iovec *arg,
-			   int n)
+			   int n, const char *home)
 {
 	uint64_t longest = 0;
 
-	if (!mem->nodes)
+	if (!mem->nodes && !home)
 		return LEND_NEVER;
 	if (mem->inline_max != LEND_NEVER)
 		return mem->inline_max;
+	if (home)
+		return LENT_MIN;
 	for (int i = 0; i < n; i++)
 		longest = arg[i].iov_len > longest ? arg[i].iov_len : longest;
 	return longest <= CLEAR_MAX ? CLEAR_MAX : lend_args_threshold(mem, session, 0);
 }
 
-/* Makes a block if there is something to put or to wrap. Returns 0 with *out, which is NULL if
- * there is no block; or -errno. */
-static int make_args(struct lend_mem *mem, lend_session session, const struct iovec *arg, int n,
-		     struct cn_args **out)
+/* Makes a block if there is something to lend, put or wrap. call: not a reply. Returns 0 with *out,
+ * which is NULL if there is no block; or -errno. */
+static int make_args(struct lend_mem *mem, lend_session session, bool call, const struct iovec *arg,
+		     int n, struct cn_args **out)
 {
-	uint64_t max = inline_max(mem, session, arg, n);
+	const char *home = call && mem->lender ? cn_lender_home(mem->lender, session) : NULL;
+	uint64_t max = inline_max(mem, session, arg, n, home);
 	struct cn_args *a = NULL;
 	uint32_t refs = 0, wraps = 0;
 
@@ -51,7 +56,8 @@ static int make_args(struct lend_mem *mem, lend_session session, const struct io
 		wraps += arg[i].iov_len > CN_ARGS_COPY_MAX;
 	}
 	*out = NULL;
-	if (refs && !cn_node_may_choose(mem) && cn_args_fit(mem->ep, session, arg, (uint32_t)n)) {
+	if (refs && !home && !cn_node_may_choose(mem) &&
+	    cn_args_fit(mem->ep, session, arg, (uint32_t)n)) {
 		mem->args_stat.fallbacks++;
 		wraps += refs;
 		refs = 0;
@@ -70,6 +76,7 @@ static int make_args(struct lend_mem *mem, lend_session session, const struct io
 	a->n = (uint32_t)n;
 	a->refs = refs;
 	a->inline_max = max;
+	a->home = home;
 	a->one = arg[0];
 	a->arg = n == 1 ? &a->one : arg;
 	*out = a;
@@ -102,7 +109,7 @@ static int begin_args(struct lend_mem *mem, lend_session session, struct lend_ca
 	if (rc == 0)
 		rc = lend_session_peer(mem->ep, session, &peer);
 	if (rc == 0)
-		rc = make_args(mem, session, arg, n, a);
+		rc = make_args(mem, session, true, arg, n, a);
 	if (rc < 0 || *a)
 		return rc;
 	call->request = cn_args_message(mem->ep, arg, (uint32_t)n, LEND_NEVER, NULL, &fine);
@@ -177,7 +184,7 @@ int lend_reply_args(struct lend_mem *mem, lend_request request, enum lend_status
 	if (rc == 0 && !session.id)
 		rc = lend_fail(ESTALE, "the caller ended or already has its reply: nothing to do");
 	if (rc == 0)
-		rc = make_args(mem, session, arg, n, &a);
+		rc = make_args(mem, session, false, arg, n, &a);
 	if (rc < 0)
 		return rc;
 	if (a) {
@@ -205,6 +212,22 @@ uint64_t lend_args_threshold(struct lend_mem *mem, lend_session session, uint16_
 		return LEND_NEVER;
 	return cn_threshold(mem, session,
 			    (uint16_t)(node ? node - 1u : mem->next_node % mem->n_named));
+}
+
+int lend_args_place(struct lend_mem *mem, enum lend_args_at at)
+{
+	if (at != LEND_ARGS_AT_NODE && at != LEND_ARGS_AT_CALLER)
+		return lend_fail(EINVAL, "arguments are at one of enum lend_args_at");
+	if (!TAILQ_EMPTY(&mem->args))
+		return lend_fail(EINVAL, "calls with arguments are in flight: wait for their end");
+	if (at == LEND_ARGS_AT_CALLER && !mem->lender)
+		mem->lender = cn_lender_join(mem->ep);
+	if (at == LEND_ARGS_AT_CALLER)
+		return mem->lender ? 0 : lend_fail(ENOMEM, "no memory for the table of loans");
+	if (mem->lender)
+		cn_lender_leave(mem->lender);
+	mem->lender = NULL;
+	return 0;
 }
 
 void lend_args_threshold_set(struct lend_mem *mem, uint64_t bytes)

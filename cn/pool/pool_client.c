@@ -174,7 +174,7 @@ bool cn_pool_shown(struct cn_op *op, const uint8_t *body, size_t len)
 }
 
 /* Frees the slot of a POOL_MAP when the node has forgotten it; else the cleaning repeats that. */
-static void forgot(struct cn_node *node, uint64_t id, const struct lend_call *call)
+static void forget_done(struct cn_node *node, uint64_t id, const struct lend_call *call)
 {
 	if (call->ran != LEND_RAN_YES) {
 		cn_forget_mark(node, id);
@@ -196,7 +196,7 @@ static void drop_done(struct lend_call *call)
 		lend_buf_give(mem->ep, call->reply);
 	mem->drops--;
 	if (drop->id && drop->life == drop->node->life) {
-		forgot(drop->node, drop->id, call);
+		forget_done(drop->node, drop->id, call);
 		cn_pump(mem);
 	}
 	free(drop);

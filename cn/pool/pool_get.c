@@ -17,14 +17,14 @@ void cn_pool_get_stat(struct lend_mem_cache_stat *stat)
 }
 
 /* The node has to send the bytes. */
-static void refuse(struct cn_op *op)
+static void refuse_pool(struct cn_op *op)
 {
 	op->by_message = true;
 	sent++;
 }
 
 /* Names exactly the bytes of this call. Returns false: the reference cannot be used for that. */
-static bool narrow(struct cn_op *op, const struct lend_memop *say, struct lend_memref *out)
+static bool narrow_ref(struct cn_op *op, const struct lend_memop *say, struct lend_memref *out)
 {
 	struct lend_memref ref;
 
@@ -51,8 +51,8 @@ void cn_pool_get_say(struct cn_op *op, struct lend_memop *say)
 	if (!node->pool || say->len < COPY_MIN || op->by_message)
 		return;
 	key = cn_pool_key(node);
-	if (!key || !node->pool->map || !has_ids(node) || !narrow(op, say, &say->ref)) {
-		refuse(op);
+	if (!key || !node->pool->map || !has_ids(node) || !narrow_ref(op, say, &say->ref)) {
+		refuse_pool(op);
 		return;
 	}
 	op->pool = key;
@@ -82,7 +82,7 @@ struct target {
 };
 
 /* Appends bytes to the caller's memory; from NULL: zeros. */
-static void append(struct target *to, const char *from, uint64_t len)
+static void append_frames(struct target *to, const char *from, uint64_t len)
 {
 	while (len) {
 		uint64_t n = lend_min_u64(len, to->iov->iov_len - to->at);
@@ -100,7 +100,8 @@ static void append(struct target *to, const char *from, uint64_t len)
 	}
 }
 
-static void copy(struct cn_op *op, const struct cn_pool *pool, const struct lend_memview *view)
+static void copy_frames(struct cn_op *op, const struct cn_pool *pool,
+			const struct lend_memview *view)
 {
 	struct target to = {op->n > 1 ? op->data : &op->one, op->at};
 	uint64_t skip = view->base, left = op->part;
@@ -112,14 +113,14 @@ static void copy(struct cn_op *op, const struct cn_pool *pool, const struct lend
 		const char *from = pool->map + (uint64_t)e->frame * pool->page + skip;
 		uint64_t n = lend_min_u64(left, (uint64_t)e->pages * pool->page - skip);
 
-		append(&to, e->frame ? from : NULL, n);
+		append_frames(&to, e->frame ? from : NULL, n);
 		left -= n;
 		skip = 0;
 	}
 }
 
 /* Returns false: the bytes were not copied. */
-static bool take(struct cn_op *op, const uint8_t *body, size_t len)
+static bool take_frames(struct cn_op *op, const uint8_t *body, size_t len)
 {
 	struct cn_node *node = op->mem->node[op->node];
 	struct lend_memview view;
@@ -128,7 +129,7 @@ static bool take(struct cn_op *op, const uint8_t *body, size_t len)
 		    is_whole(node->pool, &view, op->part);
 
 	if (fine)
-		copy(op, node->pool, &view);
+		copy_frames(op, node->pool, &view);
 	gets += fine;
 	if (op->life == node->life) {
 		cn_pool_forget(node, op->id);
@@ -139,12 +140,12 @@ static bool take(struct cn_op *op, const uint8_t *body, size_t len)
 
 bool cn_pool_get_after(struct cn_op *op, enum lend_status status, const uint8_t *body, size_t len)
 {
-	if (status == LEND_OK && take(op, body, len)) {
+	if (status == LEND_OK && take_frames(op, body, len)) {
 		op->at += op->part;
 		return op->at < op->len;
 	}
 	if (status == LEND_NOT_FOUND || status == LEND_ABORTED)
 		return false;
-	refuse(op);
+	refuse_pool(op);
 	return true;
 }

@@ -22,11 +22,13 @@ extern "C" {
 
 /* A client of one or several memory nodes, on one endpoint. */
 struct lend_mem;
-/* Opens a client. nodes: "shm:mn0"; "pool:mn0" (the same node, but its pages are mapped into
- * this process: spaces with a pointer show them, and long gets copy from them); or a list
- * "udp:a:7000,udp:b:7000"; NULL or "": none yet. The first operation connects to them. Returns: 0;
- * -EINVAL: an address; -ENOSPC: more than 64 nodes; -ENOMEM: no memory. Ownership: borrows nodes;
- * shares ep, which must outlive the client; *mem is the caller's until lend_mem_close(). */
+/* Opens a client. nodes: "shm:mn0"; "pool:mn0" (the same node, but its pages are mapped into this
+ * process: spaces with a pointer show them, and long gets copy from them); or a list
+ * "udp:a:7000,udp:b:7000"; NULL or "": none yet. The first operation connects to them.
+ *
+ * Returns: 0; -EINVAL: an address; -ENOSPC: more than 64 nodes; -ENOMEM: no memory.
+ * Ownership: borrows nodes; shares ep, which must outlive the client; *mem is the caller's until
+ * lend_mem_close(). */
 int lend_mem_open(struct lend_ep *ep, const char *nodes, struct lend_mem **mem);
 /* Adds a node, for references to a node that this client could not reach (-EHOSTUNREACH). Outside a
  * turn it waits until the node has reported its id. Inside a turn it returns at once, and the first
@@ -376,7 +378,8 @@ int lend_reply_args(struct lend_mem *mem, lend_request request, enum lend_status
 struct lend_arg {
 	uint64_t len;        /* bytes of the argument */
 	const void *bytes;   /* in the message; NULL: by reference */
-	struct lend_ref ref; /* nothing is fetched until lend_get() or lend_space_map() */
+	struct lend_ref ref; /* nothing is fetched until lend_arg_get() or lend_space_map() */
+	char home[104];      /* address of the caller that lends its memory; "": ref is of a node */
 };
 /* Reads the next argument of a message; *cursor is 0 for the first.
  * Returns: 1; 0: there are no more; -EINVAL: the message has no valid arguments; -EMSGSIZE: an
@@ -384,6 +387,29 @@ struct lend_arg {
  * Ownership: borrows all of them; arg->bytes is valid as long as the message is.
  * Threads: any. */
 int lend_arg_next(const struct lend_buf *message, uint32_t *cursor, struct lend_arg *arg);
+/* Reads bytes of an argument that is a reference, as lend_get() does. If the caller lends its
+ * memory, the bytes come from the caller: OK means that they are the bytes of that call. op->parent
+ * is the request that the argument came with, or one that the same call tree made of it. NOT_FOUND:
+ * the call has ended. PERMISSION_DENIED: forged. RESOURCE_EXHAUSTED, also: it ended while the bytes
+ * were in flight.
+ * Returns: 0; -EINVAL: the bytes are in the message, op->parent is not an unanswered request of
+ * this endpoint (as in a LEND_SLOW handler's thread), or the address is of another carrier than the
+ * parent's; -ENOSPC: 64 callers are in use; or an error of lend_get().
+ * Ownership: borrows arg until it returns; into, its memory and op until done. */
+int lend_arg_get(struct lend_mem *mem, const struct lend_arg *arg, uint64_t offset,
+		 const struct iovec *into, int n, struct lend_op *op);
+/* Place of the bytes of long arguments while their call is in flight. */
+enum lend_args_at {
+	LEND_ARGS_AT_NODE,   /* on a memory node */
+	LEND_ARGS_AT_CALLER, /* in the caller's memory, which callees read through its endpoint */
+};
+/* Selects that place for calls; the default is a node. Lending needs no node, and nothing is put or
+ * released. It needs a session that is up, an endpoint that listens on the carrier of that session,
+ * and that runs turns while the call is in flight. Without the address, or beyond 4,096 loans,
+ * arguments go to a node, then by value. Bytes must not change until done, which waits for no
+ * reader. Without lend_args_threshold_set() the threshold is 16 KiB. Replies are not affected.
+ * Returns: 0; -EINVAL: not a place; -ENOMEM: no memory. */
+int lend_args_place(struct lend_mem *mem, enum lend_args_at at);
 /* Returns the length of the longest argument that goes in the message. The first arguments of a
  * session measure it, on the session and on the node: an argument is sent by reference when four
  * hops of its bytes cost more than a put and a get. node: from 1; 0: any.
@@ -399,6 +425,7 @@ void lend_args_threshold_set(struct lend_mem *mem, uint64_t bytes);
 /* Counters since the client was opened. */
 struct lend_args_stat {
 	uint64_t by_ref;    /* arguments put on nodes */
+	uint64_t lent;      /* arguments lent to the callees */
 	uint64_t fallbacks; /* calls and replies by value: no node took their arguments */
 };
 /* Reads these counters.

@@ -322,6 +322,11 @@ int lend_serve_long(struct lend_ep *ep, uint32_t method, lend_landing_fn *landin
  * Threads: any. */
 int lend_reply(struct lend_ep *ep, lend_request request, enum lend_status status,
 	       struct lend_buf *reply);
+/* Withdraws a reply that has not arrived, to get its memory back: no further byte of it is sent,
+ * and its buffers return as soon as no carrier reads them. The caller sees the whole reply if all
+ * of it was sent before, otherwise RESOURCE_EXHAUSTED, ran maybe. A reply that has arrived, and a
+ * request that was not answered, are unchanged. */
+void lend_reply_withdraw(struct lend_ep *ep, lend_request request);
 
 /* lend_request(3) - query a request that is being served.
  *

@@ -175,6 +175,10 @@ void lend_core_cancel(struct lend_core *core, uint64_t call, uint8_t status);
 enum { LEND_REPLY_NOT_RUN = 0x80 }; /* combined with a status: no handler ran */
 int lend_core_reply(struct lend_core *core, lend_ns now, uint64_t call, struct lend_bufs *bufs,
 		    uint8_t status, uint32_t reply);
+/* Withdraws a reply that is not acknowledged yet: REPLY_END gives its buffer back, and the caller
+ * gets RESOURCE_EXHAUSTED, ran maybe, unless all of the reply was sent before. Does nothing for a
+ * stale handle or before lend_core_reply(). */
+void lend_core_withdraw(struct lend_core *core, lend_ns now, uint64_t call);
 /* Pauses output: before `until`, sends only control datagrams and fast ones, which may overtake
  * others. A time in the past ends the pause. */
 void lend_core_pause_bulk(struct lend_core *core, lend_ns until);

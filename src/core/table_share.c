@@ -126,6 +126,20 @@ static void queue_answer(struct lend_core *c, struct lend_sess *s, uint32_t wire
 	lend_ctl_push(c, &e);
 }
 
+void lend_core_withdraw(struct lend_core *c, lend_ns now, uint64_t call)
+{
+	struct lend_call_rec *k = lend_call_of(c, call);
+	uint32_t wire;
+
+	if (!k || !k->server || k->state != LEND_CALL_REPLYING || k->refused)
+		return;
+	c->now = lend_max_u64(c->now, now);
+	wire = k->wire;
+	k->ran = RAN_MAYBE;
+	release_record(c, k);
+	queue_answer(c, lend_sess_at(c, k->sess), wire, RAN_MAYBE);
+}
+
 void lend_fair_refuse(struct lend_core *c, struct lend_sess *s, struct lend_sslot *sl,
 		      uint32_t wire)
 {

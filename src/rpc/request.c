@@ -48,3 +48,9 @@ struct lend_ep *lend_request_ep(struct lend_ep *ep, lend_request request)
 	(void)request;
 	return lend_worker_ep(ep);
 }
+
+void lend_reply_withdraw(struct lend_ep *ep, lend_request request)
+{
+	lend_core_withdraw(ep->core, lend_ep_now(ep), request.id);
+	ep->dirty = true;
+}

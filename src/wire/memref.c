@@ -7,7 +7,7 @@
 
 /* errno.h is not a header of the pure layers; these are Linux's numbers on every machine. */
 enum { ERR_PERM = 1, ERR_MLINK = 31, ERR_RANGE = 34 };
-enum { SIGNED = 28, RIGHT_BITS = 31 };
+enum { SIGNED = 28, RIGHT_BITS = 31, HOME_SHIFT = 4, DEPTH_BITS = 15 };
 
 static void store_u40(uint8_t *at, uint64_t v)
 {
@@ -19,6 +19,11 @@ static void store_u48(uint8_t *at, uint64_t v)
 {
 	lend_store_u32(at, (uint32_t)v);
 	lend_store_u16(at + 4, (uint16_t)(v >> 32));
+}
+
+static bool has_home(uint8_t version)
+{
+	return version == LEND_MEMREF_HOME_VERSION;
 }
 
 /* Loads 5 bytes. It reads 8, which is safe because the token follows the last field. */
@@ -43,6 +48,11 @@ static void encode_root(const struct lend_memref *ref, uint8_t depth, uint16_t r
 	lend_store_u16(out + 14, rights);
 	store_u48(out + 16, ref->serial);
 	store_u48(out + 22, ref->root_len);
+	if (!has_home(ref->version))
+		return;
+	lend_store_u16(out + 6, ref->tenant);
+	out[13] |= (uint8_t)(ref->home << HOME_SHIFT);
+	out[27] = ref->key_id;
 }
 
 void lend_memref_encode(const struct lend_memref *ref, uint8_t out[LEND_MEMREF_LEN])
@@ -76,41 +86,47 @@ static bool is_narrowed(const struct lend_memref *ref)
 	return true;
 }
 
-bool lend_memref_decode(const uint8_t bytes[LEND_MEMREF_LEN], struct lend_memref *ref)
-{
-	uint16_t rights = lend_load_u16(bytes + 14);
-
-	ref->node = lend_load_u32(bytes);
-	ref->epoch = lend_load_u32(bytes + 4);
-	ref->slot = lend_load_u32(bytes + 8);
-	ref->version = bytes[12];
-	ref->depth = bytes[13];
-	ref->rights[0] = rights & RIGHT_BITS;
-	ref->rights[1] = rights >> 5 & RIGHT_BITS;
-	ref->rights[2] = rights >> 10 & RIGHT_BITS;
-	ref->serial = load_u48(bytes + 16);
-	ref->root_len = load_u48(bytes + 22);
-	for (int i = 0; i < LEND_MEMREF_DEPTH_MAX; i++) {
-		ref->slice[i].offset = load_u40(bytes + 28 + 10 * i);
-		ref->slice[i].len = load_u40(bytes + 33 + 10 * i);
-	}
-	memcpy(ref->token, bytes + 48, 16);
-	if (ref->version != LEND_MEMREF_VERSION || ref->depth > LEND_MEMREF_DEPTH_MAX ||
-	    rights & 0x8000 || ref->rights[0] & ~LEND_RIGHT_ALL ||
-	    ref->root_len > LEND_MEMREF_ROOT_MAX)
-		return false;
-	if (ref->depth == 0) /* the common case: all bytes of slices must be zero */
-		return !(rights >> 5 | lend_load_u64(bytes + 28) | lend_load_u64(bytes + 36) |
-			 lend_load_u32(bytes + 44));
-	return is_narrowed(ref);
-}
-
 void lend_memref_root(const uint8_t bytes[LEND_MEMREF_LEN], struct lend_memref *ref)
 {
 	*ref = (struct lend_memref){.node = lend_load_u32(bytes),
 				    .epoch = lend_load_u32(bytes + 4),
 				    .slot = lend_load_u32(bytes + 8),
+				    .version = bytes[12],
+				    .depth = bytes[13],
 				    .serial = load_u48(bytes + 16)};
+	if (!has_home(ref->version))
+		return;
+	ref->epoch = lend_load_u16(bytes + 4);
+	ref->tenant = lend_load_u16(bytes + 6);
+	ref->depth = bytes[13] & DEPTH_BITS;
+	ref->home = bytes[13] >> HOME_SHIFT;
+	ref->key_id = bytes[27];
+}
+
+bool lend_memref_decode(const uint8_t bytes[LEND_MEMREF_LEN], struct lend_memref *ref)
+{
+	uint16_t rights = lend_load_u16(bytes + 14);
+
+	lend_memref_root(bytes, ref);
+	ref->rights[0] = rights & RIGHT_BITS;
+	ref->rights[1] = rights >> 5 & RIGHT_BITS;
+	ref->rights[2] = rights >> 10 & RIGHT_BITS;
+	ref->root_len = load_u48(bytes + 22);
+	if (has_home(ref->version))
+		ref->root_len = load_u40(bytes + 22);
+	for (int i = 0; i < LEND_MEMREF_DEPTH_MAX; i++) {
+		ref->slice[i].offset = load_u40(bytes + 28 + 10 * i);
+		ref->slice[i].len = load_u40(bytes + 33 + 10 * i);
+	}
+	memcpy(ref->token, bytes + 48, 16);
+	if ((ref->version != LEND_MEMREF_NODE_VERSION && !has_home(ref->version)) ||
+	    ref->home >= LEND_HOME_SET || ref->depth > LEND_MEMREF_DEPTH_MAX || rights & 0x8000 ||
+	    ref->rights[0] & ~LEND_RIGHT_ALL || ref->root_len > LEND_MEMREF_ROOT_MAX)
+		return false;
+	if (ref->depth == 0) /* the common case: all bytes of slices must be zero */
+		return !(rights >> 5 | lend_load_u64(bytes + 28) | lend_load_u64(bytes + 36) |
+			 lend_load_u32(bytes + 44));
+	return is_narrowed(ref);
 }
 
 uint64_t lend_memref_range(const struct lend_memref *ref, uint64_t *first)
@@ -179,7 +195,8 @@ void lend_memref_root_token(const struct lend_memref *ref, const uint8_t key[16]
 
 void lend_memref_sign(struct lend_memref *ref, const uint8_t key[16])
 {
-	ref->version = LEND_MEMREF_VERSION;
+	ref->version =
+	    ref->home == LEND_HOME_NODE ? LEND_MEMREF_NODE_VERSION : LEND_MEMREF_HOME_VERSION;
 	ref->depth = 0;
 	memset(ref->slice, 0, sizeof(ref->slice));
 	memset(ref->rights, 0, sizeof(ref->rights));

@@ -1,5 +1,4 @@
-/* memref - a reference: 64 bytes that name a snapshot on a memory node and prove the right to use
- * it.
+/* memref - a reference: 64 bytes that name bytes at their home and prove the right to use them.
  *
  *   0  node 4          4  epoch 4          8  shard and slot 4
  *   12 version 1       13 depth 1          14 rights 2: root, slice 1, slice 2, five bits each
@@ -7,7 +6,16 @@
  *   28 slice 1: offset 5, length 5         38 slice 2: the same
  *   48 token 16
  *
- * The node signs a root: token = PRF(boot key, bytes 0-27 as of depth 0). A process that has a
+ * This is version 1: the home is a memory node. Version 2 also names other homes. It differs in
+ *
+ *   4  epoch 2         6  tenant 2         13 depth: lower 4 bits, home: upper 4 bits
+ *   22 root length 5   27 key id 1
+ *
+ * Home CALLER: memory that the caller lends while its call is in flight. Node and epoch identify
+ * the caller, slot is an entry of its table (lent_table.h). Home SET is reserved for replica sets
+ * and refused. Tenant and key id are zero today.
+ *
+ * The home signs a root: token = PRF(boot key, bytes 0-27 as of depth 0). A process that has a
  * reference can narrow it without the node: token' = PRF(token, depth | offset | length | rights),
  * offset relative to the parent. The step cannot be reversed, so a narrow reference gives access to
  * its own range only. After two slices only the node can narrow further. PRF = SipHash-2-4-128.
@@ -22,7 +30,8 @@
 
 enum {
 	LEND_MEMREF_LEN = 64,
-	LEND_MEMREF_VERSION = 1,
+	LEND_MEMREF_NODE_VERSION = 1, /* home NODE only */
+	LEND_MEMREF_HOME_VERSION = 2, /* any home */
 	LEND_MEMREF_DEPTH_MAX = 2,
 	LEND_MEMREF_TEXT = 86,        /* characters of base64url, without padding */
 	LEND_MEMREF_SHARD_SHIFT = 26, /* of slot: worker above, its entry below */
@@ -30,6 +39,8 @@ enum {
 	LEND_MEMREF_SHARDS_MAX = 64,
 };
 #define LEND_MEMREF_ROOT_MAX ((UINT64_C(1) << 40) - 1) /* bytes of a snapshot */
+
+enum lend_home { LEND_HOME_NODE, LEND_HOME_CALLER, LEND_HOME_SET };
 
 /* As in lend/mem.h; two of five bits are free and zero. */
 enum { LEND_RIGHT_READ = 1, LEND_RIGHT_MAP = 2, LEND_RIGHT_GRANT = 4, LEND_RIGHT_ALL = 7 };
@@ -41,6 +52,8 @@ struct lend_memslice {
 struct lend_memref {
 	uint32_t node, epoch, slot;
 	uint8_t version, depth;
+	uint8_t home, key_id; /* enum lend_home; key_id and tenant: version 2 only */
+	uint16_t tenant;
 	uint8_t rights[1 + LEND_MEMREF_DEPTH_MAX]; /* root, slice 1, slice 2; unused ones zero */
 	uint64_t serial, root_len;
 	struct lend_memslice slice[LEND_MEMREF_DEPTH_MAX];
@@ -48,11 +61,11 @@ struct lend_memref {
 };
 
 void lend_memref_encode(const struct lend_memref *ref, uint8_t out[LEND_MEMREF_LEN]);
-/* Decodes any 64 bytes. False unless the format is valid: version, depth, rights that only narrow,
- * slices inside their parents, unused ones zero. Does not check the token. */
+/* Decodes any 64 bytes. False unless the format is valid: version, home, depth, rights that only
+ * narrow, slices inside their parents, unused ones zero. Does not check the token. */
 bool lend_memref_decode(const uint8_t bytes[LEND_MEMREF_LEN], struct lend_memref *ref);
-/* Reads node, epoch, slot and serial from bytes that were decoded before; the other fields of *ref
- * are zero. */
+/* Reads version, home, node, epoch, slot and serial from bytes that were decoded before; the other
+ * fields of *ref are zero. */
 void lend_memref_root(const uint8_t bytes[LEND_MEMREF_LEN], struct lend_memref *ref);
 
 /* Returns the length of the range that ref names, and its offset in the root in *first. */
@@ -70,7 +83,8 @@ static inline uint32_t lend_memref_shard(const struct lend_memref *ref)
 int lend_memref_slice(const struct lend_memref *ref, uint64_t offset, uint64_t len, unsigned rights,
 		      struct lend_memref *out);
 
-/* For the node. Signs the root that the fields name: depth 0, all rights. */
+/* For the home. Signs the root that the fields name: depth 0, all rights. Version 1 if the home is
+ * a node, else 2. */
 void lend_memref_sign(struct lend_memref *ref, const uint8_t key[16]);
 /* Returns whether the token matches this key and these slices. Constant time in the token. */
 bool lend_memref_verify(const struct lend_memref *ref, const uint8_t key[16]);

@@ -46,7 +46,7 @@ class Commands(unittest.TestCase):
 
     def test_an_address_as_carrier(self):
         name = f"shm:apps-{os.getpid()}-%p"
-        for command in (["lat"], ["chain", "--by", "ref", "--hops", 2, "--size", "8K"], ["mem", "lat"]):
+        for command in (["lat"], ["chain", "--by", "node", "--hops", 2, "--size", "8K"], ["mem", "lat"]):
             got = lend_json(*command, "--carrier", name, *SHORT)
             self.assertEqual((got["carrier"], got["wrong_bytes"]), (name, 0))
 
@@ -204,7 +204,7 @@ class Commands(unittest.TestCase):
     def test_chain(self):
         size, hops = 200000, 3
         for carrier in set(carriers()) - {"dpdk:ring"}:
-            for by in ("value", "ref", "auto"):
+            for by in ("value", "ref", "node", "auto"):
                 with self.subTest(carrier=carrier, by=by):
                     got = lend_json("chain", "--hops", hops, "--size", size, "--by", by, "--carrier", carrier, *SHORT)
                     self.check_load(got)
@@ -214,6 +214,11 @@ class Commands(unittest.TestCase):
                     if got["by"] == "value":
                         self.assertGreaterEqual(got["bytes_moved_per_call"], hops * size)
                     elif by == "ref":
+                        self.assertGreater(got["lent"], 0)
+                        self.assertEqual(got["fallbacks"], 0)
+                        self.assertGreaterEqual(got["bytes_moved_per_call"], size)
+                        self.assertLess(got["bytes_moved_per_call"], 1.5 * size)
+                    elif by == "node":
                         self.assertGreaterEqual(got["bytes_moved_per_call"], 2 * size)
                         self.assertLess(got["bytes_moved_per_call"], 2.5 * size)
         self.assertEqual(lend_json("chain", "--hops", 2, "--size", 1000, "--by", "auto", *SHORT)["by"], "value")
@@ -228,7 +233,7 @@ class Commands(unittest.TestCase):
 
     def test_chain_leaves_nothing_on_a_foreign_node(self):
         with Node(f"shm:apps-{os.getpid()}-chain") as node:
-            got = lend_json("chain", "--by", "ref", "--size", "100K", "--hops", 2, "--node", node.address, *SHORT)
+            got = lend_json("chain", "--by", "node", "--size", "100K", "--hops", 2, "--node", node.address, *SHORT)
             self.check_load(got)
             stat = node.stat()
             self.assertEqual((stat["pages_used"], stat["refs"], stat["spaces"]), (0, 0, 0))
@@ -240,7 +245,7 @@ class Commands(unittest.TestCase):
 
     def test_a_starter_killed_in_mid_flight_leaves_no_page(self):
         with Node(f"shm:apps-{os.getpid()}-killed") as node:
-            starter = subprocess.Popen([LEND, "chain", "--by", "ref", "--node", node.address, "--seconds", "30"])
+            starter = subprocess.Popen([LEND, "chain", "--by", "node", "--node", node.address, "--seconds", "30"])
             while node.stat()["pages_used"] == 0 and starter.poll() is None:
                 pass
             starter.kill()

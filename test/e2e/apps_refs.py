@@ -77,7 +77,7 @@ class References(unittest.TestCase):
         node.process.kill()
         node.__exit__()
         one_line(self, lend("get", ref, "-o", TEMP / "never", code=1))
-        one_line(self, lend("chain", "--by", "ref", "--node", node.address, *SHORT, code=1))
+        one_line(self, lend("chain", "--by", "node", "--node", node.address, *SHORT, code=1))
         self.assertFalse(list(TEMP.glob("never*")))
 
     def test_put_expires(self):

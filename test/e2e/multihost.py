@@ -69,7 +69,7 @@ class Pod(unittest.TestCase):
         self.start("lend-mn", "--listen", self.at("mem"), "--size", "16M")
 
     def test_a_chain(self):
-        got = json.loads(run("lend", "chain", "--by", "ref", "--hops", "3", "--size", "1M", "--seconds", "0.2",
+        got = json.loads(run("lend", "chain", "--by", "node", "--hops", "3", "--size", "1M", "--seconds", "0.2",
                              "--carrier", self.at("hop%p"), "--json"))
         self.assertEqual((got["errors"], got["wrong_bytes"]), (0, 0))
 

@@ -44,7 +44,7 @@ RUNS = (
     ("load", "--rate", "1000", "--size", "1M", "--seconds", "0.1"),
     ("wait", "--busy", "2", "--seconds", "0.2"),
     ("mem-lat", "--seconds", "0.1", "--pool"),
-    ("chain", "--hops", "3", "--size", "1M", "--by", "ref", "--seconds", "0.1"),
+    ("chain", "--hops", "3", "--size", "1M", "--by", "node", "--seconds", "0.1"),
     ("chain", "--hops", "3", "--size", "8M", "--by", "value", "--seconds", "0.1"),
     ("doctor",),
 )

@@ -130,7 +130,7 @@ static struct lend_memterms some_terms(struct choice *c)
 
 static struct lend_memref some_ref(struct choice *c)
 {
-	struct lend_memref ref = {.version = LEND_MEMREF_VERSION, .root_len = 64};
+	struct lend_memref ref = {.version = LEND_MEMREF_NODE_VERSION, .root_len = 64};
 	uint64_t offset;
 
 	if (!node.ref_n)

@@ -18,6 +18,73 @@ static struct lend_memref make_root(uint64_t len)
 	return ref;
 }
 
+static struct lend_memref lent(uint64_t len)
+{
+	struct lend_memref ref = {.node = 7,
+				  .epoch = 0xfedc,
+				  .slot = 3,
+				  .serial = 5,
+				  .root_len = len,
+				  .home = LEND_HOME_CALLER,
+				  .tenant = 0xa5c3,
+				  .key_id = 0x9d};
+
+	lend_memref_sign(&ref, key);
+	return ref;
+}
+
+/* A reference of version 1, byte by byte as its format says, remains valid. */
+Test(memref, node_reference__version_1_bytes__unchanged)
+{
+	static const uint8_t fields[28] = {7, 0, 0, 0, 9, 0, 0, 0, 3, 0, 0, 0, 1, 0,
+					   7, 0, 5, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0};
+	struct lend_memref ref = make_root(256), got;
+	uint8_t bytes[LEND_MEMREF_LEN];
+
+	lend_memref_encode(&ref, bytes);
+	cr_assert(!memcmp(bytes, fields, sizeof(fields)));
+	cr_assert(lend_memref_decode(bytes, &got));
+	cr_assert_eq(got.home, LEND_HOME_NODE);
+	cr_assert_eq(got.tenant | got.key_id, 0);
+}
+
+Test(memref, home_fields__encode_decode__survive_and_are_signed)
+{
+	uint8_t bytes[LEND_MEMREF_LEN], again[LEND_MEMREF_LEN];
+	struct lend_memref ref = lent(LEND_MEMREF_ROOT_MAX), got;
+
+	cr_assert_eq(lend_memref_slice(&ref, 9, 77, LEND_RIGHT_READ, &ref), 0);
+	lend_memref_encode(&ref, bytes);
+	cr_assert(lend_memref_decode(bytes, &got));
+	cr_assert_eq(got.version, LEND_MEMREF_HOME_VERSION);
+	cr_assert_eq(got.home, LEND_HOME_CALLER);
+	cr_assert_eq(got.epoch, 0xfedc);
+	cr_assert_eq(got.tenant, 0xa5c3);
+	cr_assert_eq(got.key_id, 0x9d);
+	cr_assert_eq(got.root_len, LEND_MEMREF_ROOT_MAX);
+	cr_assert_eq(got.depth, 1);
+	cr_assert(lend_memref_verify(&got, key));
+	lend_memref_encode(&got, again);
+	cr_assert(!memcmp(bytes, again, sizeof(bytes)));
+	got.tenant ^= 1;
+	cr_assert_not(lend_memref_verify(&got, key));
+}
+
+Test(memref, home_of_a_set_or_unknown__decode__refused)
+{
+	struct lend_memref ref = lent(10), got;
+	uint8_t bytes[LEND_MEMREF_LEN];
+
+	lend_memref_encode(&ref, bytes);
+	for (unsigned home = LEND_HOME_SET; home < 16; home++) {
+		bytes[13] = (uint8_t)(home << 4);
+		cr_assert_not(lend_memref_decode(bytes, &got), "home %u", home);
+	}
+	bytes[13] = LEND_HOME_CALLER << 4;
+	bytes[12] = LEND_MEMREF_NODE_VERSION; /* where the home is part of the depth */
+	cr_assert_not(lend_memref_decode(bytes, &got));
+}
+
 Test(memref, slice_table)
 {
 	static const struct {
@@ -66,9 +133,9 @@ Test(memref, widened_rights_and_third_slice)
 	cr_assert_eq(lend_memref_narrow(&b, key, 0, 3, LEND_RIGHT_MAP, &c), -EPERM);
 }
 
-Test(memref, every_flipped_bit_is_refused)
+static void flip_every_bit(struct lend_memref ref)
 {
-	struct lend_memref ref = make_root(1000), got;
+	struct lend_memref got;
 	uint8_t bytes[LEND_MEMREF_LEN], bad[LEND_MEMREF_LEN];
 
 	for (int depth = 0; depth <= 2; depth++) {
@@ -86,6 +153,12 @@ Test(memref, every_flipped_bit_is_refused)
 			cr_assert_eq(
 			    lend_memref_slice(&ref, 1, 500 - 10 * (uint64_t)depth, 3, &ref), 0);
 	}
+}
+
+Test(memref, every_flipped_bit_is_refused)
+{
+	flip_every_bit(make_root(1000));
+	flip_every_bit(lent(1000));
 }
 
 Test(memref, text_and_back)

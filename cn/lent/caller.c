@@ -1,0 +1,143 @@
+#include "cn/lent/caller.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cn/ref_ops.h"
+#include "sys/last_error.h"
+
+bool cn_caller_near(const struct lend_peer *peer, const char *home)
+{
+	static const uint8_t none[sizeof(peer->incarnation)];
+	/* A peer on shared memory may have no address; nor has a session that is not up. */
+	const char *via = peer->address[0]                                ? peer->address
+			  : memcmp(peer->incarnation, none, sizeof(none)) ? "shm:"
+									  : "";
+	size_t n = strcspn(home, ":");
+
+	return n && home[n] == ':' && !strncmp(home, via, n + 1);
+}
+
+static bool is_used(const struct lend_mem *mem, uint16_t index)
+{
+	const struct cn_op *op;
+
+	TAILQ_FOREACH(op, &mem->wait, all)
+	if (op->node == index)
+		return true;
+	TAILQ_FOREACH(op, &mem->flight, all)
+	if (op->node == index)
+		return true;
+	return false;
+}
+
+/* Returns the index of an entry that may be given another address: a new one, or the least recently
+ * used idle one. -errno: there is none. */
+static int take_entry(struct lend_mem *mem)
+{
+	int best = -1;
+
+	for (int i = CN_NODES_MAX; i < CN_NODES_MAX + CN_CALLERS_MAX; i++) {
+		if (!mem->node[i]) {
+			mem->node[i] = calloc(1, sizeof(*mem->node[i]));
+			if (!mem->node[i])
+				return lend_fail(ENOMEM, "no memory for a session to a caller");
+			mem->node[i]->mem = mem;
+			mem->node[i]->life = 1;
+			return i;
+		}
+		if (!is_used(mem, (uint16_t)i) &&
+		    (best < 0 || mem->node[i]->read_seq < mem->node[best]->read_seq))
+			best = i;
+	}
+	if (best < 0)
+		return lend_fail(ENOSPC, "reads of arguments of %d callers are under way: wait",
+				 CN_CALLERS_MAX);
+	cn_node_lost(mem->node[best]);
+	return best;
+}
+
+/* Returns the index of the entry for this address, or -errno. */
+static int find_entry(struct lend_mem *mem, const char *home)
+{
+	int i = CN_NODES_MAX;
+
+	while (i < CN_NODES_MAX + CN_CALLERS_MAX && mem->node[i] &&
+	       strcmp(mem->node[i]->address, home) != 0)
+		i++;
+	if (i == CN_NODES_MAX + CN_CALLERS_MAX || !mem->node[i])
+		i = take_entry(mem);
+	if (i < 0)
+		return i;
+	strcpy(mem->node[i]->address, home);
+	mem->node[i]->read_seq = mem->seq;
+	return i;
+}
+
+bool cn_caller_dial(struct cn_node *caller)
+{
+	if (caller->connected && caller->state == CN_NODE_UP)
+		return true;
+	cn_node_lost(caller);
+	if (lend_connect(caller->mem->ep, caller->address, &caller->session) < 0)
+		return false;
+	caller->connected = true;
+	caller->state = CN_NODE_UP;
+	return true;
+}
+
+void cn_callers_drop(struct lend_mem *mem)
+{
+	for (int i = CN_NODES_MAX; i < CN_NODES_MAX + CN_CALLERS_MAX && mem->node[i]; i++) {
+		cn_node_lost(mem->node[i]);
+		free(mem->node[i]);
+	}
+}
+
+/* An address that a message names is connected to only on the carrier that the message came by: it
+ * may be any host's. */
+static int begin_read(struct lend_mem *mem, const struct lend_arg *arg, struct lend_op *op)
+{
+	struct cn_op *o = cn_op_inner(op);
+	struct lend_peer peer;
+	int rc;
+
+	if (lend_session_peer(mem->ep, lend_request_session(mem->ep, op->parent), &peer) < 0)
+		return lend_fail(EINVAL, "a lent argument is read for the request that it came "
+					 "with: set op.parent to a request that is not answered");
+	if (!cn_caller_near(&peer, arg->home) || strlen(arg->home) >= CN_ADDRESS_MAX)
+		return lend_fail(EINVAL,
+				 "%.103s: the caller's address is not on the request's "
+				 "carrier",
+				 arg->home);
+	rc = cn_op_begin(mem, op, LEND_MEMOP_GET);
+	if (rc < 0)
+		return rc;
+	rc = find_entry(mem, arg->home);
+	if (rc < 0)
+		return rc;
+	o->lent = true;
+	o->node = (uint16_t)rc;
+	op->ref = arg->ref;
+	o->hash = cn_order_ref(&arg->ref);
+	return 0;
+}
+
+int lend_arg_get(struct lend_mem *mem, const struct lend_arg *arg, uint64_t offset,
+		 const struct iovec *into, int n, struct lend_op *op)
+{
+	struct cn_op *o = cn_op_inner(op);
+	struct lend_memref ref;
+	int rc;
+
+	if (arg->bytes || !lend_memref_decode((const uint8_t *)&arg->ref, &ref))
+		return lend_fail(EINVAL, "the argument's bytes are in the message, or it is none");
+	if (ref.home != LEND_HOME_CALLER)
+		return lend_get(mem, &arg->ref, offset, into, n, op);
+	rc = begin_read(mem, arg, op);
+	if (rc == 0)
+		rc = cn_take_iov(o, into, n);
+	o->offset = offset;
+	return rc < 0 ? rc : cn_op_go(o);
+}

@@ -1,0 +1,17 @@
+/* caller - the reader's side of lent arguments: sessions to the callers that lend them.
+ *
+ * A caller has an entry in mem->node from CN_NODES_MAX on, and the operation is a GET like one at a
+ * memory node, without HELLO, life or lease. Idle entries are used again, the least recently used
+ * first. Layer: cn. Threads: the endpoint's. Entries are the client's until it is destroyed. */
+#ifndef LEND_CN_LENT_CALLER_H
+#define LEND_CN_LENT_CALLER_H
+
+#include "cn/client.h"
+
+/* Returns whether an address is on the carrier by which we reach this peer. */
+bool cn_caller_near(const struct lend_peer *peer, const char *home);
+/* Opens the session of a caller that has none. Returns whether it has one now. */
+bool cn_caller_dial(struct cn_node *caller);
+void cn_callers_drop(struct lend_mem *mem);
+
+#endif

@@ -1,0 +1,242 @@
+/* lent/lender - serves the memory that calls of this endpoint lend.
+ * Layer: cn. Threads: the endpoint's; the list of lenders: any. */
+#include "cn/lent/lender.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cn/args/args.h"
+#include "cn/lent/caller.h"
+#include "sys/rand.h"
+#include "sys/shared_arena.h"
+#include "wire/lent_table.h"
+
+enum { HOMES = 1024 };
+
+/* A reply whose bytes are lent memory, from lend_reply() until no carrier reads them. */
+struct get {
+	LIST_ENTRY(get) link; /* while the loan lasts */
+	struct cn_args *args;
+	lend_request request;
+	bool linked;
+};
+LIST_HEAD(gets, get);
+
+struct loan {
+	struct cn_args *args;
+	struct gets gets;
+};
+
+struct cn_lender {
+	LIST_ENTRY(cn_lender) link;
+	struct lend_ep *ep;
+	pid_t pid; /* a fork's child has none */
+	uint32_t refs;
+	uint32_t id;
+	uint16_t epoch;
+	uint8_t key[16];
+	char homes[HOMES]; /* the endpoint's addresses, each with a terminating zero; "" ends */
+	struct lend_lent_table table;
+	struct lend_lent_entry *entry;
+	struct loan loan[LEND_LENT_MAX];
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static LIST_HEAD(, cn_lender) lenders = LIST_HEAD_INITIALIZER(lenders);
+
+static void get_gone(void *arg)
+{
+	struct get *get = arg;
+	struct cn_args *args = get->args;
+
+	if (get->linked)
+		LIST_REMOVE(get, link);
+	free(get);
+	cn_args_wrap_gone(args);
+}
+
+/* Makes a segment that wraps lent memory; NULL: no memory. */
+static struct lend_buf *wrap_range(struct cn_lender *lender, struct loan *loan,
+				   lend_request request, void *bytes, uint32_t len)
+{
+	struct get *get = malloc(sizeof(*get));
+	struct lend_buf *buf = get ? lend_buf_wrap(lender->ep, bytes, len, get_gone, get) : NULL;
+
+	if (!buf) {
+		free(get);
+		return NULL;
+	}
+	*get = (struct get){.args = loan->args, .request = request, .linked = true};
+	LIST_INSERT_HEAD(&loan->gets, get, link);
+	loan->args->wraps++;
+	return buf;
+}
+
+static struct lend_buf *copy_range(struct cn_lender *lender, const void *bytes, uint32_t len)
+{
+	struct lend_buf *buf = lend_buf_take(lender->ep, len);
+
+	if (!buf)
+		return NULL;
+	memcpy(buf->data, bytes, len);
+	buf->len = len;
+	buf->next = NULL;
+	return buf;
+}
+
+/* Finds the bytes that a GET reads. Returns LEND_MEM_OK, their loan and address. */
+static enum lend_mem_status find(struct cn_lender *lender, const struct lend_memop *say,
+				 struct loan **loan, void **bytes)
+{
+	const struct lend_memref *ref = &say->ref;
+	enum lend_mem_status status;
+	uint64_t at;
+
+	if (say->kind != LEND_MEMOP_GET)
+		return LEND_MEM_UNIMPLEMENTED;
+	if (ref->node != lender->id || ref->epoch != lender->epoch || ref->slot >= LEND_LENT_MAX)
+		return LEND_MEM_NOT_FOUND;
+	status = lend_lent_check(&lender->entry[ref->slot], ref, say->offset, say->len, &at);
+	*loan = &lender->loan[ref->slot];
+	*bytes = (void *)(uintptr_t)at;
+	return status;
+}
+
+/* Bytes in the shared arena are copied: a reader on this host would read them in place, and the
+ * carrier would wait for it. */
+static void serve_get(lend_request request, const struct lend_buf *message, void *arg)
+{
+	struct cn_lender *lender = arg;
+	uint8_t head[LEND_MEMOP_FIXED_MAX];
+	size_t len = cn_buf_read(message, head, sizeof(head));
+	struct lend_buf *reply = NULL;
+	enum lend_mem_status status;
+	struct lend_memop say;
+	struct loan *loan;
+	uint64_t offset;
+	void *bytes;
+
+	status = lend_memop_decode(head, len < sizeof(head) ? len : sizeof(head), len, &say);
+	if (status == LEND_MEM_OK)
+		status = find(lender, &say, &loan, &bytes);
+	if (status != LEND_MEM_OK || !say.len) {
+		lend_reply(lender->ep, request, (enum lend_status)status, NULL);
+		return;
+	}
+	if (say.len <= CN_ARGS_COPY_MAX || lend_arena_find(bytes, say.len, &offset))
+		reply = copy_range(lender, bytes, (uint32_t)say.len);
+	else
+		reply = wrap_range(lender, loan, request, bytes, (uint32_t)say.len);
+	lend_reply(lender->ep, request, reply ? LEND_OK : LEND_RESOURCE_EXHAUSTED, reply);
+}
+
+/* Makes a list of strings of the comma-separated one. */
+static void split_homes(struct cn_lender *lender)
+{
+	if (lend_address(lender->ep, lender->homes, HOMES - 1) < 0)
+		lender->homes[0] = 0;
+	for (char *c = lender->homes; *c; c++)
+		if (*c == ',')
+			*c = 0;
+}
+
+static struct cn_lender *make_loan(struct lend_ep *ep)
+{
+	struct cn_lender *lender = calloc(1, sizeof(*lender));
+
+	if (!lender)
+		return NULL;
+	lender->entry = calloc(LEND_LENT_MAX, sizeof(*lender->entry));
+	lender->ep = ep;
+	lender->pid = getpid();
+	if (!lender->entry ||
+	    lend_serve(ep, CN_LENT_METHOD, serve_get, lender, LEND_RESERVED) < 0) {
+		free(lender->entry);
+		free(lender);
+		return NULL;
+	}
+	lend_random(&lender->id, sizeof(lender->id));
+	lend_random(&lender->epoch, sizeof(lender->epoch));
+	lend_random(lender->key, sizeof(lender->key));
+	lend_lent_init(&lender->table, lender->entry);
+	split_homes(lender);
+	return lender;
+}
+
+struct cn_lender *cn_lender_join(struct lend_ep *ep)
+{
+	struct cn_lender *lender;
+
+	pthread_mutex_lock(&lock);
+	LIST_FOREACH(lender, &lenders, link)
+	if (lender->ep == ep && lender->pid == getpid())
+		break;
+	if (!lender) {
+		lender = make_loan(ep);
+		if (lender)
+			LIST_INSERT_HEAD(&lenders, lender, link);
+	}
+	if (lender)
+		lender->refs++;
+	pthread_mutex_unlock(&lock);
+	return lender;
+}
+
+void cn_lender_leave(struct cn_lender *lender)
+{
+	pthread_mutex_lock(&lock);
+	if (!--lender->refs) {
+		LIST_REMOVE(lender, link);
+		lend_serve(lender->ep, CN_LENT_METHOD, NULL, NULL, 0);
+		free(lender->entry);
+		free(lender);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+const char *cn_lender_home(struct cn_lender *lender, lend_session session)
+{
+	struct lend_peer peer;
+
+	if (lend_session_peer(lender->ep, session, &peer) < 0)
+		return NULL;
+	for (const char *home = lender->homes; *home; home += strlen(home) + 1)
+		if (cn_caller_near(&peer, home) && strlen(home) < CN_ADDRESS_MAX)
+			return home;
+	return NULL;
+}
+
+bool cn_lent_begin(struct cn_lender *lender, const struct iovec *memory, struct cn_args *args,
+		   struct lend_ref *out)
+{
+	struct lend_memref ref = {.node = lender->id, .epoch = lender->epoch};
+	struct loan *loan;
+
+	if (!lend_lent_add(&lender->table, (uintptr_t)memory->iov_base, memory->iov_len,
+			   lender->key, &ref))
+		return false;
+	loan = &lender->loan[ref.slot];
+	loan->args = args;
+	LIST_INIT(&loan->gets);
+	lend_memref_encode(&ref, (uint8_t *)out);
+	return true;
+}
+
+void cn_lent_end(struct cn_lender *lender, const struct lend_ref *encoded)
+{
+	struct lend_memref ref;
+	struct gets *gets;
+	struct get *get;
+
+	cn_ref_in(&ref, encoded);
+	if (!lend_lent_end(&lender->table, ref.slot, ref.serial))
+		return;
+	gets = &lender->loan[ref.slot].gets;
+	while ((get = LIST_FIRST(gets))) {
+		LIST_REMOVE(get, link);
+		get->linked = false;
+		lend_reply_withdraw(lender->ep, get->request);
+	}
+}

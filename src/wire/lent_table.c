@@ -1,0 +1,73 @@
+#include "wire/lent_table.h"
+
+#include <string.h>
+
+void lend_lent_init(struct lend_lent_table *t, struct lend_lent_entry *entry)
+{
+	t->entry = entry;
+	t->serial = 0;
+	t->n = 0;
+	for (uint32_t i = 0; i < LEND_LENT_MAX; i++)
+		t->free[i] = (uint16_t)(LEND_LENT_MAX - 1 - i);
+}
+
+bool lend_lent_add(struct lend_lent_table *t, uint64_t at, uint64_t len, const uint8_t key[16],
+		   struct lend_memref *ref)
+{
+	struct lend_lent_entry *e;
+
+	if (t->n == LEND_LENT_MAX || t->serial == LEND_LENT_SERIAL_MAX ||
+	    len > LEND_MEMREF_ROOT_MAX)
+		return false;
+	ref->home = LEND_HOME_CALLER;
+	ref->tenant = 0;
+	ref->key_id = 0;
+	ref->slot = t->free[LEND_LENT_MAX - 1 - t->n++];
+	ref->serial = ++t->serial;
+	ref->root_len = len;
+	lend_memref_sign(ref, key);
+	e = &t->entry[ref->slot];
+	e->at = at;
+	e->len = len;
+	memcpy(e->token, ref->token, sizeof(e->token));
+	atomic_store_explicit(&e->serial, ref->serial, memory_order_release);
+	return true;
+}
+
+bool lend_lent_end(struct lend_lent_table *t, uint32_t slot, uint64_t serial)
+{
+	struct lend_lent_entry *e = &t->entry[slot % LEND_LENT_MAX];
+
+	if (slot >= LEND_LENT_MAX || !serial ||
+	    atomic_load_explicit(&e->serial, memory_order_relaxed) != serial)
+		return false;
+	atomic_store_explicit(&e->serial, 0, memory_order_relaxed);
+	/* A reader that sees later stores to the bytes or to the entry also sees serial 0. */
+	atomic_thread_fence(memory_order_seq_cst);
+	t->free[LEND_LENT_MAX - t->n--] = (uint16_t)slot;
+	return true;
+}
+
+/* Returns whether ref derives from the root of this entry. The token proves the slices; that it
+ * also covers the root's fields helps only if these are as they were signed. */
+static bool proves_range(const struct lend_lent_entry *e, const struct lend_memref *ref)
+{
+	return ref->root_len == e->len && ref->rights[0] == LEND_RIGHT_ALL && !ref->tenant &&
+	       !ref->key_id && lend_memref_proves(ref, e->token);
+}
+
+enum lend_mem_status lend_lent_check(const struct lend_lent_entry *e, const struct lend_memref *ref,
+				     uint64_t offset, uint64_t len, uint64_t *at)
+{
+	uint64_t serial = atomic_load_explicit(&e->serial, memory_order_relaxed);
+	uint64_t first, n = lend_memref_range(ref, &first);
+
+	if (!serial || serial != ref->serial || ref->home != LEND_HOME_CALLER)
+		return LEND_MEM_NOT_FOUND;
+	if (!proves_range(e, ref) || !(lend_memref_rights(ref) & LEND_RIGHT_READ))
+		return LEND_MEM_PERMISSION_DENIED;
+	if (offset > n || len > n - offset)
+		return LEND_MEM_OUT_OF_RANGE;
+	*at = e->at + first + offset;
+	return LEND_MEM_OK;
+}

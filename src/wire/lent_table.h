@@ -1,0 +1,50 @@
+/* lent_table - the ranges of memory that a process lends: which references to them are valid.
+ *
+ *   FREE (serial 0) -> LENT (serial n) -> FREE
+ *
+ * Serials increase and never repeat, so a reference to an entry that was used again is stale.
+ * Entries have no pointers and a fixed layout; the list of free ones is separate. Layer: wire
+ * (pure). Threads: one changes a table; another may copy an entry, check the copy, use the bytes,
+ * and then load the serial again behind an acquire fence. */
+#ifndef LEND_WIRE_LENT_TABLE_H
+#define LEND_WIRE_LENT_TABLE_H
+
+#include <stdatomic.h>
+
+#include "wire/memop.h"
+
+enum { LEND_LENT_MAX = 4096 };
+#define LEND_LENT_SERIAL_MAX ((UINT64_C(1) << 48) - 1)
+
+struct lend_lent_entry {
+	_Atomic uint64_t serial; /* 0: free */
+	uint64_t at;             /* address or offset, as the table's owner defines it */
+	uint64_t len;            /* bytes */
+	uint8_t token[16];       /* of the root */
+	uint64_t zero[3];
+};
+_Static_assert(sizeof(struct lend_lent_entry) == 64, "one cache line");
+
+struct lend_lent_table {
+	struct lend_lent_entry *entry; /* borrowed; LEND_LENT_MAX of them */
+	uint64_t serial;               /* the last one used */
+	uint32_t n;                    /* entries in use */
+	uint16_t free[LEND_LENT_MAX];  /* the first LEND_LENT_MAX - n are the free entries */
+};
+
+/* Makes an empty table of LEND_LENT_MAX zeroed entries, borrowed as long as the table is used. */
+void lend_lent_init(struct lend_lent_table *t, struct lend_lent_entry *entry);
+/* Adds [at, at + len) and fills in *ref, of which node and epoch are given, signed with key.
+ * Returns false: no entry is free, or len is above LEND_MEMREF_ROOT_MAX. */
+bool lend_lent_add(struct lend_lent_table *t, uint64_t at, uint64_t len, const uint8_t key[16],
+		   struct lend_memref *ref);
+/* Frees the entry of slot if it still has this serial; returns whether it had. */
+bool lend_lent_end(struct lend_lent_table *t, uint32_t slot, uint64_t serial);
+/* Checks a decoded reference of home CALLER against an entry or a copy of one, for the bytes
+ * [offset, offset + len) of what the reference names. Returns LEND_MEM_OK and their start in *at;
+ * NOT_FOUND: the entry is free or another; PERMISSION_DENIED: the token is wrong, or there is no
+ * right to read; OUT_OF_RANGE. */
+enum lend_mem_status lend_lent_check(const struct lend_lent_entry *e, const struct lend_memref *ref,
+				     uint64_t offset, uint64_t len, uint64_t *at);
+
+#endif
