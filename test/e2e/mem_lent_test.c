@@ -372,7 +372,7 @@ Test(mem_lent, caller__lies_about_lengths__read_fails)
 
 	open_all("shm");
 	begin(&call, 20000);
-	cr_assert_eq(lend_serve(caller.ep, LENT, on_lie, NULL, 0), 0);
+	cr_assert_eq(lend_serve(caller.ep, LENT, on_lie, NULL, LEND_RESERVED), 0);
 	for (size_t i = 0; i < sizeof(len) / sizeof(len[0]); i++) {
 		lie = len[i];
 		cr_assert_neq(get(0, 20000), LEND_OK, "%u bytes", lie);
