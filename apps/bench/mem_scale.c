@@ -82,9 +82,10 @@ static void measure_among(struct among *x, uint32_t n, struct lend_hist hist[APP
 
 void app_scale_measure(struct app_memory *m, struct app_scale *a)
 {
+	static const char text[LEN + 1] =
+	    "what many references of one page name, the same 64 bytes of it: ";
 	static struct among x;
-	struct iovec data = {
-	    (void *)(uintptr_t) "the same 64 bytes of one page under very many references ", LEN};
+	struct iovec data = {(void *)(uintptr_t)text, LEN};
 	struct app_timed t;
 
 	x.m = m;

@@ -79,11 +79,10 @@ void app_options_read(const struct app_syntax *syntax, int argc, char **argv, vo
 {
 	struct argp_option options[OPTIONS_MAX] = {{.name = NULL}};
 	const struct argp_child children[] = {{syntax->child, 0, NULL, 0}, {NULL, 0, NULL, 0}};
-	const struct argp argp = {.options = options,
-				  .parser = parse,
-				  .children = syntax->child ? children : NULL,
-				  .args_doc = syntax->words,
-				  .doc = syntax->doc};
+	struct argp argp = {.parser = parse,
+			    .children = syntax->child ? children : NULL,
+			    .args_doc = syntax->words,
+			    .doc = syntax->doc};
 	struct parse p = {syntax, args};
 	unsigned n = 0;
 
@@ -99,5 +98,6 @@ void app_options_read(const struct app_syntax *syntax, int argc, char **argv, vo
 						 .flags = o->hidden ? OPTION_HIDDEN : 0,
 						 .doc = o->help};
 	}
+	argp.options = n ? options : NULL; /* argp leaks for a table without entries */
 	app_parse(&argp, argc, argv, &p);
 }

@@ -35,7 +35,7 @@ static int ask(struct lend_ep *ep, char *name)
 int main(int argc, char **argv)
 {
 	struct lend_config config = LEND_CONFIG_INIT;
-	struct lend_ep *ep;
+	struct lend_ep *ep = NULL;
 	int rc;
 
 	config.listen = argc > 1 ? NULL : "shm:hello";
@@ -46,5 +46,6 @@ int main(int argc, char **argv)
 		rc = lend_run(ep, LEND_NEVER);
 	if (rc < 0)
 		fprintf(stderr, "hello: %s\n", lend_why());
+	lend_close(ep);
 	return rc < 0;
 }

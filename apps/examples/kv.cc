@@ -95,5 +95,6 @@ int main(int argc, char **argv)
 		rc = lend_run(store.ep, LEND_NEVER);
 	if (rc < 0)
 		std::cerr << "kv: " << lend_why() << '\n';
+	lend_close(store.ep);
 	return rc != 0;
 }

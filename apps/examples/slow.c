@@ -89,7 +89,6 @@ int main(int argc, char **argv)
 		rc = lend_run(ep, LEND_NEVER);
 	if (rc < 0)
 		fprintf(stderr, "slow: %s\n", lend_why());
-	if (ep)
-		lend_close(ep); /* notifies the server before the process ends */
+	lend_close(ep); /* notifies the server before the process ends */
 	return rc != 0;
 }

@@ -1,7 +1,6 @@
 /* tiers - a file through three processes by reference: the middle one never receives its bytes.
  *   cc -o tiers tiers.c $(pkg-config --cflags --libs lend)
- *   lend-mn --listen shm:mn0 --size 1G &
- *   ./tiers back & ./tiers front & ./tiers count FILE
+ *   lend-mn --listen shm:mn0 --size 1G & ./tiers back & ./tiers front & ./tiers count FILE
  */
 #include <lend/mem.h>
 #include <stdio.h>
@@ -77,12 +76,12 @@ static int ask(FILE *file)
 	struct lend_call call = {.method = COUNT};
 	struct lend_mem *mem;
 
-	if (lend_mem_open(ep, "shm:mn0", &mem) < 0 ||
-	    lend_call_sync_args(mem, next, &call, &arg, 1) < 0 || call.status != LEND_OK)
+	if (lend_mem_open(ep, "shm:mn0", &mem) < 0)
 		return -1;
-	printf("%.*s\n", (int)call.reply->len, (const char *)call.reply->data);
+	if (lend_call_sync_args(mem, next, &call, &arg, 1) == 0 && call.status == LEND_OK)
+		printf("%.*s\n", (int)call.reply->len, (const char *)call.reply->data);
 	lend_mem_close(mem);
-	return 0;
+	return call.status == LEND_OK ? 0 : -1;
 }
 
 int main(int argc, char **argv)
@@ -96,5 +95,6 @@ int main(int argc, char **argv)
 	    lend_serve(ep, COUNT, is_back ? count : forward, NULL, is_back ? LEND_SLOW : 0) < 0 ||
 	    (argc == 2 ? lend_run(ep, LEND_NEVER) : ask(fopen(argv[argc - 1], "rb"))) < 0)
 		return fprintf(stderr, "tiers: %s\n", lend_why()), 1;
+	lend_close(ep);
 	return 0;
 }

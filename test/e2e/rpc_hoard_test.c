@@ -102,12 +102,12 @@ static void run_silence(int signal)
 	server_stop(&server);
 }
 
-Test(rpc_hoard, stopped_client__others_are_not_delayed, .timeout = 30)
+Test(rpc_hoard, client_stopped__others_not_delayed, .timeout = 30)
 {
 	run_silence(SIGSTOP);
 }
 
-Test(rpc_hoard, killed_client__others_are_not_delayed, .timeout = 30)
+Test(rpc_hoard, client_killed__others_not_delayed, .timeout = 30)
 {
 	run_silence(SIGKILL);
 }
