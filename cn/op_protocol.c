@@ -118,7 +118,7 @@ static void encode_put(struct cn_op *op, struct lend_memop *say)
 	}
 }
 
-static void say_map(struct cn_op *op, struct lend_memop *say)
+static void encode_map(struct cn_op *op, struct lend_memop *say)
 {
 	say->target = cn_pool_key(op->mem->node[op->node]);
 	say->kind = say->target ? LEND_MEMOP_POOL_MAP : LEND_MEMOP_MAP;
@@ -164,7 +164,7 @@ void cn_step_encode(struct cn_op *op, struct lend_memop *say)
 		encode_put(op, say);
 		break;
 	case LEND_MEMOP_MAP:
-		say_map(op, say);
+		encode_map(op, say);
 		break;
 	case LEND_MEMOP_GET:
 	case LEND_MEMOP_READ:
@@ -235,7 +235,7 @@ static bool after_space(struct cn_op *op, enum lend_status *status, const uint8_
 static bool after_view(struct cn_op *op, enum lend_status *status, const uint8_t *body, size_t len)
 {
 	struct cn_space *space = &op->mem->space[op->space];
-	uint64_t told = space->shown->received;
+	uint64_t before = space->shown->received;
 	struct lend_memview view;
 
 	if (*status == LEND_FAILED_PRECONDITION)
@@ -244,7 +244,7 @@ static bool after_view(struct cn_op *op, enum lend_status *status, const uint8_t
 		 (len > LEND_MEMVIEW_MAX || !lend_memview_decode(body, len, &view) ||
 		  !cn_pool_take(space->shown, &view)))
 		*status = LEND_INTERNAL;
-	return *status == LEND_OK && space->shown->received > told && cn_pool_has_more(space);
+	return *status == LEND_OK && space->shown->received > before && cn_pool_has_more(space);
 }
 
 static void drop_holds(struct cn_op *op, uint32_t n)

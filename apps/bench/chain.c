@@ -76,7 +76,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static const char *name_way(const struct app_chain *chain)
+static const char *way_name(const struct app_chain *chain)
 {
 	if (chain->by == APP_BY_REF)
 		return "ref";
@@ -259,7 +259,7 @@ static void report_one(struct app_chain *chain)
 	app_report_num(&report, "bytes_moved_per_call", bytes, 1, "sent by all processes");
 	app_report_int(&report, "size", chain->size, "bytes of payload");
 	app_report_int(&report, "hops", chain->hops, "services");
-	app_report_text(&report, "by", name_way(chain), "how the payload is passed");
+	app_report_text(&report, "by", way_name(chain), "how the payload is passed");
 	if (chain->by == APP_BY_AUTO)
 		app_report_int(&report, "inline_max",
 			       lend_args_threshold(chain->mem, chain->session, 0),

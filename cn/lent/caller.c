@@ -10,7 +10,7 @@
 bool cn_caller_near(const struct lend_peer *peer, const char *home)
 {
 	static const uint8_t none[sizeof(peer->incarnation)];
-	/* A peer on shared memory may have no address; nor has a session that is not up. */
+	/* A peer on shared memory and a session that is not up may have no address. */
 	const char *via = peer->address[0]                                ? peer->address
 			  : memcmp(peer->incarnation, none, sizeof(none)) ? "shm:"
 									  : "";

@@ -15,7 +15,7 @@
 
 enum { HOMES = 1024 };
 
-/* A reply whose bytes are lent memory, from lend_reply() until no carrier reads them. */
+/* A reply of lent memory, from lend_reply() until no carrier reads them. */
 struct get {
 	LIST_ENTRY(get) link; /* while the loan lasts */
 	struct cn_args *args;
@@ -142,7 +142,7 @@ static void split_homes(struct cn_lender *lender)
 			*c = 0;
 }
 
-static struct cn_lender *make_loan(struct lend_ep *ep)
+static struct cn_lender *make_lender(struct lend_ep *ep)
 {
 	struct cn_lender *lender = calloc(1, sizeof(*lender));
 
@@ -174,7 +174,7 @@ struct cn_lender *cn_lender_join(struct lend_ep *ep)
 	if (lender->ep == ep && lender->pid == getpid())
 		break;
 	if (!lender) {
-		lender = make_loan(ep);
+		lender = make_lender(ep);
 		if (lender)
 			LIST_INSERT_HEAD(&lenders, lender, link);
 	}
@@ -189,7 +189,7 @@ void cn_lender_leave(struct cn_lender *lender)
 	pthread_mutex_lock(&lock);
 	if (!--lender->refs) {
 		LIST_REMOVE(lender, link);
-		lend_serve(lender->ep, CN_LENT_METHOD, NULL, NULL, 0);
+		(void)lend_serve(lender->ep, CN_LENT_METHOD, NULL, NULL, LEND_RESERVED);
 		free(lender->entry);
 		free(lender);
 	}

@@ -1,6 +1,6 @@
 /* lender - the caller's side of lent arguments: the table of what an endpoint lends, and its GETs.
  *
- * A reader calls LEND_LENT_METHOD with a GET (wire/memop.h) on a session to the caller's address.
+ * A reader calls CN_LENT_METHOD with a GET (wire/memop.h) on a session to the caller's address.
  * The reply wraps the lent memory. When a loan ends, replies that are still in flight are
  * withdrawn; the loan's owner has its memory back when no carrier reads it any more, whatever the
  * reader does. Layer: cn. Threads: the endpoint's; join and leave: any. One per endpoint, shared by

@@ -17,7 +17,7 @@ void cn_pool_get_stat(struct lend_mem_cache_stat *stat)
 }
 
 /* The node has to send the bytes. */
-static void refuse_pool(struct cn_op *op)
+static void fall_back(struct cn_op *op)
 {
 	op->by_message = true;
 	sent++;
@@ -52,7 +52,7 @@ void cn_pool_get_say(struct cn_op *op, struct lend_memop *say)
 		return;
 	key = cn_pool_key(node);
 	if (!key || !node->pool->map || !has_ids(node) || !narrow_ref(op, say, &say->ref)) {
-		refuse_pool(op);
+		fall_back(op);
 		return;
 	}
 	op->pool = key;
@@ -82,7 +82,7 @@ struct target {
 };
 
 /* Appends bytes to the caller's memory; from NULL: zeros. */
-static void append_frames(struct target *to, const char *from, uint64_t len)
+static void append_bytes(struct target *to, const char *from, uint64_t len)
 {
 	while (len) {
 		uint64_t n = lend_min_u64(len, to->iov->iov_len - to->at);
@@ -113,7 +113,7 @@ static void copy_frames(struct cn_op *op, const struct cn_pool *pool,
 		const char *from = pool->map + (uint64_t)e->frame * pool->page + skip;
 		uint64_t n = lend_min_u64(left, (uint64_t)e->pages * pool->page - skip);
 
-		append_frames(&to, e->frame ? from : NULL, n);
+		append_bytes(&to, e->frame ? from : NULL, n);
 		left -= n;
 		skip = 0;
 	}
@@ -146,6 +146,6 @@ bool cn_pool_get_after(struct cn_op *op, enum lend_status status, const uint8_t 
 	}
 	if (status == LEND_NOT_FOUND || status == LEND_ABORTED)
 		return false;
-	refuse_pool(op);
+	fall_back(op);
 	return true;
 }

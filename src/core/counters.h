@@ -38,7 +38,7 @@
 	X(refused, "CONNECTs refused: no session is free")                                         \
 	X(rx_unproven, "without the proof of the session's key")                                   \
 	X(no_record, "calls refused for want of a record")                                         \
-	X(released, "unacknowledged replies released for other calls")                             \
+	X(released, "unacknowledged replies released for other calls or withdrawn")                \
 	X(cut, "partial requests of peers above their share ended")                                \
 	X(idle_evicted, "idle sessions of peers above their share ended")                          \
 	X(dead, "sessions ended by silence")                                                       \

@@ -13,7 +13,8 @@
 #include "sys/last_error.h"
 #include "util/siphash.h"
 
-/* Draws anew in a fork's child. An endpoint copies the key, because getpid() is a system call. */
+/* Returns another key in a fork's child. An endpoint copies the key, because getpid() is a system
+ * call. */
 void lend_handshake_process_key(uint8_t key[16])
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

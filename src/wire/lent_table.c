@@ -50,7 +50,7 @@ bool lend_lent_end(struct lend_lent_table *t, uint32_t slot, uint64_t serial)
 
 /* Returns whether ref derives from the root of this entry. The token proves the slices; that it
  * also covers the root's fields helps only if these are as they were signed. */
-static bool proves_range(const struct lend_lent_entry *e, const struct lend_memref *ref)
+static bool derives_from_root(const struct lend_lent_entry *e, const struct lend_memref *ref)
 {
 	return ref->root_len == e->len && ref->rights[0] == LEND_RIGHT_ALL && !ref->tenant &&
 	       !ref->key_id && lend_memref_proves(ref, e->token);
@@ -64,7 +64,7 @@ enum lend_mem_status lend_lent_check(const struct lend_lent_entry *e, const stru
 
 	if (!serial || serial != ref->serial || ref->home != LEND_HOME_CALLER)
 		return LEND_MEM_NOT_FOUND;
-	if (!proves_range(e, ref) || !(lend_memref_rights(ref) & LEND_RIGHT_READ))
+	if (!derives_from_root(e, ref) || !(lend_memref_rights(ref) & LEND_RIGHT_READ))
 		return LEND_MEM_PERMISSION_DENIED;
 	if (offset > n || len > n - offset)
 		return LEND_MEM_OUT_OF_RANGE;

@@ -531,6 +531,26 @@ Test(mem_lent, clients__two_of_one_endpoint__both_lend)
 	close_all();
 }
 
+/* Arguments go to a node again: the method of the lender ends with it. */
+Test(mem_lent, place__changed_back__method_is_gone)
+{
+	struct lend_call call = {.method = LENT};
+	lend_session session;
+
+	open_side(&caller, "shm", "a");
+	open_side(&reader, "shm", "c");
+	cr_assert_eq(lend_args_place(caller.mem, LEND_ARGS_AT_CALLER), 0);
+	cr_assert_eq(lend_args_place(caller.mem, LEND_ARGS_AT_NODE), 0);
+	cr_assert_eq(lend_connect(reader.ep, caller.address, &session), 0);
+	call.timeout = 5 * SECOND;
+	cr_assert_eq(lend_call_start(reader.ep, session, &call), 0);
+	while (call.status == LEND_UNKNOWN)
+		turn();
+	cr_assert_eq(call.status, LEND_UNIMPLEMENTED, "%d", call.status);
+	close_side(&reader);
+	close_side(&caller);
+}
+
 /* An endpoint that does not listen cannot lend: without a node the arguments go by value. */
 Test(mem_lent, caller__without_an_address__by_value)
 {
