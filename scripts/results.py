@@ -134,8 +134,8 @@ def render_peers(data):
         one, many = (lanes, lanes) if isinstance(lanes, str) else lanes
         rows = find(run, group, "echo64", peer, one), find(run, group, "echo64x64", peer, many)
         body.append([name, *(number(row["median"]) if row else "-" for row in rows)])
-    head = f"[run of {run['date']}]({PAGE})"
-    return table([head, "round trip of 64 bytes, us", "64 calls in flight, calls/s"], body)
+    head = f"[all figures]({PAGE})"
+    return table([head, "round trip of a small call, us", "many in flight, calls/s"], body)
 
 
 def rendered(data):

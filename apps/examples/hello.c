@@ -1,25 +1,22 @@
-/* hello - a server that greets, and its client.
- *   cc -o hello hello.c $(pkg-config --cflags --libs lend)
- *   ./hello &            serves at shm:hello
- *   ./hello world        calls it, as lend call shm:hello 1 --data world does
- */
-#include <lend/rpc.h>
+/* hello: a server at shm:hello. hello NAME: its client. */
 #include <stdio.h>
 #include <string.h>
 
+#include <lend/rpc.h>
+
 enum { GREET = 1 };
 
-static void greet(lend_request request, const struct lend_buf *name, void *ep)
+static void greet(lend_request request, const struct lend_buf *in, void *ep)
 {
-	struct lend_buf *reply = lend_buf_take(ep, name->len + 8);
+	struct lend_buf *out = lend_buf_take(ep, in->len + 8);
 
-	if (reply)
-		reply->len = (uint32_t)sprintf(reply->data, "hello, %.*s", (int)name->len,
-					       (const char *)name->data);
-	lend_reply(ep, request, reply ? LEND_OK : LEND_RESOURCE_EXHAUSTED, reply);
+	if (out)
+		out->len = (uint32_t)snprintf(out->data, out->cap, "hello, %.*s", (int)in->len,
+					      (char *)in->data);
+	lend_reply(ep, request, out ? LEND_OK : LEND_RESOURCE_EXHAUSTED, out);
 }
 
-static int ask(struct lend_ep *ep, char *name)
+static int call_greet(struct lend_ep *ep, char *name)
 {
 	struct lend_call call = {.method = GREET};
 	lend_session session;
@@ -27,25 +24,20 @@ static int ask(struct lend_ep *ep, char *name)
 	call.request = lend_buf_wrap(ep, name, (uint32_t)strlen(name), NULL, NULL);
 	if (lend_connect(ep, "shm:hello", &session) < 0 || lend_call_sync(ep, session, &call) < 0)
 		return -1;
-	if (call.status == LEND_OK)
-		printf("%.*s\n", (int)call.reply->len, (const char *)call.reply->data);
-	return call.status == LEND_OK ? 0 : -1;
+	return call.status ? -1 : printf("%.*s\n", (int)call.reply->len, (char *)call.reply->data);
 }
 
 int main(int argc, char **argv)
 {
 	struct lend_config config = LEND_CONFIG_INIT;
 	struct lend_ep *ep = NULL;
-	int rc;
+	int failed;
 
 	config.listen = argc > 1 ? NULL : "shm:hello";
-	rc = lend_open(&config, &ep);
-	if (rc == 0 && argc > 1)
-		rc = ask(ep, argv[1]);
-	else if (rc == 0 && (rc = lend_serve(ep, GREET, greet, ep, 0)) == 0)
-		rc = lend_run(ep, LEND_NEVER);
-	if (rc < 0)
+	failed = lend_open(&config, &ep) < 0 || lend_serve(ep, GREET, greet, ep, 0) < 0 ||
+		 (argc > 1 ? call_greet(ep, argv[1]) : lend_run(ep, LEND_NEVER)) < 0;
+	if (failed)
 		fprintf(stderr, "hello: %s\n", lend_why());
 	lend_close(ep);
-	return rc < 0;
+	return failed;
 }

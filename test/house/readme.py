@@ -3,7 +3,7 @@
 length stays that of a first page.
 Method: the first C block must equal the file; the second one is compiled inside a function that declares its variables.
 
-Covers: test/e2e/install/hello.c
+Covers: apps/examples/hello.c
 
 usage: readme.py README FILE INCLUDE_DIR CC
 """

@@ -47,7 +47,7 @@ mkdir -m 700 "$XDG_RUNTIME_DIR"
 [ "$(pkg-config --modversion lend)" = "$version" ] || fail "lend.pc names another version than $version"
 
 # shellcheck disable=SC2046,SC2086 # lists of flags
-"$cc" -std=c11 -Wall -Wextra -Werror $flags -o "$tmp/hello" "$here/hello.c" $(pkg-config --cflags --libs lend)
+"$cc" -std=c11 -Wall -Wextra -Werror $flags -o "$tmp/hello" "$here/../../../apps/examples/hello.c" $(pkg-config --cflags --libs lend)
 for header in "$tmp/moved/include/lend/"*.h; do
 	echo "#include <lend/$(basename "$header")>" >"$tmp/alone"
 	# shellcheck disable=SC2046
@@ -69,7 +69,7 @@ cat >"$tmp/user/CMakeLists.txt" <<EOF
 cmake_minimum_required(VERSION 3.25)
 project(user C)
 find_package(Lend ${version%.*} REQUIRED)
-add_executable(hello $here/hello.c)
+add_executable(hello $here/../../../apps/examples/hello.c)
 target_link_libraries(hello PRIVATE Lend::lend)
 EOF
 cmake -S "$tmp/user" -B "$tmp/user/build" -G Ninja -DCMAKE_PREFIX_PATH="$tmp/moved" -DCMAKE_C_COMPILER="$cc" \
@@ -114,14 +114,14 @@ for _ in $(seq 500); do # until its name is there; at most 10 s
 	sleep 0.02
 done
 said=$("$tmp/user/build/hello" Ada)
-[ "$said" = "Hello, Ada" ] || fail "the client printed '$said'"
+[ "$said" = "hello, Ada" ] || fail "the client printed '$said'"
 kill "$server"
 wait "$server" 2>/dev/null || true
 server=
 ! "$tmp/hello" "nobody there" >/dev/null 2>"$tmp/why" || fail "a client without a server succeeded"
 [ "$(wc -l <"$tmp/why")" -eq 1 ] || fail "a client without a server says: $(cat "$tmp/why")"
 
-# The examples, built as their first lines say.
+# The examples, built as their heads show.
 examples=$tmp/moved/share/lend/examples
 for source in "$examples"/*.c; do
 	# shellcheck disable=SC2046,SC2086
