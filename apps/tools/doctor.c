@@ -272,8 +272,8 @@ static void check_limits(struct visit *v)
 
 static void check_programs(struct visit *v)
 {
-	struct finding *f =
-	    doctor_note(v, "lend-mn", false, "build it (scripts/build.sh), or keep it beside lend");
+	struct finding *f = doctor_note(v, "lend-mn", false,
+					"build it (scripts/build.sh), or keep it next to lend");
 	char path[4096];
 	ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 16);
 	char *slash;
@@ -284,7 +284,7 @@ static void check_programs(struct visit *v)
 		memcpy(slash + 1, "lend-mn", sizeof("lend-mn"));
 		f->ok = access(path, X_OK) == 0;
 	}
-	snprintf(f->found, sizeof(f->found), f->ok ? "beside lend" : "not beside lend");
+	snprintf(f->found, sizeof(f->found), f->ok ? "next to lend" : "not next to lend");
 	f = doctor_note(v, "images", &app_images != NULL,
 			"install libturbojpeg0-dev and build again");
 	snprintf(f->found, sizeof(f->found),

@@ -318,8 +318,8 @@ struct lend_mem_cache_stat {
 	 * inside a turn after a write. */
 	uint64_t pool_fetched;
 	uint64_t pool_gets; /* gets of 16 KiB or more from a pool, copied from its pages */
-	/* Such gets whose bytes the node sent: it keeps checksums, a quota is used up, more than 64
-	 * runs of frames have the bytes, or the reference lacks LEND_MAP. */
+	/* Such gets that the node answered with the bytes: it keeps checksums, a quota is used up,
+	 * more than 64 runs of frames have the bytes, or the reference lacks LEND_MAP. */
 	uint64_t pool_gets_sent;
 };
 /* Reads these counters.

@@ -33,7 +33,7 @@ static struct lend_memref lent(uint64_t len)
 	return ref;
 }
 
-/* A reference of version 1, byte by byte as its format says, remains valid. */
+/* A reference of version 1, byte by byte in its format, remains valid. */
 Test(memref, node_reference__version_1_bytes__unchanged)
 {
 	static const uint8_t fields[28] = {7, 0, 0, 0, 9, 0, 0, 0, 3, 0, 0, 0, 1, 0,
