@@ -160,7 +160,10 @@ says OK "$tmp/slow" 0.05
 says DEADLINE_EXCEEDED "$tmp/slow" 60 0.2
 "$tmp/slow" 60 >"$tmp/cancelled" &
 caller=$!
-for _ in $(seq 500); do # until the server runs it
+until grep -qs slow "/proc/$caller/comm" || ! kill -0 "$caller" 2>/dev/null; do # a signal before the exec would end the shell's copy
+	sleep 0.01
+done
+for _ in $(seq 500); do # until the call was cancelled
 	kill -INT "$caller" 2>/dev/null || break
 	sleep 0.02
 done
