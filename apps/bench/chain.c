@@ -9,10 +9,11 @@
 #include "apps/common/memnode.h"
 #include "lend/stats.h"
 
-enum { KEY_BY = 0x7701, KEY_NODE, KEY_POOL, KEY_SWEEP, SEED = 3, WARM_SHARE = 10 };
+enum { KEY_BY = 0x7701, KEY_NODE, KEY_POOL, KEY_SWEEP, KEY_FRESH, WARM_SHARE = 10 };
 
 static const struct argp_option options[] = {
-    {"hops", 'h', "N", 0, "Services in the chain (5)", 0},
+    {"hops", 'h', "N", 0,
+     "Services in the chain (5); with --sweep a list of increasing numbers (1,2,3,5,10)", 0},
     {"by", KEY_BY, "HOW", 0,
      "value; ref: the last hop reads the caller's memory (default); node: through a memory node; "
      "auto: node above a length measured at start",
@@ -20,7 +21,9 @@ static const struct argp_option options[] = {
     {"node", KEY_NODE, "ADDR", 0, "Use the memory node at ADDR instead of starting one", 0},
     {"pool", KEY_POOL, NULL, 0,
      "The memory node shares its pages with the caller and the last hop (pool:)", 0},
-    {"sweep", KEY_SWEEP, NULL, 0, "Measure both ways at sizes from 1 KiB to --size", 0},
+    {"fresh", KEY_FRESH, NULL, 0, "Write each payload anew before it is sent", 0},
+    {"sweep", KEY_SWEEP, NULL, 0,
+     "Measure all ways at sizes from 4 KiB to --size, for each number of hops", 0},
     {0}};
 
 static void parse_by(struct app_chain *chain, const char *text)
@@ -43,8 +46,42 @@ static void check_args(const struct app_chain *chain)
 			"chain of processes");
 	if (chain->pool && chain->node_address)
 		app_bad("--pool starts a node on this host: leave out --node");
+	if (chain->lengths > 1 && !chain->sweep)
+		app_bad("--hops: a list of numbers is for --sweep");
 	if (chain->load_args.size > APP_PATTERN_MAX)
 		app_bad("--size: give at most %d bytes", APP_PATTERN_MAX);
+}
+
+static void parse_hops(struct app_chain *chain, char *text)
+{
+	unsigned last = 0;
+
+	chain->lengths = 0;
+	for (char *word = strtok(text, ","); word; word = strtok(NULL, ",")) {
+		unsigned n = (unsigned)app_arg_u64("--hops", word, 1, APP_CHAIN_HOPS_MAX);
+
+		if (n <= last || chain->lengths == APP_CHAIN_LENGTHS_MAX)
+			app_bad("--hops: give at most %d increasing numbers",
+				APP_CHAIN_LENGTHS_MAX);
+		chain->length[chain->lengths++] = last = n;
+	}
+	if (!chain->lengths)
+		app_bad("--hops: give a number");
+}
+
+static void set_default_hops(struct app_chain *chain)
+{
+	static const unsigned some[] = {1, 2, 3, 5, 10};
+
+	if (chain->lengths)
+		return;
+	if (chain->sweep) {
+		memcpy(chain->length, some, sizeof(some));
+		chain->lengths = sizeof(some) / sizeof(*some);
+		return;
+	}
+	chain->length[0] = 5;
+	chain->lengths = 1;
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -56,7 +93,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		state->child_inputs[0] = &chain->load_args;
 		return 0;
 	case 'h':
-		chain->hops = (unsigned)app_arg_u64("--hops", arg, 1, APP_CHAIN_HOPS_MAX);
+		parse_hops(chain, arg);
 		return 0;
 	case KEY_BY:
 		parse_by(chain, arg);
@@ -68,7 +105,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return app_arg_flag(&chain->pool);
 	case KEY_SWEEP:
 		return app_arg_flag(&chain->sweep);
+	case KEY_FRESH:
+		return app_arg_flag(&chain->fresh);
 	case ARGP_KEY_END:
+		set_default_hops(chain);
 		check_args(chain);
 		return 0;
 	default:
@@ -81,125 +121,6 @@ static const char *way_name(const struct app_chain *chain)
 	if (chain->by == APP_BY_REF)
 		return "ref";
 	return chain->size > lend_args_threshold(chain->mem, chain->session, 0) ? "node" : "value";
-}
-
-/* The message_max that --size needs; 0 if the endpoint's default is enough. */
-static uint64_t message_max(const struct app_chain *chain)
-{
-	uint64_t bytes = chain->load_args.size + APP_HEADS;
-
-	return bytes > 16 << 20 ? bytes : 0;
-}
-
-/* The receive budget: twice the bytes in flight. */
-static uint64_t budget_bytes(const struct app_chain *chain)
-{
-	uint64_t all = 2 * chain->load_args.size * chain->load_args.window;
-
-	return all > 64 << 20 ? all : 64 << 20;
-}
-
-static void plan_net(struct app_chain *chain, bool with_node)
-{
-	struct app_net *net = &chain->net;
-
-	app_net_init(net, chain->load_args.carrier);
-	chain->me = app_net_add(net);
-	for (unsigned i = 0; i < chain->hops; i++) {
-		chain->hop[i] = app_net_add(net);
-		app_net_link(net, i ? chain->hop[i - 1] : chain->me, chain->hop[i]);
-	}
-	chain->node = app_net_add(net);
-	if (chain->by == APP_BY_REF) /* the last hop connects to the caller */
-		app_net_link(net, chain->hop[chain->hops - 1], chain->me);
-	if (with_node) {
-		app_net_link(net, chain->me, chain->node);
-		app_net_link(net, chain->hop[chain->hops - 1], chain->node);
-	}
-	app_net_plan(net);
-	if (chain->pool)
-		app_net_pool(net, chain->node);
-}
-
-static void start_hop(struct app_chain *chain, unsigned i, bool with_node)
-{
-	static char names[APP_CHAIN_HOPS_MAX][16];
-	char longest[24], bytes[24];
-	const char *argv[12] = {"hop", "--message-max", longest, "--receive-budget", bytes};
-	unsigned n = 5;
-
-	snprintf(names[i], sizeof(names[i]), "hop %u", i + 1);
-	snprintf(longest, sizeof(longest), "%llu", (unsigned long long)message_max(chain));
-	snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)budget_bytes(chain));
-	if (i + 1 < chain->hops) {
-		argv[n++] = "--next";
-		argv[n++] = app_net_address(&chain->net, chain->hop[i], chain->hop[i + 1]);
-	} else if (with_node) {
-		argv[n++] = "--node";
-		argv[n++] = app_net_address(&chain->net, chain->hop[i], chain->node);
-	}
-	app_child_start(&chain->child[i], names[i], argv, &chain->net, chain->hop[i], APP_ANY_CPU);
-}
-
-static void open_chain(struct app_chain *chain)
-{
-	bool with_node = chain->by == APP_BY_NODE || chain->by == APP_BY_AUTO || chain->sweep ||
-			 chain->node_address;
-	struct lend_config config = LEND_CONFIG_INIT;
-
-	chain->with_node = with_node;
-	plan_net(chain, with_node);
-	if (with_node && chain->node_address)
-		app_net_ready(&chain->net, chain->node, chain->node_address);
-	else if (with_node)
-		app_child_start_mn(&chain->mn, &chain->net, chain->node, 2 * budget_bytes(chain),
-				   APP_ANY_CPU);
-	for (unsigned i = chain->hops; i-- > 0;)
-		start_hop(chain, i, with_node);
-	config.listen = app_net_listen(&chain->net, chain->me);
-	config.eal = app_net_eal(&chain->net, chain->me);
-	config.receive_budget = budget_bytes(chain);
-	config.message_max = message_max(chain);
-	if (lend_open(&config, &chain->ep) < 0 ||
-	    lend_connect(chain->ep, app_net_address(&chain->net, chain->me, chain->hop[0]),
-			 &chain->session) < 0)
-		app_die("%s", lend_why());
-	if (with_node)
-		chain->mem =
-		    app_node_open(chain->ep, app_net_address(&chain->net, chain->me, chain->node));
-	else if (lend_mem_open(chain->ep, "", &chain->mem) < 0)
-		app_die("%s", lend_why());
-	app_pattern_init(SEED, chain->load_args.size);
-	app_pattern_register(chain->ep);
-	app_chain_lanes_make(chain);
-}
-
-static void close_chain(struct app_chain *chain)
-{
-	lend_mem_close(chain->mem);
-	lend_close(chain->ep);
-	for (unsigned i = 0; i < chain->hops; i++)
-		app_child_stop(&chain->child[i]);
-	app_child_stop(&chain->mn);
-	app_chain_lanes_free(chain);
-}
-
-/* Returns the bytes that all processes have sent through their carriers so far. */
-static uint64_t moved_bytes(struct app_chain *chain)
-{
-	struct lend_mem_stat node = {.tx_bytes = 0};
-	struct lend_stats mine;
-	uint64_t sum, tx, rx;
-
-	if (chain->with_node)
-		app_node_stat(chain->mem, &node);
-	lend_stats_get(chain->ep, &mine);
-	sum = mine.tx_bytes + node.tx_bytes;
-	for (unsigned i = 0; i < chain->hops; i++) {
-		app_child_bytes(&chain->child[i], &tx, &rx);
-		sum += tx;
-	}
-	return sum;
 }
 
 static void run_load(struct app_chain *chain, lend_ns time)
@@ -218,8 +139,7 @@ static void run_load(struct app_chain *chain, lend_ns time)
 				      : "see the lines above");
 }
 
-/* Warms up, then measures; returns the bytes moved per call. */
-static double measure_step(struct app_chain *chain, uint64_t size, enum app_by by, lend_ns time)
+double app_chain_measure(struct app_chain *chain, uint64_t size, enum app_by by, lend_ns time)
 {
 	static const uint64_t above[] = {LEND_NEVER - 1, 0, LEND_NEVER, 0};
 	uint64_t before;
@@ -231,9 +151,9 @@ static double measure_step(struct app_chain *chain, uint64_t size, enum app_by b
 		app_die("%s", lend_why());
 	app_pattern_crc(0, size);
 	run_load(chain, time / WARM_SHARE + 10000000);
-	before = moved_bytes(chain);
+	before = app_chain_moved(chain);
 	run_load(chain, time);
-	return (double)(moved_bytes(chain) - before) / (double)chain->load.ended;
+	return (double)(app_chain_moved(chain) - before) / (double)chain->load.ended;
 }
 
 static void report_one(struct app_chain *chain)
@@ -246,7 +166,7 @@ static void report_one(struct app_chain *chain)
 	chain->size = chain->load_args.size;
 	if (chain->by == APP_BY_AUTO && lend_args_measure(chain->mem, chain->session) < 0)
 		app_die("%s", lend_why());
-	bytes = measure_step(chain, chain->size, chain->by, chain->load_args.time);
+	bytes = app_chain_measure(chain, chain->size, chain->by, chain->load_args.time);
 	if (chain->with_node)
 		app_node_stat_idle(chain->mem, &node);
 	app_report_begin(&report, chain->load_args.json,
@@ -272,48 +192,11 @@ static void report_one(struct app_chain *chain)
 	app_report_int(&report, "pages_used_after", node.pages_used,
 		       "on the memory node at the end; 0: all released");
 	app_report_bool(&report, "pool", chain->pool, "the memory node shares its pages");
+	app_report_bool(&report, "fresh", chain->fresh,
+			"each payload was written before it was sent");
 	app_report_text(&report, "carrier", app_carrier_name(chain->load_args.carrier), "");
 	app_report_int(&report, "processes", chain->hops + 1 + (chain->mn.pid != 0), "");
 	app_report_end(&report);
-}
-
-/* Measures by value and through the node at doubling sizes, which share the time equally. Prints
- * the size up to which by value wins. */
-static uint64_t report_sweep(struct app_chain *chain)
-{
-	uint64_t wrong = 0, wins = 0, steps = 0;
-	bool json = chain->load_args.json, lost = false;
-
-	for (uint64_t size = 1024; size <= chain->load_args.size; size *= 2)
-		steps++;
-	printf(json ? "{\"sweep\": [" : "%12s %16s %16s %16s %16s\n", "size", "value calls/s",
-	       "ref calls/s", "value bytes", "ref bytes");
-	for (uint64_t i = 0, size = 1024; i < steps; i++, size *= 2) {
-		lend_ns time = chain->load_args.time / (2 * steps) + 20000000;
-		double value_bytes = measure_step(chain, size, APP_BY_VALUE, time),
-		       value = app_load_rate(&chain->load), ref_bytes, ref;
-
-		wrong += chain->load.wrong_bytes;
-		ref_bytes = measure_step(chain, size, APP_BY_NODE, time);
-		ref = app_load_rate(&chain->load);
-		wrong += chain->load.wrong_bytes;
-		lost = lost || value < ref;
-		wins = lost ? wins : size;
-		if (json)
-			printf("%s{\"size\": %llu, \"value_calls_per_s\": %.1f, "
-			       "\"ref_calls_per_s\": %.1f, "
-			       "\"value_bytes_per_call\": %.1f, \"ref_bytes_per_call\": %.1f}",
-			       i ? ", " : "", (unsigned long long)size, value, ref, value_bytes,
-			       ref_bytes);
-		else
-			printf("%12llu %16.1f %16.1f %16.1f %16.1f\n", (unsigned long long)size,
-			       value, ref, value_bytes, ref_bytes);
-		fflush(stdout);
-	}
-	printf(json ? "], \"value_wins_to\": %llu, \"wrong_bytes\": %llu}\n"
-		    : "by value wins up to %llu bytes; wrong bytes: %llu\n",
-	       (unsigned long long)wins, (unsigned long long)wrong);
-	return wrong;
 }
 
 static const char doc[] =
@@ -323,14 +206,14 @@ static const char doc[] =
     "bytes travel, and the last hop reads the payload: from the caller (ref), or from a memory "
     "node, "
     "where the caller put it (node). bytes_moved_per_call counts all processes, the memory node "
-    "too. With --sweep, by reference is node.\n\n"
-    "  lend bench chain --hops 5 --size 1M --by ref --carrier udp\n"
-    "  lend bench chain --sweep --size 4M --seconds 10";
+    "too. --sweep prints calls per second by way, the rate of auto over that of the fastest "
+    "way, and how many of these ratios are at least 0.9.\n\n"
+    "  lend bench chain --hops 5 --size 1M --by ref --carrier udp --fresh\n"
+    "  lend bench chain --sweep --size 16M --seconds 60";
 
 int app_chain(int argc, char **argv)
 {
-	static struct app_chain chain = {
-	    .load_args = APP_LOAD_ARGS_INIT, .hops = 5, .by = APP_BY_REF};
+	static struct app_chain chain = {.load_args = APP_LOAD_ARGS_INIT, .by = APP_BY_REF};
 	const struct argp_child children[] = {
 	    {app_load_some("carrier size seconds window json"), 0, NULL, 0}, {0}};
 	const struct argp argp = {
@@ -340,13 +223,13 @@ int app_chain(int argc, char **argv)
 	chain.load_args.size = 1 << 20;
 	chain.load_args.window = 4;
 	app_parse(&argp, argc, argv, &chain);
-	open_chain(&chain);
+	app_chain_open(&chain);
 	if (chain.sweep) {
-		wrong = report_sweep(&chain);
+		wrong = app_chain_sweep(&chain);
 	} else {
 		report_one(&chain);
 		wrong = chain.load.wrong_bytes;
 	}
-	close_chain(&chain);
+	app_chain_close(&chain);
 	return wrong ? APP_EXIT_FAILED : APP_EXIT_OK;
 }

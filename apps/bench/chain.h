@@ -14,6 +14,7 @@
 enum app_by { APP_BY_VALUE, APP_BY_REF, APP_BY_AUTO, APP_BY_NODE };
 enum {
 	APP_CHAIN_HOPS_MAX = 24,
+	APP_CHAIN_LENGTHS_MAX = 8,
 	APP_HEADS = 16
 }; /* bytes that a request needs in addition to its payload */
 
@@ -21,24 +22,40 @@ struct app_chain_lane;
 
 struct app_chain {
 	struct app_load_args load_args;
-	unsigned hops;
+	unsigned hops;                                   /* services in the current run */
+	unsigned lengths, length[APP_CHAIN_LENGTHS_MAX]; /* numbers of hops, increasing */
 	enum app_by by;
 	const char *node_address; /* the user's node; NULL: the command starts one */
 	bool sweep;
-	bool pool; /* the node shares its pages with caller and last hop */
+	bool pool;  /* the node shares its pages with caller and last hop */
+	bool fresh; /* each request's payload is written before it is sent */
 
 	struct app_net net;
-	unsigned me, node, hop[APP_CHAIN_HOPS_MAX];
+	unsigned me, node, services, hop[APP_CHAIN_HOPS_MAX];
 	struct app_child child[APP_CHAIN_HOPS_MAX], mn;
 	struct lend_ep *ep;
 	struct lend_mem *mem;
-	lend_session session; /* to the first hop */
-	uint64_t size;        /* bytes of a request in the current run */
+	lend_session entry[APP_CHAIN_LENGTHS_MAX]; /* to the first hop, by number of hops */
+	lend_session session;                      /* that of the current run */
+	uint64_t size;                             /* bytes of a request in the current run */
 	bool with_node;
 	struct app_chain_lane *lane;
 	struct app_lane **order;
 	struct app_load load;
 };
+
+/* chain_processes.c: starts the services and, if the run needs one, the memory node; opens the
+ * caller. app_die() when that fails. Shorter chains begin at a later hop of the longest one. */
+void app_chain_open(struct app_chain *chain);
+void app_chain_close(struct app_chain *chain);
+/* Returns the bytes that all processes have sent through their carriers so far. */
+uint64_t app_chain_moved(struct app_chain *chain);
+
+/* chain.c: warms up, then measures; returns the bytes moved per call. */
+double app_chain_measure(struct app_chain *chain, uint64_t size, enum app_by by, lend_ns time);
+/* chain_sweep.c: measures all ways at sizes from 4 KiB to --size, for each number of hops. Prints a
+ * table; returns the number of wrong bytes. */
+uint64_t app_chain_sweep(struct app_chain *chain);
 
 /* Makes load_args.window lanes; app_die() without memory. */
 void app_chain_lanes_make(struct app_chain *chain);

@@ -1,17 +1,28 @@
 /* chain_lane - one request of a chain after the other: a call with one argument, which is sent by
  * value or by reference depending on the client's threshold. Layer: apps. Threads: one. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "apps/bench/chain.h"
 #include "apps/common/echo.h"
 #include "apps/common/bench_server.h"
+#include "lend/alloc.h"
 
 struct app_chain_lane {
 	struct app_lane lane;
 	struct app_chain *chain;
 	struct lend_call call;
 	struct iovec data;
+	void *fresh;       /* the lane's own payload; NULL: the pattern is sent itself */
+	uint64_t payloads; /* written to fresh; selects the pattern */
 };
+
+/* Returns the number of the pattern that the lane's request has: with fresh memory never that of
+ * the lane's request before, which is still in the memory. */
+static uint64_t pattern_of(const struct app_chain_lane *lane)
+{
+	return lane->fresh ? lane->payloads + lane->lane.index : lane->lane.number;
+}
 
 static void call_done(struct lend_call *call)
 {
@@ -20,7 +31,7 @@ static void call_done(struct lend_call *call)
 	uint64_t wrong = 0;
 
 	if (call->status == LEND_OK)
-		wrong = app_sum_wrong(call->reply, app_pattern_crc(lane->lane.number, chain->size),
+		wrong = app_sum_wrong(call->reply, app_pattern_crc(pattern_of(lane), chain->size),
 				      chain->size);
 	lend_buf_give(chain->ep, call->reply);
 	lend_buf_give(chain->ep, call->request);
@@ -32,12 +43,28 @@ static int start_lane(struct app_lane *at)
 	struct app_chain_lane *lane = APP_OF(at, struct app_chain_lane, lane);
 	struct app_chain *chain = lane->chain;
 
-	lane->data.iov_base = (void *)(uintptr_t)app_pattern(at->number, chain->size);
+	lane->payloads++;
+	lane->data.iov_base = (void *)(uintptr_t)app_pattern(pattern_of(lane), chain->size);
+	if (lane->fresh)
+		lane->data.iov_base = memcpy(lane->fresh, lane->data.iov_base, chain->size);
 	lane->data.iov_len = chain->size;
 	lane->call = (struct lend_call){.method = APP_METHOD_CHAIN,
 					.timeout = APP_CALL_NS + chain->size * APP_BYTE_NS,
 					.done = call_done};
 	return lend_call_start_args(chain->mem, chain->session, &lane->call, &lane->data, 1);
+}
+
+/* Returns memory that shm peers read in place, or, when there is none, other memory. */
+static void *take_fresh(uint64_t size)
+{
+	void *fresh = lend_malloc_shared(size);
+
+	if (!fresh)
+		fresh = lend_malloc(size);
+	if (!fresh)
+		app_die("no memory for payloads of %llu bytes: give a smaller --window",
+			(unsigned long long)size);
+	return fresh;
 }
 
 void app_chain_lanes_make(struct app_chain *chain)
@@ -51,6 +78,8 @@ void app_chain_lanes_make(struct app_chain *chain)
 	for (unsigned i = 0; i < n; i++) {
 		chain->lane[i].chain = chain;
 		chain->order[i] = &chain->lane[i].lane;
+		if (chain->fresh)
+			chain->lane[i].fresh = take_fresh(chain->load_args.size);
 	}
 	chain->load.ep = chain->ep;
 	chain->load.start = start_lane;
@@ -59,6 +88,8 @@ void app_chain_lanes_make(struct app_chain *chain)
 
 void app_chain_lanes_free(struct app_chain *chain)
 {
+	for (unsigned i = 0; i < chain->load_args.window; i++)
+		lend_free(chain->lane[i].fresh);
 	free(chain->lane);
 	free(chain->order);
 }

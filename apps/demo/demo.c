@@ -113,9 +113,10 @@ static void run_images(struct demo *demo, enum app_carrier carrier, const char *
 static void run_sweep(struct demo *demo, enum app_carrier carrier, struct progress *p)
 {
 	struct demo_sweep *sweep = &demo->sweep[demo->sweeps++];
-	const char *words[] = {"chain",     "--sweep", "--size",    "4M",
-			       "--seconds", "5",       "--carrier", app_carrier_name(carrier),
-			       "--json",    NULL};
+	const char *words[] = {
+	    "chain",  "--sweep",   "--size", "4M",        "--hops",
+	    "5",      "--seconds", "5",      "--carrier", app_carrier_name(carrier),
+	    "--json", NULL};
 	char *json;
 
 	*sweep = (struct demo_sweep){.carrier = carrier};

@@ -239,9 +239,10 @@ class Commands(unittest.TestCase):
             self.assertEqual((stat["pages_used"], stat["refs"], stat["spaces"]), (0, 0, 0))
 
     def test_sweep(self):
-        got = lend_json("chain", "--sweep", "--size", "8K", "--hops", 2, "--seconds", "0.4")
-        self.assertEqual([row["size"] for row in got["sweep"]], [1024, 2048, 4096, 8192])
-        self.assertEqual(got["wrong_bytes"], 0)
+        got = lend_json("chain", "--sweep", "--size", "16K", "--hops", "1,3", "--seconds", "0.4", "--fresh")
+        self.assertEqual([(row["hops"], row["size"]) for row in got["sweep"]], [(1, 4096), (1, 16384), (3, 4096), (3, 16384)])
+        self.assertEqual((got["cells"], got["wrong_bytes"]), (4, 0))
+        self.assertEqual(got["least"], min(row["auto_over_best"] for row in got["sweep"]))
 
     def test_a_starter_killed_in_mid_flight_leaves_no_page(self):
         with Node(f"shm:apps-{os.getpid()}-killed") as node:
