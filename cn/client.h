@@ -106,9 +106,9 @@ struct cn_node {
 			   possible */
 	bool clash;     /* it has the id of another node of this client: not used */
 	bool cleaning;  /* clean is under way */
-	bool greeted;   /* id and shard are valid: it or another worker answered a HELLO */
+	bool greeted;   /* id and worker are valid: it or another worker answered a HELLO */
 	bool retired;   /* a worker of an earlier start of its node; the present start has fewer */
-	uint8_t shard, shards; /* its number among its node's workers, and their number */
+	uint8_t worker, workers; /* its number among its node's workers, and their number */
 	lend_session session;
 	uint32_t id, epoch, open;
 	uint64_t life, asked; /* asked: that the HELLO under way joins; 0: a new one */
@@ -172,7 +172,7 @@ struct lend_mem {
 	uint32_t n_named;
 	struct {
 		uint32_t id;
-		uint16_t node, shard;
+		uint16_t node, worker;
 	} alias[CN_ALIAS_MAX];
 	uint32_t aliases;
 	struct cn_ops wait, flight;
@@ -285,7 +285,7 @@ enum lend_status cn_node_unknown(struct cn_op *op);
 /* Finds the node that owns ref. Returns 0; -EAGAIN: some nodes have yet to identify themselves;
  * -EHOSTUNREACH. */
 int cn_node_find(struct lend_mem *mem, const struct lend_memref *ref, uint16_t *index);
-void cn_node_alias(struct lend_mem *mem, uint32_t id, uint32_t shard, uint16_t index);
+void cn_node_alias(struct lend_mem *mem, uint32_t id, uint32_t worker, uint16_t index);
 uint16_t cn_node_index(const struct cn_node *node);
 
 /* op_ids.c */

@@ -12,11 +12,11 @@ _Static_assert(BATCH <= LEND_MEM_BATCH_MAX, "one call");
 
 int cn_deferred_reserve(struct lend_mem *mem, uint32_t n)
 {
-	uint64_t want = (uint64_t)mem->deferred_n + mem->deferred_reserved + n,
+	uint64_t needed = (uint64_t)mem->deferred_n + mem->deferred_reserved + n,
 		 cap = mem->deferred_cap;
 	struct lend_ref *more;
 
-	for (cap = cap ? cap : 64; cap < want;)
+	for (cap = cap ? cap : 64; cap < needed;)
 		cap *= 2;
 	if (cap > mem->deferred_cap) {
 		more = cap <= UINT32_MAX ? realloc(mem->deferred, cap * sizeof(*more)) : NULL;
@@ -60,7 +60,7 @@ static bool is_of(const struct cn_node *node, const struct lend_ref *ref)
 
 	cn_ref_in(&r, ref);
 	return r.node == node->id &&
-	       (lend_memref_shard(&r) == node->shard || lend_memref_shard(&r) >= node->shards);
+	       (lend_memref_worker(&r) == node->worker || lend_memref_worker(&r) >= node->workers);
 }
 
 static bool is_known(const struct lend_mem *mem, const struct lend_ref *ref)

@@ -12,8 +12,8 @@
 #include "cn/deferred_release.h"
 #include "util/bits.h"
 
-#define CLEAN_TIMEOUT UINT64_C(2000000000)
-#define CLEAN_NAP     UINT64_C(5000000)
+#define CLEAN_TIMEOUT   UINT64_C(2000000000)
+#define FORGET_RETRY_NS UINT64_C(5000000)
 
 void cn_forget_mark(struct cn_node *node, uint64_t id)
 {
@@ -97,7 +97,7 @@ static void clean_done(struct lend_call *call)
 			cn_node_fenced(node);
 	} else if (call->status != LEND_DEADLINE_EXCEEDED) { /* after a timeout, retry at once */
 		node->failures += node->failures < 8;
-		node->clean_at = lend_now(mem->ep) + (CLEAN_NAP << node->failures);
+		node->clean_at = lend_now(mem->ep) + (FORGET_RETRY_NS << node->failures);
 		if (call->status == LEND_UNAVAILABLE)
 			cn_node_lost(node);
 	}
@@ -161,7 +161,8 @@ void cn_forget_pump(struct cn_node *node)
 	if (node->state != CN_NODE_UP) {
 		if (node->life && cn_node_wake(node, 0) < 0) {
 			node->failures += node->failures < 8;
-			node->clean_at = lend_now(node->mem->ep) + (CLEAN_NAP << node->failures);
+			node->clean_at =
+			    lend_now(node->mem->ep) + (FORGET_RETRY_NS << node->failures);
 			node->mem->again = true; /* waiting operations fail */
 		}
 		return;

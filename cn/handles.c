@@ -170,6 +170,6 @@ void cn_handles_drop(struct lend_mem *mem, uint16_t node)
 			mem->space[i].life = 0;
 	for (uint32_t i = 0; i < mem->hold_cap; i++)
 		if (mem->hold[i].count && mem->hold[i].node == mem->node[node]->id &&
-		    mem->hold[i].slot >> LEND_MEMREF_SHARD_SHIFT == mem->node[node]->shard)
+		    mem->hold[i].slot >> LEND_MEMREF_WORKER_SHIFT == mem->node[node]->worker)
 			cn_hold_del(&mem->hold[i]);
 }

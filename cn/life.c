@@ -19,7 +19,7 @@ struct entry {
 	uint8_t key[LEND_MEMOP_KEY];
 	/* From the last reply to HELLO. */
 	uint32_t id, epoch;
-	uint8_t shard;
+	uint8_t worker;
 	char text[LEND_MEMOP_TEXT_MAX + 1];
 };
 
@@ -258,7 +258,7 @@ static struct entry *find_twin(const struct entry *e)
 
 	LIST_FOREACH(o, &entries, link)
 	if (o != e && !o->twin && o->life && o->id == e->id && o->epoch == e->epoch &&
-	    o->shard == e->shard && is_same_key(o, e) && is_listed(o->text, e->home) &&
+	    o->worker == e->worker && is_same_key(o, e) && is_listed(o->text, e->home) &&
 	    is_listed(e->text, o->home))
 		return o;
 	return NULL;
@@ -268,7 +268,7 @@ static void note_hello(struct entry *e, const struct lend_memhello *hello)
 {
 	e->id = hello->node;
 	e->epoch = hello->epoch;
-	e->shard = hello->shard;
+	e->worker = hello->worker;
 	memcpy(e->text, hello->text, hello->text_len);
 	e->text[hello->text_len] = 0;
 }
@@ -291,7 +291,7 @@ void cn_life_learn(const char *home, const struct lend_memhello *hello)
 	e = find_entry(home);
 	if (e)
 		note_hello(e, hello);
-	if (e && e->twin && (e->twin->id != e->id || e->twin->shard != e->shard))
+	if (e && e->twin && (e->twin->id != e->id || e->twin->worker != e->worker))
 		e->twin = NULL; /* another node is at that address now */
 	else if (e && !e->twin && !has_twins(e))
 		twin = find_twin(e);

@@ -34,7 +34,7 @@ int cn_node_make(struct lend_mem *mem, const char *address, size_t len)
 	memcpy(node->address, address, len);
 	cn_life_home(mem->ep, node->address, node->home);
 	node->next = node->low = 1;
-	node->shards = 1;
+	node->workers = 1;
 	node->page = LEND_MEM_PAGE;
 	if (cn_life_join(node->home) < 0) {
 		free(node);
@@ -90,15 +90,15 @@ uint16_t cn_node_index(const struct cn_node *node)
 	return i;
 }
 
-void cn_node_alias(struct lend_mem *mem, uint32_t id, uint32_t shard, uint16_t index)
+void cn_node_alias(struct lend_mem *mem, uint32_t id, uint32_t worker, uint16_t index)
 {
 	uint32_t at = mem->aliases % CN_ALIAS_MAX;
 
 	for (uint32_t i = 0; i < mem->aliases && i < CN_ALIAS_MAX; i++)
-		if (mem->alias[i].id == id && mem->alias[i].shard == shard)
+		if (mem->alias[i].id == id && mem->alias[i].worker == worker)
 			at = i;
 	mem->alias[at].id = id;
-	mem->alias[at].shard = (uint16_t)shard;
+	mem->alias[at].worker = (uint16_t)worker;
 	mem->alias[at].node = index;
 	if (at == mem->aliases % CN_ALIAS_MAX)
 		mem->aliases++;
@@ -131,14 +131,14 @@ enum lend_status cn_node_unknown(struct cn_op *op)
  * that. */
 int cn_node_find(struct lend_mem *mem, const struct lend_memref *ref, uint16_t *index)
 {
-	uint32_t shard = lend_memref_shard(ref);
+	uint32_t worker = lend_memref_worker(ref);
 	int rc = -EHOSTUNREACH;
 
 	for (uint32_t i = 0; i < mem->nodes; i++) {
 		struct cn_node *node = mem->node[i];
 
 		if (node->greeted && !node->clash && node->id == ref->node &&
-		    (node->shard == shard || shard >= node->shards)) {
+		    (node->worker == worker || worker >= node->workers)) {
 			*index = (uint16_t)i;
 			return 0;
 		}
@@ -151,7 +151,7 @@ int cn_node_find(struct lend_mem *mem, const struct lend_memref *ref, uint16_t *
 			rc = -EAGAIN;
 	}
 	for (uint32_t i = 0; rc != -EAGAIN && i < mem->aliases && i < CN_ALIAS_MAX; i++)
-		if (mem->alias[i].id == ref->node && mem->alias[i].shard == shard) {
+		if (mem->alias[i].id == ref->node && mem->alias[i].worker == worker) {
 			*index = mem->alias[i].node;
 			return 0;
 		}
@@ -185,7 +185,7 @@ static void fail_waiters(struct cn_node *node)
 static void new_life(struct cn_node *node, const struct lend_memhello *hello)
 {
 	if (node->greeted && node->id != hello->node)
-		cn_node_alias(node->mem, node->id, node->shard, cn_node_index(node));
+		cn_node_alias(node->mem, node->id, node->worker, cn_node_index(node));
 	if (node->life) {
 		cn_forget_drop(node);
 		cn_handles_drop(node->mem, cn_node_index(node));
@@ -193,21 +193,21 @@ static void new_life(struct cn_node *node, const struct lend_memhello *hello)
 	node->life = hello->life;
 }
 
-static bool is_taken(const struct cn_node *node, uint32_t id, uint32_t shard)
+static bool is_taken(const struct cn_node *node, uint32_t id, uint32_t worker)
 {
 	const struct lend_mem *mem = node->mem;
 
 	for (uint32_t i = 0; i < mem->nodes; i++)
 		if (mem->node[i] != node && mem->node[i]->greeted && !mem->node[i]->clash &&
-		    mem->node[i]->id == id && mem->node[i]->shard == shard)
+		    mem->node[i]->id == id && mem->node[i]->worker == worker)
 			return true;
 	return false;
 }
 
-static bool greet_node(struct cn_node *node, const struct lend_memhello *hello)
+static bool take_hello(struct cn_node *node, const struct lend_memhello *hello)
 {
-	uint32_t before = node->shards;
-	bool anew = !node->life || node->id != hello->node || before != hello->shards;
+	uint32_t before = node->workers;
+	bool anew = !node->life || node->id != hello->node || before != hello->workers;
 
 	if (hello->life != node->life || (node->greeted && node->id != hello->node))
 		new_life(node, hello);
@@ -216,11 +216,11 @@ static bool greet_node(struct cn_node *node, const struct lend_memhello *hello)
 	node->lease = hello->lease;
 	node->open = hello->open;
 	node->page = hello->page;
-	node->shard = hello->shard;
-	node->shards = hello->shards;
+	node->worker = hello->worker;
+	node->workers = hello->workers;
 	node->greeted = true;
 	node->retired = false;
-	node->clash = is_taken(node, hello->node, hello->shard);
+	node->clash = is_taken(node, hello->node, hello->worker);
 	if (anew && !node->clash)
 		cn_workers_learn(node, before);
 	cn_renew_life(node->home, node->mem->client, node->life, node->lease);
@@ -242,7 +242,7 @@ static int next_hello(struct cn_node *node, const uint8_t *body, size_t len)
 		return MORE;
 	if (!node->asked && cn_life_opened(node->home, &hello) != hello.life)
 		return MORE;
-	return greet_node(node, &hello) ? FINE : FAILED;
+	return take_hello(node, &hello) ? FINE : FAILED;
 }
 
 static int judge_hello(struct cn_node *node, const struct lend_call *call, const uint8_t *body,

@@ -12,12 +12,12 @@
 
 #include "wire/worker_address.h"
 
-static struct cn_node *find_worker(const struct lend_mem *mem, uint32_t id, uint32_t shard)
+static struct cn_node *find_worker(const struct lend_mem *mem, uint32_t id, uint32_t worker)
 {
 	for (uint32_t i = 0; i < mem->nodes; i++) {
 		struct cn_node *node = mem->node[i];
 
-		if (node->greeted && !node->clash && node->id == id && node->shard == shard)
+		if (node->greeted && !node->clash && node->id == id && node->worker == worker)
 			return node;
 	}
 	return NULL;
@@ -32,7 +32,7 @@ static void retire_worker(struct cn_node *other, const struct cn_node *node)
 	other->retired = true;
 	if (!other->life)
 		return;
-	cn_node_alias(mem, other->id, other->shard, cn_node_index(node));
+	cn_node_alias(mem, other->id, other->worker, cn_node_index(node));
 	cn_forget_drop(other);
 	cn_handles_drop(mem, cn_node_index(other));
 	cn_node_lost(other);
@@ -42,11 +42,11 @@ static void retire_worker(struct cn_node *other, const struct cn_node *node)
 
 /* Prepares a worker that has not answered since this start of the node: its next use sends HELLO.
  */
-static void expect_hello(struct cn_node *other, const struct cn_node *node, uint32_t shard)
+static void expect_hello(struct cn_node *other, const struct cn_node *node, uint32_t worker)
 {
 	if (other == node || other->clash)
 		return;
-	if (shard >= node->shards) {
+	if (worker >= node->workers) {
 		retire_worker(other, node);
 		return;
 	}
@@ -57,31 +57,31 @@ static void expect_hello(struct cn_node *other, const struct cn_node *node, uint
 	}
 	other->id = node->id;
 	other->epoch = node->epoch;
-	other->shard = (uint8_t)shard;
-	other->shards = node->shards;
+	other->worker = (uint8_t)worker;
+	other->workers = node->workers;
 	other->greeted = true;
 }
 
 void cn_workers_learn(struct cn_node *node, uint32_t before)
 {
 	struct lend_mem *mem = node->mem;
-	uint32_t n = before > node->shards ? before : node->shards;
+	uint32_t n = before > node->workers ? before : node->workers;
 	char address[CN_ADDRESS_MAX];
 
-	for (uint32_t shard = 0; shard < n; shard++) {
+	for (uint32_t worker = 0; worker < n; worker++) {
 		int index;
 
-		if ((shard < node->shards && find_worker(mem, node->id, shard)) ||
-		    !lend_worker_address(node->address, node->shard, shard, address,
+		if ((worker < node->workers && find_worker(mem, node->id, worker)) ||
+		    !lend_worker_address(node->address, node->worker, worker, address,
 					 sizeof(address)))
 			continue;
 		index = cn_node_make(mem, address, strlen(address));
 		if (index < 0)
 			continue;
 		cn_life_name(mem->node[index]->home, node->home);
-		expect_hello(mem->node[index], node, shard);
+		expect_hello(mem->node[index], node, worker);
 	}
-	if (node->shards > 1)
+	if (node->workers > 1)
 		cn_node_count_choice(node);
 }
 
@@ -90,9 +90,9 @@ bool cn_workers_next(struct cn_op *op)
 	struct lend_mem *mem = op->mem;
 	const struct cn_node *now = mem->node[op->node], *next;
 
-	if (++op->tries >= now->shards)
+	if (++op->tries >= now->workers)
 		return false;
-	next = find_worker(mem, now->id, (now->shard + 1u) % now->shards);
+	next = find_worker(mem, now->id, (now->worker + 1u) % now->workers);
 	if (!next)
 		return false;
 	op->node = cn_node_index(next);

@@ -55,13 +55,14 @@ int lend_ref_slice(const struct lend_ref *ref, uint64_t offset, uint64_t len, un
 
 static const struct cn_node *node_of(const struct lend_mem *mem, const struct lend_memref *ref)
 {
-	uint32_t id = ref->node, shard = lend_memref_shard(ref);
+	uint32_t id = ref->node, worker = lend_memref_worker(ref);
 
 	for (uint32_t i = 0; i < mem->nodes; i++)
-		if (mem->node[i]->greeted && mem->node[i]->id == id && mem->node[i]->shard == shard)
+		if (mem->node[i]->greeted && mem->node[i]->id == id &&
+		    mem->node[i]->worker == worker)
 			return mem->node[i];
 	for (uint32_t i = 0; i < mem->aliases && i < CN_ALIAS_MAX; i++)
-		if (mem->alias[i].id == id && mem->alias[i].shard == shard)
+		if (mem->alias[i].id == id && mem->alias[i].worker == worker)
 			return mem->node[mem->alias[i].node];
 	return NULL;
 }
@@ -106,8 +107,8 @@ int lend_ref_parse(struct lend_mem *mem, const char *text, struct lend_ref *ref)
 	if (index < 0)
 		return index;
 	if (!mem->node[index]->greeted || mem->node[index]->id != r.node ||
-	    mem->node[index]->shard != lend_memref_shard(&r))
-		cn_node_alias(mem, r.node, lend_memref_shard(&r), (uint16_t)index);
+	    mem->node[index]->worker != lend_memref_worker(&r))
+		cn_node_alias(mem, r.node, lend_memref_worker(&r), (uint16_t)index);
 	memcpy(ref, bytes, sizeof(*ref));
 	return 0;
 }

@@ -24,7 +24,7 @@ enum { SILENT_MS = 1000, LINE_MAX_LEN = 4096 };
 
 struct mn_admin {
 	struct mn_nodes node;
-	struct lend_unix_listener door;
+	struct lend_unix_listener listener;
 	int stop;
 	pthread_t thread;
 };
@@ -97,7 +97,7 @@ static void *run_thread(void *arg)
 	struct timeval patience = {1, 0};
 	int fd;
 
-	while ((fd = mn_accept(admin->door.fd, admin->stop, "--admin")) >= 0) {
+	while ((fd = mn_accept(admin->listener.fd, admin->stop, "--admin")) >= 0) {
 		(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 		if (is_ours(fd))
 			serve_client(admin, fd);
@@ -108,15 +108,15 @@ static void *run_thread(void *arg)
 
 static int listen_at(struct mn_admin *admin, const char *path)
 {
-	struct sockaddr_un *at = &admin->door.at;
-	char who[sizeof(at->sun_path) + 16];
+	struct sockaddr_un *at = &admin->listener.at;
+	char name[sizeof(at->sun_path) + 16];
 
 	if (strlen(path) >= sizeof(at->sun_path))
 		return lend_fail(EINVAL, "--admin %s: %zu characters at most", path,
 				 sizeof(at->sun_path) - 1);
 	strcpy(at->sun_path, path);
-	(void)snprintf(who, sizeof(who), "--admin %s", path);
-	return lend_unix_listener_open(&admin->door, SOCK_STREAM, who);
+	(void)snprintf(name, sizeof(name), "--admin %s", path);
+	return lend_unix_listener_open(&admin->listener, SOCK_STREAM, name);
 }
 
 int mn_admin_open(struct mn_worker *worker, uint32_t workers, const char *path,
@@ -128,7 +128,7 @@ int mn_admin_open(struct mn_worker *worker, uint32_t workers, const char *path,
 	if (!admin)
 		return lend_fail(ENOMEM, "no memory for --admin");
 	admin->node = (struct mn_nodes){worker, workers};
-	admin->door.fd = -1;
+	admin->listener.fd = -1;
 	admin->stop = eventfd(0, EFD_CLOEXEC);
 	rc = admin->stop < 0 ? lend_fail(errno, "--admin: %s", strerror(errno))
 			     : listen_at(admin, path);
@@ -151,7 +151,7 @@ void mn_admin_close(struct mn_admin *admin)
 		(void)eventfd_write(admin->stop, 1);
 		(void)pthread_join(admin->thread, NULL);
 	}
-	lend_unix_listener_close(&admin->door);
+	lend_unix_listener_close(&admin->listener);
 	if (admin->stop >= 0)
 		close(admin->stop);
 	free(admin);

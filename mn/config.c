@@ -209,7 +209,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'w':
 		config->workers =
-		    (uint32_t)parse_number("workers", arg, LEND_MEMREF_SHARDS_MAX, false);
+		    (uint32_t)parse_number("workers", arg, LEND_MEMREF_WORKERS_MAX, false);
 		return 0;
 	case 'p':
 		config->pin = true;

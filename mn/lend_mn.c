@@ -59,7 +59,7 @@ static int open_stores(struct node *node, const struct mn_config *config)
 	lend_random(c.key, sizeof(c.key));
 	c.node = config->id ? config->id : c.node | 1;
 	c.epoch |= 1;
-	c.shards = node->workers;
+	c.workers = node->workers;
 	c.quarantine = config->quarantine_ms * 1000000;
 	c.yields = config->yields;
 	c.checksum = config->checksum;

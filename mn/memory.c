@@ -218,9 +218,9 @@ void mn_memory_close(struct mn_memory *memory)
 
 void mn_memory_complain(void)
 {
-	static atomic_flag told = ATOMIC_FLAG_INIT;
+	static atomic_flag reported = ATOMIC_FLAG_INIT;
 
-	if (!atomic_flag_test_and_set(&told))
+	if (!atomic_flag_test_and_set(&reported))
 		fprintf(stderr, "lend-mn: a page is damaged: reads of it end in DATA_LOSS (lend "
 				"mem stat counts them); test this host's memory\n");
 }

@@ -83,7 +83,7 @@ static void write_metrics(FILE *out, const struct lend_memstats *stats, const bo
 static struct MHD_Response *make_response(struct mn_metrics *m)
 {
 	struct lend_memstats *stats = calloc(m->workers, sizeof(*stats));
-	bool up[LEND_MEMREF_SHARDS_MAX];
+	bool up[LEND_MEMREF_WORKERS_MAX];
 	char *text = NULL;
 	size_t len = 0;
 	FILE *out = stats ? open_memstream(&text, &len) : NULL;

@@ -167,7 +167,7 @@ static void landing_released(void *arg)
 }
 
 /* Some STAT replies contain counters of the endpoint. */
-static void tell_bytes(struct mn_serve *serve, const struct lend_buf *bytes)
+static void set_tx_bytes(struct mn_serve *serve, const struct lend_buf *bytes)
 {
 	struct lend_stats stats;
 
@@ -211,7 +211,7 @@ static uint64_t run_request(struct mn_serve *serve, lend_session session, lend_r
 		(void)lend_reply(serve->ep, request, LEND_UNAVAILABLE, NULL);
 		return cost;
 	}
-	tell_bytes(serve, bytes);
+	set_tx_bytes(serve, bytes);
 	for (const struct lend_buf *b = bytes; b; b = b->next) {
 		if (in.n == SEGS_MAX) {
 			(void)lend_reply(serve->ep, request, LEND_INVALID_ARGUMENT, NULL);

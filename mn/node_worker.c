@@ -56,7 +56,7 @@ static int open_memory(struct mn_worker *worker, const struct mn_config *config,
 	struct stat st;
 	int rc;
 
-	if (c->shards > 1 && strchr(kind, '/') && (stat(kind, &st) < 0 || !S_ISDIR(st.st_mode)))
+	if (c->workers > 1 && strchr(kind, '/') && (stat(kind, &st) < 0 || !S_ISDIR(st.st_mode)))
 		return lend_fail(EINVAL,
 				 "--memory %s: a file serves one worker only; give a folder, "
 				 "\"memfd\" or \"huge\", or --workers 1",
@@ -66,7 +66,7 @@ static int open_memory(struct mn_worker *worker, const struct mn_config *config,
 			    config->overwrite);
 	if (rc < 0)
 		return rc;
-	if (c->shard == 0 && !strchr(kind, '/') && worker->pages.grain < HUGE_PAGE)
+	if (c->worker == 0 && !strchr(kind, '/') && worker->pages.grain < HUGE_PAGE)
 		warn_of_limit(config, c);
 	kind = strcmp(kind, "private") ? "memfd" : "private";
 	return mn_memory_open(&worker->arena, kind, "lend-arena", lend_store_size(c), false);
@@ -82,9 +82,9 @@ static int open_store(struct mn_worker *worker, const struct mn_config *config,
 	worker->store =
 	    lend_store_init(worker->arena.base, c, worker->pages.base, lend_now(worker->ep));
 	if (config->keep)
-		rc = mn_fdstore_store(c->shard, MN_FDSTORE_PAGES, &worker->pages);
+		rc = mn_fdstore_store(c->worker, MN_FDSTORE_PAGES, &worker->pages);
 	if (config->keep && rc == 0)
-		rc = mn_fdstore_store(c->shard, MN_FDSTORE_ARENA, &worker->arena);
+		rc = mn_fdstore_store(c->worker, MN_FDSTORE_ARENA, &worker->arena);
 	return rc;
 }
 
@@ -113,8 +113,8 @@ static const char *recover_store(struct mn_worker *worker, const struct lend_sto
 static int go_on(struct mn_worker *worker, const struct mn_config *config,
 		 const struct lend_store_config *c)
 {
-	int pages = mn_fdstore_find(c->shard, MN_FDSTORE_PAGES);
-	int arena = mn_fdstore_find(c->shard, MN_FDSTORE_ARENA);
+	int pages = mn_fdstore_find(c->worker, MN_FDSTORE_PAGES);
+	int arena = mn_fdstore_find(c->worker, MN_FDSTORE_ARENA);
 	struct lend_store_config want = *c;
 	const char *why;
 	int rc;
@@ -124,14 +124,14 @@ static int go_on(struct mn_worker *worker, const struct mn_config *config,
 	rc = mn_memory_adopt(&worker->pages, pages, "lend-pages", lend_store_pages_size(c));
 	/* A pool's pages are sealed and were copied: the next start must find the copy. */
 	if (rc == 0 && worker->pages.fd != pages)
-		rc = mn_fdstore_store(c->shard, MN_FDSTORE_PAGES, &worker->pages);
+		rc = mn_fdstore_store(c->worker, MN_FDSTORE_PAGES, &worker->pages);
 	if (rc == 0)
 		rc = mn_memory_adopt(&worker->arena, arena, "lend-arena", lend_store_size(c));
 	if (rc < 0)
 		return rc;
 	want.node = config->id; /* 0: any node */
 	why = lend_store_mismatch(worker->arena.base, worker->arena.len, &want);
-	if (!why && !mn_fdstore_is_whole(c->shards)) {
+	if (!why && !mn_fdstore_is_whole(c->workers)) {
 		mn_memory_close(&worker->arena);
 		mn_memory_close(&worker->pages);
 		return 0;
@@ -154,7 +154,7 @@ int mn_worker_open(struct mn_worker *worker, const struct mn_config *config,
 	struct lend_store_config c = *store;
 	int rc;
 
-	c.shard = worker->index;
+	c.worker = worker->index;
 	worker->pin = config->pin;
 	worker->keep = config->keep;
 	worker->drain_ms = config->drain_ms;

@@ -39,7 +39,7 @@ struct mn_worker {
 
 /* Opens the endpoint; index is set, all else zero. */
 int mn_worker_listen(struct mn_worker *worker, const struct mn_config *config, const char *listen);
-/* Builds the store and the server for it. store is complete except for the shard, which is the
+/* Builds the store and the server for it. store is complete except for the worker, which is the
  * worker's index. */
 int mn_worker_open(struct mn_worker *worker, const struct mn_config *config,
 		   const struct lend_store_config *store);

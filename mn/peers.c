@@ -101,7 +101,7 @@ void mn_peers_update_life(struct mn_peers *peers, lend_session session)
 
 static void session_up(struct mn_peers *peers, lend_session session, const uint8_t incarnation[16])
 {
-	struct lend_peer who;
+	struct lend_peer peer;
 	uint64_t most;
 	uint32_t tenant = mn_tenants_of(peers->tenants, peers->ep, peers->store, session, &most);
 	struct peer *p;
@@ -117,7 +117,7 @@ static void session_up(struct mn_peers *peers, lend_session session, const uint8
 	p->store.tenant = tenant;
 	p->tenant = tenant;
 	/* Only shm has a uid; the address of an accepted session is empty there. */
-	p->shm = lend_session_peer(peers->ep, session, &who) == 0 && who.uid >= 0;
+	p->shm = lend_session_peer(peers->ep, session, &peer) == 0 && peer.uid >= 0;
 	mn_flow_open(&p->flow);
 	LIST_INSERT_HEAD(&peers->sessions, p, link);
 	peers->open[tenant]++;

@@ -32,7 +32,7 @@ struct mn_pool {
 	struct lend_ep *ep;
 	struct lend_store *store;
 	const struct mn_memory *memory;
-	struct lend_unix_listener door;
+	struct lend_unix_listener listener;
 	int epoll, end; /* end: an eventfd that stops the thread */
 	pthread_t thread;
 	bool running;
@@ -114,11 +114,11 @@ static bool watch_fd(struct mn_pool *pool, int fd, void *what)
  * the file to the process: until then the process cannot map it. */
 static void let_in(struct mn_pool *pool)
 {
-	static const struct timespec nap = {.tv_nsec = 20000000};
+	static const struct timespec delay = {.tv_nsec = 20000000};
 	struct mapper *m;
 	int fd;
 
-	while ((fd = accept4(pool->door.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
+	while ((fd = accept4(pool->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
 		m = calloc(1, sizeof(*m));
 		if (!m) {
 			close(fd);
@@ -128,7 +128,7 @@ static void let_in(struct mn_pool *pool)
 		note_news(pool, m);
 	}
 	if (errno != EAGAIN && errno != ECONNABORTED) /* no descriptors left: do not spin */
-		(void)nanosleep(&nap, NULL);
+		(void)nanosleep(&delay, NULL);
 }
 
 /* Returns whether the peer has closed its socket. Clients send nothing here; received bytes are
@@ -157,7 +157,7 @@ static void *wait_for_them(void *arg)
 
 			if (ev[i].data.ptr == &pool->end)
 				return NULL;
-			if (ev[i].data.ptr == &pool->door) {
+			if (ev[i].data.ptr == &pool->listener) {
 				let_in(pool);
 			} else if (is_gone(m->sock)) {
 				(void)epoll_ctl(pool->epoll, EPOLL_CTL_DEL, m->sock, NULL);
@@ -226,13 +226,14 @@ void mn_pool_turn(struct mn_pool *pool)
 
 static int start_pool(struct mn_pool *pool, const char *name)
 {
-	int rc = lend_fd_passing_listen(name, &pool->door);
+	int rc = lend_fd_passing_listen(name, &pool->listener);
 
 	if (rc < 0)
 		return rc;
 	pool->epoll = epoll_create1(EPOLL_CLOEXEC);
 	pool->end = eventfd(0, EFD_CLOEXEC);
-	if (pool->epoll < 0 || pool->end < 0 || !watch_fd(pool, pool->door.fd, &pool->door) ||
+	if (pool->epoll < 0 || pool->end < 0 ||
+	    !watch_fd(pool, pool->listener.fd, &pool->listener) ||
 	    !watch_fd(pool, pool->end, &pool->end))
 		return lend_fail(errno, "pool:%s: %s; raise ulimit -n", name, strerror(errno));
 	rc = pthread_create(&pool->thread, NULL, wait_for_them, pool);
@@ -254,7 +255,7 @@ int mn_pool_open(struct lend_ep *ep, struct lend_store *store, struct mn_memory 
 	pool->ep = ep;
 	pool->store = store;
 	pool->memory = memory;
-	pool->door.fd = pool->epoll = pool->end = -1;
+	pool->listener.fd = pool->epoll = pool->end = -1;
 	pthread_mutex_init(&pool->lock, NULL);
 	TAILQ_INIT(&pool->news);
 	TAILQ_INIT(&pool->in);
@@ -282,7 +283,7 @@ void mn_pool_close(struct mn_pool *pool)
 	}
 	while ((m = TAILQ_FIRST(&pool->in)))
 		drop_mapper(pool, m);
-	lend_unix_listener_close(&pool->door);
+	lend_unix_listener_close(&pool->listener);
 	close(pool->epoll);
 	close(pool->end);
 	pthread_mutex_destroy(&pool->lock);

@@ -70,24 +70,24 @@ static bool read_number(const char *text, uint64_t *n)
 	return *end == 0;
 }
 
-static int read_owner(char *who, struct rule *rule)
+static int read_owner(char *owner, struct rule *rule)
 {
 	char *end;
 	unsigned long uid;
 	int rc;
 
-	if (!strcmp(who, "each") || !strcmp(who, "net")) {
-		rule->kind = *who == 'e' ? EACH : NET;
+	if (!strcmp(owner, "each") || !strcmp(owner, "net")) {
+		rule->kind = *owner == 'e' ? EACH : NET;
 		return 0;
 	}
-	if (!strncmp(who, "secret=", 7)) {
+	if (!strncmp(owner, "secret=", 7)) {
 		rule->kind = SECRET;
-		rc = read_secret(who + 7, rule->secret);
+		rc = read_secret(owner + 7, rule->secret);
 		return rc < 0 ? rc : lend_accept_secret(rule->secret);
 	}
-	if (strncmp(who, "uid=", 4) != 0 || who[4] < '0' || who[4] > '9')
+	if (strncmp(owner, "uid=", 4) != 0 || owner[4] < '0' || owner[4] > '9')
 		return -EINVAL;
-	uid = strtoul(who + 4, &end, 10);
+	uid = strtoul(owner + 4, &end, 10);
 	rule->kind = UID;
 	rule->uid = (uint32_t)uid;
 	return *end || uid >= UINT32_MAX ? -EINVAL : 0;
@@ -98,16 +98,16 @@ static int read_owner(char *who, struct rule *rule)
 static int read_rule(char *text, uint32_t page, uint32_t workers, struct rule *rule)
 {
 	uint64_t bytes = UINT64_MAX, refs = UINT32_MAX, clients = UINT32_MAX;
-	char whole[512], *rest = text, *who;
+	char whole[512], *rest = text, *owner;
 	int rc;
 
 	(void)snprintf(whole, sizeof(whole), "%s", text);
-	who = strsep(&rest, ":");
+	owner = strsep(&rest, ":");
 	if (!rest || !read_number(strsep(&rest, ":"), &bytes) ||
 	    !read_number(rest ? strsep(&rest, ":") : NULL, &refs) ||
 	    !read_number(rest ? strsep(&rest, ":") : NULL, &clients) || rest)
 		return fail_rule(whole);
-	rc = read_owner(who, rule);
+	rc = read_owner(owner, rule);
 	if (rc == -EINVAL && rule->kind != SECRET)
 		return fail_rule(whole);
 	if (bytes > 0 && bytes / page / workers == 0)

@@ -1,4 +1,4 @@
-/* chain - the caller's side of a chain of services: the state that its lanes share.
+/* chain - the caller's side of a chain of services: the state that its slots share.
  *
  * A request has one argument. By value its bytes go through every hop. By reference a reference
  * goes through the hops, and the last hop gets the bytes: from the caller, or from the memory node,
@@ -18,7 +18,7 @@ enum {
 	APP_HEADS = 16
 }; /* bytes that a request needs in addition to its payload */
 
-struct app_chain_lane;
+struct app_chain_slot;
 
 struct app_chain {
 	struct app_load_args load_args;
@@ -39,8 +39,8 @@ struct app_chain {
 	lend_session session;                      /* that of the current run */
 	uint64_t size;                             /* bytes of a request in the current run */
 	bool with_node;
-	struct app_chain_lane *lane;
-	struct app_lane **order;
+	struct app_chain_slot *slot;
+	struct app_slot **order;
 	struct app_load load;
 };
 
@@ -57,8 +57,8 @@ double app_chain_measure(struct app_chain *chain, uint64_t size, enum app_by by,
  * table; returns the number of wrong bytes. */
 uint64_t app_chain_sweep(struct app_chain *chain);
 
-/* Makes load_args.window lanes; app_die() without memory. */
-void app_chain_lanes_make(struct app_chain *chain);
-void app_chain_lanes_free(struct app_chain *chain);
+/* Makes load_args.window slots; app_die() without memory. */
+void app_chain_slots_make(struct app_chain *chain);
+void app_chain_slots_free(struct app_chain *chain);
 
 #endif

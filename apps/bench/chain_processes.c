@@ -116,7 +116,7 @@ void app_chain_open(struct app_chain *chain)
 		app_die("%s", lend_why());
 	app_pattern_init(SEED, chain->load_args.size);
 	app_pattern_register(chain->ep);
-	app_chain_lanes_make(chain);
+	app_chain_slots_make(chain);
 }
 
 void app_chain_close(struct app_chain *chain)
@@ -126,7 +126,7 @@ void app_chain_close(struct app_chain *chain)
 	for (unsigned i = 0; i < chain->services; i++)
 		app_child_stop(&chain->child[i]);
 	app_child_stop(&chain->mn);
-	app_chain_lanes_free(chain);
+	app_chain_slots_free(chain);
 }
 
 uint64_t app_chain_moved(struct app_chain *chain)

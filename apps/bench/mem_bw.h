@@ -1,6 +1,6 @@
 /* mem_bw - what mem-bw measures, and its threads.
  *
- * Each lane has one operation at a time. It has its own object and space on the node and its own
+ * Each slot has one operation at a time. It has its own object and space on the node and its own
  * buffers here, so that concurrent operations never share a byte. It reads the two halves of its
  * object alternately into one buffer, and writes two buffers alternately to its space, so that
  * bytes which were not transferred are detected. Layer: apps. Threads: as many as asked for, each

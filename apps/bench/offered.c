@@ -54,7 +54,7 @@ int app_offered(int argc, char **argv)
 		app_bad("--rate for --seconds is less than %d calls; raise one of them",
 			MEASURABLE);
 	app_bench_open(&bench, &args.load, APP_METHOD_ECHO);
-	if (app_arrivals_run(&args.arrivals, &bench.load, bench.order, bench.lanes) < 0)
+	if (app_arrivals_run(&args.arrivals, &bench.load, bench.order, bench.slots) < 0)
 		app_die("%s: the server has ended: start it again", app_pair_address(&bench.pair));
 	app_bench_close(&bench);
 	app_report_begin(&report, args.load.json, "load: calls at random times");

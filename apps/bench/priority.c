@@ -36,7 +36,7 @@ struct tally {
 };
 
 /* A pair of endpoints, and its two calls. */
-struct duo {
+struct bench {
 	const struct args *args;
 	struct app_pair pair;
 	lend_session session;
@@ -50,7 +50,7 @@ struct duo {
 	enum lend_status last;
 };
 
-static void call_done(struct duo *d, struct lend_call *call)
+static void call_done(struct bench *d, struct lend_call *call)
 {
 	d->errors += call->status != LEND_OK;
 	if (call->status != LEND_OK)
@@ -64,7 +64,7 @@ static void call_done(struct duo *d, struct lend_call *call)
 
 static void small_done(struct lend_call *call)
 {
-	struct duo *d = APP_OF(call, struct duo, small.call);
+	struct bench *d = APP_OF(call, struct bench, small.call);
 	double ns = (double)(app_ticks() - d->small.began) / app_ticks_per_ns();
 
 	d->small.busy = false;
@@ -77,7 +77,7 @@ static void small_done(struct lend_call *call)
 
 static void bulk_done(struct lend_call *call)
 {
-	struct duo *d = APP_OF(call, struct duo, bulk.call);
+	struct bench *d = APP_OF(call, struct bench, bulk.call);
 	double ns = (double)(app_ticks() - d->bulk.began) / app_ticks_per_ns();
 	uint64_t len = d->args->bulk;
 
@@ -92,7 +92,7 @@ static void bulk_done(struct lend_call *call)
 }
 
 /* Starts a call. Returns false when there is no buffer or call slot for it now. */
-static bool start_call(struct duo *d, struct lend_call *call, uint64_t number, uint64_t len)
+static bool start_call(struct bench *d, struct lend_call *call, uint64_t number, uint64_t len)
 {
 	int rc;
 
@@ -110,7 +110,7 @@ static bool start_call(struct duo *d, struct lend_call *call, uint64_t number, u
 	return false;
 }
 
-static void start_small(struct duo *d)
+static void start_small(struct bench *d)
 {
 	d->small.call = (struct lend_call){
 	    .method = APP_METHOD_ECHO, .priority = LEND_URGENT, .done = small_done};
@@ -119,7 +119,7 @@ static void start_small(struct duo *d)
 	d->small.busy = start_call(d, &d->small.call, d->small.number, SMALL);
 }
 
-static void start_bulk(struct duo *d)
+static void start_bulk(struct bench *d)
 {
 	d->bulk.call =
 	    (struct lend_call){.method = APP_METHOD_ENDS, .priority = LEND_BULK, .done = bulk_done};
@@ -130,7 +130,7 @@ static void start_bulk(struct duo *d)
 
 /* Runs small calls, the transfer or both for time, then waits until all that were started have
  * ended. */
-static void run_calls(struct duo *d, struct tally *tally, bool small, bool bulk, lend_ns time)
+static void run_calls(struct bench *d, struct tally *tally, bool small, bool bulk, lend_ns time)
 {
 	uint64_t now = app_ticks(), every = (uint64_t)((double)d->args->every * app_ticks_per_ns());
 	uint64_t end = now + (uint64_t)((double)time * app_ticks_per_ns()), next = now;
@@ -160,7 +160,7 @@ static void fill_config(const struct args *args, bool fifo, struct lend_config *
 	config->receive_budget = 2 * args->bulk > (64 << 20) ? 2 * args->bulk : 0;
 }
 
-static void open_duo(struct duo *d, const struct args *args, bool fifo)
+static void open_bench(struct bench *d, const struct args *args, bool fifo)
 {
 	struct lend_config config = LEND_CONFIG_INIT;
 	static struct tally warm;
@@ -175,13 +175,13 @@ static void open_duo(struct duo *d, const struct args *args, bool fifo)
 	run_calls(d, &warm, true, true, args->load.time / 20);
 }
 
-static void close_duo(struct duo *d, uint64_t *wrong_bytes)
+static void close_bench(struct bench *d, uint64_t *wrong_bytes)
 {
 	*wrong_bytes += d->wrong_bytes;
 	app_pair_close(&d->pair);
 }
 
-static void run_slice(struct duo *d, struct tally *tally, bool small, bool bulk)
+static void run_slice(struct bench *d, struct tally *tally, bool small, bool bulk)
 {
 	const struct args *args = d->args;
 
@@ -198,22 +198,22 @@ static void run_slice(struct duo *d, struct tally *tally, bool small, bool bulk)
 
 static void run_rounds(const struct args *args, struct tally tally[PHASES], uint64_t *wrong_bytes)
 {
-	struct duo d;
+	struct bench d;
 
 	for (unsigned i = 0; i < args->rounds; i++) {
-		open_duo(&d, args, false);
+		open_bench(&d, args, false);
 		for (int k = 0; k < SLICES; k++) {
 			run_slice(&d, &tally[UNLOADED], true, false);
 			run_slice(&d, &tally[LOADED], true, true);
 			run_slice(&d, &tally[ALONE], false, true);
 		}
-		close_duo(&d, wrong_bytes);
-		open_duo(&d, args, true);
+		close_bench(&d, wrong_bytes);
+		open_bench(&d, args, true);
 		for (int k = 0; k < SLICES; k++) {
 			run_slice(&d, &tally[FIFO_LOADED], true, true);
 			run_slice(&d, &tally[FIFO_ALONE], false, true);
 		}
-		close_duo(&d, wrong_bytes);
+		close_bench(&d, wrong_bytes);
 	}
 }
 

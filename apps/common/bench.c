@@ -12,8 +12,8 @@
 
 enum { COPY_MAX = 4096, WARM_SHARE = 10, SEED = 2 };
 
-struct app_bench_lane {
-	struct app_lane lane;
+struct app_bench_slot {
+	struct app_slot slot;
 	struct lend_call call;
 	struct app_bench *bench;
 	struct lend_buf *request; /* a small one, filled again for each call */
@@ -21,82 +21,82 @@ struct app_bench_lane {
 
 /* Small requests are copied into a buffer of the pool, long ones are sent from the pattern itself.
  */
-static int fill_request(struct app_bench_lane *lane)
+static int fill_request(struct app_bench_slot *slot)
 {
-	struct app_bench *b = lane->bench;
+	struct app_bench *b = slot->bench;
 	uint64_t len = b->args.size;
-	const void *bytes = app_pattern(lane->lane.number, len);
+	const void *bytes = app_pattern(slot->slot.number, len);
 
 	if (len == 0)
 		return 0;
 	if (len > COPY_MAX) {
-		lane->call.request = app_pattern_wrap(b->pair.ep, bytes, len);
-		return lane->call.request ? 0 : -EAGAIN;
+		slot->call.request = app_pattern_wrap(b->pair.ep, bytes, len);
+		return slot->call.request ? 0 : -EAGAIN;
 	}
-	if (!lane->request)
-		lane->request = lend_buf_take(b->pair.ep, (uint32_t)len);
-	if (!lane->request)
+	if (!slot->request)
+		slot->request = lend_buf_take(b->pair.ep, (uint32_t)len);
+	if (!slot->request)
 		return -EAGAIN;
-	memcpy(lane->request->data, bytes, len);
-	lane->request->len = (uint32_t)len;
-	lane->call.request = lane->request;
+	memcpy(slot->request->data, bytes, len);
+	slot->request->len = (uint32_t)len;
+	slot->call.request = slot->request;
 	return 0;
 }
 
-static uint64_t check_reply(struct app_bench_lane *lane)
+static uint64_t check_reply(struct app_bench_slot *slot)
 {
-	struct app_bench *b = lane->bench;
-	uint64_t len = b->args.size, number = lane->lane.number;
+	struct app_bench *b = slot->bench;
+	uint64_t len = b->args.size, number = slot->slot.number;
 
 	if (b->method == APP_METHOD_SINK)
-		return app_sum_wrong(lane->call.reply, app_pattern_crc(number, len), len);
-	return app_pattern_wrong(lane->call.reply, number, len);
+		return app_sum_wrong(slot->call.reply, app_pattern_crc(number, len), len);
+	return app_pattern_wrong(slot->call.reply, number, len);
 }
 
-static unsigned session_of(const struct app_bench_lane *lane)
+static unsigned session_of(const struct app_bench_slot *slot)
 {
-	return lane->lane.index % lane->bench->args.sessions;
+	return slot->slot.index % slot->bench->args.sessions;
 }
 
 static void call_done(struct lend_call *call)
 {
-	struct app_bench_lane *lane = APP_OF(call, struct app_bench_lane, call);
-	struct lend_ep *ep = lane->bench->pair.ep;
-	uint64_t wrong = call->status == LEND_OK ? check_reply(lane) : 0;
+	struct app_bench_slot *slot = APP_OF(call, struct app_bench_slot, call);
+	struct lend_ep *ep = slot->bench->pair.ep;
+	uint64_t wrong = call->status == LEND_OK ? check_reply(slot) : 0;
 
 	if (call->reply)
 		lend_buf_give(ep, call->reply);
 	if (!call->request)
-		lane->request = NULL;
-	else if (call->request != lane->request)
+		slot->request = NULL;
+	else if (call->request != slot->request)
 		lend_buf_give(ep, call->request);
 	call->request = call->reply = NULL;
-	lane->bench->good[session_of(lane)] += call->status == LEND_OK;
-	app_lane_end(&lane->lane, call->status, wrong);
+	slot->bench->good[session_of(slot)] += call->status == LEND_OK;
+	app_slot_end(&slot->slot, call->status, wrong);
 }
 
-static int start_lane(struct app_lane *at)
+static int start_slot(struct app_slot *at)
 {
-	struct app_bench_lane *lane = APP_OF(at, struct app_bench_lane, lane);
-	struct app_bench *b = lane->bench;
-	int rc = fill_request(lane);
+	struct app_bench_slot *slot = APP_OF(at, struct app_bench_slot, slot);
+	struct app_bench *b = slot->bench;
+	int rc = fill_request(slot);
 
 	if (rc < 0)
 		return rc;
-	lane->call.method = b->method;
-	lane->call.timeout = b->load.left ? b->load.left : APP_CALL_NS + b->args.size * APP_BYTE_NS;
-	lane->call.done = call_done;
-	rc = lend_call_start(b->pair.ep, b->session[session_of(lane)], &lane->call);
-	if (rc < 0 && lane->call.request && lane->call.request != lane->request)
-		lend_buf_give(b->pair.ep, lane->call.request);
+	slot->call.method = b->method;
+	slot->call.timeout = b->load.left ? b->load.left : APP_CALL_NS + b->args.size * APP_BYTE_NS;
+	slot->call.done = call_done;
+	rc = lend_call_start(b->pair.ep, b->session[session_of(slot)], &slot->call);
+	if (rc < 0 && slot->call.request && slot->call.request != slot->request)
+		lend_buf_give(b->pair.ep, slot->call.request);
 	if (rc < 0)
-		lane->call.request = NULL;
+		slot->call.request = NULL;
 	return rc;
 }
 
 static void fill_config(const struct app_bench *b, struct lend_config *config)
 {
-	uint64_t all = b->args.size * b->lanes * 2;
+	uint64_t all = b->args.size * b->slots * 2;
 
 	config->calls = b->args.window < 16 ? 16 : b->args.window;
 	if (b->args.sessions > 16)
@@ -105,21 +105,21 @@ static void fill_config(const struct app_bench *b, struct lend_config *config)
 	config->receive_budget = all > (64 << 20) ? all : 0;
 }
 
-static void make_lanes(struct app_bench *b)
+static void make_slots(struct app_bench *b)
 {
-	b->lane = calloc(b->lanes, sizeof(*b->lane));
-	b->order = calloc(b->lanes, sizeof(struct app_lane *));
+	b->slot = calloc(b->slots, sizeof(*b->slot));
+	b->order = calloc(b->slots, sizeof(struct app_slot *));
 	b->session = calloc(b->args.sessions, sizeof(*b->session));
 	b->good = calloc(b->args.sessions, sizeof(*b->good));
-	if (!b->lane || !b->order || !b->session || !b->good)
-		app_die("no memory for %u calls in flight; give a smaller --window", b->lanes);
-	for (unsigned i = 0; i < b->lanes; i++) {
-		b->lane[i].bench = b;
-		b->order[i] = &b->lane[i].lane;
+	if (!b->slot || !b->order || !b->session || !b->good)
+		app_die("no memory for %u calls in flight; give a smaller --window", b->slots);
+	for (unsigned i = 0; i < b->slots; i++) {
+		b->slot[i].bench = b;
+		b->order[i] = &b->slot[i].slot;
 	}
 	b->load.ep = b->pair.ep;
 	b->load.other = b->pair.other;
-	b->load.start = start_lane;
+	b->load.start = start_slot;
 	b->load.sleep = b->args.sleep || (!b->pair.other && app_cpus() < 2);
 }
 
@@ -127,7 +127,7 @@ static void make_lanes(struct app_bench *b)
 static void run_load(struct app_bench *b, const char *when)
 {
 	const char *where = app_pair_address(&b->pair);
-	int rc = app_load_run(&b->load, b->order, b->lanes);
+	int rc = app_load_run(&b->load, b->order, b->slots);
 
 	if (rc < 0)
 		app_die("%s: %s%s%s", where, when,
@@ -153,19 +153,19 @@ void app_bench_open(struct app_bench *b, const struct app_load_args *args, uint3
 	memset(b, 0, sizeof(*b));
 	b->args = *args;
 	b->method = method;
-	b->lanes = args->window * args->sessions;
+	b->slots = args->window * args->sessions;
 	if (args->size > APP_PATTERN_MAX)
 		app_bad("--size: give at most %d bytes", APP_PATTERN_MAX);
 	app_pattern_init(SEED, args->size);
 	fill_config(b, &config);
 	app_pair_open(&b->pair, args, &config);
-	make_lanes(b);
+	make_slots(b);
 	for (unsigned i = 0; i < args->sessions; i++)
 		if (lend_connect(b->pair.ep, app_pair_address(&b->pair), &b->session[i]) < 0)
 			app_die("%s", lend_why());
 	if (method == APP_METHOD_SINK)
 		app_pattern_crc(0, args->size);
-	b->load.max = b->lanes;
+	b->load.max = b->slots;
 	run_load(b, "the first calls");
 }
 
@@ -238,11 +238,11 @@ void app_bench_report(const struct app_bench *b, struct app_report *report)
 
 void app_bench_close(struct app_bench *b)
 {
-	for (unsigned i = 0; i < b->lanes; i++)
-		if (b->lane[i].request)
-			lend_buf_give(b->pair.ep, b->lane[i].request);
+	for (unsigned i = 0; i < b->slots; i++)
+		if (b->slot[i].request)
+			lend_buf_give(b->pair.ep, b->slot[i].request);
 	app_pair_close(&b->pair);
-	free(b->lane);
+	free(b->slot);
 	free(b->order);
 	free(b->session);
 	free(b->good);

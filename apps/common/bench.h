@@ -1,4 +1,4 @@
-/* bench - what lat, rate and bw share: a server, sessions to it, and lanes of checked calls.
+/* bench - what lat, rate and bw share: a server, sessions to it, and slots of checked calls.
  *
  * Layer: apps. Threads: one. One bench per process. It owns everything that it opened until
  * app_bench_close(). */
@@ -9,16 +9,16 @@
 #include "apps/common/closed_loop.h"
 #include "apps/common/endpoint_pair.h"
 
-struct app_bench_lane;
+struct app_bench_slot;
 
 struct app_bench {
 	struct app_load_args args;
 	uint32_t method; /* APP_METHOD_ECHO: replies are compared byte by byte; _SINK: by CRC32C */
 	struct app_pair pair;
 	lend_session *session;
-	struct app_bench_lane *lane;
-	struct app_lane **order; /* the lanes as load wants them */
-	unsigned lanes;
+	struct app_bench_slot *slot;
+	struct app_slot **order; /* the slots as load wants them */
+	unsigned slots;
 	struct app_load load;
 	uint64_t *good;       /* by session: calls of this run that ended well */
 	double jain;          /* fairness between sessions, see app_bench_report() */

@@ -12,7 +12,7 @@
 #include <x86intrin.h>
 #endif
 
-enum { LOOK_EVERY = 1024, CALIBRATE_NS = 20000000, NAP_NS = 50000000 };
+enum { LOOK_EVERY = 1024, CALIBRATE_NS = 20000000, WAIT_NS = 50000000 };
 
 static lend_ns clock_ns(clockid_t clock)
 {
@@ -57,21 +57,21 @@ double app_ticks_per_ns(void)
 	return known;
 }
 
-/* Starts the lane's next request, or marks it for another try. Its time counts from ticks on. */
-static void begin_request(struct app_lane *lane, uint64_t ticks)
+/* Starts the slot's next request, or marks it for another try. Its time counts from ticks on. */
+static void begin_request(struct app_slot *slot, uint64_t ticks)
 {
-	struct app_load *load = lane->load;
+	struct app_load *load = slot->load;
 	int rc;
 
-	lane->waiting = false;
-	lane->number = load->started++; /* before start, which may already end it */
-	lane->began_ticks = ticks;
-	rc = load->start(lane);
+	slot->waiting = false;
+	slot->number = load->started++; /* before start, which may already end it */
+	slot->began_ticks = ticks;
+	rc = load->start(slot);
 	if (rc == 0)
 		return;
 	load->started--;
-	lane->waiting = rc == -EAGAIN;
-	if (lane->waiting)
+	slot->waiting = rc == -EAGAIN;
+	if (slot->waiting)
 		return;
 	load->failure = rc;
 	load->stopping = true;
@@ -82,15 +82,15 @@ static bool may_begin(const struct app_load *load)
 	return !load->stopping && (!load->max || load->started < load->max);
 }
 
-/* One clock read ends a request and starts the next, so that the times of a lane have no gaps. The
+/* One clock read ends a request and starts the next, so that the times of a slot have no gaps. The
  * histogram is updated after the next request is sent. */
-void app_lane_end(struct app_lane *lane, enum lend_status status, uint64_t wrong_bytes)
+void app_slot_end(struct app_slot *slot, enum lend_status status, uint64_t wrong_bytes)
 {
-	struct app_load *load = lane->load;
-	uint64_t now = app_ticks(), ticks = now - lane->began_ticks;
+	struct app_load *load = slot->load;
+	uint64_t now = app_ticks(), ticks = now - slot->began_ticks;
 
 	if (load->on_end) {
-		load->on_end(lane, status, wrong_bytes);
+		load->on_end(slot, status, wrong_bytes);
 		return;
 	}
 	load->ended++;
@@ -100,11 +100,11 @@ void app_lane_end(struct app_lane *lane, enum lend_status status, uint64_t wrong
 		load->last = status;
 		/* Retried later: a request that fails immediately would recurse without end here.
 		 */
-		lane->waiting = may_begin(load);
+		slot->waiting = may_begin(load);
 		return;
 	}
 	if (may_begin(load))
-		begin_request(lane, now);
+		begin_request(slot, now);
 	lend_hist_add(&load->hist, (uint64_t)((double)ticks / load->ticks_per_ns));
 }
 
@@ -115,7 +115,7 @@ void app_load_turn(struct app_load *load)
 	if (load->poll)
 		rc = load->poll(load->arg);
 	else if (load->sleep && !load->other)
-		rc = lend_wait(load->ep, lend_now(load->ep) + NAP_NS);
+		rc = lend_wait(load->ep, lend_now(load->ep) + WAIT_NS);
 	else
 		rc = lend_poll(load->ep);
 	if (rc >= 0 && load->other)
@@ -129,12 +129,12 @@ void app_load_turn(struct app_load *load)
 	load->started = load->ended; /* no more requests will end */
 }
 
-/* Every LOOK_EVERY turns: retries the waiting lanes and updates the progress line. */
-static void update_lanes(struct app_load *load, struct app_lane *const *lanes, unsigned n)
+/* Every LOOK_EVERY turns: retries the waiting slots and updates the progress line. */
+static void update_slots(struct app_load *load, struct app_slot *const *slots, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
-		if (lanes[i]->waiting && may_begin(load))
-			begin_request(lanes[i], app_ticks());
+		if (slots[i]->waiting && may_begin(load))
+			begin_request(slots[i], app_ticks());
 	if (load->quiet)
 		return;
 	if (load->time)
@@ -149,7 +149,7 @@ static void reset_counts(struct app_load *load, unsigned n)
 	load->stopping = false;
 	load->failure = 0;
 	load->last = LEND_OK;
-	load->lanes = n;
+	load->slots = n;
 	load->ticks_per_ns = app_ticks_per_ns();
 	lend_hist_init(&load->hist);
 	load->began = app_now();
@@ -158,7 +158,7 @@ static void reset_counts(struct app_load *load, unsigned n)
 				: UINT64_MAX;
 }
 
-int app_load_run(struct app_load *load, struct app_lane *const *lanes, unsigned n)
+int app_load_run(struct app_load *load, struct app_slot *const *slots, unsigned n)
 {
 	uint64_t first;
 	lend_ns cpu;
@@ -167,18 +167,18 @@ int app_load_run(struct app_load *load, struct app_lane *const *lanes, unsigned 
 	cpu = app_cpu_now();
 	first = app_ticks();
 	for (unsigned i = 0; i < n; i++) {
-		lanes[i]->load = load;
-		lanes[i]->index = i;
-		lanes[i]->waiting = false;
+		slots[i]->load = load;
+		slots[i]->index = i;
+		slots[i]->waiting = false;
 		if (may_begin(load))
-			begin_request(lanes[i], app_ticks());
+			begin_request(slots[i], app_ticks());
 	}
 	for (unsigned turns = 1; may_begin(load) || load->ended < load->started; turns++) {
 		app_load_turn(load);
 		if (app_ticks() >= load->until_ticks)
 			load->stopping = true;
 		if (load->sleep || turns % LOOK_EVERY == 0 || load->started == load->ended)
-			update_lanes(load, lanes, n);
+			update_slots(load, slots, n);
 	}
 	load->ticks = app_ticks() - first;
 	load->cpu_seconds = (double)(app_cpu_now() - cpu) / 1e9;
@@ -193,7 +193,7 @@ void app_load_merge(struct app_load *load, const struct app_load *other)
 	load->ended += other->ended;
 	load->errors += other->errors;
 	load->wrong_bytes += other->wrong_bytes;
-	load->lanes += other->lanes;
+	load->slots += other->slots;
 	load->cpu_seconds += other->cpu_seconds;
 	load->seconds = fmax(load->seconds, other->seconds);
 	if (other->errors)
@@ -224,7 +224,7 @@ void app_load_report(const struct app_load *load, struct app_report *report)
 	double rate = app_load_rate(load);
 	double mean = lend_hist_mean(h) / 1e9;
 	double little = rate * mean;
-	double off = load->lanes ? fabs(little - load->lanes) * 100 / load->lanes : 0;
+	double off = load->slots ? fabs(little - load->slots) * 100 / load->slots : 0;
 	double p50 = app_hist_us(h, 0.5);
 	double p99 = app_hist_us(h, 0.99);
 	double max = (double)lend_hist_max(h) / 1e3;
@@ -236,7 +236,7 @@ void app_load_report(const struct app_load *load, struct app_report *report)
 	app_report_num(report, "min_us", (double)lend_hist_min(h) / 1e3, 3, "us, the fastest");
 	app_report_num(report, "max_us", max, 3, "us, the slowest");
 	app_report_int(report, "calls", load->ended, "in this run");
-	app_report_int(report, "in_flight", load->lanes, "calls kept in flight");
+	app_report_int(report, "in_flight", load->slots, "calls kept in flight");
 	app_report_num(report, "rate_x_mean", little, 3,
 		       "rate x mean latency; equals in_flight if every call is counted");
 	app_report_bool(report, "check_in_flight", off <= 3, "the two agree within 3 %");

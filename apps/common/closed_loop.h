@@ -1,7 +1,7 @@
-/* closed_loop - a closed loop of requests on one endpoint. It has one lane per request in flight; a
- * lane starts its next request when the previous one ends. Counts, times and checks the requests.
+/* closed_loop - a closed loop of requests on one endpoint. It has one slot per request in flight; a
+ * slot starts its next request when the previous one ends. Counts, times and checks the requests.
  *
- * Layer: apps. Threads: the endpoint's. Lanes and load are the caller's memory. */
+ * Layer: apps. Threads: the endpoint's. Slots and load are the caller's memory. */
 #ifndef APPS_COMMON_CLOSED_LOOP_H
 #define APPS_COMMON_CLOSED_LOOP_H
 
@@ -28,22 +28,22 @@ enum { APP_BYTE_NS = 20 };
 struct app_load;
 struct app_arrivals;
 
-/* A lane has one request at a time. The caller embeds it in its own struct, which APP_OF() returns.
+/* A slot has one request at a time. The caller embeds it in its own struct, which APP_OF() returns.
  */
 #define APP_OF(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
-struct app_lane {
+struct app_slot {
 	struct app_load *load;
 	unsigned index;  /* from 0 */
 	bool waiting;    /* start returned -EAGAIN, or a request failed: retries later */
-	uint64_t number; /* of the current request; unique over all lanes */
+	uint64_t number; /* of the current request; unique over all slots */
 	uint64_t began_ticks;
 };
 
 struct app_load {
 	struct lend_ep *ep;
-	/* Starts a request of that lane. Returns 0, and app_lane_end() follows exactly once; or a
+	/* Starts a request of that slot. Returns 0, and app_slot_end() follows exactly once; or a
 	 * negative errno, which stops the load (except -EAGAIN: retried in a later turn). */
-	int (*start)(struct app_lane *lane);
+	int (*start)(struct app_slot *slot);
 	int (*poll)(void *arg); /* NULL, or polled instead of ep, which is then unused */
 	struct lend_ep *other;  /* NULL, or polled alternately with ep: both ends in one thread */
 	void (*between)(void *arg); /* NULL, or the other end's work after each of its turns */
@@ -54,7 +54,7 @@ struct app_load {
 	uint64_t max;               /* number of requests; 0: until time */
 
 	/* For an open loop, see open_loop.h. */
-	void (*on_end)(struct app_lane *lane, enum lend_status status, uint64_t wrong_bytes);
+	void (*on_end)(struct app_slot *slot, enum lend_status status, uint64_t wrong_bytes);
 	struct app_arrivals *arrivals;
 	lend_ns left; /* timeout of the call that starts; 0: the usual one */
 
@@ -64,7 +64,7 @@ struct app_load {
 	uint64_t wrong_bytes;
 	uint64_t ticks;              /* of the whole run, from the first start to the last end */
 	double seconds, cpu_seconds; /* the latter of this thread */
-	unsigned lanes;              /* kept in flight */
+	unsigned slots;              /* kept in flight */
 	struct lend_hist hist;       /* latency of successful requests, ns */
 	enum lend_status last;       /* of the last failed request */
 
@@ -76,16 +76,16 @@ struct app_load {
 	int failure;
 };
 
-/* Runs lanes[0..n), an array of pointers since lanes are embedded, until time or max is reached and
+/* Runs slots[0..n), an array of pointers since slots are embedded, until time or max is reached and
  * all requests have ended. Returns 0, or the errno that start returned. To warm up, run the same
- * lanes first with a short time. */
-int app_load_run(struct app_load *load, struct app_lane *const *lanes, unsigned n);
+ * slots first with a short time. */
+int app_load_run(struct app_load *load, struct app_slot *const *slots, unsigned n);
 /* Runs one turn of each endpoint that the load polls. On an error sets failure and stops the load.
  */
 void app_load_turn(struct app_load *load);
-/* Ends the request of this lane with status; wrong_bytes is the number of wrong bytes in its reply.
+/* Ends the request of this slot with status; wrong_bytes is the number of wrong bytes in its reply.
  */
-void app_lane_end(struct app_lane *lane, enum lend_status status, uint64_t wrong_bytes);
+void app_slot_end(struct app_slot *slot, enum lend_status status, uint64_t wrong_bytes);
 
 /* app_hist_us() returns a quantile in microseconds of a histogram of nanoseconds.
  * app_hist_is_ordered() checks p50 <= p99 <= max. */

@@ -63,12 +63,12 @@ void app_node_stat(struct lend_mem *mem, struct lend_mem_stat *stat)
 
 void app_node_stat_idle(struct lend_mem *mem, struct lend_mem_stat *stat)
 {
-	const struct timespec nap = {.tv_nsec = 10000000};
+	const struct timespec delay = {.tv_nsec = 10000000};
 
 	for (int i = 0; i < 100; i++) {
 		app_node_stat(mem, stat);
 		if (!stat->pages_used)
 			return;
-		nanosleep(&nap, NULL);
+		nanosleep(&delay, NULL);
 	}
 }

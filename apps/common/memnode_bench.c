@@ -7,7 +7,7 @@
 #include "apps/store/inproc_node.h"
 #include "util/bits.h"
 
-enum { KEY_NODE = 0x7a01, KEY_POOL, KEY_PAGE, KEY_PLOT, NAP_NS = 50000000 };
+enum { KEY_NODE = 0x7a01, KEY_POOL, KEY_PAGE, KEY_PLOT, WAIT_NS = 50000000 };
 
 static const struct argp_option options[] = {
     {"node", KEY_NODE, "ADDR", 0, "Use the memory node at ADDR instead of starting one", 0},
@@ -160,7 +160,7 @@ uint64_t app_timed_end(struct app_memory *m, struct app_timed *t, int rc, const 
 	while (rc >= 0 && !t->ended) {
 		if (m->inproc)
 			app_inproc_turn(m->inproc);
-		rc = m->args.load.sleep && !m->inproc ? lend_wait(m->ep, lend_now(m->ep) + NAP_NS)
+		rc = m->args.load.sleep && !m->inproc ? lend_wait(m->ep, lend_now(m->ep) + WAIT_NS)
 						      : lend_poll(m->ep);
 	}
 	ticks = app_ticks() - t->began;

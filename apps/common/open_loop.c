@@ -16,12 +16,12 @@ static lend_ns ns_since(const struct app_arrivals *a, uint64_t due)
 	return (lend_ns)((double)(app_ticks() - due) / a->load->ticks_per_ns);
 }
 
-static void request_ended(struct app_lane *lane, enum lend_status status, uint64_t wrong_bytes)
+static void request_ended(struct app_slot *slot, enum lend_status status, uint64_t wrong_bytes)
 {
-	struct app_arrivals *a = lane->load->arrivals;
-	uint64_t due = lane->began_ticks;
+	struct app_arrivals *a = slot->load->arrivals;
+	uint64_t due = slot->began_ticks;
 
-	a->idle[a->n_idle++] = lane;
+	a->idle[a->n_idle++] = slot;
 	if (due < a->counted_from)
 		return;
 	if (status == LEND_OK && !wrong_bytes) {
@@ -73,25 +73,25 @@ static void count_lost(struct app_arrivals *a, double end, uint64_t *fate)
 	*fate += counts ? n : 0;
 }
 
-/* Starts the request that is due on a free lane; false: no more can start in this turn. */
+/* Starts the request that is due on a free slot; false: no more can start in this turn. */
 static bool start_request(struct app_arrivals *a, lend_ns late)
 {
 	struct app_load *load = a->load;
-	struct app_lane *lane = a->idle[--a->n_idle];
+	struct app_slot *slot = a->idle[--a->n_idle];
 	int rc;
 
-	lane->began_ticks = (uint64_t)a->due;
-	lane->number = load->started++;
+	slot->began_ticks = (uint64_t)a->due;
+	slot->number = load->started++;
 	load->left = a->deadline - late;
-	rc = load->start(lane);
+	rc = load->start(slot);
 	if (rc < 0) {
 		load->started--;
-		a->idle[a->n_idle++] = lane;
+		a->idle[a->n_idle++] = slot;
 		if (rc != -EAGAIN)
 			load->failure = rc;
 		return false;
 	}
-	a->offered += lane->began_ticks >= a->counted_from;
+	a->offered += slot->began_ticks >= a->counted_from;
 	a->due += draw_gap(a);
 	return true;
 }
@@ -116,7 +116,7 @@ static void start_due(struct app_arrivals *a)
 	}
 }
 
-static void begin_run(struct app_arrivals *a, struct app_lane *const *lanes, unsigned n)
+static void begin_run(struct app_arrivals *a, struct app_slot *const *slots, unsigned n)
 {
 	struct app_load *load = a->load;
 	uint64_t first = app_ticks();
@@ -133,24 +133,24 @@ static void begin_run(struct app_arrivals *a, struct app_lane *const *lanes, uns
 	a->counted_from = first + (uint64_t)(time / 10);
 	a->until = first + (uint64_t)time;
 	a->seconds = (double)a->time * 0.9 / 1e9;
-	a->lanes = n;
+	a->slots = n;
 	lend_rng_seed(&a->rng, a->seed);
 	lend_hist_init(&a->hist);
 	for (a->n_idle = 0; a->n_idle < n; a->n_idle++) {
-		lanes[a->n_idle]->load = load;
-		lanes[a->n_idle]->index = a->n_idle;
-		a->idle[a->n_idle] = lanes[a->n_idle];
+		slots[a->n_idle]->load = load;
+		slots[a->n_idle]->index = a->n_idle;
+		a->idle[a->n_idle] = slots[a->n_idle];
 	}
 }
 
-int app_arrivals_run(struct app_arrivals *a, struct app_load *load, struct app_lane *const *lanes,
+int app_arrivals_run(struct app_arrivals *a, struct app_load *load, struct app_slot *const *slots,
 		     unsigned n)
 {
 	a->load = load;
-	a->idle = calloc(n, sizeof(struct app_lane *));
+	a->idle = calloc(n, sizeof(struct app_slot *));
 	if (!a->idle)
 		app_die("no memory for %u calls in flight; give a smaller --window", n);
-	begin_run(a, lanes, n);
+	begin_run(a, slots, n);
 	while (load->failure == 0 && (a->due < (double)a->until || a->n_idle < n)) {
 		start_due(a);
 		app_load_turn(load);
@@ -176,7 +176,7 @@ void app_arrivals_report(const struct app_arrivals *a, struct app_report *report
 	app_report_int(report, "exhausted", a->exhausted,
 		       "ended RESOURCE_EXHAUSTED, or as many as --window allows were in flight");
 	app_report_int(report, "errors", a->errors, "ended in another way, or with wrong bytes");
-	app_report_int(report, "in_flight_max", a->lanes, "calls in flight, at most");
+	app_report_int(report, "in_flight_max", a->slots, "calls in flight, at most");
 	app_report_bool(report, "check_offered", off <= by_chance, "the offered rate is --rate");
 	app_report_bool(report, "check_ends",
 			a->offered == a->completed + a->expired + a->exhausted + a->errors,

@@ -50,14 +50,14 @@ void app_bad(const char *format, ...)
  * to 100 ms, since a dying child's sockets close before waitid() reports it. */
 static int signal_of_child(void)
 {
-	const struct timespec nap = {.tv_nsec = 5000000};
+	const struct timespec delay = {.tv_nsec = 5000000};
 	siginfo_t info = {.si_pid = 0};
 
 	for (int i = 0; i < 20 && info.si_pid == 0; i++) {
 		if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0)
 			return 0;
 		if (info.si_pid == 0)
-			nanosleep(&nap, NULL);
+			nanosleep(&delay, NULL);
 	}
 	return info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED ? info.si_status : 0;
 }

@@ -257,7 +257,7 @@ void app_child_read(struct app_child *child, void *to, size_t len)
 
 int app_child_stop(struct app_child *child)
 {
-	const struct timespec nap = {.tv_nsec = 5000000};
+	const struct timespec delay = {.tv_nsec = 5000000};
 	int status = 0;
 
 	if (child->pid <= 0)
@@ -266,7 +266,7 @@ int app_child_stop(struct app_child *child)
 		if (i % 20 ==
 		    0) /* repeated: the first signal may arrive before the child handles it */
 			kill(child->pid, i < 600 ? SIGTERM : SIGKILL);
-		nanosleep(&nap, NULL);
+		nanosleep(&delay, NULL);
 	}
 	close(child->fd);
 	child->pid = 0;

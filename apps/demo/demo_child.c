@@ -40,14 +40,14 @@ static pid_t start_child(const char *const words[], int out, int err)
 /* Waits for the child; kills it after CHILD_NS. Returns its exit status as waitpid() does. */
 static int wait_end(pid_t pid, void (*tick)(void *), void *arg)
 {
-	const struct timespec nap = {.tv_nsec = TICK_NS};
+	const struct timespec delay = {.tv_nsec = TICK_NS};
 	lend_ns until = app_now() + CHILD_NS;
 	int status = 0;
 
 	while (waitpid(pid, &status, WNOHANG) == 0) {
 		if (app_now() > until)
 			kill(pid, SIGKILL);
-		nanosleep(&nap, NULL);
+		nanosleep(&delay, NULL);
 		tick(arg);
 	}
 	return status;

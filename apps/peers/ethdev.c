@@ -128,7 +128,7 @@ static void make_rings(void)
 			app_die("no ring device: %s", rte_strerror(rte_errno));
 }
 
-void *peer_server_open(const struct peer_job *job, struct peer_pipe *door)
+void *peer_server_open(const struct peer_job *job, struct peer_pipe *channel)
 {
 	int id = (int)getpid();
 
@@ -137,16 +137,16 @@ void *peer_server_open(const struct peer_job *job, struct peer_pipe *door)
 	if (is_ring(job))
 		make_rings();
 	start_port(0, rte_mempool_lookup("peer"));
-	peer_send_text(door, &id, sizeof(id));
+	peer_send_text(channel, &id, sizeof(id));
 	return make_end(job, 0);
 }
 
-void *peer_client_open(const struct peer_job *job, struct peer_pipe *door)
+void *peer_client_open(const struct peer_job *job, struct peer_pipe *channel)
 {
 	uint16_t port = is_ring(job);
 	int id;
 
-	peer_receive_text(door, &id, sizeof(id));
+	peer_receive_text(channel, &id, sizeof(id));
 	if (!is_ring(job)) {
 		start_eal("client", id);
 		make_pool();

@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <vector>
 
-#include "ask.grpc.pb.h"
+#include "echo.grpc.pb.h"
 
 #include "apps/peers/fifo.h"
 #include "apps/peers/peer.h"

@@ -13,7 +13,7 @@
 #include "apps/common/options.h"
 #include "apps/peers/fifo.h"
 
-enum { DATAGRAM_MAX = 4096, ROOM = 4 << 20, NAP_MS = 50 };
+enum { DATAGRAM_MAX = 4096, ROOM = 4 << 20, WAIT_MS = 50 };
 
 struct end {
 	const struct peer_job *job;
@@ -39,23 +39,23 @@ static struct end *open_end(const struct peer_job *job)
 }
 
 /* Sends this end's address to the other side, receives its address and connects to it. */
-static void exchange_addresses(struct end *e, struct peer_pipe *door)
+static void exchange_addresses(struct end *e, struct peer_pipe *channel)
 {
 	struct sockaddr_in mine, other;
 	socklen_t len = sizeof(mine);
 
 	getsockname(e->fd, (struct sockaddr *)&mine, &len);
-	peer_send_text(door, &mine, sizeof(mine));
-	peer_receive_text(door, &other, sizeof(other));
+	peer_send_text(channel, &mine, sizeof(mine));
+	peer_receive_text(channel, &other, sizeof(other));
 	if (connect(e->fd, (struct sockaddr *)&other, sizeof(other)) < 0)
 		app_die("no way to the other side: %s", strerror(errno));
 }
 
-static void *open_either(const struct peer_job *job, struct peer_pipe *door)
+static void *open_either(const struct peer_job *job, struct peer_pipe *channel)
 {
 	struct end *e = open_end(job);
 
-	exchange_addresses(e, door);
+	exchange_addresses(e, channel);
 	return e;
 }
 
@@ -65,7 +65,7 @@ static ssize_t receive_datagram(struct end *e)
 	struct pollfd wait = {.fd = e->fd, .events = POLLIN};
 
 	if (e->job->untuned)
-		poll(&wait, 1, NAP_MS);
+		poll(&wait, 1, WAIT_MS);
 	return recv(e->fd, e->bytes, sizeof(e->bytes), MSG_DONTWAIT);
 }
 
@@ -112,14 +112,14 @@ static void close_end(void *end)
 	free(e);
 }
 
-void *peer_server_open(const struct peer_job *job, struct peer_pipe *door)
+void *peer_server_open(const struct peer_job *job, struct peer_pipe *channel)
 {
-	return open_either(job, door);
+	return open_either(job, channel);
 }
 
-void *peer_client_open(const struct peer_job *job, struct peer_pipe *door)
+void *peer_client_open(const struct peer_job *job, struct peer_pipe *channel)
 {
-	return open_either(job, door);
+	return open_either(job, channel);
 }
 
 void peer_server_close(void *server)

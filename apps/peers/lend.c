@@ -11,7 +11,7 @@
 #include "apps/peers/peer.h"
 #include "lend/rpc.h"
 
-enum { ASK = 1, PARTS_MAX = 1024, SMALL = 4096, NAP_NS = 50000000 };
+enum { ASK = 1, PARTS_MAX = 1024, SMALL = 4096, WAIT_NS = 50000000 };
 
 struct server {
 	const struct peer_job *job;
@@ -45,7 +45,7 @@ static struct lend_ep *open_ep(const char *listen)
 /* Runs a turn. Untuned ends sleep when they are idle. */
 static void turn_ep(const struct peer_job *job, struct lend_ep *ep)
 {
-	int rc = job->untuned ? lend_wait(ep, lend_now(ep) + NAP_NS) : lend_poll(ep);
+	int rc = job->untuned ? lend_wait(ep, lend_now(ep) + WAIT_NS) : lend_poll(ep);
 
 	if (rc < 0)
 		app_die("%s", lend_why());
@@ -95,7 +95,7 @@ static const char *listen_at(const char *lane)
 	return shm;
 }
 
-void *peer_server_open(const struct peer_job *job, struct peer_pipe *door)
+void *peer_server_open(const struct peer_job *job, struct peer_pipe *channel)
 {
 	struct server *s = calloc(1, sizeof(*s));
 	char address[128];
@@ -107,7 +107,7 @@ void *peer_server_open(const struct peer_job *job, struct peer_pipe *door)
 	if (lend_serve(s->ep, ASK, answer_request, s, 0) < 0 ||
 	    lend_address(s->ep, address, sizeof(address)) < 0)
 		app_die("%s", lend_why());
-	peer_send_text(door, address, strlen(address) + 1);
+	peer_send_text(channel, address, strlen(address) + 1);
 	return s;
 }
 
@@ -126,7 +126,7 @@ void peer_server_close(void *server)
 	free(s);
 }
 
-void *peer_client_open(const struct peer_job *job, struct peer_pipe *door)
+void *peer_client_open(const struct peer_job *job, struct peer_pipe *channel)
 {
 	struct client *c = calloc(1, sizeof(*c));
 	char address[PEER_ADDRESS_MAX];
@@ -135,7 +135,7 @@ void *peer_client_open(const struct peer_job *job, struct peer_pipe *door)
 		app_die("no memory");
 	c->job = job;
 	c->ep = open_ep(NULL);
-	peer_receive_text(door, address, sizeof(address));
+	peer_receive_text(channel, address, sizeof(address));
 	if (!job->untuned)
 		app_pattern_register(c->ep);
 	if (lend_connect(c->ep, address, &c->session) < 0)

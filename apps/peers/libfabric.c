@@ -115,20 +115,20 @@ static struct message *make_messages(struct end *e, bool incoming, size_t len)
 }
 
 /* Sends this side's address to the other side and inserts its address into the address vector. */
-static void exchange_addresses(struct end *e, struct peer_pipe *door)
+static void exchange_addresses(struct end *e, struct peer_pipe *channel)
 {
 	unsigned char name[PEER_ADDRESS_MAX];
 	size_t len = sizeof(name);
 
 	check_rc(fi_getname(&e->ep->fid, name, &len), "no name");
-	peer_send_text(door, name, len);
+	peer_send_text(channel, name, len);
 	memset(name, 0, sizeof(name));
-	peer_receive_text(door, name, sizeof(name));
+	peer_receive_text(channel, name, sizeof(name));
 	if (fi_av_insert(e->av, name, 1, &e->other, 0, NULL) != 1)
 		app_die("the other side's name is not taken");
 }
 
-static struct end *open_end(const struct peer_job *job, struct peer_pipe *door, bool is_server)
+static struct end *open_end(const struct peer_job *job, struct peer_pipe *channel, bool is_server)
 {
 	struct end *e = calloc(1, sizeof(*e));
 
@@ -143,7 +143,7 @@ static struct end *open_end(const struct peer_job *job, struct peer_pipe *door, 
 	e->out = make_messages(e, false, job->request);
 	for (unsigned i = 0; i < e->messages; i++)
 		post_receive(e, &e->in[i]);
-	exchange_addresses(e, door);
+	exchange_addresses(e, channel);
 	return e;
 }
 
@@ -215,14 +215,14 @@ static void run_turn(void *end)
 		take_message(e, &entry[i]);
 }
 
-void *peer_server_open(const struct peer_job *job, struct peer_pipe *door)
+void *peer_server_open(const struct peer_job *job, struct peer_pipe *channel)
 {
-	return open_end(job, door, true);
+	return open_end(job, channel, true);
 }
 
-void *peer_client_open(const struct peer_job *job, struct peer_pipe *door)
+void *peer_client_open(const struct peer_job *job, struct peer_pipe *channel)
 {
-	return open_end(job, door, false);
+	return open_end(job, channel, false);
 }
 
 int peer_client_start(void *client, unsigned slot, const void *request)

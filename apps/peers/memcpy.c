@@ -16,9 +16,9 @@ static struct {
 	char sum[PEER_WINDOW_MAX][PEER_SUM_LEN];
 } both;
 
-void *peer_server_open(const struct peer_job *job, struct peer_pipe *door)
+void *peer_server_open(const struct peer_job *job, struct peer_pipe *channel)
 {
-	(void)door;
+	(void)channel;
 	both.job = job;
 	for (unsigned i = 0; i < job->window; i++) {
 		both.to[i] = malloc(job->request);
@@ -48,10 +48,10 @@ void peer_server_close(void *server)
 		free(both.to[i]);
 }
 
-void *peer_client_open(const struct peer_job *job, struct peer_pipe *door)
+void *peer_client_open(const struct peer_job *job, struct peer_pipe *channel)
 {
 	(void)job;
-	(void)door;
+	(void)channel;
 	return &both;
 }
 

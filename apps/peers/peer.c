@@ -32,11 +32,11 @@ struct served {
 };
 
 static struct {
-	struct peer_pipe door, other; /* the client's side, and the server's in one thread */
-	pid_t pid;                    /* of the server; 0: this thread */
+	struct peer_pipe channel, other; /* the client's side, and the server's in one thread */
+	pid_t pid;                       /* of the server; 0: this thread */
 	void *client, *server;
 	struct app_load load;
-	struct app_lane slot[PEER_WINDOW_MAX], *order[PEER_WINDOW_MAX];
+	struct app_slot slot[PEER_WINDOW_MAX], *order[PEER_WINDOW_MAX];
 	unsigned refused[PEER_WINDOW_MAX], refusals; /* slots to retry after the next turn */
 	uint64_t calls;                              /* since the beginning */
 	double line_before, line_after;
@@ -50,12 +50,12 @@ static void other_ended(void)
 	app_die("the other side ended: its own line says why");
 }
 
-void peer_send_text(struct peer_pipe *door, const void *bytes, size_t len)
+void peer_send_text(struct peer_pipe *channel, const void *bytes, size_t len)
 {
-	struct peer_pipe *to = door == &run.other ? &run.door : &run.other;
+	struct peer_pipe *to = channel == &run.other ? &run.channel : &run.other;
 
-	if (door->fd >= 0) {
-		if (send(door->fd, bytes, len, MSG_NOSIGNAL) != (ssize_t)len)
+	if (channel->fd >= 0) {
+		if (send(channel->fd, bytes, len, MSG_NOSIGNAL) != (ssize_t)len)
 			other_ended();
 		return;
 	}
@@ -63,17 +63,17 @@ void peer_send_text(struct peer_pipe *door, const void *bytes, size_t len)
 	to->len = len;
 }
 
-size_t peer_receive_text(struct peer_pipe *door, void *bytes, size_t cap)
+size_t peer_receive_text(struct peer_pipe *channel, void *bytes, size_t cap)
 {
-	size_t len = door->len < cap ? door->len : cap;
+	size_t len = channel->len < cap ? channel->len : cap;
 	ssize_t got;
 
-	if (door->fd < 0) {
-		memcpy(bytes, door->box, len);
+	if (channel->fd < 0) {
+		memcpy(bytes, channel->box, len);
 		return len;
 	}
 	do
-		got = recv(door->fd, bytes, cap, 0);
+		got = recv(channel->fd, bytes, cap, 0);
 	while (got < 0 && errno == EINTR && !stopping);
 	if (got <= 0)
 		other_ended();
@@ -140,11 +140,11 @@ static uint64_t wrong_sum(uint64_t number, const struct iovec *part, unsigned pa
 
 void peer_end(unsigned slot, const struct iovec *part, unsigned parts)
 {
-	struct app_lane *lane = &run.slot[slot];
-	uint64_t wrong = peer_is_echo(&args.job) ? wrong_echo(lane->number, part, parts)
-						 : wrong_sum(lane->number, part, parts);
+	struct app_slot *one = &run.slot[slot];
+	uint64_t wrong = peer_is_echo(&args.job) ? wrong_echo(one->number, part, parts)
+						 : wrong_sum(one->number, part, parts);
 
-	app_lane_end(lane, LEND_OK, wrong);
+	app_slot_end(one, LEND_OK, wrong);
 }
 
 void peer_end_at(unsigned slot, const void *bytes, size_t len)
@@ -161,12 +161,12 @@ static int start_at(unsigned slot)
 	return peer_client_start(run.client, slot, bytes);
 }
 
-static int start_lane(struct app_lane *lane)
+static int start_slot(struct app_slot *one)
 {
-	int rc = start_at(lane->index);
+	int rc = start_at(one->index);
 
 	if (rc == -EAGAIN)
-		run.refused[run.refusals++] = lane->index;
+		run.refused[run.refusals++] = one->index;
 	return rc == -EAGAIN ? 0 : rc;
 }
 
@@ -200,12 +200,12 @@ static _Noreturn void be_server(void)
 	sigaction(SIGTERM, &action, NULL);
 	if (peer_this.pin_first)
 		app_pin(server_cpu());
-	run.server = peer_server_open(&args.job, &run.door);
+	run.server = peer_server_open(&args.job, &run.channel);
 	app_pin(server_cpu());
 	while (!stopping)
 		peer_server_turn(run.server);
 	peer_server_close(run.server);
-	peer_send_text(&run.door, &served, sizeof(served));
+	peer_send_text(&run.channel, &served, sizeof(served));
 	exit(APP_EXIT_OK);
 }
 
@@ -214,7 +214,7 @@ static void open_server(void)
 {
 	int fds[2];
 
-	run.door.fd = run.other.fd = -1;
+	run.channel.fd = run.other.fd = -1;
 	if (args.lane->one_thread) {
 		run.server = peer_server_open(&args.job, &run.other);
 		return;
@@ -225,7 +225,7 @@ static void open_server(void)
 	run.pid = fork();
 	if (run.pid < 0)
 		app_die("cannot start the server: %s; end some processes", strerror(errno));
-	run.door.fd = fds[run.pid == 0];
+	run.channel.fd = fds[run.pid == 0];
 	close(fds[run.pid != 0]);
 	if (run.pid == 0)
 		be_server();
@@ -241,7 +241,7 @@ static void close_both(void)
 	if (!run.pid)
 		return;
 	kill(run.pid, SIGTERM);
-	peer_receive_text(&run.door, &served, sizeof(served));
+	peer_receive_text(&run.channel, &served, sizeof(served));
 	while (waitpid(run.pid, &status, 0) < 0 && errno == EINTR)
 		;
 }
@@ -254,7 +254,7 @@ static void load_for(lend_ns time, uint64_t max)
 	load->time = time;
 	load->max = max;
 	load->quiet = true;
-	load->start = start_lane;
+	load->start = start_slot;
 	load->poll = run_turn;
 	rc = app_load_run(load, run.order, args.job.window);
 	run.calls += load->ended;
@@ -273,7 +273,7 @@ static void run_measurement(void)
 	open_server();
 	if (peer_this.pin_first)
 		app_pin(app_cpu(0));
-	run.client = peer_client_open(&args.job, &run.door);
+	run.client = peer_client_open(&args.job, &run.channel);
 	app_pin(app_cpu(0));
 	load_for(0, args.job.window);
 	load_for(args.time / WARM_SHARE + 1, 0);

@@ -39,9 +39,9 @@ static inline bool peer_is_echo(const struct peer_job *job)
  * PEER_ADDRESS_MAX bytes per message. Without a second process the message waits in memory.
  * app_die() when the other process has ended. */
 struct peer_pipe;
-void peer_send_text(struct peer_pipe *door, const void *bytes, size_t len);
+void peer_send_text(struct peer_pipe *channel, const void *bytes, size_t len);
 /* Receives a message; returns its length in bytes. */
-size_t peer_receive_text(struct peer_pipe *door, void *bytes, size_t cap);
+size_t peer_receive_text(struct peer_pipe *channel, void *bytes, size_t cap);
 
 /* Answers one request, given as parts, as the server. Not an echo: fills reply[0, PEER_SUM_LEN). An
  * echo passes reply NULL, and the library sends the parts back. Counts the request. */
@@ -73,10 +73,10 @@ extern const struct peer peer_this;
 /* The functions of each program; on an error they call app_die(). Each side is opened once: in its
  * own process, or the server and then the client in one thread. A turn does the pending work, and
  * may wait for work where the library waits. */
-void *peer_server_open(const struct peer_job *job, struct peer_pipe *door);
+void *peer_server_open(const struct peer_job *job, struct peer_pipe *channel);
 void peer_server_turn(void *server);
 void peer_server_close(void *server);
-void *peer_client_open(const struct peer_job *job, struct peer_pipe *door);
+void *peer_client_open(const struct peer_job *job, struct peer_pipe *channel);
 /* Starts a request; the bytes must not change meanwhile. Returns 0, or a negative errno; -EAGAIN:
  * retried after a turn. Never calls peer_end() itself. */
 int peer_client_start(void *client, unsigned slot, const void *request);

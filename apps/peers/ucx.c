@@ -255,25 +255,25 @@ static struct end *open_end(const struct peer_job *job, unsigned id)
 	return e;
 }
 
-void *peer_server_open(const struct peer_job *job, struct peer_pipe *door)
+void *peer_server_open(const struct peer_job *job, struct peer_pipe *channel)
 {
 	struct end *e = open_end(job, AM_REQUEST);
 	ucp_address_t *address;
 	size_t len;
 
 	check_status(ucp_worker_get_address(e->worker, &address, &len), "no address");
-	peer_send_text(door, address, len);
+	peer_send_text(channel, address, len);
 	ucp_worker_release_address(e->worker, address);
 	return e;
 }
 
-void *peer_client_open(const struct peer_job *job, struct peer_pipe *door)
+void *peer_client_open(const struct peer_job *job, struct peer_pipe *channel)
 {
 	struct end *e = open_end(job, AM_REPLY);
 	unsigned char address[PEER_ADDRESS_MAX];
 	ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
 
-	peer_receive_text(door, address, sizeof(address));
+	peer_receive_text(channel, address, sizeof(address));
 	params.address = (const ucp_address_t *)address;
 	check_status(ucp_ep_create(e->worker, &params, &e->ep), "cannot reach the server");
 	return e;

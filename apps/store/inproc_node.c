@@ -9,7 +9,7 @@
 #include "apps/common/options.h"
 #include "mn/node_server.h"
 
-enum { NAP_NS = 1000000 };
+enum { WAIT_NS = 1000000 };
 
 struct app_inproc {
 	struct lend_ep *ep;
@@ -83,7 +83,7 @@ static void *turn_alone(void *arg)
 	struct app_inproc *node = arg;
 
 	while (!atomic_load(&node->over)) {
-		if (lend_wait(node->ep, lend_now(node->ep) + NAP_NS) < 0)
+		if (lend_wait(node->ep, lend_now(node->ep) + WAIT_NS) < 0)
 			app_die("%s", lend_why());
 		app_inproc_between(node);
 	}

@@ -167,8 +167,8 @@ static void reply_hello(struct lend_step *t, uint32_t incarnation)
 	    .life = lend_incarnation_at(s, incarnation)->life,
 	    .lease = s->config.lease,
 	    .open = s->config.open,
-	    .shard = (uint8_t)s->config.shard,
-	    .shards = (uint8_t)s->config.shards,
+	    .worker = (uint8_t)s->config.worker,
+	    .workers = (uint8_t)s->config.workers,
 	    .text_len = s->text_len,
 	    .text = s->text,
 	};

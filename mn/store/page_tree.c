@@ -77,7 +77,7 @@ static void give_node(struct lend_store *s, uint32_t i)
 
 /* Queues a node without references to be freed. Its refcount field then holds the next node and the
  * level. Its children keep their references until it is freed; nodes are freed one at a time. */
-static void bury_node(struct lend_store *s, uint32_t id, uint32_t level)
+static void queue_dead_node(struct lend_store *s, uint32_t id, uint32_t level)
 {
 	*lend_node_refs(s, id) = s->dying << LEND_LEVEL_BITS | level;
 	s->dying = id;
@@ -93,7 +93,7 @@ static void drop_child(struct lend_store *s, uint32_t id, uint32_t level)
 	}
 	LEND_CHECK(*lend_node_refs(s, id) > 0);
 	if (--*lend_node_refs(s, id) == 0)
-		bury_node(s, id, level);
+		queue_dead_node(s, id, level);
 }
 
 /* Returns how many children are dropped at a time: of frames, as many as have the bytes of 64

@@ -32,9 +32,9 @@ bool lend_store_pool_open(struct lend_store *store, uint64_t key)
 	return true;
 }
 
-static void drop_pinned_map(struct lend_store *s, uint32_t lien)
+static void drop_pinned_map(struct lend_store *s, uint32_t map)
 {
-	struct lend_object *o = lend_object_at(s, lien);
+	struct lend_object *o = lend_object_at(s, map);
 
 	if (o->tie)
 		lend_object_at(s, o->tie)->tie = 0;
@@ -45,7 +45,7 @@ static void drop_pinned_map(struct lend_store *s, uint32_t lien)
 	if (o->next)
 		lend_object_at(s, o->next)->prev = o->prev;
 	s->counts.pinned_maps--;
-	lend_object_destroy(s, lien);
+	lend_object_destroy(s, map);
 }
 
 void lend_store_pool_hangup(struct lend_store *store, uint64_t key)
@@ -65,17 +65,17 @@ void lend_store_pool_hangup(struct lend_store *store, uint64_t key)
 
 void lend_pinned_map_detach(struct lend_store *s, uint32_t space, bool unmapped)
 {
-	uint32_t lien = lend_object_at(s, space)->tie;
+	uint32_t map = lend_object_at(s, space)->tie;
 
-	if (lien && unmapped)
-		drop_pinned_map(s, lien);
-	else if (lien)
-		lend_object_at(s, lien)->tie = 0;
+	if (map && unmapped)
+		drop_pinned_map(s, map);
+	else if (map)
+		lend_object_at(s, map)->tie = 0;
 	lend_object_at(s, space)->tie = 0;
 }
 
-/* Makes a lien of the whole space as it is now. Ends the space's earlier lien: the client has
- * unmapped it. */
+/* Makes a pinned mapping of the whole space as it is now. Ends the space's earlier pinned mapping:
+ * the client has unmapped it. */
 static enum lend_mem_status make_pinned_map(struct lend_store *s, uint32_t mapper, uint32_t space)
 {
 	struct lend_view whole = lend_object_view(s, space), view;
@@ -116,7 +116,7 @@ enum lend_mem_status lend_op_pool_map(struct lend_step *t)
 enum lend_mem_status lend_op_pool_view(struct lend_step *t)
 {
 	uint32_t mapper = find_mapper(t->s, t->op->target);
-	uint32_t space = lend_op_space(t->s, t->client, &t->op->space), lien;
+	uint32_t space = lend_op_space(t->s, t->client, &t->op->space), map;
 
 	if (!space)
 		return LEND_MEM_NOT_FOUND;
@@ -125,21 +125,21 @@ enum lend_mem_status lend_op_pool_view(struct lend_step *t)
 	t->record.slot = space;
 	if (t->op->offset == 0)
 		return make_pinned_map(t->s, mapper, space);
-	lien = lend_object_at(t->s, space)->tie;
-	return lien && lend_object_at(t->s, lien)->client == mapper ? LEND_MEM_OK
-								    : LEND_MEM_FAILED_PRECONDITION;
+	map = lend_object_at(t->s, space)->tie;
+	return map && lend_object_at(t->s, map)->client == mapper ? LEND_MEM_OK
+								  : LEND_MEM_FAILED_PRECONDITION;
 }
 
 enum lend_mem_status lend_op_pool_drop(struct lend_step *t)
 {
 	const struct lend_memspace *name = &t->op->space;
-	uint32_t mapper = find_mapper(t->s, t->op->target), lien = 0;
+	uint32_t mapper = find_mapper(t->s, t->op->target), map = 0;
 
 	if (mapper && name->epoch == t->s->config.epoch)
-		lien = lend_object_find(t->s, name->slot, name->serial, LEND_OBJECT_PINNED_MAP);
-	if (!lien || lend_object_at(t->s, lien)->client != mapper)
+		map = lend_object_find(t->s, name->slot, name->serial, LEND_OBJECT_PINNED_MAP);
+	if (!map || lend_object_at(t->s, map)->client != mapper)
 		return LEND_MEM_NOT_FOUND;
-	drop_pinned_map(t->s, lien);
+	drop_pinned_map(t->s, map);
 	return LEND_MEM_OK;
 }
 
@@ -161,16 +161,16 @@ static bool add_page(struct lend_memview *v, uint32_t frame, uint32_t pages)
 uint32_t lend_pinned_map_encode(const struct lend_store *s, uint32_t space, uint64_t page,
 				uint32_t max, uint8_t *at)
 {
-	uint32_t lien = lend_object_at(s, space)->tie;
-	const struct lend_object *o = lend_object_at(s, lien);
-	struct lend_view view = lend_object_view(s, lien);
+	uint32_t map = lend_object_at(s, space)->tie;
+	const struct lend_object *o = lend_object_at(s, map);
+	struct lend_view view = lend_object_view(s, map);
 	struct lend_memview v = {.n = 0};
 	const uint32_t *leaf = NULL;
 	uint64_t end, first;
 
-	if (!lien)
+	if (!map)
 		return lend_memview_encode(&v, at);
-	v.pinned_map = (struct lend_memspace){lien, s->config.epoch, o->serial};
+	v.pinned_map = (struct lend_memspace){map, s->config.epoch, o->serial};
 	v.base = lend_page_rest(s, view.base);
 	v.pages = lend_pages_of(s, v.base + view.len);
 	if (page >= v.pages)

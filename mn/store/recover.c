@@ -60,7 +60,7 @@ const char *lend_store_mismatch(const void *mem, size_t len, const struct lend_s
 		return config->checksum ? "it was without --checksum" : "it was with --checksum";
 	if (len < lend_store_size(config) || !is_laid_out(s, config))
 		return "its size or number of clients was different";
-	if (config->shard != s->config.shard || config->shards != s->config.shards ||
+	if (config->worker != s->config.worker || config->workers != s->config.workers ||
 	    (config->node && config->node != s->config.node))
 		return "it is of another node";
 	return NULL;

@@ -145,7 +145,7 @@ void lend_snapshot_ref(const struct lend_store *s, uint32_t slot, uint64_t seria
 	*ref = (struct lend_memref){
 	    .node = s->config.node,
 	    .epoch = s->config.epoch,
-	    .slot = s->config.shard << LEND_MEMREF_SHARD_SHIFT | slot,
+	    .slot = s->config.worker << LEND_MEMREF_WORKER_SHIFT | slot,
 	    .serial = serial,
 	    .root_len = len,
 	};
@@ -177,7 +177,7 @@ enum lend_mem_status lend_snapshot_find(struct lend_store *s, const struct lend_
 	lend_snapshot_prefetch(s, slot, true);
 	/* Only the epoch identifies an older reference: its key was another one. */
 	if (ref->node != s->config.node || ref->epoch != s->config.epoch ||
-	    lend_memref_shard(ref) != s->config.shard)
+	    lend_memref_worker(ref) != s->config.worker)
 		return LEND_MEM_NOT_FOUND;
 	if (!lend_memref_proves(ref, root_token(s, ref)) || (right & ~lend_memref_rights(ref)))
 		return LEND_MEM_PERMISSION_DENIED;

@@ -24,7 +24,7 @@ void lend_store_config_default(struct lend_store_config *config, uint64_t bytes,
 	    .placements = 256,
 	    .tenants = 256,
 	    .open = LEND_MEM_OPEN_MAX,
-	    .shards = 1,
+	    .workers = 1,
 	    .reap = 2,
 	    .lease = UINT64_C(30) * 1000000000,
 	    .late = UINT64_C(1) * 1000000000,
@@ -55,7 +55,7 @@ static bool is_valid(const struct lend_store_config *c)
 	       in_range(c->incarnations, 1, 1u << 16) && in_range(c->placements, 1, 4096) &&
 	       c->checksum <= 1 && c->yields <= 1 && c->tenants <= LEND_TENANT_MASK + 1 &&
 	       in_range(c->open, 1, LEND_MEM_OPEN_MAX) && c->reap > 0 && lend_is_pow2(c->open) &&
-	       c->shard < c->shards && c->shards <= LEND_MEMREF_SHARDS_MAX && c->lease > 0 &&
+	       c->worker < c->workers && c->workers <= LEND_MEMREF_WORKERS_MAX && c->lease > 0 &&
 	       c->lease < LEND_MEM_TTL_MAX && c->revive < LEND_MEM_TTL_MAX &&
 	       text_len(c->addresses) <= LEND_MEMOP_TEXT_MAX;
 }

@@ -52,19 +52,19 @@ struct lend_object {
 	uint64_t height : 3; /* of its view, like base, len and root */
 	uint64_t payer : 8;  /* snapshot: the tenant that stakes counts for */
 	uint64_t base : 40;
-	/* Space: its lien (pinned mapping). Lien: its space. Snapshot: one of its holds, which is
-	 * in no hash chain. 0: none. */
+	/* Space: its pinned mapping. Pinned mapping: its space. Snapshot: one of its holds, which
+	 * is in no hash chain. 0: none. */
 	uint64_t tie : 24;
 	uint64_t len : 40;
 	uint64_t charge : 24;
 	uint32_t root;
 	union {
 		uint32_t holds;  /* snapshot: number of its holds */
-		uint32_t client; /* space: its owner; lien: its mapper */
+		uint32_t client; /* space: its owner; pinned mapping: its mapper */
 	};
 	union {
 		uint32_t grants; /* snapshot: head of its grant list */
-		uint32_t prev;   /* space, lien: the owner's list */
+		uint32_t prev;   /* space, pinned mapping: the owner's list */
 	};
 	union {
 		uint32_t stakes; /* snapshot: number of holds and grants of its payer */

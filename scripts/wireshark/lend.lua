@@ -116,7 +116,7 @@ local REQUESTS = {HELLO = {JOIN}, PUT = {TERM, LEN}, GET = {REF, OFFSET, LEN}, A
 local VIEW = layout("view", {{"pinned_map", 16, "bytes"}, {"pages", 8}, {"first", 4}, {"n", 4}})
 local RUN = layout("view.run", {{"frame", 4}, {"pages", 4}})
 local REPLIES = {PUT = {REF}, ALLOC = {SPACE}, SEAL = {REF}, NARROW = {REF}, MAP = {SPACE, MAPPED},
-	HELLO = {layout("node", {{"id", 4, "hex"}, {"epoch", 4, "hex"}, {"page", 4}, {"open", 2}, {"shard", 1}, {"shards", 1},
+	HELLO = {layout("node", {{"id", 4, "hex"}, {"epoch", 4, "hex"}, {"page", 4}, {"open", 2}, {"worker", 1}, {"workers", 1},
 		{"lease_ns", 8}, {"life", 8, "hex"}, {"key", 16, "bytes"}, {"text_len", 4}, {"node_zero", 4, "bytes"}})},
 	RELEASE = {layout("mem", {{"released", 4}, {"not_held", 4}})},
 	POOL_MAP = {SPACE, MAPPED, VIEW}, POOL_VIEW = {VIEW},

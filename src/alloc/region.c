@@ -196,7 +196,7 @@ static size_t empty_besides(const struct lend_region *region)
 
 void lend_region_drop(struct lend_region *r, size_t spare)
 {
-	if (r->free != r->tiles || r->holds || r->inherited || empty_besides(r) + r->len <= spare)
+	if (r->free != r->tiles || r->refs || r->inherited || empty_besides(r) + r->len <= spare)
 		return;
 	for (int w = 0; w < LEND_REGION_WATCHERS; w++)
 		if (all.watch[w].grow)
@@ -249,25 +249,25 @@ void lend_regions_unwatch(int w)
 	lend_regions_unlock();
 }
 
-void lend_regions_hold(uint64_t *seen, void (*tell)(void *arg, void *memory, size_t len), void *arg)
+void lend_regions_ref(uint64_t *seen, void (*visit)(void *arg, void *memory, size_t len), void *arg)
 {
 	lend_regions_lock();
 	for (struct lend_region *r = all.first; r; r = r->next) {
 		if (r->number <= *seen)
 			continue;
-		r->holds++;
-		tell(arg, r->base, r->len);
+		r->refs++;
+		visit(arg, r->base, r->len);
 	}
 	*seen = atomic_load_explicit(&lend_regions_count, memory_order_relaxed);
 	lend_regions_unlock();
 }
 
-void lend_regions_let_go(uint64_t seen)
+void lend_regions_unref(uint64_t seen)
 {
 	lend_regions_lock();
 	for (struct lend_region *r = all.first; r && r->number <= seen; r = r->next) {
-		LEND_CHECK(r->holds > 0);
-		r->holds--;
+		LEND_CHECK(r->refs > 0);
+		r->refs--;
 	}
 	lend_regions_unlock();
 }

@@ -48,7 +48,7 @@ struct lend_region {
 	size_t len;
 	uint32_t tiles, free;
 	uint32_t longest; /* upper bound of the length of a run of free tiles */
-	uint32_t holds;   /* endpoints that have it registered: it stays mapped */
+	uint32_t refs;    /* endpoints that have it registered: it stays mapped */
 	bool shared;      /* part of the arena, which peers may read */
 	bool inherited;   /* of the parent of this process, by fork(): nothing is allocated from it
 			     any more */
@@ -86,8 +86,8 @@ struct lend_region *lend_regions_first(void);
 /* Locked: maps a region with room for at least that many tiles and notifies the watchers. NULL: no
  * memory, with lend_why_text() set unless shared. */
 struct lend_region *lend_region_map(uint32_t tiles, bool shared);
-/* Locked: unmaps the region if it is empty, not held, and the empty regions, with this one, have
- * more than spare bytes. */
+/* Locked: unmaps the region if it is empty, has no references, and the empty regions, with this
+ * one, have more than spare bytes. */
 void lend_region_drop(struct lend_region *region, size_t spare);
 
 /* Locked, in a fork's child: shared memory stays the parent's. */
@@ -106,12 +106,12 @@ void lend_regions_unwatch(int watcher);
 /* The number of regions made so far, for a watcher that can register only in its own thread: it
  * compares. */
 extern _Atomic uint64_t lend_regions_count;
-/* Passes each region after number *seen to the callback and holds the region; *seen becomes the
- * count. */
-void lend_regions_hold(uint64_t *seen, void (*tell)(void *arg, void *memory, size_t len),
-		       void *arg);
-/* Releases the regions that calls up to seen hold. */
-void lend_regions_let_go(uint64_t seen);
+/* Passes each region after number *seen to the callback and takes a reference to it; *seen becomes
+ * the count. */
+void lend_regions_ref(uint64_t *seen, void (*visit)(void *arg, void *memory, size_t len),
+		      void *arg);
+/* Drops the references that calls up to seen took. */
+void lend_regions_unref(uint64_t seen);
 
 struct lend_regions_sum {
 	size_t mapped, huge, used; /* bytes */

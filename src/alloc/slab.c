@@ -124,7 +124,7 @@ static void return_object(struct class *c, void *obj)
 		release_slab(c, slab);
 }
 
-static void bury_all(struct class *c, void *const *obj, uint32_t n)
+static void return_objects(struct class *c, void *const *obj, uint32_t n)
 {
 	pthread_mutex_lock(&c->lock);
 	for (uint32_t i = 0; i < n; i++)
@@ -135,7 +135,7 @@ static void bury_all(struct class *c, void *const *obj, uint32_t n)
 void lend_slabs_give(uint32_t class, void *const *obj, uint32_t n)
 {
 	if (!lend_depot_put(class, obj, n))
-		bury_all(&classes[class], obj, n);
+		return_objects(&classes[class], obj, n);
 }
 
 void lend_slabs_trim(void)
@@ -145,7 +145,7 @@ void lend_slabs_trim(void)
 		uint32_t n;
 
 		while ((n = lend_depot_take((uint32_t)(c - classes), obj)))
-			bury_all(c, obj, n);
+			return_objects(c, obj, n);
 		pthread_mutex_lock(&c->lock);
 		if (c->partial && c->partial->n == lend_class_objects(c->partial->class))
 			release_slab(c, c->partial);

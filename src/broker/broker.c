@@ -9,7 +9,7 @@
 #include "broker/broker_internal.h"
 #include "sys/last_error.h"
 
-enum { NAP_US = 50, SLEEP_MS = 100, IDLE_TURNS = 4096 };
+enum { SLEEP_US = 50, SLEEP_MS = 100, IDLE_TURNS = 4096 };
 
 uint32_t lend_broker_turn(struct lend_broker *h)
 {
@@ -36,7 +36,7 @@ static bool prepare_sleep(struct lend_io *io, struct pollfd *fd)
 
 void lend_broker_wait(struct lend_broker *h)
 {
-	const struct timespec nap = {.tv_nsec = NAP_US * 1000};
+	const struct timespec delay = {.tv_nsec = SLEEP_US * 1000};
 	const struct timespec sleep = {.tv_nsec = SLEEP_MS * 1000000};
 	struct pollfd fd[LEND_BROKER_CLIENTS + 1];
 	bool all = true;
@@ -48,7 +48,7 @@ void lend_broker_wait(struct lend_broker *h)
 		all = prepare_sleep(h->client[i]->outer, &fd[i + 1]) && all;
 		all = all && h->client[i]->asks == 0;
 	}
-	(void)ppoll(fd, h->n + 1, all ? &sleep : &nap, NULL);
+	(void)ppoll(fd, h->n + 1, all ? &sleep : &delay, NULL);
 }
 
 int lend_broker_open(const struct lend_broker_config *config, struct lend_broker **broker)

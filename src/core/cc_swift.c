@@ -61,12 +61,12 @@ static void grow_window(struct lend_cc_state *s, uint32_t seen)
 
 void lend_cc_swift(struct lend_cc_state *s, const struct lend_cc_report *r)
 {
-	uint32_t want = target_delay(s);
+	uint32_t target = target_delay(s);
 
 	if (r->lost)
 		cut_window(s, r, CUT);
-	else if (r->rtt > 0 && s->rtt > want)
-		cut_window(s, r, (uint32_t)((uint64_t)BETA * (s->rtt - want) / s->rtt));
+	else if (r->rtt > 0 && s->rtt > target)
+		cut_window(s, r, (uint32_t)((uint64_t)BETA * (s->rtt - target) / s->rtt));
 	else
 		grow_window(s, lend_min_u32(r->seen, LEND_CC_WINDOW_MAX));
 	s->window = lend_min_u32(lend_max_u32(s->window, MIN), LEND_CC_WINDOW_MAX * LEND_CC_ONE);

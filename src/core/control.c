@@ -114,20 +114,20 @@ static void make_connect(struct lend_core *c, struct lend_sess *s, struct lend_m
 			 const struct lend_bufs *bufs)
 {
 	struct lend_pkt head = lend_make_header(LEND_PKT_CONNECT, 0, 0);
-	struct lend_call_rec *rider = lend_zero_rtt_choose(c, s);
+	struct lend_call_rec *zero_rtt = lend_zero_rtt_choose(c, s);
 	struct lend_pkt_connect block;
 
 	head.number = lend_loss_number(c, s, m->out->class, false);
-	if (rider) {
-		head.flags = rider->class;
-		head.call = rider->wire;
-		head.length = rider->tx.len;
+	if (zero_rtt) {
+		head.flags = zero_rtt->class;
+		head.call = zero_rtt->wire;
+		head.length = zero_rtt->tx.len;
 	}
 	lend_make_put(m, &head, sizeof(head));
 	lend_hs_connect(c, s, &block);
 	lend_make_put(m, &block, sizeof(block));
-	if (rider)
-		make_zero_rtt_call(c, s, m, rider, bufs);
+	if (zero_rtt)
+		make_zero_rtt_call(c, s, m, zero_rtt, bufs);
 	memset(&m->rec->end, 0, sizeof(m->rec->end));
 	m->out->tail = &m->rec->end;
 	m->out->tail_len = sizeof(m->rec->end);

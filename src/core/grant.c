@@ -166,10 +166,10 @@ static uint64_t ignored_bytes(struct lend_core *c, const struct lend_call_rec *k
 
 enum granted { GRANTED, NO_ROOM, YIELD };
 
-static enum granted grant_bytes(struct lend_core *c, struct lend_call_rec *k, uint64_t want)
+static enum granted grant_bytes(struct lend_core *c, struct lend_call_rec *k, uint64_t wanted)
 {
 	const struct lend_sess *s = lend_sess_at(c, k->sess);
-	uint64_t some = lend_min_u64(want, least_grant(c, s)),
+	uint64_t some = lend_min_u64(wanted, least_grant(c, s)),
 		 odd = (k->rx.granted + some) % s->payload;
 	bool most = false;
 
@@ -225,15 +225,15 @@ static void serve_heap(struct lend_core *c)
 	while (c->grants.waiting) {
 		struct lend_call_rec *k =
 		    lend_call_at(c, LEND_AT(c, at_grant_heap, struct lend_prioq_entry)[0].id);
-		uint64_t want = wanted_bytes(c, k);
-		enum granted got = want ? grant_bytes(c, k, want) : GRANTED;
+		uint64_t wanted = wanted_bytes(c, k);
+		enum granted got = wanted ? grant_bytes(c, k, wanted) : GRANTED;
 
 		if (got == NO_ROOM)
 			break;
-		if (!want || got == YIELD)
+		if (!wanted || got == YIELD)
 			leave_heap(c, k); /* without a wish: enters again when more of it arrives */
 		k->rx.yields = got == YIELD;
-		if (got == YIELD || (want && wanted_bytes(c, k) && !k->rx.memq_link.in))
+		if (got == YIELD || (wanted && wanted_bytes(c, k) && !k->rx.memq_link.in))
 			enter_heap(c, k);
 	}
 	c->grants.scarce |= c->grants.waiting > c->grants.yielding;

@@ -254,14 +254,14 @@ static void on_connect(struct lend_core *c, struct lend_bufs *bufs, const struct
 		       const struct lend_pkt_view *v)
 {
 	struct lend_sess *s = lend_hs_on_connect(c, in, v);
-	struct lend_pkt_view rider = {
+	struct lend_pkt_view zero_rtt_call = {
 	    .head = v->head, .payload = v->payload, .payload_len = v->payload_len};
 
 	if (!s)
 		return;
-	rider.head.kind = LEND_PKT_REQUEST;
-	rider.request = v->zero_rtt_call;
-	lend_serve_on_request(c, bufs, s, &rider);
+	zero_rtt_call.head.kind = LEND_PKT_REQUEST;
+	zero_rtt_call.request = v->zero_rtt_call;
+	lend_serve_on_request(c, bufs, s, &zero_rtt_call);
 }
 
 static bool of_no_session(struct lend_core *c, struct lend_bufs *bufs, const struct lend_in *in,

@@ -258,7 +258,7 @@ LEND_HOT void send_chosen(struct lend_core *c, struct sending *o, struct lend_ca
 	struct lend_sess *s = lend_sess_at(c, k->sess);
 
 	if (s->blocked[k->fast] > c->now) {
-		lend_sched_hold(c, k);
+		lend_sched_block(c, k);
 		lend_sess_arm(c, s, s->blocked[k->fast]);
 	} else if (k->tx.win != LEND_NONE) {
 		go_on(o, send_long(c, (struct sending){o->bufs, o->out, o->rec, 0}, k, s, most));

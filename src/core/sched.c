@@ -21,7 +21,7 @@ static uint64_t deadline_distance(const struct lend_core *c, const struct lend_c
 	return k->deadline > c->now ? (k->deadline - c->now) / (64 * LEND_US) : 0;
 }
 
-/* Returns the lane of a call. In order of deadlines, lanes are by the time left, so that each is
+/* Returns the queue of a call. In order of deadlines, queues are by the time left, so that each is
  * nearly sorted as it is filled. */
 static uint32_t queue_of(const struct lend_core *c, const struct lend_call_rec *k)
 {
@@ -37,13 +37,13 @@ static uint32_t queue_of(const struct lend_core *c, const struct lend_call_rec *
 	}
 }
 
-static void mark_lane(struct lend_ready *r, uint32_t queue)
+static void mark_queue(struct lend_ready *r, uint32_t queue)
 {
 	lend_fair_share_enter(&r->sizes[queue / LEND_SIZES], queue % LEND_SIZES);
 	lend_fair_share_enter(&r->classes, queue / LEND_SIZES);
 }
 
-static void unmark_lane(struct lend_ready *r, uint32_t queue)
+static void unmark_queue(struct lend_ready *r, uint32_t queue)
 {
 	uint32_t class = queue / LEND_SIZES;
 
@@ -63,7 +63,7 @@ void lend_sched_take_off(struct lend_core *c, struct lend_call_rec *k)
 						  : &lend_sess_at(c, k->sess)->waiting;
 	} else {
 		if (l->n == 1)
-			unmark_lane(&c->ready, k->queue);
+			unmark_queue(&c->ready, k->queue);
 		c->ready.n--;
 	}
 	lend_list_remove(l, lend_links_ready(c), lend_call_index(c, k));
@@ -94,7 +94,7 @@ void lend_sched_enter_queue(struct lend_core *c, struct lend_call_rec *k)
 	lend_sched_settle(c);
 	k->queue = (uint8_t)queue;
 	if (c->ready.queue[queue].n == 0)
-		mark_lane(&c->ready, queue);
+		mark_queue(&c->ready, queue);
 	c->ready.n++;
 	if (c->cfg.order == LEND_ORDER_DEADLINE)
 		push_by_deadline(c, k);
@@ -127,16 +127,16 @@ void lend_sched_wait(struct lend_core *c, struct lend_call_rec *k)
 		       lend_call_index(c, k));
 }
 
-void lend_sched_hold(struct lend_core *c, struct lend_call_rec *k)
+void lend_sched_block(struct lend_core *c, struct lend_call_rec *k)
 {
 	lend_sched_wait(c, k);
 	k->waits = LEND_WAITS_CARRIER;
-	lend_sess_at(c, k->sess)->held = 1;
+	lend_sess_at(c, k->sess)->has_blocked = 1;
 }
 
-void lend_sched_unhold(struct lend_core *c, struct lend_sess *s)
+void lend_sched_unblock(struct lend_core *c, struct lend_sess *s)
 {
-	s->held = 0;
+	s->has_blocked = 0;
 	for (uint32_t i = s->waiting.head, next; i != LEND_NONE; i = next) {
 		struct lend_call_rec *k = lend_call_at(c, i);
 
@@ -161,7 +161,7 @@ void lend_sched_wake_all(struct lend_core *c, struct lend_sess *s)
 		lend_sched_ready(c, lend_call_at(c, s->waiting.head));
 }
 
-static uint32_t earliest_lane(struct lend_core *c, uint32_t class)
+static uint32_t earliest_queue(struct lend_core *c, uint32_t class)
 {
 	const struct lend_list *queue = &c->ready.queue[class * LEND_SIZES];
 	uint32_t best = (uint32_t)__builtin_ctz(c->ready.sizes[class].waiting);
@@ -182,7 +182,7 @@ struct lend_call_rec *lend_sched_pop(struct lend_core *c, uint32_t queue)
 	struct lend_call_rec *k = lend_call_at(c, lend_list_pop(l, lend_links_ready(c)));
 
 	if (l->n == 0)
-		unmark_lane(&c->ready, queue);
+		unmark_queue(&c->ready, queue);
 	c->ready.n--;
 	k->queue = 0;
 	return k;
@@ -196,7 +196,7 @@ struct lend_call_rec *lend_sched_next(struct lend_core *c, uint32_t *queue)
 	if (r->n == 0)
 		return NULL;
 	class = lend_fair_share_pick(&r->classes);
-	size = c->cfg.order == LEND_ORDER_DEADLINE ? earliest_lane(c, class)
+	size = c->cfg.order == LEND_ORDER_DEADLINE ? earliest_queue(c, class)
 						   : lend_fair_share_pick(&r->sizes[class]);
 	*queue = class * LEND_SIZES + size;
 	return lend_sched_pop(c, *queue);

@@ -8,7 +8,7 @@
  * Calls that send a single datagram, while only equal calls are ready, are kept in a plain array,
  * the fast path. This is the common case of a server that answers at once and of a client that
  * sends without waiting. When any other call becomes ready, all calls of the array move to their
- * lane. A lane is the queue of one class and size.
+ * queue. There is one queue per class and size.
  *
  * Strict classes with SRPT within them are those of Homa (SIGCOMM'18), as is the share for the
  * longest messages. Layer: core (pure). */
@@ -33,10 +33,10 @@ static inline void lend_sched_class(const struct lend_core *c, struct lend_call_
 /* Lets the call wait until its session gets credit or room in flight. */
 void lend_sched_wait(struct lend_core *c, struct lend_call_rec *k);
 /* Lets the call wait until the session's carrier has room again. */
-void lend_sched_hold(struct lend_core *c, struct lend_call_rec *k);
+void lend_sched_block(struct lend_core *c, struct lend_call_rec *k);
 /* The carrier has room again: makes the calls that waited for it ready. Calls that wait for credit
  * or room in flight keep waiting. */
-void lend_sched_unhold(struct lend_core *c, struct lend_sess *s);
+void lend_sched_unblock(struct lend_core *c, struct lend_sess *s);
 void lend_sched_take_off(struct lend_core *c, struct lend_call_rec *k);
 static inline void lend_sched_remove(struct lend_core *c, struct lend_call_rec *k)
 {
@@ -44,9 +44,9 @@ static inline void lend_sched_remove(struct lend_core *c, struct lend_call_rec *
 		lend_sched_take_off(c, k);
 }
 
-/* Appends the call to its lane. */
+/* Appends the call to its queue. */
 void lend_sched_enter_queue(struct lend_core *c, struct lend_call_rec *k);
-/* Moves all calls of the fast-path array to their lanes. */
+/* Moves all calls of the fast-path array to their queues. */
 void lend_sched_settle(struct lend_core *c);
 /* Adds the call to the fast-path array. False: it is not equal to the calls there. */
 static inline bool lend_sched_single(struct lend_core *c, struct lend_call_rec *k)
@@ -93,9 +93,9 @@ static inline void lend_sched_wake(struct lend_core *c, struct lend_sess *s)
 		lend_sched_wake_all(c, s);
 }
 
-/* Removes and returns the first call of a lane, which must not be empty. */
+/* Removes and returns the first call of a queue, which must not be empty. */
 struct lend_call_rec *lend_sched_pop(struct lend_core *c, uint32_t queue);
-/* Accounts n datagrams that calls of this lane sent, after these calls were queued again. */
+/* Accounts n datagrams that calls of this queue sent, after these calls were queued again. */
 void lend_sched_sent(struct lend_core *c, uint32_t queue, uint32_t n);
 /* Empties the fast-path array and returns how many calls it held. No call may be added while these
  * are sent. */
@@ -129,8 +129,8 @@ static inline uint32_t lend_sched_classes(const struct lend_core *c)
 
 /* Removes and returns the next call to send; NULL: none. The fast-path array must be empty. */
 struct lend_call_rec *lend_sched_next(struct lend_core *c, uint32_t *queue);
-/* Returns another call of this lane that may follow without a new choice, because no other lane can
- * come first. NULL: there is none, or a choice is needed. */
+/* Returns another call of this queue that may follow without a new choice, because no other queue
+ * can come first. NULL: there is none, or a choice is needed. */
 static inline struct lend_call_rec *lend_sched_more(struct lend_core *c, uint32_t queue)
 {
 	if (queue % LEND_SIZES || c->cfg.order == LEND_ORDER_DEADLINE || !c->ready.queue[queue].n)

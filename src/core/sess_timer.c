@@ -57,9 +57,9 @@ static bool dies_of_silence(const struct lend_sess *s)
 	       !(s->lossless && s->state == LEND_SESS_UP && s->seen_at);
 }
 
-/* Retransmits each held reply: the caller's acknowledgement may be lost, and the caller repeats it
- * only when parts of the reply arrive again. */
-static void send_held(struct lend_core *c, struct lend_sess *s)
+/* Retransmits each paused reply: the caller's acknowledgement may be lost, and the caller repeats
+ * it only when parts of the reply arrive again. */
+static void retransmit_paused(struct lend_core *c, struct lend_sess *s)
 {
 	for (uint32_t slot = 0; slot < s->sslots; slot++) {
 		uint32_t rec = lend_sslot_at(c, lend_sess_index(c, s), slot)->rec;
@@ -85,7 +85,7 @@ static bool tick_alive(struct lend_core *c, struct lend_sess *s)
 		s->last_ping = c->now;
 		LEND_COUNT(c, probes);
 		lend_ctl_sess(c, s, LEND_PKT_PING, 0, 0);
-		send_held(c, s);
+		retransmit_paused(c, s);
 	}
 	return true;
 }
@@ -132,8 +132,8 @@ void lend_sess_tick(struct lend_core *c, struct lend_sess *s)
 	}
 	if (s->calls == 0)
 		lend_window_shrink_idle(c, s);
-	if (s->held)
-		lend_sched_unhold(c, s);
+	if (s->has_blocked)
+		lend_sched_unblock(c, s);
 	while ((k = lend_sess_next_made(c, s, &slot)))
 		if (c->now >= lend_call_wake(k))
 			lend_call_tick(c, k);

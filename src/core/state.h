@@ -112,7 +112,7 @@ struct lend_rx {
 	uint8_t behind; /* 1: it waits behind messages of peers that hold less, see table_share.h */
 	uint8_t yields; /* 1: likewise for grants */
 	lend_ns last;   /* arrival of the newest fragment */
-	struct lend_link memq_link; /* in a queue for budget or memory, see want */
+	struct lend_link memq_link; /* in a queue for budget or memory */
 	struct lend_link partial;
 };
 
@@ -171,7 +171,7 @@ _Static_assert(sizeof(struct lend_call_rec) == 256, "four cache lines");
 enum { LEND_CLASSES = 8, LEND_SIZES = 8, LEND_SCHED_QUEUES = LEND_CLASSES * LEND_SIZES };
 struct lend_ready {
 	struct lend_list queue[LEND_SCHED_QUEUES];
-	uint32_t n, single_n, single_queue; /* n: calls in lanes and in quick */
+	uint32_t n, single_n, single_queue; /* n: calls in queue and single */
 	uint32_t single[LEND_OUT]; /* fast path: equal calls of one datagram, while no other call is
 				     ready */
 	struct lend_fair_share classes, sizes[LEND_CLASSES];
@@ -238,7 +238,7 @@ struct lend_sess {
 	uint8_t ctl_tries;
 	uint8_t bye_taken : 1; /* by the carrier */
 	uint8_t ctl_waits : 1; /* a CONNECT, BYE or PROOF of it is in the control queue */
-	uint8_t held;          /* calls wait until the carrier has room */
+	uint8_t has_blocked;   /* calls wait until the carrier has room */
 	uint64_t number;       /* the next to send */
 	uint64_t seen, seen_map;
 	lend_ns seen_at;

@@ -31,7 +31,7 @@ int lend_bufs_open(uint64_t limit, struct lend_pool_of_bufs **out)
 	if (!pool)
 		return lend_fail(
 		    ENOMEM, "no memory for an endpoint's buffers: free some, or raise ulimit -v");
-	*pool = (struct lend_pool_of_bufs){.limit = limit, .holders = 1};
+	*pool = (struct lend_pool_of_bufs){.limit = limit, .refs = 1};
 	pool->table.seg = reserve_memory(LEND_BUF_HANDLES * sizeof(*pool->table.seg));
 	pool->of = reserve_memory(LEND_BUF_HANDLES * sizeof(struct lend_mbuf *));
 	pool->own = reserve_memory(LEND_BUF_HANDLES * sizeof(*pool->own));
@@ -79,15 +79,15 @@ static void pool_free(struct lend_pool_of_bufs *pool)
 	free(pool);
 }
 
-static void drop_hold(struct lend_pool_of_bufs *pool)
+static void drop_ref(struct lend_pool_of_bufs *pool)
 {
-	if (atomic_fetch_sub_explicit(&pool->holders, 1, memory_order_acq_rel) == 1)
+	if (atomic_fetch_sub_explicit(&pool->refs, 1, memory_order_acq_rel) == 1)
 		pool_free(pool);
 }
 
-void lend_bufs_hold(struct lend_pool_of_bufs *pool)
+void lend_bufs_ref(struct lend_pool_of_bufs *pool)
 {
-	atomic_fetch_add_explicit(&pool->holders, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&pool->refs, 1, memory_order_relaxed);
 }
 
 /* Keeps these pools reachable, so that leak checkers do not report them. */
@@ -103,7 +103,7 @@ void lend_bufs_lose(struct lend_pool_of_bufs *pool, uint32_t handle)
 	home = buf->pool; /* of another endpoint: its thread may lose something of it now */
 	if (atomic_exchange_explicit(&home->lost, true, memory_order_relaxed))
 		return;
-	lend_bufs_hold(home);
+	lend_bufs_ref(home);
 	home->next_lost = atomic_load_explicit(&all_lost, memory_order_relaxed);
 	while (!atomic_compare_exchange_weak_explicit(&all_lost, &home->next_lost, home,
 						      memory_order_release, memory_order_relaxed))
@@ -143,13 +143,13 @@ void lend_bufs_reclaim(struct lend_pool_of_bufs *pool)
 		lend_bufs_handle_free(pool, h);
 		buf->abroad = 0;
 		lend_bufs_return(buf);
-		drop_hold(buf->pool);
+		drop_ref(buf->pool);
 	}
 }
 
 void lend_bufs_close(struct lend_pool_of_bufs *pool)
 {
-	drop_hold(pool);
+	drop_ref(pool);
 }
 
 void lend_bufs_each_memory(struct lend_pool_of_bufs *pool, lend_bufs_memory *memory, void *arg)
@@ -361,20 +361,20 @@ void lend_bufs_give_chain(struct lend_pool_of_bufs *pool, struct lend_buf *chain
 	}
 }
 
-/* A hold keeps the pool until the push is complete: another thread may free the buffer as soon as
- * it is in the inbox. */
+/* A reference keeps the pool until the push is complete: another thread may free the buffer as soon
+ * as it is in the inbox. */
 void lend_bufs_return(struct lend_mbuf *buf)
 {
 	struct lend_pool_of_bufs *pool = buf->pool;
 	struct lend_buf *top = atomic_load_explicit(&pool->inbox, memory_order_relaxed);
 
 	LEND_CHECK(buf->state == LEND_MBUF_USER);
-	atomic_fetch_add_explicit(&pool->holders, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&pool->refs, 1, memory_order_relaxed);
 	do
 		buf->pub.next = top;
 	while (!atomic_compare_exchange_weak_explicit(&pool->inbox, &top, &buf->pub,
 						      memory_order_release, memory_order_relaxed));
-	drop_hold(pool);
+	drop_ref(pool);
 }
 
 void lend_bufs_drain(struct lend_pool_of_bufs *pool)

@@ -1,7 +1,7 @@
 /* bufs - message buffers: size-classed pools of heap memory, and the table from handle to memory
  * that core and carriers read. Layer: rpc. Threads: a pool belongs to its endpoint's thread; only
- * lend_bufs_return() may be called from any. Ownership: a pool counts its holders (its endpoint,
- * and each buffer that another endpoint has borrowed). When the last hold is released, the pool
+ * lend_bufs_return() may be called from any. Ownership: a pool counts its references (its endpoint,
+ * and each buffer that another endpoint has borrowed). When the last one is dropped, the pool
  * runs the gone() callbacks that have not run yet, and frees its memory. */
 #ifndef LEND_RPC_BUFS_H
 #define LEND_RPC_BUFS_H
@@ -82,7 +82,7 @@ struct lend_pool_of_bufs {
 	uint64_t regions; /* of the heap, when grown() last ran */
 	/* Segments returned by other threads, linked by next. */
 	_Alignas(64) _Atomic(struct lend_buf *) inbox;
-	_Atomic uint32_t holders;
+	_Atomic uint32_t refs;
 };
 
 /* -ENOMEM. limit: bytes of memory that the pool may hold at most. */
@@ -100,9 +100,9 @@ struct lend_bufs_lost lend_bufs_lost(void);
 /* Takes all segments from the core: those of other pools return there, this pool's become FREE. For
  * closing, after the carriers are closed. */
 void lend_bufs_reclaim(struct lend_pool_of_bufs *pool);
-/* Adds a hold, which lend_bufs_close() releases. Any thread that knows that the pool is held. */
-void lend_bufs_hold(struct lend_pool_of_bufs *pool);
-/* Releases a hold. */
+/* Adds a reference, which lend_bufs_close() drops. Any thread that knows that the pool has one. */
+void lend_bufs_ref(struct lend_pool_of_bufs *pool);
+/* Drops a reference. */
 void lend_bufs_close(struct lend_pool_of_bufs *pool);
 /* Adds memory of the user to the pool's mappings. -ENOMEM. */
 int lend_bufs_add_memory(struct lend_pool_of_bufs *pool, void *memory, size_t len);

@@ -25,7 +25,7 @@ static void on_grown(void *arg)
 
 	for (uint32_t c = 0; c < ep->n_carriers; c++)
 		if (ep->carrier[c].registers)
-			lend_regions_hold(&ep->carrier[c].regions, register_map, ep->carrier[c].io);
+			lend_regions_ref(&ep->carrier[c].regions, register_map, ep->carrier[c].io);
 }
 
 static void register_memory(struct lend_ep *ep, struct lend_carrier *carrier)
@@ -120,7 +120,7 @@ void lend_ep_close_carriers(struct lend_ep *ep)
 {
 	for (uint32_t c = 0; c < ep->n_carriers; c++) {
 		ep->carrier[c].io->ops->close(ep->carrier[c].io);
-		lend_regions_let_go(ep->carrier[c].regions);
+		lend_regions_unref(ep->carrier[c].regions);
 		free(ep->carrier[c].address);
 	}
 	if (ep->capture)

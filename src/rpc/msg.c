@@ -84,7 +84,7 @@ static uint32_t handle_of(struct lend_pool_of_bufs *pool, struct lend_mbuf *buf)
 		return 0;
 	pool->of[handle] = buf;
 	buf->abroad = 1;
-	atomic_fetch_add_explicit(&buf->pool->holders, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&buf->pool->refs, 1, memory_order_relaxed);
 	return handle;
 }
 

@@ -52,7 +52,7 @@ static __attribute__((noinline)) int answer_again(struct lend_ep *ep, lend_reque
 	return rc;
 }
 
-static __attribute__((noinline)) int answer_nobody(struct lend_ep *ep, struct lend_buf *reply)
+static __attribute__((noinline)) int refuse_late_answer(struct lend_ep *ep, struct lend_buf *reply)
 {
 	lend_bufs_give(ep->bufs, reply);
 	return lend_fail(ESTALE, "the request was answered or its caller ended: nothing to do");
@@ -67,7 +67,7 @@ static int answer_request(struct lend_ep *ep, lend_request request, enum lend_st
 	int rc, err;
 
 	if (!req)
-		return answer_nobody(ep, reply);
+		return refuse_late_answer(ep, reply);
 	if (req->children)
 		lend_nested_end(ep, req, false);
 	if (reply && reply->next)

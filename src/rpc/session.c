@@ -106,12 +106,12 @@ static void bind_session(struct lend_ep *ep, struct lend_session_rec *s, uint64_
 void lend_sessions_up(struct lend_ep *ep, const struct lend_event *ev)
 {
 	struct lend_session_rec *s = find_ended(ep, ev->session);
-	uint8_t nobody[16];
+	uint8_t incarnation[16];
 	uint32_t peer;
 
 	if (!s) {
 		if (ep->by_core[core_index(ev->session)] != 0 &&
-		    lend_core_session_peer(ep->core, ev->session, &peer, nobody) < 0)
+		    lend_core_session_peer(ep->core, ev->session, &peer, incarnation) < 0)
 			return; /* it has ended since, and its index was reused */
 		s = take_entry(ep, LEND_SESSION_OPEN);
 		if (!s) {
@@ -363,7 +363,7 @@ void *lend_session_get(struct lend_ep *ep, lend_session session)
 int lend_session_peer(struct lend_ep *ep, lend_session session, struct lend_peer *peer)
 {
 	struct lend_session_rec *s = lend_sessions_find(ep, session);
-	struct lend_io_peer_info who = {.uid = -1};
+	struct lend_io_peer_info info = {.uid = -1};
 	uint32_t at;
 
 	if (!s)
@@ -375,10 +375,10 @@ int lend_session_peer(struct lend_ep *ep, lend_session session, struct lend_peer
 	if (LEND_PEER_CARRIER(at) < ep->n_carriers) {
 		struct lend_io *io = ep->carrier[LEND_PEER_CARRIER(at)].io;
 
-		io->ops->peer_info(io, LEND_PEER_INDEX(at), &who);
+		io->ops->peer_info(io, LEND_PEER_INDEX(at), &info);
 	}
-	peer->uid = who.uid;
-	memcpy(peer->address, who.address, sizeof(peer->address));
+	peer->uid = info.uid;
+	memcpy(peer->address, info.address, sizeof(peer->address));
 	return 0;
 }
 

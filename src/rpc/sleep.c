@@ -70,8 +70,8 @@ static lend_ns next_time(struct lend_ep *ep)
 	for (uint32_t c = 0; c < ep->n_carriers; c++) {
 		struct lend_io *io = ep->carrier[c].io;
 
-		if (io->ops->fd(io) < 0 && ep->now + LEND_NAP_NS < at)
-			at = ep->now + LEND_NAP_NS;
+		if (io->ops->fd(io) < 0 && ep->now + LEND_SLEEP_NS < at)
+			at = ep->now + LEND_SLEEP_NS;
 		if (io->due && io->due < at)
 			at = io->due;
 	}

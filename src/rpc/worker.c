@@ -107,7 +107,7 @@ static void *run_worker(void *arg)
 	ep = atomic_load_explicit(&self->ep, memory_order_relaxed);
 	if (ep) {
 		self->pool = ep->bufs;
-		lend_bufs_hold(self->pool);
+		lend_bufs_ref(self->pool);
 		atomic_store_explicit(&self->ep, NULL, memory_order_release);
 		lend_close(ep);
 	}

@@ -33,17 +33,17 @@ static int path_of(const char *name, struct sockaddr_un *at)
 	return 0;
 }
 
-int lend_fd_passing_listen(const char *name, struct lend_unix_listener *door)
+int lend_fd_passing_listen(const char *name, struct lend_unix_listener *listener)
 {
-	char who[sizeof(door->at.sun_path) + 5];
+	char address[sizeof(listener->at.sun_path) + 5];
 	int rc;
 
-	*door = (struct lend_unix_listener){.fd = -1};
-	rc = path_of(name, &door->at);
+	*listener = (struct lend_unix_listener){.fd = -1};
+	rc = path_of(name, &listener->at);
 	if (rc < 0)
 		return rc;
-	(void)snprintf(who, sizeof(who), "pool:%s", name);
-	return lend_unix_listener_open(door, SOCK_SEQPACKET | SOCK_NONBLOCK, who);
+	(void)snprintf(address, sizeof(address), "pool:%s", name);
+	return lend_unix_listener_open(listener, SOCK_SEQPACKET | SOCK_NONBLOCK, address);
 }
 
 int lend_fd_passing_send(int sock, const struct lend_fd_message *msg, int file)

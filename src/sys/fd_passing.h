@@ -36,7 +36,7 @@ _Static_assert(sizeof(struct lend_fd_message) == 32, "no padding");
 
 /* Opens the listening socket of a name. The caller already owns the node's own name, and with it
  * this one. Returns 0, or -errno with lend_why(). */
-int lend_fd_passing_listen(const char *name, struct lend_unix_listener *door);
+int lend_fd_passing_listen(const char *name, struct lend_unix_listener *listener);
 /* Sends the message; file -1: without one. Returns 0 or -errno. */
 int lend_fd_passing_send(int sock, const struct lend_fd_message *msg, int file);
 /* Connects and waits for the message, 2 s at most. Returns 0: the caller owns *sock and *file, and

@@ -105,7 +105,7 @@ bool lend_rundir_find_other(const char *name, char *path, size_t cap)
 
 int lend_rundir_lock(void)
 {
-	static const struct timespec nap = {.tv_nsec = 5000000};
+	static const struct timespec delay = {.tv_nsec = 5000000};
 	char path[128];
 	size_t used;
 	int fd, err = lend_rundir(path, sizeof(path) - sizeof("/.lock"));
@@ -120,7 +120,7 @@ int lend_rundir_lock(void)
 	for (int i = 0; i < LOCK_TRIES; i++) {
 		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
 			return fd;
-		(void)nanosleep(&nap, NULL);
+		(void)nanosleep(&delay, NULL);
 	}
 	(void)close(fd);
 	return lend_fail(EBUSY, "%s: held by a process that hangs; end that process", path);

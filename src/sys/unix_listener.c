@@ -9,17 +9,17 @@
 #include "sys/rundir.h"
 #include "sys/last_error.h"
 
-static int new_socket(int type, const char *who)
+static int new_socket(int type, const char *address)
 {
 	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
 
-	return fd >= 0
-		   ? fd
-		   : lend_fail(errno, "%s: no socket: %s; raise ulimit -n", who, strerror(errno));
+	return fd >= 0 ? fd
+		       : lend_fail(errno, "%s: no socket: %s; raise ulimit -n", address,
+				   strerror(errno));
 }
 
 /* Removes a socket file that has no listener: a killed process left it. */
-static int remove_stale(const struct sockaddr_un *at, int type, const char *who)
+static int remove_stale(const struct sockaddr_un *at, int type, const char *address)
 {
 	struct stat st;
 	int fd, err;
@@ -29,8 +29,8 @@ static int remove_stale(const struct sockaddr_un *at, int type, const char *who)
 	if (!S_ISSOCK(st.st_mode))
 		return lend_fail(EADDRINUSE,
 				 "%s: not a socket; remove it or choose another name than %s",
-				 at->sun_path, who);
-	fd = new_socket(type, who);
+				 at->sun_path, address);
+	fd = new_socket(type, address);
 	if (fd < 0)
 		return fd;
 	err = connect(fd, (const void *)at, sizeof(*at)) == 0 ? 0 : errno;
@@ -38,29 +38,29 @@ static int remove_stale(const struct sockaddr_un *at, int type, const char *who)
 	if (err != ECONNREFUSED)
 		return lend_fail(EADDRINUSE,
 				 "%s: name is in use; choose another or stop the other process",
-				 who);
+				 address);
 	(void)unlink(at->sun_path);
 	return 0;
 }
 
-static int bind_it(struct lend_unix_listener *door, const char *who)
+static int bind_it(struct lend_unix_listener *listener, const char *address)
 {
 	struct stat st;
 	int err = 0;
 
 	/* On Linux the file gets the mode of the socket. */
-	if (fchmod(door->fd, 0600) < 0 ||
-	    bind(door->fd, (const void *)&door->at, sizeof(door->at)) < 0)
+	if (fchmod(listener->fd, 0600) < 0 ||
+	    bind(listener->fd, (const void *)&listener->at, sizeof(listener->at)) < 0)
 		err = errno;
-	else if (listen(door->fd, 128) < 0 || lstat(door->at.sun_path, &st) < 0) {
+	else if (listen(listener->fd, 128) < 0 || lstat(listener->at.sun_path, &st) < 0) {
 		err = errno;
-		(void)unlink(door->at.sun_path);
+		(void)unlink(listener->at.sun_path);
 	}
 	if (err)
-		return lend_fail(err, "%s: %s; choose another name or make %s writable", who,
-				 strerror(err), door->at.sun_path);
-	door->dev = st.st_dev;
-	door->ino = st.st_ino;
+		return lend_fail(err, "%s: %s; choose another name or make %s writable", address,
+				 strerror(err), listener->at.sun_path);
+	listener->dev = st.st_dev;
+	listener->ino = st.st_ino;
 	return 0;
 }
 
@@ -90,50 +90,51 @@ static void close_lock(int lock)
 		(void)close(lock);
 }
 
-static int open_locked(struct lend_unix_listener *door, int type, const char *who)
+static int open_locked(struct lend_unix_listener *listener, int type, const char *address)
 {
-	int fd, rc = remove_stale(&door->at, type, who);
+	int fd, rc = remove_stale(&listener->at, type, address);
 
 	if (rc < 0)
 		return rc;
-	fd = new_socket(type, who);
+	fd = new_socket(type, address);
 	if (fd < 0)
 		return fd;
-	door->fd = fd;
-	rc = bind_it(door, who);
+	listener->fd = fd;
+	rc = bind_it(listener, address);
 	if (rc < 0) {
 		(void)close(fd);
-		door->fd = -1;
+		listener->fd = -1;
 	}
 	return rc;
 }
 
-int lend_unix_listener_open(struct lend_unix_listener *door, int type, const char *who)
+int lend_unix_listener_open(struct lend_unix_listener *listener, int type, const char *address)
 {
 	int lock, rc;
 
-	door->fd = -1;
-	door->at.sun_family = AF_UNIX;
-	rc = lock_around(&door->at, &lock);
+	listener->fd = -1;
+	listener->at.sun_family = AF_UNIX;
+	rc = lock_around(&listener->at, &lock);
 	if (rc < 0)
 		return rc;
-	rc = open_locked(door, type, who);
+	rc = open_locked(listener, type, address);
 	close_lock(lock);
 	return rc;
 }
 
-void lend_unix_listener_close(struct lend_unix_listener *door)
+void lend_unix_listener_close(struct lend_unix_listener *listener)
 {
 	struct stat st;
 	int lock;
 
-	if (door->fd < 0)
+	if (listener->fd < 0)
 		return;
-	(void)lock_around(&door->at, &lock);
-	if (lstat(door->at.sun_path, &st) == 0 && st.st_dev == door->dev && st.st_ino == door->ino)
-		(void)unlink(door->at.sun_path);
-	(void)shutdown(door->fd, SHUT_RDWR);
-	(void)close(door->fd);
-	door->fd = -1;
+	(void)lock_around(&listener->at, &lock);
+	if (lstat(listener->at.sun_path, &st) == 0 && st.st_dev == listener->dev &&
+	    st.st_ino == listener->ino)
+		(void)unlink(listener->at.sun_path);
+	(void)shutdown(listener->fd, SHUT_RDWR);
+	(void)close(listener->fd);
+	listener->fd = -1;
 	close_lock(lock);
 }

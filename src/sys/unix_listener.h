@@ -20,8 +20,8 @@ struct lend_unix_listener {
 
 /* Opens it and fills in at. type: of the socket, with its flags. A lend_why() text begins with the
  * last argument. Returns 0; -EADDRINUSE, -EMFILE or the error of bind(): the listener is closed. */
-int lend_unix_listener_open(struct lend_unix_listener *door, int type, const char *who);
+int lend_unix_listener_open(struct lend_unix_listener *listener, int type, const char *address);
 /* Closes it; does nothing if it is closed. */
-void lend_unix_listener_close(struct lend_unix_listener *door);
+void lend_unix_listener_close(struct lend_unix_listener *listener);
 
 #endif

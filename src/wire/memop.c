@@ -251,8 +251,8 @@ uint32_t lend_memhello_encode(const struct lend_memhello *hello, uint8_t out[LEN
 	lend_store_u32(out + 4, hello->epoch);
 	lend_store_u32(out + 8, hello->page);
 	lend_store_u16(out + 12, (uint16_t)hello->open);
-	out[14] = hello->shard;
-	out[15] = hello->shards;
+	out[14] = hello->worker;
+	out[15] = hello->workers;
 	lend_store_u64(out + 16, hello->lease);
 	lend_store_u64(out + 24, hello->life);
 	memcpy(out + 32, hello->key, sizeof(hello->key));
@@ -271,8 +271,8 @@ bool lend_memhello_decode(const void *bytes, size_t len, struct lend_memhello *h
 	hello->epoch = lend_load_u32(at + 4);
 	hello->page = lend_load_u32(at + 8);
 	hello->open = lend_load_u16(at + 12);
-	hello->shard = at[14];
-	hello->shards = at[15];
+	hello->worker = at[14];
+	hello->workers = at[15];
 	hello->lease = lend_load_u64(at + 16);
 	hello->life = lend_load_u64(at + 24);
 	memcpy(hello->key, at + 32, sizeof(hello->key));
@@ -282,7 +282,7 @@ bool lend_memhello_decode(const void *bytes, size_t len, struct lend_memhello *h
 	       hello->text_len <= LEND_MEMOP_TEXT_MAX && hello->life &&
 	       hello->page >= LEND_MEM_PAGE && hello->page <= LEND_MEM_PAGE_MAX &&
 	       lend_is_pow2(hello->page) && hello->open >= 1 && hello->open <= LEND_MEM_OPEN_MAX &&
-	       hello->shard < hello->shards && hello->shards <= LEND_MEMREF_SHARDS_MAX;
+	       hello->worker < hello->workers && hello->workers <= LEND_MEMREF_WORKERS_MAX;
 }
 
 void lend_memspace_encode(const struct lend_memspace *space, uint8_t out[16])

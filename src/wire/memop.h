@@ -9,7 +9,7 @@
  *   space, 16    slot 4, epoch 4, serial 8
  *
  *   HELLO        proof 16                            -> node 4, epoch 4, page size 4, open 2,
- *                                                       shard 1, shards 1, lease ns 8, life 8,
+ *                                                       worker 1, workers 1, lease ns 8, life 8,
  *                                                       life key 16, length 4, zero 4, addresses
  *   PUT          terms, len 8, payload               -> reference
  *   GET          reference, offset 8, len 8          -> the bytes
@@ -29,8 +29,8 @@
  *   BYE_CLIENT   -                                   -> -
  *   POOL_MAP     reference, key 8                    -> space, len 8, view
  *   POOL_VIEW    space, page 8, key 8                -> view           page 0 makes a new view
- *   POOL_DROP    lien (as a space), key 8            -> -
- *   view         lien 16, pages 8, offset in the first 4, n 4, n runs of {frame 4, pages 4}
+ *   POOL_DROP    pinned map (as a space), key 8 -> -
+ *   view         pinned map 16, pages 8, offset in the first 4, n 4, n runs of {frame 4, pages 4}
  *
  * The last three are for processes that map the node's memory (lend_store_pool_open): frames by
  * number, frame 0 being zeros. The frames of a view are not changed and not used again until the
@@ -193,9 +193,9 @@ struct lend_memhello {
 	uint64_t lease;              /* ns */
 	uint32_t open;               /* operations, at most LEND_MEM_OPEN_MAX */
 	/* Index of the worker that answered, and the number of the node's workers: 1 ..
-	 * LEND_MEMREF_SHARDS_MAX. Node and epoch are the same at all workers; each has lives and
+	 * LEND_MEMREF_WORKERS_MAX. Node and epoch are the same at all workers; each has lives and
 	 * operation ids of its own. */
-	uint8_t shard, shards;
+	uint8_t worker, workers;
 	uint32_t text_len;
 	const char *text; /* the workers' addresses, separated by commas, as many as fit; not
 			     zero-terminated */

@@ -1,6 +1,6 @@
 /* memref - a reference: 64 bytes that name bytes at their home and prove the right to use them.
  *
- *   0  node 4          4  epoch 4          8  shard and slot 4
+ *   0  node 4          4  epoch 4          8  worker and slot 4
  *   12 version 1       13 depth 1          14 rights 2: root, slice 1, slice 2, five bits each
  *   16 serial 6        22 root length 6
  *   28 slice 1: offset 5, length 5         38 slice 2: the same
@@ -33,10 +33,10 @@ enum {
 	LEND_MEMREF_NODE_VERSION = 1, /* home NODE only */
 	LEND_MEMREF_HOME_VERSION = 2, /* any home */
 	LEND_MEMREF_DEPTH_MAX = 2,
-	LEND_MEMREF_TEXT = 86,        /* characters of base64url, without padding */
-	LEND_MEMREF_SHARD_SHIFT = 26, /* of slot: worker above, its entry below */
+	LEND_MEMREF_TEXT = 86,         /* characters of base64url, without padding */
+	LEND_MEMREF_WORKER_SHIFT = 26, /* of slot: worker above, its entry below */
 	LEND_MEMREF_SLOT_MASK = (1 << 26) - 1,
-	LEND_MEMREF_SHARDS_MAX = 64,
+	LEND_MEMREF_WORKERS_MAX = 64,
 };
 #define LEND_MEMREF_ROOT_MAX ((UINT64_C(1) << 40) - 1) /* bytes of a snapshot */
 
@@ -72,9 +72,9 @@ void lend_memref_root(const uint8_t bytes[LEND_MEMREF_LEN], struct lend_memref *
 uint64_t lend_memref_range(const struct lend_memref *ref, uint64_t *first);
 uint64_t lend_memref_len(const struct lend_memref *ref);
 unsigned lend_memref_rights(const struct lend_memref *ref);
-static inline uint32_t lend_memref_shard(const struct lend_memref *ref)
+static inline uint32_t lend_memref_worker(const struct lend_memref *ref)
 {
-	return ref->slot >> LEND_MEMREF_SHARD_SHIFT;
+	return ref->slot >> LEND_MEMREF_WORKER_SHIFT;
 }
 
 /* Narrows ref to [offset, offset + len) of it with these rights. Returns 0; -ERANGE, -EPERM (a

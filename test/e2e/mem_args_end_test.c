@@ -82,7 +82,7 @@ Test(mem_args_end, timed_out_udp)
 }
 
 /* The callee, or the caller's client, is closed during the call. */
-static void somebody_goes(const char *carrier, struct side *who)
+static void one_side_ends(const char *carrier, struct side *dying)
 {
 	mem_node_start(&node, carrier, "64M", "");
 	open_caller(0);
@@ -96,12 +96,12 @@ static void somebody_goes(const char *carrier, struct side *who)
 		cr_assert_eq(lend_call_start_args(caller.mem, session, &call, three, 3), 0);
 		for (int i = 0; i < turns; i++)
 			turn();
-		close_side(who);
+		close_side(dying);
 		while (caller.ep && !ends)
 			turn();
 		cr_assert_eq(ends, 1, "%d ends after %d turns", ends, turns);
 		cr_assert_neq(call.status, LEND_OK);
-		settle(who == &caller ? "client closed" : "callee closed", turns);
+		settle(dying == &caller ? "client closed" : "callee closed", turns);
 		close_side(&callee);
 	}
 	close_all();
@@ -109,22 +109,22 @@ static void somebody_goes(const char *carrier, struct side *who)
 
 Test(mem_args_end, callee_closes_shm)
 {
-	somebody_goes("shm", &callee);
+	one_side_ends("shm", &callee);
 }
 
 Test(mem_args_end, callee_closes_udp)
 {
-	somebody_goes("udp", &callee);
+	one_side_ends("udp", &callee);
 }
 
 Test(mem_args_end, client_is_closed_shm)
 {
-	somebody_goes("shm", &caller);
+	one_side_ends("shm", &caller);
 }
 
 Test(mem_args_end, client_is_closed_udp)
 {
-	somebody_goes("udp", &caller);
+	one_side_ends("udp", &caller);
 }
 
 /* The callee's client is closed while it puts its reply: the parts already put are released. A

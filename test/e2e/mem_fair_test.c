@@ -23,11 +23,11 @@
 enum { DEPTH = 64, ENDS = 8, LEN_MAX = 64 << 10, ROUNDS = 11, FEW = 60, WINDOW = 8 };
 
 /* Messages from one process to the other. */
-struct told {
+struct progress {
 	_Atomic uint64_t ops, turns; /* of the greedy one */
 	char text[512];
 };
-static struct told *told;
+static struct progress *progress;
 
 /* A get that is repeated for ever. */
 struct again {
@@ -42,7 +42,7 @@ static void get_done(struct lend_op *op)
 	struct again *a = (struct again *)op;
 
 	if (op->status == LEND_OK) {
-		atomic_fetch_add(&told->ops, 1);
+		atomic_fetch_add(&progress->ops, 1);
 	} else if (op->status != LEND_RESOURCE_EXHAUSTED) {
 		_exit(2);
 	}
@@ -67,7 +67,7 @@ static void be_greedy(int in, size_t len)
 		struct lend_ref ref;
 
 		if (lend_open(&config, &ep[i]) < 0 || lend_mem_open(ep[i], NULL, &mem) < 0 ||
-		    lend_ref_parse(mem, told->text, &ref) < 0)
+		    lend_ref_parse(mem, progress->text, &ref) < 0)
 			_exit(1);
 		for (int k = 0; k < DEPTH; k++) {
 			struct again *a = calloc(1, sizeof(*a));
@@ -78,7 +78,7 @@ static void be_greedy(int in, size_t len)
 			get_done(&a->op);
 		}
 	}
-	for (;; atomic_fetch_add(&told->turns, 1))
+	for (;; atomic_fetch_add(&progress->turns, 1))
 		for (int i = 0; i < ENDS; i++)
 			(void)lend_poll(ep[i]);
 }
@@ -92,7 +92,7 @@ static int by_size(const void *a, const void *b)
 
 static void wait_turns(struct mem_node *node, uint64_t n)
 {
-	for (n += atomic_load(&told->turns); atomic_load(&told->turns) < n;)
+	for (n += atomic_load(&progress->turns); atomic_load(&progress->turns) < n;)
 		cr_assert_geq(lend_wait(node->ep, lend_now(node->ep) + SECOND / 1000), 0);
 }
 
@@ -103,9 +103,9 @@ static uint64_t stop_node(struct mem_node *node)
 
 	kill(node->pid, SIGSTOP);
 	do {
-		before = atomic_load(&told->ops);
+		before = atomic_load(&progress->ops);
 		wait_turns(node, 4);
-	} while (atomic_load(&told->ops) != before);
+	} while (atomic_load(&progress->ops) != before);
 	return before;
 }
 
@@ -180,17 +180,18 @@ static void run_modest(const char *carrier, size_t len, uint64_t least, uint64_t
 	int go[2];
 	pid_t pid;
 
-	told = mmap(NULL, sizeof(*told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	cr_assert(told != MAP_FAILED && pipe(go) == 0);
+	progress = mmap(NULL, sizeof(*progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			-1, 0);
+	cr_assert(progress != MAP_FAILED && pipe(go) == 0);
 	pid = fork();
 	if (pid == 0)
 		be_greedy(go[0], len);
 	mem_node_start(&node, carrier, "64M", "");
 	ref = mem_put(node.mem, bytes, len, &shared);
-	cr_assert_eq(lend_ref_text(node.mem, &ref, told->text, sizeof(told->text)), 0);
+	cr_assert_eq(lend_ref_text(node.mem, &ref, progress->text, sizeof(progress->text)), 0);
 	mem_stat(node.mem, &stat);
 	cr_assert_eq(write(go[1], "x", 1), 1);
-	while (atomic_load(&told->ops) < 2 * ENDS * DEPTH)
+	while (atomic_load(&progress->ops) < 2 * ENDS * DEPTH)
 		wait_turns(&node, 1);
 	for (int i = 0; i < ROUNDS; i++)
 		waits[i] = wait_of(&node, stat.ops, &asked);

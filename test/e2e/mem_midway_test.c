@@ -203,32 +203,32 @@ Test(mem_midway, map_of_a_released_reference_udp)
 	map_of_a_released_reference("udp");
 }
 
-/* One of several lanes that work at once: put, get, compare, release, for ever. */
-enum { LANES = 24, LANE_LEN = 3 * 4096 + 5 };
-struct lane {
+/* One of several streams that work at once: put, get, compare, release, for ever. */
+enum { STREAMS = 24, STREAM_LEN = 3 * 4096 + 5 };
+struct stream {
 	struct lend_op op;
 	struct lend_mem *mem;
 	uint64_t seed;
 	struct lend_ref ref;
 	int step; /* 0 put, 1 get, 2 release */
 	bool idle;
-	char data[LANE_LEN], back[LANE_LEN];
+	char data[STREAM_LEN], back[STREAM_LEN];
 };
-static struct lane lane[LANES];
+static struct stream stream[STREAMS];
 static unsigned good, bad_bytes, bad_status[17];
 static bool enough;
 
-static void start_next(struct lane *l);
+static void start_next(struct stream *l);
 
-static void lane_done(struct lend_op *op)
+static void stream_done(struct lend_op *op)
 {
-	struct lane *l = (struct lane *)op;
+	struct stream *l = (struct stream *)op;
 	enum lend_status status = op->status;
 
 	good += status == LEND_OK;
 	if (status == LEND_OK && l->step == 0)
 		l->ref = op->ref;
-	if (status == LEND_OK && l->step == 1 && memcmp(l->data, l->back, LANE_LEN) != 0)
+	if (status == LEND_OK && l->step == 1 && memcmp(l->data, l->back, STREAM_LEN) != 0)
 		bad_bytes++;
 	if (status != LEND_OK && status != LEND_UNAVAILABLE && status != LEND_NOT_FOUND &&
 	    status != LEND_ABORTED)
@@ -237,17 +237,17 @@ static void lane_done(struct lend_op *op)
 	start_next(l);
 }
 
-static void start_next(struct lane *l)
+static void start_next(struct stream *l)
 {
-	struct iovec iov = {l->step ? l->back : l->data, LANE_LEN};
+	struct iovec iov = {l->step ? l->back : l->data, STREAM_LEN};
 	int rc;
 
 	l->idle = enough && !l->step;
 	if (l->idle)
 		return;
-	l->op = (struct lend_op){.timeout = 10 * SECOND, .done = lane_done};
+	l->op = (struct lend_op){.timeout = 10 * SECOND, .done = stream_done};
 	if (l->step == 0) {
-		mem_fill(l->data, LANE_LEN, ++l->seed);
+		mem_fill(l->data, STREAM_LEN, ++l->seed);
 		rc = lend_put(l->mem, &iov, 1, NULL, &l->op);
 	} else if (l->step == 1) {
 		rc = lend_get(l->mem, &l->ref, 0, &iov, 1, &l->op);
@@ -264,8 +264,8 @@ static bool all_idle(void)
 {
 	bool idle = true;
 
-	for (int i = 0; i < LANES; i++)
-		idle &= lane[i].idle;
+	for (int i = 0; i < STREAMS; i++)
+		idle &= stream[i].idle;
 	return idle;
 }
 
@@ -276,10 +276,10 @@ static void run_until(struct mem_node *node, unsigned more, unsigned ms)
 
 	while (good < want && lend_now(node->ep) < until) {
 		cr_assert_geq(lend_wait(node->ep, lend_now(node->ep) + 1000000), 0);
-		for (int i = 0; i < LANES; i++)
-			if (lane[i].idle && !enough) {
-				lane[i].idle = false;
-				start_next(&lane[i]);
+		for (int i = 0; i < STREAMS; i++)
+			if (stream[i].idle && !enough) {
+				stream[i].idle = false;
+				start_next(&stream[i]);
 			}
 	}
 	cr_assert_geq(good, want, "%u of %u operations in %u ms", good, want, ms);
@@ -294,10 +294,10 @@ static void run_restarted(const char *carrier, const char *more)
 	snprintf(size, sizeof(size), "32M %s", more);
 	mem_node_start(&node, carrier, "32M", more);
 	memcpy(node.listen, node.address, sizeof(node.listen)); /* the port, too */
-	for (int i = 0; i < LANES; i++) {
-		lane[i].mem = node.mem;
-		lane[i].seed = s + (uint64_t)i * 1000000;
-		start_next(&lane[i]);
+	for (int i = 0; i < STREAMS; i++) {
+		stream[i].mem = node.mem;
+		stream[i].seed = s + (uint64_t)i * 1000000;
+		start_next(&stream[i]);
 	}
 	for (int i = 0; i < 4; i++) {
 		run_until(&node, 100 + (unsigned)(s + (uint64_t)i * 7) % 50, 20000);

@@ -25,7 +25,7 @@ static void play_server(struct mem_node *node, const struct lend_fd_message *msg
 			const char *want)
 {
 	char address[128];
-	struct lend_unix_listener door;
+	struct lend_unix_listener listener;
 	int sock, file = memfd_create("short", MFD_CLOEXEC);
 	struct lend_fd_message out = *msg;
 	struct lend_ref ref;
@@ -35,13 +35,13 @@ static void play_server(struct mem_node *node, const struct lend_fd_message *msg
 	pid_t pid;
 
 	cr_assert_eq(ftruncate(file, (off_t)file_len), 0);
-	cr_assert_eq(lend_fd_passing_listen(node->address + 4, &door), 0, "%s", lend_why());
+	cr_assert_eq(lend_fd_passing_listen(node->address + 4, &listener), 0, "%s", lend_why());
 	pid = mem_fork();
 	if (pid == 0) {
 		struct iovec iov = {&out, sizeof(out)};
 		struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
 
-		while ((sock = accept(door.fd, NULL, NULL)) < 0)
+		while ((sock = accept(listener.fd, NULL, NULL)) < 0)
 			usleep(1000);
 		if (out.version == LEND_FD_PASSING_VERSION)
 			(void)lend_fd_passing_send(sock, &out, out.status ? -1 : file);
@@ -61,7 +61,7 @@ static void play_server(struct mem_node *node, const struct lend_fd_message *msg
 	cr_assert_eq(mem_get(mem, &ref, 0, in, LEN), LEND_OK, "explicit reads go on");
 	mem_free_space(mem, space);
 	mem_client_close(ep, mem);
-	lend_unix_listener_close(&door);
+	lend_unix_listener_close(&listener);
 	close(file);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);

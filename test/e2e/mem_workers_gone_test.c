@@ -82,7 +82,7 @@ static void hold_and_leave(const char *address, int in, int out)
 	    lend_connect_as(ep[1], other, address, &session[1]) < 0 ||
 	    !send_op(ep[0], session[0], &hello, "", reply) ||
 	    !lend_memhello_decode(reply, send_op(ep[1], session[1], &hello, "", reply), &h) ||
-	    h.shard != 1 || h.shards != 2)
+	    h.worker != 1 || h.workers != 2)
 		_exit(1);
 	put.kind = LEND_MEMOP_PUT;
 	put.len = 3;

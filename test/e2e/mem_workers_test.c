@@ -13,12 +13,12 @@
 
 enum { OBJECTS = 12, LEN = 5000 };
 
-static unsigned shard_of(const struct lend_ref *ref)
+static unsigned worker_of(const struct lend_ref *ref)
 {
 	struct lend_memref r;
 
 	cr_assert(lend_memref_decode((const uint8_t *)ref, &r));
-	return lend_memref_shard(&r);
+	return lend_memref_worker(&r);
 }
 
 /* Puts objects with distinct bytes; returns a bit for each worker that holds one. */
@@ -30,7 +30,7 @@ static unsigned put_all(struct lend_mem *mem, struct lend_ref ref[OBJECTS])
 	for (unsigned i = 0; i < OBJECTS; i++) {
 		mem_fill(bytes, sizeof(bytes), i);
 		ref[i] = mem_put(mem, bytes, sizeof(bytes), NULL);
-		seen |= 1u << shard_of(&ref[i]);
+		seen |= 1u << worker_of(&ref[i]);
 	}
 	return seen;
 }
@@ -144,7 +144,7 @@ Test(mem_workers, restarted_with_fewer_under_one_number)
 }
 
 /* A reference with a worker that the node does not have is a forgery. */
-static void no_such_worker(const char *more, unsigned shards)
+static void no_such_worker(const char *more, unsigned workers)
 {
 	struct mem_node node;
 	struct lend_ref ref, bad;
@@ -152,17 +152,17 @@ static void no_such_worker(const char *more, unsigned shards)
 
 	mem_node_start(&node, "shm", "12M", more);
 	ref = mem_put(node.mem, "abc", 4, NULL);
-	for (unsigned shard = 0; shard < 64; shard++) {
+	for (unsigned worker = 0; worker < 64; worker++) {
 		struct lend_memref r;
 
 		cr_assert(lend_memref_decode((const uint8_t *)&ref, &r));
-		r.slot ^= shard << LEND_MEMREF_SHARD_SHIFT;
+		r.slot ^= worker << LEND_MEMREF_WORKER_SHIFT;
 		lend_memref_encode(&r, (uint8_t *)&bad);
 		cr_expect_eq(mem_get(node.mem, &bad, 0, &c, 1),
-			     !shard                           ? LEND_OK
-			     : lend_memref_shard(&r) < shards ? LEND_PERMISSION_DENIED
-							      : LEND_NOT_FOUND,
-			     "%u", shard);
+			     !worker                            ? LEND_OK
+			     : lend_memref_worker(&r) < workers ? LEND_PERMISSION_DENIED
+								: LEND_NOT_FOUND,
+			     "%u", worker);
 	}
 	cr_assert_eq(mem_release(node.mem, &ref), LEND_OK);
 	mem_node_stop(&node);
@@ -223,7 +223,7 @@ Test(mem_workers, sixteen)
 	mem_node_start(&node, "udp", "16M", "--workers 16");
 	for (int i = 0; i < 24; i++) {
 		ref[i] = mem_put(node.mem, &i, sizeof(i), NULL);
-		seen |= 1u << shard_of(&ref[i]);
+		seen |= 1u << worker_of(&ref[i]);
 	}
 	cr_expect_eq(seen, 0xffff, "%x", seen);
 	cr_expect_eq(mem_end(node.mem, &op, lend_release(node.mem, ref, 24, &op)), LEND_OK);
@@ -231,7 +231,7 @@ Test(mem_workers, sixteen)
 }
 
 /* A configuration that cannot be served is refused with a remedy, in one line. */
-Test(mem_workers, errors_name_the_mend)
+Test(mem_workers, errors_name_the_fix)
 {
 	static const struct {
 		const char *options, *says;

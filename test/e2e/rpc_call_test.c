@@ -179,7 +179,7 @@ Test(rpc_call, a_buffer_cannot_be_in_two_calls)
 Test(rpc_call, close_in_flight)
 {
 	for (int s = 0; s < SCHEMES; s++)
-		for (int who = 0; who < 2; who++) {
+		for (int client_ends = 0; client_ends < 2; client_ends++) {
 			struct ask ask[20];
 			struct pair pair;
 
@@ -187,14 +187,14 @@ Test(rpc_call, close_in_flight)
 			for (int i = 0; i < 20; i++)
 				ask_start(&pair, &ask[i], HOLD, 0);
 			pair_until_held(&pair, 20);
-			lend_close(who ? pair.client : pair.server);
-			*(who ? &pair.client : &pair.server) = NULL;
+			lend_close(client_ends ? pair.client : pair.server);
+			*(client_ends ? &pair.client : &pair.server) = NULL;
 			for (int i = 0; i < 20; i++) {
-				cr_assert(who || pair_until(&pair, &ask[i].done));
+				cr_assert(client_ends || pair_until(&pair, &ask[i].done));
 				cr_assert_eq(ask[i].times, 1);
 				cr_assert_eq(ask[i].call.status,
-					     who ? LEND_CANCELLED : LEND_UNAVAILABLE);
-				if (!who)
+					     client_ends ? LEND_CANCELLED : LEND_UNAVAILABLE);
+				if (!client_ends)
 					ask_give(pair.client, &ask[i]);
 			}
 			pair_close(&pair);

@@ -12,12 +12,12 @@
 static int ups, downs;
 static uint8_t seen[16];
 
-static void watch_session(lend_session session, const uint8_t who[16], bool up, void *arg)
+static void watch_session(lend_session session, const uint8_t peer[16], bool up, void *arg)
 {
 	(void)session;
 	(void)arg;
 	*(up ? &ups : &downs) += 1;
-	memcpy(seen, who, 16);
+	memcpy(seen, peer, 16);
 }
 
 Test(rpc_session, sessions_come_and_go)

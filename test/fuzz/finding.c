@@ -14,7 +14,7 @@ const char *__asan_default_options(void)
 	return "quarantine_size_mb=8:malloc_context_size=8:detect_leaks=0";
 }
 
-static void tell(void)
+static void print_step(void)
 {
 	printf("{\"target\":\"%s\",\"execs\":%llu,\"hostile\":%llu}\n", fuzz_name,
 	       (unsigned long long)execs, (unsigned long long)fuzz_hostile);
@@ -24,7 +24,7 @@ static void tell(void)
 void fuzz_begin(void)
 {
 	if (execs++ == 0)
-		(void)atexit(tell);
+		(void)atexit(print_step);
 }
 
 _Noreturn void fuzz_fail(const char *file, int line, const char *what)

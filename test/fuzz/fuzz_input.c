@@ -10,55 +10,55 @@
 
 const char fuzz_name[] = "input";
 
-static void step_call(struct choice *c, int who)
+static void step_call(struct choice *c, int side)
 {
 	static const uint32_t len[] = {0, 1, 415, 416, 417, 1000, 4096, 4097, 9000, WORLD_BUF_MAX};
-	struct world_side *s = &world.side[who];
+	struct world_side *s = &world.side[side];
 	uint32_t n = len[choice_of(c, 10)], reply = len[choice_of(c, 10)];
 	struct lend_core_call call = {
 	    .method = 1, .zero_rtt = 1, .class = (uint8_t)choice_of(c, 9)};
 
 	if (!s->session_n) {
-		(void)world_connect(who, 1);
+		(void)world_connect(side, 1);
 		return;
 	}
 	call.deadline = world.now + (1 + choice_of(c, 200)) * LEND_MS;
-	call.request = n ? world_message(who, n, 1) : 0;
-	call.reply = choice_rare(c, 3) ? world_buf(who, reply + 1, 2) : 0;
-	(void)world_call(who, s->session[choice_of(c, s->session_n)], &call);
+	call.request = n ? world_message(side, n, 1) : 0;
+	call.reply = choice_rare(c, 3) ? world_buf(side, reply + 1, 2) : 0;
+	(void)world_call(side, s->session[choice_of(c, s->session_n)], &call);
 }
 
-static void step_reply(struct choice *c, int who)
+static void step_reply(struct choice *c, int side)
 {
 	static const uint32_t len[] = {0, 10, 416, 417, 4096, 5000, 20000};
-	struct world_side *s = &world.side[who];
+	struct world_side *s = &world.side[side];
 	uint32_t n = len[choice_of(c, 7)];
 
 	if (s->running_n)
-		(void)world_reply(who, s->running[choice_of(c, s->running_n)], choice_u8(c),
-				  n ? world_message(who, n, 1) : 0);
+		(void)world_reply(side, s->running[choice_of(c, s->running_n)], choice_u8(c),
+				  n ? world_message(side, n, 1) : 0);
 }
 
-static void step_cancel(struct choice *c, int who)
+static void step_cancel(struct choice *c, int side)
 {
-	struct world_side *s = &world.side[who];
+	struct world_side *s = &world.side[side];
 
 	if (s->calls.n)
 		lend_core_cancel(s->core, s->calls.handle[choice_of(c, WORLD_MANY)], 1);
-	world_poll(who);
+	world_poll(side);
 }
 
-static void step_later(struct choice *c, int who)
+static void step_later(struct choice *c, int side)
 {
-	(void)who;
+	(void)side;
 	world_tick(UINT64_C(1) << choice_of(c, 34));
 }
 
-static void step_flush(struct choice *c, int who)
+static void step_flush(struct choice *c, int side)
 {
 	uint8_t drop = choice_u8(c);
 
-	(void)world_flush(who, 16, drop, choice_rare(c, 8) ? choice_u8(c) : 0);
+	(void)world_flush(side, 16, drop, choice_rare(c, 8) ? choice_u8(c) : 0);
 }
 
 /* Delivers a live datagram again, or late. */
@@ -97,15 +97,15 @@ static void step_burst(struct choice *c, int to)
 	choice_bytes(c);
 }
 
-static void step_gone(int who)
+static void step_gone(int side)
 {
-	struct world_side *s = &world.side[who];
+	struct world_side *s = &world.side[side];
 	uint8_t incarnation[16];
 	uint32_t peer;
 	struct lend_in in = {.peer = world_peer(1), .gone = 1};
 
-	lend_core_input(world.side[who].core, world.now, &world.side[who].bufs, &in, 1);
-	world_poll(who);
+	lend_core_input(world.side[side].core, world.now, &world.side[side].bufs, &in, 1);
+	world_poll(side);
 	for (uint32_t i = 0; i < s->session_n; i++)
 		FUZZ_CHECK(lend_core_session_peer(s->core, s->session[i], &peer, incarnation) ==
 				   0 &&
@@ -113,9 +113,9 @@ static void step_gone(int who)
 			   "a session with a peer that hung up");
 }
 
-static void step_rare(struct choice *c, int who)
+static void step_rare(struct choice *c, int side)
 {
-	struct world_side *s = &world.side[who];
+	struct world_side *s = &world.side[side];
 
 	switch (choice_of(c, 8)) {
 	case 0:
@@ -128,13 +128,13 @@ static void step_rare(struct choice *c, int who)
 	case 2:
 		if (s->session_n)
 			lend_core_disconnect(s->core, s->session[choice_of(c, s->session_n)]);
-		world_poll(who);
+		world_poll(side);
 		return;
 	case 3:
-		step_gone(who);
+		step_gone(side);
 		return;
 	default:
-		(void)world_connect(who, choice_rare(c, 8) ? 2 : 1);
+		(void)world_connect(side, choice_rare(c, 8) ? 2 : 1);
 	}
 }
 

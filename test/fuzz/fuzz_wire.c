@@ -14,7 +14,7 @@ const char fuzz_name[] = "wire";
 static void check_datagram(const uint8_t *data, size_t len)
 {
 	struct lend_pkt_view v;
-	bool rides;
+	bool may_carry_call;
 
 	for (int checked = 0; checked < 2; checked++) {
 		if (lend_pkt_decode(&v, data, (uint32_t)len, checked) != LEND_PKT_OK)
@@ -24,9 +24,9 @@ static void check_datagram(const uint8_t *data, size_t len)
 			   "a payload outside its datagram");
 		/* A 0-RTT call is complete in its CONNECT; the offset field there has another
 		 * meaning. */
-		rides = v.head.kind == LEND_PKT_CONNECT || v.head.kind == LEND_PKT_ACCEPT;
+		may_carry_call = v.head.kind == LEND_PKT_CONNECT || v.head.kind == LEND_PKT_ACCEPT;
 		FUZZ_CHECK(v.payload_len == 0 ||
-			       (uint64_t)(rides ? 0 : v.head.offset) + v.payload_len <=
+			       (uint64_t)(may_carry_call ? 0 : v.head.offset) + v.payload_len <=
 				   v.head.length,
 			   "a payload outside its message");
 		FUZZ_CHECK(memcmp(&v.head, data, sizeof(v.head)) == 0, "another head");

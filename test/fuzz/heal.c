@@ -8,22 +8,22 @@
 enum { HEAL_ROUNDS = 5000 };
 #define HEAL_NS (2000 * LEND_MS)
 
-static void answer_all(int who)
+static void answer_all(int side)
 {
-	struct world_side *s = &world.side[who];
+	struct world_side *s = &world.side[side];
 
-	world_poll(who);
+	world_poll(side);
 	while (s->need_n)
-		world_attach(who, s->need[--s->need_n], WORLD_BUF_MAX);
+		world_attach(side, s->need[--s->need_n], WORLD_BUF_MAX);
 	while (s->running_n)
-		(void)world_reply(who, s->running[0], 0, 0);
-	world_poll(who);
+		(void)world_reply(side, s->running[0], 0, 0);
+	world_poll(side);
 }
 
 /* Nothing is in flight: the credit that calls took from a session must be back. */
-static void count_credit(int who)
+static void count_credit(int side)
 {
-	struct lend_core *c = world.side[who].core;
+	struct lend_core *c = world.side[side].core;
 
 	for (uint32_t i = 0; i < c->cfg.sessions; i++) {
 		const struct lend_sess *s = lend_sess_at(c, i);
@@ -34,23 +34,23 @@ static void count_credit(int who)
 	}
 }
 
-static void say_goodbye(int who)
+static void say_goodbye(int side)
 {
-	struct world_side *s = &world.side[who];
+	struct world_side *s = &world.side[side];
 	uint64_t session[WORLD_MANY];
 	uint32_t n = s->session_n;
 
 	memcpy(session, s->session, sizeof(session));
 	for (uint32_t i = 0; i < n; i++)
 		lend_core_disconnect(s->core, session[i]);
-	world_poll(who);
+	world_poll(side);
 	FUZZ_CHECK(s->session_n == 0, "a session outlives its disconnect");
 	FUZZ_CHECK(s->open == 0, "a call outlives its session");
 }
 
-static void count_what_is_left(int who)
+static void count_what_is_left(int side)
 {
-	struct world_side *s = &world.side[who];
+	struct world_side *s = &world.side[side];
 	struct lend_core *c = s->core;
 	uint32_t out = 0;
 

@@ -41,9 +41,9 @@ static uint32_t pick_below(uint32_t n)
 	return bad_pick(&rng, n);
 }
 
-static uint32_t take_buf(int who, uint32_t cap)
+static uint32_t take_buf(int side, uint32_t cap)
 {
-	struct side *s = &sides[who];
+	struct side *s = &sides[side];
 
 	for (uint32_t b = 1; b < BUFS; b++)
 		if (!s->taken[b]) {
@@ -56,18 +56,18 @@ static uint32_t take_buf(int who, uint32_t cap)
 	return 0;
 }
 
-static void give_buf(int who, uint32_t b)
+static void give_buf(int side, uint32_t b)
 {
 	if (!b)
 		return;
-	cr_assert(sides[who].taken[b], "seed %llu: twice", (unsigned long long)seed);
-	sides[who].taken[b] = false;
-	free(sides[who].seg[b].data);
+	cr_assert(sides[side].taken[b], "seed %llu: twice", (unsigned long long)seed);
+	sides[side].taken[b] = false;
+	free(sides[side].seg[b].data);
 }
 
-static void on_event(int who, const struct lend_event *e)
+static void on_event(int side, const struct lend_event *e)
 {
-	struct side *s = &sides[who];
+	struct side *s = &sides[side];
 
 	switch ((enum lend_event_kind)e->kind) {
 	case LEND_EV_SESSION_UP:
@@ -76,13 +76,13 @@ static void on_event(int who, const struct lend_event *e)
 		return;
 	case LEND_EV_NEED:
 		if (pick_below(4)) {
-			uint32_t b = e->len <= 1 << 20 ? take_buf(who, (uint32_t)e->len) : 0;
+			uint32_t b = e->len <= 1 << 20 ? take_buf(side, (uint32_t)e->len) : 0;
 
 			cr_assert_eq(lend_core_attach(s->core, e->call, &s->bufs, b), 0);
 		}
 		return;
 	case LEND_EV_REQUEST:
-		give_buf(who, e->buf);
+		give_buf(side, e->buf);
 		if (s->running_n < 64)
 			s->running[s->running_n++] = e->call;
 		else
@@ -90,12 +90,12 @@ static void on_event(int who, const struct lend_event *e)
 		return;
 	case LEND_EV_CALL_END:
 		ends++;
-		give_buf(who, e->buf);
-		give_buf(who, e->reply);
+		give_buf(side, e->buf);
+		give_buf(side, e->reply);
 		return;
 	case LEND_EV_REPLY_END:
 	case LEND_EV_BUF_BACK:
-		give_buf(who, e->buf);
+		give_buf(side, e->buf);
 		return;
 	case LEND_EV_SESSION_DOWN:
 	case LEND_EV_CANCELLED:
@@ -106,17 +106,17 @@ static void on_event(int who, const struct lend_event *e)
 	}
 }
 
-static void poll_events(int who)
+static void poll_events(int side)
 {
 	const struct lend_event *ev;
 
-	while ((ev = lend_core_next(sides[who].core)))
-		on_event(who, ev);
-	while (!full_now && lend_core_supply_wanted(sides[who].core))
-		lend_core_supply(sides[who].core, take_buf(who, 65536));
+	while ((ev = lend_core_next(sides[side].core)))
+		on_event(side, ev);
+	while (!full_now && lend_core_supply_wanted(sides[side].core))
+		lend_core_supply(sides[side].core, take_buf(side, 65536));
 }
 
-static void input_datagram(int who, const uint8_t *data, uint32_t len, uint32_t peer)
+static void input_datagram(int side, const uint8_t *data, uint32_t len, uint32_t peer)
 {
 	struct lend_in in = {.len = len,
 			     .peer = LEND_PEER(0, peer),
@@ -127,8 +127,8 @@ static void input_datagram(int who, const uint8_t *data, uint32_t len, uint32_t 
 
 	memcpy(exact, data, len);
 	in.data = exact;
-	lend_core_input(sides[who].core, now, &sides[who].bufs, &in, 1);
-	poll_events(who);
+	lend_core_input(sides[side].core, now, &sides[side].bufs, &in, 1);
+	poll_events(side);
 	free(exact);
 }
 
@@ -139,14 +139,14 @@ static void record_datagram(int to, const struct dgram *d)
 	tape[to][tape_n[to]++ % TAPE] = *d;
 }
 
-static void gather_datagram(int who, const struct lend_out *out, struct dgram *d)
+static void gather_datagram(int side, const struct lend_out *out, struct dgram *d)
 {
 	d->len = out->head_len;
 	memcpy(d->data, out->head, d->len);
 	for (int p = 0; p < out->n; p++) {
 		const struct lend_piece *w = &out->piece[p];
 
-		memcpy(d->data + d->len, (uint8_t *)sides[who].seg[w->buf].data + w->offset,
+		memcpy(d->data + d->len, (uint8_t *)sides[side].seg[w->buf].data + w->offset,
 		       w->len);
 		d->len += w->len;
 	}
@@ -155,12 +155,12 @@ static void gather_datagram(int who, const struct lend_out *out, struct dgram *d
 }
 
 /* Delivers half of them, so that the tape holds datagrams that are still valid. */
-static void flush_output(int who)
+static void flush_output(int side)
 {
 	struct lend_out out[32];
 	uint32_t n;
 
-	while ((n = lend_core_output(sides[who].core, now, &sides[who].bufs, out, 32)) > 0) {
+	while ((n = lend_core_output(sides[side].core, now, &sides[side].bufs, out, 32)) > 0) {
 		for (uint32_t i = 0; i < n; i++)
 			out[i].sent = pick_below(50) ? LEND_SENT : LEND_SENT_FULL;
 		for (uint32_t i = 0; i < n; i++) {
@@ -168,12 +168,12 @@ static void flush_output(int who)
 
 			if (out[i].sent != LEND_SENT)
 				continue;
-			gather_datagram(who, &out[i], &d);
-			record_datagram(!who, &d);
+			gather_datagram(side, &out[i], &d);
+			record_datagram(!side, &d);
 			if (pick_below(2))
-				input_datagram(!who, d.data, d.len, 1);
+				input_datagram(!side, d.data, d.len, 1);
 		}
-		lend_core_sent(sides[who].core, out, n);
+		lend_core_sent(sides[side].core, out, n);
 	}
 }
 
@@ -227,7 +227,7 @@ static void hostile_turn(int to, struct dgram *d, bool recorded)
 	}
 }
 
-static void open_side(int who)
+static void open_side(int side)
 {
 	struct lend_core_config c = {.sessions = 6,
 				     .calls = 8,
@@ -240,17 +240,17 @@ static void open_side(int who)
 				     .dead = 5000000000,
 				     .ticket_ns = 30000000000,
 				     .attempts = 16,
-				     .congestion = who ? LEND_CC_NONE : LEND_CC_CREDIT};
-	struct side *s = &sides[who];
+				     .congestion = side ? LEND_CC_NONE : LEND_CC_CREDIT};
+	struct side *s = &sides[side];
 
 	c.path[0] = (struct lend_path){MTU, false, false, false, 0, false, 0};
-	memset(c.incarnation, who + 1, 16);
-	memset(c.seed, (int)seed + who, 32);
+	memset(c.incarnation, side + 1, 16);
+	memset(c.seed, (int)seed + side, 32);
 	s->core = aligned_alloc(64, lend_core_size(&c));
 	memset(s->core, 0, lend_core_size(&c));
 	lend_core_init(s->core, &c, now);
 	s->bufs = (struct lend_bufs){s->seg, BUFS};
-	poll_events(who);
+	poll_events(side);
 }
 
 /* Answers all requests, and drops all that is sent. */

@@ -26,8 +26,8 @@ static void make_fresh(void)
 	config.checksum = 1;
 	config.node = 11;
 	config.epoch = 7;
-	config.shard = 2;
-	config.shards = 64;
+	config.worker = 2;
+	config.workers = 64;
 	config.addresses = "shm:mn0";
 	memset(config.key, 9, sizeof(config.key));
 	size = lend_store_size(&config);

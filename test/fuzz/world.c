@@ -32,7 +32,7 @@ uint32_t world_peer(uint32_t index)
 
 /* Poor: memory for one message in each direction at a time, small budget. Lopsided: side 1's path
  * has a smaller MTU. */
-static void make_fresh(int kind, int who)
+static void make_fresh(int kind, int side)
 {
 	struct lend_core_config c = rich;
 	size_t size;
@@ -42,14 +42,14 @@ static void make_fresh(int kind, int who)
 		c.receive_budget = 1000;
 		c.inflight = 5;
 	}
-	if (kind & WORLD_LOPSIDED && who == 1)
+	if (kind & WORLD_LOPSIDED && side == 1)
 		c.path[0].mtu = c.path[1].mtu = 400;
 	size = lend_core_size(&c);
-	memset(c.incarnation, who + 1, sizeof(c.incarnation));
-	memset(c.seed, who + 7, sizeof(c.seed));
-	fresh[kind][who] = aligned_alloc(64, size);
-	memset(fresh[kind][who], 0, size);
-	lend_core_init(fresh[kind][who], &c, LEND_MS);
+	memset(c.incarnation, side + 1, sizeof(c.incarnation));
+	memset(c.seed, side + 7, sizeof(c.seed));
+	fresh[kind][side] = aligned_alloc(64, size);
+	memset(fresh[kind][side], 0, size);
+	lend_core_init(fresh[kind][side], &c, LEND_MS);
 }
 
 void world_open(uint8_t kind)
@@ -95,9 +95,9 @@ static const uint8_t *message_byte(void)
 
 /* The first segments take 1 + 3 i bytes, the last one the rest: short segments are the hard
  * case. */
-uint32_t world_buf(int who, uint32_t cap, uint32_t n)
+uint32_t world_buf(int side, uint32_t cap, uint32_t n)
 {
-	struct world_side *s = &world.side[who];
+	struct world_side *s = &world.side[side];
 	uint32_t first = 0, *link = &first;
 
 	for (uint32_t i = 0; i < n; i++) {
@@ -115,10 +115,10 @@ uint32_t world_buf(int who, uint32_t cap, uint32_t n)
 	return first;
 }
 
-uint32_t world_message(int who, uint32_t len, uint32_t n)
+uint32_t world_message(int side, uint32_t len, uint32_t n)
 {
-	struct world_side *s = &world.side[who];
-	uint32_t first = world_buf(who, len, n), at = 0;
+	struct world_side *s = &world.side[side];
+	uint32_t first = world_buf(side, len, n), at = 0;
 
 	for (uint32_t b = first; b; b = s->seg[b].next) {
 		memcpy(s->seg[b].data, message_byte() + at, s->seg[b].len);
@@ -129,9 +129,9 @@ uint32_t world_message(int who, uint32_t len, uint32_t n)
 
 /* The received bytes, in place or in memory of their own, are those sent; unless they could be
  * forged. */
-static void expect_text(int who, const struct lend_event *e, uint32_t buf)
+static void expect_text(int side, const struct lend_event *e, uint32_t buf)
 {
-	const struct world_side *s = &world.side[who];
+	const struct world_side *s = &world.side[side];
 	uint64_t at = 0, here;
 
 	if (world.forged)
@@ -149,9 +149,9 @@ static void expect_text(int who, const struct lend_event *e, uint32_t buf)
 	FUZZ_CHECK(e->data || at == e->len, "more than its memory holds");
 }
 
-void world_give(int who, uint32_t buf)
+void world_give(int side, uint32_t buf)
 {
-	struct world_side *s = &world.side[who];
+	struct world_side *s = &world.side[side];
 
 	while (buf) {
 		uint32_t next = s->seg[buf].next;
@@ -178,9 +178,9 @@ static bool take_out(uint64_t *list, uint32_t *n, uint64_t handle)
 	return false;
 }
 
-bool world_is_running(int who, uint64_t request)
+bool world_is_running(int side, uint64_t request)
 {
-	const struct world_side *s = &world.side[who];
+	const struct world_side *s = &world.side[side];
 
 	for (uint32_t i = 0; i < s->running_n; i++)
 		if (s->running[i] == request)
@@ -188,56 +188,56 @@ bool world_is_running(int who, uint64_t request)
 	return false;
 }
 
-void world_attach(int who, uint64_t call, uint64_t len)
+void world_attach(int side, uint64_t call, uint64_t len)
 {
-	struct world_side *s = &world.side[who];
-	uint32_t b = len <= WORLD_BUF_MAX && len % 5 ? world_buf(who, (uint32_t)len, 2) : 0;
+	struct world_side *s = &world.side[side];
+	uint32_t b = len <= WORLD_BUF_MAX && len % 5 ? world_buf(side, (uint32_t)len, 2) : 0;
 
 	if (lend_core_attach(s->core, call, &s->bufs, b) < 0)
-		world_give(who, b);
+		world_give(side, b);
 }
 
-static void on_need(int who, const struct lend_event *e)
+static void on_need(int side, const struct lend_event *e)
 {
-	struct world_side *s = &world.side[who];
+	struct world_side *s = &world.side[side];
 
 	note_handle(&s->needs, e->call);
 	if (world.put_off && s->need_n < WORLD_MANY)
 		s->need[s->need_n++] = e->call;
 	else
-		world_attach(who, e->call, e->len);
+		world_attach(side, e->call, e->len);
 }
 
-static void on_request(int who, const struct lend_event *e)
+static void on_request(int side, const struct lend_event *e)
 {
-	struct world_side *s = &world.side[who];
+	struct world_side *s = &world.side[side];
 
-	FUZZ_CHECK(!world_is_running(who, e->call), "one handle for two requests");
+	FUZZ_CHECK(!world_is_running(side, e->call), "one handle for two requests");
 	FUZZ_CHECK(!e->buf || lend_min_u64(e->len, WORLD_BUF_MAX) == e->len, "too long");
-	expect_text(who, e, e->buf);
-	world_give(who, e->buf);
+	expect_text(side, e, e->buf);
+	world_give(side, e->buf);
 	note_handle(&s->requests, e->call);
 	FUZZ_CHECK(s->running_n < WORLD_MANY, "more requests than records");
 	s->running[s->running_n++] = e->call;
 }
 
-static void on_call_end(int who, const struct lend_event *e)
+static void on_call_end(int side, const struct lend_event *e)
 {
-	struct world_side *s = &world.side[who];
+	struct world_side *s = &world.side[side];
 
 	FUZZ_CHECK(e->tag < WORLD_CALLS && s->call_state[e->tag] == 1, "a call ended twice");
 	FUZZ_CHECK(e->status <= STATUS_MAX && e->ran <= RAN_MAYBE, "an unknown outcome");
 	if (e->status != RESOURCE_EXHAUSTED)
-		expect_text(who, e, e->reply);
+		expect_text(side, e, e->reply);
 	s->call_state[e->tag] = 2;
 	s->open--;
-	world_give(who, e->buf);
-	world_give(who, e->reply);
+	world_give(side, e->buf);
+	world_give(side, e->reply);
 }
 
-static void on_session(int who, const struct lend_event *e)
+static void on_session(int side, const struct lend_event *e)
 {
-	struct world_side *s = &world.side[who];
+	struct world_side *s = &world.side[side];
 
 	if (e->kind == LEND_EV_SESSION_DOWN) {
 		FUZZ_CHECK(take_out(s->session, &s->session_n, e->session),
@@ -251,31 +251,31 @@ static void on_session(int who, const struct lend_event *e)
 	s->session[s->session_n++] = e->session;
 }
 
-static void on_event(int who, const struct lend_event *e)
+static void on_event(int side, const struct lend_event *e)
 {
-	struct world_side *s = &world.side[who];
+	struct world_side *s = &world.side[side];
 
 	switch ((enum lend_event_kind)e->kind) {
 	case LEND_EV_SESSION_UP:
 	case LEND_EV_SESSION_DOWN:
-		on_session(who, e);
+		on_session(side, e);
 		return;
 	case LEND_EV_NEED:
-		on_need(who, e);
+		on_need(side, e);
 		return;
 	case LEND_EV_REQUEST:
-		on_request(who, e);
+		on_request(side, e);
 		return;
 	case LEND_EV_CALL_END:
-		on_call_end(who, e);
+		on_call_end(side, e);
 		return;
 	case LEND_EV_REPLY_END:
 		FUZZ_CHECK(s->replying > 0, "a reply ended twice");
 		s->replying--;
-		world_give(who, e->buf);
+		world_give(side, e->buf);
 		return;
 	case LEND_EV_BUF_BACK:
-		world_give(who, e->buf);
+		world_give(side, e->buf);
 		return;
 	case LEND_EV_PEER_KEEP:
 		s->kept[LEND_PEER_INDEX(e->peer) % WORLD_PEERS]++;
@@ -291,15 +291,15 @@ static void on_event(int who, const struct lend_event *e)
 	}
 }
 
-void world_poll(int who)
+void world_poll(int side)
 {
-	struct world_side *s = &world.side[who];
+	struct world_side *s = &world.side[side];
 	const struct lend_event *ev;
 	uint32_t b;
 
 	while ((ev = lend_core_next(s->core)))
-		on_event(who, ev);
-	while (lend_core_supply_wanted(s->core) && (b = world_buf(who, rich.unscheduled, 1)))
+		on_event(side, ev);
+	while (lend_core_supply_wanted(s->core) && (b = world_buf(side, rich.unscheduled, 1)))
 		lend_core_supply(s->core, b);
 }
 
@@ -312,9 +312,9 @@ void world_tick(lend_ns later)
 	}
 }
 
-int world_call(int who, uint64_t session, const struct lend_core_call *call)
+int world_call(int side, uint64_t session, const struct lend_core_call *call)
 {
-	struct world_side *s = &world.side[who];
+	struct world_side *s = &world.side[side];
 	struct lend_core_call c = *call;
 	uint64_t handle;
 	int err;
@@ -324,8 +324,8 @@ int world_call(int who, uint64_t session, const struct lend_core_call *call)
 		  ? lend_core_call(s->core, world.now, session, &s->bufs, &c, &handle)
 		  : E_AGAIN;
 	if (err) {
-		world_give(who, c.request);
-		world_give(who, c.reply);
+		world_give(side, c.request);
+		world_give(side, c.reply);
 		return err;
 	}
 	s->call_state[s->call_n++] = 1;
@@ -334,9 +334,9 @@ int world_call(int who, uint64_t session, const struct lend_core_call *call)
 	return 0;
 }
 
-int world_connect(int who, uint32_t index)
+int world_connect(int side, uint32_t index)
 {
-	struct world_side *s = &world.side[who];
+	struct world_side *s = &world.side[side];
 	uint64_t session;
 	int err = lend_core_connect(s->core, world.now, world_peer(index), 1, NULL, &session);
 
@@ -351,15 +351,15 @@ int world_connect(int who, uint32_t index)
 	return 0;
 }
 
-int world_reply(int who, uint64_t request, uint8_t status, uint32_t buf)
+int world_reply(int side, uint64_t request, uint8_t status, uint32_t buf)
 {
-	struct world_side *s = &world.side[who];
-	bool runs = world_is_running(who, request);
+	struct world_side *s = &world.side[side];
+	bool runs = world_is_running(side, request);
 	int err = lend_core_reply(s->core, world.now, request, &s->bufs, status, buf);
 
 	FUZZ_CHECK(runs == (err != E_STALE), "stale without having been answered");
 	if (err) {
-		world_give(who, buf);
+		world_give(side, buf);
 		return err;
 	}
 	(void)take_out(s->running, &s->running_n, request);

@@ -71,7 +71,7 @@ struct world {
 extern struct world world;
 
 /* One step of a side, decided by c. */
-typedef void world_step(struct choice *c, int who);
+typedef void world_step(struct choice *c, int side);
 
 /* A complete input: the first byte chooses the world; after warm_up() each step takes a byte for
  * side and step, and what the step consumes; at the end everything is healed. Returns the target's
@@ -83,24 +83,24 @@ void world_open(uint8_t kind);
 /* The peer's index as core and carrier name it. */
 uint32_t world_peer(uint32_t index);
 /* A buffer of cap bytes and this length, in n segments; 0: all are taken. */
-uint32_t world_buf(int who, uint32_t cap, uint32_t n);
+uint32_t world_buf(int side, uint32_t cap, uint32_t n);
 /* The same, with a message in it. */
-uint32_t world_message(int who, uint32_t len, uint32_t n);
-void world_give(int who, uint32_t buf);
-void world_input(int who, const uint8_t *data, uint32_t len, uint32_t index);
+uint32_t world_message(int side, uint32_t len, uint32_t n);
+void world_give(int side, uint32_t buf);
+void world_input(int side, const uint8_t *data, uint32_t len, uint32_t index);
 /* Takes the events, supplies memory for NEEDs. */
-void world_poll(int who);
+void world_poll(int side);
 void world_tick(lend_ns later);
 /* Moves up to cap datagrams: bit i of drop loses the i-th, bit i of full makes the carrier full.
  * Returns their number. */
-uint32_t world_flush(int who, uint32_t cap, uint8_t drop, uint8_t full);
+uint32_t world_flush(int side, uint32_t cap, uint8_t drop, uint8_t full);
 /* 0 or an error; the buffers are kept or given back. */
-int world_call(int who, uint64_t session, const struct lend_core_call *call);
-int world_connect(int who, uint32_t index);
-int world_reply(int who, uint64_t request, uint8_t status, uint32_t buf);
+int world_call(int side, uint64_t session, const struct lend_core_call *call);
+int world_connect(int side, uint32_t index);
+int world_reply(int side, uint64_t request, uint8_t status, uint32_t buf);
 /* Answers a NEED with memory of this length, or refuses. */
-void world_attach(int who, uint64_t call, uint64_t len);
-bool world_is_running(int who, uint64_t request);
+void world_attach(int side, uint64_t call, uint64_t len);
+bool world_is_running(int side, uint64_t request);
 /* Ends the interference: everything must end, and nothing may be left. */
 void world_heal(void);
 

@@ -4,7 +4,7 @@
 #include "fuzz/world.h"
 
 /* The datagram is at the very end of its memory. */
-void world_input(int who, const uint8_t *data, uint32_t len, uint32_t index)
+void world_input(int side, const uint8_t *data, uint32_t len, uint32_t index)
 {
 	static uint8_t room[1024];
 	struct lend_in in = {.data = room + sizeof(room) - len,
@@ -15,15 +15,15 @@ void world_input(int who, const uint8_t *data, uint32_t len, uint32_t index)
 			     .addr_len = sizeof(index)};
 
 	memcpy(room + sizeof(room) - len, data, len);
-	world.side[who].bytes_in[index % WORLD_PEERS] += len;
-	lend_core_input(world.side[who].core, world.now, &world.side[who].bufs, &in, 1);
+	world.side[side].bytes_in[index % WORLD_PEERS] += len;
+	lend_core_input(world.side[side].core, world.now, &world.side[side].bufs, &in, 1);
 	if (!world.deaf)
-		world_poll(who);
+		world_poll(side);
 }
 
-static void take_down(int who, const struct lend_out *out, struct world_dgram *d)
+static void take_down(int side, const struct lend_out *out, struct world_dgram *d)
 {
-	const struct world_side *s = &world.side[who];
+	const struct world_side *s = &world.side[side];
 
 	memcpy(d->data, out->head, out->head_len);
 	d->len = out->head_len;
@@ -44,9 +44,9 @@ static void take_down(int who, const struct lend_out *out, struct world_dgram *d
 }
 
 /* An unproven address may not receive more than came from it, forged or not. */
-static void charge_bytes(int who, uint32_t peer, uint32_t len)
+static void charge_bytes(int side, uint32_t peer, uint32_t len)
 {
-	struct world_side *s = &world.side[who];
+	struct world_side *s = &world.side[side];
 	uint32_t i = LEND_PEER_INDEX(peer) % WORLD_PEERS;
 
 	s->bytes_out[i] += len;
@@ -63,28 +63,28 @@ static void record_datagram(int to, const struct world_dgram *d)
 	s->tape[s->tape_n++ % WORLD_TAPE] = *d;
 }
 
-uint32_t world_flush(int who, uint32_t cap, uint8_t drop, uint8_t full)
+uint32_t world_flush(int side, uint32_t cap, uint8_t drop, uint8_t full)
 {
 	static struct world_dgram d[16];
 	struct lend_out out[16];
-	struct world_side *s = &world.side[who];
+	struct world_side *s = &world.side[side];
 	uint32_t n = lend_core_output(s->core, world.now, &s->bufs, out, lend_min_u32(cap, 16));
 
 	for (uint32_t i = 0; i < n; i++) {
 		out[i].sent = full >> i % 8 & 1 ? LEND_SENT_FULL : LEND_SENT;
-		take_down(who, &out[i], &d[i]);
+		take_down(side, &out[i], &d[i]);
 		if (out[i].sent == LEND_SENT)
-			charge_bytes(who, out[i].peer, d[i].len);
+			charge_bytes(side, out[i].peer, d[i].len);
 		if (out[i].sent == LEND_SENT && LEND_PEER_INDEX(out[i].peer) == 1)
-			record_datagram(!who, &d[i]);
+			record_datagram(!side, &d[i]);
 		else
 			d[i].len = 0;
 	}
 	lend_core_sent(s->core, out, n);
 	for (uint32_t i = 0; i < n; i++)
 		if (d[i].len && !(drop >> i % 8 & 1))
-			world_input(!who, d[i].data, d[i].len, 1);
+			world_input(!side, d[i].data, d[i].len, 1);
 	if (!world.deaf)
-		world_poll(who);
+		world_poll(side);
 	return n;
 }

@@ -138,13 +138,13 @@ Test(capture_file, slow_reader__loses_packets_and_blocks_nothing)
 	free(bytes);
 }
 
-static void fail_with(const char *capture, int err, const char *mend)
+static void fail_with(const char *capture, int err, const char *fix)
 {
 	struct lend_io_config config = {.listen = "udp:127.0.0.1:0", .capture = capture};
 	struct lend_io *io;
 
 	cr_assert_eq(lend_io_open(&config, &io), -err, "%s", capture ? capture : "");
-	cr_assert_not_null(strstr(lend_why_text(), mend), "%s", lend_why_text());
+	cr_assert_not_null(strstr(lend_why_text(), fix), "%s", lend_why_text());
 }
 
 Test(capture_file, unusable_path__is_reported)

@@ -44,7 +44,7 @@ static void send_one(struct lend_io *from, uint32_t peer, struct lend_io *to, ui
 void conform_unknown_sender(const struct conform_row *row)
 {
 	struct conform_pair p;
-	struct lend_io_peer_info who;
+	struct lend_io_peer_info info;
 	struct last l;
 	uint32_t known;
 
@@ -57,9 +57,9 @@ void conform_unknown_sender(const struct conform_row *row)
 	cr_assert_eq(l.peer, p.peer);
 	send_one(p.client, p.peer, p.server, 3, &l);
 	cr_assert_eq(l.peer, known, "a pinned peer keeps its index");
-	p.server->ops->peer_info(p.server, known, &who);
-	cr_assert_geq(who.uid, -1);
-	cr_assert_lt(strnlen(who.address, sizeof(who.address)), sizeof(who.address));
+	p.server->ops->peer_info(p.server, known, &info);
+	cr_assert_geq(info.uid, -1);
+	cr_assert_lt(strnlen(info.address, sizeof(info.address)), sizeof(info.address));
 	/* A peer that is pinned twice stays pinned until it is unpinned twice. */
 	p.server->ops->pin(p.server, known, true);
 	p.server->ops->pin(p.server, known, false);

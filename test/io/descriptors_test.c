@@ -115,7 +115,7 @@ Test(descriptors, one_of_its_own_is_closed_then_it_accepts_at_once)
 	server->ops->close(server);
 }
 
-Test(descriptors, too_few_at_the_server_then_the_client_is_told_so)
+Test(descriptors, too_few_at_the_server__the_client_gets_an_error)
 {
 	char at[104];
 	struct lend_io *server = conform_listen(&shm, at), *client = open_caller(at);

@@ -120,7 +120,7 @@ static void wait_for_link_events(struct lend_io *io, const struct conform_row *r
  * for some of it. */
 static void gone_comes_last(const struct conform_row *row)
 {
-	uint32_t sent = 0, who = 0;
+	uint32_t sent = 0, peer = 0;
 	struct conform_pair p;
 	struct lend_in in;
 
@@ -129,15 +129,15 @@ static void gone_comes_last(const struct conform_row *row)
 	for (uint32_t got = 0; got < sent; got++) {
 		cr_assert(receive_burst(p.server, &in, 1) == 1);
 		expect_numbers(&in, 1, got);
-		cr_assert(got == 0 || in.peer == who);
-		who = in.peer;
+		cr_assert(got == 0 || in.peer == peer);
+		peer = in.peer;
 		if (got == 0) {
 			p.client->ops->close(p.client);
 			wait_for_link_events(p.server, row);
 		}
 		p.server->ops->rx_done(p.server);
 	}
-	cr_assert(receive_burst(p.server, &in, 1) == 1 && in.gone && in.peer == who);
+	cr_assert(receive_burst(p.server, &in, 1) == 1 && in.gone && in.peer == peer);
 	p.server->ops->rx_done(p.server);
 	p.server->ops->close(p.server);
 }

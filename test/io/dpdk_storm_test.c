@@ -37,7 +37,7 @@ struct message {
 	char why[160];
 };
 
-static void tell_parent(int fd, int rc)
+static void report_to_parent(int fd, int rc)
 {
 	struct message message = {.rc = rc};
 
@@ -48,7 +48,7 @@ static void tell_parent(int fd, int rc)
 
 static int resolve_peer(struct lend_io *io, const char *address)
 {
-	static const struct timespec nap = {.tv_nsec = 1000000};
+	static const struct timespec delay = {.tv_nsec = 1000000};
 	lend_ns end = lend_clock_now() + 10000000000u;
 	struct lend_in in;
 	uint32_t peer;
@@ -57,7 +57,7 @@ static int resolve_peer(struct lend_io *io, const char *address)
 	while ((rc = io->ops->resolve(io, address, &peer)) == -EINPROGRESS &&
 	       lend_clock_now() < end) {
 		(void)io->ops->rx(io, &in, 1);
-		(void)nanosleep(&nap, NULL); /* as an endpoint does */
+		(void)nanosleep(&delay, NULL); /* as an endpoint does */
 	}
 	return rc;
 }
@@ -72,10 +72,10 @@ _Noreturn static void be_client(int in, int out)
 	if (read(in, address, sizeof(address)) != sizeof(address))
 		_exit(1);
 	rc = lend_io_open(&(struct lend_io_config){.peer = address}, &io);
-	tell_parent(out, rc);
+	report_to_parent(out, rc);
 	if (rc < 0 || read(in, &go, 1) != 1)
 		_exit(1);
-	tell_parent(out, resolve_peer(io, address));
+	report_to_parent(out, resolve_peer(io, address));
 	(void)!read(in, &go, 1);
 	io->ops->close(io);
 	_exit(0);

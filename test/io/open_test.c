@@ -108,7 +108,7 @@ Test(open, module_find__each_failure_has_its_line)
 	cr_assert_eq(system(command), 0);
 }
 
-enum { NOBODY = 65534 };
+enum { OTHER_USER = 65534 };
 static char elsewhere[32];
 
 /* Serves at shm:elsewhere, in a runtime folder of its own, until it is killed. */
@@ -174,9 +174,9 @@ Test(open, a_server_of_another_user_or_folder)
 	if (geteuid() == 0) {
 		(void)snprintf(command, sizeof(command), "rm -r %s/lend", ours);
 		cr_assert_eq(system(command), 0);
-		dial_as(NOBODY, ours, line, sizeof(line));
+		dial_as(OTHER_USER, ours, line, sizeof(line));
 		cr_assert(strstr(line, "another user's") && strstr(line, theirs), "%s", line);
-		dial_as(NOBODY, theirs, line, sizeof(line));
+		dial_as(OTHER_USER, theirs, line, sizeof(line));
 		cr_assert(strstr(line, "permission denied") && strstr(line, "user 0"), "%s", line);
 	}
 	(void)kill(server, SIGKILL);

@@ -333,7 +333,7 @@ static int resolve_until(struct lend_io *client, const char *at)
 
 Test(hostile, invalid_servers__are_refused, .timeout = 60)
 {
-	struct lend_unix_listener door;
+	struct lend_unix_listener listener;
 	struct lend_rendezvous_msg msg;
 	struct lend_io *client;
 	char name[64], at[104];
@@ -342,12 +342,12 @@ Test(hostile, invalid_servers__are_refused, .timeout = 60)
 
 	write_fresh_name(name);
 	(void)snprintf(at, sizeof(at), "shm:%s", name);
-	cr_assert_eq(lend_rendezvous_open(&door, name), 0);
+	cr_assert_eq(lend_rendezvous_open(&listener, name), 0);
 	client = conform_client(at);
 
 	cr_assert_eq(client->ops->resolve(client, at, &peer), -EINPROGRESS,
 		     "accepts and sends nothing");
-	sock = lend_rendezvous_accept(&door);
+	sock = lend_rendezvous_accept(&listener);
 	lend_rendezvous_fill(&msg, EPROTO, 0, 0);
 	msg.version = 77;
 	cr_assert_eq(lend_rendezvous_send(sock, &msg, NULL, 0), 0);
@@ -356,12 +356,12 @@ Test(hostile, invalid_servers__are_refused, .timeout = 60)
 	(void)close(sock);
 
 	cr_assert_eq(client->ops->resolve(client, at, &peer), -EINPROGRESS);
-	sock = lend_rendezvous_accept(&door);
+	sock = lend_rendezvous_accept(&listener);
 	(void)close(sock);
 	cr_assert_eq(resolve_until(client, at), -ECONNREFUSED, "closes the connection");
 
 	cr_assert_eq(client->ops->resolve(client, at, &peer), -EINPROGRESS);
-	sock = lend_rendezvous_accept(&door);
+	sock = lend_rendezvous_accept(&listener);
 	lend_rendezvous_fill(&msg, 0, 0, LEND_SHM_LINK_LEN);
 	int fds[2] = {unsealed(), unsealed()};
 
@@ -373,7 +373,7 @@ Test(hostile, invalid_servers__are_refused, .timeout = 60)
 
 	cr_assert_eq(client->ops->resolve(client, at, &peer), -EINPROGRESS);
 	cr_assert_eq(resolve_until(client, at), -ETIMEDOUT, "never answers");
-	lend_unix_listener_close(&door);
+	lend_unix_listener_close(&listener);
 	cr_assert_eq(client->ops->resolve(client, at, &peer), -ENOENT, "no listener");
 	cr_assert_gt(strlen(lend_why_text()), 10);
 	client->ops->close(client);

@@ -68,17 +68,17 @@ static uint32_t take_next(struct lend_io *io, uint32_t *seq, uint32_t *peer)
  * behind. Returns how many of the batch came before the urgent one; all must arrive. */
 static uint32_t count_overtaken(struct lend_io *from, uint32_t peer, struct lend_io *to)
 {
-	uint32_t seq, who, next = 0, before = UINT32_MAX;
+	uint32_t seq, end, next = 0, before = UINT32_MAX;
 
 	for (uint32_t i = 0; i < 4; i++) {
 		send_one(from, peer, i % 2 ? URGENT : BULK, i);
-		(void)take_next(to, &seq, &who);
+		(void)take_next(to, &seq, &end);
 	}
 	for (uint32_t i = 0; i < TRAIN; i++)
 		send_one(from, peer, BULK, i);
 	send_one(from, peer, URGENT, TRAIN);
 	for (uint32_t i = 0; i <= TRAIN; i++) {
-		if (take_next(to, &seq, &who) == URGENT)
+		if (take_next(to, &seq, &end) == URGENT)
 			before = next;
 		else
 			cr_assert_eq(seq, next++, "order of the batch");
@@ -118,7 +118,7 @@ Test(udp_urgent, urgent__overtakes_in_both_directions, .timeout = 60)
 Test(udp_urgent, unused__is_closed_and_opened_again, .timeout = 60)
 {
 	struct conform_pair p;
-	uint32_t seq, who;
+	uint32_t seq, end;
 
 	conform_open(&p, &udp);
 	for (int round = 0; round < 2; round++) {
@@ -127,7 +127,7 @@ Test(udp_urgent, unused__is_closed_and_opened_again, .timeout = 60)
 		send_one(p.client, p.peer, LEND_CLASS_NORMAL, 0);
 		send_one(p.client, p.peer, URGENT, 1);
 		for (uint32_t i = 0; i < 2; i++) {
-			(void)take_next(p.server, &seq, &who);
+			(void)take_next(p.server, &seq, &end);
 			cr_assert_eq(seq, i);
 		}
 	}
@@ -139,13 +139,13 @@ Test(udp_urgent, unused__is_closed_and_opened_again, .timeout = 60)
 static void single_before(const struct conform_row *row, int rounds)
 {
 	struct conform_pair p;
-	uint32_t seq, who;
+	uint32_t seq, end;
 
 	conform_open(&p, row);
 	for (int round = 0; round < rounds; round++) {
 		for (uint32_t i = 0; i < ALONE; i++) {
 			send_one(p.client, p.peer, LEND_CLASS_NORMAL, i);
-			(void)take_next(p.server, &seq, &who);
+			(void)take_next(p.server, &seq, &end);
 			cr_assert_eq(seq, i);
 		}
 		cr_assert_leq(count_overtaken(p.client, p.peer, p.server), 1, "round %d", round);
@@ -176,14 +176,14 @@ Test(udp_urgent, urgent__overtakes_for_all_ports, .timeout = 60)
 Test(udp_urgent, urgent__does_not_starve_others, .timeout = 60)
 {
 	struct conform_pair p;
-	uint32_t seq, who, sent = 0, turns = 0;
+	uint32_t seq, end, sent = 0, turns = 0;
 
 	conform_open(&p, &udp);
 	cr_assert_leq(count_overtaken(p.client, p.peer, p.server), 1);
 	send_one(p.client, p.peer, BULK, 0);
 	do
 		send_one(p.client, p.peer, URGENT, sent++);
-	while (take_next(p.server, &seq, &who) != BULK && ++turns < 100);
+	while (take_next(p.server, &seq, &end) != BULK && ++turns < 100);
 	cr_assert_lt(turns, 20, "a poll of its own");
 	conform_close(&p);
 }
@@ -194,7 +194,7 @@ Test(udp_urgent, wakes, .timeout = 60)
 {
 	struct conform_pair p;
 	struct pollfd fd;
-	uint32_t seq, who;
+	uint32_t seq, end;
 
 	conform_open(&p, &udp);
 	cr_assert_leq(count_overtaken(p.client, p.peer, p.server), 1);
@@ -204,7 +204,7 @@ Test(udp_urgent, wakes, .timeout = 60)
 	send_one(p.client, p.peer, URGENT, 7);
 	cr_assert_eq(poll(&fd, 1, 10000), 1);
 	cr_assert_not(p.server->ops->arm(p.server));
-	cr_assert_eq(take_next(p.server, &seq, &who), URGENT);
+	cr_assert_eq(take_next(p.server, &seq, &end), URGENT);
 	cr_assert_eq(seq, 7);
 	cr_assert(p.server->ops->arm(p.server));
 	conform_close(&p);

@@ -57,8 +57,8 @@ static uint64_t records_of(const struct lend_store *s, uint32_t client,
 					      (size_t)(client - 1) * s->config.open + i;
 
 		for (uint32_t p = 0; p < known->n && r->id; p++)
-			if (known->who[p].number == lend_client_at(s, client)->number &&
-			    r->id >= known->who[p].low)
+			if (known->client[p].number == lend_client_at(s, client)->number &&
+			    r->id >= known->client[p].low)
 				sum += mix(name_of(s, client), r, sizeof(*r));
 	}
 	return sum;

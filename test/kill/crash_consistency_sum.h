@@ -10,7 +10,7 @@ enum { TORN_LEN_MAX = 6 * LEND_MEM_PAGE }; /* of an object */
 
 /* Differences that are allowed. */
 struct torn_known {
-	const struct who *who; /* the clients: records of operations below low may be gone */
+	const struct client *client; /* the clients: records of operations below low may be gone */
 	uint32_t n;
 	uint64_t serial, from, to; /* bytes that a torn write may have left; 0: none */
 };

@@ -17,7 +17,7 @@ void torn_look(void);
 
 struct world {
 	struct kit *k;
-	struct who who[CLIENTS];
+	struct client client[CLIENTS];
 	struct lend_memref ref[REFS];
 	struct lend_memspace space[SPACES];
 	uint8_t owner[SPACES];
@@ -47,7 +47,7 @@ static void let_go(void)
 	struct lend_memstats stats;
 
 	for (int i = 0; i < CLIENTS; i++)
-		lend_store_hangup(copy, w->who[i].life);
+		lend_store_hangup(copy, w->client[i].life);
 	while (lend_store_deadline(copy) != LEND_NEVER)
 		lend_store_tick(copy, w->k->now + (UINT64_C(1) << 50));
 	lend_store_stats(copy, &stats);
@@ -117,22 +117,22 @@ static struct lend_memterms terms(void)
 }
 
 /* As a daemon does: the bytes of long operations land in frames first. */
-static void run(struct who *who, struct lend_memop *op, const void *payload)
+static void run(struct client *client, struct lend_memop *op, const void *payload)
 {
 	uint8_t head[LEND_MEMOP_FIXED_MAX];
 	struct lend_store_seg seg[LEND_STORE_SEGS_MAX], *part = w->k->out.seg;
 	uint64_t len = lend_memop_payload(op), done = 0;
-	struct lend_store_in in = {&who->peer, seg, 1, 0, false};
+	struct lend_store_in in = {&client->peer, seg, 1, 0, false};
 	uint32_t n, segs = 0, fixed = 0;
 
-	op->client = who->number;
-	op->life = op->kind == LEND_MEMOP_HELLO ? 0 : who->life;
-	op->low = who->low;
+	op->client = client->number;
+	op->life = op->kind == LEND_MEMOP_HELLO ? 0 : client->life;
+	op->low = client->low;
 	n = lend_memop_encode(op, head);
 	seg[0] = (struct lend_store_seg){head, n};
 	begin(op->kind == LEND_MEMOP_HELLO);
 	if (pick(2))
-		in.placement = lend_store_place(w->k->store, &who->peer, head, n, n + len, part,
+		in.placement = lend_store_place(w->k->store, &client->peer, head, n, n + len, part,
 						&segs, &fixed);
 	for (uint32_t i = 0; in.placement && i < segs; i++) {
 		memcpy(part[i].data, (const uint8_t *)payload + done, part[i].len);
@@ -154,35 +154,35 @@ static uint64_t length(void)
 	return pick(2) ? at[pick(5)] : 1 + pick(LEN_MAX - 1);
 }
 
-static void step_put(struct who *who)
+static void step_put(struct client *client)
 {
 	struct lend_memop op = {.kind = LEND_MEMOP_PUT, .len = length(), .terms = terms()};
 
-	op.id = ++who->id;
-	run(who, &op, w->bytes);
+	op.id = ++client->id;
+	run(client, &op, w->bytes);
 	if (w->k->out.status == LEND_MEM_OK)
 		lend_memref_decode(w->k->out.head, &w->ref[pick(REFS)]);
 }
 
-static void step_space(struct who *who)
+static void step_space(struct client *client)
 {
 	static const uint8_t kinds[] = {LEND_MEMOP_ALLOC, LEND_MEMOP_MAP};
-	struct lend_memop op = {.kind = kinds[pick(2)], .id = ++who->id};
+	struct lend_memop op = {.kind = kinds[pick(2)], .id = ++client->id};
 
 	if (op.kind == LEND_MEMOP_ALLOC)
 		op.len = length();
 	else
 		op.ref = w->ref[pick(REFS)];
-	run(who, &op, NULL);
+	run(client, &op, NULL);
 	if (w->k->out.status == LEND_MEM_OK) {
 		uint64_t i = pick(SPACES);
 
-		w->owner[i] = (uint8_t)(who - w->who);
+		w->owner[i] = (uint8_t)(client - w->client);
 		lend_memspace_decode(w->k->out.head, 16, &w->space[i]);
 	}
 }
 
-static void step_write(struct who *who)
+static void step_write(struct client *client)
 {
 	uint64_t i = pick(SPACES);
 	struct lend_memop op = {.kind = LEND_MEMOP_WRITE,
@@ -198,13 +198,13 @@ static void step_write(struct who *who)
 		known.from = op.offset;
 		known.to = op.offset + op.len;
 	}
-	who = &w->who[w->owner[i]];
-	op.id = ++who->id;
+	client = &w->client[w->owner[i]];
+	op.id = ++client->id;
 	w->bytes[pick(LEN_MAX)]++;
-	run(who, &op, w->bytes);
+	run(client, &op, w->bytes);
 }
 
-static void step_seal(struct who *who)
+static void step_seal(struct client *client)
 {
 	uint64_t i = pick(SPACES);
 	struct lend_memop op = {.kind = LEND_MEMOP_SEAL,
@@ -216,14 +216,14 @@ static void step_seal(struct who *who)
 
 	if (op.space.slot && o->serial && op.offset < o->len)
 		op.len = o->len - op.offset;
-	who = &w->who[w->owner[i]];
-	op.id = ++who->id;
-	run(who, &op, NULL);
+	client = &w->client[w->owner[i]];
+	op.id = ++client->id;
+	run(client, &op, NULL);
 	if (w->k->out.status == LEND_MEM_OK)
 		lend_memref_decode(w->k->out.head, &w->ref[pick(REFS)]);
 }
 
-static void step_share(struct who *who)
+static void step_share(struct client *client)
 {
 	static const uint8_t kinds[] = {LEND_MEMOP_ADOPT, LEND_MEMOP_GRANT, LEND_MEMOP_FREE};
 	struct lend_memop op = {.kind = kinds[pick(3)]};
@@ -232,61 +232,61 @@ static void step_share(struct who *who)
 	op.ref = w->ref[pick(REFS)];
 	op.space = w->space[i];
 	if (op.kind == LEND_MEMOP_FREE)
-		who = &w->who[w->owner[i]];
-	op.id = ++who->id;
+		client = &w->client[w->owner[i]];
+	op.id = ++client->id;
 	op.terms = terms();
 	if (op.kind == LEND_MEMOP_GRANT && op.terms.kind == LEND_TERMS_OWNED)
 		op.terms = (struct lend_memterms){LEND_TERMS_TRANSFER, 0, 5000};
-	run(who, &op, NULL);
+	run(client, &op, NULL);
 }
 
-static void step_release(struct who *who)
+static void step_release(struct client *client)
 {
 	uint8_t refs[4 * LEND_MEMREF_LEN];
-	struct lend_memop op = {.kind = LEND_MEMOP_RELEASE, .id = ++who->id};
+	struct lend_memop op = {.kind = LEND_MEMOP_RELEASE, .id = ++client->id};
 
 	op.n = 1 + (uint32_t)pick(4);
 	for (uint32_t i = 0; i < op.n; i++)
 		lend_memref_encode(&w->ref[pick(REFS)], refs + i * LEND_MEMREF_LEN);
-	run(who, &op, refs);
+	run(client, &op, refs);
 }
 
-static void step_forget(struct who *who)
+static void step_forget(struct client *client)
 {
 	struct lend_memop op = {.kind = LEND_MEMOP_FORGET};
 
-	op.target = who->low + pick(who->id + 2 - who->low);
-	if (pick(2) && who->id > who->low + 2)
-		op.target = who->id - pick(2);
-	if (op.target > who->id)
-		who->id = op.target;
-	run(who, &op, NULL);
+	op.target = client->low + pick(client->id + 2 - client->low);
+	if (pick(2) && client->id > client->low + 2)
+		op.target = client->id - pick(2);
+	if (op.target > client->id)
+		client->id = op.target;
+	run(client, &op, NULL);
 }
 
 /* Clients open, close, and are too late; some of that may stop half way. */
-static void step_life(struct who *who)
+static void step_life(struct client *client)
 {
 	struct lend_memop op = {.kind = pick(2) ? LEND_MEMOP_BYE_CLIENT : LEND_MEMOP_HELLO};
 
 	if (pick(3)) {
-		run(who, &op, NULL);
+		run(client, &op, NULL);
 	} else {
 		begin(true);
 		if (pick(2)) {
-			lend_store_hangup(w->k->store, who->life);
+			lend_store_hangup(w->k->store, client->life);
 		} else {
 			w->k->now += 2000;
 			lend_store_tick(w->k->store, w->k->now);
 		}
 		end();
 	}
-	(void)kit_hello(w->k, who, 0, who->number);
-	who->id += 20; /* numbers of the earlier life are void */
-	who->low = who->id + 1;
+	(void)kit_hello(w->k, client, 0, client->number);
+	client->id += 20; /* numbers of the earlier life are void */
+	client->low = client->id + 1;
 }
 
 /* A reply stays in flight for a while: later writes go to other pages. */
-static void step_get(struct who *who)
+static void step_get(struct client *client)
 {
 	struct lend_memop op = {.kind = LEND_MEMOP_GET, .ref = w->ref[pick(REFS)], .len = 1};
 	struct lend_store_seg seg;
@@ -295,31 +295,31 @@ static void step_get(struct who *who)
 	if (pick(2)) {
 		op.kind = LEND_MEMOP_READ;
 		op.space = w->space[i];
-		who = &w->who[w->owner[i]];
+		client = &w->client[w->owner[i]];
 	}
-	run(who, &op, NULL);
+	run(client, &op, NULL);
 	if (!w->k->out.pinned)
 		return;
 	seg = w->k->out.seg[0];
-	step_write(who);
+	step_write(client);
 	lend_store_done(w->k->store, 0, &seg, 1);
 }
 
 static void step(void)
 {
-	static void (*const kinds[])(struct who *) = {
+	static void (*const kinds[])(struct client *) = {
 	    step_put,   step_put,   step_space,   step_write,  step_write,  step_seal,
 	    step_share, step_share, step_release, step_forget, step_forget, step_get};
-	struct who *who = &w->who[pick(CLIENTS)];
+	struct client *client = &w->client[pick(CLIENTS)];
 
 	w->k->now += pick(300);
 	lend_store_tick(w->k->store, w->k->now);
-	if (who->id > who->low + 20)
-		who->low = who->id - 10;
+	if (client->id > client->low + 20)
+		client->low = client->id - 10;
 	if (pick(16) == 0)
-		step_life(who);
+		step_life(client);
 	else
-		kinds[pick(sizeof(kinds) / sizeof(kinds[0]))](who);
+		kinds[pick(sizeof(kinds) / sizeof(kinds[0]))](client);
 }
 
 /* A kit with tables that fill. */
@@ -343,15 +343,15 @@ static void history(uint64_t seed)
 {
 	w = calloc(1, sizeof(*w));
 	w->seed = seed;
-	known = (struct torn_known){.who = w->who, .n = CLIENTS};
+	known = (struct torn_known){.client = w->client, .n = CLIENTS};
 	lend_rng_seed(&w->rng, seed);
 	w->k = small();
 	copy = aligned_alloc(64, (w->k->size + 63) & ~(size_t)63);
 	copy_pages = aligned_alloc(LEND_MEM_PAGE, lend_store_pages_size(&w->k->config));
 	scratch = malloc(lend_store_audit_size(w->k->store));
 	for (uint32_t i = 0; i < CLIENTS; i++) {
-		cr_assert_eq(kit_hello(w->k, &w->who[i], 1 + i / 2, 1 + i), LEND_MEM_OK);
-		w->who[i].low = 1;
+		cr_assert_eq(kit_hello(w->k, &w->client[i], 1 + i / 2, 1 + i), LEND_MEM_OK);
+		w->client[i].low = 1;
 	}
 	for (size_t i = 0; i < LEN_MAX; i++)
 		w->bytes[i] = (uint8_t)(1 + pick(255));

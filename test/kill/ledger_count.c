@@ -107,7 +107,7 @@ void survivor_new_node(struct survivor *s)
 	memset(&s->model, 0, sizeof(s->model));
 	memset(s->open, 0, sizeof(s->open));
 	for (uint32_t i = 0; i < s->mem->nodes; i++)
-		s->life[s->mem->node[i]->shard] = s->mem->node[i]->life;
+		s->life[s->mem->node[i]->worker] = s->mem->node[i]->life;
 }
 
 /* Checks the client's own ledger. */

@@ -33,7 +33,7 @@ static void wait_for(struct run *run, pid_t pid)
 }
 
 /* Its sockets show a process's end a moment before waitpid() does. */
-static void bury_server(struct run *run)
+static void reap_server(struct run *run)
 {
 	int status = 0;
 
@@ -46,7 +46,7 @@ static void bury_server(struct run *run)
 	run->page->points++;
 }
 
-static void bury_node(struct run *run)
+static void replace_node(struct run *run)
 {
 	node_kill(&run->node);
 	run->page->points++;
@@ -88,9 +88,9 @@ static void kill_at(struct run *run, const struct point *p, int32_t fuse)
 		kill_start(run, fuse);
 	burnt = fuse_stop(&run->page->fuse[p->role]) == FUSE_BURNT;
 	if (burnt && p->role == ROLE_SERVER)
-		bury_server(run);
+		reap_server(run);
 	else if (burnt && p->role == ROLE_NODE)
-		bury_node(run);
+		replace_node(run);
 	(void)survivor_audit(&run->survivor, after);
 	if (run->page->verbose)
 		fprintf(stderr, "%s\n", after);

@@ -56,16 +56,16 @@ static void client_dies(struct run *run)
 /* Kills one or both ends of a chain of calls. */
 static void chain_dies(struct run *run)
 {
-	uint32_t who = 1 + kill_below(&run->rng, 3);
+	uint32_t ends = 1 + kill_below(&run->rng, 3);
 	uint64_t wait, server_wait;
 	pid_t pid;
 
 	run_server(run);
 	pid = start_client(run, &wait);
-	if (who & 2)
+	if (ends & 2)
 		fuse_arm(&run->page->fuse[ROLE_SERVER], draw(run, &server_wait));
 	some_steps(run);
-	if (who & 2) {
+	if (ends & 2) {
 		run_reap(run, run->server, server_wait);
 		run->server = 0;
 		atomic_store(&run->page->serving, false);
@@ -100,7 +100,7 @@ static void node_dies(struct run *run)
 	pid = too ? start_client(run, &wait) : 0;
 	run_kill_server(run); /* it would end with a status that reports the node's end */
 	some_steps(run);
-	survivor_ride(&run->survivor, stop_node, run);
+	survivor_outlive_node(&run->survivor, stop_node, run);
 	if (too)
 		run_reap(run, pid, wait);
 	if (FUSES && kill_below(&run->rng, 3) == 0 &&

@@ -34,11 +34,11 @@ void survivor_close(struct survivor *s)
 /* Did a worker end this client's life on its own? Updates the model if so. */
 static bool follow_life(struct survivor *s, const struct cn_node *node)
 {
-	uint64_t was = s->life[node->shard];
+	uint64_t was = s->life[node->worker];
 
 	if (node->life == was)
 		return true;
-	s->life[node->shard] = node->life;
+	s->life[node->worker] = node->life;
 	if (!was)
 		return true;
 	s->page->fenced++;
@@ -46,11 +46,11 @@ static bool follow_life(struct survivor *s, const struct cn_node *node)
 		struct thing *t = &s->model.thing[i];
 		struct lend_op op = {.timeout = SECOND};
 
-		if (t->kind == THING_SPACE && t->worker == node->shard &&
+		if (t->kind == THING_SPACE && t->worker == node->worker &&
 		    lend_space_free(s->mem, t->space, &op) == 0)
 			(void)lend_op_wait(s->mem, &op);
 	}
-	model_fence(&s->model, node->shard);
+	model_fence(&s->model, node->worker);
 	return false;
 }
 
@@ -71,7 +71,7 @@ static void add_snapshot(struct survivor *s, uint32_t len, const struct lend_ref
 	cn_ref_in(&fields, ref);
 	*out = model_add(&s->model, THING_SNAPSHOT, len);
 	(*out)->ref = *ref;
-	(*out)->worker = lend_memref_shard(&fields);
+	(*out)->worker = lend_memref_worker(&fields);
 }
 
 /* Waits for an operation that was started with rc. True: it ran, and the model must follow. */
@@ -164,7 +164,7 @@ static void make_space(struct survivor *s, struct thing *of)
 		return;
 	t = model_add(&s->model, THING_SPACE, len);
 	t->space = space;
-	t->worker = s->mem->node[cn_space_get(s->mem, space, &index)->node]->shard;
+	t->worker = s->mem->node[cn_space_get(s->mem, space, &index)->node]->worker;
 	if (of)
 		model_copy(t, of, 0, len);
 	if (of && s->page->pool)
@@ -343,7 +343,7 @@ void survivor_step(struct survivor *s)
 		check_thing(s, what & 1 && space ? space : snapshot);
 }
 
-void survivor_ride(struct survivor *s, void (*stop)(void *), void *arg)
+void survivor_outlive_node(struct survivor *s, void (*stop)(void *), void *arg)
 {
 	static uint8_t bytes[8][THING_LEN];
 	struct lend_op op[8];

@@ -28,7 +28,7 @@ void survivor_publish(struct survivor *s);
 void survivor_step(struct survivor *s);
 /* Kills the node by stop(arg) while operations are in progress: each must end with a status that
  * reports it. */
-void survivor_ride(struct survivor *s, void (*stop)(void *), void *arg);
+void survivor_outlive_node(struct survivor *s, void (*stop)(void *), void *arg);
 /* The node was replaced: all objects are gone. */
 void survivor_new_node(struct survivor *s);
 /* Opens a lost session again, and an ended life. False: retry; *bad is the reason. */

@@ -55,11 +55,11 @@ static double cycles(struct lend_core *c, uint32_t datagrams, uint64_t turns)
 	uint64_t begin = __rdtsc();
 
 	for (uint64_t i = 0; i < turns; i++) {
-		uint32_t lane;
-		struct lend_call_rec *k = lend_sched_next(c, &lane);
+		uint32_t queue;
+		struct lend_call_rec *k = lend_sched_next(c, &queue);
 
 		lend_sched_ready(c, k);
-		lend_sched_sent(c, lane, datagrams);
+		lend_sched_sent(c, queue, datagrams);
 	}
 	return (double)(__rdtsc() - begin) / (double)(turns * datagrams);
 }

@@ -239,7 +239,7 @@ Test(exhaustive_faults_call, one_fragment)
 	     .calls = 2});
 }
 
-Test(exhaustive_faults_call, one_that_rides)
+Test(exhaustive_faults_call, zero_rtt_call)
 {
 	ALL({.name = "connect with a call of one fragment",
 	     .request = ONE,

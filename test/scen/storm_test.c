@@ -50,18 +50,18 @@ static unsigned salt_of(uint32_t ask, bool reply)
 }
 
 /* The first four bytes name its owner. */
-static uint32_t make_message(struct storm *s, int who, uint32_t len, uint32_t ask)
+static uint32_t make_message(struct storm *s, int side, uint32_t len, uint32_t ask)
 {
-	uint32_t b = pair_buf(&s->pair, who, len, len, salt_of(ask, who == 1));
+	uint32_t b = pair_buf(&s->pair, side, len, len, salt_of(ask, side == 1));
 
-	memcpy(s->pair.side[who].seg[b].data, &ask, 4);
+	memcpy(s->pair.side[side].seg[b].data, &ask, 4);
 	return b;
 }
 
-static const uint8_t *bytes_of(const struct storm *s, int who, const struct lend_event *e,
+static const uint8_t *bytes_of(const struct storm *s, int side, const struct lend_event *e,
 			       uint32_t buf)
 {
-	return e->data ? e->data : s->pair.side[who].seg[buf].data;
+	return e->data ? e->data : s->pair.side[side].seg[buf].data;
 }
 
 static void check_message(const uint8_t *data, uint32_t len, uint32_t ask, bool reply)
@@ -164,18 +164,18 @@ static uint32_t draw_copies(struct storm *s)
 	return lend_rng_below(&s->weather, 1000) < s->dup ? 2 : 1;
 }
 
-static void run_output(struct storm *s, int who)
+static void run_output(struct storm *s, int from)
 {
-	struct pair_side *side = &s->pair.side[who];
+	struct pair_side *side = &s->pair.side[from];
 
-	pair_output(&s->pair, who);
+	pair_output(&s->pair, from);
 	for (uint32_t i = 0; i < side->n; i++)
 		for (uint32_t c = draw_copies(s); c > 0; c--) {
 			struct flight *f = &s->net[s->n++];
 
 			cr_assert_leq(s->n, NET);
 			memcpy(f->data, side->wire[i].data, f->len = side->wire[i].len);
-			f->to = !who;
+			f->to = !from;
 			f->at = s->pair.now + 10000;
 			if (!s->pair.lossless)
 				f->at += lend_rng_below(&s->weather, s->jitter_us + 1) * 1000;
@@ -298,13 +298,13 @@ static void run_seeds(bool lossless)
 	seed = 0;
 }
 
-static void tell_seed(void)
+static void print_seed(void)
 {
 	if (seed)
 		fprintf(stderr, "LEND_SEED=%llu\n", (unsigned long long)seed);
 }
 
-TestSuite(storm, .fini = tell_seed);
+TestSuite(storm, .fini = print_seed);
 
 Test(storm, lossy)
 {

@@ -38,8 +38,8 @@
 	X(refuse_ppm, 0, "NEED answered with no memory")                                           \
 	X(hangup_ppm, 0, "calls after which, or during which, their session is closed")            \
 	X(dry_ppm, 0, "turns that find no memory for the core's pool")                             \
-	X(hush_ppm, 0, "turns that start a pause of bulk data, or end one")                        \
-	X(hush_us, 50, "longest such pause")                                                       \
+	X(bulk_pause_ppm, 0, "turns that start a pause of bulk data, or end one")                  \
+	X(bulk_pause_us, 50, "longest such pause")                                                 \
 	X(mtu, 1472, "largest datagram in bytes")                                                  \
 	X(mtu_last, 0, "the same for the last node, if smaller; 0: mtu")                           \
 	X(lossless, 0, "the carrier loses no datagram while both ends live")                       \

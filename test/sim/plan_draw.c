@@ -286,8 +286,8 @@ struct sim_plan sim_plan_draw(uint64_t seed)
 	p.classes = PICK(&r, 1, 2, 8);
 	if (!p.lossless)
 		p.queues = PICK(&r, 1, 1, 8);
-	p.hush_ppm = draw_rarely(&r, 4, 300000);
-	p.hush_us = PICK(&r, 50, 50, 1, 10000);
+	p.bulk_pause_ppm = draw_rarely(&r, 4, 300000);
+	p.bulk_pause_us = PICK(&r, 50, 50, 1, 10000);
 	add_early(&p);
 	/* Not drawn either. */
 	p.room = !p.lossless && seed % 3 == 0 ? p.ring : 0;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "sim/command.h"
-#include "sim/run.h"
+#include "sim/plan_run.h"
 
 enum { SECONDS = 120 };
 

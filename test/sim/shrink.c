@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "sim/command.h"
-#include "sim/run.h"
+#include "sim/plan_run.h"
 
 void sim_limit(unsigned seconds)
 {

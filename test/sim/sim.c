@@ -7,7 +7,7 @@
 
 #include "core/arena.h"
 #include "sim/hoard.h"
-#include "sim/memory/mem.h"
+#include "sim/memory/sim_mem.h"
 #include "sim/oracle/oracle.h"
 #include "sim/work.h"
 #include "util/bits.h"

@@ -288,9 +288,9 @@ static void cancel_call(struct sim *sim, uint32_t call, uint32_t what)
 
 void sim_work_pause_bulk(struct sim *sim, struct sim_node *n)
 {
-	lend_ns most = 1000 * sim->plan.hush_us;
+	lend_ns most = 1000 * sim->plan.bulk_pause_us;
 
-	if (!sim->healing && sim_odds(sim, SIM_RNG_BULK_PAUSE, sim->plan.hush_ppm))
+	if (!sim->healing && sim_odds(sim, SIM_RNG_BULK_PAUSE, sim->plan.bulk_pause_ppm))
 		lend_core_pause_bulk(n->core, sim->now - most +
 						  sim_below(sim, SIM_RNG_BULK_PAUSE, 2 * most));
 }

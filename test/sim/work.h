@@ -7,7 +7,7 @@
 #ifndef TEST_SIM_WORK_H
 #define TEST_SIM_WORK_H
 
-#include "sim/node.h"
+#include "sim/sim_node.h"
 
 /* Ledger entry of a call. Does not move until the end of the run. */
 struct sim_call {

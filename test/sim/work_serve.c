@@ -5,7 +5,7 @@
 #include "sim/bytes.h"
 #include "sim/hoard.h"
 #include "sim/oracle/oracle.h"
-#include "sim/memory/mem.h"
+#include "sim/memory/sim_mem.h"
 #include "sim/work_state.h"
 #include "util/bits.h"
 

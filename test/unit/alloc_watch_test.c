@@ -94,12 +94,12 @@ Test(alloc_watch, hold__freed_region__stays_mapped)
 	size_t told = 0;
 	void *p = lend_malloc(3 * MIB), *q;
 
-	lend_regions_hold(&seen, count_bytes, &told);
+	lend_regions_ref(&seen, count_bytes, &told);
 	cr_assert_eq(told, mapped_bytes());
 	q = lend_malloc(100 * MIB);
-	lend_regions_hold(&seen, count_bytes, &told);
+	lend_regions_ref(&seen, count_bytes, &told);
 	cr_assert_eq(told, mapped_bytes());
-	lend_regions_hold(&seen, count_bytes, &told);
+	lend_regions_ref(&seen, count_bytes, &told);
 	cr_assert_eq(told, mapped_bytes());
 	lend_free(p);
 	lend_free(q);
@@ -107,7 +107,7 @@ Test(alloc_watch, hold__freed_region__stays_mapped)
 	lend_free(q);
 	lend_alloc_trim();
 	cr_assert_eq(told, mapped_bytes());
-	lend_regions_let_go(seen);
+	lend_regions_unref(seen);
 	lend_alloc_trim();
 	cr_assert_eq(mapped_bytes(), 0);
 }

@@ -167,10 +167,10 @@ static uint32_t count_requests(lend_ns now)
 	return n;
 }
 
-static void send_reply(const struct lend_eth_end *who, const uint8_t mac[6], bool question,
+static void send_reply(const struct lend_eth_end *from, const uint8_t mac[6], bool question,
 		       lend_ns now)
 {
-	struct lend_eth_neigh ask = {.question = question, .from = who->ip, .vlan = who->vlan};
+	struct lend_eth_neigh ask = {.question = question, .from = from->ip, .vlan = from->vlan};
 
 	memcpy(ask.mac, mac, 6);
 	lend_host_update(&hosts, &ask, now);

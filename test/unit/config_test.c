@@ -76,7 +76,7 @@ static struct lend_store_config good_store(void)
 	lend_store_config_default(&c, 1 << 20, LEND_MEM_PAGE);
 	c.objects = c.holds = c.grants = c.clients = c.incarnations = c.placements = 8;
 	c.open = 8;
-	c.shards = 64;
+	c.workers = 64;
 	return c;
 }
 
@@ -100,9 +100,9 @@ Test(config, store_fields_have_limits)
 	    LIMIT(lend_store_config, open, LEND_MEM_OPEN_MAX * 2, LEND_MEM_OPEN_MAX),
 	    LIMIT(lend_store_config, open, 12, 16),
 	    LIMIT(lend_store_config, reap, 0, 1),
-	    LIMIT(lend_store_config, shard, 64, 63),
-	    LIMIT(lend_store_config, shards, 65, 64),
-	    LIMIT(lend_store_config, shards, 0, 1),
+	    LIMIT(lend_store_config, worker, 64, 63),
+	    LIMIT(lend_store_config, workers, 65, 64),
+	    LIMIT(lend_store_config, workers, 0, 1),
 	    LIMIT(lend_store_config, lease, 0, 1),
 	    LIMIT(lend_store_config, lease, LEND_MEM_TTL_MAX, LEND_MEM_TTL_MAX - 1),
 	    LIMIT(lend_store_config, revive, LEND_MEM_TTL_MAX, LEND_MEM_TTL_MAX - 1),

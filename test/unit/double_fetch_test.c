@@ -153,7 +153,7 @@ static void release_two(unsigned k, bool *more)
 {
 	const struct lend_memterms shared = {LEND_TERMS_SHARED, 0, UINT64_C(1000000000)};
 	struct kit *kit = kit_open(64, 7);
-	struct who w = {.number = 0};
+	struct client w = {.number = 0};
 	struct lend_memref ref[2];
 	uint8_t before[2 * LEND_MEMREF_LEN], after[sizeof(before)], head[LEND_MEMOP_FIXED_MAX];
 	struct lend_memop op = {.kind = LEND_MEMOP_RELEASE, .n = 2};

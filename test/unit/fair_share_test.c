@@ -22,18 +22,18 @@ static uint32_t model_pick(const struct model *m)
 	return best;
 }
 
-static bool model_passes(const struct model *m, uint32_t who)
+static bool model_passes(const struct model *m, uint32_t queue)
 {
 	for (uint32_t i = 0; i < 8; i++)
-		if (m->waits[i] && (i <= who || m->passed[i] >= LEND_FAIR_SHARE_DUE))
+		if (m->waits[i] && (i <= queue || m->passed[i] >= LEND_FAIR_SHARE_DUE))
 			return false;
 	return true;
 }
 
-static void model_sent(struct model *m, uint32_t who, uint32_t n)
+static void model_sent(struct model *m, uint32_t queue, uint32_t n)
 {
-	m->passed[who] -= m->passed[who] < n * LEND_FLOOR ? m->passed[who] : n * LEND_FLOOR;
-	for (uint32_t i = who + 1; i < 8; i++)
+	m->passed[queue] -= m->passed[queue] < n * LEND_FLOOR ? m->passed[queue] : n * LEND_FLOOR;
+	for (uint32_t i = queue + 1; i < 8; i++)
 		m->passed[i] += m->waits[i] ? n : 0;
 }
 

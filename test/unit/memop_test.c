@@ -134,8 +134,8 @@ Test(memop, replies_round_trip_and_refuse_bad_lengths)
 				  .key = {4, 5},
 				  .lease = 6,
 				  .open = 1024,
-				  .shard = 62,
-				  .shards = 63,
+				  .worker = 62,
+				  .workers = 63,
 				  .text_len = 7,
 				  .text = "shm:mn0"},
 			     got;
@@ -149,8 +149,8 @@ Test(memop, replies_round_trip_and_refuse_bad_lengths)
 	cr_assert_eq(memcmp(got.key, h.key, sizeof(h.key)), 0);
 	cr_assert_eq(got.lease, 6);
 	cr_assert_eq(got.open, 1024);
-	cr_assert_eq(got.shard, 62);
-	cr_assert_eq(got.shards, 63);
+	cr_assert_eq(got.worker, 62);
+	cr_assert_eq(got.workers, 63);
 	cr_assert_eq(memcmp(got.text, "shm:mn0", 7), 0);
 
 	n = lend_memstats_encode(&stats, bytes);
@@ -204,7 +204,7 @@ Test(memop, decode__unknown_kind__refused)
 
 Test(memop, decode__hello_out_of_range__refused)
 {
-	struct lend_memhello good = {.life = 1, .page = 4096, .open = 1, .shards = 1, .text = ""},
+	struct lend_memhello good = {.life = 1, .page = 4096, .open = 1, .workers = 1, .text = ""},
 			     h, got;
 	static const struct {
 		size_t at;
@@ -229,12 +229,12 @@ Test(memop, decode__hello_out_of_range__refused)
 	h.life = 0;
 	cr_expect_not(lend_memhello_decode(bytes, lend_memhello_encode(&h, bytes), &got));
 	h = good;
-	h.shard = h.shards; /* worker index out of range */
+	h.worker = h.workers; /* worker index out of range */
 	cr_expect_not(lend_memhello_decode(bytes, lend_memhello_encode(&h, bytes), &got));
-	h.shard = 63;
-	h.shards = 64;
+	h.worker = 63;
+	h.workers = 64;
 	cr_expect(lend_memhello_decode(bytes, lend_memhello_encode(&h, bytes), &got));
-	h.shards = 65;
+	h.workers = 65;
 	cr_expect_not(lend_memhello_decode(bytes, lend_memhello_encode(&h, bytes), &got));
 	n = lend_memhello_encode(&good, bytes);
 	n += LEND_MEMOP_TEXT_MAX + 1; /* a text with a length past its limit */

@@ -24,7 +24,7 @@ static uint8_t *stored(uint32_t slot, uint64_t at)
 
 static uint32_t slot_of(const struct lend_memref *ref)
 {
-	return ref->slot & ((1u << LEND_MEMREF_SHARD_SHIFT) - 1);
+	return ref->slot & ((1u << LEND_MEMREF_WORKER_SHIFT) - 1);
 }
 
 static enum lend_mem_status read_space(const struct lend_memspace *space, uint64_t at, uint64_t len)

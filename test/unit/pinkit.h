@@ -8,7 +8,7 @@
 enum { PAGE = LEND_MEM_PAGE };
 
 /* The view in the answer to a POOL_MAP or POOL_VIEW. */
-KIT struct lend_memview lien_shown(struct kit *k, uint32_t at)
+KIT struct lend_memview pinned_view(struct kit *k, uint32_t at)
 {
 	struct lend_memview v;
 
@@ -16,8 +16,8 @@ KIT struct lend_memview lien_shown(struct kit *k, uint32_t at)
 	return v;
 }
 
-KIT enum lend_mem_status lien_op(struct kit *k, struct who *w, uint8_t kind,
-				 const struct lend_memspace *space, uint64_t page, uint64_t key)
+KIT enum lend_mem_status pinned_op(struct kit *k, struct client *w, uint8_t kind,
+				   const struct lend_memspace *space, uint64_t page, uint64_t key)
 {
 	struct lend_memop op = {.kind = kind, .space = *space, .offset = page, .target = key};
 
@@ -29,7 +29,7 @@ KIT enum lend_mem_status lien_op(struct kit *k, struct who *w, uint8_t kind,
 }
 
 /* The byte that a mapping of the view's page i shows. */
-KIT uint8_t lien_seen(struct kit *k, const struct lend_memview *v, uint32_t i)
+KIT uint8_t pinned_seen(struct kit *k, const struct lend_memview *v, uint32_t i)
 {
 	for (uint32_t e = 0; e < v->n; i -= v->extent[e++].pages)
 		if (i < v->extent[e].pages)

@@ -25,7 +25,7 @@ Test(store_admin_list, objects_and_clients)
 	struct kit *k = kit_open(64, 1);
 	struct lend_list_object o[8];
 	struct lend_list_client *c = calloc(k->config.clients + 1, sizeof(*c));
-	struct who a = {.number = 0}, b = {.number = 0};
+	struct client a = {.number = 0}, b = {.number = 0};
 	struct lend_memref one, two;
 	struct lend_memspace space;
 	uint32_t at = 0, slot = 0;
@@ -76,7 +76,7 @@ Test(store_admin_list, more_than_a_step)
 	struct kit *k = kit_open(64, 1);
 	struct lend_list_object *o = calloc(MANY + 10, sizeof(*o));
 	struct lend_list_client *c = calloc(k->config.clients + 1, sizeof(*c));
-	struct who a = {.number = 0}, gone = {.number = 0};
+	struct client a = {.number = 0}, gone = {.number = 0};
 	struct lend_memop bye = {.kind = LEND_MEMOP_BYE_CLIENT};
 	struct lend_memref ref[MANY];
 	struct lend_memspace space;
@@ -122,14 +122,14 @@ static void history(uint64_t seed)
 {
 	struct kit *k = kit_open(64, 1);
 	struct lend_list_object *o = calloc(k->config.objects, sizeof(*o));
-	struct who who[4] = {{.number = 0}};
+	struct client client[4] = {{.number = 0}};
 	struct lend_memref ref;
 	struct lend_rng rng;
 	uint8_t byte = 1;
 
 	lend_rng_seed(&rng, seed);
 	for (uint32_t i = 0; i < 4; i++)
-		cr_assert_eq(kit_hello(k, &who[i], i / 2, i + 1), LEND_MEM_OK);
+		cr_assert_eq(kit_hello(k, &client[i], i / 2, i + 1), LEND_MEM_OK);
 	for (int i = 0; i < 100; i++) {
 		struct lend_memterms t = {LEND_TERMS_SHARED, 4, FAR};
 		uint32_t n = list_all(k, o, 1 + (uint32_t)lend_rng_below(&rng, 9)), held = 0;
@@ -142,10 +142,10 @@ static void history(uint64_t seed)
 			n = (uint32_t)lend_rng_below(&rng, n);
 			cr_assert(lend_store_evict(k->store, o[n].slot, o[n].serial));
 			kit_audit(k);
-		} else if (kit_put(k, &who[lend_rng_below(&rng, 4)], &byte, 1, t, &ref) == 0) {
+		} else if (kit_put(k, &client[lend_rng_below(&rng, 4)], &byte, 1, t, &ref) == 0) {
 			for (int w = 0; w < 4; w++)
 				if (lend_rng_below(&rng, 2))
-					(void)kit_ref_op(k, &who[w], LEND_MEMOP_ADOPT, &ref);
+					(void)kit_ref_op(k, &client[w], LEND_MEMOP_ADOPT, &ref);
 		}
 	}
 	free(o);

@@ -6,7 +6,7 @@
 #include "mn/store/store.h"
 
 static struct kit *k;
-static struct who giver;
+static struct client giver;
 
 /* A mapped snapshot under a grant, a space with a page, a placement, a recorded reply. */
 static void setup(void)

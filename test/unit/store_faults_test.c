@@ -85,7 +85,7 @@ TestThen(store_faults, snapshot_torn_by_release_before_the_copy)
 TestThen(store_faults, refcount_wrap_256_holders)
 {
 	struct lend_memref ref;
-	struct who w[258];
+	struct client w[258];
 
 	memset(w, 0, sizeof(w));
 	OK(kit_put(k, &a, data, 4096, (struct lend_memterms){LEND_TERMS_SHARED, 258, S}, &ref));

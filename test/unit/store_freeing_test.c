@@ -8,7 +8,7 @@
 enum { PAGE = LEND_MEM_PAGE, PAGES = 2048, STEP = 4 * 64 };
 
 static uint8_t data[PAGES * PAGE];
-static struct who a;
+static struct client a;
 
 /* Opens a store that frees this many page table nodes per step. */
 static struct kit *open_with(uint32_t pages, uint32_t reap)

@@ -9,7 +9,7 @@
 #define IS(expr, want) cr_assert_eq(expr, LEND_MEM_##want)
 
 static struct kit *k;
-static struct who a;
+static struct client a;
 static struct lend_memref ref;
 static const uint8_t data[100] = {7};
 
@@ -30,9 +30,9 @@ TestSuite(store_life, .init = open_one);
 
 /* A session with the right incarnation, and all else that a server which the client called could
  * know. */
-static struct who make_stranger(void)
+static struct client make_stranger(void)
 {
-	struct who w = {.number = 1, .life = a.life, .id = a.id};
+	struct client w = {.number = 1, .life = a.life, .id = a.id};
 
 	memcpy(w.peer.incarnation, a.peer.incarnation, sizeof(w.peer.incarnation));
 	memset(w.peer.context, 9, sizeof(w.peer.context));
@@ -44,7 +44,7 @@ TestThen(store_life, join__without_the_proof__aborted)
 	enum { NO_PROOF, OTHER_KEY, OTHER_SESSION, OTHER_CLIENT, OTHER_LIFE, OTHER_INCARNATION, N };
 
 	for (int row = 0; row < N; row++) {
-		struct who w = make_stranger();
+		struct client w = make_stranger();
 		struct lend_memop op = {.kind = LEND_MEMOP_HELLO, .client = 1, .life = a.life};
 		uint8_t key[LEND_MEMOP_KEY], context[LEND_MEMOP_CONTEXT];
 		struct lend_memop proven = op;
@@ -67,7 +67,7 @@ TestThen(store_life, join__without_the_proof__aborted)
 
 TestThen(store_life, operation__session_that_did_not_join__aborted)
 {
-	struct who w = make_stranger();
+	struct client w = make_stranger();
 	uint8_t forgot;
 
 	w.id = 0; /* the put again, for its recorded reply */
@@ -80,7 +80,7 @@ TestThen(store_life, operation__session_that_did_not_join__aborted)
 
 TestThen(store_life, hello__incarnation_in_use__another_life)
 {
-	struct who w = {0}, late = {0};
+	struct client w = {0}, late = {0};
 
 	OK(kit_hello(k, &w, 1, 1));
 	cr_assert_neq(w.life, a.life);
@@ -106,7 +106,7 @@ TestThen(store_life, hello__again_in_its_session__same_life)
 
 TestThen(store_life, join__sessions_of_one_process__hold_together)
 {
-	struct who again, thread, lease = {0};
+	struct client again, thread, lease = {0};
 	struct lend_memop renew = {.kind = LEND_MEMOP_HELLO, .life = a.life};
 	static const uint8_t zero[LEND_MEMOP_KEY];
 	struct lend_memhello hello;
@@ -147,7 +147,7 @@ TestThen(store_life, hello__other_numbers_in_one_session__few_clients)
 /* Two threads send HELLO at once: the second gives up its own life for the first's. */
 TestThen(store_life, join__session_with_a_life__leaves_it)
 {
-	struct who b = {0};
+	struct client b = {0};
 	struct lend_memop op = {.kind = LEND_MEMOP_HELLO, .client = 2, .life = a.life};
 
 	OK(kit_hello(k, &b, 1, 2));
@@ -176,7 +176,7 @@ TestThen(store_life, numbers__hello_and_bye_in_a_loop__never_again)
 	uint64_t last = a.life;
 
 	for (int i = 0; i < 10000; i++) {
-		struct who w = {0};
+		struct client w = {0};
 
 		OK(kit_hello(k, &w, 1, 1));
 		cr_assert_gt(w.life, last);

@@ -121,7 +121,7 @@ TestThen(store_midway, lease_expired_between_grant_and_adopt)
 TestThen(store_midway, two_writers_to_one_space)
 {
 	struct lend_memop op = {.kind = LEND_MEMOP_WRITE, .client = 1, .len = 3000, .offset = 1000};
-	struct who a2 = {0};
+	struct client a2 = {0};
 	struct lend_memspace space, forged;
 	struct lend_memref ref;
 
@@ -129,7 +129,7 @@ TestThen(store_midway, two_writers_to_one_space)
 	OK(kit_alloc(k, &a, 8192, &space));
 	OK(kit_space_op(k, &a, LEND_MEMOP_WRITE, &space, 0, 8192, data));
 	for (int i = 0; i < 2; i++) {
-		struct who *w = i ? &a2 : &b;
+		struct client *w = i ? &a2 : &b;
 
 		IS(kit_space_op(k, w, LEND_MEMOP_WRITE, &space, 0, 100, back), NOT_FOUND);
 		IS(kit_space_op(k, w, LEND_MEMOP_READ, &space, 0, 100, back), NOT_FOUND);

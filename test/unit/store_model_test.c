@@ -36,7 +36,7 @@ static void do_put(int w)
 	bool fits;
 
 	if (!o) {
-		do_release((int)below(WHO));
+		do_release((int)below(CLIENTS));
 		do_free();
 		return;
 	}
@@ -44,7 +44,7 @@ static void do_put(int w)
 	o->len = len;
 	memcpy(o->bytes, buf, len);
 	fits = touch(o, 0, len);
-	expect_status(kit_put(k, &who[w], buf, len, t, &o->ref),
+	expect_status(kit_put(k, &client[w], buf, len, t, &o->ref),
 		      fits ? LEND_MEM_OK : LEND_MEM_RESOURCE_EXHAUSTED);
 	if (fits)
 		apply(o, w, t);
@@ -65,9 +65,9 @@ static void do_get(int w)
 	offset = below(len + 1);
 	n = below(len - offset + 1);
 	cr_assert_eq(lend_memref_slice(&o->ref, from, len, LEND_RIGHT_READ, &ref), 0);
-	expect_status(kit_get(k, &who[w], &ref, offset, n, got), LEND_MEM_OK);
+	expect_status(kit_get(k, &client[w], &ref, offset, n, got), LEND_MEM_OK);
 	cr_assert_eq(memcmp(got, o->bytes + from + offset, n), 0, AT);
-	expect_status(kit_get(k, &who[w], &ref, offset, len - offset + 1, got),
+	expect_status(kit_get(k, &client[w], &ref, offset, len - offset + 1, got),
 		      LEND_MEM_OUT_OF_RANGE);
 }
 
@@ -79,7 +79,7 @@ static void do_alloc(int w)
 		return;
 	o->owner = w;
 	o->len = draw_length();
-	expect_status(kit_alloc(k, &who[w], o->len, &o->space), LEND_MEM_OK);
+	expect_status(kit_alloc(k, &client[w], o->len, &o->space), LEND_MEM_OK);
 }
 
 static void do_map(int w)
@@ -95,7 +95,7 @@ static void do_map(int w)
 	o->owner = w;
 	share(o, from, offset, len);
 	cr_assert_eq(lend_memref_slice(&from->ref, offset, len, LEND_RIGHT_MAP, &ref), 0);
-	expect_status(kit_map(k, &who[w], &ref, &o->space), LEND_MEM_OK);
+	expect_status(kit_map(k, &client[w], &ref, &o->space), LEND_MEM_OK);
 }
 
 static void do_write(int w)
@@ -115,12 +115,12 @@ static void do_write(int w)
 		w = o->owner;
 	if (o->owner != w) {
 		expect_status(
-		    kit_space_op(k, &who[w], LEND_MEMOP_WRITE, &o->space, offset, len, buf),
+		    kit_space_op(k, &client[w], LEND_MEMOP_WRITE, &o->space, offset, len, buf),
 		    LEND_MEM_NOT_FOUND);
 		return;
 	}
 	fits = touch(o, offset, len);
-	expect_status(kit_space_op(k, &who[w], LEND_MEMOP_WRITE, &o->space, offset, len, buf),
+	expect_status(kit_space_op(k, &client[w], LEND_MEMOP_WRITE, &o->space, offset, len, buf),
 		      fits ? LEND_MEM_OK : LEND_MEM_RESOURCE_EXHAUSTED);
 	if (fits)
 		memcpy(o->bytes + offset, buf, len);
@@ -132,8 +132,9 @@ static void do_read(void)
 
 	if (!o)
 		return;
-	expect_status(kit_space_op(k, &who[o->owner], LEND_MEMOP_READ, &o->space, 0, o->len, got),
-		      LEND_MEM_OK);
+	expect_status(
+	    kit_space_op(k, &client[o->owner], LEND_MEMOP_READ, &o->space, 0, o->len, got),
+	    LEND_MEM_OK);
 	cr_assert_eq(memcmp(got, o->bytes, o->len), 0, AT);
 }
 
@@ -150,7 +151,7 @@ static void do_seal(void)
 	op.offset = below(2) ? 0 : below(from->len + 1);
 	op.len = below(2) ? from->len - op.offset : below(from->len - op.offset + 1);
 	op.flags = below(3) == 0 ? LEND_MEMOP_CONSUME : 0;
-	expect_status(kit_do(k, &who[w], &op, NULL), LEND_MEM_OK);
+	expect_status(kit_do(k, &client[w], &op, NULL), LEND_MEM_OK);
 	cr_assert(lend_memref_decode(k->out.head, &o->ref));
 	share(o, from, op.offset, op.len);
 	apply(o, w, op.terms);
@@ -164,7 +165,7 @@ static void do_free(void)
 
 	if (!o)
 		return;
-	expect_status(kit_space_op(k, &who[o->owner], LEND_MEMOP_FREE, &o->space, 0, 0, NULL),
+	expect_status(kit_space_op(k, &client[o->owner], LEND_MEMOP_FREE, &o->space, 0, 0, NULL),
 		      LEND_MEM_OK);
 	o->kind = 0;
 }
@@ -180,14 +181,14 @@ static void do_adopt(int w)
 		return;
 	g = next_grant(o);
 	if (o->held[w] || !g) {
-		expect_status(kit_ref_op(k, &who[w], LEND_MEMOP_ADOPT, &o->ref),
+		expect_status(kit_ref_op(k, &client[w], LEND_MEMOP_ADOPT, &o->ref),
 			      o->held[w] ? LEND_MEM_OK : LEND_MEM_FAILED_PRECONDITION);
 		return;
 	}
 	old = *g;
-	expect_status(kit_ref_op(k, &who[w], LEND_MEMOP_ADOPT, &o->ref), LEND_MEM_OK);
+	expect_status(kit_ref_op(k, &client[w], LEND_MEMOP_ADOPT, &o->ref), LEND_MEM_OK);
 	if (below(2)) {
-		expect_status(kit_forget(k, &who[w], who[w].id, &forgot), LEND_MEM_OK);
+		expect_status(kit_forget(k, &client[w], client[w].id, &forgot), LEND_MEM_OK);
 		cr_assert_eq(forgot, LEND_FORGOT_UNDONE, AT);
 		if (old.expires < k->now + 5 * S)
 			old.expires = k->now + 5 * S;
@@ -207,10 +208,10 @@ static void do_grant(int w)
 
 	if (!o || !has_grant_room(o))
 		return;
-	expect_status(kit_grant(k, &who[w], &o->ref, t),
+	expect_status(kit_grant(k, &client[w], &o->ref, t),
 		      o->held[w] ? LEND_MEM_OK : LEND_MEM_FAILED_PRECONDITION);
 	if (below(3) == 0) {
-		expect_status(kit_forget(k, &who[w], who[w].id, &forgot), LEND_MEM_OK);
+		expect_status(kit_forget(k, &client[w], client[w].id, &forgot), LEND_MEM_OK);
 		return; /* nothing has changed */
 	}
 	if (!o->held[w])
@@ -227,7 +228,7 @@ static void do_release(int w)
 	if (!o)
 		return;
 	g = next_grant(o);
-	expect_status(kit_release(k, &who[w], &o->ref),
+	expect_status(kit_release(k, &client[w], &o->ref),
 		      o->held[w] || g ? LEND_MEM_OK : LEND_MEM_FAILED_PRECONDITION);
 	if (!o->held[w] && g && --g->left == 0 && g->kind == LEND_TERMS_TRANSFER)
 		g->kind = 0;
@@ -245,22 +246,22 @@ static void do_forgotten_put(int w)
 	bool before = below(2);
 
 	fill_random(op.len);
-	op.client = who[w].number;
-	op.life = who[w].life;
-	op.id = op.low = who[w].low = ++who[w].id;
+	op.client = client[w].number;
+	op.life = client[w].life;
+	op.id = op.low = client[w].low = ++client[w].id;
 	if (before)
-		expect_status(kit_forget(k, &who[w], op.id, &forgot), LEND_MEM_OK);
-	expect_status(kit_exec(k, &who[w], &op, buf), before ? LEND_MEM_ABORTED
-						      : fits ? LEND_MEM_OK
-							     : LEND_MEM_RESOURCE_EXHAUSTED);
+		expect_status(kit_forget(k, &client[w], op.id, &forgot), LEND_MEM_OK);
+	expect_status(kit_exec(k, &client[w], &op, buf), before ? LEND_MEM_ABORTED
+							 : fits ? LEND_MEM_OK
+								: LEND_MEM_RESOURCE_EXHAUSTED);
 	if (!before && fits) {
 		memcpy(reply, k->out.head, 64);
-		expect_status(kit_exec(k, &who[w], &op, buf), LEND_MEM_OK);
+		expect_status(kit_exec(k, &client[w], &op, buf), LEND_MEM_OK);
 		cr_assert_eq(memcmp(reply, k->out.head, 64), 0, AT);
 	}
-	expect_status(kit_forget(k, &who[w], op.id, &forgot), LEND_MEM_OK);
-	expect_status(kit_exec(k, &who[w], &op, buf), LEND_MEM_ABORTED);
-	who[w].low = 0;
+	expect_status(kit_forget(k, &client[w], op.id, &forgot), LEND_MEM_OK);
+	expect_status(kit_exec(k, &client[w], &op, buf), LEND_MEM_ABORTED);
+	client[w].low = 0;
 }
 
 static void do_stale(int w)
@@ -269,25 +270,25 @@ static void do_stale(int w)
 
 	if (o->kind || !o->ref.version)
 		return;
-	expect_status(kit_get(k, &who[w], &o->ref, 0, 0, got), LEND_MEM_NOT_FOUND);
-	expect_status(kit_release(k, &who[w], &o->ref), LEND_MEM_NOT_FOUND);
+	expect_status(kit_get(k, &client[w], &o->ref, 0, 0, got), LEND_MEM_NOT_FOUND);
+	expect_status(kit_release(k, &client[w], &o->ref), LEND_MEM_NOT_FOUND);
 }
 
 static void send_hellos(void)
 {
-	for (uint32_t w = 0; w < WHO; w += 2) {
-		uint64_t id = who[w + 1].id;
+	for (uint32_t w = 0; w < CLIENTS; w += 2) {
+		uint64_t id = client[w + 1].id;
 
-		expect_status(kit_hello(k, &who[w], 1, 1), LEND_MEM_OK);
-		expect_status(kit_join(k, &who[w + 1], &who[w], 2), LEND_MEM_OK);
-		who[w + 1].id = id;
+		expect_status(kit_hello(k, &client[w], 1, 1), LEND_MEM_OK);
+		expect_status(kit_join(k, &client[w + 1], &client[w], 2), LEND_MEM_OK);
+		client[w + 1].id = id;
 	}
 }
 
 /* Process 0 or 1, with clients 2p and 2p + 1, hangs up. */
 static void do_hangup(int process)
 {
-	lend_store_hangup(k->store, who[2 * process].life);
+	lend_store_hangup(k->store, client[2 * process].life);
 	for (int i = 0; i < OBJECTS; i++) {
 		if (obj[i].kind == 2 && obj[i].owner / 2 == process)
 			obj[i].kind = 0;
@@ -300,7 +301,7 @@ static void do_hangup(int process)
 
 static void run_step(void)
 {
-	int w = (int)below(WHO);
+	int w = (int)below(CLIENTS);
 
 	switch (below(24)) {
 	case 0:
@@ -359,7 +360,7 @@ static void run_history(void)
 	lend_rng_seed(&rng, seed);
 	newest_page = 0;
 	memset(obj, 0, OBJECTS * sizeof(*obj));
-	memset(who, 0, sizeof(who));
+	memset(client, 0, sizeof(client));
 	page_size = seed % 4 ? LEND_MEM_PAGE : LEND_MEM_PAGE << (1 + seed / 4 % 5);
 	k = kit_open_paged(FRAMES, page_size, (uint32_t)seed);
 	send_hellos();
@@ -378,7 +379,7 @@ static void run_history(void)
 		struct mobject *o = &obj[i];
 
 		if (o->kind == 1) {
-			expect_status(kit_get(k, &who[0], &o->ref, 0, o->len, got), LEND_MEM_OK);
+			expect_status(kit_get(k, &client[0], &o->ref, 0, o->len, got), LEND_MEM_OK);
 			cr_assert_eq(memcmp(got, o->bytes, o->len), 0, AT);
 		}
 	}

@@ -10,7 +10,7 @@
 enum { PAGES = 24, MAX = PAGES * LEND_MEM_PAGE_MAX };
 
 static uint8_t *data, *back;
-static struct who a;
+static struct client a;
 static struct kit *k;
 
 static void open_paged(uint32_t page)

@@ -6,7 +6,7 @@
 
 enum { KEY = 77, OTHER = 78 };
 
-static struct who me;
+static struct client me;
 
 static struct kit *begin(uint32_t pages)
 {
@@ -38,7 +38,7 @@ static enum lend_mem_status map(struct kit *k, const struct lend_memref *ref, ui
 	if (kit_do(k, &me, &op, NULL) != LEND_MEM_OK)
 		return k->out.status;
 	lend_memspace_decode(k->out.head, 16, space);
-	*view = lien_shown(k, 24);
+	*view = pinned_view(k, 24);
 	return LEND_MEM_OK;
 }
 
@@ -63,16 +63,16 @@ Test(store_pins, shows_runs_of_frames)
 	cr_assert_eq(v.base, 0);
 	cr_assert_eq(v.n, 1, "new frames are contiguous");
 	for (uint32_t i = 0; i < 100; i++)
-		cr_assert_eq(lien_seen(k, &v, i), 1 + i);
-	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_POOL_VIEW, &space, 60, KEY), LEND_MEM_OK);
-	v = lien_shown(k, 0);
+		cr_assert_eq(pinned_seen(k, &v, i), 1 + i);
+	cr_assert_eq(pinned_op(k, &me, LEND_MEMOP_POOL_VIEW, &space, 60, KEY), LEND_MEM_OK);
+	v = pinned_view(k, 0);
 	cr_assert_eq(v.extent[0].pages, 40, "the rest, from page 60 on");
-	cr_assert_eq(lien_seen(k, &v, 0), 61);
-	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_POOL_VIEW, &space, 100, KEY), LEND_MEM_OK);
-	cr_assert_eq(lien_shown(k, 0).n, 0);
-	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_POOL_VIEW, &space, UINT64_MAX, KEY), LEND_MEM_OK);
-	cr_assert_eq(lien_shown(k, 0).n, 0);
-	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_FREE, &space, 0, 0), LEND_MEM_OK);
+	cr_assert_eq(pinned_seen(k, &v, 0), 61);
+	cr_assert_eq(pinned_op(k, &me, LEND_MEMOP_POOL_VIEW, &space, 100, KEY), LEND_MEM_OK);
+	cr_assert_eq(pinned_view(k, 0).n, 0);
+	cr_assert_eq(pinned_op(k, &me, LEND_MEMOP_POOL_VIEW, &space, UINT64_MAX, KEY), LEND_MEM_OK);
+	cr_assert_eq(pinned_view(k, 0).n, 0);
+	cr_assert_eq(pinned_op(k, &me, LEND_MEMOP_FREE, &space, 0, 0), LEND_MEM_OK);
 	bye(k);
 	cr_assert_eq(kit_stats(k).pages_used, 0);
 	kit_close(k);
@@ -90,16 +90,16 @@ Test(store_pins, view__slice_with_holes__offset_and_frame_0)
 	cr_assert_eq(map(k, &slice, KEY, &space, &v), LEND_MEM_OK);
 	cr_assert_eq(v.base, 5);
 	cr_assert_eq(v.pages, 3);
-	cr_assert_eq(lien_seen(k, &v, 0), 2);
+	cr_assert_eq(pinned_seen(k, &v, 0), 2);
 	cr_assert_eq(kit_alloc(k, &me, 300 * PAGE, &sparse), LEND_MEM_OK);
 	cr_assert_eq(kit_space_op(k, &me, LEND_MEMOP_WRITE, &sparse, 200 * PAGE, 1, &byte),
 		     LEND_MEM_OK);
-	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_POOL_VIEW, &sparse, 0, KEY), LEND_MEM_OK);
-	v = lien_shown(k, 0);
+	cr_assert_eq(pinned_op(k, &me, LEND_MEMOP_POOL_VIEW, &sparse, 0, KEY), LEND_MEM_OK);
+	v = pinned_view(k, 0);
 	cr_assert_eq(v.n, 3);
 	cr_assert_eq(v.extent[0].frame, 0);
 	cr_assert_eq(v.extent[0].pages, 200);
-	cr_assert_eq(lien_seen(k, &v, 200), 9);
+	cr_assert_eq(pinned_seen(k, &v, 200), 9);
 	cr_assert_eq(v.extent[2].pages, 99);
 	lend_store_pool_hangup(k->store, KEY);
 	bye(k);
@@ -118,13 +118,13 @@ Test(store_pins, more_runs_than_a_view_has)
 	for (uint32_t i = 0; i < n; i += 2)
 		cr_assert_eq(kit_space_op(k, &me, LEND_MEMOP_WRITE, &space, i * PAGE, 1, &byte),
 			     LEND_MEM_OK);
-	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_POOL_VIEW, &space, 0, KEY), LEND_MEM_OK);
-	v = lien_shown(k, 0);
+	cr_assert_eq(pinned_op(k, &me, LEND_MEMOP_POOL_VIEW, &space, 0, KEY), LEND_MEM_OK);
+	v = pinned_view(k, 0);
 	cr_assert_eq(v.n, LEND_MEM_EXTENTS_MAX);
 	cr_assert_eq(v.pages, n);
-	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_POOL_VIEW, &space, LEND_MEM_EXTENTS_MAX, KEY),
+	cr_assert_eq(pinned_op(k, &me, LEND_MEMOP_POOL_VIEW, &space, LEND_MEM_EXTENTS_MAX, KEY),
 		     LEND_MEM_OK);
-	cr_assert_eq(lien_shown(k, 0).n, 4, "what did not fit");
+	cr_assert_eq(pinned_view(k, 0).n, 4, "what did not fit");
 	lend_store_pool_hangup(k->store, KEY);
 	bye(k);
 	kit_close(k);
@@ -170,8 +170,8 @@ Test(store_pins, pin__any_release__lasts_until_unmap_or_hangup)
 		}
 		for (int i = 0; i < 50; i++)
 			lend_store_tick(k->store, k->now);
-		cr_assert_eq(lien_seen(k, &v, 0), 1, "way %d", how);
-		cr_assert_eq(lien_seen(k, &v, 1), 2, "way %d", how);
+		cr_assert_eq(pinned_seen(k, &v, 0), 1, "way %d", how);
+		cr_assert_eq(pinned_seen(k, &v, 1), 2, "way %d", how);
 		cr_assert_eq(kit_stats(k).pinned_maps, 1, "way %d", how);
 		kit_audit(k);
 		lend_store_pool_hangup(k->store, KEY);
@@ -188,28 +188,29 @@ Test(store_pins, unmap__each_view__ends_its_pins)
 {
 	struct kit *k = begin(16);
 	struct lend_memref ref = put(k, 1, 2);
-	struct lend_memspace space, lien;
+	struct lend_memspace space, pinned;
 	struct lend_memview v;
 
 	cr_assert(lend_store_pool_open(k->store, OTHER));
 	cr_assert_not(lend_store_pool_open(k->store, OTHER), "no key twice");
 	cr_assert_eq(map(k, &ref, KEY, &space, &v), LEND_MEM_OK);
-	lien = v.pinned_map;
-	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_POOL_DROP, &lien, 0, OTHER), LEND_MEM_NOT_FOUND);
-	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_POOL_DROP, &space, 0, KEY), LEND_MEM_NOT_FOUND);
-	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_POOL_VIEW, &space, 1, OTHER),
+	pinned = v.pinned_map;
+	cr_assert_eq(pinned_op(k, &me, LEND_MEMOP_POOL_DROP, &pinned, 0, OTHER),
+		     LEND_MEM_NOT_FOUND);
+	cr_assert_eq(pinned_op(k, &me, LEND_MEMOP_POOL_DROP, &space, 0, KEY), LEND_MEM_NOT_FOUND);
+	cr_assert_eq(pinned_op(k, &me, LEND_MEMOP_POOL_VIEW, &space, 1, OTHER),
 		     LEND_MEM_FAILED_PRECONDITION);
-	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_POOL_VIEW, &lien, 0, KEY), LEND_MEM_NOT_FOUND);
-	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_POOL_VIEW, &space, 0, KEY), LEND_MEM_OK);
+	cr_assert_eq(pinned_op(k, &me, LEND_MEMOP_POOL_VIEW, &pinned, 0, KEY), LEND_MEM_NOT_FOUND);
+	cr_assert_eq(pinned_op(k, &me, LEND_MEMOP_POOL_VIEW, &space, 0, KEY), LEND_MEM_OK);
 	cr_assert_eq(kit_stats(k).pinned_maps, 1, "made anew, not another one");
-	lien = lien_shown(k, 0).pinned_map;
-	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_POOL_DROP, &lien, 0, KEY), LEND_MEM_OK);
-	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_POOL_DROP, &lien, 0, KEY), LEND_MEM_NOT_FOUND);
+	pinned = pinned_view(k, 0).pinned_map;
+	cr_assert_eq(pinned_op(k, &me, LEND_MEMOP_POOL_DROP, &pinned, 0, KEY), LEND_MEM_OK);
+	cr_assert_eq(pinned_op(k, &me, LEND_MEMOP_POOL_DROP, &pinned, 0, KEY), LEND_MEM_NOT_FOUND);
 	cr_assert_eq(kit_stats(k).pinned_maps, 0);
 	cr_assert_eq(map(k, &ref, 1234, &space, &v), LEND_MEM_FAILED_PRECONDITION);
 	cr_assert_eq(map(k, &ref, 0, &space, &v), LEND_MEM_FAILED_PRECONDITION);
 	cr_assert_eq(map(k, &ref, KEY, &space, &v), LEND_MEM_OK);
-	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_FREE, &space, 0, 0), LEND_MEM_OK);
+	cr_assert_eq(pinned_op(k, &me, LEND_MEMOP_FREE, &space, 0, 0), LEND_MEM_OK);
 	cr_assert_eq(kit_stats(k).pinned_maps, 0, "FREE reports the unmap, too");
 	lend_store_pool_hangup(k->store, KEY);
 	lend_store_pool_hangup(k->store, KEY);
@@ -229,10 +230,10 @@ Test(store_pins, forgotten_and_repeated)
 
 	me.low = me.id + 1;
 	cr_assert_eq(kit_do(k, &me, &op, NULL), LEND_MEM_OK);
-	v = lien_shown(k, 24);
+	v = pinned_view(k, 24);
 	cr_assert_eq(kit_exec(k, &me, &op, NULL), LEND_MEM_OK);
 	cr_assert_eq(kit_stats(k).pinned_maps, 1);
-	cr_assert_eq(lien_shown(k, 24).pinned_map.serial, v.pinned_map.serial,
+	cr_assert_eq(pinned_view(k, 24).pinned_map.serial, v.pinned_map.serial,
 		     "a repeat has the same answer");
 	forget.life = me.life;
 	forget.low = me.low;

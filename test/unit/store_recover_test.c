@@ -41,10 +41,10 @@ Test(store_recover, config_must_match)
 	c.node = 12;
 	cr_expect_str_eq(find_mismatch(k, &c), "it is of another node");
 	c = k->config;
-	c.shard = 1;
+	c.worker = 1;
 	cr_expect_str_eq(find_mismatch(k, &c), "it is of another node");
 	c = k->config;
-	c.shards = 4;
+	c.workers = 4;
 	cr_expect_str_eq(find_mismatch(k, &c), "it is of another node");
 	cr_expect_str_eq(lend_store_mismatch(k->store, 8, &k->config),
 			 "it was written by another version");
@@ -109,7 +109,7 @@ static void expect_bad_tree(enum damage damage)
 {
 	static uint8_t bytes[70 * LEND_MEM_PAGE];
 	struct kit *k = kit_open(2 * PAGES, 1);
-	struct who a = {.number = 0};
+	struct client a = {.number = 0};
 	struct lend_memref ref;
 	struct lend_object *o = lend_object_at(k->store, 1);
 	struct lend_node *root;
@@ -143,7 +143,7 @@ Test(store_recover, damage_is_seen)
 
 struct world {
 	struct kit *k;
-	struct who who[CLIENTS];
+	struct client client[CLIENTS];
 	struct lend_rng rng;
 	struct lend_memref ref[REFS];
 	uint8_t byte[REFS];
@@ -152,10 +152,10 @@ struct world {
 	uint32_t gone; /* the client that is half ended; CLIENTS: none */
 };
 
-static struct who *set_tenant(struct world *w, uint32_t client)
+static struct client *set_tenant(struct world *w, uint32_t client)
 {
 	w->k->tenant = w->k->config.tenants > 1 ? client : 0;
-	return &w->who[client];
+	return &w->client[client];
 }
 
 static void make_world(struct world *w, uint64_t seed)
@@ -213,11 +213,11 @@ static void expect_world(struct world *w, uint64_t seed)
 static void expect_room(struct world *w)
 {
 	static uint8_t bytes[PAGES * LEND_MEM_PAGE];
-	struct who last = {.number = 0};
+	struct client last = {.number = 0};
 	struct lend_memref ref;
 
 	for (uint32_t c = 0; c < CLIENTS; c++)
-		lend_store_hangup(w->k->store, w->who[c].life);
+		lend_store_hangup(w->k->store, w->client[c].life);
 	w->k->now += FAR; /* longer than any grant */
 	cr_assert_eq(kit_hello(w->k, &last, 9, 1), LEND_MEM_OK);
 	for (int i = 0; i < 4; i++) {

@@ -211,7 +211,7 @@ TestThen(store_refs, a_paused_node_extends_leases_first)
 
 TestThen(store_refs, clients_of_one_process_are_apart)
 {
-	struct who a2 = {0};
+	struct client a2 = {0};
 	struct lend_memref ref;
 	struct lend_memop bye = {.kind = LEND_MEMOP_BYE_CLIENT};
 

@@ -11,7 +11,7 @@
 enum { PAGES = 8192, LONG = 256, LIVE_MAX = 8192, STEPS = 6000, FILL = PAGES * 7 / 10 };
 
 static struct kit *k;
-static struct who a;
+static struct client a;
 static uint8_t data[LONG * LEND_MEM_PAGE];
 
 static void open_all(uint64_t quarantine)

@@ -14,7 +14,7 @@
 
 enum { FEW = 1000, MANY = 1000000, SPACES = 10000, RUNS = 7, OPS = FEW, LARGE = 16384 };
 static struct kit *k;
-static struct who a;
+static struct client a;
 static struct lend_memref *ref;
 static struct lend_rng rng;
 

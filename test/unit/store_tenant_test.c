@@ -79,7 +79,7 @@ TestThen(store_tenant, references_end_at_the_quota)
 
 TestThen(store_tenant, clients_end_at_the_quota)
 {
-	struct who c = {.number = 0}, d = {.number = 0};
+	struct client c = {.number = 0}, d = {.number = 0};
 
 	OK(kit_hello(k, &c, 3, 1));
 	IS(kit_hello(k, &d, 4, 1), RESOURCE_EXHAUSTED);
@@ -212,7 +212,7 @@ TestThen(store_tenant, pages_that_a_message_lands_in)
 TestThen(store_tenant, a_life_has_one_tenant)
 {
 	struct lend_memref ref;
-	struct who copy = b, more;
+	struct client copy = b, more;
 
 	OK(kit_put(k, &b, data, 1, kit_owned, &ref));
 	set_tenant(RICH);
@@ -246,7 +246,7 @@ TestThen(store_tenant, tenants__in_order_of_arrival__keep_their_entry)
  * lives. */
 TestThen(store_tenant, one_process_leaves_clients_for_others)
 {
-	struct who one[300] = {0}, two = {0};
+	struct client one[300] = {0}, two = {0};
 	uint32_t n = 0;
 
 	set_tenant(RICH);

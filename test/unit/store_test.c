@@ -152,7 +152,7 @@ TestThen(store, restart_makes_old_references_not_found)
 {
 	struct lend_memref ref;
 	struct kit *k2 = kit_open(64, 2);
-	struct who w = {0};
+	struct client w = {0};
 
 	OK(kit_put(k, &a, data, 4096, kit_owned, &ref));
 	OK(kit_hello(k2, &w, 1, 1));
@@ -165,7 +165,7 @@ TestThen(store, restart_makes_old_references_not_found)
 	kit_close(k2);
 }
 
-static uint32_t place_payload(const struct who *w, struct lend_memop *op,
+static uint32_t place_payload(const struct client *w, struct lend_memop *op,
 			      struct lend_store_seg *seg, uint32_t *n, uint8_t *head)
 {
 	uint32_t fixed = 0, len = lend_memop_encode(op, head), p;
@@ -263,7 +263,7 @@ TestThen(store, tables_full_are_statuses)
 	IS(k->out.status, RESOURCE_EXHAUSTED);
 	IS(kit_put(k, &a, data, 1, kit_owned, &ref[0]), RESOURCE_EXHAUSTED);
 	for (n = 0;; n++) {
-		struct who w = {0};
+		struct client w = {0};
 
 		if (kit_hello(k, &w, 1000 + n, 1) != LEND_MEM_OK) {
 			cr_assert_eq(n, 298);
@@ -298,7 +298,7 @@ TestThen(store, copy_of_the_arena_is_the_same_store)
 TestThen(store, life__of_an_earlier_start__is_unknown)
 {
 	struct kit *next = kit_open(8, k->config.epoch + 1);
-	struct who late = {0}, now = {0};
+	struct client late = {0}, now = {0};
 	struct lend_memref ref;
 
 	OK(kit_hello(k, &late, 900, 1));

@@ -21,7 +21,7 @@ struct kit {
 	struct lend_store_out out;
 };
 
-struct who {
+struct client {
 	struct lend_store_peer peer; /* its session */
 	uint32_t number;
 	uint64_t life;
@@ -42,8 +42,8 @@ KIT struct kit *kit_open_paged(uint32_t pages, uint32_t page, uint32_t epoch)
 	k->config.open = 64;
 	k->config.node = 11;
 	k->config.epoch = epoch;
-	k->config.shard = 2;
-	k->config.shards = 3;
+	k->config.worker = 2;
+	k->config.workers = 3;
 	k->config.checksum = 1; /* checksums are on in every test of the store */
 	k->config.addresses = "shm:mn0";
 	memset(k->config.key, (int)epoch, sizeof(k->config.key));
@@ -88,7 +88,7 @@ KIT struct lend_memstats kit_stats(struct kit *k)
 }
 
 /* Runs the operation unchanged, in awkward segments; the reply stays in k->out. */
-KIT enum lend_mem_status kit_exec(struct kit *k, struct who *w, const struct lend_memop *op,
+KIT enum lend_mem_status kit_exec(struct kit *k, struct client *w, const struct lend_memop *op,
 				  const void *payload)
 {
 	uint8_t head[LEND_MEMOP_FIXED_MAX];
@@ -107,7 +107,7 @@ KIT enum lend_mem_status kit_exec(struct kit *k, struct who *w, const struct len
 }
 
 /* Runs the client's next operation. */
-KIT enum lend_mem_status kit_do(struct kit *k, struct who *w, struct lend_memop *op,
+KIT enum lend_mem_status kit_do(struct kit *k, struct client *w, struct lend_memop *op,
 				const void *payload)
 {
 	op->client = w->number;
@@ -117,7 +117,8 @@ KIT enum lend_mem_status kit_do(struct kit *k, struct who *w, struct lend_memop 
 	return kit_exec(k, w, op, payload);
 }
 
-KIT enum lend_mem_status kit_hello(struct kit *k, struct who *w, uint32_t process, uint32_t number)
+KIT enum lend_mem_status kit_hello(struct kit *k, struct client *w, uint32_t process,
+				   uint32_t number)
 {
 	struct lend_memop op = {.kind = LEND_MEMOP_HELLO, .client = number};
 	struct lend_memhello hello;
@@ -136,12 +137,12 @@ KIT enum lend_mem_status kit_hello(struct kit *k, struct who *w, uint32_t proces
 }
 
 /* A session of another client of the same process joins its life. */
-KIT enum lend_mem_status kit_join(struct kit *k, struct who *w, const struct who *of,
+KIT enum lend_mem_status kit_join(struct kit *k, struct client *w, const struct client *of,
 				  uint32_t number)
 {
 	struct lend_memop op = {.kind = LEND_MEMOP_HELLO, .client = number, .life = of->life};
 
-	*w = (struct who){.number = number, .life = of->life};
+	*w = (struct client){.number = number, .life = of->life};
 	memcpy(w->peer.incarnation, of->peer.incarnation, sizeof(w->peer.incarnation));
 	memset(w->peer.context, (int)number, sizeof(w->peer.context));
 	memcpy(w->key, of->key, sizeof(w->key));
@@ -151,7 +152,7 @@ KIT enum lend_mem_status kit_join(struct kit *k, struct who *w, const struct who
 
 static const struct lend_memterms kit_owned = {LEND_TERMS_OWNED, 0, 0};
 
-KIT enum lend_mem_status kit_put(struct kit *k, struct who *w, const void *data, uint64_t len,
+KIT enum lend_mem_status kit_put(struct kit *k, struct client *w, const void *data, uint64_t len,
 				 struct lend_memterms terms, struct lend_memref *ref)
 {
 	struct lend_memop op = {.kind = LEND_MEMOP_PUT, .len = len, .terms = terms};
@@ -175,7 +176,7 @@ KIT void kit_collect(struct kit *k, void *to)
 		lend_store_done(k->store, k->out.tenant, k->out.seg, k->out.n);
 }
 
-KIT enum lend_mem_status kit_get(struct kit *k, struct who *w, const struct lend_memref *ref,
+KIT enum lend_mem_status kit_get(struct kit *k, struct client *w, const struct lend_memref *ref,
 				 uint64_t offset, uint64_t len, void *to)
 {
 	struct lend_memop op = {.kind = LEND_MEMOP_GET, .ref = *ref, .offset = offset, .len = len};
@@ -185,7 +186,7 @@ KIT enum lend_mem_status kit_get(struct kit *k, struct who *w, const struct lend
 	return k->out.status;
 }
 
-KIT enum lend_mem_status kit_ref_op(struct kit *k, struct who *w, uint8_t kind,
+KIT enum lend_mem_status kit_ref_op(struct kit *k, struct client *w, uint8_t kind,
 				    const struct lend_memref *ref)
 {
 	uint8_t bytes[LEND_MEMREF_LEN];
@@ -197,12 +198,12 @@ KIT enum lend_mem_status kit_ref_op(struct kit *k, struct who *w, uint8_t kind,
 	return kit_do(k, w, &op, bytes);
 }
 
-KIT enum lend_mem_status kit_release(struct kit *k, struct who *w, const struct lend_memref *ref)
+KIT enum lend_mem_status kit_release(struct kit *k, struct client *w, const struct lend_memref *ref)
 {
 	return kit_ref_op(k, w, LEND_MEMOP_RELEASE, ref);
 }
 
-KIT enum lend_mem_status kit_grant(struct kit *k, struct who *w, const struct lend_memref *ref,
+KIT enum lend_mem_status kit_grant(struct kit *k, struct client *w, const struct lend_memref *ref,
 				   struct lend_memterms terms)
 {
 	struct lend_memop op = {.kind = LEND_MEMOP_GRANT, .ref = *ref, .terms = terms};
@@ -210,7 +211,7 @@ KIT enum lend_mem_status kit_grant(struct kit *k, struct who *w, const struct le
 	return kit_do(k, w, &op, NULL);
 }
 
-KIT enum lend_mem_status kit_map(struct kit *k, struct who *w, const struct lend_memref *ref,
+KIT enum lend_mem_status kit_map(struct kit *k, struct client *w, const struct lend_memref *ref,
 				 struct lend_memspace *space)
 {
 	if (kit_ref_op(k, w, LEND_MEMOP_MAP, ref) == LEND_MEM_OK)
@@ -218,7 +219,7 @@ KIT enum lend_mem_status kit_map(struct kit *k, struct who *w, const struct lend
 	return k->out.status;
 }
 
-KIT enum lend_mem_status kit_alloc(struct kit *k, struct who *w, uint64_t len,
+KIT enum lend_mem_status kit_alloc(struct kit *k, struct client *w, uint64_t len,
 				   struct lend_memspace *space)
 {
 	struct lend_memop op = {.kind = LEND_MEMOP_ALLOC, .len = len};
@@ -228,7 +229,7 @@ KIT enum lend_mem_status kit_alloc(struct kit *k, struct who *w, uint64_t len,
 	return k->out.status;
 }
 
-KIT enum lend_mem_status kit_space_op(struct kit *k, struct who *w, uint8_t kind,
+KIT enum lend_mem_status kit_space_op(struct kit *k, struct client *w, uint8_t kind,
 				      const struct lend_memspace *space, uint64_t offset,
 				      uint64_t len, void *bytes)
 {
@@ -241,9 +242,9 @@ KIT enum lend_mem_status kit_space_op(struct kit *k, struct who *w, uint8_t kind
 	return k->out.status;
 }
 
-KIT enum lend_mem_status kit_seal(struct kit *k, struct who *w, const struct lend_memspace *space,
-				  uint64_t offset, uint64_t len, struct lend_memterms terms,
-				  struct lend_memref *ref)
+KIT enum lend_mem_status kit_seal(struct kit *k, struct client *w,
+				  const struct lend_memspace *space, uint64_t offset, uint64_t len,
+				  struct lend_memterms terms, struct lend_memref *ref)
 {
 	struct lend_memop op = {
 	    .kind = LEND_MEMOP_SEAL, .space = *space, .offset = offset, .len = len, .terms = terms};
@@ -253,7 +254,8 @@ KIT enum lend_mem_status kit_seal(struct kit *k, struct who *w, const struct len
 	return k->out.status;
 }
 
-KIT enum lend_mem_status kit_forget(struct kit *k, struct who *w, uint64_t target, uint8_t *forgot)
+KIT enum lend_mem_status kit_forget(struct kit *k, struct client *w, uint64_t target,
+				    uint8_t *forgot)
 {
 	struct lend_memop op = {.kind = LEND_MEMOP_FORGET,
 				.client = w->number,

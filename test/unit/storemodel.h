@@ -10,7 +10,7 @@ enum {
 	OBJECTS = 24,
 	PAGES = 90,
 	BYTES = PAGES * LEND_MEM_PAGE,
-	WHO = 4,
+	CLIENTS = 4,
 	GRANTS = 8,
 	FRAMES = 400,
 	STEPS = 1500
@@ -27,7 +27,7 @@ struct mobject {
 	uint64_t base, len;
 	uint32_t page[PAGES + 1]; /* the page at each [base / page ...]; 0: zeros */
 	uint8_t bytes[BYTES];
-	bool held[WHO];
+	bool held[CLIENTS];
 	struct mgrant grant[GRANTS];
 	int owner;
 	struct lend_memref ref;
@@ -35,7 +35,7 @@ struct mobject {
 };
 KIT struct mobject *obj;
 KIT struct kit *k;
-KIT struct who who[WHO];
+KIT struct client client[CLIENTS];
 KIT struct lend_rng rng;
 KIT uint64_t seed;
 KIT uint32_t newest_page;
@@ -78,7 +78,7 @@ KIT void settle(struct mobject *o)
 {
 	bool kept = o->kind == 2;
 
-	for (int i = 0; i < WHO; i++)
+	for (int i = 0; i < CLIENTS; i++)
 		kept |= o->held[i];
 	for (int i = 0; i < GRANTS; i++)
 		kept |= o->grant[i].kind;

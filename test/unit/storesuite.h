@@ -13,7 +13,7 @@ KIT const struct lend_memterms shared0 = {LEND_TERMS_SHARED, 0, 10 * S};
 
 KIT uint8_t data[64 * LEND_MEM_PAGE], back[64 * LEND_MEM_PAGE];
 static struct kit *k;
-static struct who a, b;
+static struct client a, b;
 
 KIT void setup(void)
 {

@@ -58,10 +58,10 @@ static bool is_there(const char *name)
 	return lstat(path_of(name), &st) == 0;
 }
 
-static void open_door(struct lend_unix_listener *door, const char *name, int type)
+static void open_listener(struct lend_unix_listener *listener, const char *name, int type)
 {
-	strcpy(door->at.sun_path, path_of(name));
-	cr_assert_eq(lend_unix_listener_open(door, type | SOCK_NONBLOCK, name), 0);
+	strcpy(listener->at.sun_path, path_of(name));
+	cr_assert_eq(lend_unix_listener_open(listener, type | SOCK_NONBLOCK, name), 0);
 }
 
 static int hold_lock(const char *name)
@@ -75,16 +75,16 @@ static int hold_lock(const char *name)
 
 static void leave_dead(void)
 {
-	struct lend_unix_listener door;
+	struct lend_unix_listener listener;
 
 	if (fork() == 0) {
-		open_door(&door, "dead", SOCK_SEQPACKET);
-		open_door(&door, "dead.pool", SOCK_SEQPACKET);
-		open_door(&door, "dead.admin", SOCK_STREAM);
-		open_door(&door, "memif-127.0.0.1-1", SOCK_SEQPACKET);
+		open_listener(&listener, "dead", SOCK_SEQPACKET);
+		open_listener(&listener, "dead.pool", SOCK_SEQPACKET);
+		open_listener(&listener, "dead.admin", SOCK_STREAM);
+		open_listener(&listener, "memif-127.0.0.1-1", SOCK_SEQPACKET);
 		(void)hold_lock("memif-127.0.0.1-1.lock");
 		(void)hold_lock("memif-127.0.0.1-1.0.lock");
-		open_door(&door, "memif-127.0.0.1-3", SOCK_SEQPACKET); /* lock file gone */
+		open_listener(&listener, "memif-127.0.0.1-3", SOCK_SEQPACKET); /* lock file gone */
 		_exit(0);
 	}
 	(void)wait(NULL);
@@ -107,8 +107,8 @@ Test(sweep, dead_go__living_and_foreign_stay, .init = setup, .fini = teardown)
 	int bound = socket(AF_UNIX, SOCK_SEQPACKET, 0), lock;
 
 	leave_dead();
-	open_door(&live, "live", SOCK_SEQPACKET);
-	open_door(&memif, "memif-127.0.0.1-2", SOCK_SEQPACKET);
+	open_listener(&live, "live", SOCK_SEQPACKET);
+	open_listener(&memif, "memif-127.0.0.1-2", SOCK_SEQPACKET);
 	lock = hold_lock("memif-127.0.0.1-2.lock");
 	strcpy(at.sun_path, path_of("bound"));
 	cr_assert_eq(bind(bound, (void *)&at, sizeof(at)), 0); /* not listening yet */
@@ -186,7 +186,7 @@ Test(sweep, living_in_another_network_namespace__stays, .init = setup, .fini = t
 static int live_and_die(uint32_t seed)
 {
 	struct lend_rng rng;
-	struct lend_unix_listener door = {.fd = -1};
+	struct lend_unix_listener listener = {.fd = -1};
 	struct stat st;
 	char name[16];
 
@@ -194,16 +194,16 @@ static int live_and_die(uint32_t seed)
 	(void)snprintf(name, sizeof(name), "n%u", (unsigned)(lend_rng_next(&rng) % NAMES));
 	if (lend_rng_next(&rng) % 2)
 		lend_sweep();
-	strcpy(door.at.sun_path, path_of(name));
-	if (lend_unix_listener_open(&door, SOCK_SEQPACKET | SOCK_NONBLOCK, name) < 0)
+	strcpy(listener.at.sun_path, path_of(name));
+	if (lend_unix_listener_open(&listener, SOCK_SEQPACKET | SOCK_NONBLOCK, name) < 0)
 		return 0; /* another process holds the name */
 	for (int i = 0; i < LOOKS; i++) {
-		if (lstat(door.at.sun_path, &st) < 0 || st.st_ino != door.ino)
+		if (lstat(listener.at.sun_path, &st) < 0 || st.st_ino != listener.ino)
 			return 1;
 		(void)sched_yield();
 	}
 	if (lend_rng_next(&rng) % 2)
-		lend_unix_listener_close(&door);
+		lend_unix_listener_close(&listener);
 	return 0;
 }
 

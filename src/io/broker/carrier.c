@@ -203,11 +203,11 @@ static void broker_pin(struct lend_io *io, uint32_t peer, bool kept)
 		lend_broker_queue_unpin(h, peer);
 }
 
-static void broker_peer_info(struct lend_io *io, uint32_t peer, struct lend_io_peer_info *who)
+static void broker_peer_info(struct lend_io *io, uint32_t peer, struct lend_io_peer_info *info)
 {
 	(void)io;
 	(void)peer;
-	*who = (struct lend_io_peer_info){.uid = -1};
+	*info = (struct lend_io_peer_info){.uid = -1};
 }
 
 static int broker_name(struct lend_io *io, char *address, size_t cap)

@@ -119,11 +119,11 @@ struct lend_capture_header *lend_capture_header_of(struct lend_capture_headers *
 						   const struct lend_in *in)
 {
 	struct lend_capture_header *lead = &leads->header[peer % LEND_CAPTURE_HEADERS];
-	struct lend_io_peer_info who = {.uid = -1};
+	struct lend_io_peer_info info = {.uid = -1};
 
 	if (is_of(lead, peer, in))
 		return lead;
-	ops->peer_info(io, peer, &who);
+	ops->peer_info(io, peer, &info);
 	lead->peer = peer;
 	lead->addr_len = 0;
 	if (in && in->addr && in->addr_len <= LEND_CAPTURE_ADDR_MAX) {
@@ -131,7 +131,7 @@ struct lend_capture_header *lend_capture_header_of(struct lend_capture_headers *
 		memcpy(lead->addr, in->addr, in->addr_len);
 	}
 	for (unsigned out = 0; out < 2; out++)
-		write_lead(lead, out, leads, who.address);
+		write_lead(lead, out, leads, info.address);
 	lead->known = true;
 	return lead;
 }

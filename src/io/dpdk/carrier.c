@@ -137,15 +137,15 @@ static void pin_peer(struct lend_io *base, uint32_t peer, bool kept)
 	dpdk_peer_pin(self(base), peer, kept);
 }
 
-static void describe_peer(struct lend_io *base, uint32_t index, struct lend_io_peer_info *who)
+static void describe_peer(struct lend_io *base, uint32_t index, struct lend_io_peer_info *info)
 {
 	struct dpdk *io = self(base);
 	const struct dpdk_peer *peer = &io->peer[index & (DPDK_PEERS_MAX - 1)];
 	const struct lend_eth_end end = {peer->ip, peer->udp, io->self.vlan, {0}};
 
-	memset(who, 0, sizeof(*who));
-	who->uid = io->kind == DPDK_DEVICE ? -1 : (int64_t)getuid();
-	(void)dpdk_address_print(io->device, &end, who->address, sizeof(who->address));
+	memset(info, 0, sizeof(*info));
+	info->uid = io->kind == DPDK_DEVICE ? -1 : (int64_t)getuid();
+	(void)dpdk_address_print(io->device, &end, info->address, sizeof(info->address));
 }
 
 static int write_name(struct lend_io *base, char *address, size_t cap)

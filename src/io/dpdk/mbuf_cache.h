@@ -6,8 +6,8 @@
  *
  * Layer: io. Threads: the carrier's.
  */
-#ifndef LEND_IO_DPDK_STOCK_H
-#define LEND_IO_DPDK_STOCK_H
+#ifndef LEND_IO_DPDK_MBUF_CACHE_H
+#define LEND_IO_DPDK_MBUF_CACHE_H
 
 #include "io/dpdk/dpdk.h"
 

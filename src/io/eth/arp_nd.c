@@ -167,9 +167,9 @@ uint32_t lend_eth_neigh_reply_write(uint8_t bytes[LEND_ETH_NEIGH_MAX],
 				    const struct lend_eth_end *from,
 				    const struct lend_eth_neigh *question)
 {
-	static const struct lend_ip nobody, all_nodes = {{0xff, 2, [15] = 1}};
+	static const struct lend_ip unspecified, all_nodes = {{0xff, 2, [15] = 1}};
 	/* A reply to a sender without an address goes to all nodes. */
-	bool known = question && !lend_ip_same(&question->from, &nobody);
+	bool known = question && !lend_ip_same(&question->from, &unspecified);
 	const uint8_t advert[8] = {ADVERT, [4] = known ? SOLICITED | OVERRIDE : OVERRIDE};
 
 	if (lend_ip_is4(&from->ip))

@@ -199,19 +199,19 @@ static void pin_peer(struct lend_io *base, uint32_t peer, bool kept)
 	lend_udp_peers_pin(&self(base)->peers, peer, kept);
 }
 
-static void describe_peer(struct lend_io *base, uint32_t index, struct lend_io_peer_info *who)
+static void describe_peer(struct lend_io *base, uint32_t index, struct lend_io_peer_info *info)
 {
 	struct raw *io = self(base);
 	const struct lend_udp_peer *peer = lend_udp_peers_at(&io->peers, index);
 	struct lend_eth_end end = {.vlan = io->self.vlan};
 
-	memset(who, 0, sizeof(*who));
-	who->uid = -1;
+	memset(info, 0, sizeof(*info));
+	info->uid = -1;
 	if (peer == NULL)
 		return;
 	memcpy(&end.ip, peer->key.ip, sizeof(end.ip));
 	end.udp = (uint16_t)lend_eth_get16((const uint8_t *)&peer->key.port);
-	(void)lend_eth_address_print("raw", io->name, &end, who->address, sizeof(who->address));
+	(void)lend_eth_address_print("raw", io->name, &end, info->address, sizeof(info->address));
 }
 
 static int write_name(struct lend_io *base, char *address, size_t cap)

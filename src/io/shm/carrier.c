@@ -74,17 +74,17 @@ static int shm_resolve(struct lend_io *io, const char *address, uint32_t *peer)
 	return 0;
 }
 
-static void shm_peer_info(struct lend_io *io, uint32_t peer, struct lend_io_peer_info *who)
+static void shm_peer_info(struct lend_io *io, uint32_t peer, struct lend_io_peer_info *info)
 {
 	struct lend_shm *s = self(io);
 
-	*who = (struct lend_io_peer_info){.uid = -1};
+	*info = (struct lend_io_peer_info){.uid = -1};
 	if (peer >= s->top || !lend_shm_is_live(&s->peer[peer]))
 		return;
 	if (s->peer[peer].sock >= 0)
-		who->uid = lend_rendezvous_uid(s->peer[peer].sock);
+		info->uid = lend_rendezvous_uid(s->peer[peer].sock);
 	if (s->peer[peer].name[0] != '\0')
-		(void)snprintf(who->address, sizeof(who->address), "shm:%s", s->peer[peer].name);
+		(void)snprintf(info->address, sizeof(info->address), "shm:%s", s->peer[peer].name);
 }
 
 static int shm_name(struct lend_io *io, char *address, size_t cap)
@@ -101,7 +101,7 @@ static void shm_close(struct lend_io *io)
 
 	for (uint32_t i = 0; i < s->top; i++)
 		lend_shm_release(s, &s->peer[i]);
-	lend_unix_listener_close(&s->door);
+	lend_unix_listener_close(&s->listener);
 	(void)munmap(s->bell, LEND_BELL_LEN);
 	(void)close(s->bell_fd);
 	(void)close(s->epoll);
@@ -130,7 +130,7 @@ static int open_listener(struct lend_shm *s, const char *listen)
 	struct lend_addr addr;
 	int err;
 
-	s->door.fd = -1;
+	s->listener.fd = -1;
 	if (listen == NULL)
 		return 0;
 	if (!lend_mapfile_len_allowed(LEND_SHM_LINK_LEN))
@@ -141,15 +141,15 @@ static int open_listener(struct lend_shm *s, const char *listen)
 		    LEND_SHM_LINK_LEN);
 	err = lend_addr_parse(listen, &addr);
 	if (err == 0)
-		err = lend_rendezvous_open(&s->door, addr.host);
+		err = lend_rendezvous_open(&s->listener, addr.host);
 	if (err != 0)
 		return err;
 	memcpy(s->name, addr.host, sizeof(s->name));
 	s->name[sizeof(s->name) - 1] = '\0';
-	if (epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->door.fd, &ev) == 0)
+	if (epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->listener.fd, &ev) == 0)
 		return 0;
 	err = errno;
-	lend_unix_listener_close(&s->door);
+	lend_unix_listener_close(&s->listener);
 	return lend_fail(err, "shm: %s; raise ulimit -n", strerror(err));
 }
 

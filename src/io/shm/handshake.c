@@ -182,7 +182,7 @@ static void watch_listener(struct lend_shm *s, bool on)
 {
 	struct epoll_event ev = {.events = on ? EPOLLIN : 0, .data.u32 = LEND_SHM_PEERS};
 
-	(void)epoll_ctl(s->epoll, EPOLL_CTL_MOD, s->door.fd, &ev);
+	(void)epoll_ctl(s->epoll, EPOLL_CTL_MOD, s->listener.fd, &ev);
 	s->io.due = on ? 0 : lend_clock_now() + DEFER_NS;
 }
 
@@ -204,7 +204,7 @@ static void accept_clients(struct lend_shm *s)
 	for (int i = 0; i < 16; i++) {
 		struct lend_shm_peer *p;
 		uint32_t oldest = 0;
-		int sock = lend_rendezvous_accept(&s->door);
+		int sock = lend_rendezvous_accept(&s->listener);
 
 		if (sock < 0) {
 			defer_accept(s, errno);

@@ -268,19 +268,19 @@ static int pod_resolve(struct lend_io *base, const char *address, uint32_t *peer
 	return 0;
 }
 
-static void multihost_peer_info(struct lend_io *base, uint32_t peer, struct lend_io_peer_info *who)
+static void multihost_peer_info(struct lend_io *base, uint32_t peer, struct lend_io_peer_info *info)
 {
 	struct io_multihost *io = self(base);
 	int n;
 
-	*who = (struct lend_io_peer_info){.uid = -1};
+	*info = (struct lend_io_peer_info){.uid = -1};
 	if (peer >= io->shm.top || !lend_shm_is_live(&io->shm.peer[peer]))
 		return;
 	if (io->shm.peer[peer].name[0] == '\0')
 		return;
-	n = snprintf(who->address, sizeof(who->address), "shm:%s@%s", io->shm.peer[peer].name,
+	n = snprintf(info->address, sizeof(info->address), "shm:%s@%s", io->shm.peer[peer].name,
 		     io->path);
-	LEND_CHECK(n > 0 && (size_t)n < sizeof(who->address)); /* it was parsed from such a text */
+	LEND_CHECK(n > 0 && (size_t)n < sizeof(info->address)); /* it was parsed from such a text */
 }
 
 static int pod_name(struct lend_io *base, char *address, size_t cap)
@@ -335,7 +335,7 @@ int lend_io_multihost_open(const struct lend_io_config *config, struct lend_io *
 		p->shm.io.path.mtu = lend_min_u32(config->mtu, LEND_RING_MTU);
 	p->shm.poll_sockets = attend_pod;
 	p->shm.free_connection = part_peer;
-	p->shm.epoll = p->shm.bell_fd = p->shm.door.fd = -1;
+	p->shm.epoll = p->shm.bell_fd = p->shm.listener.fd = -1;
 	memcpy(p->path, addr.path, sizeof(p->path));
 	err = lend_multihost_map(&p->pod, p->path);
 	if (err != 0)

@@ -91,7 +91,7 @@ struct lend_shm {
 	void (*poll_sockets)(struct lend_shm *s);
 	void (*free_connection)(struct lend_shm *s, struct lend_shm_peer *p);
 	struct lend_unix_listener
-	    door; /* not watched while io.due is set: no descriptor was free */
+	    listener; /* not watched while io.due is set: no descriptor was free */
 	int epoll;
 	bool shares; /* our user handles bodies, and we have shared memory to offer */
 	int bell_fd;

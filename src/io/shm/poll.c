@@ -255,11 +255,11 @@ void lend_shm_rx_done(struct lend_shm *s)
 		lend_shm_drop_gone(s);
 }
 
-static bool can_go_on(uint32_t *starved, struct lend_ring_tx *tx)
+static bool can_go_on(uint32_t *blocked_len, struct lend_ring_tx *tx)
 {
-	if (*starved == 0 || lend_ring_await_room(tx, *starved))
+	if (*blocked_len == 0 || lend_ring_await_room(tx, *blocked_len))
 		return false;
-	*starved = 0;
+	*blocked_len = 0;
 	return true;
 }
 

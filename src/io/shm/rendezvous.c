@@ -49,22 +49,22 @@ static int new_socket(int *fd)
 	return 0;
 }
 
-int lend_rendezvous_open(struct lend_unix_listener *door, const char *name)
+int lend_rendezvous_open(struct lend_unix_listener *listener, const char *name)
 {
-	char who[sizeof(door->at.sun_path) + 4];
+	char address[sizeof(listener->at.sun_path) + 4];
 	int err;
 
-	*door = (struct lend_unix_listener){.fd = -1};
-	err = path_of(name, &door->at);
+	*listener = (struct lend_unix_listener){.fd = -1};
+	err = path_of(name, &listener->at);
 	if (err != 0)
 		return err;
-	(void)snprintf(who, sizeof(who), "shm:%s", name);
-	return lend_unix_listener_open(door, SOCK_SEQPACKET | SOCK_NONBLOCK, who);
+	(void)snprintf(address, sizeof(address), "shm:%s", name);
+	return lend_unix_listener_open(listener, SOCK_SEQPACKET | SOCK_NONBLOCK, address);
 }
 
-int lend_rendezvous_accept(struct lend_unix_listener *door)
+int lend_rendezvous_accept(struct lend_unix_listener *listener)
 {
-	return accept4(door->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	return accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 }
 
 static int explain_no_listener(const char *name, int err)
@@ -213,10 +213,12 @@ bool lend_rendezvous_drain(int sock)
 
 int64_t lend_rendezvous_uid(int sock)
 {
-	struct ucred who;
-	socklen_t len = sizeof(who);
+	struct ucred credentials;
+	socklen_t len = sizeof(credentials);
 
-	return getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 ? (int64_t)who.uid : -1;
+	return getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &credentials, &len) == 0
+		   ? (int64_t)credentials.uid
+		   : -1;
 }
 
 /* Not inherited by a fork's child, which could change messages of its parent. */

@@ -38,9 +38,9 @@ _Static_assert(sizeof(struct lend_rendezvous_msg) == 24, "no padding");
 
 /* Starts to listen at a name. A name left by a killed process is free. 0, or -errno with
  * lend_why_text(): -EADDRINUSE, ... */
-int lend_rendezvous_open(struct lend_unix_listener *door, const char *name);
+int lend_rendezvous_open(struct lend_unix_listener *listener, const char *name);
 /* Accepts the next client's socket. -1: no client waits, or accept() failed (errno). */
-int lend_rendezvous_accept(struct lend_unix_listener *door);
+int lend_rendezvous_accept(struct lend_unix_listener *listener);
 
 /* Begins to connect to a name. 0 with *fd; -EAGAIN: the server's backlog is full, try later;
  * else -errno with lend_why_text(). */

@@ -36,7 +36,7 @@ enum {
 };
 enum { LEND_RING_REF_MIN = 4096 };            /* copying a shorter piece takes no longer */
 #define LEND_RING_HAS_REF (UINT32_C(1) << 31) /* in a mark's length: the slot ends with a place */
-_Static_assert(LEND_RING_LAZY < LEND_RING_BODIES, "who waits for room is told of it");
+_Static_assert(LEND_RING_LAZY < LEND_RING_BODIES, "a waiting sender is notified");
 
 struct lend_ring_slot {
 	alignas(64) _Atomic uint64_t mark; /* number + 1 above, length below */

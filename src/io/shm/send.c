@@ -7,7 +7,7 @@
 #include "sys/shared_arena.h"
 #include "util/bits.h"
 
-enum { TOLD = 32 }; /* peers notified after one fence */
+enum { NOTIFIED_MAX = 32 }; /* peers notified after one fence */
 
 static struct lend_shm *self(struct lend_io *io)
 {
@@ -183,24 +183,25 @@ static inline void ring_doorbell(struct lend_shm_peer *p)
 static __attribute__((noinline)) void send_mixed(struct lend_shm *s, const struct lend_bufs *bufs,
 						 struct lend_out *out, uint32_t i, uint32_t n)
 {
-	uint32_t told[TOLD], tells = 0;
+	uint32_t notified[NOTIFIED_MAX], n_notified = 0;
 
 	s->bursts++;
 	if (i > 0)
-		told[tells++] = out->peer;
+		notified[n_notified++] = out->peer;
 	for (uint32_t run; i < n; i += run) {
 		run = send_short(s, bufs, out + i, n - i);
 		if (run == 0) {
 			out[i].sent = send_one(s, bufs, &out[i]);
 			run = 1;
 		}
-		if (out[i].sent == LEND_SENT && (tells == 0 || told[tells - 1] != out[i].peer))
-			told[tells++] = out[i].peer;
-		if (tells < TOLD && i + run < n)
+		if (out[i].sent == LEND_SENT &&
+		    (n_notified == 0 || notified[n_notified - 1] != out[i].peer))
+			notified[n_notified++] = out[i].peer;
+		if (n_notified < NOTIFIED_MAX && i + run < n)
 			continue;
 		atomic_thread_fence(memory_order_seq_cst);
-		while (tells > 0)
-			ring_doorbell(&s->peer[told[--tells]]);
+		while (n_notified > 0)
+			ring_doorbell(&s->peer[notified[--n_notified]]);
 	}
 }
 

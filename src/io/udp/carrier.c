@@ -52,16 +52,16 @@ static void udp_pin(struct lend_io *io, uint32_t peer, bool kept)
 	lend_udp_peers_pin(&lend_udp_self(io)->peers, peer, kept);
 }
 
-static void udp_peer_info(struct lend_io *io, uint32_t peer, struct lend_io_peer_info *who)
+static void udp_peer_info(struct lend_io *io, uint32_t peer, struct lend_io_peer_info *info)
 {
 	const struct lend_udp_peer *p = lend_udp_peers_at(&lend_udp_self(io)->peers, peer);
 	struct sockaddr_storage to;
 
-	*who = (struct lend_io_peer_info){.uid = -1};
+	*info = (struct lend_io_peer_info){.uid = -1};
 	/* Writes an IPv4 address in its own form, whichever socket it came through. */
 	if (p != NULL && (lend_udp_key_to(&p->key, AF_INET, &to) != 0 ||
 			  lend_udp_key_to(&p->key, AF_INET6, &to) != 0))
-		(void)lend_udp_format(&to, who->address, sizeof(who->address));
+		(void)lend_udp_format(&to, info->address, sizeof(info->address));
 }
 
 static int udp_name(struct lend_io *io, char *address, size_t cap)

@@ -67,10 +67,10 @@ static bool connect_to(struct io_udp *u, int fd, int32_t index, const struct soc
 /* Disconnects a client's own socket. */
 static void disconnect_socket(struct io_udp *u)
 {
-	static const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+	static const struct sockaddr unspecified = {.sa_family = AF_UNSPEC};
 
 	talk_in_full(u);
-	if (connect(u->fd, &nobody, sizeof(nobody)) == 0)
+	if (connect(u->fd, &unspecified, sizeof(unspecified)) == 0)
 		u->connected.fd = -1;
 }
 

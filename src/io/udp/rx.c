@@ -64,29 +64,29 @@ static void adapt_room(struct io_udp *u, bool dropped)
 
 /* Adds the datagrams that the kernel dropped from this socket's full buffer. The kernel is queried
  * each time that drops_from bytes were received. */
-static void count_drops(struct io_udp *u, struct lend_udp_backlog *train)
+static void count_drops(struct io_udp *u, struct lend_udp_backlog *backlog)
 {
 	uint32_t info[SK_MEMINFO_VARS] = {0};
 	socklen_t len = sizeof(info);
 
 	if (getsockopt(u->rx.fd, SOL_SOCKET, SO_MEMINFO, info, &len) != 0)
 		return;
-	adapt_room(u, info[SK_MEMINFO_DROPS] != train->drops);
-	u->io.stats.rx_missed += info[SK_MEMINFO_DROPS] - train->drops;
-	train->drops = info[SK_MEMINFO_DROPS];
+	adapt_room(u, info[SK_MEMINFO_DROPS] != backlog->drops);
+	u->io.stats.rx_missed += info[SK_MEMINFO_DROPS] - backlog->drops;
+	backlog->drops = info[SK_MEMINFO_DROPS];
 }
 
 static void note_queued(struct io_udp *u, uint32_t n, uint32_t bytes, bool empty)
 {
-	struct lend_udp_backlog *train =
+	struct lend_udp_backlog *backlog =
 	    &u->rx.backlog[u->rx.fd == u->urgent.fd ? 2 : u->rx.fd != u->fd];
 
-	train->queued += n * DATAGRAM + bytes;
-	if (train->queued > u->rx.drops_from)
-		count_drops(u, train);
+	backlog->queued += n * DATAGRAM + bytes;
+	if (backlog->queued > u->rx.drops_from)
+		count_drops(u, backlog);
 	else if (!empty)
 		return;
-	train->queued = 0;
+	backlog->queued = 0;
 }
 
 /* Adapts the number of messages to ask for. One full receive is no batch yet: a receiver that polls

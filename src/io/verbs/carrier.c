@@ -191,15 +191,15 @@ static void verbs_pin(struct lend_io *io, uint32_t peer, bool kept)
 	verbs_peer_pin(self(io), peer, kept);
 }
 
-static void verbs_peer_info(struct lend_io *io, uint32_t index, struct lend_io_peer_info *who)
+static void verbs_peer_info(struct lend_io *io, uint32_t index, struct lend_io_peer_info *info)
 {
 	struct verbs *v = self(io);
 	const struct lend_udp_peer *peer = lend_udp_peers_at(&v->peers, index);
 
-	*who = (struct lend_io_peer_info){.uid = -1};
+	*info = (struct lend_io_peer_info){.uid = -1};
 	if (peer != NULL)
 		(void)verbs_address_print(v->address.device, peer->key.ip, 0, peer->key.scope,
-					  who->address, sizeof(who->address));
+					  info->address, sizeof(info->address));
 }
 
 static int verbs_name(struct lend_io *io, char *address, size_t cap)
@@ -228,7 +228,7 @@ static void close_memory(struct verbs *v)
 {
 	v->done = v->next;
 	verbs_host_forget(v);
-	verbs_host_bury(v);
+	verbs_host_free_retired(v);
 	for (uint32_t i = 0; i < v->n_regions; i++)
 		(void)ibv_dereg_mr(v->region[i].mr);
 	if (v->bounce_mr)

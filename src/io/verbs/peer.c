@@ -29,7 +29,7 @@ static bool is_same(const struct lend_udp_key *a, const struct lend_udp_key *b)
 }
 
 /* Destroys the handles that no send uses any more. */
-void verbs_host_bury(struct verbs *v)
+void verbs_host_free_retired(struct verbs *v)
 {
 	uint32_t kept = 0;
 
@@ -42,13 +42,13 @@ void verbs_host_bury(struct verbs *v)
 	v->n_retired = kept;
 }
 
-static void bury_handle(struct verbs *v, struct ibv_ah *ah)
+static void retire_handle(struct verbs *v, struct ibv_ah *ah)
 {
 	struct verbs_retired *more;
 
 	if (ah == NULL)
 		return;
-	verbs_host_bury(v);
+	verbs_host_free_retired(v);
 	more = realloc(v->retired, (v->n_retired + 1) * sizeof(*more));
 	if (more == NULL) { /* a send may be lost, as any datagram may */
 		(void)ibv_destroy_ah(ah);
@@ -61,7 +61,7 @@ static void bury_handle(struct verbs *v, struct ibv_ah *ah)
 static void free_retired(struct verbs *v, struct verbs_host *host)
 {
 	for (uint32_t i = 0; i < LEND_PRECEDENCES; i++) {
-		bury_handle(v, host->ah[i]);
+		retire_handle(v, host->ah[i]);
 		host->ah[i] = NULL;
 	}
 }

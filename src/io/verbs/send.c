@@ -67,7 +67,7 @@ void verbs_reap(struct verbs *v)
 	if (n < 0)
 		v->broken = true;
 	if (v->n_retired > 0)
-		verbs_host_bury(v);
+		verbs_host_free_retired(v);
 }
 
 /* Returns the region that contains [data, data + len), or NULL. */

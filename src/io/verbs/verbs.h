@@ -206,7 +206,7 @@ void verbs_host_set_path(struct verbs *v, const struct lend_udp_key *peer, uint8
 /* Returns the address handle of a peer's host, and makes it if necessary. NULL: cannot. */
 struct ibv_ah *verbs_host_ah(struct verbs *v, const struct lend_udp_key *peer, uint8_t class);
 /* Destroys replaced address handles that no posted send uses. */
-void verbs_host_bury(struct verbs *v);
+void verbs_host_free_retired(struct verbs *v);
 /* Drops all address handles: our GID moved, so all are stale. */
 void verbs_host_forget(struct verbs *v);
 void verbs_peer_pin(struct verbs *v, uint32_t peer, bool kept);

@@ -234,9 +234,9 @@ static void pin(struct lend_io *io, uint32_t peer, bool kept)
 	self(io)->inner->ops->pin(self(io)->inner, peer, kept);
 }
 
-static void who(struct lend_io *io, uint32_t peer, struct lend_io_peer_info *who)
+static void describe_peer(struct lend_io *io, uint32_t peer, struct lend_io_peer_info *info)
 {
-	self(io)->inner->ops->peer_info(self(io)->inner, peer, who);
+	self(io)->inner->ops->peer_info(self(io)->inner, peer, info);
 }
 
 static int name(struct lend_io *io, char *address, size_t cap)
@@ -261,7 +261,7 @@ static const struct lend_io_ops ops = {
     .reg = reg,
     .resolve = resolve,
     .pin = pin,
-    .peer_info = who,
+    .peer_info = describe_peer,
     .name = name,
     .close = close_it,
 };

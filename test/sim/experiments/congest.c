@@ -7,7 +7,7 @@
 #include "core/cc.h"
 #include "sim/experiments/chart.h"
 #include "sim/command.h"
-#include "sim/options.h"
+#include "sim/sim_args.h"
 #include "sim/experiments/traffic.h"
 
 enum { SENDERS_MAX = 4096, RUNS_MAX = OPTION_LIST * 8 };

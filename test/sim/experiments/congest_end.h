@@ -3,7 +3,7 @@
 #ifndef SIM_EXPERIMENTS_CONGEST_END_H
 #define SIM_EXPERIMENTS_CONGEST_END_H
 
-#include "sim/node.h"
+#include "sim/sim_node.h"
 
 struct congest_end {
 	struct lend_core *core;

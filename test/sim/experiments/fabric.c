@@ -8,7 +8,7 @@
 #include "core/cc.h"
 #include "sim/experiments/chart.h"
 #include "sim/command.h"
-#include "sim/options.h"
+#include "sim/sim_args.h"
 #include "sim/experiments/traffic.h"
 
 enum { HOSTS_MAX = 1024, MIXES = 5 };

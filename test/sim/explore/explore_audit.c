@@ -6,7 +6,7 @@
 #include "sim/explore/explore_canon.h"
 
 struct tally {
-	uint32_t records, of[2], frags, wins, sessions, half, starved, partial, ready, timers;
+	uint32_t records, of[2], frags, wins, sessions, half, waiting, partial, ready, timers;
 	uint64_t charged;
 };
 
@@ -23,7 +23,7 @@ static void tally_call(struct tally *t, const struct lend_call_rec *k)
 	t->of[k->server != 0]++;
 	t->frags += has_fragments(k);
 	t->wins += k->tx.win != LEND_NONE;
-	t->starved += k->rx.memq_link.in;
+	t->waiting += k->rx.memq_link.in;
 	t->partial += k->rx.partial.in;
 	t->ready += k->tx.ready.in && !k->waits;
 	t->charged += k->rx.charged;
@@ -103,7 +103,7 @@ static const char *compare_counts(const struct lend_core *c, const struct tally 
 		return "windows are miscounted";
 	if (t->charged != c->budget_used)
 		return "the receive budget is miscounted";
-	if (t->starved != lend_memq_waiting(c) || t->partial != c->partials.n ||
+	if (t->waiting != lend_memq_waiting(c) || t->partial != c->partials.n ||
 	    t->ready != c->ready.n)
 		return "a list of calls is miscounted";
 	if (t->sessions + c->free_sess.free != c->free_sess.cap)

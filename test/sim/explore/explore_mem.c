@@ -27,8 +27,8 @@ void ex_mem_open(struct ex_node *n)
 						  .reap = 1,
 						  .open = 4,
 						  .node = 11,
-						  .shard = 2,
-						  .shards = 3,
+						  .worker = 2,
+						  .workers = 3,
 						  .lease = LEASE_MS * LEND_MS,
 						  .late = 10000 * LEND_MS,
 						  .revive = REVIVE_MS * LEND_MS};

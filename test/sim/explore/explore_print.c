@@ -18,7 +18,7 @@ static const char *const move_name[EX_KINDS] = {
     [EX_CRASH] = "crash",     [EX_START] = "start",
 };
 
-static void tell_dgram(uint32_t id, FILE *to)
+static void print_dgram(uint32_t id, FILE *to)
 {
 	struct ex_dgram g;
 	struct lend_pkt head;
@@ -48,7 +48,7 @@ void ex_world_print(const struct ex_scope *scope, const struct ex_state *s, stru
 	(void)scope;
 	fprintf(to, "  %s", move_name[move.kind]);
 	if (move.kind == EX_DELIVER || move.kind == EX_DROP || move.kind == EX_DUP) {
-		tell_dgram(s->net[move.arg] - 1, to);
+		print_dgram(s->net[move.arg] - 1, to);
 	} else if (move.kind == EX_TICK) {
 		fprintf(to, " %u, %llu us on", move.node,
 			(unsigned long long)(ex_node_attr(move.node, s->node[move.node])->wait /

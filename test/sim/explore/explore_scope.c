@@ -10,7 +10,7 @@
 #define ASKS(connects_, calls_, cancels_)                                                          \
 	.connects = (connects_), .calls = (calls_), .cancels = (cancels_)
 /* n crashes of these nodes: a bit per node. */
-#define DEATHS(n, who) .crashes = (n), .crash = (who)
+#define DEATHS(n, nodes) .crashes = (n), .crash = (nodes)
 /* One or two clients and a memory node. */
 #define MEMORY(n) .nodes = (n), .slots = 2, .inflight = 4, .mtu = 288, .up = true
 

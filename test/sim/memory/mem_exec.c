@@ -100,7 +100,8 @@ static bool life_of(struct mem_step *t, uint32_t *inc)
 		return true;
 	if (*inc) {
 		lend_memop_proof(m->incarnation[*inc].key, t->in->context, t->op, proof);
-		if (m->incarnation[*inc].who == t->in->who && !memcmp(proof, t->op->proof, 16)) {
+		if (m->incarnation[*inc].process == t->in->process &&
+		    !memcmp(proof, t->op->proof, 16)) {
 			SIM_MARK(m->sim, mem_joined);
 			return true;
 		}
@@ -131,7 +132,7 @@ static enum lend_mem_status run_hello(struct mem_step *t)
 		SIM_MARK(m->sim, mem_old_life);
 		return LEND_MEM_ABORTED;
 	}
-	t->client = mem_tenant_open(m, t->in->who, i, t->op->client);
+	t->client = mem_tenant_open(m, t->in->process, i, t->op->client);
 	if (!t->client) {
 		SIM_MARK(m->sim, mem_clients_full);
 		return LEND_MEM_RESOURCE_EXHAUSTED;
@@ -141,7 +142,8 @@ static enum lend_mem_status run_hello(struct mem_step *t)
 	SIM_CHECK(m->sim,
 		  lend_memhello_decode(out->head, out->len, &h) && h.node == m->cfg.node &&
 		      h.epoch == m->cfg.epoch && h.page == m->cfg.page && h.lease == m->cfg.lease &&
-		      h.open == m->cfg.open && h.shard == m->cfg.shard && h.shards == m->cfg.shards,
+		      h.open == m->cfg.open && h.worker == m->cfg.worker &&
+		      h.workers == m->cfg.workers,
 		  "node %u: HELLO's reply is wrong", m->node);
 	if (inc->life == 0) {
 		SIM_CHECK(m->sim, h.life > m->life, "node %u: life %llu was given before", m->node,
@@ -216,7 +218,7 @@ void mem_model_exec(struct mem_model *m, const struct mem_in *in, struct mem_don
 	done->repeat = false;
 	done->pages = 0;
 	mem_grant_expire(m);
-	m->tenant[mem_tenant_of(in->who)].pages -=
+	m->tenant[mem_tenant_of(in->process)].pages -=
 	    in->placed; /* the operation pays for its placement */
 	status = run_op(&t);
 	m->placed -= t.placed; /* the unused rest */

@@ -129,20 +129,21 @@ void mem_lease_renew(struct mem_model *m, uint32_t client)
 
 /* True when only the last quarter of the clients is free, and this process has more clients than
  * are free. */
-static bool has_its_share(const struct mem_model *m, uint64_t who)
+static bool has_its_share(const struct mem_model *m, uint64_t process)
 {
 	uint64_t room = m->cfg.clients - m->stats.clients, n = 0;
 
 	for (uint32_t i = 1; i <= m->cfg.incarnations; i++)
-		if (m->incarnation[i].life && m->incarnation[i].who == who)
+		if (m->incarnation[i].life && m->incarnation[i].process == process)
 			n += m->incarnation[i].clients;
 	return m->cfg.clients >= 16 && 4 * room <= m->cfg.clients && n > room;
 }
 
-uint32_t mem_tenant_open(struct mem_model *m, uint64_t who, uint32_t incarnation, uint32_t number)
+uint32_t mem_tenant_open(struct mem_model *m, uint64_t process, uint32_t incarnation,
+			 uint32_t number)
 {
 	uint32_t i, inc = incarnation;
-	uint32_t tenant = inc ? m->incarnation[inc].tenant : mem_tenant_of(who);
+	uint32_t tenant = inc ? m->incarnation[inc].tenant : mem_tenant_of(process);
 
 	i = inc ? mem_tenant_find(m, m->incarnation[inc].life, number) : 0;
 	if (i)
@@ -154,7 +155,7 @@ uint32_t mem_tenant_open(struct mem_model *m, uint64_t who, uint32_t incarnation
 	if (m->stats.clients == m->cfg.clients ||
 	    (!inc && m->stats.incarnations == m->cfg.incarnations))
 		return 0;
-	if (has_its_share(m, who)) {
+	if (has_its_share(m, process)) {
 		SIM_MARK(m->sim, mem_share_of_clients);
 		return 0;
 	}
@@ -163,7 +164,8 @@ uint32_t mem_tenant_open(struct mem_model *m, uint64_t who, uint32_t incarnation
 	if (!inc) {
 		for (inc = 1; m->incarnation[inc].life; inc++)
 			continue;
-		m->incarnation[inc] = (struct mem_incarnation){.who = who, .tenant = tenant};
+		m->incarnation[inc] =
+		    (struct mem_incarnation){.process = process, .tenant = tenant};
 		m->stats.incarnations++;
 	}
 	m->incarnation[inc].clients++;

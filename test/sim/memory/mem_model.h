@@ -63,7 +63,7 @@ struct mem_client {
 	uint64_t low;
 };
 struct mem_incarnation {
-	uint64_t who, life; /* life 0: none */
+	uint64_t process, life; /* life 0: none */
 	lend_ns expires;
 	uint32_t clients, tenant;
 	uint8_t key[LEND_MEMOP_KEY];
@@ -112,7 +112,7 @@ struct mem_model {
 
 /* Input of an operation. */
 struct mem_in {
-	uint64_t who;                /* process */
+	uint64_t process;            /* process */
 	const uint8_t *context;      /* of the session */
 	uint64_t *life;              /* of the session */
 	const struct lend_memop *op; /* NULL: malformed, with that status */
@@ -191,9 +191,9 @@ static inline bool mem_holds(const struct mem_object *o, uint32_t client)
 void mem_hold(struct mem_model *m, struct mem_object *o, uint32_t client);
 void mem_unhold(struct mem_model *m, struct mem_object *o, uint32_t client);
 /* charges of tenants (mem_charge) */
-static inline uint32_t mem_tenant_of(uint64_t who)
+static inline uint32_t mem_tenant_of(uint64_t process)
 {
-	return (uint32_t)((who ^ who >> 32) % MEM_TENANTS);
+	return (uint32_t)((process ^ process >> 32) % MEM_TENANTS);
 }
 static inline struct mem_tenant *mem_payer(struct mem_step *t)
 {
@@ -221,7 +221,8 @@ uint32_t mem_life_find(const struct mem_model *m, uint64_t life);
 uint32_t mem_tenant_find(const struct mem_model *m, uint64_t life, uint32_t number);
 /* incarnation: entry of the life; 0: opens a new life for this peer, still without number and
  * key. */
-uint32_t mem_tenant_open(struct mem_model *m, uint64_t who, uint32_t incarnation, uint32_t number);
+uint32_t mem_tenant_open(struct mem_model *m, uint64_t process, uint32_t incarnation,
+			 uint32_t number);
 void mem_tenant_close(struct mem_model *m, uint32_t client);
 void mem_lease_renew(struct mem_model *m, uint32_t client);
 /* operations */

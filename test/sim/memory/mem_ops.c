@@ -5,7 +5,7 @@
 #include "sim/memory/mem_model.h"
 #include "util/bits.h"
 
-enum { NODES_SHARE = 2 * LEND_HEIGHT_MAX, SHARD_SHIFT = 26 };
+enum { NODES_SHARE = 2 * LEND_HEIGHT_MAX, WORKER_SHIFT = 26 };
 
 static bool is_inside(uint64_t offset, uint64_t len, uint64_t whole)
 {
@@ -60,7 +60,7 @@ enum lend_mem_status mem_ops_find(const struct mem_step *t, const struct lend_me
 	}
 	if (ref->node != m->cfg.node)
 		return LEND_MEM_NOT_FOUND;
-	if (ref->slot >> SHARD_SHIFT != m->cfg.shard) {
+	if (ref->slot >> WORKER_SHIFT != m->cfg.worker) {
 		SIM_MARK(m->sim, mem_wrong_worker);
 		return LEND_MEM_NOT_FOUND;
 	}
@@ -80,7 +80,7 @@ enum lend_mem_status mem_ops_find(const struct mem_step *t, const struct lend_me
 
 struct mem_object *mem_model_find(struct mem_model *m, const struct lend_memref *ref)
 {
-	uint32_t slot = ref->slot & ((1u << SHARD_SHIFT) - 1);
+	uint32_t slot = ref->slot & ((1u << WORKER_SHIFT) - 1);
 	struct mem_object *o = &m->object[slot <= m->cfg.objects ? slot : 0];
 
 	return o->kind == MEM_SNAPSHOT && o->serial == ref->serial && ref->epoch == m->cfg.epoch
@@ -130,10 +130,10 @@ static struct mem_object *new_snapshot(struct mem_step *t, uint64_t len)
 		  out->len == LEND_MEMREF_LEN && lend_memref_decode(out->head, &ref) &&
 		      ref.node == m->cfg.node && ref.epoch == m->cfg.epoch && ref.depth == 0 &&
 		      ref.rights[0] == LEND_RIGHT_ALL && ref.root_len == len &&
-		      ref.slot >> SHARD_SHIFT == m->cfg.shard &&
+		      ref.slot >> WORKER_SHIFT == m->cfg.worker &&
 		      lend_memref_verify(&ref, m->cfg.key),
 		  "node %u: the reference out of %s is wrong", m->node, mem_op_name(t->op->kind));
-	o = mem_object_make(t, ref.slot & ((1u << SHARD_SHIFT) - 1), ref.serial, MEM_SNAPSHOT);
+	o = mem_object_make(t, ref.slot & ((1u << WORKER_SHIFT) - 1), ref.serial, MEM_SNAPSHOT);
 	mem_view_zero(&o->view, len);
 	return o;
 }

@@ -298,15 +298,15 @@ static void run_both(struct sim *sim, uint32_t node, struct lend_store_in *in, s
 }
 
 static void serve_session(struct sim *sim, uint32_t node, const struct lend_event *e,
-			  struct mem_session *who)
+			  struct mem_session *session)
 {
 	struct mem_server *s = server_at(sim, node);
 	uint8_t head[LEND_MEMOP_FIXED_MAX], refs[LEND_MEM_BATCH_MAX * LEND_MEMREF_LEN];
 	struct mem_done done = {.page = s->page};
-	struct lend_store_in in = {.peer = &who->peer, .seg = s->seg};
-	struct mem_in m = {.who = lend_load_u64(who->peer.incarnation),
-			   .context = who->peer.context,
-			   .life = &who->life,
+	struct lend_store_in in = {.peer = &session->peer, .seg = s->seg};
+	struct mem_in m = {.process = lend_load_u64(session->peer.incarnation),
+			   .context = session->peer.context,
+			   .life = &session->life,
 			   .refs = refs,
 			   .out = &s->out};
 	struct lend_memop op;
@@ -316,7 +316,7 @@ static void serve_session(struct sim *sim, uint32_t node, const struct lend_even
 	m.status = lend_memop_decode(head, lend_min_u64(e->len, sizeof(head)), e->len, &op);
 	if (m.status == LEND_MEM_OK)
 		m.op = &op;
-	mem_session_context(sim, node, e->session, who->peer.context);
+	mem_session_context(sim, node, e->session, session->peer.context);
 	take_landing(s, e->buf, &in, &m);
 	mine = mem_op_find(sim, head, m.op, node);
 	if (m.op) {
@@ -337,14 +337,14 @@ static void serve_session(struct sim *sim, uint32_t node, const struct lend_even
 
 void sim_mem_request(struct sim *sim, uint32_t node, const struct lend_event *e)
 {
-	struct mem_session *who;
+	struct mem_session *session;
 
 	if (node >= sim->mem->servers) {
 		mem_client_get_refs(sim, node, e);
 	} else {
-		who = mem_serve_who(sim, node, e->session);
-		if (who)
-			serve_session(sim, node, e, who);
+		session = mem_serve_session(sim, node, e->session);
+		if (session)
+			serve_session(sim, node, e, session);
 		else /* its session is down already */
 			lend_core_reply(sim->node[node].core, sim->now, e->call,
 					&sim->node[node].bufs, UNAVAILABLE | LEND_REPLY_NOT_RUN, 0);

@@ -44,13 +44,13 @@ static void fill_config(struct sim *sim, uint32_t node)
 	    .placements = pick_value(&r, 1, 4, 16),
 	    .open = pick_value(&r, 4, 16, 64),
 	    .node = 1000 + node,
-	    .shard = (uint32_t)lend_rng_below(&r, 64),
+	    .worker = (uint32_t)lend_rng_below(&r, 64),
 	    .lease = p->lease_us * 1000,
 	    .late = p->lease_us * 500 + 1,
 	    .revive = p->lease_us * 500,
 	    .addresses = lend_rng_below(&r, 2) ? "sim:0,sim:1" : NULL,
 	};
-	s->cfg.shards = s->cfg.shard + 1 + (uint32_t)lend_rng_below(&r, 64 - s->cfg.shard);
+	s->cfg.workers = s->cfg.worker + 1 + (uint32_t)lend_rng_below(&r, 64 - s->cfg.worker);
 	s->cfg.reap = lend_rng_below(&r, 2) ? 1 : 4; /* 1: larger objects are freed step by step */
 	s->cfg.tenants = MEM_TENANTS;
 	for (uint32_t i = 0; i < MEM_TENANTS; i++)
@@ -296,7 +296,7 @@ lend_ns sim_mem_deadline(struct sim *sim, uint32_t node)
 	return told;
 }
 
-struct mem_session *mem_serve_who(struct sim *sim, uint32_t node, uint64_t session)
+struct mem_session *mem_serve_session(struct sim *sim, uint32_t node, uint64_t session)
 {
 	struct mem_session *m = &server_at(sim, node)->session[session & SESSION_INDEX];
 
@@ -335,7 +335,7 @@ uint32_t sim_mem_need(struct sim *sim, uint32_t node, const struct lend_event *e
 {
 	struct sim_node *n = &sim->node[node];
 	struct mem_server *s = server_at(sim, node);
-	struct mem_session *who;
+	struct mem_session *session;
 	struct mem_landing *l = NULL;
 	struct lend_memop op;
 	uint32_t segs = 0, fixed = 0, want = 0;
@@ -344,16 +344,16 @@ uint32_t sim_mem_need(struct sim *sim, uint32_t node, const struct lend_event *e
 	if (!n->store || !lend_call_at(n->core, (uint32_t)e->call)->server)
 		return 0;
 	sweep_chains(sim, node);
-	who = mem_serve_who(sim, node, e->session);
+	session = mem_serve_session(sim, node, e->session);
 	for (uint32_t i = 0; i < MEM_LANDINGS && !l; i++)
 		l = s->landing[i].buf ? NULL : &s->landing[i];
-	if (!who || !l)
+	if (!session || !l)
 		return 0;
 	if (lend_memop_decode(e->data, e->data_len, e->len, &op) == LEND_MEM_OK)
-		want = mem_model_place(&s->model, who->life, &op);
+		want = mem_model_place(&s->model, session->life, &op);
 	gap = mem_model_has_run(&s->model, want);
-	l->placement = lend_store_place(n->store, &who->peer, e->data, e->data_len, e->len, s->seg,
-					&segs, &fixed);
+	l->placement = lend_store_place(n->store, &session->peer, e->data, e->data_len, e->len,
+					s->seg, &segs, &fixed);
 	SIM_CHECK(sim, !l->placement || want,
 		  "node %u lends pages for a message that cannot use them", node);
 	SIM_CHECK(sim,
@@ -368,7 +368,7 @@ uint32_t sim_mem_need(struct sim *sim, uint32_t node, const struct lend_event *e
 	if (gap)
 		SIM_MARK(sim, mem_placed_in_one_run);
 	l->pages = want;
-	l->tenant = who->peer.tenant;
+	l->tenant = session->peer.tenant;
 	s->model.placed += want;
 	s->model.tenant[l->tenant].pages += want;
 	mem_model_compare(&s->model, "place");

@@ -3,7 +3,7 @@
 #ifndef SIM_MEMORY_MEM_STATE_H
 #define SIM_MEMORY_MEM_STATE_H
 
-#include "sim/memory/mem.h"
+#include "sim/memory/sim_mem.h"
 #include "sim/memory/mem_model.h"
 
 enum {
@@ -147,7 +147,7 @@ void mem_serve_close(struct sim *sim);
 uint32_t mem_serve_wrap(struct sim *sim, uint32_t node, uint32_t first,
 			const struct lend_store_seg *seg, uint32_t n);
 /* Returns the memory node's entry of the session, or NULL. */
-struct mem_session *mem_serve_who(struct sim *sim, uint32_t node, uint64_t session);
+struct mem_session *mem_serve_session(struct sim *sim, uint32_t node, uint64_t session);
 /* Computes the session's context: the same 32 bytes at both ends, and other bytes for each
  * session. */
 void mem_session_context(struct sim *sim, uint32_t node, uint64_t session,

@@ -4,7 +4,7 @@
 #define SIM_NET_NET_STATE_H
 
 #include "sim/net/net.h"
-#include "sim/node.h"
+#include "sim/sim_node.h"
 #include "wire/pkt.h"
 
 enum {

@@ -2,7 +2,7 @@
 
 #include "core/arena.h"
 #include "core/memory_queue.h"
-#include "sim/node.h"
+#include "sim/sim_node.h"
 
 static const struct {
 	const char *name, *text;
@@ -71,9 +71,9 @@ void sim_marks_want(struct sim_marks *m, const struct sim_node *n)
 
 		if (k->state == LEND_CALL_FREE || !k->rx.memq_link.in)
 			continue;
-		m->starved_asking += !k->server && k->rx.frags == LEND_NONE;
-		m->starved_receiving += !k->server && k->rx.frags != LEND_NONE;
-		m->starved_partial += k->server;
+		m->reply_unfunded += !k->server && k->rx.frags == LEND_NONE;
+		m->reply_partial_unfunded += !k->server && k->rx.frags != LEND_NONE;
+		m->request_partial_unfunded += k->server;
 	}
 	for (uint32_t i = 0; i < c->cfg.sessions; i++)
 		m->credit_out +=

@@ -54,9 +54,9 @@
 #define SIM_MARKS_CORE(X)                                                                          \
 	SIM_MARKS_BY_CALL(X, crashed, "a node died")                                               \
 	SIM_MARKS_BY_CALL(X, paused, "a node paused")                                              \
-	X(starved_asking, "a reply waits for memory or budget")                                    \
-	X(starved_receiving, "a partial reply waits for memory or budget")                         \
-	X(starved_partial, "a partial request waits for memory or budget")                         \
+	X(reply_unfunded, "a reply waits for memory or budget")                                    \
+	X(reply_partial_unfunded, "a partial reply waits for memory or budget")                    \
+	X(request_partial_unfunded, "a partial request waits for memory or budget")                \
 	X(credit_out, "a call waits for unscheduled credit")                                       \
 	X(pool_out, "no buffer is left in the core's pool")                                        \
 	X(reassemblies_out, "no reassembly is left")                                               \

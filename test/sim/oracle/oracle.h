@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "sim/node.h"
+#include "sim/sim_node.h"
 
 /* Check one received datagram, and one sent: the i-th of the last output(). */
 void sim_oracle_in(struct sim *sim, struct sim_node *n, const struct lend_in *in);

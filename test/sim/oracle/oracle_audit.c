@@ -53,11 +53,11 @@ static bool list_agrees(const struct lend_list *l, struct lend_links t, uint32_t
 
 struct count {
 	struct set calls, wins, frags, sess, rings;
-	uint32_t busy, used[2], ready, starved, hungry[2], behind[2], partials, wanting;
+	uint32_t busy, used[2], ready, no_budget, no_memory[2], behind[2], partials, wanting;
 	uint64_t budget, credit, ahead, senders;
 };
 
-/* While calls are in the fast-path array, no call is in a lane. */
+/* While calls are in the fast-path array, no call is in a queue. */
 static bool quick_agree(struct lend_core *c)
 {
 	const struct lend_ready *r = &c->ready;
@@ -72,8 +72,8 @@ static bool quick_agree(struct lend_core *c)
 	return r->single_n == 0 || r->single_n == r->n;
 }
 
-/* Every call is in the lane that it names, and the bit maps show which lanes are not empty. */
-static bool lanes_agree(struct lend_core *c, uint32_t ready)
+/* Every call is in the queue that it names, and the bit maps show which queues are not empty. */
+static bool queues_agree(struct lend_core *c, uint32_t ready)
 {
 	uint32_t n = c->ready.single_n;
 
@@ -136,9 +136,9 @@ static const char *audit_record(struct lend_core *c, struct lend_call_rec *k, st
 	if (k->rx.behind)
 		n->behind[k->rx.memq_state == LEND_MEMQ_WAITS]++;
 	else if (k->rx.memq_state == LEND_MEMQ_WAITS)
-		n->hungry[k->rx.buf != 0]++;
+		n->no_memory[k->rx.buf != 0]++;
 	else
-		n->starved += k->rx.memq_link.in;
+		n->no_budget += k->rx.memq_link.in;
 	n->partials += k->rx.partial.in;
 	if (!add_member(&n->calls, i) ||
 	    (k->tx.win != LEND_NONE && !add_member(&n->wins, k->tx.win)) ||
@@ -321,12 +321,12 @@ static const char *audit_tables(struct lend_core *c, struct count *n)
 		return "sessions: free and used ones do not make up the table";
 	if (!pool_agrees(c, &c->free_rings, c->at_free_rings, &n->rings))
 		return "rings: free and used ones do not make up the table";
-	if (!lanes_agree(c, n->ready))
-		return "the lanes of the scheduler are broken";
-	if (!line_agrees(c, &c->memory_queue[0], n->hungry[0]) ||
-	    !line_agrees(c, &c->memory_queue[1], n->hungry[1]))
+	if (!queues_agree(c, n->ready))
+		return "the queues of the scheduler are broken";
+	if (!line_agrees(c, &c->memory_queue[0], n->no_memory[0]) ||
+	    !line_agrees(c, &c->memory_queue[1], n->no_memory[1]))
 		return "a queue of messages that wait for memory is broken";
-	if (!line_agrees(c, &c->budget_queue, n->starved) ||
+	if (!line_agrees(c, &c->budget_queue, n->no_budget) ||
 	    !line_agrees(c, &c->behind[0], n->behind[0]) ||
 	    !line_agrees(c, &c->behind[1], n->behind[1]))
 		return "a queue of messages that wait for budget is broken";
@@ -366,7 +366,7 @@ const char *sim_core_quiet(struct lend_core *c)
 	    c->free_rings.free != c->free_rings.cap)
 		return "a window, a reassembly or a ring is still in use";
 	if (c->ready.n || lend_memq_waiting(c) || c->partials.n || c->half.n)
-		return "a call is still ready, starved or partial, or a session half-open";
+		return "a call is still ready, waiting or partial, or a session half-open";
 	if (c->ctl_n || lend_unhashed(c)->ev_n)
 		return "a control datagram or an event is still queued";
 	for (uint32_t i = 0; i < c->cfg.sessions; i++) {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/handshake.h"
-#include "sim/node.h"
+#include "sim/sim_node.h"
 #include "sim/oracle/oracle.h"
 #include "wire/pkt.h"
 

@@ -26,9 +26,9 @@ static void count_class(struct sim_order *o, uint32_t class, uint8_t all, uint8_
 	o->above[class] += some >> class & 1 ? above : 0;
 	o->early[class] += before ? sent[class] : 0;
 	if (all >> class & 1 && sent[class] == 0)
-		o->hungry[class] += others;
+		o->overtaken[class] += others;
 	else
-		o->hungry[class] = 0;
+		o->overtaken[class] = 0;
 }
 
 /* A call is not sent any more after its deadline. */
@@ -127,10 +127,10 @@ void sim_oracle_order(struct sim *sim, struct sim_node *n, uint8_t before,
 		    sim, o->early[i] * LEND_FLOOR <= o->above[i] + LEND_FLOOR * LEND_SCHED_BURST,
 		    "node %u: class %u sent %llu datagrams before higher classes, which sent %llu",
 		    n->id, i, (unsigned long long)o->early[i], (unsigned long long)o->above[i]);
-		SIM_CHECK(sim, o->hungry[i] <= PATIENCE,
+		SIM_CHECK(sim, o->overtaken[i] <= PATIENCE,
 			  "node %u: class %u starves, %llu of others went before it", n->id, i,
-			  (unsigned long long)o->hungry[i]);
-		if (o->hungry[i] > LEND_FLOOR * LEND_SCHED_BURST / 2)
+			  (unsigned long long)o->overtaken[i]);
+		if (o->overtaken[i] > LEND_FLOOR * LEND_SCHED_BURST / 2)
 			SIM_MARK(sim, class_waited);
 		if (o->early[i] > LEND_SCHED_BURST)
 			SIM_MARK(sim, class_share);

@@ -67,7 +67,7 @@ void sim_oracle_queues(struct sim *sim, struct sim_node *n)
 	uint32_t least = 0;
 
 	look_back(sim, n);
-	if (!c->budget_queue.n && !n->starved)
+	if (!c->budget_queue.n && !n->no_budget)
 		return;
 	for (uint32_t i = 0; i < c->records; i++) {
 		const struct lend_call_rec *k = lend_call_at(c, i);
@@ -78,5 +78,5 @@ void sim_oracle_queues(struct sim *sim, struct sim_node *n)
 	}
 	for (uint32_t i = 0; i < LEND_CLASSES; i++)
 		look(sim, n, i, least);
-	n->starved = c->budget_queue.n;
+	n->no_budget = c->budget_queue.n;
 }

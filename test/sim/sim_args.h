@@ -1,7 +1,7 @@
-/* options - command-line arguments: names with numbers, lists of them, and those that all
+/* sim_args - command-line arguments: names with numbers, lists of them, and those that all
  * experiments share. Layer: test/sim. */
-#ifndef TEST_SIM_OPTIONS_H
-#define TEST_SIM_OPTIONS_H
+#ifndef TEST_SIM_SIM_ARGS_H
+#define TEST_SIM_SIM_ARGS_H
 
 #include "sim/plan.h"
 #include "sim/table.h"

@@ -1,8 +1,8 @@
-/* node - one endpoint: a core, possibly a store, its buffers, its ring of received datagrams.
+/* sim_node - one endpoint: a core, possibly a store, its buffers, its ring of received datagrams.
  *
  * It crashes and is restarted with a new incarnation, and pauses. Layer: test/sim. */
-#ifndef TEST_SIM_NODE_H
-#define TEST_SIM_NODE_H
+#ifndef TEST_SIM_SIM_NODE_H
+#define TEST_SIM_SIM_NODE_H
 
 #include "mn/store/exec.h"
 #include "sim/net/net.h"
@@ -11,9 +11,9 @@
 
 /* Counters of sent datagrams of calls, per class, while that class had something to send. */
 struct sim_order {
-	uint64_t above[8];  /* of higher classes */
-	uint64_t early[8];  /* of this class, while a higher one had something to send */
-	uint64_t hungry[8]; /* of others since the last of this class */
+	uint64_t above[8];     /* of higher classes */
+	uint64_t early[8];     /* of this class, while a higher one had something to send */
+	uint64_t overtaken[8]; /* of others since the last of this class */
 };
 
 /* The head of a class's budget queue, and how often another message got budget before it. */
@@ -66,7 +66,7 @@ struct sim_node {
 	struct sim_serving *serving; /* by record of the core */
 	struct sim_order order;
 	struct sim_queue_head line[8];
-	uint32_t starved;                      /* calls that waited for budget a turn ago */
+	uint32_t no_budget;                    /* calls that waited for budget a turn ago */
 	struct sim_was *was;                   /* by record of the core */
 	uint64_t evicted;                      /* evictions by the core's count, a turn ago */
 	struct sim_cookie cookie[SIM_COOKIES]; /* the newest that it gave */

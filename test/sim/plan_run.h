@@ -1,7 +1,7 @@
-/* run - runs plans in child processes, so that a crash is reported like any other violation. Layer:
- * test/sim. */
-#ifndef TEST_SIM_RUN_H
-#define TEST_SIM_RUN_H
+/* plan_run - runs plans in child processes, so that a crash is reported like any other violation.
+ * Layer: test/sim. */
+#ifndef TEST_SIM_PLAN_RUN_H
+#define TEST_SIM_PLAN_RUN_H
 
 #include "sim/sim.h"
 

@@ -1,7 +1,7 @@
-/* node_sess - the sessions that a node opens. Part of node.h. Layer: test/sim. */
+/* sim_node_sess - the sessions that a node opens. Part of sim_node.h. Layer: test/sim. */
 #include <string.h>
 
-#include "sim/node.h"
+#include "sim/sim_node.h"
 
 bool sim_node_session(struct sim *sim, uint32_t node, uint32_t to, uint64_t *session)
 {

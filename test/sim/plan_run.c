@@ -1,4 +1,4 @@
-#include "sim/run.h"
+#include "sim/plan_run.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -220,7 +220,7 @@ static void print_text(const struct desk *all, const struct board *b, double sec
 	print_missing(all, TEXT);
 }
 
-static void tell_failures(struct board *b, const struct options *o)
+static void print_failures(struct board *b, const struct options *o)
 {
 	uint32_t n = atomic_load(&b->failures);
 
@@ -291,7 +291,7 @@ int sim_cmd_run(int argc, char **argv)
 	sum_workers(b, &all);
 	(o.json ? print_json : print_text)(&all, b, now_s() - since, o.jobs);
 	fflush(stdout);
-	tell_failures(b, &o);
+	print_failures(b, &o);
 	return atomic_load(&b->failures) ||
 	       (all.seeds >= MARKS_FROM && print_missing(&all, SILENT));
 }

@@ -1,4 +1,4 @@
-/* mem_bw_lane - see mem_bw.h. */
+/* mem_bw_slot - see mem_bw.h. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 #include "util/bits.h"
 #include "util/rng.h"
 
-struct lane {
-	struct app_lane lane;
+struct slot {
+	struct app_slot slot;
 	struct worker *worker;
 	struct lend_op op;
 	struct iovec iov;
@@ -27,8 +27,8 @@ struct worker {
 	struct bw_shape shape;
 	unsigned index;
 	struct app_memory m; /* this thread's client */
-	struct lane *lane;
-	struct app_lane **order;
+	struct slot *slot;
+	struct app_slot **order;
 	char *bytes;
 	uint64_t bytes_len;
 	struct app_load load[BW_WAYS];
@@ -37,62 +37,62 @@ struct worker {
 
 static void read_ended(struct lend_op *op)
 {
-	struct lane *lane = APP_OF(op, struct lane, op);
-	uint64_t size = lane->worker->shape.size, wrong = 0;
+	struct slot *slot = APP_OF(op, struct slot, op);
+	uint64_t size = slot->worker->shape.size, wrong = 0;
 
-	if (op->status == LEND_OK && memcmp(lane->into, lane->half[lane->turn & 1], size) != 0)
+	if (op->status == LEND_OK && memcmp(slot->into, slot->half[slot->turn & 1], size) != 0)
 		wrong = size;
-	app_lane_end(&lane->lane, op->status, wrong);
+	app_slot_end(&slot->slot, op->status, wrong);
 }
 
-static int read_start(struct app_lane *at)
+static int read_start(struct app_slot *at)
 {
-	struct lane *lane = APP_OF(at, struct lane, lane);
-	uint64_t size = lane->worker->shape.size;
+	struct slot *slot = APP_OF(at, struct slot, slot);
+	uint64_t size = slot->worker->shape.size;
 
-	lane->turn++;
-	lane->iov = (struct iovec){lane->into, size};
-	lane->op = (struct lend_op){.done = read_ended};
-	return lend_get(lane->worker->m.mem, &lane->ref, (lane->turn & 1) * size, &lane->iov, 1,
-			&lane->op);
+	slot->turn++;
+	slot->iov = (struct iovec){slot->into, size};
+	slot->op = (struct lend_op){.done = read_ended};
+	return lend_get(slot->worker->m.mem, &slot->ref, (slot->turn & 1) * size, &slot->iov, 1,
+			&slot->op);
 }
 
 static void write_ended(struct lend_op *op)
 {
-	struct lane *lane = APP_OF(op, struct lane, op);
+	struct slot *slot = APP_OF(op, struct slot, op);
 
-	app_lane_end(&lane->lane, op->status, 0);
+	app_slot_end(&slot->slot, op->status, 0);
 }
 
-static int write_start(struct app_lane *at)
+static int write_start(struct app_slot *at)
 {
-	struct lane *lane = APP_OF(at, struct lane, lane);
+	struct slot *slot = APP_OF(at, struct slot, slot);
 
-	lane->turn++;
-	lane->iov = (struct iovec){lane->half[lane->turn & 1], lane->worker->shape.size};
-	lane->op = (struct lend_op){.done = write_ended};
-	return lend_space_write(lane->worker->m.mem, lane->space, 0, &lane->iov, 1, &lane->op);
+	slot->turn++;
+	slot->iov = (struct iovec){slot->half[slot->turn & 1], slot->worker->shape.size};
+	slot->op = (struct lend_op){.done = write_ended};
+	return lend_space_write(slot->worker->m.mem, slot->space, 0, &slot->iov, 1, &slot->op);
 }
 
-static void make_lane(struct worker *w, unsigned i)
+static void make_slot(struct worker *w, unsigned i)
 {
-	struct lane *lane = &w->lane[i];
+	struct slot *slot = &w->slot[i];
 	uint64_t size = w->shape.size, stride = lend_align_up(size, 64);
 	struct iovec halves[2];
 	struct app_timed t;
 
-	lane->worker = w;
-	w->order[i] = &lane->lane;
-	lane->half[0] = w->bytes + 3 * stride * i;
-	lane->half[1] = lane->half[0] + stride;
-	lane->into = lane->half[1] + stride;
+	slot->worker = w;
+	w->order[i] = &slot->slot;
+	slot->half[0] = w->bytes + 3 * stride * i;
+	slot->half[1] = slot->half[0] + stride;
+	slot->into = slot->half[1] + stride;
 	for (int k = 0; k < 2; k++)
-		halves[k] = (struct iovec){lane->half[k], size};
+		halves[k] = (struct iovec){slot->half[k], size};
 	(void)app_timed_end(&w->m, &t, lend_put(w->m.mem, halves, 2, NULL, app_timed_begin(&t)),
 			    "put");
-	lane->ref = t.op.ref;
+	slot->ref = t.op.ref;
 	(void)app_timed_end(&w->m, &t,
-			    lend_space_alloc(w->m.mem, size, &lane->space, app_timed_begin(&t)),
+			    lend_space_alloc(w->m.mem, size, &slot->space, app_timed_begin(&t)),
 			    "alloc");
 }
 
@@ -105,22 +105,22 @@ static void fill_bytes(struct worker *w)
 		lend_store_u64(w->bytes + i, lend_rng_next(&rng));
 }
 
-static void make_lanes(struct worker *w)
+static void make_slots(struct worker *w)
 {
 	const struct bw_shape *s = &w->shape;
 
 	w->bytes_len = 3 * lend_align_up(s->size, 64) * s->window;
 	w->bytes =
 	    mmap(NULL, w->bytes_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	w->lane = calloc(s->window, sizeof(*w->lane));
-	w->order = calloc(s->window, sizeof(struct app_lane *));
-	if (w->bytes == MAP_FAILED || !w->lane || !w->order)
+	w->slot = calloc(s->window, sizeof(*w->slot));
+	w->order = calloc(s->window, sizeof(struct app_slot *));
+	if (w->bytes == MAP_FAILED || !w->slot || !w->order)
 		app_die("no memory for %u buffers of %llu bytes; give a smaller --window or --size",
 			3 * s->window, (unsigned long long)s->size);
 	fill_bytes(w);
 	(void)lend_register(w->m.ep, w->bytes, w->bytes_len);
 	for (unsigned i = 0; i < s->window; i++)
-		make_lane(w, i);
+		make_slot(w, i);
 }
 
 /* Starts all threads at the same time. */
@@ -148,20 +148,20 @@ static void run_threads(struct worker *w, int way)
 }
 
 /* Checks that the space holds the bytes that were written last. */
-static void close_lane(struct lane *lane)
+static void close_slot(struct slot *slot)
 {
-	struct worker *w = lane->worker;
-	struct iovec into = {lane->into, w->shape.size};
+	struct worker *w = slot->worker;
+	struct iovec into = {slot->into, w->shape.size};
 	struct app_timed t;
 
 	(void)app_timed_end(
-	    &w->m, &t, lend_space_read(w->m.mem, lane->space, 0, &into, 1, app_timed_begin(&t)),
+	    &w->m, &t, lend_space_read(w->m.mem, slot->space, 0, &into, 1, app_timed_begin(&t)),
 	    "read");
-	if (memcmp(lane->into, lane->half[lane->turn & 1], w->shape.size) != 0)
+	if (memcmp(slot->into, slot->half[slot->turn & 1], w->shape.size) != 0)
 		w->load[BW_WRITE].wrong_bytes += w->shape.size;
-	(void)app_timed_end(&w->m, &t, lend_space_free(w->m.mem, lane->space, app_timed_begin(&t)),
+	(void)app_timed_end(&w->m, &t, lend_space_free(w->m.mem, slot->space, app_timed_begin(&t)),
 			    "free");
-	(void)app_timed_end(&w->m, &t, lend_release(w->m.mem, &lane->ref, 1, app_timed_begin(&t)),
+	(void)app_timed_end(&w->m, &t, lend_release(w->m.mem, &slot->ref, 1, app_timed_begin(&t)),
 			    "release");
 }
 
@@ -173,14 +173,14 @@ static void *run_thread(void *arg)
 	w->m.inproc = w->node->inproc;
 	w->m.args.load.sleep |= w->shape.threads + 1 > app_cpus();
 	app_memory_client(w->node, w->shape.size, w->shape.window, &w->m.ep, &w->m.mem);
-	make_lanes(w);
+	make_slots(w);
 	for (int way = 0; way < BW_WAYS; way++)
 		run_threads(w, way);
 	for (unsigned i = 0; i < w->shape.window; i++)
-		close_lane(&w->lane[i]);
+		close_slot(&w->slot[i]);
 	app_memory_leave(w->node, w->m.ep, w->m.mem);
 	munmap(w->bytes, w->bytes_len);
-	free(w->lane);
+	free(w->slot);
 	free(w->order);
 	return NULL;
 }

@@ -1,4 +1,4 @@
-#include "sim/options.h"
+#include "sim/sim_args.h"
 
 #include <errno.h>
 #include <stdio.h>

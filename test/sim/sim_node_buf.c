@@ -1,10 +1,10 @@
-/* node_buf - a node's buffers: handles, memory by size class, and the owner of each. With
+/* sim_node_buf - a node's buffers: handles, memory by size class, and the owner of each. With
  * sanitizers every buffer is a block of its own; without them blocks are reused. Layer:
  * test/sim. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/node.h"
+#include "sim/sim_node.h"
 #include "util/bits.h"
 
 #ifdef __SANITIZE_ADDRESS__

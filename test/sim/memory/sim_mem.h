@@ -1,7 +1,7 @@
-/* memory/mem - memory clients, and a naive model that knows the content of every reference. Layer:
+/* sim_mem - memory clients, and a naive model that knows the content of every reference. Layer:
  * test/sim. */
-#ifndef SIM_MEMORY_MEM_H
-#define SIM_MEMORY_MEM_H
+#ifndef SIM_MEMORY_SIM_MEM_H
+#define SIM_MEMORY_SIM_MEM_H
 
 #include "sim/work.h"
 

@@ -1,4 +1,4 @@
-#include "sim/memory/mem.h"
+#include "sim/memory/sim_mem.h"
 
 #include <stdlib.h>
 

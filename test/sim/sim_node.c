@@ -1,4 +1,4 @@
-#include "sim/node.h"
+#include "sim/sim_node.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "core/arena.h"
 #include "scen/proof.h"
 #include "sim/hoard.h"
-#include "sim/memory/mem.h"
+#include "sim/memory/sim_mem.h"
 #include "sim/oracle/oracle.h"
 #include "sim/work.h"
 #include "util/bits.h"
@@ -39,7 +39,7 @@ static struct lend_core_config make_config(const struct sim *sim, const struct s
 				     .congestion = (uint8_t)p->cc,
 				     .ticket_ns = p->ticket_us * 1000,
 				     .attempts = (uint32_t)p->attempts};
-	uint64_t who = p->seed << 20 ^ (uint64_t)n->id << 10 ^ n->life;
+	uint64_t identity = p->seed << 20 ^ (uint64_t)n->id << 10 ^ n->life;
 	bool narrow = p->mtu_last && n->id == p->nodes - 1;
 	bool few = p->slots_last && n->id == p->nodes - 1;
 	uint64_t mtu = narrow ? lend_min_u64(p->mtu, p->mtu_last) : p->mtu;
@@ -53,8 +53,8 @@ static struct lend_core_config make_config(const struct sim *sim, const struct s
 				       .shares = p->shared_ppm ? SIM_SHARES : 0,
 				       .joins = p->joins,
 				       .room = (uint32_t)p->room};
-	fill_random(c.incarnation, sizeof(c.incarnation), who);
-	fill_random(c.seed, sizeof(c.seed), ~who);
+	fill_random(c.incarnation, sizeof(c.incarnation), identity);
+	fill_random(c.seed, sizeof(c.seed), ~identity);
 	return c;
 }
 
@@ -78,7 +78,7 @@ static void start_life(struct sim *sim, struct sim_node *n)
 	memset(n->link, 0, (sim->plan.nodes + SIM_STRANGERS) * sizeof(*n->link));
 	memset(&n->order, 0, sizeof(n->order));
 	memset(n->line, 0, sizeof(n->line));
-	n->starved = 0;
+	n->no_budget = 0;
 	n->evicted = 0;
 	memset(n->cookie, 0, sizeof(n->cookie));
 	memset(n->proven, 0, sizeof(n->proven));
