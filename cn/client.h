@@ -44,7 +44,7 @@ struct __attribute__((may_alias)) cn_op {
 	struct lend_mem *mem;
 	struct iovec one; /* the only segment, if there is one only */
 	const void *data; /* iovecs, or references to release; borrowed when n > 1 */
-	void *out;        /* lend_space or lend_mem_stat of the caller */
+	void *out;        /* lend_space, lend_mem_stat or, of a GET, lend_arg_view of the caller */
 	uint64_t offset, len;
 	uint64_t at;   /* bytes, or references, that are finished */
 	uint64_t part; /* bytes, or references, of the call under way */
@@ -73,6 +73,7 @@ struct __attribute__((may_alias)) cn_op {
 	bool by_message; /* GET: the pool refused; the node sends the bytes */
 	uint64_t pool;   /* GET: the key in the POOL_MAP under way; 0: the node sends the bytes */
 	bool lent;       /* a read of a caller's memory: node is at least CN_NODES_MAX */
+	bool placing;    /* lent: the call under way asks where the bytes are mapped */
 	struct cn_op *parent; /* only in a part: the operation it belongs to */
 };
 _Static_assert(sizeof(struct cn_op) <= sizeof(((struct lend_op *)0)->reserved), "fits");
@@ -131,6 +132,8 @@ struct cn_node {
 	lend_ns doubt;            /* duration of that pause after each such put */
 	bool asking;
 	uint64_t read_seq;    /* of a caller: mem->seq of its last read */
+	bool placed;          /* of a caller: id, epoch and table are valid for this session */
+	uint64_t table;       /* its lent_table: offset in its shared memory */
 	struct cn_pool *pool; /* set if it was named pool:NAME; else NULL */
 	struct cn_slot slot[LEND_MEM_OPEN_MAX];
 };

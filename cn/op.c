@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "cn/lent/caller.h"
+#include "cn/lent/in_place.h"
 #include "sys/last_error.h"
 #include "util/check.h"
 
@@ -118,6 +119,11 @@ static bool try_start(struct cn_op *op)
 	node = op->mem->node[op->node];
 	if (op->lent && !cn_caller_dial(node)) {
 		cn_op_finish(op, LEND_UNAVAILABLE, LEND_RAN_NO);
+		return true;
+	}
+	rc = op->lent ? cn_in_place_before(op) : CN_GO;
+	if (rc != CN_GO) {
+		cn_op_finish(op, (enum lend_status)rc, LEND_RAN_YES);
 		return true;
 	}
 	if (!cn_node_ready(node)) {

@@ -96,7 +96,8 @@ static void judge_call(struct cn_op *op, struct lend_call *call)
 	outer->ran = call->ran;
 	if (call->ran == LEND_RAN_YES) {
 		node->doubt_until = 0;
-		if ((op->kind == LEND_MEMOP_GET && !op->pool) || op->kind == LEND_MEMOP_READ)
+		if ((op->kind == LEND_MEMOP_GET && !op->pool && !op->placing) ||
+		    op->kind == LEND_MEMOP_READ)
 			len = chain_len(call->reply);
 		else
 			len = cn_buf_read(call->reply, body, sizeof(body));
@@ -138,7 +139,8 @@ static bool sends_data(const struct lend_memop *say)
 
 static bool gets_data(const struct lend_memop *say)
 {
-	return say->kind == LEND_MEMOP_GET || say->kind == LEND_MEMOP_READ;
+	return say->kind == LEND_MEMOP_READ ||
+	       (say->kind == LEND_MEMOP_GET && !(say->flags & LEND_MEMOP_IN_PLACE));
 }
 
 /* Stores in the slot the data to repeat the operation if its call ends without a result. */

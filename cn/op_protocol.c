@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "cn/lent/in_place.h"
 #include "cn/space_pointer.h"
 #include "cn/pool/pool_client.h"
 #include "cn/pool/pool_get.h"
@@ -171,7 +172,9 @@ void cn_step_encode(struct cn_op *op, struct lend_memop *say)
 	case LEND_MEMOP_WRITE:
 		say->offset = op->offset + op->at;
 		say->len = op->part;
-		if (op->kind == LEND_MEMOP_GET)
+		if (op->placing)
+			say->flags = LEND_MEMOP_IN_PLACE;
+		else if (op->kind == LEND_MEMOP_GET)
 			cn_pool_get_say(op, say);
 		break;
 	case LEND_MEMOP_RELEASE:
@@ -303,6 +306,8 @@ static bool after_put(struct cn_op *op, enum lend_status *status, const uint8_t 
 
 bool cn_step_after(struct cn_op *op, enum lend_status *status, const uint8_t *body, size_t len)
 {
+	if (op->placing)
+		return cn_in_place_after(op, status, body, len);
 	if (op->kind == LEND_MEMOP_GET && op->pool)
 		return cn_pool_get_after(op, *status, body, len);
 	if (op->kind == LEND_MEMOP_RELEASE) { /* with any status, they are not ours any more */
@@ -372,6 +377,8 @@ void cn_step_end(struct cn_op *op, enum lend_status status, enum lend_ran ran)
 
 	if (op->kind == LEND_MEMOP_RELEASE && ran == LEND_RAN_MAYBE) /* cleaning repeats it */
 		drop_holds(op, (uint32_t)op->part);
+	if (op->kind == LEND_MEMOP_GET && op->out && !op->parent && status != LEND_OK)
+		lend_arg_unmap(op->mem, op->out);
 	if (op->space == UINT32_MAX)
 		return;
 	space = &op->mem->space[op->space];

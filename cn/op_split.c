@@ -203,7 +203,7 @@ bool cn_split_wanted(const struct cn_op *op)
 	case LEND_MEMOP_GET:
 	case LEND_MEMOP_READ:
 	case LEND_MEMOP_WRITE:
-		return !op->parent && op->step == CN_STEP_ONLY &&
+		return !op->parent && op->step == CN_STEP_ONLY && !op->placing &&
 		       op->len > (op->lent ? PART : LEND_MEM_PART_MAX);
 	default:
 		return false;

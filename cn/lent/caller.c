@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cn/ref_ops.h"
 #include "sys/last_error.h"
 
 bool cn_caller_near(const struct lend_peer *peer, const char *home)
@@ -58,8 +57,7 @@ static int take_entry(struct lend_mem *mem)
 	return best;
 }
 
-/* Returns the index of the entry for this address, or -errno. */
-static int find_entry(struct lend_mem *mem, const char *home)
+int cn_caller_find(struct lend_mem *mem, const char *home)
 {
 	int i = CN_NODES_MAX;
 
@@ -83,6 +81,7 @@ bool cn_caller_dial(struct cn_node *caller)
 	if (lend_connect(caller->mem->ep, caller->address, &caller->session) < 0)
 		return false;
 	caller->connected = true;
+	caller->placed = false;
 	caller->state = CN_NODE_UP;
 	return true;
 }
@@ -93,51 +92,4 @@ void cn_callers_drop(struct lend_mem *mem)
 		cn_node_lost(mem->node[i]);
 		free(mem->node[i]);
 	}
-}
-
-/* An address that a message names is connected to only on the carrier that the message came by: it
- * may be any host's. */
-static int begin_read(struct lend_mem *mem, const struct lend_arg *arg, struct lend_op *op)
-{
-	struct cn_op *o = cn_op_inner(op);
-	struct lend_peer peer;
-	int rc;
-
-	if (lend_session_peer(mem->ep, lend_request_session(mem->ep, op->parent), &peer) < 0)
-		return lend_fail(EINVAL, "a lent argument is read for the request that it came "
-					 "with: set op.parent to a request that is not answered");
-	if (!cn_caller_near(&peer, arg->home) || strlen(arg->home) >= CN_ADDRESS_MAX)
-		return lend_fail(EINVAL,
-				 "%.103s: the caller's address is not on the request's "
-				 "carrier",
-				 arg->home);
-	rc = cn_op_begin(mem, op, LEND_MEMOP_GET);
-	if (rc < 0)
-		return rc;
-	rc = find_entry(mem, arg->home);
-	if (rc < 0)
-		return rc;
-	o->lent = true;
-	o->node = (uint16_t)rc;
-	op->ref = arg->ref;
-	o->hash = cn_order_ref(&arg->ref);
-	return 0;
-}
-
-int lend_arg_get(struct lend_mem *mem, const struct lend_arg *arg, uint64_t offset,
-		 const struct iovec *into, int n, struct lend_op *op)
-{
-	struct cn_op *o = cn_op_inner(op);
-	struct lend_memref ref;
-	int rc;
-
-	if (arg->bytes || !lend_memref_decode((const uint8_t *)&arg->ref, &ref))
-		return lend_fail(EINVAL, "the argument's bytes are in the message, or it is none");
-	if (ref.home != LEND_HOME_CALLER)
-		return lend_get(mem, &arg->ref, offset, into, n, op);
-	rc = begin_read(mem, arg, op);
-	if (rc == 0)
-		rc = cn_take_iov(o, into, n);
-	o->offset = offset;
-	return rc < 0 ? rc : cn_op_go(o);
 }

@@ -10,6 +10,8 @@
 
 /* Returns whether an address is on the carrier by which we reach this peer. */
 bool cn_caller_near(const struct lend_peer *peer, const char *home);
+/* Returns the index of the entry for this address, or -errno. */
+int cn_caller_find(struct lend_mem *mem, const char *home);
 /* Opens the session of a caller that has none. Returns whether it has one now. */
 bool cn_caller_dial(struct cn_node *caller);
 void cn_callers_drop(struct lend_mem *mem);

@@ -9,11 +9,15 @@
 
 #include "cn/args/args.h"
 #include "cn/lent/caller.h"
+#include "lend/alloc.h"
 #include "sys/rand.h"
 #include "sys/shared_arena.h"
+#include "util/bits.h"
 #include "wire/lent_table.h"
 
 enum { HOMES = 1024 };
+/* Memory is copied to where peers map it for a read of at least a fourth of it, or a whole part. */
+enum { PLACE_SHARE = 4 };
 
 /* A reply of lent memory, from lend_reply() until no carrier reads them. */
 struct get {
@@ -26,6 +30,8 @@ LIST_HEAD(gets, get);
 
 struct loan {
 	struct cn_args *args;
+	struct iovec memory;
+	void *copy; /* of memory that peers do not map, once one of them asked; or NULL */
 	struct gets gets;
 };
 
@@ -39,7 +45,8 @@ struct cn_lender {
 	uint8_t key[16];
 	char homes[HOMES]; /* the endpoint's addresses, each with a terminating zero; "" ends */
 	struct lend_lent_table table;
-	struct lend_lent_entry *entry;
+	struct lend_lent_entry *entry; /* in shared memory, if this process has any */
+	uint64_t table_at;             /* its offset there, or LEND_LENT_NOWHERE */
 	struct loan loan[LEND_LENT_MAX];
 };
 
@@ -86,21 +93,60 @@ static struct lend_buf *copy_range(struct cn_lender *lender, const void *bytes, 
 	return buf;
 }
 
+/* Returns the offset of memory that peers map, or LEND_LENT_NOWHERE. */
+static uint64_t place_of(const void *memory, size_t len)
+{
+	uint64_t offset;
+
+	return lend_arena_find(memory, len, &offset) ? offset : LEND_LENT_NOWHERE;
+}
+
+/* Copies the memory of a loan to where peers map it, if a reader wants most of it. */
+static void place_loan(struct lend_lent_entry *entry, struct loan *loan, uint64_t wanted)
+{
+	uint64_t most = lend_min_u64(loan->memory.iov_len / PLACE_SHARE, LEND_MEM_PART_MAX);
+
+	if (loan->copy || wanted < most ||
+	    atomic_load_explicit(&entry->at, memory_order_relaxed) != LEND_LENT_NOWHERE)
+		return;
+	loan->copy = lend_malloc_shared(loan->memory.iov_len);
+	if (!loan->copy)
+		return;
+	memcpy(loan->copy, loan->memory.iov_base, loan->memory.iov_len);
+	lend_lent_move(entry, place_of(loan->copy, loan->memory.iov_len));
+}
+
+/* Makes the reply that names the place of the table. NULL: it is not in shared memory. */
+static struct lend_buf *table_reply(struct cn_lender *lender)
+{
+	struct lend_buf *buf =
+	    lender->table_at == LEND_LENT_NOWHERE ? NULL : lend_buf_take(lender->ep, 16);
+
+	if (!buf)
+		return NULL;
+	lend_store_u64(buf->data, lender->table_at);
+	lend_store_u64((uint8_t *)buf->data + 8, LEND_LENT_MAX);
+	buf->len = 16;
+	buf->next = NULL;
+	return buf;
+}
+
 /* Finds the bytes that a GET reads. Returns LEND_MEM_OK, their loan and address. */
 static enum lend_mem_status find(struct cn_lender *lender, const struct lend_memop *say,
 				 struct loan **loan, void **bytes)
 {
 	const struct lend_memref *ref = &say->ref;
 	enum lend_mem_status status;
-	uint64_t at;
+	uint64_t first;
 
 	if (say->kind != LEND_MEMOP_GET)
 		return LEND_MEM_UNIMPLEMENTED;
 	if (ref->node != lender->id || ref->epoch != lender->epoch || ref->slot >= LEND_LENT_MAX)
 		return LEND_MEM_NOT_FOUND;
-	status = lend_lent_check(&lender->entry[ref->slot], ref, say->offset, say->len, &at);
+	status = lend_lent_check(&lender->entry[ref->slot], ref, say->offset, say->len, &first);
 	*loan = &lender->loan[ref->slot];
-	*bytes = (void *)(uintptr_t)at;
+	if (status == LEND_MEM_OK)
+		*bytes = (uint8_t *)(*loan)->memory.iov_base + first;
 	return status;
 }
 
@@ -115,7 +161,6 @@ static void serve_get(lend_request request, const struct lend_buf *message, void
 	enum lend_mem_status status;
 	struct lend_memop say;
 	struct loan *loan;
-	uint64_t offset;
 	void *bytes;
 
 	status = lend_memop_decode(head, len < sizeof(head) ? len : sizeof(head), len, &say);
@@ -125,7 +170,10 @@ static void serve_get(lend_request request, const struct lend_buf *message, void
 		lend_reply(lender->ep, request, (enum lend_status)status, NULL);
 		return;
 	}
-	if (say.len <= CN_ARGS_COPY_MAX || lend_arena_find(bytes, say.len, &offset))
+	if (say.flags & LEND_MEMOP_IN_PLACE) {
+		place_loan(&lender->entry[say.ref.slot], loan, say.len);
+		reply = table_reply(lender);
+	} else if (say.len <= CN_ARGS_COPY_MAX || place_of(bytes, say.len) != LEND_LENT_NOWHERE)
 		reply = copy_range(lender, bytes, (uint32_t)say.len);
 	else
 		reply = wrap_range(lender, loan, request, bytes, (uint32_t)say.len);
@@ -148,15 +196,19 @@ static struct cn_lender *make_lender(struct lend_ep *ep)
 
 	if (!lender)
 		return NULL;
-	lender->entry = calloc(LEND_LENT_MAX, sizeof(*lender->entry));
+	lender->entry = lend_malloc_shared(LEND_LENT_TABLE_LEN);
+	if (!lender->entry)
+		lender->entry = lend_malloc(LEND_LENT_TABLE_LEN);
 	lender->ep = ep;
 	lender->pid = getpid();
 	if (!lender->entry ||
 	    lend_serve(ep, CN_LENT_METHOD, serve_get, lender, LEND_RESERVED) < 0) {
-		free(lender->entry);
+		lend_free(lender->entry);
 		free(lender);
 		return NULL;
 	}
+	memset(lender->entry, 0, LEND_LENT_TABLE_LEN);
+	lender->table_at = place_of(lender->entry, LEND_LENT_TABLE_LEN);
 	lend_random(&lender->id, sizeof(lender->id));
 	lend_random(&lender->epoch, sizeof(lender->epoch));
 	lend_random(lender->key, sizeof(lender->key));
@@ -190,7 +242,7 @@ void cn_lender_leave(struct cn_lender *lender)
 	if (!--lender->refs) {
 		LIST_REMOVE(lender, link);
 		(void)lend_serve(lender->ep, CN_LENT_METHOD, NULL, NULL, LEND_RESERVED);
-		free(lender->entry);
+		lend_free(lender->entry);
 		free(lender);
 	}
 	pthread_mutex_unlock(&lock);
@@ -214,11 +266,13 @@ bool cn_lent_begin(struct cn_lender *lender, const struct iovec *memory, struct 
 	struct lend_memref ref = {.node = lender->id, .epoch = lender->epoch};
 	struct loan *loan;
 
-	if (!lend_lent_add(&lender->table, (uintptr_t)memory->iov_base, memory->iov_len,
-			   lender->key, &ref))
+	if (!lend_lent_add(&lender->table, place_of(memory->iov_base, memory->iov_len),
+			   memory->iov_len, lender->key, &ref))
 		return false;
 	loan = &lender->loan[ref.slot];
 	loan->args = args;
+	loan->memory = *memory;
+	loan->copy = NULL;
 	LIST_INIT(&loan->gets);
 	lend_memref_encode(&ref, (uint8_t *)out);
 	return true;
@@ -227,14 +281,15 @@ bool cn_lent_begin(struct cn_lender *lender, const struct iovec *memory, struct 
 void cn_lent_end(struct cn_lender *lender, const struct lend_ref *encoded)
 {
 	struct lend_memref ref;
-	struct gets *gets;
+	struct loan *loan;
 	struct get *get;
 
 	cn_ref_in(&ref, encoded);
 	if (!lend_lent_end(&lender->table, ref.slot, ref.serial))
 		return;
-	gets = &lender->loan[ref.slot].gets;
-	while ((get = LIST_FIRST(gets))) {
+	loan = &lender->loan[ref.slot];
+	lend_free(loan->copy);
+	while ((get = LIST_FIRST(&loan->gets))) {
 		LIST_REMOVE(get, link);
 		get->linked = false;
 		lend_reply_withdraw(lender->ep, get->request);

@@ -388,16 +388,40 @@ struct lend_arg {
  * Threads: any. */
 int lend_arg_next(const struct lend_buf *message, uint32_t *cursor, struct lend_arg *arg);
 /* Reads bytes of an argument that is a reference, as lend_get() does. If the caller lends its
- * memory, the bytes come from the caller: OK means that they are the bytes of that call. op->parent
- * is the request that the argument came with, or one that the same call tree made of it. NOT_FOUND:
- * the call has ended. PERMISSION_DENIED: forged. RESOURCE_EXHAUSTED, also: it ended while the bytes
- * were in flight.
+ * memory, the bytes come from the caller, on the same host without a message: OK means that they
+ * are the bytes of that call. op->parent is the request that the argument came with, or one that
+ * the same call tree made of it. NOT_FOUND: the call has ended. PERMISSION_DENIED: forged.
+ * RESOURCE_EXHAUSTED, also: it ended while the bytes were in flight.
  * Returns: 0; -EINVAL: the bytes are in the message, op->parent is not an unanswered request of
  * this endpoint (as in a LEND_SLOW handler's thread), or the address is of another carrier than the
  * parent's; -ENOSPC: 64 callers are in use; or an error of lend_get().
  * Ownership: borrows arg until it returns; into, its memory and op until done. */
 int lend_arg_get(struct lend_mem *mem, const struct lend_arg *arg, uint64_t offset,
 		 const struct iovec *into, int n, struct lend_op *op);
+/* The bytes of an argument as memory, for reading only. */
+struct lend_arg_view {
+	const void *bytes;    /* the first byte; NULL: not mapped */
+	uint64_t len;         /* bytes */
+	uint64_t reserved[6]; /* the client's */
+};
+/* Gives the bytes of an argument as memory: those in the message; those in the memory of a caller
+ * on this host, without a copy; others are fetched. OK means that they can be read. op is used as
+ * by lend_arg_get(), also for its statuses.
+ * Returns: 0; -ENOMEM: no memory for the bytes; or an error of lend_arg_get().
+ * Ownership: borrows arg until it returns; op until done; view until lend_arg_unmap(), which is
+ * due after OK. */
+int lend_arg_map(struct lend_mem *mem, const struct lend_arg *arg, struct lend_arg_view *view,
+		 struct lend_op *op);
+/* Checks whether all bytes that were read from a view are the argument's. A caller on this host may
+ * reuse its memory once the call has ended. So call it after reading, before anything is done that
+ * the end of the call does not undo.
+ * Returns: 0; -ESTALE: the call has ended, bytes may be of another use.
+ * Ownership: borrows view.
+ * Threads: any. */
+int lend_arg_intact(const struct lend_arg_view *view);
+/* Ends a view, before lend_mem_close().
+ * Ownership: the bytes are not lent any more; bytes of the message stay. */
+void lend_arg_unmap(struct lend_mem *mem, struct lend_arg_view *view);
 /* Place of the bytes of long arguments while their call is in flight. */
 enum lend_args_at {
 	LEND_ARGS_AT_NODE,   /* on a memory node */

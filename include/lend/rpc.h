@@ -405,6 +405,25 @@ struct lend_peer {
  * Returns: 0; -ESTALE: the session is gone.
  * Ownership: borrows peer. */
 int lend_session_peer(struct lend_ep *ep, lend_session session, struct lend_peer *peer);
+/* Memory of a session's peer that is mapped into this process for reading. */
+struct lend_peer_memory {
+	const void *at; /* the first byte */
+	uint64_t len;   /* bytes */
+	uint32_t peer;  /* the runtime's */
+};
+/* Finds the memory of a session's peer that this process can read: over shm, the peer's
+ * lend_malloc_shared() memory. The peer may change any byte at any time.
+ * Returns: 0; -ESTALE: the session is gone; -EAGAIN: its address is being resolved; -ENOTSUP: no
+ * memory of the peer is mapped.
+ * Ownership: borrows memory; the peer's memory is lent until the next turn, or until it is
+ * released. */
+int lend_session_memory(struct lend_ep *ep, lend_session session, struct lend_peer_memory *memory);
+/* Keeps a peer's memory mapped, also when the session has ended. Each call needs a release.
+ * Ownership: borrows memory, which lend_session_memory() filled in during this turn. */
+void lend_peer_memory_hold(struct lend_ep *ep, const struct lend_peer_memory *memory);
+/* Undoes one lend_peer_memory_hold(), before lend_close().
+ * Ownership: borrows memory; the peer's memory is not lent any more after the last release. */
+void lend_peer_memory_release(struct lend_ep *ep, const struct lend_peer_memory *memory);
 /* Returns the length of the longest message that a session's peer takes: its message_max.
  * Returns: bytes; 1 GiB until the session is up; 0 for a stale session. */
 uint64_t lend_session_message_max(struct lend_ep *ep, lend_session session);

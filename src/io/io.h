@@ -44,6 +44,9 @@ struct lend_io_ops {
 	void (*pin)(struct lend_io *io, uint32_t peer, bool kept);
 	/* Returns a peer's identity, as far as the carrier knows it. */
 	void (*peer_info)(struct lend_io *io, uint32_t peer, struct lend_io_peer_info *peer_info);
+	/* Returns the memory of a peer that this carrier maps for reading, as long as the peer is
+	 * pinned, and its bytes. NULL: none is mapped. No function: that holds for all peers. */
+	const void *(*peer_memory)(struct lend_io *io, uint32_t peer, uint64_t *len);
 	/* Returns the address at which other endpoints reach this carrier: 0, -ERANGE, or -errno
 	 * of the system. */
 	int (*name)(struct lend_io *io, char *address, size_t cap);

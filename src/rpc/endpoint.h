@@ -6,7 +6,7 @@
  *   worker.c        threads for slow handlers   server.c   requests answered here
  *   nested_calls.c  calls that serve a request  request.c  queries about a request
  *   job_queue.c, bufs.c, msg.c, deferred_free.c, method.c, stats.c, stats_service.c,
- *   session_proof.c, keys.c; adaptive_spin.h, bulk_pause.h
+ *   session_proof.c, keys.c, peer_memory.c; adaptive_spin.h, bulk_pause.h
  *
  * Layer: rpc. Threads: the endpoint's own, but for the fields marked "any".
  */

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "util/bits.h"
+
 void lend_lent_init(struct lend_lent_table *t, struct lend_lent_entry *entry)
 {
 	t->entry = entry;
@@ -27,11 +29,16 @@ bool lend_lent_add(struct lend_lent_table *t, uint64_t at, uint64_t len, const u
 	ref->root_len = len;
 	lend_memref_sign(ref, key);
 	e = &t->entry[ref->slot];
-	e->at = at;
+	atomic_store_explicit(&e->at, at, memory_order_relaxed);
 	e->len = len;
 	memcpy(e->token, ref->token, sizeof(e->token));
 	atomic_store_explicit(&e->serial, ref->serial, memory_order_release);
 	return true;
+}
+
+void lend_lent_move(struct lend_lent_entry *e, uint64_t at)
+{
+	atomic_store_explicit(&e->at, at, memory_order_release);
 }
 
 bool lend_lent_end(struct lend_lent_table *t, uint32_t slot, uint64_t serial)
@@ -57,7 +64,7 @@ static bool derives_from_root(const struct lend_lent_entry *e, const struct lend
 }
 
 enum lend_mem_status lend_lent_check(const struct lend_lent_entry *e, const struct lend_memref *ref,
-				     uint64_t offset, uint64_t len, uint64_t *at)
+				     uint64_t offset, uint64_t len, uint64_t *start)
 {
 	uint64_t serial = atomic_load_explicit(&e->serial, memory_order_relaxed);
 	uint64_t first, n = lend_memref_range(ref, &first);
@@ -68,6 +75,33 @@ enum lend_mem_status lend_lent_check(const struct lend_lent_entry *e, const stru
 		return LEND_MEM_PERMISSION_DENIED;
 	if (offset > n || len > n - offset)
 		return LEND_MEM_OUT_OF_RANGE;
-	*at = e->at + first + offset;
+	*start = first + offset;
 	return LEND_MEM_OK;
+}
+
+void lend_lent_copy(const struct lend_lent_entry *e, struct lend_lent_entry *copy)
+{
+	/* Behind the serial: with a newer one the other fields are not of this entry. */
+	atomic_store_explicit(&copy->serial, atomic_load_explicit(&e->serial, memory_order_acquire),
+			      memory_order_relaxed);
+	atomic_store_explicit(&copy->at, atomic_load_explicit(&e->at, memory_order_acquire),
+			      memory_order_relaxed);
+	copy->len = e->len;
+	memcpy(copy->token, e->token, sizeof(copy->token));
+	LEND_ONCE(*copy);
+}
+
+bool lend_lent_inside(const struct lend_lent_entry *copy, uint64_t memory_len)
+{
+	uint64_t at = atomic_load_explicit(&copy->at, memory_order_relaxed);
+
+	return at <= memory_len && copy->len <= memory_len - at;
+}
+
+bool lend_lent_intact(const struct lend_lent_entry *e, uint64_t serial)
+{
+	/* With lend_lent_end()'s fence: if one of those reads saw a store that followed the end,
+	 * this load sees the end. */
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load_explicit(&e->serial, memory_order_relaxed) == serial;
 }

@@ -12,7 +12,7 @@
  *                                                       worker 1, workers 1, lease ns 8, life 8,
  *                                                       life key 16, length 4, zero 4, addresses
  *   PUT          terms, len 8, payload               -> reference
- *   GET          reference, offset 8, len 8          -> the bytes
+ *   GET          reference, offset 8, len 8          -> the bytes; IN_PLACE: table 8, entries 8
  *   ALLOC        len 8                               -> space
  *   READ         space, offset 8, len 8              -> the bytes
  *   WRITE        space, offset 8, len 8, payload     -> -
@@ -132,8 +132,8 @@ struct lend_memspace {
 	uint64_t serial;
 };
 
-/* Flags, by operation. */
-enum { LEND_MEMOP_CONSUME = 1 };
+/* Flags, by operation: of SEAL; of GET. */
+enum { LEND_MEMOP_CONSUME = 1, LEND_MEMOP_IN_PLACE = 1 };
 
 enum {
 	LEND_MEMOP_HEAD = 32,

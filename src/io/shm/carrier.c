@@ -87,6 +87,14 @@ static void shm_peer_info(struct lend_io *io, uint32_t peer, struct lend_io_peer
 		(void)snprintf(info->address, sizeof(info->address), "shm:%s", s->peer[peer].name);
 }
 
+static const void *shm_peer_memory(struct lend_io *io, uint32_t peer, uint64_t *len)
+{
+	struct lend_shm *s = self(io);
+
+	*len = LEND_ARENA_LEN;
+	return peer < s->top && s->peer[peer].state >= LEND_SHM_UP ? s->peer[peer].memory : NULL;
+}
+
 static int shm_name(struct lend_io *io, char *address, size_t cap)
 {
 	struct lend_shm *s = self(io);
@@ -120,6 +128,7 @@ static const struct lend_io_ops ops = {
     .resolve = shm_resolve,
     .pin = lend_shm_op_pin,
     .peer_info = shm_peer_info,
+    .peer_memory = shm_peer_memory,
     .name = shm_name,
     .close = shm_close,
 };

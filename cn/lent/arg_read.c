@@ -1,0 +1,96 @@
+/* arg_read - the public functions that read arguments: into memory, or as memory.
+ * Layer: cn. Threads: the endpoint's. */
+#include <errno.h>
+#include <string.h>
+
+#include "cn/lent/arg_view.h"
+#include "cn/lent/caller.h"
+#include "cn/ref_ops.h"
+#include "sys/last_error.h"
+
+/* An address that a message names is connected to only on the carrier that the message came by: it
+ * may be any host's. */
+static int begin_read(struct lend_mem *mem, const struct lend_arg *arg, struct lend_op *op)
+{
+	struct cn_op *o = cn_op_inner(op);
+	struct lend_peer peer;
+	int rc;
+
+	if (lend_session_peer(mem->ep, lend_request_session(mem->ep, op->parent), &peer) < 0)
+		return lend_fail(EINVAL, "a lent argument is read for the request that it came "
+					 "with: set op.parent to a request that is not answered");
+	if (!cn_caller_near(&peer, arg->home) || strlen(arg->home) >= CN_ADDRESS_MAX)
+		return lend_fail(EINVAL,
+				 "%.103s: the caller's address is not on the request's "
+				 "carrier",
+				 arg->home);
+	rc = cn_op_begin(mem, op, LEND_MEMOP_GET);
+	if (rc < 0)
+		return rc;
+	rc = cn_caller_find(mem, arg->home);
+	if (rc < 0)
+		return rc;
+	o->lent = true;
+	o->node = (uint16_t)rc;
+	op->ref = arg->ref;
+	o->hash = cn_order_ref(&arg->ref);
+	return 0;
+}
+
+/* Begins a GET of an argument that is a reference, without its range. */
+static int begin_get(struct lend_mem *mem, const struct lend_arg *arg, struct lend_op *op)
+{
+	struct lend_memref ref;
+
+	if (arg->bytes || !lend_memref_decode((const uint8_t *)&arg->ref, &ref))
+		return lend_fail(EINVAL, "the argument's bytes are in the message, or it is none");
+	if (ref.home != LEND_HOME_CALLER)
+		return cn_begin_ref(mem, op, LEND_MEMOP_GET, &arg->ref);
+	return begin_read(mem, arg, op);
+}
+
+int lend_arg_get(struct lend_mem *mem, const struct lend_arg *arg, uint64_t offset,
+		 const struct iovec *into, int n, struct lend_op *op)
+{
+	struct cn_op *o = cn_op_inner(op);
+	int rc = begin_get(mem, arg, op);
+
+	if (rc == 0)
+		rc = cn_take_iov(o, into, n);
+	o->offset = offset;
+	return rc < 0 ? rc : cn_op_go(o);
+}
+
+/* The bytes are in the message: the operation ends at once. */
+static int end_here(struct lend_op *op)
+{
+	cn_op_inner(op)->state = CN_DONE;
+	op->status = LEND_OK;
+	op->ran = LEND_RAN_NO;
+	if (op->done)
+		op->done(op);
+	return 0;
+}
+
+int lend_arg_map(struct lend_mem *mem, const struct lend_arg *arg, struct lend_arg_view *view,
+		 struct lend_op *op)
+{
+	struct cn_op *o = cn_op_inner(op);
+	int rc;
+
+	*view = (struct lend_arg_view){.bytes = arg->bytes, .len = arg->len};
+	if (arg->bytes) {
+		rc = cn_op_begin(mem, op, LEND_MEMOP_GET);
+		return rc < 0 ? rc : end_here(op);
+	}
+	rc = begin_get(mem, arg, op);
+	if (rc < 0)
+		return rc;
+	view->len = o->len = lend_ref_len(&arg->ref);
+	o->n = 1;
+	o->out = view;
+	if (!o->lent && !cn_arg_view_alloc(o))
+		return lend_fail(ENOMEM, "no memory for an argument of %llu bytes",
+				 (unsigned long long)o->len);
+	return cn_op_go(o);
+}
