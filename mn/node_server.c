@@ -289,7 +289,8 @@ static void handle_request(lend_request request, const struct lend_buf *bytes, v
 	struct mn_flow *flow;
 	uint64_t cost;
 
-	if (!mn_peers_find(serve->peers, session)) {
+	/* A node that refuses runs no more rounds, so no request may wait for one. */
+	if (serve->refuses || !mn_peers_find(serve->peers, session)) {
 		(void)lend_reply(serve->ep, request, LEND_UNAVAILABLE, NULL);
 		return;
 	}

@@ -1,0 +1,78 @@
+/* Goal: a node that has begun to end refuses each operation at once; none waits for a round of the
+ * fair queue, because no round comes any more. Method: node and client in one thread; a long put
+ * leaves its process without credit, and the node refuses before the next round. Covers:
+ * mn/node_server.c */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "lend/mem.h"
+#include "mn/node_server.h"
+#include "sys/mapped_memory.h"
+
+#define SECOND UINT64_C(1000000000)
+enum { LEN = 4 << 20, SIZE = 16 << 20 };
+
+/* Static: both ends stay open until the process ends. */
+static struct lend_ep *node_ep, *ep;
+static struct lend_mem *mem;
+static struct mn_serve *serve;
+static char bytes[LEN];
+static bool ended;
+
+static void mark_ended(struct lend_op *op)
+{
+	(void)op;
+	ended = true;
+}
+
+static void open_node(const char *address)
+{
+	static struct lend_mapping arena, pages;
+	struct lend_config config = LEND_CONFIG_INIT;
+	struct lend_store_config c;
+	struct lend_store *store;
+
+	config.listen = address;
+	cr_assert_eq(lend_open(&config, &node_ep), 0, "%s", lend_why());
+	lend_store_config_default(&c, SIZE, LEND_MEM_PAGE);
+	c.node = c.epoch = 1;
+	cr_assert_eq(lend_mapping_map(&arena, lend_store_size(&c)), 0);
+	cr_assert_eq(lend_mapping_map(&pages, lend_store_pages_size(&c)), 0);
+	store = lend_store_init(arena.base, &c, pages.base, lend_now(node_ep));
+	cr_assert_eq(mn_serve_open(node_ep, store, &serve), 0, "%s", lend_why());
+}
+
+/* Puts len bytes; rounds: with rounds of the fair queue while the put is under way. */
+static enum lend_status put_bytes(size_t len, bool rounds)
+{
+	static const struct lend_terms owned = {sizeof(owned), LEND_OWNED, 0, 0};
+	struct lend_op op = {.timeout = 5 * SECOND, .done = mark_ended};
+	struct iovec iov = {bytes, len};
+
+	ended = false;
+	cr_assert_eq(lend_put(mem, &iov, 1, &owned, &op), 0, "%s", lend_why());
+	while (!ended) {
+		cr_assert_geq(lend_poll(node_ep), 0);
+		cr_assert_geq(lend_poll(ep), 0);
+		if (rounds && !ended)
+			mn_serve_turn(serve);
+	}
+	return op.status;
+}
+
+Test(mn_refuse, operation_of_a_process_in_debt__unavailable)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+	char address[64];
+
+	(void)snprintf(address, sizeof(address), "shm:refuse.%d", (int)getpid());
+	open_node(address);
+	cr_assert_eq(lend_open(&config, &ep), 0, "%s", lend_why());
+	cr_assert_eq(lend_mem_open(ep, address, &mem), 0, "%s", lend_why());
+	cr_assert_eq(put_bytes(LEN, true), LEND_OK);
+	cr_assert(!mn_serve_waits(serve));
+	mn_serve_refuse(serve);
+	cr_expect_eq(put_bytes(100, false), LEND_UNAVAILABLE);
+}
