@@ -20,7 +20,9 @@ struct key {
 	bool accepted;           /* peers may prove it */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* lock guards all below; handshakes take it. deriving is taken before lock: one secret at a time is
+ * derived, each once, while lock is free. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER, deriving = PTHREAD_MUTEX_INITIALIZER;
 static const struct lend_seal_ops *seal;
 static struct key *keys; /* in order of arrival */
 static size_t n_keys, cap;
@@ -127,33 +129,64 @@ static struct key *find_made(const uint8_t of[LEND_DIGEST])
 	return NULL;
 }
 
-static int make_key(const char *secret, size_t len, struct key **key)
+/* Takes lock. *id: of the key of the secret with this digest, 0 if it is not derived yet. */
+static int look_up(const char *secret, size_t len, uint8_t digest[LEND_DIGEST], uint64_t *id)
+{
+	int rc;
+
+	*id = 0;
+	pthread_mutex_lock(&lock);
+	rc = load_seal();
+	if (rc == 0) {
+		const struct key *key;
+
+		seal->sha256(secret, len, digest);
+		key = find_made(digest);
+		*id = key ? key->id : 0;
+	}
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+/* Takes lock. */
+static int keep_made(const uint8_t digest[LEND_DIGEST], const uint8_t psk[LEND_KEY], uint64_t *id)
+{
+	struct key *key;
+	int rc;
+
+	pthread_mutex_lock(&lock);
+	*id = id_of(psk);
+	rc = keep_key(*id, psk, &key);
+	if (rc == 0)
+		memcpy(key->of, digest, LEND_DIGEST);
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+static int make_key(const char *secret, size_t len, const uint8_t digest[LEND_DIGEST], uint64_t *id)
 {
 	uint8_t psk[LEND_KEY];
 	int rc = lend_keyfile_hex(secret, len, psk) ? 0 : stretch_secret(secret, len, psk);
 
 	if (rc == 0)
-		rc = keep_key(id_of(psk), psk, key);
+		rc = keep_made(digest, psk, id);
 	explicit_bzero(psk, sizeof(psk));
 	return rc;
 }
 
-/* Finds the key of a secret, derived once. 0, or -errno with lend_why(). */
-static int key_of(const char *secret, struct key **key)
+/* Derives the key of a secret, once, and returns its id. Takes lock, but not while Argon2id runs.
+ * 0, or -errno with lend_why(). */
+static int derive_key(const char *secret, uint64_t *id)
 {
 	uint8_t digest[LEND_DIGEST];
 	size_t len = strlen(secret);
-	int rc = load_seal();
+	int rc;
 
-	if (rc < 0)
-		return rc;
-	seal->sha256(secret, len, digest);
-	*key = find_made(digest);
-	if (*key)
-		return 0;
-	rc = make_key(secret, len, key);
-	if (rc == 0)
-		memcpy((*key)->of, digest, sizeof(digest));
+	pthread_mutex_lock(&deriving);
+	rc = look_up(secret, len, digest, id);
+	if (rc == 0 && !*id)
+		rc = make_key(secret, len, digest, id);
+	pthread_mutex_unlock(&deriving);
 	return rc;
 }
 
@@ -235,21 +268,17 @@ static int read_file(void)
 	return rc == -ENOENT ? 0 : rc;
 }
 
-static int choose_key(const char *secret, uint64_t *id)
+/* made: the id of the key of the secret, or else of $LEND_SECRET; 0: neither. */
+static int choose_key(const char *secret, uint64_t made, uint64_t *id)
 {
-	const char *text = secret ? secret : getenv("LEND_SECRET");
-	struct key *k;
 	int rc = read_file();
 
 	if (rc < 0)
 		return rc;
 	*id = secret ? 0 : of_file;
-	if (text && *text) {
-		rc = key_of(text, &k);
-		if (rc < 0)
-			return rc;
-		k->accepted = true;
-		*id = k->id;
+	if (made) {
+		find_key(made)->accepted = true;
+		*id = made;
 	}
 	if (!secret && first)
 		*id = first;
@@ -260,11 +289,15 @@ static int choose_key(const char *secret, uint64_t *id)
 
 int lend_keys_first(const char *secret, uint64_t *id)
 {
-	int rc;
+	const char *text = secret ? secret : getenv("LEND_SECRET");
+	uint64_t made = 0;
+	int rc = text && *text ? derive_key(text, &made) : 0;
 
 	*id = 0;
+	if (rc < 0)
+		return rc;
 	pthread_mutex_lock(&lock);
-	rc = choose_key(secret, id);
+	rc = choose_key(secret, made, id);
 	pthread_mutex_unlock(&lock);
 	return rc;
 }
@@ -285,24 +318,20 @@ bool lend_keys_find(uint64_t id, uint8_t psk[LEND_KEY])
 
 uint64_t lend_keys_id(const char *secret)
 {
-	struct key *k;
 	uint64_t id;
 
-	pthread_mutex_lock(&lock);
-	id = key_of(secret, &k) < 0 ? 0 : k->id;
-	pthread_mutex_unlock(&lock);
-	return id;
+	return derive_key(secret, &id) < 0 ? 0 : id;
 }
 
 int lend_keys_add(const char *secret)
 {
-	struct key *k;
-	int rc;
+	uint64_t id;
+	int rc = derive_key(secret, &id);
 
+	if (rc < 0)
+		return rc;
 	pthread_mutex_lock(&lock);
-	rc = key_of(secret, &k);
-	if (rc == 0)
-		k->accepted = true;
+	find_key(id)->accepted = true;
 	pthread_mutex_unlock(&lock);
-	return rc;
+	return 0;
 }
