@@ -97,6 +97,7 @@ static int open_all(struct node *node, const struct mn_config *config)
 	for (uint32_t i = 0; i < node->workers; i++) {
 		node->worker[i].index = i;
 		node->worker[i].leaving = &leaving;
+		node->worker[i].leave_all = leave_all;
 	}
 	rc = mn_addresses_listen(node->worker, node->workers, config);
 	if (rc == 0) {

@@ -225,8 +225,10 @@ static void *run_thread(void *arg)
 	struct mn_worker *worker = arg;
 
 	worker->rc = mn_worker_run(worker);
-	if (worker->rc < 0)
+	if (worker->rc < 0) {
 		(void)snprintf(worker->why, sizeof(worker->why), "%s", lend_why());
+		worker->leave_all();
+	}
 	return NULL;
 }
 

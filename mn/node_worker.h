@@ -33,8 +33,9 @@ struct mn_worker {
 	struct mn_query ask;
 	int rc; /* result of run() in a thread, with its lend_why() */
 	char why[512];
-	atomic_uint *leaving; /* borrowed, shared by all workers; 2: at once */
-	uint64_t tx_bytes;    /* set by close_endpoint() */
+	atomic_uint *leaving;    /* borrowed, shared by all workers; 2: at once */
+	void (*leave_all)(void); /* sets *leaving and wakes all workers */
+	uint64_t tx_bytes;       /* set by close_endpoint() */
 };
 
 /* Opens the endpoint; index is set, all else zero. */
@@ -44,8 +45,8 @@ int mn_worker_listen(struct mn_worker *worker, const struct mn_config *config, c
 int mn_worker_open(struct mn_worker *worker, const struct mn_config *config,
 		   const struct lend_store_config *store);
 /* Run the event loop until *leaving is set: in this thread (run), or in a thread of its own
- * (start). run returns 0 or the -errno of a failure, and start returns 0 or -errno when there is no
- * thread. */
+ * (start). run returns 0 or the -errno of a failure; a failure in a thread of its own makes all
+ * workers leave. start returns 0 or -errno when there is no thread. */
 int mn_worker_run(struct mn_worker *worker);
 int mn_worker_start(struct mn_worker *worker);
 int mn_worker_join(struct mn_worker *worker); /* returns the result of run(); lend_why() is set */
