@@ -81,6 +81,11 @@ class Queues(unittest.TestCase):
             with Pair(KIND, queues=2) as pair:
                 self.call_all(self.serve(pair.dpdk, 4, 2), pair.dpdk.ip4, pair.kernel, 4)
 
+    def test_queues_that_net_tap_counts_too_high(self):
+        """It reports 16, and more than 4 overflow its stack."""
+        if KIND == "net_tap":
+            self.on_a_tap(2, queues=8)
+
 
 if __name__ == "__main__":
     if KIND == "net_tap" and subprocess.run(["test", "-c", "/dev/net/tun"]).returncode != 0:
