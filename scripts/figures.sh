@@ -1,6 +1,6 @@
 #!/bin/sh
-# figures - draws every figure in src/core/figures again: CSV and SVG of each experiment on
-# congestion, all algorithms in one figure.
+# figures - draws every figure in src/core/figures again: an SVG file of each experiment on
+# congestion, all algorithms in one figure, and its numbers as a CSV file, which git ignores.
 #
 #   scripts/figures.sh [--quick] [--only NAME] [--jobs N] [--build DIR] [FOLDER]
 #

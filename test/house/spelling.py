@@ -6,7 +6,7 @@ import subprocess
 import tree
 
 WORDS = pathlib.Path(__file__).with_name("words.txt")
-SKIPPED = {".svg", ".csv"}
+SKIPPED = {".svg"}
 
 
 def measure(repo, stored):
