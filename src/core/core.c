@@ -315,6 +315,16 @@ int lend_core_attach(struct lend_core *c, uint64_t call, struct lend_bufs *bufs,
 	return 0;
 }
 
+bool lend_core_defer(struct lend_core *c, uint64_t call)
+{
+	struct lend_call_rec *k = lend_call_of(c, call);
+
+	if (!k || !k->rx.needed || !k->server || !lend_rx_defer(c, k))
+		return false;
+	lend_ctl_ack(c, k);
+	return true;
+}
+
 lend_ns lend_core_request_deadline(const struct lend_core *c, uint64_t call)
 {
 	const struct lend_call_rec *k = lend_call_of((struct lend_core *)(uintptr_t)c, call);

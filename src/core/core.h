@@ -221,11 +221,14 @@ int lend_core_sess_stats(const struct lend_core *core, uint64_t session,
  * EV_BUF_BACK if the message is dropped. -ESTALE: the message was dropped meanwhile, buf is not
  * taken. */
 int lend_core_attach(struct lend_core *core, uint64_t call, struct lend_bufs *bufs, uint32_t buf);
-/* For use when memory for NEED, `all` bytes in total, runs short. hoards(): returns whether the
- * peer of this request has more of it attached than its share (table_share.h); the rest is reserved
- * for other peers. yield(): ends long requests of peers above their share, if no data arrives for
- * them any more, and raises this NEED again after their EV_BUF_BACK; returns false if there were
- * none. */
+/* For use when memory for NEED, `all` bytes in total, runs short. defer(): asks for 32 KiB of
+ * this request first, for which it has a buffer, and raises NEED again when they are
+ * here; so a request that is begun and not continued takes no memory of its own. Returns false if
+ * they are here, or the handle is stale. over_share(): returns whether the peer of this request has
+ * more memory attached than its share (table_share.h); the rest is reserved for other peers.
+ * reclaim(): ends long requests of peers above their share, if no data arrives for them any more,
+ * and raises this NEED again after their EV_BUF_BACK; returns false if there were none. */
+bool lend_core_defer(struct lend_core *core, uint64_t call);
 bool lend_core_over_share(struct lend_core *core, uint64_t call, uint64_t all);
 bool lend_core_reclaim(struct lend_core *core, uint64_t call, struct lend_bufs *bufs);
 /* Adds a buffer of at least config.unscheduled bytes, one segment, to the pool that messages of

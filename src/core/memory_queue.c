@@ -93,7 +93,7 @@ static void evict_message(struct lend_core *c, struct lend_call_rec *k)
 	lend_rx_drop(c, k);
 	lend_rx_begin(&k->rx, granted);
 	k->rx.len = len;
-	k->rx.evictions = (uint16_t)lend_min_u32(times, UINT16_MAX);
+	k->rx.evictions = (uint8_t)lend_min_u32(times, UINT8_MAX);
 	queue_for_memory(c, k);
 	lend_ctl_ack(c, k);
 }

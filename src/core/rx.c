@@ -121,11 +121,31 @@ void lend_rx_need(struct lend_core *c, struct lend_call_rec *k, const struct len
 	e->data_len = lend_min_u32(lend_rx_low(c, k), c->cfg.unscheduled);
 }
 
+/* Returns the bytes of a deferred message that are granted, and must be here before NEED is raised
+ * again: half of the supplied buffer, in whole fragments. */
+static uint32_t trial_bytes(const struct lend_core *c, const struct lend_sess *s)
+{
+	uint32_t half = c->cfg.unscheduled / 2;
+
+	return lend_max_u32(half - half % s->payload, s->payload);
+}
+
 static void raise_need(struct lend_core *c, struct lend_call_rec *k, const struct lend_bufs *bufs)
 {
-	if (is_long(c, &k->rx) && !k->rx.attached && !k->rx.needed &&
-	    lend_frags_at(c, k->rx.frags)->low > 0)
+	uint32_t least = k->rx.deferred ? trial_bytes(c, lend_sess_at(c, k->sess)) : 1;
+
+	if (is_long(c, &k->rx) && !k->rx.attached && !k->rx.needed && lend_rx_low(c, k) >= least)
 		lend_rx_need(c, k, bufs);
+}
+
+bool lend_rx_defer(struct lend_core *c, struct lend_call_rec *k)
+{
+	if (k->rx.deferred || lend_rx_low(c, k) >= trial_bytes(c, lend_sess_at(c, k->sess)))
+		return false;
+	k->rx.deferred = 1;
+	k->rx.needed = 0;
+	lend_rx_grant(c, k);
+	return true;
 }
 
 /* Checks a fragment against the grant before any of it is stored. A peer that exceeds its grant
@@ -264,8 +284,10 @@ static uint64_t window_bytes(const struct lend_sess *s)
 
 uint64_t lend_rx_reach(struct lend_core *c, const struct lend_call_rec *k)
 {
-	if (k->rx.frags == LEND_NONE || (is_long(c, &k->rx) && !k->rx.attached))
+	if (k->rx.frags == LEND_NONE)
 		return 0;
+	if (is_long(c, &k->rx) && !k->rx.attached)
+		return k->rx.deferred ? trial_bytes(c, lend_sess_at(c, k->sess)) : 0;
 	return lend_min_u64(k->rx.len, lend_rx_low(c, k) + window_bytes(lend_sess_at(c, k->sess)));
 }
 
@@ -280,7 +302,7 @@ bool lend_rx_grant(struct lend_core *c, struct lend_call_rec *k)
 		return lend_grants_request(c, k);
 	more = reach - k->rx.granted;
 	/* Each grant costs a datagram: wait for a worthwhile one, unless it is the last. */
-	if (reach < k->rx.len && more < window_bytes(s) / 4)
+	if (reach < k->rx.len && more < window_bytes(s) / 4 && k->rx.attached)
 		return false;
 	more = lend_memq_take_budget(c, k, more);
 	k->rx.granted += (uint32_t)more;

@@ -24,6 +24,9 @@ enum lend_rx_verdict lend_rx_take(struct lend_core *c, struct lend_bufs *bufs,
 				  struct lend_call_rec *k, const struct lend_pkt_view *v);
 /* Raises NEED for a message that has no memory of its own. */
 void lend_rx_need(struct lend_core *c, struct lend_call_rec *k, const struct lend_bufs *bufs);
+/* Defers a long message's memory: grants half of the supplied buffer only, and raises NEED again
+ * when that is full. Returns false if it is already. */
+bool lend_rx_defer(struct lend_core *c, struct lend_call_rec *k);
 /* Sets the message's memory; copies the bytes that arrived in pooled memory. */
 void lend_rx_attach(struct lend_core *c, struct lend_bufs *bufs, struct lend_call_rec *k,
 		    uint32_t buf);

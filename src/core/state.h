@@ -108,10 +108,11 @@ struct lend_rx {
 	uint8_t memq_state;  /* enum lend_memq_state */
 	uint8_t attached;    /* buf was given for this message */
 	uint32_t seg, base;
-	uint16_t evictions; /* times that it was evicted for others */
+	uint8_t evictions; /* times that it was evicted for others */
 	uint8_t behind; /* 1: it waits behind messages of peers that hold less, see table_share.h */
 	uint8_t yields; /* 1: likewise for grants */
-	lend_ns last;   /* arrival of the newest fragment */
+	uint8_t deferred; /* 1: gets its memory only when half of the supplied buffer is full */
+	lend_ns last;     /* arrival of the newest fragment */
 	struct lend_link memq_link; /* in a queue for budget or memory */
 	struct lend_link partial;
 };

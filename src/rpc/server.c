@@ -285,12 +285,16 @@ void lend_serve_request(struct lend_ep *ep, const struct lend_event *ev)
 		serve_with_care(ep, req, method, ev);
 }
 
-/* Takes pool memory for a NEED; without any, *buf is unchanged. The last eighth of the pool is for
- * peers that use no more than their share of it. False: this NEED is raised again. */
+/* Takes pool memory for a NEED; without any, *buf is unchanged. The second half of the pool is not
+ * for much longer requests than their senders have sent, the last eighth only for peers that use no
+ * more than their share of it. False: this NEED is raised again. */
 static bool pool_memory(struct lend_ep *ep, const struct lend_event *ev, struct lend_buf **buf)
 {
 	uint64_t all = ep->bufs->limit;
+	bool much = ev->len > (uint64_t)8 * ep->core_config.unscheduled;
 
+	if (much && ep->bufs->out + ev->len > all / 2 && lend_core_defer(ep->core, ev->call))
+		return false;
 	if (ep->bufs->out + ev->len > all - all / 8 &&
 	    lend_core_over_share(ep->core, ev->call, all))
 		return true;

@@ -52,13 +52,14 @@ static void fill_reassemblies(struct raw_peer *p)
 	cr_assert_eq(p->exhausted, 0, "the records are full");
 }
 
-/* The pool of message memory is 704 MiB: as many requests of 16 MiB as fit, then of 1 MiB. */
+/* The pool of message memory is 704 MiB. Requests of 16 MiB take half of it, those of 512 KiB as
+ * much of the rest as is not for others. */
 static void fill_memory(struct raw_peer *p)
 {
-	cr_assert_eq(raw_connect(p, 1), 1);
-	begin_requests(p, 0, 40, 16 << 20);
-	begin_requests(p, 40, 20, 16 << 20);
-	begin_requests(p, 60, 40, 1 << 20);
+	cr_assert_eq(raw_connect(p, 8), 8);
+	begin_requests(p, 0, 5, 16 << 20);
+	cr_assert_eq(p->exhausted, 0, "starts take memory");
+	begin_requests(p, 5, 100, 1 << 19);
 	cr_assert_geq(p->exhausted, 20, "there is memory left");
 }
 
@@ -102,6 +103,29 @@ static void run_hoard(const char *scheme, void (*fill)(struct raw_peer *))
 	raw_idle_end(&peer);
 	lend_close(after);
 	lend_close(before);
+	raw_close(&peer);
+	server_stop(&server);
+}
+
+/* A server with 32 MiB for all messages: each start claims half of it, and is made just before the
+ * honest call, so that it is not yet stalled. */
+Test(rpc_hoard_raw, starts_in_little_memory, .timeout = 60)
+{
+	static struct raw_peer peer;
+	struct server server;
+	lend_session session;
+	struct lend_ep *ep;
+
+	server_start_with(&server, "udp", 32 << 20);
+	ep = client_of(server.address, &session);
+	sync_echo(ep, session, ECHO, 100);
+	raw_open(&peer, server.address);
+	cr_assert_eq(raw_connect(&peer, 1), 1);
+	for (uint32_t slot = 0; slot < 40; slot++) {
+		raw_request(&peer, 0, slot, ECHO, 16 << 20);
+		sync_echo(ep, session, ECHO, 16 << 20);
+	}
+	lend_close(ep);
 	raw_close(&peer);
 	server_stop(&server);
 }

@@ -77,6 +77,7 @@ static void *run_server(void *arg)
 	pair_address(address, sizeof(address), s->scheme);
 	config.listen = address;
 	config.workers = 3;
+	config.memory_max = s->memory_max;
 	cr_assert_eq(lend_open(&config, &s->ep), 0, "%s", lend_why());
 	lend_address(s->ep, s->address, sizeof(s->address));
 	server_serve(s);
@@ -88,8 +89,14 @@ static void *run_server(void *arg)
 
 void server_start(struct server *s, const char *scheme)
 {
+	server_start_with(s, scheme, 0);
+}
+
+void server_start_with(struct server *s, const char *scheme, uint64_t memory_max)
+{
 	memset(s, 0, sizeof(*s));
 	s->scheme = scheme;
+	s->memory_max = memory_max;
 	pthread_barrier_init(&s->ready, NULL, 2);
 	cr_assert_eq(pthread_create(&s->thread, NULL, run_server, s), 0);
 	pthread_barrier_wait(&s->ready);

@@ -15,7 +15,8 @@ struct server {
 	struct lend_ep *ep;
 	char address[128];
 	const char *scheme;
-	char onward[128]; /* NESTED calls there */
+	uint64_t memory_max; /* as in struct lend_config; 0: the default */
+	char onward[128];    /* NESTED calls there */
 	pthread_barrier_t ready;
 	atomic_int in_slow, cancelled;
 	atomic_bool let_go; /* of STUCK */
@@ -23,6 +24,7 @@ struct server {
 
 /* Serves in a thread until server_stop(). */
 void server_start(struct server *s, const char *scheme);
+void server_start_with(struct server *s, const char *scheme, uint64_t memory_max);
 void server_stop(struct server *s);
 /* ECHO; HOLD, which is never answered; and in workers SLOW_ECHO, NESTED (calls ECHO at onward and
  * answers with that), STUCK (until let_go, or cancelled). */

@@ -81,6 +81,45 @@ Test(memory_queue, no_reassembly__long_replies__are_resent)
 	check_replies(false, 600000, 600000, few_reassemblies);
 }
 
+/* A request of 200,000 bytes is deferred: 32,768 of them are granted, and NEED comes again when
+ * these are here. It cannot be deferred a second time. */
+Test(memory_queue, memory_deferred__needed_again_when_more_is_here)
+{
+	for (int lossless = 0; lossless < 2; lossless++) {
+		struct core_pair d;
+		struct pair_side *s = &d.side[1];
+		uint64_t call;
+
+		pair_start(&d, lossless, NULL);
+		d.on_end = pair_give_at_end;
+		s->hold_need = true;
+		pair_request(&d, 200000, 3);
+		pair_settle(&d);
+		call = s->ev[LEND_EV_NEED].call;
+		cr_assert_eq(s->count[LEND_EV_NEED], 1);
+		cr_assert_leq(s->ev[LEND_EV_NEED].data_len, 16384);
+		cr_assert(lend_core_defer(s->core, call));
+		cr_assert(!lend_core_defer(s->core, call), "it was not needed again");
+		pair_settle(&d);
+		pair_pass(&d, 100 * MS);
+		cr_assert_eq(s->count[LEND_EV_NEED], 2);
+		cr_assert_geq(s->ev[LEND_EV_NEED].data_len, 31000);
+		cr_assert(!lend_core_defer(s->core, call), "it is here already");
+		cr_assert_eq(
+		    lend_core_attach(s->core, call, &s->bufs, pair_buf(&d, 1, 200000, 0, 0)), 0);
+		pair_settle(&d);
+		pair_pass(&d, 100 * MS);
+		cr_assert_eq(s->count[LEND_EV_REQUEST], 1);
+		cr_assert_eq(s->request_len, 200000);
+		cr_assert(pair_same(&d, 1, s->request_buf, 200000, 200000));
+		serve_newest(&d, 0);
+		pair_settle(&d);
+		pair_pass(&d, 1000 * MS);
+		cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 1);
+		pair_close(&d);
+	}
+}
+
 /* The sender of a message that was dropped, and then lacks budget for its last byte, is notified of
  * both. */
 Test(memory_queue, no_reassembly_and_no_budget__both_notified)

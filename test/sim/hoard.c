@@ -7,7 +7,14 @@
 #include "util/bits.h"
 #include "wire/pkt.h"
 
-enum { SESSIONS = 256, CLAIM = 1 << 20, EVERY_NS = 20000, EACH = 16 };
+enum {
+	SESSIONS = 256,
+	CLAIM = 1 << 20,
+	EVERY_NS = 20000,
+	EACH = 16,
+	CONTINUED = 40 << 10,
+	SLOWER = 20
+};
 
 struct sim_hoard {
 	uint64_t session[SESSIONS];
@@ -38,6 +45,7 @@ static uint32_t length_of(const struct sim *sim)
 	case SIM_HOARD_PARTS:
 		return (uint32_t)(3 * sim->plan.mtu);
 	case SIM_HOARD_MEMORY:
+	case SIM_HOARD_CONTINUED:
 		return CLAIM;
 	default:
 		return 8;
@@ -84,18 +92,26 @@ static bool call_once(struct sim *sim, struct sim_node *n)
 	return true;
 }
 
+/* Requests that go on are begun slowly: their bytes must not fill the link of node 0. */
+static uint32_t calls_of(const struct sim *sim)
+{
+	if (sim->plan.hoard == SIM_HOARD_CONTINUED)
+		return 1;
+	return sim->plan.hoard == SIM_HOARD_SESSIONS ? 0 : EACH;
+}
+
 void sim_hoard_event(struct sim *sim)
 {
 	struct sim_node *n = &sim->node[sim->plan.nodes - 1];
+	bool slow = sim->plan.hoard == SIM_HOARD_CONTINUED;
 
 	if (sim->healing)
 		return;
 	connect_more(sim, n);
-	for (uint32_t i = 0; sim->hoard->n && i < EACH && sim->plan.hoard != SIM_HOARD_SESSIONS;
-	     i++)
+	for (uint32_t i = 0; sim->hoard->n && i < calls_of(sim); i++)
 		(void)call_once(sim, n);
 	sim_node_kick(sim, n->id);
-	sim_at(sim, sim->now + EVERY_NS, SIM_HOARD, 0, 0);
+	sim_at(sim, sim->now + (slow ? SLOWER : 1) * EVERY_NS, SIM_HOARD, 0, 0);
 }
 
 void sim_hoard_heal(struct sim *sim)
@@ -106,8 +122,11 @@ void sim_hoard_heal(struct sim *sim)
 
 /* True for all that the server sends because of the hoarder's calls, except replies that refuse
  * one. */
-static bool drops_in(const struct lend_pkt *head, const struct lend_pkt_reply *reply)
+static bool drops_in(const struct sim *sim, const struct lend_pkt *head,
+		     const struct lend_pkt_reply *reply)
 {
+	if (sim->plan.hoard == SIM_HOARD_CONTINUED && head->kind == LEND_PKT_ACK)
+		return false;
 	if (head->kind == LEND_PKT_REPLY)
 		return reply->status != RESOURCE_EXHAUSTED || head->length > 0;
 	return (head->kind == LEND_PKT_ACK && head->call) || head->kind == LEND_PKT_PROBE;
@@ -123,12 +142,12 @@ static bool drops_datagram(const struct sim *sim, uint32_t from, uint32_t to, co
 	memcpy(&head, data, sizeof(head));
 	if (sim_hoard_is(sim, to)) {
 		if (head.kind != LEND_PKT_REPLY)
-			return drops_in(&head, NULL);
+			return drops_in(sim, &head, NULL);
 		memcpy(&reply, (const uint8_t *)data + sizeof(head), sizeof(reply));
-		return drops_in(&head, &reply);
+		return drops_in(sim, &head, &reply);
 	}
 	if (head.kind == LEND_PKT_REQUEST)
-		return head.offset > 0;
+		return head.offset > (sim->plan.hoard == SIM_HOARD_CONTINUED ? CONTINUED : 0);
 	return (head.kind == LEND_PKT_ACK && head.call) || head.kind == LEND_PKT_PROBE ||
 	       head.kind == LEND_PKT_CANCEL;
 }
@@ -184,15 +203,19 @@ static uint64_t memory_out(struct lend_core *c)
 bool sim_hoard_memory(struct sim *sim, uint32_t node, const struct lend_event *e, bool *later)
 {
 	struct sim_node *n = &sim->node[node];
-	uint64_t out = memory_out(n->core);
+	uint64_t out = memory_out(n->core), all = sim->plan.hoard_mib << 20;
 
 	*later = false;
 	if (!sim->plan.hoard || node || e->tag)
 		return true;
-	if (out + e->len > SIM_HOARD_BYTES - SIM_HOARD_BYTES / 8 &&
-	    lend_core_over_share(n->core, e->call, SIM_HOARD_BYTES))
+	if (e->len > 8 * n->cfg.unscheduled && out + e->len > all / 2 &&
+	    lend_core_defer(n->core, e->call)) {
+		*later = true;
 		return false;
-	if (out + e->len <= SIM_HOARD_BYTES)
+	}
+	if (out + e->len > all - all / 8 && lend_core_over_share(n->core, e->call, all))
+		return false;
+	if (out + e->len <= all)
 		return true;
 	*later = lend_core_reclaim(n->core, e->call, &n->bufs);
 	return false;

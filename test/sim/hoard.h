@@ -5,6 +5,7 @@
  *   2  reassemblies       of each request it sends only the first datagram
  *   3  memory             the same, and each request claims a megabyte
  *   4  sessions           it connects as often as it can and makes no call
+ *   5  memory             as 3, but it sends the first 40 KiB of each request
  *
  * It is the last node of the plan: a real core behind a filter of its datagrams. It starts after a
  * third of the span and repeats its attempts; it closes its sessions when faults stop. Oracle: each
@@ -15,9 +16,14 @@
 
 #include "sim/work.h"
 
-enum { SIM_HOARD_RECORDS = 1, SIM_HOARD_PARTS, SIM_HOARD_MEMORY, SIM_HOARD_SESSIONS };
+enum {
+	SIM_HOARD_RECORDS = 1,
+	SIM_HOARD_PARTS,
+	SIM_HOARD_MEMORY,
+	SIM_HOARD_SESSIONS,
+	SIM_HOARD_CONTINUED
+};
 enum { SIM_HOARD_METHOD = 0x7fffff00 };
-#define SIM_HOARD_BYTES (UINT64_C(16) << 20) /* for long requests at node 0 */
 
 static inline bool sim_hoard_is(const struct sim *sim, uint32_t node)
 {

@@ -242,8 +242,13 @@ static void add_hoard(struct lend_rng *r, struct sim_plan *p)
 	p->hangup_ppm = p->hoard == 4 ? 300000 : 0;
 	/* Longer than the reserve of the budget. With other congestion controls the latency of such
 	 * calls varies by more than the oracle allows. */
-	if (p->hoard == 3 && seed / 148 % 2 && (p->cc == LEND_CC_NONE || p->cc == LEND_CC_CREDIT))
+	if (p->hoard == 3 && seed / 148 % 3 == 1)
+		p->hoard = 5;
+	if (p->hoard != 4 && p->len_min == 100000 && seed / 148 % 2 &&
+	    (p->cc == LEND_CC_NONE || p->cc == LEND_CC_CREDIT))
 		p->len_min = p->len_max = 400000;
+	else if (p->hoard == 3)
+		p->hoard_mib = 2;
 }
 
 struct sim_plan sim_plan_draw(uint64_t seed)
@@ -292,6 +297,7 @@ struct sim_plan sim_plan_draw(uint64_t seed)
 	/* Not drawn either. */
 	p.room = !p.lossless && seed % 3 == 0 ? p.ring : 0;
 	p.joins = !p.lossless && seed % 3 == 1;
+	p.defer_ppm = seed % 5 == 3 ? 300000 : 0;
 	add_handshake(&p);
 	add_hoard(&r, &p);
 	return p;

@@ -35,7 +35,7 @@ struct board {
 	struct desk desk[SIM_JOBS_MAX];
 };
 struct options {
-	uint64_t first, last;
+	uint64_t first, last, step;
 	double minutes;
 	uint32_t jobs;
 	bool json, quiet, no_shrink, twice;
@@ -96,7 +96,7 @@ static void run_worker(struct board *b, struct desk *d, const struct options *o,
 	char why[SIM_WHY];
 
 	while (now_s() < end && atomic_load(&b->failures) < FAILURES_MAX) {
-		d->seed = atomic_fetch_add(&b->next, 1);
+		d->seed = atomic_fetch_add(&b->next, o->step);
 		if (d->seed > o->last)
 			return;
 		sim_limit(SEED_SECONDS);
@@ -256,6 +256,9 @@ static bool parse_options(int argc, char **argv, struct options *o)
 			o->first = a;
 			o->last = z;
 			i++;
+		} else if (strcmp(argv[i], "--step") == 0 && sscanf(next, "%llu", &a) == 1) {
+			o->step = a;
+			i++;
 		} else if (strcmp(argv[i], "--minutes") == 0 && sscanf(next, "%lf", &o->minutes)) {
 			i++;
 		} else if (strcmp(argv[i], "--jobs") == 0 && sscanf(next, "%u", &o->jobs) == 1) {
@@ -264,20 +267,20 @@ static bool parse_options(int argc, char **argv, struct options *o)
 			return false;
 		}
 	}
-	return o->jobs >= 1 && o->jobs <= SIM_JOBS_MAX;
+	return o->step >= 1 && o->jobs >= 1 && o->jobs <= SIM_JOBS_MAX;
 }
 
 int sim_cmd_run(int argc, char **argv)
 {
-	struct options o = {.first = 1, .last = 200, .jobs = 1};
+	struct options o = {.first = 1, .last = 200, .step = 1, .jobs = 1};
 	double since = now_s();
 	struct board *b;
 	struct desk all;
 	pid_t child[SIM_JOBS_MAX];
 
 	if (!parse_options(argc, argv, &o)) {
-		fprintf(stderr, "usage: lend-sim run [--seeds A..B | --minutes M] [--jobs J] "
-				"[--json] [--quiet] [--no-shrink] [--twice]\n");
+		fprintf(stderr, "usage: lend-sim run [--seeds A..B [--step N] | --minutes M] "
+				"[--jobs J] [--json] [--quiet] [--no-shrink] [--twice]\n");
 		return 2;
 	}
 	if (o.minutes > 0 && o.first == 1 && o.last == 200)

@@ -222,6 +222,13 @@ static void on_reply_end(struct sim *sim, uint32_t node, const struct lend_event
 	sim_node_unbuf(sim, node, e->buf);
 }
 
+/* Defers some requests' memory, once each. Not drawn: other plans keep their random numbers. */
+static bool defer_some(const struct sim *sim, struct sim_node *n, const struct lend_event *e)
+{
+	return !e->tag && e->call * UINT64_C(0x9e3779b97f4a7c15) >> 44 < sim->plan.defer_ppm &&
+	       lend_core_defer(n->core, e->call);
+}
+
 static void on_need(struct sim *sim, uint32_t node, const struct lend_event *e)
 {
 	struct sim_node *n = &sim->node[node];
@@ -234,6 +241,10 @@ static void on_need(struct sim *sim, uint32_t node, const struct lend_event *e)
 		  "node %u: NEED of %llu bytes", node, (unsigned long long)e->len);
 	SIM_CHECK(sim, e->data && e->data_len && e->data_len <= e->len,
 		  "node %u: NEED without a message", node);
+	if (defer_some(sim, n, e)) {
+		SIM_MARK(sim, deferred);
+		return;
+	}
 	if (e->method == LEND_MEM_METHOD) {
 		refuse = false;
 		buf = sim_mem_need(sim, node, e);

@@ -84,6 +84,7 @@
 	X(call_unavailable, "a call ended by the death of its server")                             \
 	X(ring_full, "a datagram dropped: the ring of its node was full")                          \
 	X(hoarded, "a call ended while a node hoards table entries")                               \
+	X(deferred, "a long request had to go on before it got memory")                            \
 	X(connect_refused, "a CONNECT found the table of sessions full")
 
 struct sim_marks {
