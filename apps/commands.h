@@ -16,6 +16,8 @@ int app_start(int argc, char **argv);
 int app_connect(int argc, char **argv);
 int app_chain(int argc, char **argv);
 int app_hop(int argc, char **argv);
+int app_loan(int argc, char **argv);
+int app_loan_server(int argc, char **argv);
 int app_mem(int argc, char **argv);
 int app_mem_lat(int argc, char **argv); /* lend mem-lat */
 int app_mem_bw(int argc, char **argv);

@@ -37,6 +37,7 @@ static const struct command {
     {BENCH, "start", "from the start of a program to its first reply", app_start},
     {BENCH, "connect", "sessions opened on an open endpoint", app_connect},
     {BENCH, "chain", "a chain of services, data by value or by reference", app_chain},
+    {BENCH, "loan", "a loan passed as an argument, of which a word is read", app_loan},
     {BENCH, "images", "the same with image services and photographs", app_images},
     {BENCH, "mem-lat", "put, get, release, write and read, one at a time", app_mem_lat},
     {BENCH, "mem-bw", "bytes per second into and out of a memory node", app_mem_bw},
@@ -46,6 +47,7 @@ static const struct command {
     {BENCH, "translate", "page lookups of a memory node and of a hash map", app_translate},
     {BENCH, "malloc", "lend_malloc() and other heaps", app_malloc},
     {HIDDEN, "hop", NULL, app_hop},
+    {HIDDEN, "loan-server", NULL, app_loan_server},
     {HIDDEN, "tier", NULL, app_tier},
     {HIDDEN, NULL, NULL, NULL},
 };

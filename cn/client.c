@@ -13,6 +13,7 @@
 #include "cn/args/inline_threshold.h"
 #include "cn/lent/caller.h"
 #include "cn/lent/lender.h"
+#include "cn/lent/loan.h"
 #include "cn/life.h"
 #include "cn/deferred_release.h"
 #include "cn/space_pointer.h"
@@ -51,6 +52,7 @@ static void destroy_client(struct lend_mem *mem)
 		free(mem->node[i]);
 	}
 	cn_callers_drop(mem);
+	cn_loans_drop(mem);
 	if (mem->lender)
 		cn_lender_leave(mem->lender);
 	cn_split_drop(mem);

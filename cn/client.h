@@ -160,6 +160,7 @@ struct cn_hold {
 
 struct cn_args;
 struct cn_lender;
+struct cn_published;
 struct cn_threshold;
 struct cn_part; /* op_split.c: one call of an operation that has several under way */
 
@@ -201,6 +202,8 @@ struct lend_mem {
 	struct cn_threshold *threshold; /* cn/args/inline_threshold.c; made at its first use */
 	uint64_t inline_max;            /* of an argument, bytes; UINT64_MAX: measured */
 	struct cn_lender *lender;       /* set: arguments of calls are lent; counted reference */
+	struct cn_lender *publisher;    /* of published loans; counted reference, or NULL */
+	struct cn_published *published; /* loan.c: references that end with the client */
 	struct lend_args_stat args_stat;
 };
 

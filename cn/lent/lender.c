@@ -173,7 +173,8 @@ static void serve_get(lend_request request, const struct lend_buf *message, void
 	if (say.flags & LEND_MEMOP_IN_PLACE) {
 		place_loan(&lender->entry[say.ref.slot], loan, say.len);
 		reply = table_reply(lender);
-	} else if (say.len <= CN_ARGS_COPY_MAX || place_of(bytes, say.len) != LEND_LENT_NOWHERE)
+	} else if (say.len <= CN_ARGS_COPY_MAX || !loan->args ||
+		   place_of(bytes, say.len) != LEND_LENT_NOWHERE)
 		reply = copy_range(lender, bytes, (uint32_t)say.len);
 	else
 		reply = wrap_range(lender, loan, request, bytes, (uint32_t)say.len);

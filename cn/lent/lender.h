@@ -19,8 +19,9 @@ void cn_lender_leave(struct cn_lender *lender);
 /* Returns the address at which callees of this session can reach the endpoint, of the session's
  * carrier, valid as long as the lender; NULL: there is none. */
 const char *cn_lender_home(struct cn_lender *lender, lend_session session);
-/* Lends memory for args and writes its reference. Returns false: the table is full. args->wraps
- * counts the replies that carriers still read; they call cn_args_wrap_gone(args). */
+/* Lends memory for args, or without a call if args is NULL, and writes its reference. Returns
+ * false: the table is full. args->wraps counts the replies that carriers still read; they call
+ * cn_args_wrap_gone(args). */
 bool cn_lent_begin(struct cn_lender *lender, const struct iovec *memory, struct cn_args *args,
 		   struct lend_ref *ref);
 /* Ends a loan: no further GET of it is answered, and no further byte of it is sent. */

@@ -456,6 +456,45 @@ struct lend_args_stat {
  * Ownership: borrows stat. */
 void lend_args_stat_get(struct lend_mem *mem, struct lend_args_stat *stat);
 
+/* lend_loan(3) - memory that is passed as an argument without a copy.
+ *
+ * The producer fills the memory in place and passes it as an argument of a call that lends
+ * (LEND_ARGS_AT_CALLER), or publishes it for readers of several calls. Over shm a reader maps it:
+ * lend_arg_map(). Any other carrier, and arguments at a node, send from it.
+ *
+ * Threads: the endpoint's. */
+
+/* Memory for one value of a producer. */
+struct lend_loan {
+	void *data;   /* the first byte, aligned to 4 KiB; not zeroed */
+	uint64_t len; /* bytes, as requested */
+	uint64_t id;  /* of a published one; otherwise 0 */
+};
+/* Takes memory of len bytes, at most 2^40 - 1, from the heap that shm peers map, or from
+ * lend_malloc()'s where there is none. The system backs it with huge pages if it offers them for
+ * shared memory (/sys/kernel/mm/transparent_hugepage/shmem_enabled).
+ * Returns: 0; -ENOMEM: no memory; -EINVAL: len.
+ * Ownership: *loan is the caller's until lend_loan_give(), which is due before lend_mem_close(). */
+int lend_loan_take(struct lend_mem *mem, uint64_t len, struct lend_loan *loan);
+/* Changes the length of a loan that is neither published nor an argument of a call in flight. The
+ * bytes up to the smaller length stay; data may change.
+ * Returns: 0; -ENOMEM: no memory, nothing has changed; -EINVAL: len; -EBUSY: it is published.
+ * Ownership: borrows loan. */
+int lend_loan_resize(struct lend_mem *mem, struct lend_loan *loan, uint64_t len);
+/* Publishes a loan: its bytes must not change from now on. The result can be copied into messages
+ * and read by any process with lend_arg_get() and lend_arg_map(), until lend_loan_give(),
+ * lend_mem_close() or the end of this process; then reads end NOT_FOUND. op.parent of a read is a
+ * request that came by the same carrier.
+ * Returns: 0; -EALREADY: it is published; -EADDRNOTAVAIL: the endpoint does not listen on that
+ * carrier; -ESTALE: the session is gone; -ENOSPC: 4,096 loans are in use; -ENOMEM: no memory.
+ * Ownership: borrows loan and arg. session: one to a reader, or on the same carrier. */
+int lend_loan_publish(struct lend_mem *mem, struct lend_loan *loan, lend_session session,
+		      struct lend_arg *arg);
+/* Gives a loan back. Calls with it as an argument must have ended. Does not wait for readers: they
+ * find out with lend_arg_intact().
+ * Ownership: takes the memory; *loan is zero afterwards. */
+void lend_loan_give(struct lend_mem *mem, struct lend_loan *loan);
+
 /* lend_mem_stat(3) - statistics of a memory node.
  *
  * Threads: the endpoint's. */

@@ -42,6 +42,15 @@ class Bench(unittest.TestCase):
                     self.assertGreater(got["first_store_ns"], 0)
         self.assertEqual(lend_json("mem-bw", "--pool", *BRIEF)["wrong_bytes"], 0)
 
+    def test_loan(self):
+        for carrier in ("shm", "udp"):
+            for more in ([], ["--keep"]):
+                with self.subTest(carrier=carrier, more=more):
+                    got = lend_json("loan", "--carrier", carrier, "--size", "1M", *more, *BRIEF)
+                    self.assertEqual(got["wrong_words"], 0)
+                    self.assertGreaterEqual(got["lent"], got["calls"])
+                    self.assertLessEqual(got["loan_p5_us"], got["loan_p99_us"])
+
     def test_lat_sweep(self):
         got = lend_json("mem-lat", "--seconds", "0.4", "--plot", TEMP / "lat.svg")
         self.assertEqual([row["size"] for row in got["sizes"]], [32 << i for i in range(18)])

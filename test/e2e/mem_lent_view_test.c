@@ -6,167 +6,15 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "e2e/lent_pair.h"
 #include "lend/alloc.h"
-#include "lend/mem.h"
 #include "lend/stats.h"
 
-#define SECOND UINT64_C(1000000000)
-enum { KEEP = 1, LENT = 0x4c454e41, MOST = 20 << 20 };
-
-static struct lend_ep *caller, *reader;
-static struct lend_mem *caller_mem, *reader_mem;
-static lend_session session;
-static struct lend_arg seen;
-static lend_request request;
-static struct iovec arg;
-static int begun, ended, read_ops;
-
-static struct lend_ep *open_side(const char *listen, struct lend_mem **mem)
-{
-	struct lend_config config = LEND_CONFIG_INIT;
-	struct lend_ep *ep;
-
-	config.listen = listen;
-	config.probe = SECOND / 50;
-	config.dead = SECOND / 2;
-	cr_assert_eq(lend_open(&config, &ep), 0, "%s", lend_why());
-	cr_assert_eq(lend_mem_open(ep, "", mem), 0);
-	return ep;
-}
-
-static void turn_both(void)
-{
-	cr_assert(!caller || lend_poll(caller) >= 0);
-	cr_assert(!reader || lend_poll(reader) >= 0);
-}
-
-static void on_keep(lend_request of, const struct lend_buf *bytes, void *unused)
-{
-	uint32_t cursor = 0;
-
-	(void)unused;
-	request = of;
-	cr_assert_eq(lend_arg_next(bytes, &cursor, &seen), 1, "%s", lend_why());
-	begun++;
-}
-
-static void open_reader(const char *carrier)
-{
-	char listen[64] = "udp:127.0.0.1:0";
-
-	if (!strcmp(carrier, "shm"))
-		snprintf(listen, sizeof(listen), "shm:view%d.r", (int)getpid());
-	reader = open_side(listen, &reader_mem);
-	cr_assert_eq(lend_serve(reader, KEEP, on_keep, NULL, 0), 0);
-}
-
-static void open_caller(const char *carrier, const char *to)
-{
-	char listen[64] = "udp:127.0.0.1:0";
-	uint8_t context[32];
-
-	if (!strcmp(carrier, "shm"))
-		snprintf(listen, sizeof(listen), "shm:view%d.c", (int)getpid());
-	caller = open_side(listen, &caller_mem);
-	cr_assert_eq(lend_connect(caller, to, &session), 0);
-	cr_assert_eq(lend_args_place(caller_mem, LEND_ARGS_AT_CALLER), 0);
-	while (lend_session_context(caller, session, context) < 0)
-		turn_both();
-}
-
-static void open_both(const char *carrier)
-{
-	char address[104];
-
-	open_reader(carrier);
-	cr_assert_eq(lend_address(reader, address, sizeof(address)), 0);
-	open_caller(carrier, address);
-}
-
-static void close_both(void)
-{
-	lend_mem_close(reader_mem);
-	lend_close(reader);
-	lend_mem_close(caller_mem);
-	lend_close(caller);
-}
-
-static void fill_bytes(void *bytes, uint64_t len, unsigned seed)
-{
-	for (uint64_t i = 0; i < len; i++)
-		((uint8_t *)bytes)[i] = (uint8_t)(i * seed + i / 253);
-}
-
-static bool is_filled(const void *bytes, uint64_t len, unsigned seed)
-{
-	for (uint64_t i = 0; i < len; i++)
-		if (((const uint8_t *)bytes)[i] != (uint8_t)(i * seed + i / 253))
-			return false;
-	return true;
-}
-
-static void on_ended(struct lend_call *call)
-{
-	if (call->reply)
-		lend_buf_give(caller, call->reply);
-	ended++;
-}
-
-/* Starts a call that lends memory; returns when the reader has its request. */
-static void begin_call(struct lend_call *call, void *memory, uint64_t len)
-{
-	int before = begun;
-
-	arg = (struct iovec){memory, len};
-	*call = (struct lend_call){.method = KEEP, .done = on_ended, .timeout = 60 * SECOND};
-	cr_assert_eq(lend_call_start_args(caller_mem, session, call, &arg, 1), 0, "%s", lend_why());
-	while (begun == before)
-		turn_both();
-	cr_assert_null(seen.bytes);
-}
-
-static void finish_call(void)
-{
-	int before = ended;
-
-	lend_reply(reader, request, LEND_OK, NULL);
-	while (ended == before)
-		turn_both();
-}
-
-static void on_read(struct lend_op *op)
-{
-	(void)op;
-	read_ops++;
-}
-
-static enum lend_status map_arg(struct lend_arg_view *view)
-{
-	struct lend_op op = {.parent = request, .done = on_read};
-	int before = read_ops;
-
-	cr_assert_eq(lend_arg_map(reader_mem, &seen, view, &op), 0, "%s", lend_why());
-	while (read_ops == before)
-		turn_both();
-	return op.status;
-}
-
-static enum lend_status get_arg(void *into, uint64_t len)
-{
-	struct iovec iov = {into, len};
-	struct lend_op op = {.parent = request, .done = on_read};
-	int before = read_ops;
-
-	cr_assert_eq(lend_arg_get(reader_mem, &seen, 0, &iov, 1, &op), 0, "%s", lend_why());
-	while (read_ops == before)
-		turn_both();
-	return op.status;
-}
+enum { LENT_METHOD = 0x4c454e41, MOST = 20 << 20 };
 
 static uint64_t count_datagrams(struct lend_ep *ep)
 {
@@ -180,7 +28,7 @@ static void view_all(const char *carrier, bool shared)
 {
 	static const uint64_t len[] = {16385, 1 << 20, MOST};
 
-	open_both(carrier);
+	lent_open(carrier);
 	for (unsigned i = 0; i < 9; i++) {
 		uint64_t n = len[i % 3];
 		uint8_t *memory = shared ? lend_malloc_shared(n) : lend_malloc(n);
@@ -188,18 +36,18 @@ static void view_all(const char *carrier, bool shared)
 		struct lend_call call;
 
 		cr_assert(memory);
-		fill_bytes(memory, n, i + 3);
-		begin_call(&call, memory, n);
-		cr_assert_eq(map_arg(&view), LEND_OK);
+		lent_fill(memory, n, i + 3);
+		lent_begin(&call, memory, n);
+		cr_assert_eq(lent_map(&view), LEND_OK);
 		cr_assert_eq(view.len, n);
-		cr_assert(is_filled(view.bytes, n, i + 3), "%lu bytes", (unsigned long)n);
+		cr_assert(lent_is_filled(view.bytes, n, i + 3), "%lu bytes", (unsigned long)n);
 		cr_assert_eq(lend_arg_intact(&view), 0);
-		lend_arg_unmap(reader_mem, &view);
+		lend_arg_unmap(lent.reader_mem, &view);
 		cr_assert_null(view.bytes);
-		finish_call();
+		lent_finish();
 		lend_free(memory);
 	}
-	close_both();
+	lent_close();
 }
 
 Test(mem_lent_view, map__over_shm_in_shared_heap__bytes_of_the_call)
@@ -225,25 +73,25 @@ Test(mem_lent_view, map__second_time__no_message_no_copy)
 	struct lend_call call;
 	uint64_t before;
 
-	open_both("shm");
-	fill_bytes(memory, MOST, 5);
-	begin_call(&call, memory, MOST);
-	cr_assert_eq(map_arg(&view), LEND_OK);
-	lend_arg_unmap(reader_mem, &view);
-	before = count_datagrams(reader) + count_datagrams(caller);
+	lent_open("shm");
+	lent_fill(memory, MOST, 5);
+	lent_begin(&call, memory, MOST);
+	cr_assert_eq(lent_map(&view), LEND_OK);
+	lend_arg_unmap(lent.reader_mem, &view);
+	before = count_datagrams(lent.reader) + count_datagrams(lent.caller);
 	for (int i = 0; i < 100; i++) {
 		uint8_t byte;
 
-		cr_assert_eq(map_arg(&view), LEND_OK);
+		cr_assert_eq(lent_map(&view), LEND_OK);
 		memory[MOST - 1] = (uint8_t)i; /* the very bytes, against the contract */
 		cr_assert_eq(((const uint8_t *)view.bytes)[MOST - 1], (uint8_t)i);
-		lend_arg_unmap(reader_mem, &view);
-		cr_assert_eq(get_arg(&byte, 1), LEND_OK);
+		lend_arg_unmap(lent.reader_mem, &view);
+		cr_assert_eq(lent_get(&byte, 1), LEND_OK);
 	}
-	cr_assert_eq(count_datagrams(reader) + count_datagrams(caller), before);
-	finish_call();
+	cr_assert_eq(count_datagrams(lent.reader) + count_datagrams(lent.caller), before);
+	lent_finish();
 	lend_free(memory);
-	close_both();
+	lent_close();
 }
 
 /* The call ends with the view open: the view shows it, and can still be read. */
@@ -255,29 +103,29 @@ static void ends_with_view(const char *carrier, bool shared, int intact)
 	lend_request first;
 	struct lend_arg old;
 
-	open_both(carrier);
+	lent_open(carrier);
 	memory = shared ? lend_malloc_shared(MOST) : lend_malloc(MOST);
-	fill_bytes(memory, MOST, 5);
-	begin_call(&call, memory, MOST);
-	cr_assert_eq(map_arg(&view), LEND_OK);
-	old = seen;
-	first = request;
-	finish_call();
+	lent_fill(memory, MOST, 5);
+	lent_begin(&call, memory, MOST);
+	cr_assert_eq(lent_map(&view), LEND_OK);
+	old = lent.seen;
+	first = lent.request;
+	lent_finish();
 	memset(memory, 0xee, MOST);
 	cr_assert_eq(lend_arg_intact(&view), intact);
-	cr_assert(intact || is_filled(view.bytes, MOST, 5));
+	cr_assert(intact || lent_is_filled(view.bytes, MOST, 5));
 	(void)*(volatile const uint8_t *)view.bytes;
-	begin_call(&next, memory, MOST);
-	cr_assert_neq(request.id, first.id);
+	lent_begin(&next, memory, MOST);
+	cr_assert_neq(lent.request.id, first.id);
 	cr_assert_eq(lend_arg_intact(&view), intact);
-	seen = old;
-	cr_assert_eq(map_arg(&late), LEND_NOT_FOUND);
+	lent.seen = old;
+	cr_assert_eq(lent_map(&late), LEND_NOT_FOUND);
 	cr_assert_null(late.bytes);
-	cr_assert_eq(get_arg(&byte, 1), LEND_NOT_FOUND);
-	lend_arg_unmap(reader_mem, &view);
-	finish_call();
+	cr_assert_eq(lent_get(&byte, 1), LEND_NOT_FOUND);
+	lend_arg_unmap(lent.reader_mem, &view);
+	lent_finish();
 	lend_free(memory);
-	close_both();
+	lent_close();
 }
 
 Test(mem_lent_view, call_ends__shared_heap__view_is_not_intact)
@@ -301,7 +149,7 @@ static uint32_t table_len;
 
 static void on_ask(lend_request of, const struct lend_buf *bytes, void *unused)
 {
-	struct lend_buf *reply = lend_buf_take(caller, 1 << 20);
+	struct lend_buf *reply = lend_buf_take(lent.caller, 1 << 20);
 	bool asks = ((const uint8_t *)bytes->data)[2];
 
 	(void)unused;
@@ -309,7 +157,7 @@ static void on_ask(lend_request of, const struct lend_buf *bytes, void *unused)
 	memcpy(reply->data, table, asks ? table_len : 0);
 	reply->len = asks ? table_len : 1 << 20;
 	reply->next = NULL;
-	lend_reply(caller, of, LEND_OK, reply);
+	lend_reply(lent.caller, of, LEND_OK, reply);
 }
 
 Test(mem_lent_view, table__forged__read_by_message)
@@ -326,38 +174,35 @@ Test(mem_lent_view, table__forged__read_by_message)
 	uint8_t *memory, *into;
 	struct lend_call call;
 
-	open_both("shm");
+	lent_open("shm");
 	memory = lend_malloc_shared(1 << 20);
 	into = lend_malloc(1 << 20);
-	begin_call(&call, memory, 1 << 20);
-	cr_assert_eq(lend_serve(caller, LENT, on_ask, NULL, LEND_RESERVED), 0);
+	lent_begin(&call, memory, 1 << 20);
+	cr_assert_eq(lend_serve(lent.caller, LENT_METHOD, on_ask, NULL, LEND_RESERVED), 0);
 	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
 		memcpy(table, &row[i], sizeof(table));
 		table_len = row[i].len;
-		cr_assert_eq(get_arg(into, 1 << 20), LEND_OK, "row %zu", i);
+		cr_assert_eq(lent_get(into, 1 << 20), LEND_OK, "row %zu", i);
 		cr_assert_eq(into[100], 7);
 	}
-	finish_call();
+	lent_finish();
 	lend_free(memory);
 	lend_free(into);
-	close_both();
+	lent_close();
 }
 
 /* An argument in the message has a view, too. */
 Test(mem_lent_view, map__bytes_in_message__at_once)
 {
 	struct lend_arg_view view;
-	struct lend_op op = {.parent = request, .done = on_read};
 
-	open_both("shm");
-	seen = (struct lend_arg){.len = 5, .bytes = "bytes"};
-	cr_assert_eq(lend_arg_map(reader_mem, &seen, &view, &op), 0);
-	cr_assert_eq(read_ops, 1);
-	cr_assert_eq(op.status, LEND_OK);
-	cr_assert_eq(view.bytes, seen.bytes);
+	lent_open("shm");
+	lent.seen = (struct lend_arg){.len = 5, .bytes = "bytes"};
+	cr_assert_eq(lent_map(&view), LEND_OK);
+	cr_assert_eq(view.bytes, lent.seen.bytes);
 	cr_assert_eq(lend_arg_intact(&view), 0);
-	lend_arg_unmap(reader_mem, &view);
-	close_both();
+	lend_arg_unmap(lent.reader_mem, &view);
+	lent_close();
 }
 
 /* The caller is killed: its memory stays readable until the view ends. */
@@ -367,29 +212,29 @@ Test(mem_lent_view, caller__killed__view_stays_mapped)
 	char address[104];
 	pid_t pid;
 
-	open_reader("shm");
-	cr_assert_eq(lend_address(reader, address, sizeof(address)), 0);
+	lent_open_reader("shm");
+	cr_assert_eq(lend_address(lent.reader, address, sizeof(address)), 0);
 	pid = fork();
 	if (!pid) {
-		struct lend_call call = {.method = KEEP, .timeout = 60 * SECOND};
+		struct lend_call call = {.method = LENT_KEEP, .timeout = 60 * SECOND};
 
-		reader = NULL;
-		open_caller("shm", address);
-		arg = (struct iovec){lend_malloc_shared(MOST), MOST};
-		fill_bytes(arg.iov_base, MOST, 9);
-		(void)lend_call_sync_args(caller_mem, session, &call, &arg, 1);
+		lent.reader = NULL;
+		lent_open_caller("shm", address);
+		struct iovec arg = {lend_malloc_shared(MOST), MOST};
+		lent_fill(arg.iov_base, MOST, 9);
+		(void)lend_call_sync_args(lent.caller_mem, lent.session, &call, &arg, 1);
 		_exit(0);
 	}
-	while (!begun)
-		turn_both();
-	cr_assert_eq(map_arg(&view), LEND_OK);
+	while (!lent.begun)
+		lent_turn();
+	cr_assert_eq(lent_map(&view), LEND_OK);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
-	while (lend_request_session(reader, request).id)
-		turn_both();
-	turn_both();
-	cr_assert(is_filled(view.bytes, MOST, 9));
-	lend_arg_unmap(reader_mem, &view);
-	lend_mem_close(reader_mem);
-	lend_close(reader);
+	while (lend_request_session(lent.reader, lent.request).id)
+		lent_turn();
+	lent_turn();
+	cr_assert(lent_is_filled(view.bytes, MOST, 9));
+	lend_arg_unmap(lent.reader_mem, &view);
+	lend_mem_close(lent.reader_mem);
+	lend_close(lent.reader);
 }

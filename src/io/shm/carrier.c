@@ -81,8 +81,12 @@ static void shm_peer_info(struct lend_io *io, uint32_t peer, struct lend_io_peer
 	*info = (struct lend_io_peer_info){.uid = -1};
 	if (peer >= s->top || !lend_shm_is_live(&s->peer[peer]))
 		return;
+	if (!s->peer[peer].uid_known && s->peer[peer].sock >= 0) {
+		s->peer[peer].uid = lend_rendezvous_uid(s->peer[peer].sock);
+		s->peer[peer].uid_known = true;
+	}
 	if (s->peer[peer].sock >= 0)
-		info->uid = lend_rendezvous_uid(s->peer[peer].sock);
+		info->uid = s->peer[peer].uid;
 	if (s->peer[peer].name[0] != '\0')
 		(void)snprintf(info->address, sizeof(info->address), "shm:%s", s->peer[peer].name);
 }

@@ -62,8 +62,10 @@ struct lend_shm_peer {
 	int err;          /* FAILED: why */
 	bool here;        /* FAILED: err is this process's own, not from the server's reply */
 	uint32_t version; /* FAILED with EPROTO: the version of the other side */
-	uint32_t bit;     /* our bit in its bell */
-	uint32_t pins;    /* how often the core pinned it */
+	int64_t uid;      /* of its process, if uid_known */
+	bool uid_known;
+	uint32_t bit;            /* our bit in its bell */
+	uint32_t pins;           /* how often the core pinned it */
 	uint32_t blocked_len[2]; /* bytes of a datagram that its ring, or its fast ring, had no room
 				for; or 0 */
 	uint32_t full_in[2];     /* the burst in which that happened: its rest is refused */

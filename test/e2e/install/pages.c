@@ -227,6 +227,26 @@ static bool is_refused(struct lend_ep *ep, lend_session session)
 	return job.call.status == LEND_PERMISSION_DENIED;
 }
 
+/* Fills an argument in place and passes it. */
+static bool pass_loan(struct lend_ep *ep, lend_session session)
+{
+	struct lend_call call = {.method = SUM};
+	struct lend_loan loan;
+	struct lend_mem *mem;
+	struct iovec arg;
+
+	if (lend_mem_open(ep, "", &mem) < 0 || lend_loan_take(mem, 1000, &loan) < 0)
+		return false;
+	memset(loan.data, 1, loan.len);
+	arg = (struct iovec){loan.data, loan.len};
+	if (lend_call_sync_args(mem, session, &call, &arg, 1) < 0)
+		return false;
+	lend_loan_give(mem, &loan);
+	lend_mem_close(mem);
+	lend_buf_give(ep, call.reply);
+	return call.status == LEND_OK;
+}
+
 static bool call_server(struct lend_ep *ep)
 {
 	struct lend_call call = {.method = SUM};
@@ -244,7 +264,7 @@ static bool call_server(struct lend_ep *ep)
 	lend_buf_give(ep, call.request);
 	lend_buf_give(ep, call.reply);
 	print_stats(ep);
-	return total == 6 && is_refused(ep, session);
+	return total == 6 && is_refused(ep, session) && pass_loan(ep, session);
 }
 
 static bool use_node(struct lend_ep *ep)

@@ -1,0 +1,249 @@
+/* loan_pass - a loan is taken, marked, passed as an argument and given back, one at a time. The
+ * server, another process, reads one word of it in place. Layer: apps. Threads: one per process. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/commands.h"
+#include "apps/common/bench.h"
+#include "apps/common/bench_server.h"
+#include "apps/common/closed_loop.h"
+#include "apps/common/option_table.h"
+#include "apps/common/report.h"
+#include "apps/common/samples.h"
+#include "apps/common/spawn.h"
+#include "lend/mem.h"
+
+enum { WARM_SHARE = 4, KEY_KEEP = 0x7a01 };
+
+struct loan {
+	struct app_load_args load;
+	struct lend_ep *ep;
+	struct lend_mem *mem;
+	lend_session session;
+	struct lend_hist hist;
+	uint64_t n, wrong;
+	bool kept;
+};
+
+/* The server's read of one argument. */
+struct reading {
+	struct lend_op op;
+	struct lend_arg_view view;
+	lend_request request;
+	struct loan *loan;
+};
+
+static const struct argp_option options[] = {
+    {"keep", KEY_KEEP, NULL, 0, "Pass the same loan each time instead of taking another", 0}, {0}};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct loan *loan = state->input;
+
+	(void)arg;
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &loan->load;
+		return 0;
+	case KEY_KEEP:
+		return app_arg_flag(&loan->kept);
+	case ARGP_KEY_END:
+		if (loan->load.size < sizeof(uint64_t))
+			app_bad("--size: give at least 8 bytes");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static void reply_word(struct loan *loan, lend_request request, enum lend_status status,
+		       uint64_t word)
+{
+	struct lend_buf *reply = lend_buf_take(loan->ep, sizeof(word));
+
+	if (reply) {
+		memcpy(reply->data, &word, sizeof(word));
+		reply->len = sizeof(word);
+	}
+	lend_reply(loan->ep, request, reply ? status : LEND_RESOURCE_EXHAUSTED, reply);
+}
+
+static void view_done(struct lend_op *op)
+{
+	struct reading *reading = (struct reading *)(void *)op;
+	enum lend_status status = op->status;
+	uint64_t word = 0;
+
+	if (status == LEND_OK) {
+		memcpy(&word, (const char *)reading->view.bytes + reading->view.len - sizeof(word),
+		       sizeof(word));
+		if (lend_arg_intact(&reading->view) < 0)
+			status = LEND_ABORTED;
+		lend_arg_unmap(reading->loan->mem, &reading->view);
+	}
+	reply_word(reading->loan, reading->request, status, word);
+	free(reading);
+}
+
+static void on_loan(lend_request request, const struct lend_buf *bytes, void *arg)
+{
+	struct loan *loan = arg;
+	struct reading *reading = malloc(sizeof(*reading));
+	struct lend_arg seen;
+	uint32_t cursor = 0;
+
+	if (!reading || lend_arg_next(bytes, &cursor, &seen) != 1 || seen.len < sizeof(uint64_t)) {
+		free(reading);
+		lend_reply(loan->ep, request, LEND_INVALID_ARGUMENT, NULL);
+		return;
+	}
+	reading->op = (struct lend_op){.done = view_done, .parent = request};
+	reading->request = request;
+	reading->loan = loan;
+	if (lend_arg_map(loan->mem, &seen, &reading->view, &reading->op) == 0)
+		return;
+	free(reading);
+	lend_reply(loan->ep, request, LEND_RESOURCE_EXHAUSTED, NULL);
+}
+
+static void close_mem(void *arg)
+{
+	lend_mem_close(((struct loan *)arg)->mem);
+}
+
+int app_loan_server(int argc, char **argv)
+{
+	struct app_server_args args = APP_SERVER_ARGS_INIT;
+	struct loan self = {.ep = NULL}, *loan = &self;
+	struct app_server server;
+
+	app_parse(&app_server_argp, argc, argv, &args);
+	app_server_open(&server, &args, NULL);
+	loan->ep = server.ep;
+	if (lend_mem_open(loan->ep, "", &loan->mem) < 0 ||
+	    lend_serve(loan->ep, APP_METHOD_LOAN, on_loan, loan, LEND_RESERVED) < 0)
+		app_die("%s", lend_why());
+	server.closing = close_mem;
+	server.arg = loan;
+	return app_server_run(&server);
+}
+
+/* Passes a loan whose last word is n; returns when the server has read it. */
+static void pass_loan(struct loan *loan, struct lend_loan *at, uint64_t n)
+{
+	struct lend_call call = {.method = APP_METHOD_LOAN};
+	struct iovec arg = {at->data, at->len};
+	uint64_t word = 0;
+
+	memcpy((char *)at->data + at->len - sizeof(n), &n, sizeof(n));
+	if (lend_call_sync_args(loan->mem, loan->session, &call, &arg, 1) < 0)
+		app_die("%s", lend_why());
+	if (call.status != LEND_OK)
+		app_die("a call ended %s", app_status_name(call.status));
+	if (call.reply && call.reply->len == sizeof(word))
+		memcpy(&word, call.reply->data, sizeof(word));
+	loan->wrong += word != n;
+	lend_buf_give(loan->ep, call.reply);
+}
+
+static void take_loan(struct loan *loan, struct lend_loan *at)
+{
+	if (lend_loan_take(loan->mem, loan->load.size, at) < 0)
+		app_die("%s", lend_why());
+}
+
+static void run_calls(struct loan *loan)
+{
+	lend_ns warm = app_now() + loan->load.time / WARM_SHARE, end = warm + loan->load.time;
+	struct lend_loan at = {.data = NULL};
+
+	for (uint64_t i = 0; !loan->n || app_now() < end; i++) {
+		lend_ns began = app_now();
+
+		if (!at.data)
+			take_loan(loan, &at);
+		pass_loan(loan, &at, i);
+		if (!loan->kept)
+			lend_loan_give(loan->mem, &at);
+		if (began < warm)
+			continue;
+		lend_hist_add(&loan->hist, app_now() - began);
+		loan->n++;
+	}
+	lend_loan_give(loan->mem, &at);
+}
+
+static void report_loans(const struct loan *loan)
+{
+	struct lend_args_stat stat;
+	struct app_report r;
+
+	lend_args_stat_get(loan->mem, &stat);
+	app_report_begin(&r, loan->load.json, "loan: taken, passed, one word read, given back");
+	app_report_num(&r, "loan_p50_us", app_hist_us(&loan->hist, 0.5), 2,
+		       "us, from take to give: half took no longer");
+	app_report_num(&r, "loan_p5_us", app_hist_us(&loan->hist, 0.05), 2,
+		       "us: 5 % took no longer, as on an idle machine");
+	app_report_num(&r, "loan_p99_us", app_hist_us(&loan->hist, 0.99), 2, "us");
+	app_report_int(&r, "calls", loan->n, "loans passed");
+	app_report_int(&r, "lent", stat.lent, "arguments that were lent");
+	app_report_int(&r, "size", loan->load.size, "bytes of a loan");
+	app_report_int(&r, "wrong_words", loan->wrong, "words that are not the producer's");
+	app_report_text(&r, "carrier", app_carrier_name(loan->load.carrier), "");
+	app_report_end(&r);
+}
+
+/* Starts the server, which polls all the time if it has a CPU of its own. */
+static void open_both(struct loan *loan, struct app_net *net, struct app_child *child)
+{
+	bool apart = app_cpus() > 1;
+	const char *const argv[] = {"loan-server", apart ? "--spin" : NULL, NULL};
+	struct lend_config config = LEND_CONFIG_INIT;
+	unsigned me, server;
+
+	app_net_init(net, loan->load.carrier);
+	me = app_net_add(net);
+	server = app_net_add(net);
+	app_net_link(net, me, server);
+	app_net_link(net, server, me);
+	app_net_plan(net);
+	app_child_start(child, "the server", argv, net, server, apart ? app_cpu(1) : APP_ANY_CPU);
+	app_pin(app_cpu(0));
+	config.listen = app_net_listen(net, me);
+	config.eal = app_net_eal(net, me);
+	if (lend_open(&config, &loan->ep) < 0 || lend_mem_open(loan->ep, "", &loan->mem) < 0 ||
+	    lend_connect(loan->ep, app_net_address(net, me, server), &loan->session) < 0 ||
+	    lend_args_place(loan->mem, LEND_ARGS_AT_CALLER) < 0)
+		app_die("%s", lend_why());
+	lend_args_threshold_set(loan->mem, 0);
+	while (lend_call_sync(loan->ep, loan->session, &(struct lend_call){.method = 1}) < 0)
+		app_die("%s", lend_why()); /* the session is up after it */
+}
+
+static const char doc[] =
+    "Takes memory for an argument, writes its last word, passes it to a server that maps it and "
+    "returns that word, and gives the memory back; one at a time.\v"
+    "Over shm no byte of the argument is copied or sent. Other carriers send it.\n\n"
+    "  lend bench loan --size 16M";
+
+int app_loan(int argc, char **argv)
+{
+	static struct loan loan = {.load = APP_LOAD_ARGS_INIT};
+	const struct argp_child children[] = {
+	    {app_load_some("carrier size seconds json"), 0, NULL, 0}, {0}};
+	const struct argp argp = {
+	    .options = options, .parser = parse_option, .children = children, .doc = doc};
+	struct app_child child = {.pid = 0};
+	struct app_net net;
+
+	loan.load.size = 16 << 20;
+	app_parse(&argp, argc, argv, &loan);
+	open_both(&loan, &net, &child);
+	lend_hist_init(&loan.hist);
+	run_calls(&loan);
+	report_loans(&loan);
+	lend_mem_close(loan.mem);
+	lend_close(loan.ep);
+	app_child_stop(&child);
+	return loan.wrong ? APP_EXIT_FAILED : APP_EXIT_OK;
+}
