@@ -32,13 +32,12 @@ struct relay {
 	struct relay *rest;
 };
 
-/* A fetch of the bytes of a reference. */
+/* A read of an argument that is a reference. */
 struct fetch {
 	struct lend_op op;
+	struct lend_arg_view view;
 	lend_request request;
 	struct hop *hop;
-	struct iovec into;
-	size_t cap;
 	struct fetch *rest;
 };
 
@@ -109,58 +108,51 @@ static void pass_on(struct hop *hop, lend_request request, const struct lend_buf
 	lend_reply(hop->ep, request, LEND_RESOURCE_EXHAUSTED, NULL);
 }
 
+static void give_fetch(struct fetch *fetch)
+{
+	fetch->rest = fetch->hop->fetches;
+	fetch->hop->fetches = fetch;
+}
+
 static void fetch_done(struct lend_op *op)
 {
 	struct fetch *fetch = (struct fetch *)(void *)op;
 	struct hop *hop = fetch->hop;
+	enum lend_status status = op->status;
+	uint32_t crc = 0;
 
-	if (op->status == LEND_OK)
-		app_sum_reply(hop->ep, fetch->request,
-			      lend_crc32c(0, fetch->into.iov_base, fetch->into.iov_len),
-			      fetch->into.iov_len);
+	if (status == LEND_OK) {
+		crc = lend_crc32c(0, fetch->view.bytes, fetch->view.len);
+		if (lend_arg_intact(&fetch->view) < 0)
+			status = LEND_ABORTED;
+		lend_arg_unmap(hop->mem, &fetch->view);
+	}
+	if (status == LEND_OK)
+		app_sum_reply(hop->ep, fetch->request, crc, lend_ref_len(&op->ref));
 	else
-		lend_reply(hop->ep, fetch->request, op->status, NULL);
-	fetch->rest = hop->fetches;
-	hop->fetches = fetch;
+		lend_reply(hop->ep, fetch->request, status, NULL);
+	give_fetch(fetch);
 }
 
-/* Takes a fetch with memory for len bytes from the free list, or allocates one; NULL without
- * memory. */
-static struct fetch *take_fetch(struct hop *hop, uint64_t len)
+/* Maps the argument, or fetches it where it cannot be mapped. */
+static void read_ref(struct hop *hop, lend_request request, const struct lend_arg *arg)
 {
 	struct fetch *fetch = hop->fetches;
 
 	if (fetch)
 		hop->fetches = fetch->rest;
 	else
-		fetch = calloc(1, sizeof(*fetch));
-	if (!fetch || len <= fetch->cap)
-		return fetch;
-	free(fetch->into.iov_base);
-	fetch->into.iov_base = malloc(len);
-	fetch->cap = fetch->into.iov_base ? len : 0;
-	if (fetch->cap)
-		return fetch;
-	free(fetch);
-	return NULL;
-}
-
-static void read_ref(struct hop *hop, lend_request request, const struct lend_arg *arg)
-{
-	struct fetch *fetch = hop->mem && arg->len <= 1 << 30 ? take_fetch(hop, arg->len) : NULL;
-
-	if (!fetch) {
+		fetch = malloc(sizeof(*fetch));
+	if (!fetch || !hop->mem || arg->len > 1 << 30) {
+		free(fetch);
 		lend_reply(hop->ep, request, LEND_RESOURCE_EXHAUSTED, NULL);
 		return;
 	}
-	fetch->hop = hop;
-	fetch->request = request;
-	fetch->into.iov_len = arg->len;
+	*fetch = (struct fetch){.hop = hop, .request = request};
 	fetch->op = (struct lend_op){.done = fetch_done, .parent = request};
-	if (lend_arg_get(hop->mem, arg, 0, &fetch->into, 1, &fetch->op) == 0)
+	if (lend_arg_map(hop->mem, arg, &fetch->view, &fetch->op) == 0)
 		return;
-	fetch->rest = hop->fetches;
-	hop->fetches = fetch;
+	give_fetch(fetch);
 	lend_reply(hop->ep, request, LEND_RESOURCE_EXHAUSTED, NULL);
 }
 
@@ -196,7 +188,6 @@ static void free_rest(struct hop *hop)
 	}
 	for (struct fetch *fetch; (fetch = hop->fetches);) {
 		hop->fetches = fetch->rest;
-		free(fetch->into.iov_base);
 		free(fetch);
 	}
 }
