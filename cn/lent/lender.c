@@ -150,8 +150,21 @@ static enum lend_mem_status find(struct cn_lender *lender, const struct lend_mem
 	return status;
 }
 
-/* Bytes in the shared arena are copied: a reader on this host would read them in place, and the
- * carrier would wait for it. */
+/* Returns whether a reply is copied. A reader on this host would read a reply in shared memory in
+ * place, and the carrier would wait for it. */
+static bool is_copied(struct cn_lender *lender, const struct loan *loan, lend_request request,
+		      const void *bytes, uint64_t len)
+{
+	struct lend_peer peer;
+
+	if (len <= CN_ARGS_COPY_MAX || !loan->args)
+		return true;
+	return place_of(bytes, len) != LEND_LENT_NOWHERE &&
+	       (lend_session_peer(lender->ep, lend_request_session(lender->ep, request), &peer) <
+		    0 ||
+		cn_caller_near(&peer, "shm:"));
+}
+
 static void serve_get(lend_request request, const struct lend_buf *message, void *arg)
 {
 	struct cn_lender *lender = arg;
@@ -173,8 +186,7 @@ static void serve_get(lend_request request, const struct lend_buf *message, void
 	if (say.flags & LEND_MEMOP_IN_PLACE) {
 		place_loan(&lender->entry[say.ref.slot], loan, say.len);
 		reply = table_reply(lender);
-	} else if (say.len <= CN_ARGS_COPY_MAX || !loan->args ||
-		   place_of(bytes, say.len) != LEND_LENT_NOWHERE)
+	} else if (is_copied(lender, loan, request, bytes, say.len))
 		reply = copy_range(lender, bytes, (uint32_t)say.len);
 	else
 		reply = wrap_range(lender, loan, request, bytes, (uint32_t)say.len);
