@@ -50,7 +50,8 @@ struct __attribute__((may_alias)) cn_op {
 	uint64_t part; /* bytes, or references, of the call under way */
 	uint64_t id;   /* operation id of the call under way; 0: not recorded */
 	uint64_t seq;
-	uint64_t hash; /* of the object it depends on; 0: none; odd: a reference, even: a space */
+	uint64_t
+	    hash; /* hash of the object it depends on; 0: none; odd: a reference, even: a space */
 	lend_ns deadline;
 	struct lend_memterms terms;
 	uint32_t n;
@@ -62,9 +63,9 @@ struct __attribute__((may_alias)) cn_op {
 	uint8_t kind; /* LEND_MEMOP_ */
 	uint8_t step, state;
 	bool ended;       /* the call ended; a carrier still uses some of the memory */
-	bool cancelled;   /* it ends when the call under way ends */
-	bool again;       /* it continues with another call after that */
-	uint64_t session; /* of the call under way */
+	bool cancelled;   /* cancelled: the operation ends when its call under way ends */
+	bool again;       /* the operation continues with another call after the one under way */
+	uint64_t session; /* session of the call under way */
 	int err;          /* positive errno: why it could not start, for lend_op_wait() */
 	uint16_t tries; /* other nodes that may still be tried for a new object; STAT: workers that
 			   have answered */
@@ -105,7 +106,7 @@ struct cn_node {
 	bool failed;    /* its last HELLO had no answer */
 	bool full;      /* its HELLO got RESOURCE_EXHAUSTED: no further client of this process is
 			   possible */
-	bool clash;     /* it has the id of another node of this client: not used */
+	bool clash;     /* another node of this client has the same id: the node is not used */
 	bool cleaning;  /* clean is under way */
 	bool greeted;   /* id and worker are valid: it or another worker answered a HELLO */
 	bool retired;   /* a worker of an earlier start of its node; the present start has fewer */
@@ -131,8 +132,8 @@ struct cn_node {
 	lend_ns doubt_until;      /* no new object until then: a put timed out; 0: none */
 	lend_ns doubt;            /* duration of that pause after each such put */
 	bool asking;
-	uint64_t read_seq;    /* of a caller: mem->seq of its last read */
-	bool placed;          /* of a caller: id, epoch and table are valid for this session */
+	uint64_t read_seq;    /* callers only: mem->seq of the last read from it */
+	bool placed;          /* callers only: id, epoch and table are valid for this session */
 	uint64_t table;       /* its lent_table: offset in its shared memory */
 	struct cn_pool *pool; /* set if it was named pool:NAME; else NULL */
 	struct cn_slot slot[LEND_MEM_OPEN_MAX];
@@ -145,8 +146,8 @@ struct cn_space {
 	uint32_t gen;  /* odd: in use */
 	uint32_t next; /* free list */
 	uint16_t node;
-	bool orphan;             /* it has no owner any more: to be freed at the node */
-	bool written;            /* it was written to: its bytes differ from those of from */
+	bool orphan;  /* the space has no owner any more: to be freed at the node */
+	bool written; /* the space was written to: its bytes differ from those of its source */
 	struct lend_memref from; /* the reference it was mapped from; version 0: zeros */
 	struct cn_view *view;    /* the view behind its pointer, or NULL; owned */
 	struct cn_shown *shown;  /* the frames to map, as a pool reported them, or NULL; owned */
@@ -187,7 +188,7 @@ struct lend_mem {
 	uint32_t drops;           /* POOL_DROP calls under way */
 	uint32_t live, refs_live; /* operations; those on references */
 	bool pumping, again, closing;
-	bool paged; /* it has joined the pager */
+	bool paged; /* this client has joined the pager */
 	struct cn_space *space;
 	uint32_t spaces, space_free, orphans;
 	struct cn_hold *hold; /* in hold_heap */
@@ -200,9 +201,9 @@ struct lend_mem {
 	uint32_t deferred_n, deferred_cap;
 	uint32_t deferred_reserved;     /* entries of left that args reserved */
 	struct cn_threshold *threshold; /* cn/args/inline_threshold.c; made at its first use */
-	uint64_t inline_max;            /* of an argument, bytes; UINT64_MAX: measured */
+	uint64_t inline_max; /* bytes of the longest argument in a message; UINT64_MAX: measured */
 	struct cn_lender *lender;       /* set: arguments of calls are lent; counted reference */
-	struct cn_lender *publisher;    /* of published loans; counted reference, or NULL */
+	struct cn_lender *publisher;    /* lends published loans; counted reference, or NULL */
 	struct cn_published *published; /* loan.c: references that end with the client */
 	struct lend_args_stat args_stat;
 };
@@ -266,7 +267,7 @@ void cn_step_end(struct cn_op *op, enum lend_status status, enum lend_ran ran);
 /* op_order.c */
 void cn_order_add(struct cn_op *op);
 void cn_order_del(struct cn_op *op);
-bool cn_order_wide(const struct cn_op *op); /* it releases several references */
+bool cn_order_wide(const struct cn_op *op); /* true: the operation releases several references */
 bool cn_order_free(const struct cn_op *op);
 /* Returns a node that has yet to confirm the outcome of an earlier operation that this one depends
  * on and that ended without a result; NULL: there is none. */
@@ -312,7 +313,7 @@ bool cn_workers_same(const struct cn_node *a, const struct cn_node *b); /* worke
 void cn_forget_mark(struct cn_node *node, uint64_t id); /* its call ended without a result */
 void cn_forget_pump(struct cn_node *node);
 bool cn_forget_waits(
-    const struct cn_node *node);           /* it waits before the retry of a failed cleaning */
+    const struct cn_node *node); /* true: the node waits before it retries a failed cleaning */
 void cn_forget_drop(struct cn_node *node); /* the node ended our life: nothing to clean */
 
 /* handles.c */

@@ -39,7 +39,7 @@ static uint32_t alive; /* entries that are not gone */
 static bool running;
 static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
 static struct lend_ep *ep;   /* for lend_stop(): under the lock; NULL while it is closed */
-static struct lend_ep *mine; /* the same endpoint, for the thread only */
+static struct lend_ep *mine; /* endpoint of the renewing thread, for that thread only */
 
 static void renew_done(struct lend_call *call)
 {
@@ -186,7 +186,8 @@ static void *run_thread(void *arg)
 	pthread_mutex_lock(&lock);
 	while (alive && fine) { /* a join may come while the endpoint closes */
 		pthread_mutex_unlock(&lock);
-		fine = lend_open(&config, &own) == 0; /* else: traffic still renews */
+		fine = lend_open(&config, &own) ==
+		       0; /* if it fails, ordinary traffic still renews the leases */
 		if (fine)
 			serve_entries(own);
 		pthread_mutex_lock(&lock);

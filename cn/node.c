@@ -286,8 +286,8 @@ static void hello_done(struct lend_call *call)
 	if (what == FINE) {
 		node->failures = 0;
 	} else {
-		if (call->status !=
-		    LEND_DEADLINE_EXCEEDED) { /* else cleaning would retry at once and spin */
+		if (call->status != LEND_DEADLINE_EXCEEDED) { /* a failure is counted, or cleaning
+								 would retry at once and spin */
 			node->failures += node->failures < 8;
 			node->clean_at = lend_now(mem->ep) + (UINT64_C(5000000) << node->failures);
 		}

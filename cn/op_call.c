@@ -229,7 +229,7 @@ enum cn_call_outcome cn_call_start(struct cn_op *op)
 		return CN_WENT;
 	}
 	unbuild_call(op, call);
-	if (rc == -ESTALE) { /* it ended unnoticed: no end of a call will run the pump */
+	if (rc == -ESTALE) { /* the session ended unnoticed: no end of a call will run the pump */
 		cn_node_lost(node);
 		mem->again = true;
 	}

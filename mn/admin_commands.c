@@ -15,7 +15,7 @@ enum { LIST_MAX = 1000 };
 /* One query to a worker, and its result. */
 struct look {
 	struct lend_memstats stats;
-	uint32_t at, n, limit; /* of a list */
+	uint32_t at, n, limit; /* position, entries so far and limit of a list */
 	struct lend_list_object *object;
 	struct lend_list_client *client;
 	uint64_t serial;

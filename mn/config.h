@@ -15,11 +15,11 @@ struct mn_config {
 	bool overwrite;         /* replace an existing file, even with other contents */
 	const char *pool;       /* name of the pool to offer, or NULL: mn_pool_plan() */
 	uint64_t lease_ms;      /* 0: the store's default */
-	uint32_t id;            /* of the node; 0: random */
+	uint32_t id;            /* id of the node; 0: random */
 	uint32_t clients;       /* 0: the store's default */
-	uint64_t quarantine_ms; /* of freed pages */
+	uint64_t quarantine_ms; /* time in quarantine of freed pages */
 	bool yields;            /* use pages in quarantine when no others are free */
-	bool checksum;          /* of each page */
+	bool checksum;          /* whether each page has a checksum */
 	const char *quota;      /* as in mn/tenants.h, or NULL */
 	uint32_t workers;       /* 1 .. 64 */
 	bool pin;               /* pin each worker to a processor of its own */
@@ -30,7 +30,7 @@ struct mn_config {
 	const char *admin;   /* path of the socket, or NULL */
 	const char *metrics; /* PORT or IP:PORT, or NULL */
 	uint32_t drain_ms;   /* time for replies in flight at shutdown */
-	const char *file;    /* that options were read from, or NULL */
+	const char *file;    /* file that options were read from, or NULL */
 	uint64_t given; /* bit per option given on the command line, by its index in the table */
 };
 

@@ -15,7 +15,9 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-enum { MN_FAIR_QUANTUM = 64 << 10 }; /* of cost: the bytes moved, plus for each operation: */
+enum {
+	MN_FAIR_QUANTUM = 64 << 10
+}; /* quantum of deficit round robin, in cost: the bytes moved, plus for each operation: */
 enum { MN_FAIR_OPERATION = 4096 };
 /* A flow counts as competing for this many busy rounds after its last operation. A round receives
  * about 64 datagrams, so the only session of one process does not appear in each round when another
@@ -27,7 +29,7 @@ struct mn_wait {
 };
 struct mn_flow {
 	int64_t credit;
-	uint64_t round; /* of its last operation, or when it last waited */
+	uint64_t round; /* round of its last operation, or when it last waited */
 	bool queued;
 	bool alone; /* no other flow competed when its operation was admitted: no charge */
 	STAILQ_HEAD(, mn_wait) waits; /* in order of arrival */

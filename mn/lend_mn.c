@@ -24,7 +24,7 @@ struct node {
 	struct mn_tenants *tenants;
 	struct mn_admin *admin;
 	struct mn_metrics *metrics;
-	char url[64]; /* of the metrics */
+	char url[64]; /* address of the metrics */
 	char addresses[LEND_MEMOP_TEXT_MAX + 1];
 };
 

@@ -28,7 +28,7 @@ struct pins {
 /* A message received into frames. FREE (head NULL) -> LANDING -> taken -> FREE */
 struct landing {
 	struct mn_serve *serve;
-	const struct lend_buf *head; /* of the chain */
+	const struct lend_buf *head; /* first segment of the chain */
 	uint32_t placement;          /* 0: exec_request() took it */
 	uint32_t wraps;
 	uint8_t fixed[LEND_MEMOP_FIXED_MAX]; /* the bytes before the payload */
@@ -38,7 +38,7 @@ struct mn_serve {
 	struct lend_ep *ep;
 	struct lend_store *store;
 	struct mn_peers *peers;
-	struct mn_fair *fair; /* of peers */
+	struct mn_fair *fair; /* fair queue of the peers */
 	lend_ns now;          /* time of the first operation of this iteration; 0: none yet */
 	bool closed;          /* the endpoint is closed */
 	bool refuses;

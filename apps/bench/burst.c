@@ -24,17 +24,17 @@ enum { SPARE = 64, WHY_MAX = 256, SESSIONS_MAX = (1 << 20) - SPARE };
 struct result {
 	uint64_t up, failed;
 	lend_ns first, last; /* first lend_connect(); end of the last call */
-	char why[WHY_MAX];   /* of the first failure; "": no failure */
+	char why[WHY_MAX];   /* text of the first failure; "": no failure */
 };
 
 struct client {
 	struct lend_ep *ep;
 	unsigned n, left;
-	enum lend_status failed; /* of the first call that failed */
+	enum lend_status failed; /* status of the first call that failed */
 	struct result result;
 };
 
-static struct client client; /* of this process */
+static struct client client; /* the client of this process */
 
 static void watch_session(lend_session session, const uint8_t incarnation[16], bool up, void *arg)
 {

@@ -36,7 +36,7 @@ struct app_chain {
 	struct lend_ep *ep;
 	struct lend_mem *mem;
 	lend_session entry[APP_CHAIN_LENGTHS_MAX]; /* to the first hop, by number of hops */
-	lend_session session;                      /* that of the current run */
+	lend_session session;                      /* session of the current run */
 	uint64_t size;                             /* bytes of a request in the current run */
 	bool with_node;
 	struct app_chain_slot *slot;

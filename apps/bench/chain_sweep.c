@@ -15,12 +15,12 @@ static const char *const names[WAYS] = {
 
 struct cell {
 	double rate[WAYS], bytes[WAYS];
-	double ratio; /* of auto to the fastest other way */
+	double ratio; /* throughput of auto over that of the fastest other way */
 };
 
 struct sweep {
 	struct app_chain *chain;
-	lend_ns time; /* of one measurement */
+	lend_ns time; /* duration of one measurement */
 	uint64_t wrong;
 	unsigned cells, near; /* near: cells with a ratio of at least 0.9 */
 	double least;         /* ratio */

@@ -17,12 +17,12 @@
 #include "util/rng.h"
 
 enum { CALLS = 1000, AHEAD = 8, SOON = 6, LATER = 200, SEED = 5 };
-#define SLICE UINT64_C(1000000000) /* of one server's turn, at most and about */
+#define SLICE UINT64_C(1000000000) /* length of one server's turn, at most and about */
 
 struct args {
 	struct app_load_args load;
 	lend_ns work;
-	unsigned percent; /* of the worker's capacity */
+	unsigned percent; /* offered load in percent of the worker's capacity */
 };
 
 struct one {

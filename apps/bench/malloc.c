@@ -47,7 +47,7 @@ struct race {
 	size_t len;
 	enum pattern pattern;
 	struct bench *bench;
-	int cpu; /* of the second thread, at its end */
+	int cpu; /* CPU of the second thread, at its end */
 	pthread_barrier_t start;
 	/* Ring from one thread to the other. The counts are published in bursts, like the turns of
 	 * an endpoint. */

@@ -9,7 +9,8 @@
 
 enum app_heap_kind {
 	APP_HEAP_BARE, /* returns the same few objects, never touched: cost of loop and queue */
-	APP_HEAP_NONE, /* the same, touched: cost of the measurement itself */
+	APP_HEAP_NONE, /* returns the same few objects, which are touched: cost of the measurement
+			  itself */
 	APP_HEAP_LEND,
 	APP_HEAP_GLIBC,
 	APP_HEAP_MIMALLOC,

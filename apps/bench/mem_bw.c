@@ -28,7 +28,7 @@ struct bw {
 	struct app_memory m;
 	unsigned threads;
 	enum sweep sweep;
-	const char *sweep_text; /* of --sweep; NULL: none */
+	const char *sweep_text; /* argument of --sweep; NULL: none */
 	double cell[ROWS_MAX][COLUMNS];
 	unsigned rows, turns;
 	double over_call[BW_WAYS][TURNS_MAX];

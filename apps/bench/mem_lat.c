@@ -23,7 +23,7 @@ enum { SIZE_MIN = 32, SIZE_MAX_SWEPT = 4 << 20, ROWS_MAX = 20, SEED = 5 };
 struct lat {
 	struct app_memory_args args;
 	struct app_memory m;
-	uint64_t size; /* of the current operations */
+	uint64_t size; /* bytes of the current operations */
 	char *into[2]; /* results of get and read; hold other bytes before */
 	lend_space space;
 	struct lend_hist hist[OPS];

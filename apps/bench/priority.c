@@ -28,8 +28,8 @@ struct args {
 
 /* The results of a phase. */
 struct tally {
-	struct lend_hist hist; /* of small calls in this slice, ns */
-	uint64_t bytes;        /* of transfers that ended in it */
+	struct lend_hist hist; /* latencies of small calls in this slice, ns */
+	uint64_t bytes;        /* bytes of transfers that ended in this slice */
 	double seconds;        /* duration of these transfers */
 	uint64_t calls;        /* small ones in all slices */
 	struct app_series p50, p99, rate;

@@ -35,7 +35,7 @@ struct app_slot {
 	struct app_load *load;
 	unsigned index;  /* from 0 */
 	bool waiting;    /* start returned -EAGAIN, or a request failed: retries later */
-	uint64_t number; /* of the current request; unique over all slots */
+	uint64_t number; /* number of the current request; unique over all slots */
 	uint64_t began_ticks;
 };
 
@@ -47,7 +47,7 @@ struct app_load {
 	int (*poll)(void *arg); /* NULL, or polled instead of ep, which is then unused */
 	struct lend_ep *other;  /* NULL, or polled alternately with ep: both ends in one thread */
 	void (*between)(void *arg); /* NULL, or the other end's work after each of its turns */
-	void *arg;                  /* of poll and between */
+	void *arg;                  /* argument of poll and between */
 	bool sleep;                 /* turns may sleep; else they poll */
 	bool quiet;                 /* no progress line: another thread prints it */
 	lend_ns time;               /* period in which requests start; 0: until max */
@@ -62,11 +62,11 @@ struct app_load {
 	uint64_t ended;  /* ok or not */
 	uint64_t errors; /* ended not ok */
 	uint64_t wrong_bytes;
-	uint64_t ticks;              /* of the whole run, from the first start to the last end */
+	uint64_t ticks; /* duration of the whole run, from the first start to the last end */
 	double seconds, cpu_seconds; /* the latter of this thread */
 	unsigned slots;              /* kept in flight */
 	struct lend_hist hist;       /* latency of successful requests, ns */
-	enum lend_status last;       /* of the last failed request */
+	enum lend_status last;       /* status of the last failed request */
 
 	/* The loop's own. */
 	uint64_t started, until_ticks;

@@ -24,9 +24,9 @@ struct app_option {
 	const char *name; /* without dashes; "": a positional argument, in the order of the table */
 	enum app_option_kind kind;
 	bool hidden;
-	char key; /* of the short option; 0: none */
+	char key; /* letter of the short option; 0: none */
 	size_t at, width;
-	uint64_t min, max; /* of sizes and numbers */
+	uint64_t min, max; /* limits of sizes and numbers */
 	const char *value, *help;
 };
 

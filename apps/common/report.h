@@ -13,7 +13,7 @@ struct app_report {
 	FILE *out;
 	bool json;
 	unsigned n;         /* fields printed */
-	const char *prefix; /* of the following keys: "read_"; borrowed. Initially "" */
+	const char *prefix; /* prefix of the following keys: "read_"; borrowed. Initially "" */
 };
 
 /* Begins the report. Only the table prints title. */

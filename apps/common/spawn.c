@@ -201,7 +201,8 @@ void app_child_start(struct app_child *child, const char *what, const char *cons
 	push_listen(&argv, net, proc);
 	push_number(&argv, "--cpu", cpu);
 	push_number(&argv, "--ready-fd", fds[1]);
-	start_child(child, "/proc/self/exe", &argv, fds, false, APP_ANY_CPU); /* it pins itself */
+	start_child(child, "/proc/self/exe", &argv, fds, false,
+		    APP_ANY_CPU); /* the child pins itself to its CPU */
 	app_net_ready(net, proc, child->address);
 }
 

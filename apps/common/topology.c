@@ -168,7 +168,8 @@ void app_net_ready(struct app_net *net, unsigned proc, const char *address)
 
 const char *app_net_address(const struct app_net *net, unsigned client, unsigned server)
 {
-	(void)client; /* the same for every client: carriers make a link per pair by themselves */
+	(void)client; /* every client gets the same address: carriers make a link per pair by
+			 themselves */
 	LEND_CHECK(net->address[server][0]);
 	return net->address[server];
 }

@@ -199,7 +199,7 @@ static double per_s(uint64_t n, lend_ns ns)
 
 struct sums {
 	unsigned images, identical;
-	lend_ns decode_ns; /* of the throughput passes' images */
+	lend_ns decode_ns; /* decoding time of the throughput passes' images */
 	uint64_t pixels;
 	uint64_t in_throughput; /* results of passes with several at a time */
 };

@@ -26,7 +26,7 @@ enum {
 
 enum {
 	IMAGES_HEAD = 32,              /* bytes of a head */
-	IMAGES_BYTES_MAX = 256 << 20,  /* of the pixels of one image */
+	IMAGES_BYTES_MAX = 256 << 20,  /* bytes of the pixels of one image */
 	IMAGES_AUTO_INLINE = 32 << 10, /* --by auto: arguments up to this length go by value */
 	IMAGES_WINDOW_MAX = 64,        /* images in flight */
 };
@@ -34,7 +34,7 @@ enum {
 	UINT64_C(30000000000) /* timeout of calls, operations and unclaimed references */
 
 struct images_head {
-	uint32_t number; /* which image of the run */
+	uint32_t number; /* number of the image in the run */
 	uint32_t what;   /* enum images_what; of replies */
 	struct images_size size;
 	uint64_t inline_max; /* longer arguments travel by reference, both ways; heads never do */
@@ -68,8 +68,8 @@ struct images_tier {
 	enum images_role role;
 	lend_session next[2];       /* sessions to the next tier; a worker has none */
 	unsigned nexts, turn;       /* round robin */
-	struct lend_mem *mem;       /* of a worker */
-	struct images_codec *codec; /* of a worker */
+	struct lend_mem *mem;       /* memory client of a worker */
+	struct images_codec *codec; /* codec of a worker */
 	struct images_service service[IMAGES_WHATS];
 };
 /* Connects to the n addresses in next, or, for a worker, to the memory node; then serves. Returns 0

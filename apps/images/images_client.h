@@ -19,7 +19,7 @@ struct images_client {
 	const char *out;     /* folder for results, or NULL */
 
 	uint64_t ended, failed;
-	enum lend_status status;     /* of the first that failed */
+	enum lend_status status;     /* status of the first request that failed */
 	const char *culprit;         /* its path */
 	unsigned busy;               /* jobs in flight */
 	bool timed;                  /* the histograms record the following results */

@@ -12,8 +12,9 @@ struct images_thread;
 struct images_cluster {
 	struct app_net net;
 	struct app_child node;
-	struct app_child child[IMAGES_TIERS];       /* of tiers that are processes */
-	struct images_thread *thread[IMAGES_TIERS]; /* of those that are threads; owned */
+	struct app_child child[IMAGES_TIERS]; /* processes of the tiers that are processes */
+	struct images_thread
+	    *thread[IMAGES_TIERS]; /* threads of the tiers that are threads; owned */
 };
 
 /* Starts lend-mn with node_bytes, as a pool if asked to, then the tiers, servers before their

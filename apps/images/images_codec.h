@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 enum {
-	IMAGES_SIDE_MAX = 65500,   /* of a JPEG, in either direction */
+	IMAGES_SIDE_MAX = 65500,   /* pixels of each side of a JPEG, in either direction */
 	IMAGES_THUMB_SIDE = 256,   /* a thumbnail fits into a square of this */
 	IMAGES_THUMB_QUALITY = 85, /* JPEG qualities of the two operations */
 	IMAGES_LEAN_QUALITY = 60,

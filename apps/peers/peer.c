@@ -33,7 +33,7 @@ struct served {
 
 static struct {
 	struct peer_pipe channel, other; /* the client's side, and the server's in one thread */
-	pid_t pid;                       /* of the server; 0: this thread */
+	pid_t pid;                       /* process of the server; 0: this thread */
 	void *client, *server;
 	struct app_load load;
 	struct app_slot slot[PEER_WINDOW_MAX], *order[PEER_WINDOW_MAX];

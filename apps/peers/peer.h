@@ -55,7 +55,7 @@ void peer_end_at(unsigned slot, const void *bytes, size_t len);
 /* A lane: a carrier or mode of a library. */
 struct peer_lane {
 	const char *name;    /* NULL ends the list */
-	uint64_t len_max;    /* of a request; 0: any */
+	uint64_t len_max;    /* bytes of the longest request; 0: any */
 	unsigned window_max; /* 0: any */
 	bool one_thread;     /* server and client in one thread */
 };

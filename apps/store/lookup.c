@@ -19,7 +19,7 @@ struct app_entry {
 	uint32_t frame, zero;
 };
 
-static struct lend_view table; /* of the one space */
+static struct lend_view table; /* pages of the one space */
 
 static void *map_pages(uint64_t len, bool huge)
 {

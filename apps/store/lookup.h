@@ -26,7 +26,7 @@ struct app_lookup {
 	uint8_t *tag; /* one per entry of the flat map: 7 bits of the hash, or 128: free */
 	uint64_t pages;
 	uint64_t bytes[APP_WAYS]; /* mapped */
-	unsigned bits;            /* of both maps: 2^bits entries */
+	unsigned bits;            /* log2 of the entries of both maps */
 };
 
 /* Makes the tables for pages pages, at most 2^29; all memory with or without huge pages. app_die()

@@ -19,7 +19,7 @@ struct ping {
 	lend_session session;
 	const char *address;
 	lend_ns interval, timeout, connected;
-	lend_ns *rtt; /* of each call that was answered */
+	lend_ns *rtt; /* round-trip time of each call that was answered */
 	unsigned count, sent, answered;
 	bool json;
 };

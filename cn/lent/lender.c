@@ -31,7 +31,7 @@ LIST_HEAD(gets, get);
 struct loan {
 	struct cn_args *args;
 	struct iovec memory;
-	void *copy; /* of memory that peers do not map, once one of them asked; or NULL */
+	void *copy; /* copy of memory that peers do not map, once one of them asked; or NULL */
 	struct gets gets;
 };
 

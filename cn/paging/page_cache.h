@@ -13,7 +13,7 @@ enum { CN_CACHE_PAGE = 4096 };
 
 struct cn_cache_key {
 	uint64_t serial, offset;    /* in the root; not always a multiple of a page */
-	uint32_t node, epoch, slot; /* of the snapshot */
+	uint32_t node, epoch, slot; /* name of the snapshot */
 	uint32_t len;               /* bytes of the page that may be seen; the rest is zero */
 };
 

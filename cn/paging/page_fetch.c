@@ -257,7 +257,7 @@ static void note_waiting(struct pull *p, uint64_t page, bool store)
 	struct cn_stream *s;
 
 	if (page != p->first) {
-		if (p->state == PARKED) /* it was filled meanwhile */
+		if (p->state == PARKED) /* the page was filled meanwhile */
 			lend_uffd_wake(f->fd, f->view.base + page * CN_PAGE, CN_PAGE);
 		else if (p->ahead)
 			p->until = lend_now(ep) + PATIENCE;

@@ -224,7 +224,8 @@ static bool take_stored(struct cn_view *view, uint64_t first, uint64_t end,
 
 	if (first >= end)
 		return false;
-	cn_pager_lock(); /* else the pager could unprotect a page between the two steps */
+	cn_pager_lock(); /* without the lock, the pager could unprotect a page between the two steps
+			  */
 	page += run_length(f->stored, page, stop - page, false);
 	n = run_length(f->stored, page, lend_min_u64(stop - page, LEND_MEM_PART_MAX / CN_PAGE),
 		       true);

@@ -23,7 +23,7 @@ struct cn_paged_view {
 	atomic_bool torn;        /* zeros were shown for a page that could not be fetched */
 	bool zeros;              /* the space had only zeros when the view was made */
 	bool singly;             /* the node lost a page of it: fetch pages one by one */
-	struct cn_cache_key key; /* of its first page; serial 0: do not cache */
+	struct cn_cache_key key; /* key of the view's first page; serial 0: do not cache */
 	struct cn_readahead ahead;
 	/* for READs of its pages */
 	char home[CN_HOME_MAX];

@@ -20,9 +20,10 @@
 
 struct cn_dirty_pages {
 	char *map;
-	uint64_t len;   /* bytes; whole pages */
-	int pagemap;    /* of this process; -1: not readable, so every page counts as dirty */
-	int fd;         /* of lend_uffd_marks(); negative: each seal sends all dirty pages again */
+	uint64_t len; /* bytes; whole pages */
+	int pagemap;  /* file /proc/self/pagemap; -1: not readable, so every page counts as dirty */
+	int fd; /* descriptor of lend_uffd_marks(); negative: each seal sends all dirty pages again
+		 */
 	bool watched;   /* some of map is watched */
 	bool refused;   /* this kind of memory cannot be watched */
 	uint64_t *sent; /* a bit per page: it is in a hole and was sent; NULL: none */

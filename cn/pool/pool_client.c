@@ -17,7 +17,7 @@
 struct cn_drop {
 	struct lend_call call; /* first */
 	struct cn_node *node;
-	uint64_t id, life; /* of the POOL_MAP; id 0: POOL_DROP */
+	uint64_t id, life; /* operation and life of the POOL_MAP; id 0: POOL_DROP */
 };
 
 #define DROP_TIMEOUT UINT64_C(2000000000)

@@ -15,7 +15,7 @@ struct cn_pool {
 	uint64_t key;   /* identifies us to the node; never 0 while sock is open */
 	uint64_t size;
 	uint32_t page;
-	int pagemap;              /* of this process; -1: not readable */
+	int pagemap;              /* file /proc/self/pagemap; -1: not readable */
 	int marks;                /* lend_uffd_marks(); negative: not available */
 	struct cn_window *window; /* NULL: each space is mapped by itself */
 	const char *map;          /* the whole file, to copy from; NULL: gets are messages */
@@ -26,7 +26,7 @@ struct cn_pool {
 /* The frames of a space, as the node reported them for mapping. Owned by the space. */
 struct cn_shown {
 	struct lend_memspace pinned_map;
-	uint64_t key; /* of the pool that reported them */
+	uint64_t key; /* secret of the pool that reported them */
 	uint64_t pages, received;
 	uint32_t base; /* offset of the space in its first page */
 	uint32_t n;

@@ -27,7 +27,7 @@ struct lend_list_client {
 	uint8_t process[16];
 	uint64_t life;
 	uint32_t number, spaces;
-	uint64_t bytes; /* of its spaces and the snapshots that it holds */
+	uint64_t bytes; /* bytes of its spaces and the snapshots that it holds */
 	uint64_t holds;
 	lend_ns lease; /* time left of it */
 };

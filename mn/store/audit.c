@@ -14,7 +14,7 @@ struct audit {
 	uint32_t *frame, *node;       /* references found */
 	uint32_t nodes, frames;       /* distinct ones found */
 	struct lend_store_usage *use; /* by tenant */
-	uint64_t pins;                /* of all frames */
+	uint64_t pins;                /* pins of all frames */
 	const char *bad;
 };
 

@@ -63,7 +63,8 @@ struct lend_store *lend_store_init(void *mem, const struct lend_store_config *co
 /* The limits of a tenant; all ones: no limit. A quota applies to new requests: nothing that exists
  * is taken away. */
 struct lend_store_quota {
-	uint64_t pages;   /* of snapshots that it holds or offers, of its spaces, of placements */
+	uint64_t
+	    pages; /* pages of snapshots that it holds or offers, of its spaces, of placements */
 	uint32_t refs;    /* holds, grants and spaces */
 	uint32_t clients; /* clients that sent HELLO */
 };
@@ -93,8 +94,9 @@ struct lend_store_seg {
 	uint64_t len;
 };
 enum {
-	LEND_STORE_SEGS_MAX = LEND_MEM_PART_MAX / LEND_MEM_PAGE + 2, /* of one reply or placement */
-	LEND_STORE_PLACE_MIN = 2 * LEND_MEM_PAGE, /* shorter payloads are copied */
+	LEND_STORE_SEGS_MAX =
+	    LEND_MEM_PART_MAX / LEND_MEM_PAGE + 2, /* segments of one reply or placement */
+	LEND_STORE_PLACE_MIN = 2 * LEND_MEM_PAGE,  /* shorter payloads are copied */
 };
 
 /* A session, owned by its server. The server sets all fields but life and clients before the first
@@ -113,7 +115,8 @@ struct lend_store_in {
 	struct lend_store_peer *peer; /* exec() sets life and clients */
 	const struct lend_store_seg *seg;
 	uint32_t n;
-	uint32_t placement; /* of place(); 0: none. exec() takes it, also when it fails */
+	uint32_t placement; /* placement of lend_store_place(); 0: none. exec() takes it, also when
+			       it fails */
 	bool late;          /* the request waited in its process's queue; a HELLO must not wait */
 };
 /* A reply: a status, and bytes in seg[0..n) for LEND_MEM_OK, none otherwise. The bytes are in head
@@ -124,7 +127,7 @@ struct lend_store_out {
 	bool pinned;
 	uint32_t tenant; /* pays for the pinned pages */
 	uint32_t n;
-	uint64_t len; /* of all segments */
+	uint64_t len; /* bytes of all segments */
 	struct lend_store_seg seg[LEND_STORE_SEGS_MAX];
 	uint8_t head[LEND_MEMOP_REPLY_MAX];
 };

@@ -51,7 +51,8 @@ static inline uint32_t lend_node_child(const uint32_t *child, uint32_t id, uint6
 static inline uint32_t lend_tree_frame(const struct lend_store *s, const struct lend_view *view,
 				       uint64_t page)
 {
-	const uint32_t *child = (const uint32_t *)(const void *)lend_node_at(s, 0); /* of all */
+	const uint32_t *child =
+	    (const uint32_t *)(const void *)lend_node_at(s, 0); /* child tables of all nodes */
 	uint32_t id = view->root;
 
 	_Static_assert(LEND_HEIGHT_MAX == 5, "a level each");

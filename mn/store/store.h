@@ -49,7 +49,7 @@ enum lend_object_kind {
 struct lend_object {
 	uint64_t serial : 48; /* unique in this epoch; 0: free, or ended by this operation */
 	uint64_t kind : 2;
-	uint64_t height : 3; /* of its view, like base, len and root */
+	uint64_t height : 3; /* height of its view, like base, len and root */
 	uint64_t payer : 8;  /* snapshot: the tenant that stakes counts for */
 	uint64_t base : 40;
 	/* Space: its pinned mapping. Pinned mapping: its space. Snapshot: one of its holds, which
@@ -101,7 +101,7 @@ struct lend_record {
 	uint8_t kind;   /* FORGET: the operation must not run, or was undone */
 	uint8_t status; /* enum lend_mem_status */
 	uint8_t forgot; /* enum lend_memop_forgot */
-	uint8_t terms;  /* of the grant that was made or used */
+	uint8_t terms;  /* terms of the grant that was made or used */
 	uint8_t held;   /* 1: it made (GRANT: dropped) this client's hold */
 	uint8_t tenant; /* ADOPT: that made the grant */
 	uint8_t zero[2];
@@ -110,7 +110,7 @@ struct lend_record {
 
 struct lend_client {
 	uint64_t low;  /* ids below have no record */
-	uint64_t life; /* of its incarnation */
+	uint64_t life; /* life of its incarnation */
 	uint32_t incarnation, number;
 	uint32_t tenant;        /* same as its incarnation's */
 	uint32_t holds, spaces; /* list heads */
@@ -120,10 +120,10 @@ struct lend_client {
 };
 
 struct lend_incarnation {
-	uint8_t id[16]; /* of the session that opened the life */
+	uint8_t id[16]; /* incarnation of the session that opened the life */
 	lend_ns expires;
 	uint64_t life;   /* 0: free; several lives may have one id */
-	uint32_t tenant; /* of the session that opened it */
+	uint32_t tenant; /* tenant of the session that opened it */
 	uint32_t clients;
 	uint32_t next; /* free list */
 };
@@ -189,7 +189,7 @@ struct lend_store {
 
 	struct lend_store_config config; /* addresses is NULL: see text */
 	uint64_t size;
-	uint64_t serial;    /* of the newest object or grant */
+	uint64_t serial;    /* serial of the newest object or grant */
 	lend_ns lease_next; /* lower bound of all leases' ends */
 	uint64_t life;      /* the newest one */
 	uint32_t pinned, zero;

@@ -27,7 +27,7 @@ enum {
 enum { LEND_TILE_FREE = 0, LEND_TILE_RUN = 254, LEND_TILE_INSIDE = 255 };
 struct lend_tile {
 	uint8_t kind;
-	uint8_t back; /* of a slab: tiles from its first one */
+	uint8_t back; /* slab: number of tiles from its first one to this one */
 };
 
 /* The record of a slab or a run; its first tile has it. */
@@ -35,9 +35,9 @@ struct lend_slab {
 	uint64_t free[LEND_SLAB_OBJECTS_MAX / 64]; /* by object */
 	struct lend_slab *next, *prev;             /* slabs of the class that have free objects */
 	struct lend_region *region;
-	uint32_t n; /* of a slab: free objects; of a run: tiles */
+	uint32_t n; /* slab: free objects; run: tiles */
 	uint8_t class;
-	uint8_t listed; /* it is in the list of its class's slabs that have free objects */
+	uint8_t listed; /* the slab is in its class's list of slabs with free objects */
 };
 _Static_assert(sizeof(struct lend_slab) == 64, "one cache line, touched for first tiles only");
 
@@ -54,10 +54,10 @@ struct lend_region {
 			     any more */
 	uint64_t number;  /* counted up from 1 */
 	_Atomic uint64_t key[LEND_REGION_WATCHERS];
-	_Atomic uint32_t keyed; /* which of key are valid, by bit */
+	_Atomic uint32_t keyed; /* bit map of the valid entries of key[] */
 	struct lend_region *next, **link;
 	struct lend_mapping heap;
-	size_t self_len; /* of this and its tables, which are mapped together */
+	size_t self_len; /* bytes of this struct and its tables, which are mapped together */
 	struct lend_tile tile[];
 };
 

@@ -18,7 +18,7 @@ enum {
 	LEND_CLASS_LEN_MAX = 65536,  /* bytes; of the last class */
 	LEND_TILE_LEN = 16384,       /* memory is handed out in tiles */
 	LEND_SLAB_OBJECTS = 8,       /* in a slab, at least; the rest at its end is unused */
-	LEND_SLAB_OBJECTS_MAX = 256, /* those of 64 bytes in one tile */
+	LEND_SLAB_OBJECTS_MAX = 256, /* objects of 64 bytes in one tile */
 	LEND_BATCH_MAX = 30,         /* objects moved to or from a cache at once; see lend_bin */
 };
 

@@ -40,7 +40,7 @@ struct lend_cc_state {
 	uint32_t alpha;   /* dctcp: share of marked ones, smoothed, of 65536 */
 	uint32_t ecn;     /* the peer's count of marks in its newest report */
 	uint32_t seen;    /* datagrams reported in this round */
-	uint32_t marked;  /* of them */
+	uint32_t marked;  /* datagrams among them with an ECN mark */
 	uint64_t round;   /* the round ends when this number or a larger one is reported */
 	lend_ns cut;      /* time of the last reduction */
 	uint32_t grown;   /* swift: accumulated growth below one unit */

@@ -13,8 +13,8 @@ enum {
 	SCALE_OFF = 1300, /* ... minus this: the term is 0 from 100 datagrams on */
 	SCALE_MAX = 40000,
 	MIN = LEND_CC_ONE / 64,
-	CUT = 512,  /* of 1024: one cut is at most half of the window */
-	BETA = 819, /* of 1024: 0.8 of the excess */
+	CUT = 512,  /* in 1/1024: one cut is at most half of the window */
+	BETA = 819, /* in 1/1024: 0.8 of the excess */
 };
 
 static uint32_t square_root(uint64_t n)

@@ -10,9 +10,9 @@ enum {
 	RATE_MAX = 12500, /* bytes per us: 100 Gb/s */
 	RATE_MIN = 15,
 	ADD = 5,       /* bytes per us */
-	EWMA = 471,    /* of 1024: 0.46 */
-	DECAY = 266,   /* of 1024: 0.26 */
-	QUARTER = 256, /* of 1024: gradients beyond it count in full */
+	EWMA = 471,    /* in 1/1024: 0.46 */
+	DECAY = 266,   /* in 1/1024: 0.26 */
+	QUARTER = 256, /* in 1/1024: gradients beyond it count in full */
 };
 
 /* Returns the part of the rate to keep, of 1024, for an RTT above HIGH. */

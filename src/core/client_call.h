@@ -18,7 +18,7 @@
 static inline void lend_call_launch(struct lend_core *c, struct lend_sess *s,
 				    struct lend_call_rec *k)
 {
-	lend_tx_reset(&k->tx); /* it may have been sent as 0-RTT before */
+	lend_tx_reset(&k->tx); /* the call may have been sent as 0-RTT before */
 	lend_tx_begin(c, s, &k->tx, k->tx.buf, k->tx.len, k->shared);
 	lend_window_enter(c, s, k);
 }

@@ -44,13 +44,13 @@ struct lend_event {
 	uint8_t ran;    /* enum lend_ran: no, yes, maybe */
 	uint8_t class;
 	uint8_t maybe_queued; /* a carrier may still read buf: flush it first */
-	uint32_t data_len;    /* of data: the whole message, or its first bytes with NEED */
+	uint32_t data_len;    /* bytes of data: the whole message, or its first bytes with NEED */
 	uint32_t method;
 	uint32_t peer;    /* SESSION_*, PEER_*: carrier and index */
 	uint64_t session; /* handle: index and generation, so that a stale one is caught */
-	uint64_t call;    /* likewise */
-	uint64_t tag;     /* as given to lend_core_call() or lend_core_connect(); PROVE: key id */
-	uint64_t len;     /* of the message; CALL_END: of the reply, even if it was too long */
+	uint64_t call; /* handle of the call: index and generation, so that a stale one is caught */
+	uint64_t tag;  /* as given to lend_core_call() or lend_core_connect(); PROVE: key id */
+	uint64_t len;  /* bytes of the message; CALL_END: of the reply, even if it was too long */
 	/* Owned by the caller from now on; 0: none. CALL_END: the request; REQUEST: the message, in
 	 * a buffer of its own; REPLY_END: the reply. */
 	uint32_t buf;
@@ -76,7 +76,7 @@ struct lend_core_config {
 	uint32_t reassemblies; /* messages of several datagrams in reassembly, per direction */
 	/* By carrier; mtu 0: the carrier is not open yet, see lend_core_path(). */
 	struct lend_path path[LEND_CARRIERS_MAX];
-	uint8_t incarnation[16]; /* of this process, sent to clients */
+	uint8_t incarnation[16]; /* identity of this process, sent to clients */
 	uint64_t message_max;    /* bytes; longer messages are refused */
 	uint64_t receive_budget; /* bytes that peers may be granted at once, in total */
 	uint32_t unscheduled;    /* bytes that a session may send before a grant: 65536 */
@@ -135,8 +135,8 @@ enum { LEND_TRANSCRIPT = 408 };
 int lend_core_transcript(struct lend_core *core, const struct lend_event *ev,
 			 uint8_t out[LEND_TRANSCRIPT]);
 struct lend_core_proof {
-	uint8_t tag[16];     /* of the server, in ACCEPT: the core compares or sends it */
-	uint8_t proof[16];   /* of the client, in PROOF: likewise */
+	uint8_t tag[16];     /* proof of the server, in ACCEPT: the core compares or sends it */
+	uint8_t proof[16];   /* proof of the client, in PROOF: the core compares or sends it */
 	uint8_t binding[16]; /* see struct lend_core_names */
 };
 /* Answers an EV_PROVE in the same turn. proof NULL: the key is unknown here; then a server accepts
@@ -197,7 +197,7 @@ uint64_t lend_core_session_message_max(const struct lend_core *core, uint64_t se
 /* Values that both ends of a session know and that differ from those of every other session. */
 struct lend_core_names {
 	uint64_t connect, client, server; /* the attempt; both ids */
-	uint64_t key_id;                  /* of the key that the peer has proven; 0: none */
+	uint64_t key_id;                  /* id of the key that the peer has proven; 0: none */
 	uint8_t binding[16];              /* as passed to lend_core_prove() */
 };
 /* Fills *names. Returns 0; -ESTALE: the session has ended, or is not up yet. */

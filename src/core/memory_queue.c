@@ -6,7 +6,9 @@
 #include "core/rx.h"
 #include "core/sched.h"
 
-enum { DOUBLINGS = 12 }; /* of eviction_delay(): at least seconds, enough to find a dead peer */
+enum {
+	DOUBLINGS = 12
+}; /* number of doublings in eviction_delay(): at least seconds, enough to find a dead peer */
 
 void lend_memq_init(struct lend_core *c)
 {

@@ -86,7 +86,7 @@ static void fire_slot(struct lend_core *c, uint32_t slot)
 
 		lend_pace_remove(c, s);
 		if (s->pace > c->now)
-			lend_pace_add(c, s); /* it was beyond the wheel */
+			lend_pace_add(c, s); /* the session's time was beyond the wheel */
 		else
 			lend_sched_wake(c, s);
 	}

@@ -9,11 +9,11 @@
 
 /* See grant.h. */
 struct lend_grants {
-	uint64_t used;    /* bytes granted and not yet here */
-	uint64_t ahead;   /* of them, of messages without a reassembly: their data may take long to
-			     arrive */
-	uint64_t window;  /* bytes that may be granted and not yet here */
-	uint64_t least;   /* lower limit of window */
+	uint64_t used;   /* bytes granted and not yet here */
+	uint64_t ahead;  /* granted bytes of messages without a reassembly: their data may take long
+			    to arrive */
+	uint64_t window; /* bytes that may be granted and not yet here */
+	uint64_t least;  /* lower limit of window */
 	uint64_t granted; /* ever */
 	uint64_t before;  /* the previous window, while another one is being tried; 0: none is */
 	uint64_t rate;    /* bytes per us that arrived with the previous window */
@@ -24,13 +24,14 @@ struct lend_grants {
 	uint64_t scarce;  /* 1: in this round the window was too narrow for a message */
 	uint64_t down;    /* 1: the next window that is tried is a narrower one */
 	lend_ns loop_min; /* smallest loop; 0: none was measured */
-	uint64_t datagrams, marked; /* that arrived in this round */
-	uint64_t alpha;             /* share of marked datagrams, smoothed, of 65536 */
-	lend_ns look;               /* next check for unused grants; LEND_NEVER: no message waits */
-	uint64_t waiting;           /* messages in the heap; */
-	uint64_t yielding;          /* of them, those of the peer with most of the window */
-	uint64_t entered;           /* messages that were ever put into the heap */
-	uint64_t senders;           /* sessions with partly received messages */
+	uint64_t datagrams,
+	    marked;        /* datagrams that arrived in this round, and those with an ECN mark */
+	uint64_t alpha;    /* share of marked datagrams, smoothed, of 65536 */
+	lend_ns look;      /* next check for unused grants; LEND_NEVER: no message waits */
+	uint64_t waiting;  /* messages in the heap; */
+	uint64_t yielding; /* messages in the heap that are of the peer with most of the window */
+	uint64_t entered;  /* messages that were ever put into the heap */
+	uint64_t senders;  /* sessions with partly received messages */
 };
 
 /* The tables and budgets that are shared among peers. */

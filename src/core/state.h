@@ -46,14 +46,15 @@ enum {
 
 #define LEND_US           UINT64_C(1000)
 #define LEND_MS           UINT64_C(1000000)
-#define LEND_SENT_UNIT    UINT64_C(64)  /* of struct lend_sent_rec */
+#define LEND_SENT_UNIT    UINT64_C(64)  /* ns per unit of the times in struct lend_sent_rec */
 #define LEND_RTO_MIN      (1 * LEND_MS) /* longer than the pauses of a busy thread */
 #define LEND_RTO_MAX      (100 * LEND_MS)
 #define LEND_RTO_FIRST    (5 * LEND_MS)  /* before the first RTT sample */
 #define LEND_RTO_LOSSLESS (20 * LEND_MS) /* there, the timer only sends a PROBE */
 #define LEND_REPORT       (20 * LEND_US) /* longest delay of a report to the peer */
 #define LEND_GRANT_BYTES  (UINT64_C(1) << 20)
-#define LEND_INDEX_MASK   ((UINT64_C(1) << 24) - 1) /* of a session's id; the rest is random */
+#define LEND_INDEX_MASK                                                                            \
+	((UINT64_C(1) << 24) - 1) /* index part of a session's id; the rest is random */
 
 /* gRPC's canonical codes and `ran`, as include/lend/rpc.h numbers them. */
 enum { OK = 0, CANCELLED = 1, DEADLINE_EXCEEDED = 4, RESOURCE_EXHAUSTED = 8, UNAVAILABLE = 14 };
@@ -88,8 +89,8 @@ struct lend_win {
 /* State of a message for which memory was missing. */
 enum lend_memq_state {
 	LEND_MEMQ_NONE,
-	LEND_MEMQ_WAITS,  /* it waits in the memory queue, and its sender must wait */
-	LEND_MEMQ_NOTIFY, /* it has memory now, and its sender must be notified */
+	LEND_MEMQ_WAITS,  /* the message waits in the memory queue, and its sender must wait */
+	LEND_MEMQ_NOTIFY, /* the message has memory now, and its sender must be notified */
 };
 
 /* An incoming message of several fragments, or into memory that waits for it. */
@@ -142,7 +143,7 @@ struct lend_call_rec {
 	uint8_t state; /* enum lend_call_state */
 	uint8_t server;
 	uint8_t class;
-	uint8_t status, ran; /* of the reply */
+	uint8_t status, ran; /* result of the reply */
 	uint8_t whole;       /* client: the server has all of the request */
 	uint8_t tries;       /* timer expiries since the last progress */
 	uint8_t ack_queued;
@@ -193,7 +194,7 @@ struct lend_memq {
 
 /* State of a slot that outlives its calls. */
 struct lend_cslot {
-	uint32_t seq; /* of the last call made */
+	uint32_t seq; /* sequence of the last call made */
 	uint32_t rec; /* LEND_NONE: free */
 };
 struct lend_sslot {
@@ -204,7 +205,7 @@ struct lend_sslot {
 
 struct lend_sent_rec {
 	uint32_t call; /* record index */
-	uint32_t gen;  /* of that record; 0: acknowledged or not needed */
+	uint32_t gen;  /* generation of that record; 0: acknowledged or not needed */
 	uint32_t frag;
 	uint32_t number; /* its low bits: the entry may belong to an earlier round */
 	uint32_t when;   /* in units of 64 ns, wrapping after more than four minutes */
@@ -288,8 +289,8 @@ struct lend_sess {
 	uint64_t passed[LEND_CLASSES];
 	uint64_t tag;
 	uint64_t connect;        /* number of the attempt */
-	uint64_t key_id;         /* of the key that the peer has proven; 0: none */
-	uint8_t binding[16];     /* of both handshake datagrams, as the runtime computed it */
+	uint64_t key_id;         /* id of the key that the peer has proven; 0: none */
+	uint8_t binding[16];     /* hash of both handshake datagrams, as the runtime computed it */
 	uint8_t incarnation[16]; /* the peer's; zero until it is known */
 	uint32_t hs;             /* index of its struct lend_hs; LEND_NONE: the handshake is over */
 	uint16_t limit;          /* limit of calls in flight per direction, agreed by both ends */
@@ -335,7 +336,7 @@ struct lend_core {
 	lend_ns now;
 	uint64_t drawn; /* random words drawn from the seed */
 	struct lend_ready ready;
-	struct lend_memq budget_queue;    /* of budget */
+	struct lend_memq budget_queue;    /* messages that wait for receive budget */
 	struct lend_memq memory_queue[2]; /* waiting for memory: [0] without, [1] with a buffer */
 	uint32_t served; /* the call that is being served from `starved`; LEND_NONE: none */
 	struct lend_list partials; /* calls with a reassembly, the one checked longest ago first */

@@ -14,7 +14,7 @@ struct known {
 	uint64_t name; /* 0: free */
 	lend_ns until; /* half of its lifetime by our clock, so it is still valid on its arrival */
 	struct lend_pkt_ticket ticket;
-	uint32_t payload; /* of a datagram, as the last session had it, */
+	uint32_t payload; /* payload of a datagram, as the last session had it, */
 	uint32_t calls;   /* and its calls in flight */
 };
 _Static_assert(sizeof(struct known) <= 64, "what is kept of a peer");
@@ -30,9 +30,9 @@ struct spent {
 
 struct tables {
 	uint32_t known_n, spent_cap; /* powers of two */
-	uint32_t first, n;           /* of spent: [first, first + n) modulo its cap */
-	lend_ns paused;              /* no 0-RTT call is accepted before */
-	uint64_t swept; /* 0: the buckets are not initialised, and no ticket was spent */
+	uint32_t first, n; /* range of used entries in spent: [first, first + n) modulo its cap */
+	lend_ns paused;    /* no 0-RTT call is accepted before */
+	uint64_t swept;    /* 0: the buckets are not initialised, and no ticket was spent */
 	uint64_t zero[4];
 	struct known known[]; /* in sets of WAYS; then spent[spent_cap], then a bucket for each */
 };

@@ -24,7 +24,7 @@ enum {
  * dual-stack socket. */
 struct lend_udp_key {
 	uint8_t ip[16]; /* IPv4 as ::ffff:a.b.c.d */
-	uint32_t scope; /* of a link-local address */
+	uint32_t scope; /* interface of a link-local address */
 	uint16_t port;  /* network order */
 	uint16_t zero;
 };

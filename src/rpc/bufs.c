@@ -100,7 +100,7 @@ void lend_bufs_lose(struct lend_pool_of_bufs *pool, uint32_t handle)
 
 	LEND_CHECK(buf && buf->state == LEND_MBUF_CORE);
 	buf->state = LEND_MBUF_LOST;
-	home = buf->pool; /* of another endpoint: its thread may lose something of it now */
+	home = buf->pool; /* pool of another endpoint: its thread may lose something of it now */
 	if (atomic_exchange_explicit(&home->lost, true, memory_order_relaxed))
 		return;
 	lend_bufs_ref(home);

@@ -18,7 +18,7 @@
 enum {
 	LEND_BUF_CLASSES = 23, /* 256 B << class, up to 1 GiB */
 	LEND_BUF_ANY = 25,     /* classes that lend_buf_class() can give */
-	LEND_BUF_SHIFT = 8,    /* of class 0 */
+	LEND_BUF_SHIFT = 8,    /* log2 of the bytes of class 0 */
 	LEND_BUF_SMALL = 9,    /* classes below are cut from chunks, others are taken one by one */
 	LEND_BUF_HANDLES = 1 << 18, /* buffers and borrowed buffers at once; 0 is none */
 	LEND_BUF_CHUNK = 2 << 20,   /* bytes of a chunk */
@@ -37,7 +37,7 @@ struct lend_mbuf {
 	struct lend_buf pub;
 	struct lend_pool_of_bufs *pool; /* its own pool */
 	uint32_t handle; /* in its own pool's table, for life; wraps: while they live */
-	uint8_t class;   /* of memory; LEND_BUF_CLASSES: wrapped */
+	uint8_t class;   /* size class of its memory; LEND_BUF_CLASSES: wrapped */
 	uint8_t state;   /* enum lend_mbuf_state; written by the thread that holds it */
 	uint8_t abroad;  /* CORE, of another endpoint's core */
 	union {
@@ -69,7 +69,7 @@ struct lend_pool_of_bufs {
 	struct lend_mbuf *own;  /* by handle: our own segments */
 	uint32_t handles_free;  /* list through table.seg[].next */
 	struct lend_buf *free[LEND_BUF_ANY];
-	uint8_t *bump, *bump_end; /* of the chunk being cut */
+	uint8_t *bump, *bump_end; /* free rest of the chunk that is being cut */
 	_Atomic bool lost;        /* a segment is LEND_MBUF_LOST: the pool is never freed */
 	struct lend_pool_of_bufs *next_lost;
 	uint64_t held;  /* bytes of memory that the pool has, free or in use */
@@ -79,7 +79,7 @@ struct lend_pool_of_bufs {
 	struct lend_map *maps;
 	void (*grown)(void *arg); /* NULL: no carrier registers memory */
 	void *grown_arg;
-	uint64_t regions; /* of the heap, when grown() last ran */
+	uint64_t regions; /* number of regions of the heap when grown() last ran */
 	/* Segments returned by other threads, linked by next. */
 	_Alignas(64) _Atomic(struct lend_buf *) inbox;
 	_Atomic uint32_t refs;

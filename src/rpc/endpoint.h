@@ -42,7 +42,8 @@ struct lend_carrier {
 	char *address; /* as it was opened: its scheme */
 	bool listens;
 	bool registers;   /* must register memory before it sends from it */
-	uint64_t regions; /* of the heap, that it registered and holds: see lend_regions_hold() */
+	uint64_t regions; /* number of the newest heap region that it has registered; see
+			     lend_regions_ref() */
 };
 
 enum lend_session_state {
@@ -71,7 +72,7 @@ struct lend_session_rec {
 
 /* Links of a request in the queue of jobs for workers. */
 struct lend_job {
-	struct lend_req *left, *right; /* of the heap */
+	struct lend_req *left, *right; /* children in the heap of deadlines */
 	lend_ns due;                   /* 0 where deadlines do not count */
 	uint64_t number;               /* order of arrival */
 };
@@ -124,7 +125,7 @@ struct lend_answer {
 
 struct lend_ep {
 	struct lend_core *core;
-	uint64_t key_id; /* of the key that it connects with; 0: none */
+	uint64_t key_id; /* id of the key that it connects with; 0: none */
 	struct lend_pool_of_bufs *bufs;
 	lend_ns now;     /* time of the current turn, or the last one */
 	lend_ns tick_at; /* the core's next deadline, as far as the loop knows */
@@ -139,13 +140,14 @@ struct lend_ep {
 	uint32_t ran;    /* handlers and done functions, in the current turn or the last one */
 	uint32_t lent;   /* chain of handles that carriers may still read */
 	uint32_t supply_len;
-	uint32_t mtu_max;                  /* of the carriers: no fragment is longer */
-	lend_ns urgent;                    /* when a call above normal priority was last seen */
+	uint32_t mtu_max; /* largest datagram of all carriers: no fragment is longer */
+	lend_ns urgent;   /* when a call above normal priority was last seen */
 	struct lend_bulk_pause bulk_pause; /* for urgent calls of this endpoint */
 	uint32_t rx_long, tx_long;         /* recent maximum length of datagrams */
 	struct lend_req *serving;          /* request of the handler that runs now */
 	struct lend_carrier carrier[LEND_CARRIERS_MAX];
-	struct lend_capture_file *capture; /* of config, while the endpoint is open; or NULL */
+	struct lend_capture_file
+	    *capture; /* capture file of config, while the endpoint is open; or NULL */
 	struct lend_methods methods;
 	struct lend_req *req; /* by the core's index */
 	uint32_t n_req;

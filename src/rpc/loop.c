@@ -14,7 +14,7 @@
 #include "util/check.h"
 
 enum { LOOKS = 3 };  /* polls in a turn without other work: more of them gain nothing */
-enum { ROUNDS = 8 }; /* of output per turn: if work remains, the next turn runs at once */
+enum { ROUNDS = 8 }; /* rounds of output per turn: if work remains, the next turn runs at once */
 /* Limit in bytes of what a turn receives, and sends, for MOMENT_NS after a call above normal
  * priority. Long datagrams take a microsecond each to copy: 32 of them in both directions would
  * delay such a call by a hundred. As a permanent limit it would cost bulk transfers a tenth. */

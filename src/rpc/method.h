@@ -11,7 +11,7 @@ struct lend_method {
 	unsigned flags;
 	lend_handler_fn *handler; /* NULL: none */
 	void *arg;
-	lend_landing_fn *landing; /* of long requests; NULL: the pool */
+	lend_landing_fn *landing; /* landing function of long requests; NULL: the pool */
 	void *landing_arg;
 	bool used;
 	bool fast_path; /* an inline handler and no place function: the fast path */

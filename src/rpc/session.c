@@ -112,7 +112,7 @@ void lend_sessions_up(struct lend_ep *ep, const struct lend_event *ev)
 	if (!s) {
 		if (ep->by_core[core_index(ev->session)] != 0 &&
 		    lend_core_session_peer(ep->core, ev->session, &peer, incarnation) < 0)
-			return; /* it has ended since, and its index was reused */
+			return; /* the session has ended since, and its index was reused */
 		s = take_entry(ep, LEND_SESSION_OPEN);
 		if (!s) {
 			lend_core_disconnect(ep->core, ev->session);

@@ -13,7 +13,7 @@
 
 #include "sys/last_error.h"
 
-enum { LOCK_TRIES = 200 /* of 5 ms */, LISTENING = 0x10000 /* __SO_ACCEPTCON */ };
+enum { LOCK_TRIES = 200 /* tries of 5 ms each */, LISTENING = 0x10000 /* __SO_ACCEPTCON */ };
 
 static bool is_ours(const char *path)
 {

@@ -24,7 +24,7 @@ void lend_uffd_unmap(void *base, size_t len);
 struct lend_uffd_event {
 	uintptr_t page; /* its address */
 	bool store;     /* the thread wants to write */
-	bool was_clean; /* it is present, and clean */
+	bool was_clean; /* the page is present, and clean */
 };
 /* Returns true with the fault of the next waiting thread; false: no thread waits. */
 bool lend_uffd_next(int fd, struct lend_uffd_event *event);

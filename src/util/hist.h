@@ -18,7 +18,7 @@ enum {
 struct lend_hist {
 	uint64_t count;    /* values added */
 	uint64_t min, max; /* exact; min is UINT64_MAX while empty */
-	double sum;        /* of the values; a double never wraps */
+	double sum;        /* sum of the values; a double never wraps */
 	uint64_t bucket[LEND_HIST_BUCKETS];
 };
 

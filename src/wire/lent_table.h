@@ -22,7 +22,7 @@ struct lend_lent_entry {
 	_Atomic uint64_t serial; /* 0: free */
 	_Atomic uint64_t at;     /* offset in the owner's shared memory, or LEND_LENT_NOWHERE */
 	uint64_t len;            /* bytes */
-	uint8_t token[16];       /* of the root */
+	uint8_t token[16];       /* token of the root reference */
 	uint64_t zero[3];
 };
 _Static_assert(sizeof(struct lend_lent_entry) == 64, "one cache line");

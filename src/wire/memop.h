@@ -100,20 +100,21 @@ enum lend_memop_kind {
 enum lend_mem_status {
 	LEND_MEM_OK = 0,
 	LEND_MEM_INVALID_ARGUMENT = 3,   /* malformed, or not meaningful */
-	LEND_MEM_NOT_FOUND = 5,          /* of another epoch, or gone */
+	LEND_MEM_NOT_FOUND = 5,          /* the reference is of another epoch, or gone */
 	LEND_MEM_PERMISSION_DENIED = 7,  /* forged, or without that right */
 	LEND_MEM_RESOURCE_EXHAUSTED = 8, /* a table or the pages are full */
 	LEND_MEM_FAILED_PRECONDITION =
-	    9,                 /* nothing to release, adopt or grant; an old operation id */
-	LEND_MEM_ABORTED = 10, /* of an ended life or unknown client, or forgotten */
+	    9, /* nothing to release, adopt or grant; an old operation id */
+	LEND_MEM_ABORTED =
+	    10, /* the operation is of an ended life or unknown client, or forgotten */
 	LEND_MEM_OUT_OF_RANGE = 11,
-	LEND_MEM_UNIMPLEMENTED = 12, /* of an unknown operation or version */
+	LEND_MEM_UNIMPLEMENTED = 12, /* unknown operation or version */
 	LEND_MEM_DATA_LOSS = 15,     /* a page's bytes are not those that were written */
 };
 
 enum lend_memop_forgot {
-	LEND_FORGOT_PREVENTED, /* it did not run and never will; or it ran and failed */
-	LEND_FORGOT_UNDONE,    /* it ran; its result was dropped */
+	LEND_FORGOT_PREVENTED, /* the operation did not run and never will; or it ran and failed */
+	LEND_FORGOT_UNDONE,    /* the operation ran; its result was dropped */
 	LEND_FORGOT_RAN, /* it ran and was not undone: WRITE, RELEASE, FREE, or ADOPT of a reference
 			    already held */
 };
@@ -212,7 +213,7 @@ struct lend_memextent {
 };
 struct lend_memview {
 	struct lend_memspace pinned_map;
-	uint64_t pages; /* of the whole space; the runs may end earlier */
+	uint64_t pages; /* pages of the whole space; the runs may end earlier */
 	uint32_t base;  /* offset of the space in the first page */
 	uint32_t n;
 	struct lend_memextent extent[LEND_MEM_EXTENTS_MAX];

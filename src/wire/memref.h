@@ -33,8 +33,9 @@ enum {
 	LEND_MEMREF_NODE_VERSION = 1, /* home NODE only */
 	LEND_MEMREF_HOME_VERSION = 2, /* any home */
 	LEND_MEMREF_DEPTH_MAX = 2,
-	LEND_MEMREF_TEXT = 86,         /* characters of base64url, without padding */
-	LEND_MEMREF_WORKER_SHIFT = 26, /* of slot: worker above, its entry below */
+	LEND_MEMREF_TEXT = 86, /* characters of base64url, without padding */
+	LEND_MEMREF_WORKER_SHIFT =
+	    26, /* bits of slot: the worker's number above, its entry below */
 	LEND_MEMREF_SLOT_MASK = (1 << 26) - 1,
 	LEND_MEMREF_WORKERS_MAX = 64,
 };

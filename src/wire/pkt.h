@@ -61,8 +61,9 @@ struct lend_pkt {
 	uint32_t call;    /* slot in the low 10 bits, sequence above */
 	uint64_t session; /* the receiver's id */
 	uint64_t number;  /* per session and direction; never used twice */
-	uint32_t offset;  /* of the payload within the message; of an ACK: enum lend_pkt_state */
-	uint32_t length;  /* of the whole message; of an ACK: enum lend_pkt_ack_flags */
+	uint32_t
+	    offset; /* offset of the payload within the message; of an ACK: enum lend_pkt_state */
+	uint32_t length; /* length of the whole message; of an ACK: enum lend_pkt_ack_flags */
 };
 _Static_assert(sizeof(struct lend_pkt) == 32, "wire");
 
@@ -71,7 +72,7 @@ enum lend_pkt_pattern { LEND_PATTERN_OPEN, LEND_PATTERN_PROOF, LEND_PATTERNS };
 
 /* The sender's parameters, in CONNECT and ACCEPT. */
 struct lend_pkt_params {
-	uint8_t incarnation[16]; /* of the sender's process, its identity towards this peer */
+	uint8_t incarnation[16]; /* identity of the sender's process towards this peer */
 	uint32_t payload;     /* payload bytes that fit into a datagram of the sender's carrier */
 	uint32_t unscheduled; /* bytes that may be sent before any grant */
 	uint32_t message_max; /* longest message that the sender accepts */
@@ -137,7 +138,7 @@ _Static_assert(sizeof(struct lend_pkt_accept) == 192, "wire");
 /* Fate of the 0-RTT call of a CONNECT. */
 enum lend_pkt_zero_rtt {
 	LEND_PKT_NO_ZERO_RTT,   /* the CONNECT bore no ticket */
-	LEND_PKT_ZERO_RTT,      /* it is not known whether the call ran */
+	LEND_PKT_ZERO_RTT,      /* whether the 0-RTT call ran is not known */
 	LEND_PKT_ZERO_RTT_NOT,  /* the call did not run and never will */
 	LEND_PKT_ZERO_RTT_RUNS, /* the call runs, in this session */
 };
@@ -158,7 +159,7 @@ struct lend_pkt_retry {
 _Static_assert(sizeof(struct lend_pkt_retry) == 40, "wire");
 
 struct lend_pkt_proof {
-	uint8_t proof[16]; /* of the client, over both handshake datagrams */
+	uint8_t proof[16]; /* MAC of the client over both handshake datagrams */
 };
 _Static_assert(sizeof(struct lend_pkt_proof) == 16, "wire");
 

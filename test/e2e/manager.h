@@ -10,7 +10,7 @@ enum { MANAGER_FDS_MAX = 32 };
 
 struct manager {
 	int sock;
-	char path[64]; /* of NOTIFY_SOCKET: abstract */
+	char path[64]; /* path of NOTIFY_SOCKET: abstract */
 	struct {
 		char name[64];
 		int fd;

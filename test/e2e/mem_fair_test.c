@@ -24,7 +24,7 @@ enum { DEPTH = 64, ENDS = 8, LEN_MAX = 64 << 10, ROUNDS = 11, FEW = 60, WINDOW =
 
 /* Messages from one process to the other. */
 struct progress {
-	_Atomic uint64_t ops, turns; /* of the greedy one */
+	_Atomic uint64_t ops, turns; /* operations and turns of the greedy client */
 	char text[512];
 };
 static struct progress *progress;

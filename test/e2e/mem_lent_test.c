@@ -441,7 +441,7 @@ static void killed(const char *carrier)
 		cr_assert(lend_now(reader.ep) < until, "a read of a dead caller hangs");
 	}
 	cr_assert(op.status != LEND_OK || is_same(0, MOST));
-	if (fetch(0, MOST) == 0) { /* else the request ended with its caller */
+	if (fetch(0, MOST) == 0) { /* a failed fetch means that the request ended with its caller */
 		while (fetched < 3)
 			turn();
 		cr_assert(op.status != LEND_OK || is_same(0, MOST));

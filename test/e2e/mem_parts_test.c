@@ -142,7 +142,7 @@ static void timeout_round(struct mem_node *node)
 	struct iovec iov = {in, LEN};
 	struct lend_mem_stat stat;
 
-	mem_stat(node->mem, &stat); /* it is connected */
+	mem_stat(node->mem, &stat); /* the client is connected after this */
 	for (lend_ns ns = 1000; ns < SECOND / 5; ns *= 2) {
 		struct lend_op op = {.timeout = ns};
 

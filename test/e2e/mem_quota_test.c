@@ -176,7 +176,7 @@ static void silent_sessions(const char *carrier, const char *quota)
 	cr_assert(alive > 0 && alive < ALLOWED, "%d", alive);
 	for (int i = 0; i < alive; i++)
 		lend_disconnect(silent, session[i]);
-	for (int i = 0; i < 2000; i++) { /* their room is free again */
+	for (int i = 0; i < 2000; i++) { /* the objects' room is free again */
 		struct lend_call call = {.method = 1, .timeout = 5000000000};
 
 		cr_assert_eq(lend_connect(silent, node.address, &session[0]), 0);

@@ -52,7 +52,7 @@ static void cancelled_and_anew(struct mem_node *node, struct lend_ep *ep)
 	struct lend_op op = {.timeout = 5 * SECOND, .done = adopt_again};
 	struct lend_mem_stat stat;
 
-	mem_stat(taker, &stat); /* it is connected */
+	mem_stat(taker, &stat); /* the client is connected after this */
 	ref = mem_put(node->mem, "abc", 4, &given);
 	cr_assert_eq(lend_adopt(taker, &ref, &op), 0);
 	cr_assert_geq(lend_poll(ep), 0);

@@ -16,7 +16,7 @@ enum { BOUND_S = 20 };
 int lend_mn_main(int argc, char **argv);
 int __wrap_lend_cpu_pin(int cpu);
 
-static pid_t first_thread; /* that of worker 0 */
+static pid_t first_thread; /* thread id of worker 0 */
 static bool fails_first;
 
 int __wrap_lend_cpu_pin(int cpu)

@@ -14,7 +14,7 @@ enum { RAW_SESSIONS = 1024, RAW_PAYLOAD = 1024 }; /* payload: bytes per datagram
 
 struct raw_session {
 	uint64_t id;     /* the server's; 0: not accepted */
-	uint64_t number; /* of the last datagram sent */
+	uint64_t number; /* number of the last datagram sent */
 	uint64_t seen;   /* the largest number that the server reported */
 };
 
@@ -23,7 +23,7 @@ struct raw_peer {
 	uint32_t server; /* as the carrier numbers it */
 	uint32_t n;      /* sessions that were accepted */
 	struct raw_session session[RAW_SESSIONS];
-	struct lend_pkt_cookie cookie; /* of the last RETRY */
+	struct lend_pkt_cookie cookie; /* cookie of the last RETRY */
 	uint64_t answers;              /* ACCEPTs, RETRYs and ACKs of PINGs received */
 	uint64_t refused;              /* RETRYs received with LEND_RETRY_FULL */
 	uint64_t resets;               /* RESETs received */

@@ -19,7 +19,7 @@ struct server {
 	char onward[128];    /* NESTED calls there */
 	pthread_barrier_t ready;
 	atomic_int in_slow, cancelled;
-	atomic_bool let_go; /* of STUCK */
+	atomic_bool let_go; /* lets the handler of STUCK return */
 };
 
 /* Serves in a thread until server_stop(). */

@@ -15,7 +15,7 @@ static struct ask ask;
 
 /* State that the handler saw. */
 static struct {
-	uint32_t seed; /* of the expected bytes */
+	uint32_t seed; /* seed of the expected bytes */
 	int right, wrong;
 	bool in_place;
 	const void *data;

@@ -8,8 +8,8 @@
 struct thief {
 	struct lend_ep *ep;
 	lend_session session;
-	uint8_t reply[LEND_MEMOP_REPLY_MAX]; /* of the last operation */
-	size_t len;                          /* of reply */
+	uint8_t reply[LEND_MEMOP_REPLY_MAX]; /* reply of the last operation */
+	size_t len;                          /* length of reply */
 };
 
 /* Opens an endpoint of its own and a session to the node at this address. */

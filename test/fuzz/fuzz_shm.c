@@ -26,7 +26,7 @@ enum { BURST = 64 };
 
 static struct lend_io *server, *client;
 static uint32_t honest, to_server; /* the client's index at the server, and the other way round */
-static uint64_t sent, received;    /* of the honest client */
+static uint64_t sent, received;    /* datagrams of the honest client */
 static char folder[] = "/tmp/lend-fuzz-XXXXXX";
 static char name[64];
 

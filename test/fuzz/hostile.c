@@ -129,7 +129,8 @@ void hostile_mutate(struct choice *c, int to, struct world_dgram *d)
 	*d = s->tape[(s->tape_n - 1 - choice_of(c, lend_min_u32(s->tape_n, WORLD_TAPE))) %
 		     WORLD_TAPE];
 	memcpy(&head, d->data, sizeof(head));
-	if (!choice_rare(c, 4)) /* else it is a retransmission, which the core mostly drops early */
+	if (!choice_rare(
+		c, 4)) /* rarely the old number: the core mostly drops a retransmission early */
 		head.number = some_number(c, s);
 	memcpy(d->data, &head, sizeof(head));
 	for (uint32_t n = 1 + choice_of(c, 4); n > 0; n--)
@@ -241,7 +242,7 @@ void hostile_invent(struct choice *c, int to, struct world_dgram *d)
 		head.offset = choice_of(c, 4);
 		head.length = choice_of(c, 4);
 	} else if (head.kind == LEND_PKT_CONNECT && !choice_rare(c, 4)) {
-		head.call = 0; /* else a request follows */
+		head.call = 0; /* no 0-RTT request follows */
 	}
 	if (head.kind != LEND_PKT_REQUEST && head.kind != LEND_PKT_REPLY && !choice_rare(c, 16))
 		payload = 0;

@@ -23,7 +23,7 @@ struct node_client {
 	uint32_t number;
 	uint64_t life;
 	uint8_t key[LEND_MEMOP_KEY];
-	uint64_t id, low; /* of the newest operation */
+	uint64_t id, low; /* ids of the newest operation */
 };
 
 /* A message as received: header, fields, payload. */

@@ -94,7 +94,7 @@ struct conform_pair {
 	const struct conform_row *row;
 	struct lend_io *server, *client;
 	uint32_t peer;     /* index of the server at the client */
-	char address[104]; /* of the server */
+	char address[104]; /* address of the server */
 	uint64_t seed;
 };
 

@@ -225,7 +225,7 @@ void conform_wait_for_room(const struct conform_row *row)
 	struct lend_rng rng;
 	pthread_t thread;
 	uint64_t sleeps = sleeps_wanted();
-	_Atomic uint64_t slept = 0; /* of the sender */
+	_Atomic uint64_t slept = 0; /* sleeps of the sender */
 
 	need_threads(row);
 	conform_open(&p, row);

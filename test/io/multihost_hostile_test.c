@@ -22,7 +22,7 @@
 enum { MEMORY = 24 << 20 /* five links */, OTHER_HOST_PID = 1 };
 
 static char path[64];
-static struct lend_multihost raw; /* the same memory, mapped for writing by the test */
+static struct lend_multihost raw; /* the shared memory, mapped for writing by the test */
 
 static void map_memory(void)
 {
@@ -170,7 +170,9 @@ Test(pod, links_of_a_killed_client)
 		reach_server(client, "alive", server);
 		client->ops->close(client);
 		for (uint64_t until = conform_ms() + 20; conform_ms() < until;)
-			(void)conform_take(server, NULL, NULL); /* which also releases the links */
+			(void)conform_take(
+			    server, NULL,
+			    NULL); /* a poll of the server, which also releases the links */
 	}
 	server->ops->close(server);
 }
@@ -292,7 +294,7 @@ Test(pod, stopped_host__lost_its_end__starts_again)
 	i = lend_multihost_find(&raw, "back", &owner);
 	lend_multihost_evict(&raw, i, owner);
 	cr_assert_eq(lend_multihost_find(&raw, "back", &owner), LEND_MULTIHOST_NONE);
-	write_dead_host(i, "other", 77); /* which keeps that end */
+	write_dead_host(i, "other", 77); /* a dead host that keeps that end */
 	reach_server(client, "back", server);
 	cr_assert_eq(atomic_load(&raw.at->end[i].owner), 77);
 	client->ops->close(client);

@@ -32,7 +32,7 @@ static const struct conform_row shm = {.name = "shm", .address = conform_shm_add
 struct attacker {
 	int sock;
 	struct lend_shm_pair *pair;
-	struct lend_bell *bell; /* of the server */
+	struct lend_bell *bell; /* doorbell of the server */
 	struct lend_bell *own;
 	int own_fd;
 };

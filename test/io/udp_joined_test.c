@@ -38,7 +38,7 @@ static void fill_pattern(uint8_t *data, uint32_t peer, uint32_t seq, uint32_t le
 		data[i] = (uint8_t)(i * 7 + seq * 13 + peer * 101 + len);
 }
 
-static uint64_t seed; /* of the running case */
+static uint64_t seed; /* seed of the running case */
 
 struct sent {
 	uint32_t len[BURST];

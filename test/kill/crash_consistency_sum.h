@@ -6,7 +6,7 @@
 #include "mn/store/store.h"
 #include "unit/storekit.h"
 
-enum { TORN_LEN_MAX = 6 * LEND_MEM_PAGE }; /* of an object */
+enum { TORN_LEN_MAX = 6 * LEND_MEM_PAGE }; /* longest length of an object */
 
 /* Differences that are allowed. */
 struct torn_known {

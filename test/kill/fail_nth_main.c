@@ -66,7 +66,8 @@ static void run_all(const char *scheme, uint32_t cap)
 			run(scheme, (enum nth)f, n, 1);
 			if (n % 4 == 1)
 				run(scheme, (enum nth)f, n, 16);
-			if (n == 3 || (n % 4 == 3 && f >= NTH_malloc)) /* else: long waits */
+			if (n == 3 ||
+			    (n % 4 == 3 && f >= NTH_malloc)) /* more of them would wait for long */
 				run(scheme, (enum nth)f, n, NTH_FOR_GOOD);
 		}
 	}

@@ -11,7 +11,7 @@
 struct nth_world {
 	const char *scheme;
 	bool strict;       /* nothing may fail */
-	bool lstat_failed; /* then a name may stay: its owner is unknown */
+	bool lstat_failed; /* lstat() failed: a name may stay, because its owner is unknown */
 	char why[256];     /* the first violation; "" none */
 };
 

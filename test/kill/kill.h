@@ -22,7 +22,7 @@ struct kill_page {
 	/* Written by the supervisor, read by the others meanwhile. */
 	bool udp, verbose;
 	bool pool;                      /* clients map the node's pages and store to them */
-	uint32_t workers;               /* of the memory node */
+	uint32_t workers;               /* workers of the memory node */
 	_Atomic bool node_dies;         /* in this round: calls to a dead node may fail */
 	char node[104];                 /* the memory node's address */
 	struct lend_ref public[PUBLIC]; /* SHARED with a long TTL; bytes by kill_fill(.., i) */

@@ -13,7 +13,7 @@ struct run {
 	struct lend_rng rng;
 	pid_t server; /* 0: none lives */
 	char server_listen[64];
-	unsigned fds; /* of this process before anything was opened */
+	unsigned fds; /* open descriptors of this process before anything was opened */
 	struct footprint {
 		uint64_t sessions, node_fds, node_rings, fds, rings;
 	} at_start; /* with only node and survivor */

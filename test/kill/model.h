@@ -17,7 +17,7 @@ struct thing {
 	uint32_t len;
 	uint32_t page[2 * THING_PAGES]; /* page numbers; 0: zeros without a page; then those that a
 					 * pool keeps because a client was given them to map */
-	bool pinned_map;                /* it keeps them */
+	bool pinned_map;                /* the pinned mapping keeps the pages */
 	bool written, pointer;          /* space: written by an operation; has a pointer */
 	bool stored[THING_PAGES];       /* stored to through the pointer, and not sent since */
 	bool marked;                    /* the kernel tracks dirty pages; else: ever stored to */

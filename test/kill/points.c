@@ -50,7 +50,7 @@ static void replace_node(struct run *run)
 {
 	node_kill(&run->node);
 	run->page->points++;
-	run_kill_server(run); /* it may learn late that its node was replaced */
+	run_kill_server(run); /* the server may learn late that its node was replaced */
 	run_restart(run);
 }
 

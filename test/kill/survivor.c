@@ -207,7 +207,7 @@ static void free_space(struct survivor *s, struct thing *t)
 	struct lend_op op = {.timeout = 2 * SECOND};
 
 	if (end_well(s, &op, lend_space_free(s->mem, t->space, &op), "free") ||
-	    op.ran != LEND_RAN_NO) /* else it is retried until the node has it */
+	    op.ran != LEND_RAN_NO) /* otherwise the operation is retried until the node has it */
 		t->kind = THING_NONE;
 }
 

@@ -14,8 +14,8 @@ struct survivor {
 	struct model model;
 	lend_session look[WORKERS_MAX]; /* sessions for the queries of the node's workers */
 	uint32_t looking;               /* number of them, open */
-	uint64_t life[WORKERS_MAX];     /* of this client at each worker; 0: not known */
-	struct thing *open[PUBLIC];     /* those that every process may adopt */
+	uint64_t life[WORKERS_MAX];     /* life of this client at each worker; 0: not known */
+	struct thing *open[PUBLIC];     /* objects that every process may adopt */
 	struct node_counts counts;      /* the last one */
 };
 

@@ -121,7 +121,8 @@ static void use_spaces(struct victim *v)
 	if (v->c.page->pool && kill_below(&v->rng, 2)) {
 		char *p = lend_space_pointer(v->c.mem, v->space[i]);
 
-		if (p) /* it may be killed in this call; no process may ever see it */
+		if (p) /* the process may be killed in this call; then no process may ever see the
+			  object */
 			memset(p + at, 0x5a, iov.iov_len);
 	}
 	client_end(&v->c, "write", &op, lend_space_write(v->c.mem, v->space[i], at, &iov, 1, &op));
@@ -160,7 +161,7 @@ static void pass_on(struct victim *v)
 		return;
 	if (!v->connected)
 		rc = lend_connect(v->c.ep, v->c.page->server, &v->server);
-	if (rc < 0) /* it is dead already */
+	if (rc < 0) /* the process is dead already */
 		return;
 	if (take.len > sizeof(take) && kill_below(&v->rng, 2))
 		v->connected = client_lend(&v->c, v->server, &take);

@@ -30,7 +30,7 @@ struct pair_side {
 	uint32_t count[16];
 	uint32_t sent_bytes, received_bytes;
 	bool refuse;  /* NEED is answered with 0 */
-	uint8_t salt; /* of its key, see proof.h; 0: no key */
+	uint8_t salt; /* salt of its key, see proof.h; 0: no key */
 	bool hold_need;
 	bool no_supply;
 };

@@ -20,7 +20,7 @@ struct plan {
 	uint32_t len;
 	struct lend_memterms terms;
 	bool up;          /* faults begin once both clients have sent HELLO */
-	lend_ns patience; /* of operations that can be forgotten; 0: no timeout */
+	lend_ns patience; /* timeout of operations that can be forgotten; 0: no timeout */
 };
 
 struct client {

@@ -295,7 +295,7 @@ Test(hostile, hello__invalid__changes_nothing)
 	hash = lend_core_hash(d.side[1].core);
 	for (int i = 0; i < 7; i++) {
 		g.hello = bad[i];
-		g.hello.connect = i % 2; /* also as a retransmission of the first one */
+		g.hello.connect = i % 2; /* some as a retransmission of the first hello */
 		pair_inject(&d, 1, &g, sizeof(g));
 		cr_expect_eq(lend_core_hash(d.side[1].core), hash, "hello %d", i);
 	}

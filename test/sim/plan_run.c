@@ -15,7 +15,7 @@
 
 enum {
 	TWICE_EVERY = 100,
-	SEED_SECONDS = 60, /* of CPU time */
+	SEED_SECONDS = 60, /* limit of CPU time */
 	SHRINK_SECONDS = 60,
 	FAILURES_MAX = 8,
 	MARKS_FROM = 4000

@@ -21,7 +21,7 @@
 #include "util/rng.h"
 
 enum sim_stream {
-	SIM_RNG_WORK,    /* which calls, when, and their length */
+	SIM_RNG_WORK,    /* stream for calls: which, when, and their length */
 	SIM_RNG_HANDLER, /* behaviour of handlers */
 	SIM_RNG_MEM,     /* memory operations */
 	SIM_RNG_TURN,
@@ -39,9 +39,9 @@ enum sim_stream {
 	SIM_RNG_CRASH,
 	SIM_RNG_PAUSE,
 	SIM_RNG_ROUTE,
-	SIM_RNG_ROT,      /* which pages lose bits */
-	SIM_RNG_SHARED,   /* which messages are in shared memory */
-	SIM_RNG_ZERO_RTT, /* which calls may be 0-RTT */
+	SIM_RNG_ROT,      /* stream for the pages that lose bits */
+	SIM_RNG_SHARED,   /* stream for the messages that are in shared memory */
+	SIM_RNG_ZERO_RTT, /* stream for the calls that may be 0-RTT */
 	SIM_RNG_BULK_PAUSE,
 	SIM_STREAMS,
 };
@@ -93,7 +93,7 @@ struct sim {
 	struct sim_marks marks;
 	struct sim_trace trace;
 	struct sim_count count;
-	uint64_t hash; /* of all events, in order */
+	uint64_t hash; /* hash of all events, in order */
 	jmp_buf out;
 	char why[256]; /* the violation; empty: none */
 };

@@ -11,9 +11,9 @@
 
 /* Counters of sent datagrams of calls, per class, while that class had something to send. */
 struct sim_order {
-	uint64_t above[8];     /* of higher classes */
-	uint64_t early[8];     /* of this class, while a higher one had something to send */
-	uint64_t overtaken[8]; /* of others since the last of this class */
+	uint64_t above[8]; /* datagrams of higher classes */
+	uint64_t early[8]; /* datagrams of this class, while a higher one had something to send */
+	uint64_t overtaken[8]; /* datagrams of other classes since the last of this class */
 };
 
 /* The head of a class's budget queue, and how often another message got budget before it. */
@@ -23,7 +23,7 @@ struct sim_queue_head {
 
 /* State of a call record at the last check. */
 struct sim_was {
-	uint32_t charged;   /* of the budget */
+	uint32_t charged;   /* bytes charged to the budget */
 	uint32_t gen, gave; /* number of evictions of its message ... */
 	lend_ns at;         /* ... and time of the last one */
 };
@@ -50,7 +50,7 @@ struct sim_node {
 	bool up;
 	lend_ns paused;                                    /* no turn before this time */
 	struct lend_core *core;                            /* NULL while down */
-	uint64_t credit_used, credit_window, credit_ahead; /* of the core, a turn ago */
+	uint64_t credit_used, credit_window, credit_ahead; /* credit of the core, a turn ago */
 	struct lend_core_config cfg;
 	struct lend_store *store; /* NULL: serves no memory */
 	uint8_t *pages;
@@ -77,7 +77,7 @@ struct sim_node {
 /* State of a node about another one. */
 struct sim_link {
 	uint64_t session;  /* handle of the session that this node opened; 0: none */
-	uint64_t accepted; /* of the newest that the other node opened; 0: none */
+	uint64_t accepted; /* newest session that the other node opened; 0: none */
 	uint32_t kept;     /* KEEPs minus DROPs */
 	/* Bytes from there that may cause a reply, and bytes of such replies. */
 	uint64_t connect_in, accept_out, other_in, reset_out;
@@ -89,7 +89,7 @@ enum sim_serve { SIM_SERVE_FREE, SIM_SERVE_RUNNING, SIM_SERVE_CANCELLED, SIM_SER
 /* A request that a handler of the node has, from REQUEST to REPLY_END. */
 struct sim_serving {
 	uint64_t handle;
-	uint32_t call;  /* of the ledger; SIM_NO_CALL: a memory operation (test/sim/memory) */
+	uint32_t call;  /* call of the ledger; SIM_NO_CALL: a memory operation (test/sim/memory) */
 	uint32_t reply; /* buffer */
 	uint8_t state;  /* enum sim_serve */
 };

@@ -282,7 +282,7 @@ static void cancel_call(struct sim *sim, uint32_t call, uint32_t what)
 	}
 	k->cancelled = 1;
 	sim_trace_add(&sim->trace, sim->now, "cancels", k->from, k->to, call, k->ended);
-	lend_core_cancel(n->core, k->handle, 1); /* of a call that has ended: no effect */
+	lend_core_cancel(n->core, k->handle, 1); /* cancels a call that has ended: no effect */
 	sim_node_kick(sim, k->from);
 }
 

@@ -18,7 +18,8 @@ struct sim_call {
 	lend_ns began;
 	uint32_t len, reply_len;
 	uint32_t named; /* bytes of the named reply buffer, plus one; 0: none */
-	uint32_t arg; /* of a memory operation; or the call of the handler that called, plus one */
+	uint32_t arg;   /* argument of a memory operation; or the call of the handler that called,
+			   plus one */
 	uint16_t from, to;
 	uint32_t life, server_life; /* life: of the caller at its start; server_life: of the server
 				       when it ran */

@@ -53,7 +53,7 @@ static void make_report(uint64_t came, enum lend_loss_source word)
 Test(loss, report__single_gap__lost_or_late)
 {
 	static const struct {
-		uint8_t class[6]; /* of six numbers; the first does not arrive */
+		uint8_t class[6]; /* classes of six numbers; the first does not arrive */
 		uint64_t came;
 		enum lend_loss_source word;
 		bool lost;
@@ -63,7 +63,10 @@ Test(loss, report__single_gap__lost_or_late)
 	    {{7, 0, 0, 0, 0, 0}, 0x3e, LEND_LOSS_OTHER, false}, /* may be overtaken */
 	    {{7, 0, 0, 0, 7, 0}, 0x3e, LEND_LOSS_OTHER, true},
 	    {{7, 7, 0, 0, 0, 0}, 0x3e, LEND_LOSS_OTHER, false}, /* one later of its own class */
-	    {{0, 7, 7, 7, 7, 7}, 0x30, LEND_LOSS_OTHER, true},  /* these did not overtake it */
+	    {{0, 7, 7, 7, 7, 7},
+	     0x30,
+	     LEND_LOSS_OTHER,
+	     true}, /* the less urgent datagrams after it cannot have overtaken it */
 	    {{4, 3, 3, 3, 5, 3}, 0x10, LEND_LOSS_OTHER, true},
 	    {{7, 0, 0, 0, 0, 0}, 0x02, LEND_LOSS_PROBE_ANSWER, true},
 	    {{7, 0, 0, 0, 0, 0}, 0x02, LEND_LOSS_PROBE, false},

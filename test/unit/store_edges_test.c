@@ -60,7 +60,7 @@ TestThen(store_edges, a_hand_over_is_undone_once_there_is_room)
 	OK(kit_forget(k, &a, transfer_id, &forgot));
 	cr_assert_eq(forgot, LEND_FORGOT_UNDONE);
 	cr_assert_eq(kit_stats(k).holds, 1);
-	OK(kit_forget(k, &a, shared_id, &forgot)); /* that one added no holder */
+	OK(kit_forget(k, &a, shared_id, &forgot)); /* a shared grant adds no holder */
 	cr_assert_eq(forgot, LEND_FORGOT_UNDONE);
 	cr_assert_eq(kit_stats(k).grants, 0);
 }
@@ -147,11 +147,11 @@ TestThen(store_edges, a_placement_for_another_operation)
 	write.kind = LEND_MEMOP_WRITE;
 	other = put;
 	other.len = 100;
-	OK(run_placed(&put, &other)); /* of another length */
+	OK(run_placed(&put, &other)); /* a placement of another length */
 	put.id = write.id = 3;
 	other = (struct lend_memop){
 	    .kind = LEND_MEMOP_ALLOC, .client = 1, .life = a.life, .id = 3, .low = 1, .len = 9000};
-	OK(run_placed(&put, &other)); /* of no bytes */
+	OK(run_placed(&put, &other)); /* a placement of no bytes */
 	put.id = write.id = 4;
 	other = write;
 	other.offset = 1;

@@ -26,7 +26,7 @@ struct client {
 	uint32_t number;
 	uint64_t life;
 	uint8_t key[LEND_MEMOP_KEY]; /* key of its life */
-	uint64_t id, low;            /* of the newest operation */
+	uint64_t id, low;            /* ids of the newest operation */
 };
 
 KIT struct kit *kit_open_paged(uint32_t pages, uint32_t page, uint32_t epoch)

@@ -25,7 +25,7 @@ static inline struct lend_core *wheel_open(uint8_t congestion, lend_ns now)
 	void *arena = aligned_alloc(64, size);
 	struct lend_core *c;
 
-	memset(arena, 0, size); /* these sessions are on no list */
+	memset(arena, 0, size); /* cleared sessions are on no list */
 	c = lend_core_init(arena, &cfg, now);
 	for (uint32_t i = 0; i < WHEEL_SESSIONS; i++) {
 		struct lend_sess *s = lend_sess_at(c, i);

@@ -19,7 +19,8 @@
 #include "sys/last_error.h"
 #include "util/bits.h"
 
-#define SPIN_NS UINT64_C(10000)      /* then sleep: other processes may use this CPU */
+#define SPIN_NS UINT64_C(10000) /* time to spin before a sleep: other processes may use this CPU   \
+				 */
 #define OPEN_NS UINT64_C(5000000000) /* the broker may have to start a device */
 
 static struct lend_broker_link *self(struct lend_io *io)
@@ -76,7 +77,7 @@ static void broker_rx_done(struct lend_io *io)
 	if (h->lent)
 		h->shm->ops->rx_done(h->shm);
 	h->lent = false;
-	if (!h->first) /* else some stashed datagrams were not returned yet */
+	if (!h->first) /* otherwise some stashed datagrams were not returned yet */
 		lend_broker_send_unpins(h);
 }
 

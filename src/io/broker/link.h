@@ -38,7 +38,7 @@ struct lend_broker_link {
 	/* Unpinned senders, oldest first. Beyond LOOSE_KEPT of them, the broker is asked to unpin
 	 * the oldest. */
 	uint32_t loose[LEND_BROKER_LOOSE], loose_first, loose_n;
-	bool queued[LEND_BROKER_PEERS];   /* it is in loose[] */
+	bool queued[LEND_BROKER_PEERS];   /* whether this peer is in loose[] */
 	uint16_t seen[LEND_BROKER_PEERS]; /* tail.n of the last datagram from each peer */
 	uint16_t pins[LEND_BROKER_PEERS];
 	struct lend_broker_waiting *first, **last, *given;

@@ -13,8 +13,10 @@
 #include "util/bits.h"
 
 enum {
-	PARTS = 7,            /* lead, head, four pieces, tail */
-	KEPT_MAX = 128 << 10, /* of a datagram: Wireshark refuses files with some of over 256 KiB */
+	PARTS = 7, /* lead, head, four pieces, tail */
+	KEPT_MAX =
+	    128
+	    << 10, /* bytes kept of a datagram: Wireshark refuses files with some of over 256 KiB */
 };
 
 struct capture {

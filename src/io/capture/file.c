@@ -188,7 +188,7 @@ static int open_path(struct lend_capture_file *f, bool anew)
 		return lend_fail(-fd, "capture %s: %s; give a path that can be written", f->path,
 				 strerror(-fd));
 	if (anew && f->regular && ftruncate(fd, 0) < 0)
-		anew = false; /* then the old content stays in front */
+		anew = false; /* append: the old content stays in front */
 	f->written = f->regular ? (uint64_t)lseek(fd, 0, SEEK_END) : 0;
 	f->fd = fd;
 	return 0;

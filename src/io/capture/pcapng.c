@@ -113,7 +113,7 @@ static uint8_t *put_parts(uint8_t *at, uint32_t left, const struct lend_pcapng_b
 	for (uint32_t i = 0; i < n && left; i++) {
 		uint32_t len = part[i].len < left ? part[i].len : left;
 
-		if (len > 0) /* else data may be NULL */
+		if (len > 0) /* with a length of 0, data may be NULL */
 			memcpy(at, part[i].data, len);
 		at += len;
 		left -= len;

@@ -23,14 +23,14 @@ enum {
 	DPDK_BURST = 32,       /* frames per call of a device */
 	DPDK_MBUF_CACHE = 64,  /* mbufs in a carrier's cache */
 	DPDK_LENT_MAX = 128,   /* lent frames, until rx_done(), at which rx() takes no more */
-	DPDK_QUEUES_MAX = 8,   /* of a network device */
+	DPDK_QUEUES_MAX = 8,   /* queues of a network device */
 	DPDK_ROUTES = 2,       /* queues of a memif link; the second one is for urgent datagrams */
 	DPDK_OWNERS_MAX = 32,  /* endpoints that share a network device */
 	DPDK_FRAME_MAX = 9216, /* jumbo; also memif's buffer size */
 	DPDK_RING_SLOTS = 512,
 	DPDK_LINKS = 16,         /* memif ids of a listener, unless ?links= */
 	DPDK_ZEROCOPY_MAX = 256, /* reference counts of pieces read in place; a power of two */
-	DPDK_REGIONS = 64,       /* of memory that a carrier mapped for its device */
+	DPDK_REGIONS = 64,       /* regions of memory that a carrier mapped for its device */
 	DPDK_NONE = 0xffff,
 };
 
@@ -61,7 +61,7 @@ enum dpdk_life { DPDK_FREE, DPDK_ALIVE, DPDK_DEAD };
 
 struct dpdk_peer {
 	struct lend_eth_expected usual; /* links: the first bytes of its frames */
-	struct lend_eth_head head;      /* of frames sent to it */
+	struct lend_eth_head head;      /* header of frames sent to it */
 	struct lend_ip ip;
 	uint16_t udp;
 	uint16_t port;      /* index into ports */
@@ -105,7 +105,7 @@ struct dpdk_shared_port {
 	struct dpdk_shared_port *next;
 	char device[64];
 	uint16_t id;
-	uint16_t queues; /* of each direction */
+	uint16_t queues; /* queues of each direction */
 	uint16_t mtu;
 	uint8_t mac[6];
 	struct rte_mempool *pool;
@@ -113,7 +113,7 @@ struct dpdk_shared_port {
 	enum dpdk_reads reads;
 	unsigned if_index; /* its kernel interface; 0: none */
 	char sysfs[96];    /* path that exists while the card does; "": not a card */
-	bool tx_sums;      /* it computes the UDP checksum */
+	bool tx_sums;      /* the device computes the UDP checksum */
 	bool used;         /* an endpoint has used it, and may be closed by now */
 	struct dpdk_owner *owner[DPDK_OWNERS_MAX];
 	_Atomic uint32_t owners;
@@ -123,7 +123,7 @@ struct dpdk_shared_port {
 	_Atomic uint64_t look_ns; /* earliest time of the next check of link and counters */
 	uint64_t missed;          /* frames dropped for lack of room, as last read */
 	struct dpdk_lock rx[DPDK_QUEUES_MAX], tx[DPDK_QUEUES_MAX];
-	rte_spinlock_t lock; /* of hosts */
+	rte_spinlock_t lock; /* lock of hosts */
 	_Atomic uint32_t version;
 	struct lend_hosts hosts;
 };
@@ -199,8 +199,8 @@ struct dpdk {
 	uint32_t turns;   /* rx() calls so far; device: since the last tick, */
 	lend_ns tick_ns;  /* earliest time of the next tick; */
 	lend_ns renew_ns; /* time to mark the peers' neighbours as in use again; */
-	uint32_t version; /* of the neighbour table that peers' MACs come from; */
-	uint32_t downs;   /* of the link, already counted in the statistics; */
+	uint32_t version; /* version of the neighbour table that peers' MACs come from; */
+	uint32_t downs;   /* losses of the link that the statistics already contain; */
 	uint16_t mtu;     /* and the largest IP packet accepted */
 	uint32_t ports_n; /* one more than the highest in use */
 	struct dpdk_port *port[DPDK_PORTS_MAX];
@@ -211,12 +211,13 @@ struct dpdk {
 	uint32_t mbuf_cache_n;
 	struct rte_mbuf *mbuf_cache[DPDK_MBUF_CACHE];
 	struct dpdk_loans *loans;
-	struct dpdk_region *region[DPDK_REGIONS]; /* of memory that it may send from in place */
+	struct dpdk_region
+	    *region[DPDK_REGIONS]; /* regions of memory that it may send from in place */
 	uint32_t regions;
 	struct dpdk_rx rx[DPDK_ROUTES];
 	uint32_t held_n; /* lent frames, until rx_done() */
-	struct rte_mbuf
-	    *held[DPDK_LENT_MAX + DPDK_ROUTES * DPDK_BURST]; /* also buffers not yet split */
+	struct rte_mbuf *held[DPDK_LENT_MAX + DPDK_ROUTES * DPDK_BURST]; /* lent frames, and buffers
+									    not yet split */
 	uint16_t hash[DPDK_PEERS_MAX];
 	struct dpdk_peer peer[DPDK_PEERS_MAX];
 };

@@ -26,7 +26,7 @@
 #include "sys/mapfile.h"
 #include "sys/last_error.h"
 
-#define MEMORY_MB  192 /* of EAL, unless its arguments give another amount */
+#define MEMORY_MB  192 /* memory of EAL, unless its arguments give another amount */
 #define TEXT_OF(x) #x
 #define TEXT(x)    TEXT_OF(x)
 

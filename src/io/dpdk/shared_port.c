@@ -160,7 +160,8 @@ static int make_port(struct dpdk_shared_port *share, const struct dpdk_address *
 	if (dpdk_eal_pool(share->id) == NULL)
 		return -ENOMEM;
 	rc = choose_mtu(share, &info, address->mtu);
-	if (rc == 0 && strcmp(info.driver_name, "net_tap") != 0) /* it sets its interface up */
+	if (rc == 0 &&
+	    strcmp(info.driver_name, "net_tap") != 0) /* net_tap sets its interface up itself */
 		rc = dpdk_link_check(share);
 	if (rc == 0)
 		rc = set_up(share, &info);

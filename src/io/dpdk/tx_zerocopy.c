@@ -46,7 +46,7 @@ struct dpdk_region {
 	struct rte_device *device[DEVICES]; /* first ones; then NULL */
 };
 
-static struct dpdk_region *regions; /* these two under dpdk_world */
+static struct dpdk_region *regions; /* regions and their number change under dpdk_world */
 static struct dpdk_loans *kept;
 
 enum dpdk_reads dpdk_zerocopy_how(const struct rte_eth_dev_info *info)

@@ -82,7 +82,7 @@ struct lend_eth_frame {
 	const uint8_t *ip;           /* the IP header */
 	const uint8_t *data;
 	uint32_t len;
-	uint16_t ip_len; /* of the IP packet with its header: the length that an MTU limits */
+	uint16_t ip_len; /* bytes of the IP packet with its header: the length that an MTU limits */
 	uint16_t udp, to_udp;
 	uint16_t vlan;
 	bool ip4;
@@ -120,12 +120,12 @@ static inline bool lend_eth_is_expected(const struct lend_eth_expected *usual, c
 struct lend_eth_head {
 	uint8_t bytes[LEND_ETH_HEAD_MAX]; /* the receiver's MAC first */
 	uint8_t len;
-	uint8_t class;    /* of the last frame, */
+	uint8_t class;    /* traffic class of the last frame, */
 	uint32_t payload; /* and its payload bytes behind the header */
 	uint8_t ip;       /* offset of the IP header */
 	bool ip4;
-	uint32_t sum;    /* of the IPv4 header */
-	uint32_t pseudo; /* of the pseudo header: addresses and protocol */
+	uint32_t sum;    /* checksum of the constant words of the IPv4 header */
+	uint32_t pseudo; /* checksum of the pseudo header: addresses and protocol */
 };
 
 void lend_eth_head(struct lend_eth_head *head, const struct lend_eth_end *to,

@@ -51,7 +51,7 @@ struct lend_host *lend_host_use(struct lend_hosts *hosts, const struct lend_eth_
 		*host = (struct lend_host){.state = LEND_HOST_REQUESTED, .ip = *ip, .due = now};
 	}
 	if (host->state == LEND_HOST_KNOWN && now > host->wanted + forget_ns)
-		host->due = now; /* it was not refreshed while unused */
+		host->due = now; /* the entry was not refreshed while unused */
 	host->from = *from;
 	host->wanted = now;
 	return host;

@@ -22,7 +22,7 @@ struct mlx5 {
 	struct ibv_qp *rx_qp, *tx_qp;
 	struct ibv_flow *flow[3];
 	uint32_t flows;
-	struct mlx5dv_cq cq; /* of rx_cq */
+	struct mlx5dv_cq cq; /* device's view of rx_cq */
 	uint32_t signals;    /* events taken: a sequence number in each request for an event */
 	bool removed;
 };

@@ -145,7 +145,7 @@ void raw_peer_update(struct raw *io, const uint8_t *bytes, uint32_t len)
 		return;
 	}
 	if (ask.vlan != io->self.vlan || memcmp(ask.mac, io->self.mac, 6) == 0)
-		return; /* of another VLAN, or our own frame, looped back */
+		return; /* a frame of another VLAN, or our own frame, looped back */
 	if (lend_ip_same(&ask.from, &io->self.ip))
 		io->io.stats.address_clash++;
 	else

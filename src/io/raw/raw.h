@@ -30,7 +30,7 @@ enum {
 struct raw_facts {
 	char netdev[16]; /* the kernel's name of its Ethernet interface */
 	uint8_t mac[6];
-	uint32_t mtu;          /* of that interface */
+	uint32_t mtu;          /* MTU of that interface */
 	bool checksums;        /* computes IPv4 and UDP checksums of frames it sends */
 	uint32_t inline_max;   /* maximum bytes of inline data per send */
 	uint8_t stride_log[2]; /* minimum and maximum */

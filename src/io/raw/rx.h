@@ -38,7 +38,7 @@ struct raw_queue {
 	uint8_t *wq;              /* descriptors: wqe_n slots of wqe_len bytes */
 	volatile uint32_t *wq_at; /* doorbell: buffers posted so far */
 	uint32_t wqe_n, wqe_len;
-	uint32_t key; /* of the buffers' memory */
+	uint32_t key; /* memory key of the buffers */
 };
 
 struct raw_rx {

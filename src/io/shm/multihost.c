@@ -34,7 +34,7 @@ struct io_multihost {
 	char path[LEND_ADDR_PATH_MAX + 1];
 	struct {
 		struct lend_multihost_link_id link_id;
-		bool kept; /* it was pinned once */
+		bool kept; /* whether the peer was pinned once */
 	} with[LEND_SHM_PEERS];
 };
 
@@ -280,7 +280,11 @@ static void multihost_peer_info(struct lend_io *base, uint32_t peer, struct lend
 		return;
 	n = snprintf(info->address, sizeof(info->address), "shm:%s@%s", io->shm.peer[peer].name,
 		     io->path);
-	LEND_CHECK(n > 0 && (size_t)n < sizeof(info->address)); /* it was parsed from such a text */
+	LEND_CHECK(
+	    n > 0 &&
+	    (size_t)n <
+		sizeof(
+		    info->address)); /* the name fits: it was parsed from a text of this length */
 }
 
 static int pod_name(struct lend_io *base, char *address, size_t cap)

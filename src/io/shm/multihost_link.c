@@ -18,7 +18,8 @@
 
 enum {
 	BOTH_LEFT = LEND_LINK_CLIENT_LEFT | LEND_LINK_SERVER_LEFT,
-	TRIES = 16, /* then give up: the peer changes the field more often than its states allow */
+	TRIES = 16, /* tries before giving up: the peer changes the field more often than its states
+		       allow */
 };
 
 static uint32_t link_generation(uint64_t word)

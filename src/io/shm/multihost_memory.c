@@ -57,7 +57,9 @@ static uint64_t host_number(void)
 	if (fd >= 0)
 		(void)close(fd);
 	if (n <= 0 || stat("/proc/self/ns/pid", &st) != 0)
-		lend_random(&sum, sizeof(sum)); /* then only a missing heartbeat shows a death */
+		lend_random(
+		    &sum,
+		    sizeof(sum)); /* a random value: then only a missing heartbeat shows a death */
 	else
 		sum ^= st.st_ino;
 	for (ssize_t i = 0; i < n; i++)

@@ -36,7 +36,7 @@ struct lend_multihost_end {
 	alignas(64) _Atomic uint64_t owner; /* the owner's number; 0: free */
 	_Atomic uint64_t claims; /* == owner: its fields are ready, it requests the name */
 	_Atomic uint64_t holds;  /* == owner: it has the name */
-	uint64_t host, born;     /* of the process: its host, and its start time there */
+	uint64_t host, born;     /* identity of the process: its host, and its start time there */
 	int64_t pid;
 	_Atomic uint32_t knocks; /* links requested from it since the start */
 	alignas(64) _Atomic uint64_t beat;

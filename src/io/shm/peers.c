@@ -104,7 +104,7 @@ bool lend_shm_maps_memory(struct lend_shm *s, struct lend_shm_peer *p)
 		return p->lent != NULL;
 	p->lent = calloc((size_t)2 * LEND_RING_SLOTS, sizeof(*p->lent));
 	if (p->lent == NULL)
-		return false; /* then all datagrams are copied */
+		return false; /* false: all datagrams of this peer are copied */
 	for (uint32_t i = 0; i < 2 * LEND_RING_SLOTS; i++)
 		p->lent[i].number = UINT32_MAX;
 	p->tx.lent = p->lent;

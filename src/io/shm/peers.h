@@ -46,7 +46,7 @@ struct lend_shm_link {
 
 enum lend_shm_state {
 	LEND_SHM_FREE,
-	LEND_SHM_ACCEPTED,   /* it connected; HELLO awaited */
+	LEND_SHM_ACCEPTED,   /* the peer connected; its HELLO is awaited */
 	LEND_SHM_CONNECTING, /* we connected; WELCOME awaited */
 	LEND_SHM_FAILED,     /* our connect failed; the next resolve() returns err */
 	LEND_SHM_UP,
@@ -83,7 +83,8 @@ struct lend_shm_peer {
 	const uint8_t *memory;       /* its shared memory, mapped to read; NULL: none */
 	struct lend_ring_lent *lent; /* for both tx rings; NULL: it does not read our memory */
 	struct lend_bell *bell;      /* its bell */
-	char name[LEND_ADDR_NAME_MAX + 1]; /* that we connected to; "": it connected to us */
+	char name[LEND_ADDR_NAME_MAX +
+		  1]; /* name that we connected to; "": the peer connected to us */
 };
 
 struct lend_shm {

@@ -24,7 +24,7 @@ enum {
 			 alone before plain mode */
 	QUIET = 1024, /* receives that found nothing, before the connected socket counts as quiet */
 	SELDOM = 16,  /* one receive in this number polls the quieter socket */
-	OFTEN = 2,    /* the same while both sockets are active */
+	OFTEN = 2,    /* one receive in this number polls the other socket while both are active */
 };
 
 static bool is_second(const struct io_udp *u)

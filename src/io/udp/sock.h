@@ -18,7 +18,7 @@ struct lend_udp_socket {
 	int fd;
 	int family;
 	uint32_t mtu;    /* largest payload that needs no IP fragment on its route */
-	bool keeps_port; /* it keeps its port when it is disconnected */
+	bool keeps_port; /* the socket keeps its port when it is disconnected */
 };
 /* Opens a non-blocking socket, bound, with large buffers, for config->listen or towards
  * config->peer. 0 or -errno with lend_why_text() set. */

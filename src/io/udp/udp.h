@@ -46,7 +46,8 @@ struct lend_udp_rx {
 	uint32_t offset; /* position in that message */
 	uint32_t ask;    /* messages to ask for at the next receive */
 	uint32_t full;   /* receives in a row that returned as many as asked for */
-	struct lend_udp_backlog backlog[3]; /* of the own, the connected and the urgent socket */
+	struct lend_udp_backlog
+	    backlog[3];      /* backlog of the own, the connected and the urgent socket */
 	uint32_t room;       /* short datagrams that fit into the socket's receive buffer */
 	uint32_t drops_from; /* queued bytes before drops are queried: an eighth of the buffer */
 	int fd;              /* socket of the last receive */
@@ -56,8 +57,8 @@ struct lend_udp_rx {
  * the last may be shorter. They are linked by their index in the burst. */
 struct lend_udp_run {
 	uint32_t peer;
-	uint32_t len;   /* of each datagram */
-	uint32_t bytes; /* of all datagrams */
+	uint32_t len;   /* bytes of each datagram */
+	uint32_t bytes; /* bytes of all datagrams */
 	uint8_t n;
 	uint8_t tos;
 	bool closed; /* the last one is shorter: none may follow */

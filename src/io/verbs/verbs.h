@@ -110,13 +110,13 @@ struct verbs {
 	uint32_t turn;
 	uint32_t gid_index;
 	uint16_t pkey_index;
-	uint32_t mtu; /* of the port now; path.mtu is the promised one */
+	uint32_t mtu; /* MTU of the port now; path.mtu is the promised one */
 
 	int epoll; /* watches the event sources below */
 	struct rdma_event_channel *cm;
 	struct rdma_cm_id *id;           /* bound to our address until close */
 	struct ibv_context *watch;       /* the context for asynchronous events */
-	struct ibv_comp_channel *signal; /* of rx_cq */
+	struct ibv_comp_channel *signal; /* interrupt channel of rx_cq */
 	uint32_t signals;                /* events taken from it, not yet acknowledged */
 	struct verbs_resolve *asked;
 	uint32_t n_asked;

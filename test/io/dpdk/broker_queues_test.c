@@ -28,7 +28,7 @@ static void echo_back(void *arg, const struct lend_in *in, uint32_t id, uint32_t
 }
 
 struct pong {
-	uint32_t id, next; /* of the reply that is awaited */
+	uint32_t id, next; /* sender and sequence number of the awaited reply */
 };
 
 static void note(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)

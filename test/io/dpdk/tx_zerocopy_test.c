@@ -27,7 +27,7 @@ static struct {
 	bool poses, refuses;   /* poses: imitation is on; refuses: mapping fails */
 	uint64_t mapped, iova; /* mapped: bytes, now; iova: of the newest mapping */
 	bool keeps, done;      /* keeps: keeps frames; done: has read them */
-	uint32_t segments;     /* of the newest frame */
+	uint32_t segments;     /* segments of the newest frame */
 	const void *second;    /* address of its second segment */
 	uint64_t second_iova;  /* and the address at which the device reads it */
 	struct rte_mbuf *held[HELD];

@@ -6,7 +6,7 @@
 
 enum {
 	WIDTH = 720,
-	HEIGHT = 280, /* of a panel */
+	HEIGHT = 280, /* height of a panel */
 	LEFT = 64,
 	RIGHT = 110,
 	TOP = 44,

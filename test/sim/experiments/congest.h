@@ -14,7 +14,7 @@
 
 struct congest_plan {
 	uint64_t senders;
-	uint64_t bytes;    /* of each message */
+	uint64_t bytes;    /* bytes of each message */
 	uint64_t messages; /* per sender, one after the other */
 	struct sim_plan net;
 };

@@ -25,7 +25,7 @@ enum ex_kind {
 	EX_CLOSE,
 	EX_OP,    /* the next operation on memory, or FORGET */
 	EX_AGAIN, /* retries the operation with unknown outcome */
-	/* of the world, not of a node */
+	/* events of the world, not of a node */
 	EX_DROP,
 	EX_DUP,
 	EX_CRASH,
@@ -52,7 +52,7 @@ struct ex_memapp {
 	uint8_t dead;           /* its life, or the object, is gone */
 	uint8_t lives, again;   /* number of HELLOs after the first; number of retries */
 	uint64_t life;
-	uint64_t id; /* of the operation at `at` */
+	uint64_t id; /* id of the operation at `at` */
 	uint8_t ref[64];
 };
 
@@ -63,7 +63,7 @@ struct ex_app {
 	uint8_t peers, replies; /* kept peers; replies that have not ended */
 	uint64_t session;
 	uint64_t call[EX_PER]; /* open ones; 0: none */
-	lend_ns limit[EX_PER]; /* their deadlines */
+	lend_ns limit[EX_PER]; /* deadlines of the node's calls */
 	uint64_t stale;        /* the call that ended last */
 	uint8_t cancelled;     /* calls that the program cancelled, by bit */
 	struct ex_req {

@@ -32,7 +32,7 @@ struct ex_scope {
 	uint32_t mtu, request, reply; /* in bytes */
 	uint32_t supply;              /* messages of several datagrams at once */
 	uint8_t connects, calls, cancels, closes; /* per incarnation of a client */
-	uint32_t deadline_us;                     /* of calls; 0: none */
+	uint32_t deadline_us;                     /* deadline of calls; 0: none */
 	uint8_t drops, dups, ticks, crashes;
 	uint8_t crash;  /* bit per node that may crash and restart */
 	uint8_t window; /* datagrams in flight that may overtake each other */

@@ -6,7 +6,7 @@
 #include "sim/explore/explore_world.h"
 
 struct ex_limits {
-	double seconds;  /* of this scope */
+	double seconds;  /* time limit of this scope */
 	uint32_t states; /* at most */
 };
 struct ex_found {

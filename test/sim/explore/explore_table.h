@@ -14,7 +14,7 @@ enum { EX_CHUNK_BITS = 14, EX_CHUNKS = 1 << 14 };
 struct ex_table {
 	uint32_t key, width; /* length of the key, which comes first, and of a record, in bytes */
 	uint32_t n;          /* records 0 .. n - 1 */
-	uint32_t mask;       /* of index */
+	uint32_t mask;       /* mask of the hash index */
 	uint64_t *index;     /* by hash: its upper half, and record + 1; 0: free */
 	uint8_t *chunk[EX_CHUNKS];
 };
@@ -32,7 +32,7 @@ enum { EX_ATTR = 48 };
 struct ex_blob {
 	uint64_t hash[2];
 	uint8_t *words;        /* bit map of the words that differ, then these words */
-	uint8_t attr[EX_ATTR]; /* of the owner */
+	uint8_t attr[EX_ATTR]; /* attributes of the owner */
 };
 struct ex_blobs {
 	struct ex_table table;

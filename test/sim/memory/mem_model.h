@@ -71,7 +71,7 @@ struct mem_incarnation {
 
 /* A view that a process on the node's host maps. */
 struct mem_mapping {
-	uint64_t key;        /* of the view's owner; 0: none */
+	uint64_t key;        /* pool secret of the view's owner; 0: none */
 	uint32_t space;      /* slot; 0: the space has ended */
 	struct mem_object o; /* bytes and pages when it was mapped */
 	struct lend_memview shown;
@@ -95,7 +95,7 @@ struct mem_model {
 		uint32_t gen;
 		bool free;
 		lend_ns since;
-	} * rest;        /* of each frame, after the last step */
+	} * rest;        /* quarantine of each frame, after the last step */
 	bool late;       /* the store has freed an object step by step */
 	uint32_t placed; /* pages that messages are being received into */
 	struct mem_tenant {
@@ -113,12 +113,12 @@ struct mem_model {
 /* Input of an operation. */
 struct mem_in {
 	uint64_t process;            /* process */
-	const uint8_t *context;      /* of the session */
-	uint64_t *life;              /* of the session */
+	const uint8_t *context;      /* context of the session */
+	uint64_t *life;              /* life of the session */
 	const struct lend_memop *op; /* NULL: malformed, with that status */
 	enum lend_mem_status status;
 	uint32_t placed;                  /* pages of its placement */
-	const uint8_t *refs;              /* of a RELEASE */
+	const uint8_t *refs;              /* references of a RELEASE */
 	const struct lend_store_out *out; /* the store's result */
 };
 /* The model's result. */
@@ -126,7 +126,7 @@ struct mem_done {
 	bool repeat;
 	uint8_t status;
 	uint8_t forgot;
-	struct mem_view bytes; /* of a GET or READ */
+	struct mem_view bytes; /* bytes that a GET or READ returns */
 	uint32_t *page;        /* pinned; the caller's array of LEND_STORE_SEGS_MAX entries */
 	uint32_t pages;
 };

@@ -96,7 +96,8 @@ static void misuse_id(struct sim *sim, struct mem_actor *a, uint32_t store)
 	op->wrong = (uint8_t)mem_below(sim, 4);
 	if (op->wrong == MEM_WRONG_LIFE || op->wrong == MEM_WRONG_LOW)
 		op->say.id = l->next;
-	op->say.len = MEM_STRAY_MARK; /* these distinguish it from the operation with that id */
+	op->say.len =
+	    MEM_STRAY_MARK; /* length and terms distinguish it from the operation with that id */
 	if (op->say.kind == LEND_MEMOP_PUT)
 		op->say.terms = (struct lend_memterms){LEND_TERMS_TRANSFER, 0, MEM_STRAY_MARK};
 	mem_op_send(sim, op);

@@ -40,7 +40,7 @@ struct mem_session {
 /* The life of a process at a store, as its actors know it. */
 struct mem_life {
 	uint64_t life;  /* 0: none */
-	uint32_t birth; /* of the process */
+	uint32_t birth; /* number of the process's start */
 	uint8_t key[LEND_MEMOP_KEY];
 };
 struct mem_server {
@@ -53,7 +53,7 @@ struct mem_server {
 	uint32_t replies;
 	uint64_t execs;
 	void *scratch;
-	struct lend_store *kept; /* of a dead node: memory that it will restart with */
+	struct lend_store *kept; /* memory of a dead node, which it will restart with */
 	void *kept_pages;
 	uint32_t births;
 	bool pooled; /* processes map its pages */
@@ -72,7 +72,7 @@ enum mem_garbage {
 	MEM_NO_VERSION,
 	MEM_TOO_LONG,
 	MEM_BAD_FLAGS,
-	MEM_BAD_TERMS, /* of operations that have terms */
+	MEM_BAD_TERMS, /* invalid terms, for operations that have terms */
 	MEM_GARBAGES
 };
 enum mem_wrong { MEM_RIGHT, MEM_WRONG_LIFE, MEM_WRONG_LOW, MEM_WRONG_PROOF, MEM_WRONG_PROCESS };
@@ -94,7 +94,7 @@ struct mem_op {
 	uint32_t reply_len;
 	uint8_t reply[LEND_MEMREF_LEN];
 	uint8_t refs[MEM_BATCH * LEND_MEMREF_LEN];
-	struct mem_view bytes; /* of a GET or READ */
+	struct mem_view bytes; /* bytes that a GET or READ returns */
 };
 
 struct mem_ref {
@@ -114,7 +114,7 @@ struct mem_link {
 	uint64_t life;      /* 0: send HELLO */
 	uint64_t had;       /* the life that its references and spaces belong to */
 	uint64_t next, low; /* operation ids: the next, and low water */
-	uint64_t busy;      /* of the window: ids in use */
+	uint64_t busy;      /* bit map of the ids in use within the window */
 	bool asking;        /* HELLO is in flight */
 	bool silent;        /* sends nothing more: its lease will end */
 };

@@ -52,12 +52,12 @@ enum { SIM_STRANGERS = 4 };
 struct sim_flight {
 	uint32_t from, to, len;
 	uint8_t ecn, gone;
-	uint8_t queue; /* of a port: 0 is served first */
+	uint8_t queue; /* switch queue of a port: 0 is served first */
 	/* not sent by the node at this address: it must change nothing, and may cause one short
 	 * reply */
 	uint8_t forged;
 	uint32_t index, next;
-	uint32_t life; /* of its receiver when it was sent */
+	uint32_t life; /* life of its receiver when it was sent */
 	lend_ns at;
 	uint8_t *data; /* room for the plan's mtu plus one byte */
 	uint8_t *body; /* NULL, or the payload when it is read in the sender's memory */

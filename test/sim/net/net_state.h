@@ -10,7 +10,7 @@
 enum {
 	NET_CHUNK = 256,      /* flights allocated at once */
 	NET_NIC = 256 << 10,  /* bytes queued at a sender's link before the carrier is full */
-	NET_SHORT = 8 << 10,  /* the same for a carrier that keeps its queue short */
+	NET_SHORT = 8 << 10,  /* queue limit in bytes of a carrier that keeps its queue short */
 	NET_TAPE = 128,       /* recorded datagrams */
 	NET_END = UINT32_MAX, /* end of a list of flights */
 	NET_QUEUES = 8,       /* per port */
@@ -25,8 +25,8 @@ enum {
 struct net_ledger {
 	uint64_t sent, copied, replayed, forged, gone; /* begun */
 	uint64_t arrived, lost;                        /* ended */
-	uint64_t dropped;                              /* of the lost: no room in a switch */
-	uint64_t cut;                                  /* of the lost: no link */
+	uint64_t dropped; /* lost datagrams for which a switch had no room */
+	uint64_t cut;     /* lost datagrams for which there was no link */
 };
 
 /* Datagrams queued for a link in order, and how long the link needs for them. */

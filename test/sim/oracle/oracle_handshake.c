@@ -31,8 +31,8 @@ static bool is_ours(const struct sim *sim, const struct sim_node *n, uint32_t fr
 		    memcmp(&k->cookie, &b->cookie, sizeof(b->cookie)) == 0)
 			return true;
 	}
-	return n->cookies >
-	       SIM_COOKIES; /* else it may be an older one, which was dropped from the array */
+	return n->cookies > SIM_COOKIES; /* otherwise it may be an older cookie, which was dropped
+					    from the array */
 }
 
 /* Records a CONNECT with a cookie of this node, or with a ticket, which is not checked. */
