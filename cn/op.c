@@ -219,8 +219,8 @@ void lend_op_cancel(struct lend_mem *mem, struct lend_op *op)
 		o->cancelled = true;
 		if (o->parted)
 			cn_split_cancel(o);
-		else if (!o->ended) /* if the call has ended, only a carrier still uses the
-				       operation's memory */
+		/* If the call has ended, only a carrier still uses the operation's memory. */
+		else if (!o->ended)
 			lend_call_cancel(mem->ep, &op->call);
 	}
 }

@@ -115,7 +115,7 @@ struct lend_config {
 	 * else the first key of $LEND_KEYS or ~/.config/lend/keys, else none. Needs libsodium. */
 	const char *secret;
 	uint32_t workers; /* LEND_SLOW threads, started with the first handler; 0: 2; at most 256 */
-	lend_ns timeout;  /* of a call without a timeout; 0: 5 s */
+	lend_ns timeout;  /* timeout of a call that has none; 0: 5 s */
 	lend_ns probe;    /* idle time before a keepalive; 0: 500 ms */
 	lend_ns dead;     /* idle time before a session ends; 0: 5 s */
 	/* Bytes of message buffers, including free ones; 0: 512 MiB, four times message_max and
@@ -487,7 +487,7 @@ int lend_session_context(struct lend_ep *ep, lend_session session, uint8_t out[3
 
 /* One call. The runtime uses it from lend_call_start() until its done has begun. */
 struct lend_call {
-	uint32_t method;  /* of lend_serve() at the peer */
+	uint32_t method;  /* number given to lend_serve() at the peer */
 	uint8_t priority; /* 0: the parent's, or LEND_NORMAL; 1 to 8. Also used for the reply */
 	/* 1: a 0-RTT call. The first call of a session may be part of the datagram that opens the
 	 * session: the reply takes one round trip instead of two. No effect on later calls.

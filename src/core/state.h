@@ -25,8 +25,9 @@
 enum {
 	LEND_MANY = 1024,               /* sessions that the caches cannot hold */
 	LEND_RING = LEND_CC_WINDOW_MAX, /* datagrams of long messages in flight per session */
-	LEND_FEW = 16,       /* the same for a session without a ring: nearly all of them */
-	LEND_RINGS = 512,    /* sessions with a ring at once; others are slower */
+	LEND_FEW = 16,    /* long-message datagrams in flight in a session without a ring, as nearly
+			     all are */
+	LEND_RINGS = 512, /* sessions with a ring at once; others are slower */
 	LEND_SLOT_RUN = 8,   /* adjacent slots of a session */
 	LEND_ACK_EVERY = 16, /* data datagrams per acknowledgement, at most */
 	/* Replies of one datagram per acknowledgement, at most. A report's map of 64 numbers then

@@ -74,7 +74,7 @@ static void pieces_round(struct mem_node *node)
 	cr_assert_eq(mem_end(node->mem, &op, lend_space_map(node->mem, &ref, &space, &op)),
 		     LEND_OK);
 	op = (struct lend_op){.timeout = 20 * SECOND};
-	n = cut_pieces(in, LEN - 777, iov); /* the same bytes, shifted */
+	n = cut_pieces(in, LEN - 777, iov); /* the put bytes, shifted */
 	cr_assert_eq(mem_end(node->mem, &op, lend_space_write(node->mem, space, 777, iov, n, &op)),
 		     LEND_OK);
 	op = (struct lend_op){.timeout = 20 * SECOND};

@@ -116,8 +116,8 @@ static void started_anew(const char *before, const char *after, unsigned want)
 		do /* each session has to notice it first */
 			status = mem_get(node.mem, &old[i], 0, &c, 1);
 		while (status == LEND_UNAVAILABLE && lend_poll(node.ep) >= 0);
-		cr_expect_eq(
-		    status, LEND_NOT_FOUND); /* also for references whose worker no longer exists */
+		/* Also for references whose worker no longer exists. */
+		cr_expect_eq(status, LEND_NOT_FOUND);
 	}
 	(void)put_all(node.mem, ref);
 	seen = put_all(node.mem, old);

@@ -68,8 +68,8 @@ Test(rpc_slow, cancel_reaches_a_waiting_worker)
 	strcpy(server.onward, quiet.address);
 	ep = client_of(server.address, &session);
 	cr_assert_eq(lend_call_start(ep, session, &ask.call), 0);
-	while (!asked &&
-	       !ask.done) { /* wait, or the call would be cancelled before its handler ran */
+	/* Wait, or the call would be cancelled before its handler ran. */
+	while (!asked && !ask.done) {
 		lend_poll(ep);
 		pair_turns(&quiet, 1);
 	}

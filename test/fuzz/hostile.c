@@ -129,8 +129,8 @@ void hostile_mutate(struct choice *c, int to, struct world_dgram *d)
 	*d = s->tape[(s->tape_n - 1 - choice_of(c, lend_min_u32(s->tape_n, WORLD_TAPE))) %
 		     WORLD_TAPE];
 	memcpy(&head, d->data, sizeof(head));
-	if (!choice_rare(
-		c, 4)) /* rarely the old number: the core mostly drops a retransmission early */
+	/* Rarely the old number: the core mostly drops a retransmission early. */
+	if (!choice_rare(c, 4))
 		head.number = some_number(c, s);
 	memcpy(d->data, &head, sizeof(head));
 	for (uint32_t n = 1 + choice_of(c, 4); n > 0; n--)

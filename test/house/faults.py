@@ -36,6 +36,7 @@ FAULTS = [  # check, file, text, what must be named
         "/* Nobody reads it. */\n" + "/* Fine. */\n" * 99,
         "include/lend is 1, at most 0",
     ),
+    ("prose", "cn/rx.h", "int n; /* of the reply */\n", "cn/rx.h:1: fragment (of)"),
     ("prose", "scripts/run.py", '"""Tells the node."""\n', "speech (Tells)"),
     (
         "prose",

@@ -30,6 +30,7 @@ RULES = {
 }
 RULES = {name: re.compile(rule, re.I if name != "headless" else 0) for name, rule in RULES.items()}
 ALLOWED = re.compile(PEOPLE + r"who\b", re.I)
+FRAGMENT = re.compile(r"(?:of|then|else|likewise|the same|which|that)\b")  # needs its line of code
 QUOTED = re.compile(r"`[^`]*`|\"[^\"]*\"|\]\([^)]*\)|(?<!\w)'[^']{0,40}'(?!\w)|\w+\(\)")
 HASH = {".sh", ".cmake", ".txt", ".sim", ".yaml", ".in", ""}
 C = {".c", ".h", ".cc", ".pml"}
@@ -111,9 +112,10 @@ def comments(name, text):
     return of_hash(text) if name.suffix in HASH else ()
 
 
-def faults(text):
+def faults(name, text):
     plain = ALLOWED.sub("people", QUOTED.sub("x", text))
-    return [
+    begin = FRAGMENT.match(text) if name.suffix in C else None
+    return ([f"fragment ({begin.group()})"] if begin else []) + [
         f"{rule} ({m.group().strip(' .;:')})"
         for rule, rx in RULES.items()
         for m in [rx.search(plain)]
@@ -127,7 +129,7 @@ def measure(repo, stored):
         folder = tree.folder_of(name)
         for line, text in comments(name, tree.read(repo, name)):
             counts[folder] = counts.get(folder, 0) + 1
-            found = faults(text)
+            found = faults(name, text)
             if found and "prose: ok" not in text:
                 hits.setdefault(folder, []).append(
                     f"{name}:{line}: {', '.join(found)}: {text[:100]}"

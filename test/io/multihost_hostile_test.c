@@ -169,10 +169,9 @@ Test(pod, links_of_a_killed_client)
 			client = conform_client(make_name("alive"));
 		reach_server(client, "alive", server);
 		client->ops->close(client);
+		/* A poll of the server, which also releases the links. */
 		for (uint64_t until = conform_ms() + 20; conform_ms() < until;)
-			(void)conform_take(
-			    server, NULL,
-			    NULL); /* a poll of the server, which also releases the links */
+			(void)conform_take(server, NULL, NULL);
 	}
 	server->ops->close(server);
 }

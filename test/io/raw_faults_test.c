@@ -356,7 +356,7 @@ Test(raw_faults, a_peer_moves)
 	raw_expect_alive(&p);
 	cr_assert_eq(p.b->ops->name(p.b, address, sizeof(address)), 0);
 	p.b->ops->close(p.b);
-	address[9] = '2'; /* the same IP and port, on mlx5_2 */
+	address[9] = '2'; /* an address with equal IP and port, on mlx5_2 */
 	p.b = raw_open(address);
 	cr_assert_eq(conform_send(p.a, p.peer, 1, 0, 100), LEND_SENT);
 	cr_assert_eq(raw_drain(p.b), 0, "sent to the old one");

@@ -98,8 +98,8 @@ static void node_dies(struct run *run)
 
 	run->page->node_dies = true;
 	pid = too ? start_client(run, &wait) : 0;
-	run_kill_server(
-	    run); /* a live server would end with a status that reports the node's end */
+	/* A live server would end with a status that reports the node's end. */
+	run_kill_server(run);
 	some_steps(run);
 	survivor_outlive_node(&run->survivor, stop_node, run);
 	if (too)

@@ -390,7 +390,7 @@ end:	do
 	od
 }
 
-/* A client that was told that it holds, and has not released, finds the bytes. */
+/* A client that got a hold by OK, and has not released, finds the bytes. */
 #define lost(c) (has[c] && known[c] && !(object && hold[c]))
 /* An object without holder lives; or it is kept for a client whose lease has ended. */
 #define leak (object && !HELD_BY_ANY && !GRANTED)

@@ -36,7 +36,7 @@
  */
 #define PEERS 2
 #ifdef MAIL
-#define DATAGRAMS(p) (1 - (p))	/* of peer p */
+#define DATAGRAMS(p) (1 - (p))	/* datagrams that peer p sends */
 #elif defined(STOPPED)
 #define DATAGRAMS(p) 1
 #else
@@ -49,7 +49,7 @@ bool polled[PEERS];		/* lend_ring.polled */
 bool word[PEERS];		/* lend_bell.word, bit by bit */
 bool bell_asleep;		/* lend_bell.asleep, a number that is not 0 */
 bool same[PEERS];		/* and it is still the number that this peer read */
-bool ep_asleep, answers, stop;	/* of struct lend_ep */
+bool ep_asleep, answers, stop;	/* fields of struct lend_ep */
 byte touching;
 /* The kernel's. */
 bool wake_byte[PEERS], hup[PEERS], eventfd;
@@ -58,7 +58,7 @@ bool closed;			/* the endpoint is gone */
 /* The receiver's store buffer: pending, and the value. */
 bool pPolled[PEERS], vPolled[PEERS], pBell, vBell, pEp, vEp;
 bool pMark[PEERS];		/* a sender's: one more mark */
-bool pAnswers, pStop;		/* of the two threads */
+bool pAnswers, pStop;		/* pending stores of the two threads */
 
 /* The receiver's own. */
 bool hot[PEERS], hung[PEERS], armed, quiet, gotAnswer, gotStop;

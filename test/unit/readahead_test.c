@@ -23,7 +23,7 @@ Test(readahead, table)
 	} row[] = {
 	    {0, 1},     {1, 4},     {5, 8},     {13, 16},   {29, 32},
 	    {61, 64},   {125, 128}, {253, 256}, {509, 256}, /* the window's limit */
-	    {509, 1},                                       /* the same page: a new scan */
+	    {509, 1},                                       /* an equal page: a new scan */
 	    {765, 256}, {1, 1},     {700, 1},   {510, 4},   {UINT64_MAX, 1},
 	};
 	struct cn_readahead ahead = {0};

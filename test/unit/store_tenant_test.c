@@ -97,7 +97,8 @@ TestThen(store_tenant, a_space_is_charged_as_it_is_written)
 	check_bill(POOR, 0, 1);
 	OK(kit_space_op(k, &b, LEND_MEMOP_WRITE, &space, 4000, 200, data));
 	check_bill(POOR, 2, 1);
-	OK(kit_space_op(k, &b, LEND_MEMOP_WRITE, &space, 0, 8192, data)); /* the same pages */
+	OK(kit_space_op(k, &b, LEND_MEMOP_WRITE, &space, 0, 8192,
+			data)); /* rewrites pages that it owns */
 	check_bill(POOR, 2, 1);
 	OK(kit_space_op(k, &b, LEND_MEMOP_WRITE, &space, 1 << 20, 2 * 4096, data));
 	OK(kit_seal(k, &b, &space, 0, 1 << 30, kit_owned, &ref));

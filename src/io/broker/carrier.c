@@ -19,8 +19,7 @@
 #include "sys/last_error.h"
 #include "util/bits.h"
 
-#define SPIN_NS UINT64_C(10000) /* time to spin before a sleep: other processes may use this CPU   \
-				 */
+#define SPIN_NS UINT64_C(10000)      /* poll before a sleep: others may use this CPU */
 #define OPEN_NS UINT64_C(5000000000) /* the broker may have to start a device */
 
 static struct lend_broker_link *self(struct lend_io *io)

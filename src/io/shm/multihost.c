@@ -280,11 +280,8 @@ static void multihost_peer_info(struct lend_io *base, uint32_t peer, struct lend
 		return;
 	n = snprintf(info->address, sizeof(info->address), "shm:%s@%s", io->shm.peer[peer].name,
 		     io->path);
-	LEND_CHECK(
-	    n > 0 &&
-	    (size_t)n <
-		sizeof(
-		    info->address)); /* the name fits: it was parsed from a text of this length */
+	/* The name fits: it was parsed from a text of this length. */
+	LEND_CHECK(n > 0 && (size_t)n < sizeof(info->address));
 }
 
 static int pod_name(struct lend_io *base, char *address, size_t cap)

@@ -56,10 +56,9 @@ static uint64_t host_number(void)
 
 	if (fd >= 0)
 		(void)close(fd);
+	/* A random value: then only a missing heartbeat shows a death. */
 	if (n <= 0 || stat("/proc/self/ns/pid", &st) != 0)
-		lend_random(
-		    &sum,
-		    sizeof(sum)); /* a random value: then only a missing heartbeat shows a death */
+		lend_random(&sum, sizeof(sum));
 	else
 		sum ^= st.st_ino;
 	for (ssize_t i = 0; i < n; i++)
