@@ -468,7 +468,7 @@ void lend_args_stat_get(struct lend_mem *mem, struct lend_args_stat *stat);
 struct lend_loan {
 	void *data;   /* the first byte, aligned to 4 KiB; not zeroed */
 	uint64_t len; /* bytes, as requested */
-	uint64_t id;  /* of a published one; otherwise 0 */
+	uint64_t id;  /* number of a published loan; otherwise 0 */
 };
 /* Takes memory of len bytes, at most 2^40 - 1, from the heap that shm peers map, or from
  * lend_malloc()'s where there is none. The system backs it with huge pages if it offers them for

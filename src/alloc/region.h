@@ -50,8 +50,8 @@ struct lend_region {
 	uint32_t longest; /* upper bound of the length of a run of free tiles */
 	uint32_t refs;    /* endpoints that have it registered: it stays mapped */
 	bool shared;      /* part of the arena, which peers may read */
-	bool inherited;   /* of the parent of this process, by fork(): nothing is allocated from it
-			     any more */
+	bool inherited;   /* region of the parent of this process, by fork(): nothing is allocated
+			     from it   any more */
 	uint64_t number;  /* counted up from 1 */
 	_Atomic uint64_t key[LEND_REGION_WATCHERS];
 	_Atomic uint32_t keyed; /* bit map of the valid entries of key[] */

@@ -62,7 +62,7 @@ struct lend_shm_peer {
 	int err;          /* FAILED: why */
 	bool here;        /* FAILED: err is this process's own, not from the server's reply */
 	uint32_t version; /* FAILED with EPROTO: the version of the other side */
-	int64_t uid;      /* of its process, if uid_known */
+	int64_t uid;      /* user of its process, if uid_known */
 	bool uid_known;
 	uint32_t bit;            /* our bit in its bell */
 	uint32_t pins;           /* how often the core pinned it */
