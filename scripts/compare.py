@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Runs Lend and its peers in turns and prints rows, ratios and targets; see compare.sh --help.
 
-usage: compare.py BUILD [--quick] [--json] [--only WORD]... [--repeats N] [--seconds S] [--report FILE] [--svg FILE]
-       [--results]
+usage: compare.py BUILD [--quick] [--json] [--only WORD]... [--repeats N] [--seconds S] [--results]
 """
 import argparse
 import json
@@ -224,8 +223,6 @@ def parse():
     parser.add_argument("--only", action="append", default=[], metavar="WORD")
     parser.add_argument("--repeats", type=int, metavar="N")
     parser.add_argument("--seconds", type=float, metavar="S")
-    parser.add_argument("--report", type=pathlib.Path, metavar="FILE", default=pathlib.Path("lend-compare.html"))
-    parser.add_argument("--svg", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--results", action="store_true", help="store the figures in apps/bench/results.json")
     return parser.parse_args()
 
@@ -246,14 +243,10 @@ def main():
               "targets": compare_targets.judge(comparison)}
     if args.results and not args.only:
         results.add(results.comparison(result))
-    args.report.write_text(compare_show.page(result))
-    if args.svg:
-        args.svg.write_text(compare_show.picture(result))
     if args.json:
         print(json.dumps(result))
     else:
         compare_show.print_all(result)
-        print(f"\nthe page: {args.report}")
     return 1 if comparison.failures else 0
 
 

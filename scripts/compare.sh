@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# Compares Lend with every peer that can run on this machine: one table, one page, and Lend's performance targets.
+# Compares Lend with every peer that can run on this machine: one table, and Lend's performance targets.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 help() {
 	cat <<-EOF
 		usage: scripts/compare.sh [--quick] [--json] [--only WORD]... [--repeats N] [--seconds S] [--results]
-		       [--report FILE] [--svg FILE]
 
 		Installs what is missing (gRPC, UCX, libfabric, DPDK: Debian's packages), builds, and runs the same requests through
 		each library and over each of Lend's carriers: client and server on a core of their own, the runs of a row in turns
@@ -18,8 +17,6 @@ help() {
 		  --repeats N    turns of each row (5)
 		  --seconds S    of each run (0.5)
 		  --results      stores the figures in apps/bench/results.json and renders apps/bench/RESULTS.md; not with --only
-		  --report FILE  the page (lend-compare.html)
-		  --svg FILE     the bars of that page as a picture of their own
 
 		examples:
 		  scripts/compare.sh --quick

@@ -1,6 +1,4 @@
-"""Output of a comparison: lines for people, a page and a picture of bars."""
-import html
-import math
+"""Output of a comparison: lines for people."""
 import sys
 
 from compare_targets import ONE_THREAD
@@ -17,9 +15,6 @@ SHAPES = {
     "send8m": "8 MiB, every byte read, 2 in flight", "send8m_ends": "8 MiB, only its ends read, 2 in flight",
     "untuned64": "64 B echo, each as it comes",
 }
-LEFT, WIDTH, STEP = 150, 620, 20  # of the bars
-STYLE = ("text{font:13px sans-serif;fill:#222}.lend{fill:#2e7d32}.peer{fill:#90a4ae}.floor{fill:#d9a441}"
-         "@media(prefers-color-scheme:dark){text{fill:#ddd}.peer{fill:#607d8b}}")
 
 
 def progress(done, total, seconds, what):
@@ -41,9 +36,8 @@ def number(value):
     return f"{value / 1e3:.1f} k" if value >= 1e4 else f"{value:.3g}" if value < 100 else f"{value:.0f}"
 
 
-# Text and CSS class per value of target["met"].
+# Text per value of target["met"].
 VERDICT = {None: "not measured", True: "met", False: "NOT met"}
-CLASS = {None: "open", True: "met", False: "missed"}
 
 
 def verdict(target):
@@ -95,53 +89,3 @@ def print_all(result):
         print(f"not built here: {program} (scripts/deps.sh peers, then scripts/build.sh)")
     for failure in result["failures"]:
         print(f"FAILED {failure}")
-
-
-# The length of a bar is the logarithm of its figure, since peers differ by a factor of a hundred.
-
-def css_of(line):
-    return "lend" if line["peer"] == "lend" else "floor" if line["peer"] in ("memcpy", "kernel", "ethdev") else "peer"
-
-
-def bars(lines, title, y):
-    """SVG of one row from y on, and where it ends."""
-    lines = [line for line in lines if line["median"]]
-    if not lines:
-        return [], y
-    least = min(line["median"] for line in lines) / 2
-    span = math.log(max(line["median"] for line in lines) / least)
-    out = [f'<text x="0" y="{y + 14}" style="font-weight:bold">{html.escape(title)}</text>']
-    for line in lines:
-        y += STEP
-        long = (WIDTH - LEFT - 130) * math.log(line["median"] / least) / span
-        better = f" · {times(line)}" if times(line) else ""
-        out.append(f'<text x="{LEFT - 8}" y="{y + 14}" text-anchor="end">{html.escape(name_of(line))}</text>'
-                   f'<rect class="{css_of(line)}" x="{LEFT}" y="{y + 2}" width="{long:.1f}" height="{STEP - 5}" rx="2"/>'
-                   f'<text x="{LEFT + long + 6:.1f}" y="{y + 14}">{number(line["median"])}{better}</text>')
-    return out, y + STEP + 12
-
-
-def picture(result):
-    out, y = [], 0
-    for (group, shape), lines in by_row(result).items():
-        part, y = bars(lines, f"{SHAPES[shape]}, {TITLES[group]}: {UNITS[lines[0]['figure']]}", y)
-        out += part
-    return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH + 60} {y + 10}">', f"<style>{STYLE}</style>",
-                      "<title>Lend and its peers; bars are logarithmic</title>", *out, "</svg>\n"])
-
-
-def page(result):
-    cells = "".join(
-        f"<tr class={CLASS[t['met']]}><td>{html.escape(t['what'])}<td>{html.escape(t['sense'])} {t['bar']} {t['unit']}"
-        f"<td>{t['aim']}<td>{number(t['measured'])}<td>{verdict(t)}{where(t)}" for t in result["targets"])
-    notes = "".join(f"<p>{html.escape(text)}" for text in
-                    [f"not built here: {p}" for p in result["absent"]] + [f"FAILED {f}" for f in result["failures"]])
-    return f"""<!doctype html><meta charset=utf-8><meta name=viewport content="width=device-width"><title>Lend and its peers</title>
-<style>body{{font:15px sans-serif;max-width:60em;margin:1em auto;padding:0 1em;color-scheme:light dark}}
-td,th{{padding:.2em .6em;text-align:left}}.met td:last-child{{color:#2e7d32}}.missed td:last-child{{color:#c62828}}
-svg{{width:100%}}</style><h1>Lend and its peers</h1>
-<p>{result['repeats']} turns of {result['seconds']} s each, medians; client and server on a core each.
-Bytes and counts were verified in every run. Bars are logarithmic, green is Lend, yellow a floor (memcpy, a plain socket, the raw device); times are
-better short, rates long. "Lend 2x": twice as good as this one.
-<table><tr><th>target<th>bar<th>aim<th>measured<th>{cells}</table>{notes}
-{picture(result)}"""

@@ -2,10 +2,9 @@
 """One table of every carrier and every promise: the suites of test/io, the image chain and a memory
 node. scripts/conform.sh builds and calls it.
 
-usage: conform.py BUILD [--only CARRIER]... [--suites] [--sleeps N] [--guest] [--json] [--svg FILE]
+usage: conform.py BUILD [--only CARRIER]... [--suites] [--sleeps N] [--guest] [--json]
 """
 import argparse
-import html
 import importlib.util
 import json
 import os
@@ -285,28 +284,6 @@ def print_table(matrix):
         print(f"{i + 1:3}  {note}")
 
 
-def draw_svg(matrix):
-    """The table as a picture: a square per cell, with its reason as a tooltip."""
-    names, cases, step, left, top = names_of(matrix), cases_of(matrix), 22, 130, 110
-    width, height = left + step * len(names) + 90, top + step * len(cases) + 40
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="13">',
-           "<style>text{fill:#222}.pass{fill:#2e8b57}.fail{fill:#c62828}.absent{fill:#bbb}"
-           "@media(prefers-color-scheme:dark){text{fill:#ddd}.absent{fill:#555}}</style>"]
-    for x, (carrier, name) in enumerate(names.items()):
-        at = left + x * step + 14
-        out.append(f'<text transform="translate({at},{top - 8}) rotate(-45)">{name}</text>')
-        for y, case in enumerate(cases):
-            result, reason = matrix.cells.get((carrier, case), ("absent", "no such case"))
-            title = html.escape(f"{name}, {case.replace('_', ' ')}: {result} {reason}".strip())
-            out.append(f'<rect class="{result}" x="{left + x * step}" y="{top + y * step}" width="{step - 3}" '
-                       f'height="{step - 3}" rx="3"><title>{title}</title></rect>')
-    for y, case in enumerate(cases):
-        out.append(f'<text x="{left - 10}" y="{top + y * step + 14}" text-anchor="end">{case.replace("_", " ")}</text>')
-    guest = "; * in a guest" if matrix.guest else ""
-    out.append(f'<text x="{left}" y="{height - 14}">{summary(matrix)}{guest}</text></svg>')
-    return "\n".join(out) + "\n"
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", type=pathlib.Path)
@@ -315,15 +292,12 @@ def main():
     parser.add_argument("--sleeps", type=int, metavar="N", help="how often the cases about waiting sleep")
     parser.add_argument("--guest", action="store_true", help="carriers that this machine lacks, in a guest")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--svg", type=pathlib.Path, metavar="FILE", help="the table as a picture too")
     args = parser.parse_args()
     if args.sleeps:
         os.environ["LEND_CONFORM_SLEEPS"] = str(args.sleeps)
     matrix = run_here(args.build.resolve(), args.only, args.suites)
     if args.guest:
         run_guest(matrix)
-    if args.svg:
-        args.svg.write_text(draw_svg(matrix))
     if args.json:
         print(json.dumps(matrix.as_json()))
     else:

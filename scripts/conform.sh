@@ -5,14 +5,13 @@ cd "$(dirname "$0")/.."
 
 help() {
 	cat <<-EOF
-		usage: scripts/conform.sh [--guest] [--json] [--only CARRIER]... [--suites] [--sleeps N] [--svg FILE]
+		usage: scripts/conform.sh [--guest] [--json] [--only CARRIER]... [--suites] [--sleeps N]
 
 		Builds, runs the conformance suite (test/io) of every carrier, the image chain and a memory node over each, and
 		prints carriers x promises: ok, FAIL, or - where the machine or the carrier lacks it; reasons below. Exit code 1
 		if a cell failed.
 		  --guest    carriers that this machine lacks are tried in a guest (scripts/guest.sh): soft-RoCE for verbs
 		  --json     one object: {"pass","fail","absent","cells":[{"carrier","case","result","reason","where"}...]}
-		  --svg FILE the table as a picture too
 		  --only C   this carrier; may be repeated
 		  --suites   without the programs: no image chain, no memory node
 		  --sleeps N the cases about waiting sleep N times, racing with what wakes them (3,000)

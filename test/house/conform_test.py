@@ -13,7 +13,6 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-from xml.etree import ElementTree
 
 REPO, BUILD = map(pathlib.Path, sys.argv[1:])
 CASES = ["order", "loss", "duplicates", "back_pressure", "zero_length", "mtu", "mtu_plus_1", "flush", "close_in_flight",
@@ -63,9 +62,8 @@ def check_fakes(build):
         assert cells["bad", case][0] == "fail" and words in cells["bad", case][1], got
     code, out, _ = conform(build)
     assert code == 1 and "16 pass, 6 fail, 1 absent" in out and "3 of 4 came" in out, out
-    code, out, _ = conform(build, "--only", "good", "--svg", build / "table.svg")
-    squares = ElementTree.parse(build / "table.svg").findall(".//{*}rect[@class='pass']")
-    assert code == 0 and "bad" not in out and len(squares) == 12, out
+    code, out, _ = conform(build, "--only", "good")
+    assert code == 0 and "bad" not in out and "12 pass" in out, out
     code, out, err = conform(build, "--only", "none")
     assert code == 1 and "no carrier" in err, err
 
