@@ -108,7 +108,7 @@ static void write_tiles(FILE *out, const struct demo *demo)
 	write_tile(out, big,
 		   "images with results byte for byte equal to the same codec calls made locally");
 	snprintf(big, sizeof(big), "%.0f pages", pages);
-	write_tile(out, big, "pages pages left at the memory node after all runs");
+	write_tile(out, big, "left at the memory node after all runs");
 	fputs("</div>\n", out);
 }
 
@@ -206,6 +206,31 @@ static void cpu_name(char name[96])
 		fclose(in);
 }
 
+/* Draws the services: pixels pass through all of them by value, around them by reference. */
+static void write_drawing(FILE *out)
+{
+	static const char *const name[] = {"client", "firewall", "balancer", "server", "worker"};
+	enum { STEP = 80, WIDTH = 66 };
+
+	fputs("<div class=\"card\"><svg viewBox=\"0 0 400 112\" role=\"img\" style=\"max-width:"
+	      "480px\"><title>By value the pixels pass through every service; by reference they go "
+	      "to the memory node once, and the worker fetches them</title>",
+	      out);
+	for (int i = 0; i < 5; i++) {
+		fprintf(
+		    out,
+		    "<rect class=\"rule\" x=\"%d\" y=\"20\" width=\"%d\" height=\"28\" rx=\"6\"/>"
+		    "<text class=\"soft\" x=\"%d\" y=\"38\" text-anchor=\"middle\">%s</text>",
+		    i * STEP + 7, WIDTH, i * STEP + 7 + WIDTH / 2, name[i]);
+		if (i < 4)
+			fprintf(out, "<path class=\"value\" d=\"M%d 34h%d\"/>", i * STEP + 73, 14);
+	}
+	fputs("<rect class=\"rule\" x=\"142\" y=\"74\" width=\"116\" height=\"28\" rx=\"6\"/>"
+	      "<text class=\"soft\" x=\"200\" y=\"92\" text-anchor=\"middle\">memory node</text>"
+	      "<path class=\"ref\" d=\"M40 48V88H142M258 88H360V48\"/></svg></div>\n",
+	      out);
+}
+
 static void write_intro(FILE *out, const struct demo *demo)
 {
 	const struct demo_row *row = demo->row;
@@ -214,7 +239,12 @@ static void write_intro(FILE *out, const struct demo *demo)
 	for (unsigned i = 0; i < demo->rows; i++)
 		if (demo->row[i].ok)
 			row = &demo->row[i];
-	fputs("<h1>Lend the pixels, do not send them</h1>\n<p>", out);
+	fputs("<h1>Lend the pixels, do not send them</h1>\n<p><b>Lend</b> is a runtime for remote "
+	      "procedure calls that passes big arguments by reference; <code>man lend</code> and "
+	      "its README describe it.</p>\n",
+	      out);
+	write_drawing(out);
+	fputs("<p>", out);
 	fprintf(out,
 		"%.0f photographs, %s of pixels each on average, go from a client through a "
 		"firewall, a load balancer "
