@@ -29,7 +29,7 @@ BEGIN, END = "<!-- results -->\n", "<!-- end -->\n"
 LIMIT = 120  # timeout of one command in seconds
 SHORT = "-quick"  # suffix of the names of short runs, which do not replace whole ones
 UNUSED = ("runs", "lend_is_better", "line_ns", "p99_us", "cycles_per_call", "calls_per_s", "gbit_per_s", "p50_us", "other_mode")
-CARRIERS = ("shm", "udp", "dpdk-memif")
+CARRIERS = ("shm", "udp", "dpdk:memif")
 # Command, keys of its JSON object, what the keys mean.
 BENCHES = (
     ("lat --size 64", ("p50_us",), "p50, us"),
