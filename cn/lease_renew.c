@@ -38,7 +38,8 @@ static LIST_HEAD(, entry) entries = LIST_HEAD_INITIALIZER(entries);
 static uint32_t alive; /* entries that are not gone */
 static bool running;
 static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
-static struct lend_ep *ep;   /* for lend_stop(): under the lock; NULL while it is closed */
+static struct lend_ep
+    *ep; /* endpoint that lend_stop() wakes: under the lock; NULL while it is closed */
 static struct lend_ep *mine; /* endpoint of the renewing thread, for that thread only */
 
 static void renew_done(struct lend_call *call)

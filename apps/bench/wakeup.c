@@ -34,8 +34,9 @@ struct args {
 /* The results of a run; times in ns. */
 struct waits {
 	struct lend_hist bare; /* from write() to an eventfd until the sleeping thread has run */
-	struct lend_hist slept, awake;   /* a call to a sleeping server; to a spinning one */
-	struct lend_hist hybrid, polled; /* calls back to back: both ends may sleep; neither does */
+	struct lend_hist slept, awake; /* a call to a sleeping server; to a spinning one */
+	struct lend_hist hybrid,
+	    polled;     /* latencies of calls back to back: both ends may sleep; neither does */
 	double line_ns; /* round trip of a cache line: the bare answer without a sleep */
 	double idle_server, idle_client; /* percent of a core */
 	uint64_t wrong_bytes;

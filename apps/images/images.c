@@ -201,7 +201,8 @@ struct sums {
 	unsigned images, identical;
 	lend_ns decode_ns; /* decoding time of the throughput passes' images */
 	uint64_t pixels;
-	uint64_t in_throughput; /* results of passes with several at a time */
+	uint64_t
+	    in_throughput; /* results of the throughput passes, with several images at a time */
 };
 
 static struct sums sum_up(const struct run *run)

@@ -19,11 +19,11 @@ struct images_client {
 	const char *out;     /* folder for results, or NULL */
 
 	uint64_t ended, failed;
-	enum lend_status status;     /* status of the first request that failed */
-	const char *culprit;         /* its path */
-	unsigned busy;               /* jobs in flight */
-	bool timed;                  /* the histograms record the following results */
-	struct lend_hist with_ns;    /* from the file's bytes to the result in memory */
+	enum lend_status status;  /* status of the first request that failed */
+	const char *culprit;      /* its path */
+	unsigned busy;            /* jobs in flight */
+	bool timed;               /* whether results are recorded in the histograms from now on */
+	struct lend_hist with_ns; /* from the file's bytes to the result in memory */
 	struct lend_hist without_ns; /* less decoding and the worker's codec */
 };
 void images_client_init(struct images_client *client, enum images_by by);

@@ -154,7 +154,8 @@ int lend_call_sync_args(struct lend_mem *mem, lend_session session, struct lend_
 		return rc;
 	cn_args_start_call(a, session, call);
 	while (rc >= 0 && (a = find_args(mem, call))) {
-		bool waits = a->refs && a->busy; /* a put may wait in the queue */
+		bool waits =
+		    a->refs && a->busy; /* whether puts of arguments may wait in the queue */
 
 		rc = lend_wait(mem->ep, waits ? cn_op_inner(&a->put[0].op)->deadline : LEND_NEVER);
 		cn_pump(mem);

@@ -41,7 +41,7 @@ enum lend_event_kind {
 struct lend_event {
 	uint8_t kind;
 	uint8_t status; /* gRPC's canonical code */
-	uint8_t ran;    /* enum lend_ran: no, yes, maybe */
+	uint8_t ran;    /* whether the handler ran: enum lend_ran */
 	uint8_t class;
 	uint8_t maybe_queued; /* a carrier may still read buf: flush it first */
 	uint32_t data_len;    /* bytes of data: the whole message, or its first bytes with NEED */

@@ -48,7 +48,7 @@ enum {
 #define LEND_US           UINT64_C(1000)
 #define LEND_MS           UINT64_C(1000000)
 #define LEND_SENT_UNIT    UINT64_C(64)  /* ns per unit of the times in struct lend_sent_rec */
-#define LEND_RTO_MIN      (1 * LEND_MS) /* longer than the pauses of a busy thread */
+#define LEND_RTO_MIN      (1 * LEND_MS) /* least RTO: longer than the pauses of a busy thread */
 #define LEND_RTO_MAX      (100 * LEND_MS)
 #define LEND_RTO_FIRST    (5 * LEND_MS)  /* before the first RTT sample */
 #define LEND_RTO_LOSSLESS (20 * LEND_MS) /* there, the timer only sends a PROBE */

@@ -3,7 +3,7 @@
 #include "core/arena.h"
 
 enum { LEVELS = 9, BITS = 6, SLOTS = 1 << BITS, TICK_BITS = 10 };
-enum { DUE = LEVELS * SLOTS, LISTS }; /* DUE: the list after the last slot, of expired timers */
+enum { DUE = LEVELS * SLOTS, LISTS }; /* DUE: list of expired timers, behind the slots */
 
 /* The first entry of a list has no predecessor: its prev holds the list's number and this bit. */
 #define FIRST (UINT32_C(1) << 31)

@@ -100,7 +100,7 @@ static inline int lend_io_reg(struct lend_io *io, void *memory, size_t len)
 }
 
 struct lend_io_config {
-	const char *listen; /* "shm:shop", "udp:127.0.0.1:0"; NULL: a client's carrier */
+	const char *listen; /* address such as "shm:shop"; NULL: a client's carrier */
 	const char *peer;   /* address that a client resolves first; picks device and MTU */
 	const char *eal;    /* DPDK's EAL arguments, used by the process's first carrier; NULL: from
 			       the address */

@@ -33,7 +33,7 @@ struct lend_workers;
 enum {
 	LEND_BURST = 32,         /* datagrams per rx, tx and poll */
 	LEND_RETRY_NS = 1000000, /* poll interval of lent buffers and address resolution */
-	LEND_SLEEP_NS = 50000,   /* sleep where the device has no interrupt */
+	LEND_SLEEP_NS = 50000,   /* length of a sleep where the device has no interrupt */
 	LEND_NAME_MAX = 1024,    /* bytes of a server's name that count */
 };
 

@@ -45,7 +45,7 @@ void settle(const char *what, int turns);
 void compare(const struct lend_buf *reply, const struct iovec *want, int n);
 void drop_reply(struct lend_call *call);
 
-/* A test of suite on each carrier: run("shm") and so on. */
+/* Defines a test per carrier: each calls run() with "shm", "udp" and so on. */
 #define OVER_EACH(suite, run)                                                                      \
 	Test(suite, run##_shm)                                                                     \
 	{                                                                                          \

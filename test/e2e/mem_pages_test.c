@@ -206,7 +206,7 @@ static void *touch_all(void *arg)
 
 		t->wrong += t->p[at] != t->want[at];
 	}
-	for (size_t i = 0; i < SHARED; i++) /* all at the same pages at once */
+	for (size_t i = 0; i < SHARED; i++) /* all threads fault on the same pages at once */
 		t->wrong += memcmp(t->p + i * PAGE, t->want + i * PAGE, PAGE) != 0;
 	return NULL;
 }

@@ -14,7 +14,7 @@ struct raw_pair {
 	uint32_t peer;
 };
 struct lend_io *raw_open(const char *listen);
-/* Opens both. keys: appended to b's address when a resolves it. */
+/* Opens both carriers. keys: suffix of b's address when a resolves it. */
 struct raw_pair raw_exchange(const char *at, const char *from, const char *keys);
 struct raw_pair raw_meet4(void);
 /* Closes both. The device must have counted no bug of the carrier. */

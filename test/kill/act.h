@@ -14,7 +14,7 @@ struct actor {
 
 struct act {
 	const char *name;
-	bool (*prepare)(struct actor *); /* NULL: endpoint and client are opened, nothing else */
+	bool (*prepare)(struct actor *); /* NULL: only opens endpoint and client */
 	void (*run)(struct actor *);     /* NULL: the start of a node, without an actor */
 	bool server;                     /* needs one at page->server */
 	bool bare;                       /* opens everything itself */

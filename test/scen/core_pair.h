@@ -26,7 +26,7 @@ struct pair_side {
 	uint64_t session; /* as connected, or as accepted */
 	uint64_t request; /* the newest EV_REQUEST without an answer */
 	uint32_t request_buf, request_len;
-	struct lend_event ev[16]; /* the newest of each kind, by kind */
+	struct lend_event ev[16]; /* newest event of each kind, by kind */
 	uint32_t count[16];
 	uint32_t sent_bytes, received_bytes;
 	bool refuse;  /* NEED is answered with 0 */

@@ -139,7 +139,7 @@ struct dpdk_port {
 	struct dpdk_link *link;         /* ring */
 	struct dpdk_shared_port *share; /* device; */
 	struct dpdk_owner *owner;       /* and this endpoint's entry in it */
-	/* memif client: listener address, id lock, start time */
+	/* memif client: address of its listener, lock of its id, start time */
 	struct lend_ip to_ip;
 	uint16_t to_udp;
 	int lock;        /* fd of the id's lock file, -1: none */

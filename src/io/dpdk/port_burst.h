@@ -15,7 +15,7 @@ void dpdk_shared_port_close(struct dpdk_port *port);
 /* port_state.c */
 void dpdk_link_watch(struct dpdk_shared_port *share, const struct rte_eth_dev_info *info);
 void dpdk_link_tick(struct dpdk *io, struct dpdk_port *port, lend_ns now);
-/* 0, or -errno with the reason why the device reaches nothing now. */
+/* Returns 0, or -errno: the reason why the device reaches nothing now. */
 int dpdk_link_check(const struct dpdk_shared_port *share);
 /* Handles a failed set-up of queues, already reported by lend_fail() with rc. Returns rc, with a
  * better reason if there is one. */

@@ -12,7 +12,7 @@ struct fabric_message {
 struct fabric_load {
 	struct fabric_message *message;
 	uint32_t n;
-	lend_ns span; /* from the first to the last */
+	lend_ns span; /* time from the first message to the last */
 };
 
 /* Time on a host's link, with datagram headers. */
