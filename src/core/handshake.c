@@ -29,7 +29,7 @@ void lend_hs_close(struct lend_core *c, struct lend_sess *s)
 }
 
 /* Computes the random bytes of an attempt again for each of its datagrams, to store none. 16 of
- * them make a proof fresh; the others are for a public key. */
+ * them make a proof fresh; the others are for a public key. An open session needs none. */
 static void put_e(const struct lend_core *c, const struct lend_sess *s, uint8_t e[32])
 {
 	const uint64_t text[] = {s->id, s->connect};
@@ -61,7 +61,8 @@ void lend_hs_connect(struct lend_core *c, struct lend_sess *s, struct lend_pkt_c
 					.cookie = h->cookie,
 					.ticket = h->ticket,
 					.params = params_of(c, s, h->incarnation)};
-	put_e(c, s, to->e);
+	if (h->pattern != LEND_PATTERN_OPEN)
+		put_e(c, s, to->e);
 }
 
 void lend_hs_accept(struct lend_core *c, struct lend_sess *s, struct lend_pkt_accept *to)
@@ -74,7 +75,8 @@ void lend_hs_accept(struct lend_core *c, struct lend_sess *s, struct lend_pkt_ac
 				       .zero_rtt = s->zero_rtt,
 				       .params = params_of(c, s, c->cfg.incarnation),
 				       .ticket = h->ticket};
-	put_e(c, s, to->e);
+	if (h->pattern != LEND_PATTERN_OPEN)
+		put_e(c, s, to->e);
 	memcpy(to->tag, h->tag, sizeof(to->tag));
 }
 
@@ -167,14 +169,14 @@ static void ask_for_proof(struct lend_core *c, struct lend_sess *s, const struct
 }
 
 static void fill_session(struct lend_core *c, struct lend_sess *s, const struct lend_in *in,
-			 const struct lend_pkt_view *v)
+			 const struct lend_pkt_view *v, uint64_t key)
 {
 	struct lend_hs *h = lend_hs_of(c, s);
 	const struct lend_pkt_connect *b = &v->connect;
 
 	s->connect = b->connect;
 	apply_params(c, s, &b->params);
-	lend_lookup_enter_attempt(c, s);
+	lend_lookup_enter_attempt(c, s, key);
 	lend_lookup_enter_peer(c, s, b->session);
 	if (b->pattern == LEND_PATTERN_PROOF && !is_our_own(c, b->connect)) {
 		h->pattern = LEND_PATTERN_PROOF;
@@ -185,13 +187,13 @@ static void fill_session(struct lend_core *c, struct lend_sess *s, const struct 
 }
 
 static struct lend_sess *accept_new(struct lend_core *c, const struct lend_in *in,
-				    const struct lend_pkt_view *v, bool proven)
+				    const struct lend_pkt_view *v, bool proven, uint64_t key)
 {
 	struct lend_sess *s = lend_sess_open(c, in->peer, LEND_SESS_HALF);
 
 	if (!s)
 		return NULL;
-	fill_session(c, s, in, v);
+	fill_session(c, s, in, v, key);
 	lend_sess_arm(c, s, c->now + c->cfg.dead);
 	if (lend_hs_of(c, s)->pattern == LEND_PATTERN_PROOF)
 		ask_for_proof(c, s, in);
@@ -224,6 +226,7 @@ struct lend_sess *lend_hs_on_connect(struct lend_core *c, const struct lend_in *
 				     const struct lend_pkt_view *v)
 {
 	const struct lend_pkt_connect *b = &v->connect;
+	uint64_t key = lend_lookup_key(c, b);
 	struct lend_sess *s;
 	bool proven;
 
@@ -232,15 +235,15 @@ struct lend_sess *lend_hs_on_connect(struct lend_core *c, const struct lend_in *
 		LEND_COUNT(c, rx_length);
 		return NULL;
 	}
-	s = lend_lookup_by_attempt(c, b);
+	s = lend_lookup_by_attempt(c, key, b);
 	if (s) {
 		repeat_accept(c, s, in);
 		return NULL;
 	}
 	proven = c->cfg.path[LEND_PEER_CARRIER(in->peer)].proven ||
 		 lend_cookie_good(c, lend_zero_rtt_address(c, in), b->connect, &b->cookie) ||
-		 lend_zero_rtt_ticket_valid(c, in, b);
-	return admit_connect(c, in, b, proven) ? accept_new(c, in, v, proven) : NULL;
+		 lend_zero_rtt_ticket_valid(c, in, b, key);
+	return admit_connect(c, in, b, proven) ? accept_new(c, in, v, proven, key) : NULL;
 }
 
 bool lend_hs_is_accept(const struct lend_sess *s, const struct lend_pkt_view *v)
@@ -372,18 +375,13 @@ bool lend_hs_proves(struct lend_core *c, struct lend_sess *s, const struct lend_
 	return false;
 }
 
-/* Returns whether anything of the session arrived since PROOF was sent. */
-static bool is_confirmed(const struct lend_sess *s, const struct lend_hs *h)
-{
-	return s->seen != h->seen;
-}
-
 void lend_hs_tick(struct lend_core *c, struct lend_sess *s)
 {
 	bool connecting = s->state == LEND_SESS_CONNECTING;
 	lend_ns rto;
 
-	if (!connecting && (s->hs == LEND_NONE || is_confirmed(s, lend_hs_of(c, s)))) {
+	/* PROOF is confirmed by anything that arrived since it was sent. */
+	if (!connecting && (s->hs == LEND_NONE || s->seen != lend_hs_of(c, s)->seen)) {
 		lend_hs_close(c, s);
 		s->ctl_timer = LEND_NEVER;
 		return;

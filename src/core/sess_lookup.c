@@ -52,9 +52,9 @@ void lend_lookup_init(struct lend_core *c)
 	memset(LEND_AT(c, at_by_peer, uint32_t), 0xff, c->buckets * sizeof(uint32_t));
 }
 
-void lend_lookup_enter_attempt(struct lend_core *c, struct lend_sess *s)
+void lend_lookup_enter_attempt(struct lend_core *c, struct lend_sess *s, uint64_t key)
 {
-	uint32_t *head = attempt_chain(c, lend_lookup_attempt(c, s));
+	uint32_t *head = attempt_chain(c, key);
 
 	s->by_attempt = *head;
 	*head = lend_sess_index(c, s);
@@ -78,6 +78,8 @@ void lend_lookup_leave(struct lend_core *c, struct lend_sess *s)
 			*at = s->by_peer;
 			break;
 		}
+	if (s->client)
+		return; /* its server has the attempt */
 	at = attempt_chain(c, lend_lookup_attempt(c, s));
 	for (; *at != LEND_NONE; at = &lend_sess_at(c, *at)->by_attempt)
 		if (*at == i) {
@@ -86,9 +88,10 @@ void lend_lookup_leave(struct lend_core *c, struct lend_sess *s)
 		}
 }
 
-struct lend_sess *lend_lookup_by_attempt(struct lend_core *c, const struct lend_pkt_connect *b)
+struct lend_sess *lend_lookup_by_attempt(struct lend_core *c, uint64_t key,
+					 const struct lend_pkt_connect *b)
 {
-	uint32_t i = *attempt_chain(c, lend_lookup_key(c, b));
+	uint32_t i = *attempt_chain(c, key);
 
 	for (; i != LEND_NONE; i = lend_sess_at(c, i)->by_attempt)
 		if (lend_sess_at(c, i)->connect == b->connect &&

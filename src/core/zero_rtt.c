@@ -195,15 +195,16 @@ void lend_zero_rtt_forget(struct lend_core *c, const struct lend_sess *s)
 uint64_t lend_zero_rtt_address(const struct lend_core *c, const struct lend_in *in)
 {
 	uint32_t carrier = LEND_PEER_CARRIER(in->peer);
-	bool proven = c->cfg.path[carrier].proven;
-	uint8_t text[1 + UINT8_MAX] = {(uint8_t)carrier};
+	uint8_t text[1 + UINT8_MAX];
 	uint64_t name;
 
-	if (!proven && !in->addr)
+	if (c->cfg.path[carrier].proven)
+		return 1 + carrier;
+	if (!in->addr)
 		return 0;
-	if (!proven)
-		memcpy(text + 1, in->addr, in->addr_len);
-	name = lend_siphash64(c->cfg.seed, text, 1 + (proven ? 0u : in->addr_len));
+	text[0] = (uint8_t)carrier;
+	memcpy(text + 1, in->addr, in->addr_len);
+	name = lend_siphash64(c->cfg.seed, text, 1u + in->addr_len);
 	return name + !name;
 }
 
@@ -315,12 +316,12 @@ uint32_t lend_zero_rtt_admit(struct lend_core *c, struct lend_sess *s, const str
 }
 
 bool lend_zero_rtt_ticket_valid(struct lend_core *c, const struct lend_in *in,
-				const struct lend_pkt_connect *b)
+				const struct lend_pkt_connect *b, uint64_t key)
 {
 	struct tables *t = tables_of(c);
 
 	return is_good(c, lend_zero_rtt_address(c, in), &b->ticket) &&
-	       !(t->swept && is_spent(t, lend_lookup_key(c, b)));
+	       !(t->swept && is_spent(t, key));
 }
 
 const char *lend_zero_rtt_audit(struct lend_core *c)

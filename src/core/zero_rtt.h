@@ -41,9 +41,9 @@ void lend_zero_rtt_forget(struct lend_core *c, const struct lend_sess *s);
  * addresses cannot be forged, all its peers share one number. */
 uint64_t lend_zero_rtt_address(const struct lend_core *c, const struct lend_in *in);
 /* Returns whether the ticket of a CONNECT proves the address, and no attempt with this number used
- * it. */
+ * it. key: of this attempt. */
 bool lend_zero_rtt_ticket_valid(struct lend_core *c, const struct lend_in *in,
-				const struct lend_pkt_connect *b);
+				const struct lend_pkt_connect *b, uint64_t key);
 /* Returns enum lend_pkt_zero_rtt for the ACCEPT of a session just made: the fate of its 0-RTT call.
  * Notes the address that tickets of this session are for. */
 uint32_t lend_zero_rtt_admit(struct lend_core *c, struct lend_sess *s, const struct lend_in *in,

@@ -254,6 +254,10 @@ void lend_handshake_process_key(uint8_t key[16]);
 /* Computes the incarnation that this process shows to one server; NULL: to its clients. */
 void lend_handshake_name(const uint8_t key[16], const char *server, uint8_t incarnation[16]);
 struct lend_core_identity lend_handshake_identity(const struct lend_ep *ep, const char *server);
+/* Returns a name of a server that outlives its sessions, see lend_core_set_server(). address NULL:
+ * the identity towards it was made from its address. */
+uint64_t lend_handshake_server(const struct lend_ep *ep, const char *address,
+			       const struct lend_core_identity *self);
 void lend_handshake_prove(struct lend_ep *ep, const struct lend_event *ev);
 /* Returns whether the session's peer proved that it has this key. */
 bool lend_handshake_proved(struct lend_ep *ep, lend_session session, uint64_t key_id);

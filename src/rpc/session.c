@@ -12,7 +12,6 @@
 #include "sys/clock.h"
 #include "sys/last_error.h"
 #include "util/check.h"
-#include "util/siphash.h"
 #include "wire/pkt.h"
 
 static uint32_t core_index(uint64_t core)
@@ -155,14 +154,6 @@ void lend_sessions_down(struct lend_ep *ep, const struct lend_event *ev)
 	end_session(ep, s);
 }
 
-/* Returns a name of the server that outlives its sessions: see lend_core_set_server(). */
-static uint64_t name_of(const struct lend_ep *ep, const char *address)
-{
-	uint64_t name = lend_siphash64(ep->core_config.seed, address, strlen(address));
-
-	return name + !name;
-}
-
 static int no_session(const struct lend_ep *ep, const char *address)
 {
 	return lend_fail(ENOSPC,
@@ -187,7 +178,8 @@ static int connect_core(struct lend_ep *ep, const char *address, const char *nam
 		return no_session(ep, address);
 	if (rc < 0)
 		return lend_fail(-rc, "%s: its datagrams are too short for a session", address);
-	lend_core_set_server(ep->core, *core, name_of(ep, address));
+	lend_core_set_server(ep->core, *core,
+			     lend_handshake_server(ep, name ? address : NULL, &self));
 	return 0;
 }
 

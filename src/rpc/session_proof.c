@@ -49,6 +49,18 @@ struct lend_core_identity lend_handshake_identity(const struct lend_ep *ep, cons
 	return self;
 }
 
+uint64_t lend_handshake_server(const struct lend_ep *ep, const char *address,
+			       const struct lend_core_identity *self)
+{
+	uint64_t name;
+
+	if (address)
+		name = lend_siphash64(ep->core_config.seed, address, strlen(address));
+	else
+		memcpy(&name, self->incarnation, sizeof(name));
+	return name + !name;
+}
+
 enum { LABEL = 8 };
 
 /* HMAC-SHA-256 of a label and the handshake's hash. */
