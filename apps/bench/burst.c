@@ -235,7 +235,8 @@ int app_burst(const struct app_load_args *args, unsigned sessions, unsigned proc
 		app_bad("--burst %u --processes %u: a server has %d sessions at most; give less",
 			sessions, processes, SESSIONS_MAX);
 	plan_net(&net, app_load_carrier(args), processes);
-	snprintf(limit, sizeof(limit), "%u", sessions * processes + SPARE);
+	/* One process alone gets eight ninths of a server's sessions. */
+	snprintf(limit, sizeof(limit), "%u", sessions * processes / 8 * 9 + SPARE);
 	if (args->connect)
 		app_net_ready(&net, server, args->connect);
 	else

@@ -100,9 +100,11 @@ enum lend_schedule {
 
 /* Configuration of an endpoint. Initialize with LEND_CONFIG_INIT; every field may stay zero. */
 struct lend_config {
-	uint32_t size;     /* sizeof(struct lend_config): later fields read as zero */
-	uint32_t sessions; /* at once, both directions; 0: 512; at most 2^20 */
-	uint32_t calls;    /* in flight per session and direction; 0: 128; at most 1024 */
+	uint32_t size; /* sizeof(struct lend_config): later fields read as zero */
+	/* At once, both directions; 0: 512; at most 2^20. One peer is given at most eight ninths
+	 * of them. */
+	uint32_t sessions;
+	uint32_t calls; /* in flight per session and direction; 0: 128; at most 1024 */
 	/* Addresses to listen on: "shm:shop,udp:0.0.0.0:31850"; port 0 picks one. NULL: a client.
 	 * An endpoint has at most 4 carriers, including those that it opens to connect. */
 	const char *listen;

@@ -138,15 +138,16 @@ static void send_retry(struct lend_core *c, const struct lend_in *in,
 static bool admit_connect(struct lend_core *c, const struct lend_in *in,
 			  const struct lend_pkt_connect *b, bool proven)
 {
-	if (c->free_sess.free == 0 && proven)
-		lend_fair_evict_session(c, in->peer);
-	if (c->free_sess.free == 0) {
-		send_retry(c, in, b, proven);
-		return false;
-	}
-	if (proven || !lend_cookie_demanded(c))
+	uint32_t free = c->free_sess.free;
+
+	if (!proven && free > 0 && (lend_cookie_demanded(c) || lend_fair_few_sessions(c)))
+		refuse_connect(c, in, b, LEND_RETRY_COOKIE, 0);
+	else if ((proven || free > 0) && lend_fair_session(c, in->peer))
 		return true;
-	refuse_connect(c, in, b, LEND_RETRY_COOKIE, 0);
+	else if (free > 0)
+		refuse_connect(c, in, b, LEND_RETRY_FULL, 0);
+	else
+		send_retry(c, in, b, proven);
 	return false;
 }
 

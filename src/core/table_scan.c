@@ -172,6 +172,11 @@ uint64_t lend_fair_entries(const struct lend_fair *f, uint32_t peer)
 	return 0;
 }
 
+void lend_fair_note_session(struct lend_core *c, uint32_t peer)
+{
+	count_peer(&c->fair[LEND_FAIR_SESSIONS], peer, 1);
+}
+
 bool lend_fair_is_over(const struct lend_core *c, enum lend_fair_kind kind, uint32_t peer)
 {
 	const struct lend_fair *f = &c->fair[kind];

@@ -188,9 +188,25 @@ uint32_t lend_fair_top_creditor(struct lend_core *c, uint64_t *bytes)
 	return lend_fair_most(&c->fair[LEND_FAIR_CREDIT], bytes);
 }
 
-static bool is_unused(const struct lend_sess *s)
+/* Returns whether a call of a peer above its share made no progress for two timeouts. */
+static bool is_stalled(struct lend_core *c, const struct lend_call_rec *k)
 {
-	return s->state == LEND_SESS_UP && !s->client && s->calls == 0 && s->orphans == 0;
+	return k->server && is_idle(c, k, true) &&
+	       (k->state != LEND_CALL_REPLYING || is_old(c, k, k->stamp));
+}
+
+/* Returns whether a session was accepted here and has no call that makes progress. */
+static bool is_unused(struct lend_core *c, const struct lend_sess *s)
+{
+	const struct lend_call_rec *k;
+	uint32_t at = 0;
+
+	if (s->state != LEND_SESS_UP || s->client || s->orphans)
+		return false;
+	while ((k = lend_sess_next_call(c, s, &at)))
+		if (!is_stalled(c, k))
+			return false;
+	return true;
 }
 
 /* Returns the peer with most sessions if it has more than this one would have, else LEND_NONE. */
@@ -210,7 +226,9 @@ bool lend_fair_has_donor(struct lend_core *c, uint32_t peer)
 	return find_giver(c, peer) != LEND_NONE;
 }
 
-void lend_fair_evict_session(struct lend_core *c, uint32_t peer)
+/* Closes an unused session of the peer with most sessions, unless the given peer would then have as
+ * many. */
+static void evict_session(struct lend_core *c, uint32_t peer)
 {
 	uint32_t top = lend_pool_top(&c->free_sess), from = find_giver(c, peer);
 
@@ -220,7 +238,7 @@ void lend_fair_evict_session(struct lend_core *c, uint32_t peer)
 		struct lend_sess *s = lend_sess_at(c, c->fair_sess_hand++ % top);
 		struct lend_ctl e = {.sess = LEND_NONE, .peer = from, .kind = LEND_PKT_RESET};
 
-		if (s->peer != from || !is_unused(s))
+		if (s->peer != from || !is_unused(c, s))
 			continue;
 		LEND_COUNT(c, idle_evicted);
 		e.id = s->id;
@@ -228,6 +246,23 @@ void lend_fair_evict_session(struct lend_core *c, uint32_t peer)
 		lend_ctl_push(c, &e);
 		return;
 	}
+}
+
+bool lend_fair_session(struct lend_core *c, uint32_t peer)
+{
+	const struct lend_fair *f = &c->fair[LEND_FAIR_SESSIONS];
+
+	if (c->free_sess.free == 0) {
+		evict_session(c, peer);
+		return c->free_sess.free > 0;
+	}
+	if (!lend_fair_few_sessions(c))
+		return true;
+	lend_fair_scan(c, LEND_FAIR_SESSIONS);
+	if (lend_fair_entries(f, peer) > (uint64_t)c->free_sess.free * LEND_FAIR_SESSIONS_TIMES)
+		return false;
+	lend_fair_note_session(c, peer);
+	return true;
 }
 
 bool lend_core_over_share(struct lend_core *c, uint64_t call, uint64_t all)

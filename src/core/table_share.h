@@ -15,7 +15,10 @@
  * - credit: a peer's unused grants above a quarter of the window do not delay grants to others, see
  *   grant.h
  * - memory of long requests: the owner of the memory asks, see core.h
- * - sessions: when the table is full, one idle session of the peer with most sessions is closed.
+ * - sessions: a peer opens no more while it has more than LEND_FAIR_SESSIONS_TIMES as many as are
+ *   free (the dynamic thresholds of Choudhury and Hahne), so some stay free whatever one peer does.
+ *   When the table is full, one idle session of the peer with most sessions is closed, or one whose
+ *   calls make no progress.
  *
  * Layer: core (pure). Part of struct lend_core. */
 #ifndef LEND_CORE_TABLE_SHARE_H
@@ -25,6 +28,7 @@
 
 enum {
 	LEND_FAIR_SCAN_MAX = 4096, /* most entries that one scan or one search reads */
+	LEND_FAIR_SESSIONS_TIMES = 8,
 	LEND_FAIR_FRACTION =
 	    32, /* 1/32 of a table: requests between scans, entries released at once */
 };
@@ -55,10 +59,16 @@ static inline void lend_fair_note_taken(struct lend_core *c, uint64_t bytes)
 
 	f->due -= (uint32_t)lend_min_u64(f->due, bytes);
 }
-/* Closes an idle session of the peer with most sessions, to make room for one of the given peer.
- * Does nothing if that peer would then have as many. Call it for a full table and a proven address.
- */
-void lend_fair_evict_session(struct lend_core *c, uint32_t peer);
+/* Returns whether so few sessions are free that a peer needs a proven address for one. */
+static inline bool lend_fair_few_sessions(const struct lend_core *c)
+{
+	return (uint64_t)c->free_sess.free * (LEND_FAIR_SESSIONS_TIMES + 1) < c->cfg.sessions;
+}
+/* Returns whether a peer may open a session, and counts it. If none is free, closes an unused one
+ * of the peer with most sessions, unless the given peer would then have as many; that needs a
+ * proven address. */
+bool lend_fair_session(struct lend_core *c, uint32_t peer);
+void lend_fair_note_session(struct lend_core *c, uint32_t peer);
 /* Returns whether some other peer has more sessions than the given one, idle or not. */
 bool lend_fair_has_donor(struct lend_core *c, uint32_t peer);
 

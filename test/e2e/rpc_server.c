@@ -71,13 +71,12 @@ void server_serve(struct server *s)
 static void *run_server(void *arg)
 {
 	struct server *s = arg;
-	struct lend_config config = LEND_CONFIG_INIT;
+	struct lend_config config = s->config;
 	char address[128];
 
 	pair_address(address, sizeof(address), s->scheme);
 	config.listen = address;
 	config.workers = 3;
-	config.memory_max = s->memory_max;
 	cr_assert_eq(lend_open(&config, &s->ep), 0, "%s", lend_why());
 	lend_address(s->ep, s->address, sizeof(s->address));
 	server_serve(s);
@@ -89,14 +88,16 @@ static void *run_server(void *arg)
 
 void server_start(struct server *s, const char *scheme)
 {
-	server_start_with(s, scheme, 0);
+	struct lend_config config = LEND_CONFIG_INIT;
+
+	server_start_with(s, scheme, &config);
 }
 
-void server_start_with(struct server *s, const char *scheme, uint64_t memory_max)
+void server_start_with(struct server *s, const char *scheme, const struct lend_config *config)
 {
 	memset(s, 0, sizeof(*s));
 	s->scheme = scheme;
-	s->memory_max = memory_max;
+	s->config = *config;
 	pthread_barrier_init(&s->ready, NULL, 2);
 	cr_assert_eq(pthread_create(&s->thread, NULL, run_server, s), 0);
 	pthread_barrier_wait(&s->ready);

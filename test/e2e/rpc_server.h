@@ -15,8 +15,8 @@ struct server {
 	struct lend_ep *ep;
 	char address[128];
 	const char *scheme;
-	uint64_t memory_max; /* as in struct lend_config; 0: the default */
-	char onward[128];    /* NESTED calls there */
+	struct lend_config config; /* of the endpoint; its address and workers are set */
+	char onward[128];          /* NESTED calls there */
 	pthread_barrier_t ready;
 	atomic_int in_slow, cancelled;
 	atomic_bool let_go; /* lets the handler of STUCK return */
@@ -24,7 +24,7 @@ struct server {
 
 /* Serves in a thread until server_stop(). */
 void server_start(struct server *s, const char *scheme);
-void server_start_with(struct server *s, const char *scheme, uint64_t memory_max);
+void server_start_with(struct server *s, const char *scheme, const struct lend_config *config);
 void server_stop(struct server *s);
 /* ECHO; HOLD, which is never answered; and in workers SLOW_ECHO, NESTED (calls ECHO at onward and
  * answers with that), STUCK (until let_go, or cancelled). */

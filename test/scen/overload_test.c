@@ -43,7 +43,7 @@ struct world {
 
 static void open_end(struct world *w, int i, uint32_t room)
 {
-	struct lend_core_config c = {.sessions = SESSIONS,
+	struct lend_core_config c = {.sessions = SESSIONS + SESSIONS / 8 + 1, /* of one peer */
 				     .calls = 128,
 				     .inflight = 2048,
 				     .reassemblies = 4,

@@ -55,7 +55,7 @@ static uint32_t length_of(const struct sim *sim)
 /* The server evicts no session with calls, so those of the other nodes must fit into the table. */
 static uint32_t sessions_of(const struct sim *sim)
 {
-	if (sim->plan.hoard == SIM_HOARD_SESSIONS)
+	if (sim->plan.hoard == SIM_HOARD_SESSIONS || sim->plan.hoard == SIM_HOARD_BUSY)
 		return SESSIONS;
 	return (uint32_t)lend_min_u64(SESSIONS, sim->plan.sessions / 2);
 }
@@ -95,8 +95,12 @@ static bool call_once(struct sim *sim, struct sim_node *n)
 /* Requests that go on are begun slowly: their bytes must not fill the link of node 0. */
 static uint32_t calls_of(const struct sim *sim)
 {
+	const struct sim_hoard *h = sim->hoard;
+
 	if (sim->plan.hoard == SIM_HOARD_CONTINUED)
 		return 1;
+	if (sim->plan.hoard == SIM_HOARD_BUSY) /* one per session */
+		return h->begun < h->n ? EACH : 0;
 	return sim->plan.hoard == SIM_HOARD_SESSIONS ? 0 : EACH;
 }
 
@@ -181,7 +185,11 @@ void sim_hoard_core_event(struct sim *sim, const struct lend_event *e)
 void sim_hoard_serve(struct sim *sim, uint32_t node, const struct lend_event *e)
 {
 	struct sim_node *n = &sim->node[node];
-	int rc = lend_core_reply(n->core, sim->now, e->call, &n->bufs, 0, 0);
+	int rc;
+
+	if (sim->plan.hoard == SIM_HOARD_BUSY && e->kind == LEND_EV_REQUEST)
+		return; /* until it is cancelled */
+	rc = lend_core_reply(n->core, sim->now, e->call, &n->bufs, 0, 0);
 
 	SIM_CHECK(sim, rc == 0, "a call of the hoarder: reply returns %d", rc);
 	sim_node_kick(sim, node);

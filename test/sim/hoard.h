@@ -6,6 +6,7 @@
  *   3  memory             the same, and each request claims a megabyte
  *   4  sessions           it connects as often as it can and makes no call
  *   5  memory             as 3, but it sends the first 40 KiB of each request
+ *   6  sessions           as 4, and in each a call whose handler runs until the session ends
  *
  * It is the last node of the plan: a real core behind a filter of its datagrams. It starts after a
  * third of the span and repeats its attempts; it closes its sessions when faults stop. Oracle: each
@@ -21,7 +22,8 @@ enum {
 	SIM_HOARD_PARTS,
 	SIM_HOARD_MEMORY,
 	SIM_HOARD_SESSIONS,
-	SIM_HOARD_CONTINUED
+	SIM_HOARD_CONTINUED,
+	SIM_HOARD_BUSY
 };
 enum { SIM_HOARD_METHOD = 0x7fffff00 };
 

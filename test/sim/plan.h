@@ -102,7 +102,7 @@
 	X(zero_rtt_ppm, 0, "calls that may be 0-RTT")                                              \
 	X(hoard, 0,                                                                                \
 	  "table that the last node hoards: 1 records, 2 reassemblies, 3 memory, "                 \
-	  "4 sessions, 5 memory of requests that go on for a while")                               \
+	  "4 sessions, 5 memory of requests that go on for a while, 6 sessions with calls")        \
 	X(hoard_mib, 16, "MiB of memory for long requests at node 0, with hoard")                  \
 	X(defer_ppm, 0, "long requests whose memory is deferred once")                             \
 	X(audit, 1000, "events between two audits; 0: one, at the end")

@@ -244,7 +244,12 @@ static void add_hoard(struct lend_rng *r, struct sim_plan *p)
 	 * calls varies by more than the oracle allows. */
 	if (p->hoard == 3 && seed / 148 % 3 == 1)
 		p->hoard = 5;
-	if (p->hoard != 4 && p->len_min == 100000 && seed / 148 % 2 &&
+	if (p->hoard == 4 && seed / 148 % 2) {
+		p->hoard = 6;
+		p->sessions = 64;
+		p->inflight = 256;
+	}
+	if (p->len_min == 100000 && seed / 148 % 2 &&
 	    (p->cc == LEND_CC_NONE || p->cc == LEND_CC_CREDIT))
 		p->len_min = p->len_max = 400000;
 	else if (p->hoard == 3)

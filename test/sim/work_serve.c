@@ -193,7 +193,9 @@ static void on_cancelled(struct sim *sim, uint32_t node, const struct lend_event
 	SIM_CHECK(sim, lend_core_request_cancelled(sim->node[node].core, e->call),
 		  "node %u: cancelled, but not reported as such", node);
 	v->state = SIM_SERVE_CANCELLED;
-	if (v->call == SIM_NO_CALL)
+	if (v->call == SIM_HOARD_METHOD)
+		sim_hoard_serve(sim, node, e);
+	if (v->call == SIM_NO_CALL || v->call == SIM_HOARD_METHOD)
 		return;
 	sim_trace_add(&sim->trace, sim->now, "is notified to stop", node,
 		      sim_work_at(sim, v->call)->from, v->call, 0);
