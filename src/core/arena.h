@@ -65,9 +65,21 @@ static inline struct lend_cslot *lend_cslot_at(struct lend_core *c, uint32_t ses
 	return LEND_AT(c, at_cslot, struct lend_cslot) + lend_slot_position(c, sess, slot);
 }
 
+/* Returns the slot at this position. */
+static inline struct lend_sslot *lend_sslot_in(struct lend_core *c, size_t position)
+{
+	return LEND_AT(c, at_sslot, struct lend_sslot) + position;
+}
+
+/* Returns the bytes of the reply that the slot at this position keeps. */
+static inline uint8_t *lend_kept_bytes(struct lend_core *c, size_t position)
+{
+	return LEND_AT(c, at_kept, uint8_t) + position * LEND_KEPT_MAX;
+}
+
 static inline struct lend_sslot *lend_sslot_at(struct lend_core *c, uint32_t sess, uint32_t slot)
 {
-	return LEND_AT(c, at_sslot, struct lend_sslot) + lend_slot_position(c, sess, slot);
+	return lend_sslot_in(c, lend_slot_position(c, sess, slot));
 }
 
 /* Iterates over the calls of a session, those that it made first. The iteration is in order of
@@ -78,9 +90,9 @@ static inline struct lend_call_rec *lend_sess_next_call(struct lend_core *c,
 {
 	uint32_t i = lend_sess_index(c, s), n = s->cslots, end = n + s->sslots, rec = LEND_NONE;
 
-	for (; *at < end && rec >= LEND_SLOT_RELEASED; (*at)++)
+	for (; *at < end && lend_slot_is_empty(rec); (*at)++)
 		rec = *at < n ? lend_cslot_at(c, i, *at)->rec : lend_sslot_at(c, i, *at - n)->rec;
-	return rec >= LEND_SLOT_RELEASED ? NULL : lend_call_at(c, rec);
+	return lend_slot_is_empty(rec) ? NULL : lend_call_at(c, rec);
 }
 
 /* Iterates over the calls that the session made, without those that it serves. */

@@ -42,7 +42,7 @@ LEND_HOT struct lend_call_rec *lend_call_new(struct lend_core *c, struct lend_se
 	k->deadline = LEND_NEVER;
 	k->tx.win = LEND_NONE;
 	k->rx.frags = LEND_NONE;
-	if (s->calls++ == 0)
+	if (s->calls++ == 0 && !s->lingers)
 		lend_window_busy(c, true);
 	return k;
 }
@@ -55,7 +55,8 @@ static inline void lend_call_uncount(struct lend_core *c, struct lend_sess *s)
 		return;
 	s->oldest = s->number;
 	lend_ring_close(c, s);
-	lend_window_busy(c, false);
+	if (!s->lingers)
+		lend_window_busy(c, false);
 }
 
 /* Clears the receive state after its memory was released, and removes the call from the memory

@@ -67,15 +67,23 @@ LEND_HOT void finish(struct lend_core *c, struct lend_call_rec *k, const struct 
 		lend_rx_drop(c, k);
 }
 
+/* Notes a reply that must be acknowledged, after its server's patience. A kept reply is
+ * acknowledged only together with others, and if it reports ECN marks. */
+LEND_HOT void schedule_ack(struct lend_core *c, struct lend_sess *s, uint8_t patience_ms)
+{
+	if (++s->unacked == LEND_ACK_SHORT)
+		lend_ctl_sess(c, s, LEND_PKT_ACK, 0, 0);
+	lend_sess_schedule_ack(c, s, lend_min_u32(patience_ms, LEND_ACK_DELAY_MS) * LEND_MS);
+}
+
 /* Ends a call with a reply of one datagram. For named memory, the reply is already copied. */
 LEND_HOT void take_whole(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k,
 			 const struct lend_pkt_view *v, bool fits)
 {
 	lend_call_refund(c, s, k);
-	if (++s->unacked == LEND_ACK_SHORT)
-		lend_ctl_sess(c, s, LEND_PKT_ACK, 0, 0);
 	lend_window_learn(c, s, v->reply.window);
-	lend_sess_schedule_ack(c, s, v->reply.patience_ms * LEND_MS);
+	if (v->reply.patience_ms != LEND_PATIENCE_KEPT || s->ack_due || s->ecn)
+		schedule_ack(c, s, v->reply.patience_ms);
 	finish(c, k, v, fits);
 	lend_call_free_slot(c, s, k);
 	lend_sess_on_call_end(c, s);

@@ -3,6 +3,7 @@
 #include "core/client_call.h"
 #include "core/zero_rtt.h"
 #include "core/handshake.h"
+#include "core/kept_reply.h"
 #include "core/loss.h"
 #include "core/packet_build.h"
 #include "core/rx.h"
@@ -87,6 +88,8 @@ static bool is_stale(struct lend_core *c, const struct lend_sess *s, const struc
 		return s->state == LEND_SESS_CLOSING || s->hs == LEND_NONE;
 	if (e->kind == LEND_PKT_CONNECT)
 		return s->state != LEND_SESS_CONNECTING;
+	if (e->kind == LEND_PKT_REPLY)
+		return e->flags && (s->state != LEND_SESS_UP || !lend_kept_slot(c, s, e->call));
 	if (e->kind != LEND_PKT_CANCEL)
 		return false;
 	cs = lend_cslot_at(c, e->sess, lend_pkt_slot(e->call));
@@ -182,6 +185,14 @@ static void make_refusal(struct lend_core *c, struct lend_sess *s, struct lend_m
 	lend_make_put(m, &reply, sizeof(reply));
 }
 
+/* Retransmits a reply that its slot keeps. */
+static void make_kept(struct lend_core *c, struct lend_sess *s, struct lend_making *m,
+		      const struct lend_ctl *e)
+{
+	lend_kept_make(c, s, lend_kept_slot(c, s, e->call), e->call, m);
+	LEND_COUNT(c, repeats);
+}
+
 static void make_stateless(struct lend_core *c, struct lend_making *m, const struct lend_ctl *e)
 {
 	struct lend_pkt head = lend_make_header(e->kind, 0, 0);
@@ -239,6 +250,8 @@ bool lend_ctl_make(struct lend_core *c, struct lend_making *m, const struct lend
 		make_connect(c, s, m, bufs);
 	else if (e->kind == LEND_PKT_ACCEPT)
 		make_accept(c, s, m);
+	else if (e->kind == LEND_PKT_REPLY && e->flags)
+		make_kept(c, s, m, e);
 	else if (e->kind == LEND_PKT_REPLY)
 		make_refusal(c, s, m, e);
 	else

@@ -9,6 +9,7 @@
 #include "core/event.h"
 #include "core/table_share.h"
 #include "core/handshake.h"
+#include "core/kept_reply.h"
 #include "core/loss.h"
 #include "core/sess_lookup.h"
 #include "core/pace.h"
@@ -30,6 +31,7 @@ static bool config_valid(const struct lend_core_config *f)
 	       f->message_max <= LEND_MESSAGE_MAX && f->unscheduled >= 4096 &&
 	       f->unscheduled <= 1u << 20 && f->probe > 0 && f->dead >= f->probe &&
 	       f->congestion < LEND_CC_KINDS && f->order <= LEND_ORDER_FIFO &&
+	       f->fast <= LEND_FAST_COIN &&
 	       (f->ticket_ns == 0 || (lend_is_pow2(f->attempts) && f->attempts <= 1u << 20));
 }
 
@@ -82,6 +84,7 @@ static void lay_out(struct lend_core *c, const struct lend_core_config *f)
 	reserve_table(c, &c->at_rings, rings, sizeof(struct lend_ring));
 	reserve_table(c, &c->at_cslot, slots, sizeof(struct lend_cslot));
 	reserve_table(c, &c->at_sslot, slots, sizeof(struct lend_sslot));
+	reserve_table(c, &c->at_kept, slots, LEND_KEPT_MAX);
 	reserve_table(c, &c->at_supply, c->supply_cap, sizeof(uint32_t));
 	reserve_table(c, &c->at_ctl, LEND_CTL, sizeof(struct lend_ctl));
 	reserve_table(c, &c->at_timers, 1, lend_timer_size(f->sessions));
@@ -138,6 +141,7 @@ struct lend_core *lend_core_init(void *mem, const struct lend_core_config *confi
 	lend_pace_init(c, now);
 	lend_grants_init(c);
 	lend_zero_rtt_init(c);
+	lend_kept_init(c);
 	for (uint32_t i = 0; i < LEND_CARRIERS_MAX; i++)
 		lend_core_path(c, i, &config->path[i]);
 	c->now = now;

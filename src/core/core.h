@@ -68,6 +68,9 @@ enum { LEND_CARRIERS_MAX = 4 };
 /* Order within a class: the message with the fewest bytes left first, or the earliest deadline
  * first. FIFO: in order of arrival, and without classes. */
 enum lend_order { LEND_ORDER_SHORTEST, LEND_ORDER_DEADLINE, LEND_ORDER_FIFO };
+/* Which short replies take the fast path (kept_reply.h): all that can, none, or half of them, drawn
+ * from the seed. The last two are for tests. */
+enum lend_fast { LEND_FAST_ALWAYS, LEND_FAST_NEVER, LEND_FAST_COIN };
 
 struct lend_core_config {
 	uint32_t sessions;     /* 1 .. 2^20 */
@@ -84,6 +87,7 @@ struct lend_core_config {
 	uint8_t seed[32];        /* the only source of randomness */
 	uint8_t congestion;      /* enum lend_cc, see cc.h */
 	uint8_t order;           /* enum lend_order */
+	uint8_t fast;            /* enum lend_fast */
 	/* See zero_rtt.h. pass: lifetime of a 0-RTT ticket; 0: tickets are not issued and not used.
 	 * attempts: how many attempts with a ticket are remembered at once, a power of two. */
 	lend_ns ticket_ns;
@@ -169,12 +173,17 @@ uint32_t lend_core_slots(const struct lend_core *core, uint8_t class);
  * nothing. */
 void lend_core_cancel(struct lend_core *core, uint64_t call, uint8_t status);
 /* Answers an EV_REQUEST, once. 0: reply is taken and comes back with REPLY_END; at once if the
- * caller is gone. -ESTALE: there is no such request, or it was answered before. -EINVAL: a datagram
- * would need too many segments of reply. -EMSGSIZE: reply is longer than LEND_MESSAGE_MAX. On an
- * error reply is not taken. */
+ * caller is gone, or if the reply was copied. -ESTALE: there is no such request, or it was answered
+ * before. -EINVAL: a datagram would need too many segments of reply. -EMSGSIZE: reply is longer
+ * than LEND_MESSAGE_MAX. On an error reply is not taken. */
 enum { LEND_REPLY_NOT_RUN = 0x80 }; /* combined with a status: no handler ran */
 int lend_core_reply(struct lend_core *core, lend_ns now, uint64_t call, struct lend_bufs *bufs,
 		    uint8_t status, uint32_t reply);
+/* Answers an EV_REQUEST with at most LEND_KEPT_MAX bytes, which it copies. 0: done, without any
+ * event. -EAGAIN: use lend_core_reply(); nothing was done. */
+enum { LEND_KEPT_MAX = 64 };
+int lend_core_reply_short(struct lend_core *core, lend_ns now, uint64_t call, uint8_t status,
+			  const void *data, uint32_t len);
 /* Withdraws a reply that is not acknowledged yet: REPLY_END gives its buffer back, and the caller
  * gets RESOURCE_EXHAUSTED, ran maybe, unless all of the reply was sent before. Does nothing for a
  * stale handle or before lend_core_reply(). */

@@ -324,7 +324,7 @@ static void fetch_call(struct lend_core *c, const struct lend_pkt *head)
 	if (slot >= (made ? s->cslots : s->sslots))
 		return;
 	rec = made ? lend_cslot_at(c, i, slot)->rec : lend_sslot_at(c, i, slot)->rec;
-	if (rec >= LEND_SLOT_RELEASED)
+	if (lend_slot_is_empty(rec))
 		return;
 	__builtin_prefetch(lend_call_at(c, rec), 1);
 	__builtin_prefetch((char *)lend_call_at(c, rec) + 64, 1);
@@ -349,7 +349,10 @@ static void prefetch_burst(struct lend_core *c, const struct lend_in *in, uint32
 			lend_timer_fetch(c, k);
 			__builtin_prefetch(lend_cslot_at(c, k, lend_pkt_slot(head.call)), 1);
 		} else {
-			__builtin_prefetch(lend_sslot_at(c, k, lend_pkt_slot(head.call)), 1);
+			size_t position = lend_slot_position(c, k, lend_pkt_slot(head.call));
+
+			__builtin_prefetch(lend_sslot_in(c, position), 1);
+			__builtin_prefetch(lend_kept_bytes(c, position), 1);
 		}
 	}
 	for (uint32_t i = 0; i < n; i++)

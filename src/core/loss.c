@@ -232,6 +232,25 @@ static bool handle_lost(struct lend_core *c, struct lend_sess *s, uint64_t numbe
 	return true;
 }
 
+/* Retransmits the single-datagram replies that were sent under the numbers [loss_checked, below).
+ * Most numbers have no entry, and there may be more of them than entries. */
+static void judge_range(struct lend_core *c, struct lend_sess *s, uint64_t below)
+{
+	uint64_t n = below - s->loss_checked;
+
+	for (uint64_t i = 0; i < lend_min_u64(n, lend_ring_len(s)); i++) {
+		struct lend_sent_rec *e = lend_sent_ring_slot(c, s, s->loss_checked + i);
+		struct lend_call_rec *k = e->gen ? entry_owner(c, e) : NULL;
+		uint32_t back = (uint32_t)below - e->number;
+
+		if (!k || back == 0 || back > n || k->state != LEND_CALL_REPLYING ||
+		    k->tx.win != LEND_NONE)
+			continue;
+		lend_tx_lost(c, &k->tx, 0);
+		lend_sched_ready(c, k);
+	}
+}
+
 /* Retransmits each single-datagram reply if its number left the map without an acknowledgement. The
  * client acknowledges a retransmitted reply by its call. */
 static void judge_replies(struct lend_core *c, struct lend_sess *s, uint64_t below)
@@ -239,15 +258,9 @@ static void judge_replies(struct lend_core *c, struct lend_sess *s, uint64_t bel
 	if (c->used[1] == 0)
 		s->loss_checked =
 		    lend_max_u64(s->loss_checked, below); /* this core is answering no call */
-	for (; s->loss_checked < below; s->loss_checked++) {
-		struct lend_sent_rec *e = lend_ring_entry(c, s, s->loss_checked);
-		struct lend_call_rec *k = e ? entry_owner(c, e) : NULL;
-
-		if (!k || k->state != LEND_CALL_REPLYING || k->tx.win != LEND_NONE)
-			continue;
-		lend_tx_lost(c, &k->tx, 0);
-		lend_sched_ready(c, k);
-	}
+	if (s->loss_checked < below)
+		judge_range(c, s, below);
+	s->loss_checked = lend_max_u64(s->loss_checked, below);
 }
 
 /* Declares datagrams lost: those below `below`, and those more than LEND_REORDER below the largest

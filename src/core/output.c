@@ -3,6 +3,7 @@
 #include "core/client_call.h"
 #include "core/grant.h"
 #include "core/control.h"
+#include "core/kept_reply.h"
 #include "core/loss.h"
 #include "core/packet_build.h"
 #include "core/pace.h"
@@ -74,18 +75,6 @@ LEND_HOT void go_on(struct sending *o, uint32_t n)
 	o->n += n;
 }
 
-/* Repeats the report in the session's next datagram. Where a carrier joins neighbours of equal
- * length, all datagrams of a session in one output carry the report: with it in only some of them,
- * their lengths would differ. */
-static __attribute__((noinline)) void report_again(struct lend_core *c, struct lend_sess *s)
-{
-	struct lend_unhashed *a = lend_unhashed(c);
-
-	LEND_CHECK(a->reported_n < LEND_OUT);
-	a->reported[a->reported_n++] = lend_sess_index(c, s);
-	s->ack_due = 1;
-}
-
 static __attribute__((noinline)) void end_reports(struct lend_core *c)
 {
 	struct lend_unhashed *a = lend_unhashed(c);
@@ -112,17 +101,7 @@ LEND_HOT uint32_t put_head(struct lend_core *c, union lend_head *to, const struc
 		put_reply(c, &to->reply, k);
 	else
 		lend_make_request(c, &to->request, k);
-	if (s->ack_due) {
-		struct lend_pkt_seen seen;
-
-		to->pkt.flags |= LEND_PKT_ACKED;
-		lend_loss_report(c, s, &seen);
-		memcpy(to->bytes + len, &seen, sizeof(seen));
-		len += (uint32_t)sizeof(seen);
-		if (c->joins)
-			report_again(c, s);
-	}
-	return len;
+	return s->ack_due ? len + lend_make_report(c, s, to, len) : len;
 }
 _Static_assert(LEND_PKT_OVERHEAD - sizeof(struct lend_pkt_trailer) <= LEND_HEAD_BYTES, "head");
 
@@ -299,7 +278,13 @@ LEND_HOT uint32_t send_single(struct lend_core *c, const struct lend_bufs *bufs,
 	return o.n;
 }
 
-/* Sends in turns of LEND_SCHED_BURST datagrams, each of one call or of calls of equal rank. */
+LEND_HOT void send_kept(struct lend_core *c, struct sending *o, uint32_t cap)
+{
+	go_on(o, lend_kept_send(c, o->bufs, o->out, o->rec, cap - o->n));
+}
+
+/* Sends in turns of LEND_SCHED_BURST datagrams, each of one call or of calls of equal rank. Kept
+ * replies that more urgent calls overtake follow after one turn. */
 static __attribute__((noinline)) struct sending send_ready(struct lend_core *c, struct sending o,
 							   uint32_t cap)
 {
@@ -314,6 +299,8 @@ static __attribute__((noinline)) struct sending send_ready(struct lend_core *c, 
 			send_chosen(c, &o, k, end - o.n);
 		while (o.n < end && (k = lend_sched_more(c, queue)));
 		lend_sched_sent(c, queue, o.n - first);
+		if (c->kept_n && o.n < cap)
+			send_kept(c, &o, cap);
 	}
 	return o;
 }
@@ -345,10 +332,14 @@ static __attribute__((noinline)) uint32_t send_calls(struct lend_core *c, struct
 	lend_unhashed(c)->news = 0;
 	if (c->ctl_n)
 		o = send_ctl(c, o, cap);
+	if (lend_kept_ready(c) && o.n < cap)
+		send_kept(c, &o, cap);
 	if (c->ready.single_n && c->ready.single_n <= cap - o.n && !bulk_is_paused(c))
 		go_on(&o, send_single(c, bufs, o.out, o.rec));
 	if (c->ready.n)
 		o = send_ready(c, o, cap);
+	if (c->kept_n && o.n < cap)
+		send_kept(c, &o, cap);
 	if (lend_unhashed(c)->reported_n)
 		end_reports(c);
 	lend_unhashed(c)->stats.tx += o.n;
@@ -360,7 +351,7 @@ uint32_t lend_core_output(struct lend_core *c, lend_ns now, struct lend_bufs *bu
 			  struct lend_out *out, uint32_t cap)
 {
 	c->now = lend_max_u64(c->now, now);
-	if (c->ctl_n == 0 && c->ready.n == 0)
+	if (c->ctl_n == 0 && c->ready.n == 0 && c->kept_n == 0)
 		return 0;
 	return send_calls(c, bufs, out, lend_min_u32(cap, LEND_OUT));
 }
@@ -371,7 +362,7 @@ lend_ns lend_core_deadline(const struct lend_core *core)
 	lend_ns at;
 	struct lend_ctl e;
 
-	if (lend_unhashed(c)->ev_n || (c->ready.n && !bulk_is_paused(c)))
+	if (lend_unhashed(c)->ev_n || c->kept_n || (c->ready.n && !bulk_is_paused(c)))
 		return c->now;
 	at = lend_min_u64(lend_timer_next(c), lend_pace_next(c));
 	at = lend_min_u64(at, lend_grants_next(c));

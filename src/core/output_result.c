@@ -1,5 +1,6 @@
 /* output_result - the carrier's result for each datagram of an output. Layer: core (pure). */
 #include "core/control.h"
+#include "core/kept_reply.h"
 #include "core/zero_rtt.h"
 #include "core/loss.h"
 #include "core/sched.h"
@@ -11,14 +12,17 @@ static void revert_send(struct lend_core *c, struct lend_sess *s, const struct l
 	const struct lend_pkt *head = &r->head.pkt;
 	struct lend_call_rec *k = lend_call_at(c, r->call);
 
+	if (r->acks)
+		lend_sess_schedule_ack(c, s, 0);
 	if (r->ctl.kind) {
-		lend_ctl_requeue(c, s, &r->ctl);
+		if (r->ctl.kind == LEND_PKT_REPLY && r->ctl.flags)
+			lend_kept_again(c, s, r->ctl.call);
+		else
+			lend_ctl_requeue(c, s, &r->ctl);
 		if (r->first)
 			lend_zero_rtt_unsent(c, s, k);
 		return;
 	}
-	if (r->acks)
-		lend_sess_schedule_ack(c, s, 0);
 	if (k->state == LEND_CALL_DRAINING)
 		return;
 	lend_loss_unsent(c, s, head->number);

@@ -3,6 +3,7 @@
 #ifndef LEND_CORE_PACKET_BUILD_H
 #define LEND_CORE_PACKET_BUILD_H
 
+#include "core/loss.h"
 #include "core/arena.h"
 #include "util/traffic_class.h"
 #include "util/crc32c.h"
@@ -52,6 +53,32 @@ static inline void lend_make_request(const struct lend_core *c, struct lend_pkt_
 	if (k->deadline != LEND_NEVER)
 		to->left_us = (uint32_t)lend_min_u64(left / LEND_US, UINT32_MAX - 1);
 	to->grant = k->rx.granted;
+}
+
+/* Repeats the report in the session's next datagram of this output. Where a carrier joins
+ * neighbours of equal length, all datagrams of a session in one output carry the report: with it in
+ * only some of them, their lengths would differ. */
+static inline void lend_make_report_again(struct lend_core *c, struct lend_sess *s)
+{
+	struct lend_unhashed *a = lend_unhashed(c);
+
+	LEND_CHECK(a->reported_n < LEND_OUT);
+	a->reported[a->reported_n++] = lend_sess_index(c, s);
+	s->ack_due = 1;
+}
+
+/* Writes the report that is due at len bytes of the head, and its flag. Returns its length. */
+static inline uint32_t lend_make_report(struct lend_core *c, struct lend_sess *s,
+					union lend_head *to, uint32_t len)
+{
+	struct lend_pkt_seen seen;
+
+	to->pkt.flags |= LEND_PKT_ACKED;
+	lend_loss_report(c, s, &seen);
+	memcpy(to->bytes + len, &seen, sizeof(seen));
+	if (c->joins)
+		lend_make_report_again(c, s);
+	return (uint32_t)sizeof(seen);
 }
 
 /* Computes the trailer of out, for carriers that do not detect corruption. */

@@ -2,38 +2,15 @@
 
 #include "core/client_call.h"
 #include "core/control.h"
-#include "core/event.h"
+#include "core/kept_reply.h"
 #include "core/table_share.h"
-#include "core/loss.h"
 #include "core/rx.h"
-#include "core/sched.h"
-#include "core/sess.h"
-#include "core/tx.h"
-
-LEND_HOT void forget(struct lend_core *c, struct lend_call_rec *k)
-{
-	struct lend_sslot *sl = lend_sslot_at(c, k->sess, lend_pkt_slot(k->wire));
-
-	if (sl->rec == k->self)
-		sl->rec = LEND_NONE;
-	lend_call_free(c, lend_sess_at(c, k->sess), k);
-}
-
-LEND_HOT void reply_end(struct lend_core *c, struct lend_call_rec *k, uint32_t buf, bool queued)
-{
-	struct lend_event *e = lend_event_push(c, LEND_EV_REPLY_END);
-
-	e->session = k->sess_id;
-	e->call = lend_call_handle(c, k);
-	e->buf = buf;
-	e->maybe_queued = queued;
-}
 
 void lend_serve_finish(struct lend_core *c, struct lend_call_rec *k)
 {
 	if (!k->refused)
-		reply_end(c, k, k->tx.buf, false);
-	forget(c, k);
+		lend_serve_reply_end(c, k, k->tx.buf, false);
+	lend_serve_free(c, k);
 }
 
 /* Detaches a running call from its session; its handler keeps the handle. */
@@ -65,7 +42,7 @@ void lend_serve_abort(struct lend_core *c, struct lend_call_rec *k)
 	switch ((enum lend_call_state)k->state) {
 	case LEND_CALL_PARTIAL:
 		lend_rx_drop(c, k);
-		forget(c, k);
+		lend_serve_free(c, k);
 		return;
 	case LEND_CALL_RUNNING:
 		push_cancelled(c, k);
@@ -73,8 +50,8 @@ void lend_serve_abort(struct lend_core *c, struct lend_call_rec *k)
 		return;
 	case LEND_CALL_REPLYING:
 		if (!k->refused)
-			reply_end(c, k, k->tx.buf, true);
-		forget(c, k);
+			lend_serve_reply_end(c, k, k->tx.buf, true);
+		lend_serve_free(c, k);
 		return;
 	case LEND_CALL_FREE:
 	case LEND_CALL_QUEUED:
@@ -107,16 +84,6 @@ LEND_HOT void run(struct lend_core *c, struct lend_call_rec *k, const struct len
 	}
 }
 
-LEND_HOT void answer(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k,
-		     uint32_t buf, uint32_t len)
-{
-	lend_tx_begin(c, s, &k->tx, buf, len, k->shared);
-	if (k->tx.win != LEND_NONE)
-		k->tx.granted = lend_max_u32(k->reply_cap, lend_min_u32(len, s->payload));
-	k->state = LEND_CALL_REPLYING;
-	lend_sched_ready(c, k);
-}
-
 void lend_serve_refuse(struct lend_core *c, struct lend_call_rec *k)
 {
 	k->received = 1;
@@ -125,7 +92,7 @@ void lend_serve_refuse(struct lend_core *c, struct lend_call_rec *k)
 	k->ran = RAN_NO;
 	k->refused = 1;
 	k->stamp = c->now;
-	answer(c, lend_sess_at(c, k->sess), k, 0, 0);
+	lend_serve_answer(c, lend_sess_at(c, k->sess), k, 0, 0);
 }
 
 static void store_fragment(struct lend_core *c, struct lend_bufs *bufs, struct lend_call_rec *k,
@@ -196,9 +163,8 @@ static void handle_again(struct lend_core *c, struct lend_bufs *bufs, struct len
 		return;
 	case LEND_CALL_REPLYING:
 		LEND_COUNT(c, rx_dup);
-		if (lend_sess_at(c, k->sess)->lossless)
-			return;
-		lend_tx_lost(c, &k->tx, k->tx.low);
+		if (!lend_sess_at(c, k->sess)->lossless)
+			lend_tx_lost(c, &k->tx, k->tx.low);
 		if (k->tx.resend)
 			lend_sched_ready(c, k);
 		return;
@@ -324,12 +290,11 @@ static void stop_call(struct lend_core *c, struct lend_sess *s, struct lend_call
 {
 	if (k->state != LEND_CALL_RUNNING) {
 		lend_serve_abort(c, k);
-	} else {
-		push_cancelled(c, k);
-		if (s->orphans >= c->cfg.calls)
-			return; /* GONE is sent when the handler replies */
-		orphan_call(c, k);
+		return;
 	}
+	push_cancelled(c, k);
+	if (s->orphans < c->cfg.calls) /* else GONE is sent when the handler replies */
+		orphan_call(c, k);
 }
 
 void lend_serve_on_cancel(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
@@ -354,47 +319,8 @@ void lend_serve_on_cancel(struct lend_core *c, struct lend_sess *s, const struct
 	lend_serve_state(c, s, v->head.call, &k);
 	if (k)
 		stop_call(c, s, k);
+	else
+		lend_kept_drop(sl);
 	if (!k || k->state != LEND_CALL_RUNNING)
 		lend_ctl_sess(c, s, LEND_PKT_GONE, v->head.call, LEND_PKT_SERVED);
-}
-
-static int answer_orphan(struct lend_core *c, struct lend_call_rec *k, uint32_t reply)
-{
-	struct lend_sess *s = lend_sess_at(c, k->sess);
-
-	if (s->id == k->sess_id && s->orphans > 0)
-		s->orphans--;
-	reply_end(c, k, reply, false);
-	lend_call_free(c, s, k);
-	return 0;
-}
-
-int lend_core_reply(struct lend_core *c, lend_ns now, uint64_t call, struct lend_bufs *bufs,
-		    uint8_t status, uint32_t reply)
-{
-	struct lend_call_rec *k = lend_call_of(c, call);
-	struct lend_sess *s;
-	uint64_t len = 0;
-
-	if (!k || (k->state != LEND_CALL_RUNNING && k->state != LEND_CALL_ORPHAN))
-		return E_STALE;
-	c->now = lend_max_u64(c->now, now);
-	if (k->state == LEND_CALL_ORPHAN)
-		return answer_orphan(c, k, reply);
-	s = lend_sess_at(c, k->sess);
-	if (reply && !lend_tx_fits(bufs, reply, s->payload, &len))
-		return E_INVAL;
-	if (len > LEND_MESSAGE_MAX)
-		return E_MSGSIZE;
-	if (k->cancelled) {
-		lend_ctl_sess(c, s, LEND_PKT_GONE, k->wire, LEND_PKT_SERVED);
-		reply_end(c, k, reply, false);
-		forget(c, k);
-		return 0;
-	}
-	k->shared = lend_tx_is_shared(bufs, reply);
-	k->status = status & (uint8_t)~LEND_REPLY_NOT_RUN;
-	k->ran = status & LEND_REPLY_NOT_RUN ? RAN_NO : RAN_YES;
-	answer(c, s, k, reply, (uint32_t)len);
-	return 0;
 }

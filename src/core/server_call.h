@@ -7,7 +7,41 @@
 #ifndef LEND_CORE_SERVER_CALL_H
 #define LEND_CORE_SERVER_CALL_H
 
-#include "core/state.h"
+#include "core/call_record.h"
+#include "core/event.h"
+
+/* Frees the record, and the slot that names it. */
+LEND_HOT void lend_serve_free(struct lend_core *c, struct lend_call_rec *k)
+{
+	struct lend_sslot *sl = lend_sslot_at(c, k->sess, lend_pkt_slot(k->wire));
+
+	if (sl->rec == k->self)
+		sl->rec = LEND_NONE;
+	lend_call_free(c, lend_sess_at(c, k->sess), k);
+}
+
+/* Pushes REPLY_END. queued: a carrier may still read the buffer. */
+LEND_HOT void lend_serve_reply_end(struct lend_core *c, struct lend_call_rec *k, uint32_t buf,
+				   bool queued)
+{
+	struct lend_event *e = lend_event_push(c, LEND_EV_REPLY_END);
+
+	e->session = k->sess_id;
+	e->call = lend_call_handle(c, k);
+	e->buf = buf;
+	e->maybe_queued = queued;
+}
+
+/* Starts to send the reply, len bytes of buf, from the call's record. */
+LEND_HOT void lend_serve_answer(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k,
+				uint32_t buf, uint32_t len)
+{
+	lend_tx_begin(c, s, &k->tx, buf, len, k->shared);
+	if (k->tx.win != LEND_NONE)
+		k->tx.granted = lend_max_u32(k->reply_cap, lend_min_u32(len, s->payload));
+	k->state = LEND_CALL_REPLYING;
+	lend_sched_ready(c, k);
+}
 
 void lend_serve_on_request(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
 			   const struct lend_pkt_view *v);

@@ -6,6 +6,7 @@
 #include "core/zero_rtt.h"
 #include "core/event.h"
 #include "core/handshake.h"
+#include "core/kept_reply.h"
 #include "core/loss.h"
 #include "core/sess_lookup.h"
 #include "core/pace.h"
@@ -112,6 +113,8 @@ void lend_sess_free(struct lend_core *c, struct lend_sess *s)
 	lend_hs_close(c, s);
 	lend_lookup_leave(c, s);
 	lend_sess_disarm(c, s);
+	if (s->lingers)
+		lend_kept_close(c, s);
 	lend_event_push(c, LEND_EV_PEER_DROP)->peer = s->peer;
 	s->state = LEND_SESS_FREE;
 	s->id = 0;

@@ -3,6 +3,7 @@
 #include "core/client_call.h"
 #include "core/control.h"
 #include "core/handshake.h"
+#include "core/kept_reply.h"
 #include "core/loss.h"
 #include "core/sched.h"
 #include "core/sess.h"
@@ -100,6 +101,8 @@ static lend_ns next_wake(struct lend_core *c, struct lend_sess *s)
 		at = lend_min_u64(at, s->last_rx + c->cfg.dead);
 	if (s->state == LEND_SESS_UP && !s->lossless)
 		at = lend_min_u64(at, lend_max_u64(s->last_rx, s->last_ping) + c->cfg.probe);
+	if (s->lingers)
+		at = lend_min_u64(at, s->last_rx + LEND_KEPT_LINGER);
 	while ((k = lend_sess_next_made(c, s, &slot)))
 		at = lend_min_u64(at, lend_call_wake(k));
 	return at;
@@ -130,6 +133,8 @@ void lend_sess_tick(struct lend_core *c, struct lend_sess *s)
 		LEND_CHECK(s->ack_due);
 		lend_ctl_sess(c, s, LEND_PKT_ACK, 0, 0);
 	}
+	if (s->lingers)
+		lend_kept_on_tick(c, s);
 	if (s->calls == 0)
 		lend_window_shrink_idle(c, s);
 	if (s->has_blocked)

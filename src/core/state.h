@@ -189,9 +189,17 @@ struct lend_memq {
 
 /* Values of a slot's record index without a record. REFUSED: no record was free for the request.
  * RELEASED: the reply's record was released before the caller acknowledged the reply. A repetition
- * of the request is answered accordingly, see table_share.h. */
+ * of the request is answered accordingly, see table_share.h. KEPT: the slot has the reply, see
+ * kept_reply.h. */
 #define LEND_SLOT_REFUSED  (LEND_NONE - 1)
 #define LEND_SLOT_RELEASED (LEND_NONE - 2)
+#define LEND_SLOT_KEPT     (LEND_NONE - 3)
+
+/* Returns whether this value of a slot's record index names no record. */
+static inline bool lend_slot_is_empty(uint32_t rec)
+{
+	return rec >= LEND_SLOT_KEPT;
+}
 
 /* State of a slot that outlives its calls. */
 struct lend_cslot {
@@ -201,7 +209,22 @@ struct lend_cslot {
 struct lend_sslot {
 	uint64_t number; /* largest ever seen on this slot */
 	uint32_t seq;
-	uint32_t rec; /* LEND_NONE: the call has ended; or LEND_SLOT_REFUSED, LEND_SLOT_RELEASED */
+	uint32_t rec; /* LEND_NONE: the call has ended; or LEND_SLOT_* */
+	/* The reply that the slot keeps; its bytes are in a table of their own. */
+	lend_ns arrived; /* arrival of the request; LEND_NEVER: it yields no sample of the RTT */
+	uint8_t status, ran;
+	uint8_t class;
+	uint8_t len;
+	uint8_t queued; /* the reply is in a queue */
+	uint8_t zero[3];
+};
+_Static_assert(sizeof(struct lend_sslot) == 32, "two in a line");
+
+/* A kept reply that is to be sent. */
+struct lend_kept {
+	uint32_t sess, call;
+	uint32_t position; /* the slot's, see lend_slot_position() */
+	uint32_t class;
 };
 
 struct lend_sent_rec {
@@ -241,6 +264,7 @@ struct lend_sess {
 	uint8_t ctl_tries;
 	uint8_t bye_taken : 1; /* by the carrier */
 	uint8_t ctl_waits : 1; /* a CONNECT, BYE or PROOF of it is in the control queue */
+	uint8_t lingers : 1;   /* counts as a session with calls, see kept_reply.h */
 	uint8_t has_blocked;   /* calls wait until the carrier has room */
 	uint64_t number;       /* the next to send */
 	uint64_t seen, seen_map;
@@ -314,7 +338,7 @@ struct lend_core {
 	struct lend_grants grants;
 	size_t hashed; /* bytes of state from the start of the arena */
 	size_t size;
-	size_t at_sess, at_calls, at_frags, at_wins, at_cslot, at_sslot, at_supply, at_ctl;
+	size_t at_sess, at_calls, at_frags, at_wins, at_cslot, at_sslot, at_kept, at_supply, at_ctl;
 	size_t at_free_sess, at_free_calls, at_free_frags, at_free_wins, at_timers;
 	size_t at_rings, at_free_rings, at_hs, at_free_hs;
 	size_t at_by_attempt, at_by_peer, at_pace, at_zero_rtt, at_grant_heap, at_grant_heap_at,
@@ -330,8 +354,8 @@ struct lend_core {
 	uint32_t busy, busy_low, busy_span; /* sessions with calls; see request_window.h */
 	uint8_t share_sent; /* share of a session in our receive capacity, as a window code, */
 	uint8_t share_own;  /* and the share that limits our own calls */
+	uint8_t fast;       /* enum lend_fast, see kept_reply.h */
 	uint8_t joins;      /* a carrier sends adjacent datagrams of equal length as one */
-	uint8_t zero[1];
 	uint64_t budget_used;
 	uint64_t connects, connects_first; /* attempt numbers: newest; random first one */
 	lend_ns now;
@@ -353,7 +377,9 @@ struct lend_core {
 	    share_threshold; /* number of the server's records in use from which on shares apply */
 	/* Positions where the last search for entries to release ended. */
 	uint32_t fair_hand, fair_sess_hand;
+	uint32_t kept_n; /* entries of: */
 	uint32_t zero2;
+	struct lend_kept kept[LEND_OUT]; /* kept replies to be sent, most urgent class first */
 };
 
 /* State after the hashed part. */

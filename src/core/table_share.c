@@ -1,6 +1,7 @@
 #include "core/table_share.h"
 
 #include "core/control.h"
+#include "core/kept_reply.h"
 #include "core/loss.h"
 #include "core/call_record.h"
 #include "core/rx.h"
@@ -158,7 +159,10 @@ bool lend_fair_resend(struct lend_core *c, struct lend_sess *s, uint32_t wire)
 	sl = lend_sslot_at(c, lend_sess_index(c, s), slot);
 	if (sl->seq != lend_pkt_seq(wire) || sl->rec == LEND_NONE || !lend_slot_is_empty(sl->rec))
 		return false;
-	queue_answer(c, s, wire, sl->rec == LEND_SLOT_REFUSED ? RAN_NO : RAN_MAYBE);
+	if (sl->rec == LEND_SLOT_KEPT)
+		lend_kept_again(c, s, wire);
+	else
+		queue_answer(c, s, wire, sl->rec == LEND_SLOT_REFUSED ? RAN_NO : RAN_MAYBE);
 	return true;
 }
 

@@ -95,10 +95,4 @@ static inline uint64_t lend_fair_budget_reserved(const struct lend_core *c)
 	return c->cfg.receive_budget >= LEND_GRANT_BYTES ? c->cfg.receive_budget / 8 : 0;
 }
 
-/* Returns whether a slot has no call record: it is free, or its call was released or refused. */
-static inline bool lend_slot_is_empty(uint32_t rec)
-{
-	return rec >= LEND_SLOT_RELEASED;
-}
-
 #endif

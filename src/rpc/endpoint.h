@@ -308,6 +308,8 @@ struct lend_req *lend_serve_find(struct lend_ep *ep, lend_request request);
  * run. */
 bool lend_serve_expired(const struct lend_req *req, lend_ns now);
 void lend_serve_drop(struct lend_ep *ep, lend_request request);
+/* Copies the bytes of a request that are in place into a buffer; false: there is none. */
+bool lend_serve_own_bytes(struct lend_ep *ep, struct lend_req *req);
 
 /* stats_service.c */
 int lend_stats_serve(struct lend_ep *ep);

@@ -54,3 +54,21 @@ void lend_reply_withdraw(struct lend_ep *ep, lend_request request)
 	lend_core_withdraw(ep->core, lend_ep_now(ep), request.id);
 	ep->dirty = true;
 }
+
+/* Works only while the handler runs, and once. */
+struct lend_buf *lend_request_take(struct lend_ep *ep, lend_request request)
+{
+	struct lend_req *req = ep->serving;
+	struct lend_buf *bytes;
+
+	if (lend_worker_of(ep))
+		return lend_worker_take(request);
+	/* an inline handler may have replied before it takes: its record is still the one being
+	 * served */
+	if (!req || (uint32_t)(req - ep->req) != (uint32_t)request.id || !req->bytes ||
+	    !lend_serve_own_bytes(ep, req))
+		return NULL;
+	bytes = req->bytes;
+	req->bytes = NULL;
+	return bytes;
+}

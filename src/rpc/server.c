@@ -58,6 +58,23 @@ static __attribute__((noinline)) int refuse_late_answer(struct lend_ep *ep, stru
 	return lend_fail(ESTALE, "the request was answered or its caller ended: nothing to do");
 }
 
+/* Answers with a short reply, which the core copies. False: the reply is not short, or the core
+ * needs it as a buffer. */
+static inline bool answer_short(struct lend_ep *ep, lend_request request, enum lend_status status,
+				struct lend_buf *reply)
+{
+	uint32_t len = reply ? reply->len : 0;
+
+	if (len > LEND_KEPT_MAX ||
+	    (reply && (reply->next || lend_mbuf(reply)->state != LEND_MBUF_USER)) ||
+	    lend_core_reply_short(ep->core, lend_ep_now(ep), request.id, (uint8_t)status,
+				  reply ? reply->data : NULL, len) < 0)
+		return false;
+	if (reply)
+		lend_bufs_give(ep->bufs, reply);
+	return true;
+}
+
 /* Answers a request in the endpoint's thread. Always takes reply. */
 static int answer_request(struct lend_ep *ep, lend_request request, enum lend_status status,
 			  struct lend_buf *reply)
@@ -70,6 +87,12 @@ static int answer_request(struct lend_ep *ep, lend_request request, enum lend_st
 		return refuse_late_answer(ep, reply);
 	if (req->children)
 		lend_nested_end(ep, req, false);
+	ep->dirty = true;
+	ep->stats.replies++;
+	if (answer_short(ep, request, status, reply)) {
+		atomic_store_explicit(&req->id, 0, memory_order_release);
+		return 0;
+	}
 	if (reply && reply->next)
 		reply = fit_reply(ep, reply, &status);
 	if (reply) {
@@ -78,8 +101,6 @@ static int answer_request(struct lend_ep *ep, lend_request request, enum lend_st
 			status = LEND_INTERNAL;
 	}
 	atomic_store_explicit(&req->id, 0, memory_order_release);
-	ep->dirty = true;
-	ep->stats.replies++;
 	rc = lend_core_reply(ep->core, lend_ep_now(ep), request.id, &ep->bufs->table,
 			     (uint8_t)status, handle);
 	if (rc < 0 || atomic_load_explicit(&req->cancelled, memory_order_relaxed))
@@ -176,8 +197,7 @@ static void run_here(struct lend_ep *ep, struct lend_req *req, const struct lend
 	req->bytes = NULL;
 }
 
-/* Copies bytes that are in place into a buffer; false: there is none. */
-static bool own_bytes(struct lend_ep *ep, struct lend_req *req)
+bool lend_serve_own_bytes(struct lend_ep *ep, struct lend_req *req)
 {
 	struct lend_buf *copy;
 
@@ -255,7 +275,7 @@ static __attribute__((noinline)) void serve_with_care(struct lend_ep *ep, struct
 		refusal = LEND_DEADLINE_EXCEEDED;
 	else if (!land_whole(ep, req, method, ev))
 		refusal = LEND_RESOURCE_EXHAUSTED;
-	else if (method->flags & LEND_SLOW && !own_bytes(ep, req))
+	else if (method->flags & LEND_SLOW && !lend_serve_own_bytes(ep, req))
 		refusal = LEND_RESOURCE_EXHAUSTED;
 	if (refusal != LEND_OK) {
 		refuse_request(ep, req, request, refusal);
@@ -376,22 +396,4 @@ int lend_serve_long(struct lend_ep *ep, uint32_t method, lend_landing_fn *place,
 	entry->landing_arg = arg;
 	set_fast_path(entry);
 	return 0;
-}
-
-/* Works only while the handler runs, and once. */
-struct lend_buf *lend_request_take(struct lend_ep *ep, lend_request request)
-{
-	struct lend_req *req = ep->serving;
-	struct lend_buf *bytes;
-
-	if (lend_worker_of(ep))
-		return lend_worker_take(request);
-	/* an inline handler may have replied before it takes: its record is still the one being
-	 * served */
-	if (!req || (uint32_t)(req - ep->req) != (uint32_t)request.id || !req->bytes ||
-	    !own_bytes(ep, req))
-		return NULL;
-	bytes = req->bytes;
-	req->bytes = NULL;
-	return bytes;
 }

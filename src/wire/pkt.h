@@ -173,7 +173,7 @@ _Static_assert(sizeof(struct lend_pkt_request) == 12, "wire");
 struct lend_pkt_reply {
 	uint8_t status, ran;
 	uint8_t patience_ms; /* ms for which a reply of one datagram need not be acknowledged; 0:
-				acknowledge after one idle timeout */
+				acknowledge after one idle timeout; LEND_PATIENCE_KEPT */
 	uint8_t window; /* requests of one datagram that may be in flight in this session, as coded
 			   by core/request_window.h; 0: no limit */
 	uint32_t delay_ns; /* time from the arrival of datagram `acked` to this reply; UINT32_MAX:
@@ -181,6 +181,8 @@ struct lend_pkt_reply {
 	uint64_t acked;    /* number of the datagram that completed the request */
 };
 _Static_assert(sizeof(struct lend_pkt_reply) == 16, "wire");
+/* A patience: the server keeps this reply in its slot, and nothing waits for an acknowledgement. */
+enum { LEND_PATIENCE_KEPT = 255 };
 
 struct lend_pkt_seen {
 	uint64_t acked;    /* largest number seen */

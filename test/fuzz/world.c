@@ -17,6 +17,7 @@ static const struct lend_core_config rich = {
     .message_max = WORLD_BUF_MAX,
     .receive_budget = 12 << 10,
     .unscheduled = 4096,
+    .fast = LEND_FAST_COIN,
     .probe = 500 * LEND_MS,
     .dead = 5000 * LEND_MS,
     .ticket_ns = 30000 * LEND_MS,

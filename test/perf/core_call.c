@@ -1,10 +1,10 @@
 /* core_call - the cost of a call in the protocol core alone: two cores, no carrier, no clock.
  * perf_core_call [-s BYTES] [-w WINDOW] [-n CALLS] [-S SESSIONS] [-p lossless|checked|crc]
- * [-a none|timely|swift|dctcp|credit]
- * Both sides run the steps of src/rpc/loop.c: input, events, tick when due, output, sent. Two
- * arrays of datagrams connect them; time passes as it would on a busy core. The cycles printed
- * include this file; `count.sh` has callgrind count the instructions inside the core only. Threads:
- * one. */
+ * [-a none|timely|swift|dctcp|credit] [-f always|never]
+ * -f never: every call takes the slow path. Both sides run the steps of src/rpc/loop.c: input,
+ * events, tick when due, output, sent. Two arrays of datagrams connect them; time passes as it
+ * would on a busy core. The cycles printed include this file; `count.sh` has callgrind count the
+ * instructions inside the core only. Threads: one. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,14 +110,23 @@ static void open_side(struct side *s, const struct lend_core_config *config, uin
 	s->core = lend_core_init(arena, &f, now);
 }
 
+/* Answers as src/rpc does. */
+static void send_reply(struct bench *b, struct side *s, uint64_t call)
+{
+	uint32_t len = b->reply_size, reply = take_buf(s, len);
+
+	if (len <= LEND_KEPT_MAX &&
+	    lend_core_reply_short(s->core, b->now, call, 0, s->bufs.seg[reply].data, len) == 0)
+		give_buf(s, reply);
+	else
+		LEND_CHECK(lend_core_reply(s->core, b->now, call, &s->bufs, 0, reply) == 0);
+}
+
 static void on_event(struct bench *b, struct side *s, const struct lend_event *e)
 {
-	uint32_t reply;
-
 	switch ((enum lend_event_kind)e->kind) {
 	case LEND_EV_REQUEST:
-		reply = take_buf(s, b->reply_size);
-		LEND_CHECK(lend_core_reply(s->core, b->now, e->call, &s->bufs, 0, reply) == 0);
+		send_reply(b, s, e->call);
 		return;
 	case LEND_EV_CALL_END:
 		LEND_CHECK(e->status == 0 && e->data_len == b->reply_size);
@@ -269,7 +278,7 @@ static int print_usage(void)
 	fprintf(
 	    stderr,
 	    "usage: perf_core_call [-s BYTES 1..1376] [-w WINDOW 1..64] [-n CALLS] [-S SESSIONS] "
-	    "[-p lossless|checked|crc] [-a none|timely|swift|dctcp|credit]\n");
+	    "[-p lossless|checked|crc] [-a none|timely|swift|dctcp|credit] [-f always|never]\n");
 	return 2;
 }
 
@@ -286,11 +295,12 @@ int main(int argc, char **argv)
 	const char *name = "checked";
 	uint64_t calls = 1000000, start_tsc, sent;
 	enum lend_cc congestion = LEND_CC_CREDIT;
+	enum lend_fast fast = LEND_FAST_ALWAYS;
 	struct lend_core_config config;
 	struct lend_path path;
 	int option;
 
-	while ((option = getopt(argc, argv, "s:w:n:p:S:a:")) != -1) {
+	while ((option = getopt(argc, argv, "s:w:n:p:S:a:f:")) != -1) {
 		if (option == 's')
 			b.size = b.reply_size = (uint32_t)strtoul(optarg, NULL, 10);
 		else if (option == 'w')
@@ -303,6 +313,8 @@ int main(int argc, char **argv)
 			name = optarg;
 		else if (option == 'a')
 			congestion = lend_cc_named(optarg);
+		else if (option == 'f')
+			fast = strcmp(optarg, "never") == 0 ? LEND_FAST_NEVER : LEND_FAST_ALWAYS;
 		else
 			return print_usage();
 	}
@@ -311,6 +323,7 @@ int main(int argc, char **argv)
 	    congestion == LEND_CC_KINDS)
 		return print_usage();
 	config = config_of(&path, b.sessions, congestion);
+	config.fast = (uint8_t)fast;
 	for (int i = 0; i < 2; i++) {
 		open_bufs(&b.side[i], BUFS + 2 * b.sessions, (b.size + 63) & ~63u);
 		open_side(&b.side[i], &config, (uint8_t)(0x50 + i), b.now);

@@ -19,8 +19,8 @@ few=2000 many=6000
 
 # The counted functions, and the program without the option for the number of calls.
 core="--collect-atstart=no"
-for entry in input output next call reply sent tick deadline; do
-	core="$core --toggle-collect=lend_core_$entry"
+for entry in $(sed -n 's/^[a-z].*[ *]\(lend_core_[a-z_]*\)(.*/\1/p' "$(dirname "$0")/../../src/core/core.h" | sort -u); do
+	core="$core --toggle-collect=$entry"
 done
 choice="--collect-atstart=no"
 for entry in next sent enter; do
@@ -28,6 +28,7 @@ for entry in next sent enter; do
 done
 rows='core, no checksum, 32 in flight|core|perf_core_call -p checked -w 32 -n
 core, no checksum, 1 in flight|core|perf_core_call -p checked -w 1 -n
+core, no checksum, 32 in flight, all on the slow path|core|perf_core_call -p checked -w 32 -f never -n
 core, CRC32C, 32 in flight|core|perf_core_call -p crc -w 32 -n
 core, lossless, 32 in flight|core|perf_core_call -p lossless -w 32 -n
 core, no checksum, 966 B, 32 in flight|core|perf_core_call -p checked -s 966 -w 32 -n

@@ -30,7 +30,7 @@ static uint64_t call(struct core_pair *d)
 static void reply(struct core_pair *d, uint64_t request)
 {
 	d->side[1].request = request;
-	pair_reply(d, 0, 0);
+	pair_reply(d, 0, pair_buf(d, 1, 80, 80, 1));
 	pair_settle(d);
 }
 
@@ -95,6 +95,7 @@ Test(ack_delay, ends_before_the_map_does)
 
 	pair_start(&d, false, many_calls);
 	d.on_request = pair_answer;
+	d.answer = 80;
 	for (int i = 0; i < MANY; i++)
 		pair_call(&d, 0, 0, LEND_NEVER);
 	pair_settle(&d);

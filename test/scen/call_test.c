@@ -25,10 +25,10 @@ Test(call, one_datagram_each_way)
 	pair_up(&d);
 	pair_call(&d, pair_buf(&d, 0, 100, 100, 1), 0, LEND_NEVER);
 	pair_settle(&d);
-	pair_reply(&d, 0, pair_buf(&d, 1, 40, 40, 2));
+	pair_reply(&d, 0, pair_buf(&d, 1, 80, 80, 2));
 	pair_settle(&d);
-	pair_expect(&d, "0> REQUEST 0+100 of 100\n1 request 100\n1> REPLY 0+40 of 40\n"
-			"0 call_end status 0 ran 1 len 40\n");
+	pair_expect(&d, "0> REQUEST 0+100 of 100\n1 request 100\n1> REPLY 0+80 of 80\n"
+			"0 call_end status 0 ran 1 len 80\n");
 	pair_done(&d);
 	pair_pass(&d, 20000000);
 	pair_expect(&d, "0> ACK\n1 reply_end\n");

@@ -93,12 +93,12 @@ Test(end, reply__lost__resent_on_probe)
 	pair_settle(&d);
 	d.lose = lose_first_of_kind;
 	d.arg = &kind;
-	pair_reply(&d, 0, pair_buf(&d, 1, 3, 3, 1));
+	pair_reply(&d, 0, pair_buf(&d, 1, 80, 80, 1));
 	pair_settle(&d);
 	pair_forget(&d);
 	pair_pass(&d, 6 * MS);
-	pair_expect(&d, "0> REQUEST 0+8 of 8\n1> REPLY 0+3 of 3\n"
-			"0 call_end status 0 ran 1 len 3\n");
+	pair_expect(&d, "0> REQUEST 0+8 of 8\n1> REPLY 0+80 of 80\n"
+			"0 call_end status 0 ran 1 len 80\n");
 	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 1, "at most once");
 	pair_pass(&d, 20 * MS);
 	pair_expect(&d, "0> ACK\n1 reply_end\n");

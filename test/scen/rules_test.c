@@ -234,7 +234,7 @@ Test(rules, a_reply_is_known_however_many_control_datagrams_follow)
 	pair_output(&d, 0);
 	request = d.side[0].wire[0];
 	pair_settle(&d);
-	pair_reply(&d, 0, 0);
+	pair_reply(&d, 0, pair_buf(&d, 1, 80, 80, 1));
 	pair_output(&d, 1);
 	d.lose = lose_reports;
 	for (uint64_t i = 0; i < 300; i++)

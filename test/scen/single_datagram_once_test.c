@@ -8,7 +8,7 @@
 #include "scen/core_pair.h"
 
 #define MS UINT64_C(1000000)
-enum { NORMAL = 3, PATIENCE = 20 * MS, REQUEST = 30, REPLY = 7 };
+enum { NORMAL = 3, PATIENCE = 20 * MS, REQUEST = 30, REPLY = 70 };
 
 static void begin(struct core_pair *d, bool lossless)
 {
@@ -47,9 +47,9 @@ Test(single_datagram_once, answered_in_the_turn_it_came)
 		ask_and_copy(&d);
 		pair_deliver(&d, 0);
 		pair_turn(&d, 1, 32);
-		pair_expect(&d, "1 request 30\n1> REPLY 0+7 of 7\n");
+		pair_expect(&d, "1 request 30\n1> REPLY 0+70 of 70\n");
 		pair_deliver(&d, 1);
-		pair_expect(&d, "0 call_end status 0 ran 1 len 7\n");
+		pair_expect(&d, "0 call_end status 0 ran 1 len 70\n");
 		pair_pass(&d, PATIENCE - 1);
 		pair_expect(&d, "");
 		pair_pass(&d, 1);
@@ -70,10 +70,10 @@ Test(single_datagram_once, copy__any_state__runs_nothing)
 		pair_deliver(&d, 0);
 		pair_inject(&d, 1, copy.data, copy.len);
 		pair_output(&d, 1);
-		pair_expect(&d, "1 request 30\n1> REPLY 0+7 of 7\n");
+		pair_expect(&d, "1 request 30\n1> REPLY 0+70 of 70\n");
 		hand_in(&d, &copy, "");
 		pair_deliver(&d, 1);
-		pair_expect(&d, "0 call_end status 0 ran 1 len 7\n");
+		pair_expect(&d, "0 call_end status 0 ran 1 len 70\n");
 		hand_in(&d, &copy, "");
 		pair_pass(&d, PATIENCE);
 		pair_expect(&d, "0> ACK\n1 reply_end\n");
@@ -82,7 +82,7 @@ Test(single_datagram_once, copy__any_state__runs_nothing)
 		hand_in(&d, &copy, "");
 		pair_deliver(&d, 0);
 		pair_expect(&d, "1 request 30\n");
-		hand_in(&d, &copy, "1> REPLY 0+7 of 7\n");
+		hand_in(&d, &copy, "1> REPLY 0+70 of 70\n");
 		cr_assert_eq(lend_core_stats(d.side[1].core)->rx_dup, 6);
 		pair_finish(&d);
 	}
@@ -102,7 +102,7 @@ Test(single_datagram_once, a_copy_in_the_same_burst_runs_nothing)
 	lend_core_input(d.side[1].core, d.now, &d.side[1].bufs, in, 2);
 	d.side[0].n = 0;
 	pair_output(&d, 1);
-	pair_expect(&d, "1 request 30\n1> REPLY 0+7 of 7\n");
+	pair_expect(&d, "1 request 30\n1> REPLY 0+70 of 70\n");
 	pair_settle(&d);
 	pair_finish(&d);
 }
@@ -138,11 +138,11 @@ Test(single_datagram_once, resend__reply_lost__answered_from_record)
 	pair_expect(&d, "1 request 30\n1> REPLY lost\n");
 	d.lose = NULL;
 	again = repeat(&d, "0> REQUEST 0+30 of 30\n");
-	hand_in(&d, &again, "1> REPLY 0+7 of 7\n");
+	hand_in(&d, &again, "1> REPLY 0+70 of 70\n");
 	again = repeat(&d, "0> REQUEST 0+30 of 30\n");
-	hand_in(&d, &again, "1> REPLY 0+7 of 7\n");
+	hand_in(&d, &again, "1> REPLY 0+70 of 70\n");
 	pair_deliver(&d, 1);
-	pair_expect(&d, "0 call_end status 0 ran 1 len 7\n");
+	pair_expect(&d, "0 call_end status 0 ran 1 len 70\n");
 	pair_finish(&d);
 }
 
@@ -156,9 +156,9 @@ Test(single_datagram_once, resend__reply_not_sent__one_reply)
 	ask_and_copy(&d);
 	again = repeat(&d, "0> REQUEST 0+30 of 30\n");
 	pair_deliver(&d, 0);
-	hand_in(&d, &again, "1 request 30\n1> REPLY 0+7 of 7\n");
+	hand_in(&d, &again, "1 request 30\n1> REPLY 0+70 of 70\n");
 	pair_deliver(&d, 1);
-	pair_expect(&d, "0 call_end status 0 ran 1 len 7\n");
+	pair_expect(&d, "0 call_end status 0 ran 1 len 70\n");
 	pair_finish(&d);
 }
 
@@ -181,7 +181,7 @@ Test(single_datagram_once, resend__after_ack__runs_nothing)
 	ask_and_copy(&d); /* in its slot */
 	pair_deliver(&d, 0);
 	pair_expect(&d, "1 request 30\n");
-	hand_in(&d, &again, "1> REPLY 0+7 of 7\n");
+	hand_in(&d, &again, "1> REPLY 0+70 of 70\n");
 	hand_in(&d, &again, "");
 	pair_finish(&d);
 }
@@ -195,10 +195,10 @@ Test(single_datagram_once, resend__overtakes_original__runs_once)
 	begin(&d, false);
 	ask_and_copy(&d);
 	again = repeat(&d, "0> REQUEST 0+30 of 30\n");
-	hand_in(&d, &again, "1 request 30\n1> REPLY 0+7 of 7\n");
+	hand_in(&d, &again, "1 request 30\n1> REPLY 0+70 of 70\n");
 	pair_deliver(&d, 0);
 	pair_output(&d, 1);
-	pair_expect(&d, "1> REPLY 0+7 of 7\n");
+	pair_expect(&d, "1> REPLY 0+70 of 70\n");
 	pair_settle(&d);
 	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 1);
 	pair_finish(&d);
@@ -263,7 +263,7 @@ Test(single_datagram_once, carrier__full__reply_is_sent_later)
 	hand_in(&d, &first, "");
 	d.full = NULL;
 	pair_pass(&d, MS / 2);
-	pair_expect(&d, "1> REPLY 0+7 of 7\n0 call_end status 0 ran 1 len 7\n");
+	pair_expect(&d, "1> REPLY 0+70 of 70\n0 call_end status 0 ran 1 len 70\n");
 	pair_finish(&d);
 }
 
@@ -278,11 +278,12 @@ Test(single_datagram_once, next_call__same_slot__acknowledges_the_reply)
 		pair_output(&d, 0);
 		pair_deliver(&d, 0);
 		pair_turn(&d, 1, 32);
-		pair_expect(&d, i == 0 ? "0> REQUEST 0+30 of 30\n1 request 30\n1> REPLY 0+7 of 7\n"
-				       : "0> REQUEST 0+30 of 30\n1 reply_end\n1 request 30\n"
-					 "1> REPLY 0+7 of 7\n");
+		pair_expect(&d, i == 0
+				    ? "0> REQUEST 0+30 of 30\n1 request 30\n1> REPLY 0+70 of 70\n"
+				    : "0> REQUEST 0+30 of 30\n1 reply_end\n1 request 30\n"
+				      "1> REPLY 0+70 of 70\n");
 		pair_deliver(&d, 1);
-		pair_expect(&d, "0 call_end status 0 ran 1 len 7\n");
+		pair_expect(&d, "0 call_end status 0 ran 1 len 70\n");
 	}
 	pair_finish(&d);
 }

@@ -180,7 +180,7 @@ static uint64_t owe_report(struct core_pair *d)
 	lend_core_cancel(d->side[0].core, call, CANCELLED);
 	pair_settle(d);
 	d->side[1].request = request;
-	pair_reply(d, 0, 0);
+	pair_reply(d, 0, pair_buf(d, 1, 80, 80, 1));
 	pair_settle(d);
 	d->on_request = pair_answer;
 	d->quiet = false;
@@ -198,6 +198,7 @@ Test(single_datagram_wait, report__due__goes_with_the_next_request)
 	for (int refused = 0; refused < 2; refused++) {
 		pair_begin(&d, false, NULL);
 		d.arg = &asked;
+		d.answer = 80;
 		left = owe_report(&d);
 		pair_request(&d, 30, NORMAL);
 		d.full = refused ? count_full : NULL;
@@ -207,9 +208,9 @@ Test(single_datagram_wait, report__due__goes_with_the_next_request)
 		d.now += MS / 2;
 		pair_settle(&d);
 		pair_expect(&d, "0> REQUEST 0+30 of 30\n0> REQUEST 0+31 of 31\n"
-				"1 reply_end\n1 request 30\n1 request 31\n1> REPLY\n1> REPLY\n"
-				"0 call_end status 0 ran 1 len 0\n"
-				"0 call_end status 0 ran 1 len 0\n");
+				"1 reply_end\n1 request 30\n1 request 31\n1> REPLY 0+80 of 80\n"
+				"1> REPLY 0+80 of 80\n0 call_end status 0 ran 1 len 80\n"
+				"0 call_end status 0 ran 1 len 80\n");
 		pair_pass(&d, 20 * MS - 1);
 		pair_expect(&d, "");
 		pair_pass(&d, 1);
@@ -272,6 +273,7 @@ Test(single_datagram_wait, cancel__after_sending__drains)
 	uint64_t call;
 
 	pair_begin(&d, true, one_slot);
+	d.answer = 80;
 	call = pair_request(&d, 30, NORMAL);
 	pair_turn(&d, 0, 32);
 	lend_core_cancel(d.side[0].core, call, CANCELLED);

@@ -48,7 +48,7 @@ static void answer(struct core_pair *d, const uint64_t request[2])
 {
 	for (int i = 0; i < 2; i++) {
 		d->side[1].request = request[i];
-		pair_reply(d, 0, 0);
+		pair_reply(d, 0, pair_buf(d, 1, 80, 80, 1));
 	}
 	pair_settle(d);
 	pair_pass(d, 1000 * MS);

@@ -82,8 +82,8 @@ static void everywhere(bool lossless)
 			refused += !fine;
 		}
 	cr_assert(got && refused, "%u with the reply, %u without", got, refused);
-	cr_assert_not(play(lossless, 8, 0, 0));
-	cr_assert(play(lossless, 8, 1, 0));
+	cr_assert_not(play(lossless, 80, 0, 0));
+	cr_assert(play(lossless, 80, 1, 0));
 }
 
 Test(withdraw, reply__after_each_datagram__whole_or_none)

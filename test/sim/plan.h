@@ -100,6 +100,7 @@
 	X(ticket_us, 0, "lifetime of a ticket for 0-RTT calls; 0: none is given")                  \
 	X(attempts, 64, "attempts to connect with a ticket that a core remembers, a power of two") \
 	X(zero_rtt_ppm, 0, "calls that may be 0-RTT")                                              \
+	X(fast, 0, "enum lend_fast of src/core/core.h")                                            \
 	X(hoard, 0,                                                                                \
 	  "table that the last node hoards: 1 records, 2 reassemblies, 3 memory, "                 \
 	  "4 sessions, 5 memory of requests that go on for a while, 6 sessions with calls")        \

@@ -303,6 +303,7 @@ struct sim_plan sim_plan_draw(uint64_t seed)
 	p.room = !p.lossless && seed % 3 == 0 ? p.ring : 0;
 	p.joins = !p.lossless && seed % 3 == 1;
 	p.defer_ppm = seed % 5 == 3 ? 300000 : 0;
+	p.fast = seed / 3 % 3;
 	add_handshake(&p);
 	add_hoard(&r, &p);
 	return p;

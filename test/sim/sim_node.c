@@ -34,6 +34,7 @@ static struct lend_core_config make_config(const struct sim *sim, const struct s
 				     .receive_budget = p->budget,
 				     .unscheduled = (uint32_t)p->unscheduled,
 				     .order = (uint8_t)p->order,
+				     .fast = (uint8_t)p->fast,
 				     .probe = p->probe_us * 1000,
 				     .dead = p->dead_us * 1000,
 				     .congestion = (uint8_t)p->cc,

@@ -60,13 +60,17 @@ static uint32_t bytes_of(const struct lend_out *o)
 	return len;
 }
 
-/* A reply may ask to be acknowledged later only while half of the server's records are free. */
+/* A reply may ask to be acknowledged later only while half of the server's records are free. A
+ * reply that its slot keeps needs no acknowledgement. */
 static void ack_patience(struct sim *sim, const struct sim_node *n, const struct lend_out_rec *r)
 {
 	const struct lend_core *c = n->core;
 	bool few = c->used[1] > c->cfg.inflight / 2;
 
-	SIM_CHECK(sim, r->head.reply.patience_ms <= (few ? 0 : LEND_ACK_DELAY_MS),
+	SIM_CHECK(sim,
+		  r->ctl.kind && r->ctl.flags
+		      ? r->head.reply.patience_ms == LEND_PATIENCE_KEPT
+		      : r->head.reply.patience_ms <= (few ? 0 : LEND_ACK_DELAY_MS),
 		  "node %u: %u calls, and a reply with patience %u ms", n->id, c->used[1],
 		  r->head.reply.patience_ms);
 }
@@ -85,6 +89,8 @@ void sim_oracle_out(struct sim *sim, struct sim_node *n, const struct lend_out *
 	kind = head.kind;
 	if (kind == LEND_PKT_REPLY)
 		ack_patience(sim, n, r);
+	if (kind == LEND_PKT_REPLY && r->ctl.kind && r->ctl.flags)
+		SIM_MARK(sim, reply_kept);
 	note_datagram(sim, n->id, LEND_PEER_INDEX(out->peer), sends, &head);
 	if (kind == LEND_PKT_CONNECT)
 		return;

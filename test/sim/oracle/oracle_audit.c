@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "core/grant.h"
+#include "core/kept_reply.h"
 #include "core/zero_rtt.h"
 #include "core/sess.h"
 #include "core/arena.h"
@@ -171,7 +172,7 @@ static const char *audit_slot(struct lend_core *c, struct lend_sess *s, uint32_t
 		    k->wire != lend_pkt_call(w, cs->seq))
 			return "a client's slot names a call of another session";
 	}
-	if (w < s->sslots && ss->rec < LEND_SLOT_RELEASED) {
+	if (w < s->sslots && !lend_slot_is_empty(ss->rec)) {
 		k = lend_call_at(c, ss->rec);
 		if (k->state == LEND_CALL_FREE || !k->server || k->sess != i ||
 		    k->state == LEND_CALL_ORPHAN || k->wire != lend_pkt_call(w, ss->seq))
@@ -240,7 +241,7 @@ static const char *audit_session(struct lend_core *c, struct lend_sess *s, struc
 		return "a session miscounts its partly received messages";
 	if (waiting != s->waiting.n || orphans != s->orphans)
 		return "a session miscounts its waiting calls, or its orphans";
-	n->busy += calls > 0;
+	n->busy += calls > 0 || s->lingers;
 	why = audit_window(c, s);
 	for (uint32_t w = 0; w < c->cfg.calls && !why; w++)
 		why = audit_slot(c, s, i, w);
@@ -298,6 +299,24 @@ static const char *audit_grants(struct lend_core *c)
 	return NULL;
 }
 
+/* Each reply that waits to be sent is known as queued in its slot, which then queues it once. */
+static const char *audit_kept(struct lend_core *c)
+{
+	for (uint32_t i = 0; i < c->kept_n; i++) {
+		const struct lend_kept *e = &c->kept[i];
+		const struct lend_sess *s = lend_sess_at(c, e->sess);
+		const struct lend_sslot *sl =
+		    s->state == LEND_SESS_FREE ? NULL : lend_kept_slot(c, s, e->call);
+
+		if (sl && !sl->queued)
+			return "a kept reply waits to be sent, and its slot does not know";
+		for (uint32_t j = 0; sl && j < i; j++)
+			if (c->kept[j].sess == e->sess && c->kept[j].call == e->call)
+				return "a kept reply is queued twice";
+	}
+	return c->kept_n <= LEND_OUT ? NULL : "more kept replies wait than fit the queue";
+}
+
 static const char *audit_tables(struct lend_core *c, struct count *n)
 {
 	const char *why;
@@ -335,6 +354,7 @@ static const char *audit_tables(struct lend_core *c, struct count *n)
 	    !list_agrees(&c->half, lend_links_half(c), c->cfg.sessions))
 		return "a list is broken";
 	why = lend_zero_rtt_audit(c);
+	why = why ? why : audit_kept(c);
 	return why ? why : audit_timers(c);
 }
 
@@ -367,7 +387,7 @@ const char *sim_core_quiet(struct lend_core *c)
 		return "a window, a reassembly or a ring is still in use";
 	if (c->ready.n || lend_memq_waiting(c) || c->partials.n || c->half.n)
 		return "a call is still ready, waiting or partial, or a session half-open";
-	if (c->ctl_n || lend_unhashed(c)->ev_n)
+	if (c->ctl_n || c->kept_n || lend_unhashed(c)->ev_n)
 		return "a control datagram or an event is still queued";
 	for (uint32_t i = 0; i < c->cfg.sessions; i++) {
 		const struct lend_sess *s = lend_sess_at(c, i);

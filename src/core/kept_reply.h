@@ -1,0 +1,100 @@
+/* kept_reply - short replies, which their slots keep.
+ *
+ * A reply of at most LEND_KEPT_MAX bytes is copied into its slot, and the record of its call is
+ * free at once. The copy answers duplicates of the request and PROBEs until the next call begins in
+ * the slot. So nothing at the server waits for an acknowledgement, and the client sends none.
+ *
+ * Kept replies wait in a queue of their own for the next output(), in order of class. While the
+ * carrier has no room for their session, they wait among the control datagrams. A reply is not kept
+ * if that queue is full, if a call of its class or of a more urgent one is ready to be sent, during
+ * a pause of bulk data, or if congestion control needs an RTT sample of each reply.
+ *
+ * Layer: core (pure). Part of struct lend_core and of its slots. */
+#ifndef LEND_CORE_KEPT_REPLY_H
+#define LEND_CORE_KEPT_REPLY_H
+
+#include "core/control.h"
+#include "core/request_window.h"
+
+struct lend_making;
+
+/* Chooses the path of short replies: no reply is kept if congestion control needs an RTT sample of
+ * each. */
+static inline void lend_kept_init(struct lend_core *c)
+{
+	bool samples = c->cfg.congestion == LEND_CC_TIMELY || c->cfg.congestion == LEND_CC_SWIFT;
+
+	c->fast = samples ? LEND_FAST_NEVER : c->cfg.fast;
+}
+
+/* Returns whether kept replies wait that no call may overtake. */
+static inline bool lend_kept_ready(const struct lend_core *c)
+{
+	return c->kept_n && !(lend_sched_classes(c) & ((1u << c->kept[0].class) - 1));
+}
+
+/* Fills out[] with the kept replies that wait, at most cap; returns their number. */
+uint32_t lend_kept_send(struct lend_core *c, const struct lend_bufs *bufs, struct lend_out *out,
+			struct lend_out_rec *rec, uint32_t cap);
+/* Returns whether the slot of this call still keeps the call's reply. */
+static inline bool lend_kept_is_of(const struct lend_sess *s, const struct lend_sslot *sl,
+				   uint32_t call)
+{
+	return lend_pkt_slot(call) < s->sslots && sl->rec == LEND_SLOT_KEPT &&
+	       sl->seq == lend_pkt_seq(call);
+}
+
+/* Returns the slot of a call if it still keeps the call's reply, else NULL. */
+static inline struct lend_sslot *lend_kept_slot(struct lend_core *c, const struct lend_sess *s,
+						uint32_t call)
+{
+	uint32_t slot = lend_pkt_slot(call);
+	struct lend_sslot *sl;
+
+	if (slot >= s->sslots)
+		return NULL;
+	sl = lend_sslot_at(c, lend_sess_index(c, s), slot);
+	return lend_kept_is_of(s, sl, call) ? sl : NULL;
+}
+
+/* Queues the reply for retransmission, unless it is queued. */
+static inline void lend_kept_again(struct lend_core *c, struct lend_sess *s, uint32_t call)
+{
+	struct lend_sslot *sl = lend_kept_slot(c, s, call);
+
+	if (!sl || sl->queued)
+		return;
+	sl->arrived = LEND_NEVER;
+	sl->queued = c->ctl_n < LEND_CTL;
+	lend_ctl_sess(c, s, LEND_PKT_REPLY, call, LEND_PKT_SERVED);
+}
+
+/* Forgets the reply that the slot keeps: its caller does not wait for it. */
+static inline void lend_kept_drop(struct lend_sslot *sl)
+{
+	if (sl->rec == LEND_SLOT_KEPT)
+		sl->rec = LEND_NONE;
+}
+
+/* Builds a datagram with the reply that the slot keeps. */
+void lend_kept_make(struct lend_core *c, struct lend_sess *s, struct lend_sslot *sl, uint32_t call,
+		    struct lend_making *m);
+/* A session whose replies are kept counts as a session with calls for LEND_KEPT_LINGER after it
+ * received a datagram, because its next request may follow. on_tick() ends that. */
+#define LEND_KEPT_LINGER LEND_RTO_MAX
+static inline void lend_kept_close(struct lend_core *c, struct lend_sess *s)
+{
+	s->lingers = 0;
+	lend_window_busy(c, false);
+}
+
+static inline void lend_kept_on_tick(struct lend_core *c, struct lend_sess *s)
+{
+	if (c->now < s->last_rx + LEND_KEPT_LINGER)
+		return;
+	if (s->calls == 0)
+		lend_kept_close(c, s);
+	s->lingers = 0;
+}
+
+#endif
