@@ -6,6 +6,8 @@
 
 #include "e2e/rpc_server.h"
 
+enum { WORKERS = 3 }; /* of the server */
+
 Test(rpc_slow, slow_handlers)
 {
 	for (int s = 0; s < SCHEMES; s++) {
@@ -51,11 +53,11 @@ static void count_request(lend_request request, const struct lend_buf *in, void 
 	++*(int *)arg;
 }
 
-/* The client cancels; the worker that waits for a nested call is notified. */
-Test(rpc_slow, cancel_reaches_a_waiting_worker)
+/* The client cancels all its calls; each worker that waits for a nested call is notified. */
+Test(rpc_slow, cancel_reaches_all_waiting_workers)
 {
 	struct server server;
-	struct ask ask = {.call = {.method = NESTED, .done = ask_done}};
+	struct ask ask[WORKERS];
 	struct pair quiet;
 	lend_session session;
 	struct lend_ep *ep;
@@ -67,20 +69,25 @@ Test(rpc_slow, cancel_reaches_a_waiting_worker)
 	lend_serve(quiet.server, ECHO, count_request, &asked, 0);
 	strcpy(server.onward, quiet.address);
 	ep = client_of(server.address, &session);
-	cr_assert_eq(lend_call_start(ep, session, &ask.call), 0);
-	/* Wait, or the call would be cancelled before its handler ran. */
-	while (!asked && !ask.done) {
+	for (int i = 0; i < WORKERS; i++) {
+		ask[i] = (struct ask){.call = {.method = NESTED, .done = ask_done}};
+		cr_assert_eq(lend_call_start(ep, session, &ask[i].call), 0);
+	}
+	/* Wait, or a call would be cancelled before its handler ran. */
+	while (asked < WORKERS && !ask[0].done) {
 		lend_poll(ep);
 		pair_turns(&quiet, 1);
 	}
-	lend_call_cancel(ep, &ask.call);
+	for (int i = 0; i < WORKERS; i++)
+		lend_call_cancel(ep, &ask[i].call);
 	end = lend_now(ep) + 3000ull * MS;
-	while ((!ask.done || !atomic_load(&server.cancelled)) && lend_now(ep) < end) {
+	while (atomic_load(&server.cancelled) < WORKERS && lend_now(ep) < end) {
 		lend_poll(ep);
 		pair_turns(&quiet, 1);
 	}
-	cr_assert_eq(atomic_load(&server.cancelled), 1);
-	ask_give(ep, &ask);
+	cr_assert_eq(atomic_load(&server.cancelled), WORKERS);
+	for (int i = 0; i < WORKERS; i++)
+		ask_give(ep, &ask[i]);
 	lend_close(ep);
 	server_stop(&server);
 	pair_close(&quiet);

@@ -297,14 +297,51 @@ Test(hostile, invalid_handshakes__are_refused, .timeout = 60)
 	server->ops->close(server);
 }
 
+static unsigned count_descriptors(void)
+{
+	unsigned n = 0;
+
+	for (int fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+/* More descriptors than the message may have: the receiver closes all of them. */
+Test(hostile, too_many_descriptors__stay_not_open)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * 6)] = {0};
+	struct lend_rendezvous_msg msg;
+	struct iovec iov = {&msg, sizeof(msg)};
+	struct msghdr m = {.msg_iov = &iov,
+			   .msg_iovlen = 1,
+			   .msg_control = control,
+			   .msg_controllen = sizeof(control)};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+	int pair[2], fds[LEND_RENDEZVOUS_FDS], six[6] = {2, 2, 2, 2, 2, 2};
+	unsigned before;
+
+	cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+	lend_rendezvous_fill(&msg, 0, 0, LEND_SHM_LINK_LEN);
+	*c = (struct cmsghdr){
+	    .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(six))};
+	memcpy(CMSG_DATA(c), six, sizeof(six));
+	before = count_descriptors();
+	cr_assert_eq(sendmsg(pair[0], &m, 0), (ssize_t)sizeof(msg));
+	cr_expect_eq(lend_rendezvous_recv(pair[1], &msg, fds, 1), -EPROTO);
+	cr_expect_eq(count_descriptors(), before);
+	(void)close(pair[0]);
+	(void)close(pair[1]);
+}
+
 /* More clients that send nothing than the server waits for at once; then one that sends a HELLO. */
 Test(hostile, silent_clients__block_no_other, .timeout = 60)
 {
 	char at[104];
 	struct lend_io *server = conform_listen(&shm, at), *client = conform_client(at);
 	struct served s = {.honest = UINT32_MAX};
-	int sock[100];
+	int sock[100], ended = 0;
 	uint64_t began;
+	char byte;
 
 	for (int i = 0; i < 100; i++) {
 		while (lend_rendezvous_connect(at + 4, &sock[i]) == -EAGAIN)
@@ -313,6 +350,12 @@ Test(hostile, silent_clients__block_no_other, .timeout = 60)
 	began = conform_ms();
 	(void)conform_resolve(client, at, server);
 	cr_assert_lt(conform_ms() - began, 900, "before any of them expired");
+	/* The oldest are dropped first. */
+	while (ended < 100 - LEND_SHM_HALF_OPEN_MAX && conform_ms() - began < 900) {
+		take_all(server, &s);
+		ended += recv(sock[ended], &byte, 1, MSG_DONTWAIT) == 0;
+	}
+	cr_assert_eq(ended, 100 - LEND_SHM_HALF_OPEN_MAX, "only so many are kept");
 	for (int i = 0; i < 100; i++)
 		(void)close(sock[i]);
 	client->ops->close(client);
@@ -367,6 +410,17 @@ Test(hostile, invalid_servers__are_refused, .timeout = 60)
 
 	cr_assert_eq(lend_rendezvous_send(sock, &msg, fds, 2), 0);
 	cr_assert_eq(resolve_until(client, at), -EPROTO, "memory without a seal");
+	(void)close(sock);
+	(void)close(fds[0]);
+	(void)close(fds[1]);
+
+	cr_assert_eq(client->ops->resolve(client, at, &peer), -EINPROGRESS);
+	sock = lend_rendezvous_accept(&listener);
+	lend_rendezvous_fill(&msg, 0, LEND_SHM_PEERS, LEND_SHM_LINK_LEN);
+	fds[0] = sealed(LEND_SHM_LINK_LEN, F_SEAL_SHRINK | F_SEAL_GROW);
+	fds[1] = proper();
+	cr_assert_eq(lend_rendezvous_send(sock, &msg, fds, 2), 0);
+	cr_assert_eq(resolve_until(client, at), -EPROTO, "a bit that its bell does not have");
 	(void)close(sock);
 	(void)close(fds[0]);
 	(void)close(fds[1]);
