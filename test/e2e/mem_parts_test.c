@@ -293,3 +293,44 @@ Test(mem_parts, sent_bytes_are_counted)
 	cr_assert_eq(mem_release(node.mem, &ref), LEND_OK);
 	mem_node_stop(&node);
 }
+
+/* A release of several references waits for a get of one of them, which still has parts to send. */
+static void release_round(struct mem_node *node)
+{
+	struct lend_op get = {.timeout = 20 * SECOND}, release = get;
+	struct lend_ref ref[2] = {mem_put(node->mem, in, LEN, NULL),
+				  mem_put(node->mem, in, 1, NULL)};
+	struct iovec into = {out, LEN};
+
+	memset(out, 0, LEN);
+	cr_assert_eq(lend_get(node->mem, &ref[0], 0, &into, 1, &get), 0);
+	cr_assert_eq(lend_release(node->mem, ref, 2, &release), 0);
+	cr_assert_eq(lend_op_wait(node->mem, &get), 0);
+	cr_assert_eq(lend_op_wait(node->mem, &release), 0);
+	cr_expect_eq(get.status, LEND_OK, "the release came first: %d", (int)get.status);
+	cr_expect_eq(memcmp(in, out, LEN), 0);
+	cr_expect_eq(release.status, LEND_OK);
+}
+
+Test(mem_parts, release_of_several__waits_for_an_earlier_get)
+{
+	run_each(release_round);
+}
+
+/* 64 MiB to a node of 8 MiB: the parts after the first that fails are not sent. */
+Test(mem_parts, long_put__first_part_fails__the_rest_is_not_sent)
+{
+	struct lend_op op = {.timeout = 20 * SECOND};
+	struct lend_mem_stat before, after;
+	struct iovec iov = {calloc(1, 64 << 20), 64 << 20};
+	struct mem_node node;
+
+	mem_node_start(&node, "udp", "8M", "");
+	mem_stat(node.mem, &before);
+	cr_assert_eq(mem_end(node.mem, &op, lend_put(node.mem, &iov, 1, NULL, &op)),
+		     LEND_RESOURCE_EXHAUSTED);
+	mem_stat(node.mem, &after);
+	cr_expect_lt(after.ops - before.ops, 20, "%u", (unsigned)(after.ops - before.ops));
+	mem_node_stop(&node);
+	free(iov.iov_base);
+}

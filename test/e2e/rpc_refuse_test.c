@@ -178,3 +178,26 @@ Test(rpc_refuse, calls_that_do_not_start__never_read_as_ok)
 	}
 	pair_close(&pair);
 }
+
+/* A server that is not polled: its socket accepts, but the address is never resolved. */
+Test(rpc_refuse, a_server_that_never_answers__is_given_up_after_config_dead)
+{
+	struct lend_config serves = LEND_CONFIG_INIT, config = serves;
+	struct lend_call call = {.method = ECHO, .timeout = 60000000000};
+	struct lend_ep *server, *ep;
+	lend_session session;
+	char address[64];
+
+	(void)snprintf(address, sizeof(address), "shm:never.%d", (int)getpid());
+	serves.listen = address;
+	config.dead = 200000000;
+	config.probe = 50000000;
+	cr_assert_eq(lend_open(&serves, &server), 0, "%s", lend_why());
+	cr_assert_eq(lend_open(&config, &ep), 0, "%s", lend_why());
+	cr_assert_eq(lend_connect(ep, address, &session), 0, "%s", lend_why());
+	cr_assert_eq(lend_call_sync(ep, session, &call), 0);
+	cr_expect_eq(call.status, LEND_UNAVAILABLE);
+	cr_expect_not_null(strstr(lend_why(), "running and polling"), "%s", lend_why());
+	lend_close(ep);
+	lend_close(server);
+}
