@@ -242,6 +242,6 @@ void peer_client_close(void *client)
 }
 
 const struct peer peer_this = {"ethdev",
-			       {{.name = "memif", .len_max = FRAME_MAX},
+			       {{.name = "memif", .len_max = FRAME_MAX, .server_first = true},
 				{.name = "ring", .len_max = FRAME_MAX, .one_thread = true}},
 			       false};

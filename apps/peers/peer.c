@@ -231,11 +231,11 @@ static void open_server(void)
 		be_server();
 }
 
-static void close_both(void)
+/* Closes the server, in this process or its own. */
+static void close_server(void)
 {
 	int status = 0;
 
-	peer_client_close(run.client);
 	if (run.server)
 		peer_server_close(run.server);
 	if (!run.pid)
@@ -244,6 +244,15 @@ static void close_both(void)
 	peer_receive_text(&run.channel, &served, sizeof(served));
 	while (waitpid(run.pid, &status, 0) < 0 && errno == EINTR)
 		;
+}
+
+static void close_both(void)
+{
+	if (args.lane->server_first)
+		close_server();
+	peer_client_close(run.client);
+	if (!args.lane->server_first)
+		close_server();
 }
 
 static void load_for(lend_ns time, uint64_t max)

@@ -58,6 +58,8 @@ struct peer_lane {
 	uint64_t len_max;    /* bytes of the longest request; 0: any */
 	unsigned window_max; /* 0: any */
 	bool one_thread;     /* server and client in one thread */
+	bool server_first;   /* the server closes before the client, whose end frees memory that
+				the server polls */
 };
 
 /* A library: its description; each program defines one, and the functions below. */
