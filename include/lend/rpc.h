@@ -280,7 +280,8 @@ int lend_register(struct lend_ep *ep, void *memory, size_t len);
 
 /* Handles one request. bytes is never NULL; its len may be 0. The bytes are read-only. Over shm
  * they may be the caller's own memory, which the caller can change meanwhile: copy bytes from an
- * untrusted caller before checking them. A LEND_SLOW handler gets a message buffer of its own.
+ * untrusted caller before checking them. A request of several segments is one gathered copy, or
+ * with LEND_CHAIN a chain. A LEND_SLOW handler gets a message buffer of its own.
  * Ownership: bytes are lent until the handler returns, unless lend_request_take() takes them.
  * Threads: the endpoint's; with LEND_SLOW a worker's. */
 typedef void lend_handler_fn(lend_request request, const struct lend_buf *bytes, void *arg);
@@ -288,6 +289,7 @@ typedef void lend_handler_fn(lend_request request, const struct lend_buf *bytes,
 enum {
 	LEND_SLOW = 1,     /* the handler runs in a worker thread, and may block */
 	LEND_RESERVED = 2, /* the program implements or replaces a service of Lend itself */
+	LEND_CHAIN = 4,    /* the handler's bytes may be a chain of buffers, linked by next */
 };
 /* First method number of Lend's own services: statistics (lend/stats.h), ping, memory nodes,
  * benchmark servers. A benchmark calls reserved methods only, so it never runs an application's

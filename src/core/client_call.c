@@ -184,7 +184,8 @@ int lend_core_call(struct lend_core *c, lend_ns now, uint64_t session, struct le
 	k->tag = call->tag;
 	k->tx.buf = call->request;
 	k->tx.len = (uint32_t)len;
-	k->shared = lend_tx_is_shared(bufs, call->request);
+	if (lend_tx_may_be_shared(bufs, call->request))
+		k->shared = lend_tx_is_shared(bufs, call->request);
 	k->rx.granted = lend_grants_first_reply(c, s);
 	if (call->reply)
 		name_memory(c, k, bufs, call->reply);

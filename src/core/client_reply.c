@@ -58,6 +58,7 @@ LEND_HOT void finish(struct lend_core *c, struct lend_call_rec *k, const struct 
 	if (fits && !k->rx.buf) {
 		e->data = v->payload;
 		e->data_len = v->payload_len;
+		e->parts = (uint8_t)v->parts;
 	}
 	if (!k->received)
 		return;
@@ -110,7 +111,7 @@ static void one_fragment(struct lend_core *c, struct lend_bufs *bufs, struct len
 		return;
 	}
 	if (fits && k->rx.attached)
-		lend_chain_write(bufs, k->rx.buf, 0, v->payload, v->payload_len);
+		lend_chain_write_payload(bufs, k->rx.buf, v);
 	take_whole(c, s, k, v, fits);
 }
 

@@ -44,6 +44,7 @@ struct lend_event {
 	uint8_t ran;    /* whether the handler ran: enum lend_ran */
 	uint8_t class;
 	uint8_t maybe_queued; /* a carrier may still read buf: flush it first */
+	uint8_t parts;        /* entries of part[]; 0: data is contiguous */
 	uint32_t data_len;    /* bytes of data: the whole message, or its first bytes with NEED */
 	uint32_t method;
 	uint32_t peer;    /* SESSION_*, PEER_*: carrier and index */
@@ -54,9 +55,13 @@ struct lend_event {
 	/* Owned by the caller from now on; 0: none. CALL_END: the request; REQUEST: the message, in
 	 * a buffer of its own; REPLY_END: the reply. */
 	uint32_t buf;
-	uint32_t reply;   /* CALL_END: memory with the reply, or attached for it; 0: none */
-	const void *data; /* the message of one datagram, or the first bytes with NEED; valid until
-			     the turn ends; else NULL */
+	uint32_t reply; /* CALL_END: memory with the reply, or attached for it; 0: none */
+	/* The message of one datagram, or the first bytes with NEED; valid until the turn ends;
+	 * else NULL. */
+	union {
+		const void *data;
+		const struct lend_part *part;
+	};
 };
 
 enum { LEND_CARRIERS_MAX = 4 };

@@ -241,9 +241,8 @@ static void count_fault(struct lend_core *c, enum lend_pkt_fault fault)
 static bool decode_packet(struct lend_core *c, struct lend_pkt_view *v, const struct lend_in *in,
 			  bool checked)
 {
-	enum lend_pkt_fault fault =
-	    in->body ? lend_pkt_decode_apart(v, in->data, in->len, in->body, in->body_len)
-		     : lend_pkt_decode(v, in->data, in->len, checked);
+	enum lend_pkt_fault fault = in->body ? lend_pkt_decode_apart(v, in)
+					     : lend_pkt_decode(v, in->data, in->len, checked);
 
 	if (fault != LEND_PKT_OK)
 		count_fault(c, fault);

@@ -105,6 +105,21 @@ LEND_HOT uint32_t put_head(struct lend_core *c, union lend_head *to, const struc
 }
 _Static_assert(LEND_PKT_OVERHEAD - sizeof(struct lend_pkt_trailer) <= LEND_HEAD_BYTES, "head");
 
+/* Fills in the pieces of fragment frag of a chain. A chain of which the peer reads segments in our
+ * memory is one piece. */
+static __attribute__((noinline)) uint8_t chain_pieces(const struct sending *o,
+						      struct lend_call_rec *k,
+						      const struct lend_sess *s, uint32_t frag)
+{
+	struct lend_piece *piece = o->out->piece;
+
+	if (!k->shared || k->tx.win != LEND_NONE || !s->reads)
+		return lend_tx_pieces(&k->tx, o->bufs, frag * s->payload,
+				      lend_tx_frag_len(s, &k->tx, frag), piece);
+	*piece = (struct lend_piece){.buf = k->tx.buf, .len = k->tx.len};
+	return 1;
+}
+
 /* Builds fragment frag of k as the next datagram. Inline, so that single-datagram messages skip the
  * computation of fragments, and requests skip the code for replies. */
 LEND_HOT void make_data(struct lend_core *c, const struct sending *o, struct lend_call_rec *k,
@@ -131,8 +146,10 @@ LEND_HOT void make_data(struct lend_core *c, const struct sending *o, struct len
 	out->class = class;
 	out->sent = 0;
 	out->fast = k->fast;
-	out->n =
-	    lend_tx_pieces(&k->tx, o->bufs, offset, lend_tx_frag_len(s, &k->tx, frag), out->piece);
+	out->n = k->tx.len && o->bufs->seg[k->tx.buf].next
+		     ? chain_pieces(o, k, s, frag)
+		     : lend_tx_pieces(&k->tx, o->bufs, offset, lend_tx_frag_len(s, &k->tx, frag),
+				      out->piece);
 	if (!s->checked)
 		lend_make_trailer(out, &rec->tail, o->bufs);
 }

@@ -41,6 +41,27 @@ void lend_chain_write(const struct lend_bufs *bufs, uint32_t buf, uint32_t offse
 	write_at(bufs, &buf, &base, offset, data, len);
 }
 
+static void write_payload(const struct lend_bufs *bufs, uint32_t *seg, uint32_t *base,
+			  const struct lend_pkt_view *v)
+{
+	uint32_t at = v->head.offset;
+
+	if (!v->parts)
+		write_at(bufs, seg, base, at, v->payload, v->payload_len);
+	for (uint32_t i = 0; i < v->parts; i++) {
+		write_at(bufs, seg, base, at, v->part[i].data, v->part[i].len);
+		at += v->part[i].len;
+	}
+}
+
+void lend_chain_write_payload(const struct lend_bufs *bufs, uint32_t buf,
+			      const struct lend_pkt_view *v)
+{
+	uint32_t base = 0;
+
+	write_payload(bufs, &buf, &base, v);
+}
+
 uint64_t lend_chain_cap(const struct lend_bufs *bufs, uint32_t buf)
 {
 	uint64_t cap = 0;
@@ -57,7 +78,7 @@ static void store_bytes(const struct lend_bufs *bufs, struct lend_rx *r,
 		r->seg = r->buf;
 		r->base = 0;
 	}
-	write_at(bufs, &r->seg, &r->base, v->head.offset, v->payload, v->payload_len);
+	write_payload(bufs, &r->seg, &r->base, v);
 }
 
 static void put_in(struct lend_rx *r, uint32_t buf, bool pooled)

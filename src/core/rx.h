@@ -52,6 +52,9 @@ uint32_t lend_rx_low(struct lend_core *c, const struct lend_call_rec *k);
 /* Writes into a chain; the caller has checked the length. */
 void lend_chain_write(const struct lend_bufs *bufs, uint32_t buf, uint32_t offset, const void *data,
 		      uint32_t len);
+/* Writes the payload of a whole message. */
+void lend_chain_write_payload(const struct lend_bufs *bufs, uint32_t buf,
+			      const struct lend_pkt_view *v);
 uint64_t lend_chain_cap(const struct lend_bufs *bufs, uint32_t buf);
 
 #endif

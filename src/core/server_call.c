@@ -79,6 +79,7 @@ LEND_HOT void run(struct lend_core *c, struct lend_call_rec *k, const struct len
 	if (k->rx.frags == LEND_NONE) {
 		e->data = v->payload;
 		e->data_len = v->payload_len;
+		e->parts = (uint8_t)v->parts;
 	} else {
 		e->buf = lend_rx_end(c, k);
 	}

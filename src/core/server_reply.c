@@ -137,7 +137,8 @@ int lend_core_reply(struct lend_core *c, lend_ns now, uint64_t call, struct lend
 		lend_serve_reply_end(c, k, reply, false);
 		return 0;
 	}
-	k->shared = lend_tx_is_shared(bufs, reply);
+	if (lend_tx_may_be_shared(bufs, reply))
+		k->shared = lend_tx_is_shared(bufs, reply);
 	k->status = status & (uint8_t)~LEND_REPLY_NOT_RUN;
 	k->ran = status & LEND_REPLY_NOT_RUN ? RAN_NO : RAN_YES;
 	lend_serve_answer(c, s, k, reply, (uint32_t)len);

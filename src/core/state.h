@@ -154,7 +154,7 @@ struct lend_call_rec {
 	uint8_t queue;     /* the ready list that it is on */
 	uint8_t paused;    /* the receiver has no memory: nothing is sent until it has some */
 	uint8_t fast;      /* its datagrams may overtake others */
-	uint8_t shared;    /* the outgoing message is one segment of shared memory */
+	uint8_t shared;    /* the outgoing message: see lend_tx_is_shared() */
 	uint8_t zero_rtt;  /* client: may be sent with its session's CONNECT (0-RTT) */
 	uint32_t method;
 	uint32_t reply_cap; /* client: bytes of room in rx.buf, when attached */

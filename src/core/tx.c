@@ -142,6 +142,22 @@ void lend_tx_restart(struct lend_core *c, struct lend_tx *t, uint32_t first)
 		lend_tx_lost(c, t, i);
 }
 
+bool lend_tx_is_shared(const struct lend_bufs *bufs, uint32_t buf)
+{
+	uint32_t places = 0;
+	uint64_t rest = 0;
+
+	if (!bufs->seg[buf].next)
+		return true;
+	for (; buf && places <= LEND_PLACES; buf = bufs->seg[buf].next) {
+		if (lend_seg_is_place(&bufs->seg[buf]))
+			places++;
+		else
+			rest += bufs->seg[buf].len;
+	}
+	return places > 0 && places <= LEND_PLACES && rest <= LEND_INLINE_MAX;
+}
+
 /* Moves the cursor to the segment that holds offset; starts over if it has to go back. */
 static void seek_segment(struct lend_tx *t, const struct lend_bufs *bufs, uint32_t offset)
 {

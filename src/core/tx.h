@@ -5,11 +5,14 @@
 
 #include "core/arena.h"
 
-/* Returns whether the message is one segment of shared memory. A peer that reads it there gets it
- * in one datagram, of any length. */
-static inline bool lend_tx_is_shared(const struct lend_bufs *bufs, uint32_t buf)
+/* Returns whether the message is a segment of shared memory, or a chain with such segments, within
+ * the limits of LEND_PLACES. A peer that reads them there gets it in one datagram, of any length.
+ */
+bool lend_tx_is_shared(const struct lend_bufs *bufs, uint32_t buf);
+/* Returns false for most messages of which that is false. */
+static inline bool lend_tx_may_be_shared(const struct lend_bufs *bufs, uint32_t buf)
 {
-	return buf && bufs->seg[buf].shared && !bufs->seg[buf].next;
+	return buf && (bufs->seg[buf].next | bufs->seg[buf].shared);
 }
 
 static inline uint32_t lend_tx_frag_len(const struct lend_sess *s, const struct lend_tx *t,

@@ -223,10 +223,12 @@ static void copy_reply(struct lend_ep *ep, struct lend_call *call, const struct 
 
 	if (!to)
 		to = call->reply = lend_bufs_take(ep->bufs, ev->data_len);
-	if (to && (to->cap >= ev->data_len || lend_msg_cap(to) >= ev->data_len))
-		lend_msg_fill(to, ev->data, ev->data_len);
-	else
+	if (!to || (to->cap < ev->data_len && lend_msg_cap(to) < ev->data_len))
 		exhaust_call(call);
+	else if (ev->parts)
+		lend_msg_fill_parts(to, ev->part, ev->parts);
+	else
+		lend_msg_fill(to, ev->data, ev->data_len);
 }
 
 /* Sets the reply: the core's buffer, the caller's landing memory, a copy, or none. */
@@ -280,7 +282,8 @@ void lend_calls_end(struct lend_ep *ep, const struct lend_event *ev)
 		request = own_request(ep, p->request, request, ev->buf);
 	call->request = request;
 	call->reply_len = ev->len;
-	if (ev->data_len && !ev->reply && !p->landing && lend_bufs_has(ep->bufs, ev->data_len))
+	if (ev->data_len && !ev->parts && !ev->reply && !p->landing &&
+	    lend_bufs_has(ep->bufs, ev->data_len))
 		call->reply = lend_msg_copy(ep->bufs, ev->data, ev->data_len);
 	else
 		take_reply(ep, call, ev);

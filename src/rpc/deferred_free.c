@@ -3,15 +3,11 @@
 #include "rpc/endpoint.h"
 #include "rpc/msg.h"
 
-/* Adds a chain that a carrier may still read to the list for the next check. */
+/* Adds a chain that a carrier may still read to the list for the next check. cap of its first
+ * segment, which is not read until it is sent again, links the list. */
 static void defer_free(struct lend_ep *ep, uint32_t handle)
 {
-	struct lend_seg *seg = ep->bufs->table.seg;
-	uint32_t last = handle;
-
-	while (seg[last].next)
-		last = seg[last].next;
-	seg[last].next = ep->lent;
+	ep->bufs->table.seg[handle].cap = ep->lent;
 	ep->lent = handle;
 }
 
@@ -41,9 +37,8 @@ void lend_ep_free_deferred(struct lend_ep *ep)
 
 	ep->lent = 0;
 	while (handle) {
-		uint32_t next = ep->bufs->table.seg[handle].next;
+		uint32_t next = ep->bufs->table.seg[handle].cap;
 
-		ep->bufs->table.seg[handle].next = 0;
 		if (is_quiet(ep, handle))
 			lend_msg_drop(ep->bufs, handle);
 		else

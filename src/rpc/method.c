@@ -69,9 +69,10 @@ void lend_methods_free(struct lend_methods *methods)
 
 int lend_method_check(uint32_t number, unsigned flags)
 {
-	if (flags & ~(unsigned)(LEND_SLOW | LEND_RESERVED))
-		return lend_fail(EINVAL, "method %u: unknown flags 0x%x; 0 and LEND_SLOW are known",
-				 number, flags);
+	if (flags & ~(unsigned)(LEND_SLOW | LEND_RESERVED | LEND_CHAIN))
+		return lend_fail(
+		    EINVAL, "method %u: unknown flags 0x%x; LEND_SLOW and LEND_CHAIN are known",
+		    number, flags);
 	if (flags & LEND_RESERVED || number < LEND_METHOD_RESERVED_FIRST ||
 	    number > LEND_METHOD_RESERVED_LAST)
 		return 0;

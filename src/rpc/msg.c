@@ -72,6 +72,31 @@ void lend_msg_fill_chain(struct lend_buf *chain, const void *data, uint64_t len)
 	}
 }
 
+void lend_msg_fill_parts(struct lend_buf *chain, const struct lend_part *part, uint32_t n)
+{
+	uint64_t len = 0;
+	uint32_t at = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		len += part[i].len;
+	lend_msg_landed(chain, len);
+	for (uint32_t i = 0, done = 0; i < n;) {
+		uint32_t here = lend_min_u32(part[i].len - done, chain->len - at);
+
+		memcpy((char *)chain->data + at, (const char *)part[i].data + done, here);
+		at += here;
+		done += here;
+		if (done == part[i].len) {
+			i++;
+			done = 0;
+		} else {
+			LEND_CHECK(chain->next);
+			chain = chain->next;
+			at = 0;
+		}
+	}
+}
+
 /* Returns the handle of a segment in this pool's table; 0: no handle left. */
 static uint32_t handle_of(struct lend_pool_of_bufs *pool, struct lend_mbuf *buf)
 {

@@ -34,6 +34,9 @@ uint32_t lend_msg_lend_chain(struct lend_pool_of_bufs *pool, struct lend_buf *ch
 			     int *err);
 struct lend_buf *lend_msg_back_chain(struct lend_pool_of_bufs *pool, uint32_t handle);
 
+/* Copies a message of n parts into the chain, which has room for it, and sets every len. */
+void lend_msg_fill_parts(struct lend_buf *chain, const struct lend_part *part, uint32_t n);
+
 /* Copies the first len bytes of data into the chain's capacity and sets every len. */
 static inline void lend_msg_fill(struct lend_buf *chain, const void *data, uint64_t len)
 {

@@ -203,11 +203,47 @@ bool lend_serve_own_bytes(struct lend_ep *ep, struct lend_req *req)
 
 	if (req->bytes != &req->view)
 		return true;
-	copy = lend_bufs_take(ep->bufs, req->view.len);
+	copy = lend_msg_flat(ep->bufs, &req->view);
 	if (!copy)
 		return false;
-	lend_msg_fill(copy, req->view.data, req->view.len);
 	req->bytes = copy;
+	return true;
+}
+
+/* Copies a message that is in place into memory that has room for it. */
+static void copy_message(struct lend_buf *to, const struct lend_event *ev)
+{
+	if (ev->parts)
+		lend_msg_fill_parts(to, ev->part, ev->parts);
+	else
+		lend_msg_fill(to, ev->data, ev->len);
+}
+
+/* Provides a request of several parts as the handler takes it: a chain, which begins with the
+ * view, or a gathered copy. False: no buffers. */
+static __attribute__((noinline)) bool take_parts(struct lend_ep *ep, struct lend_req *req,
+						 const struct lend_method *method,
+						 const struct lend_event *ev)
+{
+	struct lend_buf **last = &req->view.next;
+
+	if (req->bytes != &req->view)
+		return true;
+	if (!(method->flags & LEND_CHAIN)) {
+		struct lend_buf *copy = lend_bufs_take(ep->bufs, ev->data_len);
+
+		if (copy)
+			copy_message(copy, ev);
+		req->bytes = copy;
+		return copy != NULL;
+	}
+	for (uint32_t i = 1; i < ev->parts; i++) {
+		*last = lend_bufs_wrap(ep->bufs, (void *)(uintptr_t)ev->part[i].data,
+				       ev->part[i].len, NULL, NULL);
+		if (!*last)
+			return false;
+		last = &(*last)->next;
+	}
 	return true;
 }
 
@@ -229,10 +265,10 @@ static bool land_whole(struct lend_ep *ep, struct lend_req *req, const struct le
 
 	if (!method->landing || ev->buf || ev->len <= ep->core_config.unscheduled)
 		return true;
-	to = method->landing(lend_sessions_of(ep, ev->session), ev->method, ev->len, ev->data,
-			     ev->data_len, method->landing_arg);
+	to = method->landing(lend_sessions_of(ep, ev->session), ev->method, ev->len, req->view.data,
+			     req->view.len, method->landing_arg);
 	if (to && lend_msg_cap(to) >= ev->len) {
-		lend_msg_fill(to, ev->data, ev->len);
+		copy_message(to, ev);
 		req->bytes = to;
 		return true;
 	}
@@ -261,6 +297,21 @@ static void fill_request(struct lend_ep *ep, struct lend_req *req, const struct 
 	atomic_store_explicit(&req->id, ev->call, memory_order_release);
 }
 
+static void give_to_worker(struct lend_ep *ep, struct lend_req *req,
+			   const struct lend_method *method)
+{
+	req->handler = method->handler;
+	req->arg = method->arg;
+	req->slow = true;
+	lend_workers_push(ep, req);
+}
+
+static struct lend_buf view_part(const struct lend_part *part)
+{
+	return (struct lend_buf){
+	    .data = (void *)(uintptr_t)part->data, .len = part->len, .cap = part->len};
+}
+
 /* Serves a request that may be refused, copied or given to a worker. */
 static __attribute__((noinline)) void serve_with_care(struct lend_ep *ep, struct lend_req *req,
 						      const struct lend_method *method,
@@ -268,27 +319,28 @@ static __attribute__((noinline)) void serve_with_care(struct lend_ep *ep, struct
 {
 	lend_request request = {ev->call};
 	enum lend_status refusal = LEND_OK;
+	struct lend_buf *rest;
 
+	if (ev->parts)
+		req->view = view_part(ev->part);
 	if (!method || !method->handler || ep->closing)
 		refusal = ep->closing ? LEND_UNAVAILABLE : LEND_UNIMPLEMENTED;
 	else if (lend_serve_expired(req, ep->now))
 		refusal = LEND_DEADLINE_EXCEEDED;
 	else if (!land_whole(ep, req, method, ev))
 		refusal = LEND_RESOURCE_EXHAUSTED;
+	else if (ev->parts && !take_parts(ep, req, method, ev))
+		refusal = LEND_RESOURCE_EXHAUSTED;
 	else if (method->flags & LEND_SLOW && !lend_serve_own_bytes(ep, req))
 		refusal = LEND_RESOURCE_EXHAUSTED;
-	if (refusal != LEND_OK) {
+	rest = req->view.next;
+	if (refusal != LEND_OK)
 		refuse_request(ep, req, request, refusal);
-		return;
-	}
-	if (!(method->flags & LEND_SLOW)) {
+	else if (method->flags & LEND_SLOW)
+		give_to_worker(ep, req, method);
+	else
 		run_here(ep, req, method, request);
-		return;
-	}
-	req->handler = method->handler;
-	req->arg = method->arg;
-	req->slow = true;
-	lend_workers_push(ep, req);
+	lend_bufs_give(ep->bufs, rest);
 }
 
 void lend_serve_request(struct lend_ep *ep, const struct lend_event *ev)
@@ -299,7 +351,8 @@ void lend_serve_request(struct lend_ep *ep, const struct lend_event *ev)
 	LEND_CHECK((uint32_t)ev->call < ep->n_req);
 	fill_request(ep, req, ev);
 	ep->stats.requests++;
-	if (method && method->fast_path && !ep->closing && !lend_serve_expired(req, ep->now))
+	if (method && method->fast_path && !ev->parts && !ep->closing &&
+	    !lend_serve_expired(req, ep->now))
 		run_here(ep, req, method, (lend_request){ev->call});
 	else
 		serve_with_care(ep, req, method, ev);

@@ -111,6 +111,7 @@ static enum lend_pkt_fault take_apart(struct lend_pkt_view *v, const void *data,
 	copy_block(v, at + sizeof(v->head));
 	if (reports)
 		memcpy(&v->seen, at + need - sizeof(v->seen), sizeof(v->seen));
+	v->parts = 0;
 	v->payload = at + need;
 	v->payload_len = len - need - end_len(&v->head);
 	if (v->head.kind == LEND_PKT_CONNECT)
@@ -129,16 +130,19 @@ enum lend_pkt_fault lend_pkt_decode(struct lend_pkt_view *v, const void *data, u
 	return check_agreed(v, take_apart(v, data, len, checked));
 }
 
-enum lend_pkt_fault lend_pkt_decode_apart(struct lend_pkt_view *v, const void *data, uint32_t len,
-					  const void *body, uint32_t body_len)
+enum lend_pkt_fault lend_pkt_decode_apart(struct lend_pkt_view *v, const struct lend_in *in)
 {
-	enum lend_pkt_fault fault = take_apart(v, data, len, true);
+	enum lend_pkt_fault fault = take_apart(v, in->data, in->len, true);
 
 	if (fault != LEND_PKT_OK)
 		return fault;
 	if (v->payload_len > 0 || v->head.kind == LEND_PKT_CONNECT)
 		return LEND_PKT_LENGTH;
-	v->payload = body;
-	v->payload_len = body_len;
+	v->payload = in->body;
+	v->payload_len = in->body_len;
+	v->parts = in->parts;
+	/* Parts are a whole message. */
+	if (v->parts && v->payload_len != v->head.length)
+		return LEND_PKT_LENGTH;
 	return check_agreed(v, LEND_PKT_OK);
 }

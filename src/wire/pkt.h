@@ -14,6 +14,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "util/dgram.h"
+
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "wire structs are copied as they are");
 
 #define LEND_PKT_MAGIC   0x4cu
@@ -239,8 +241,12 @@ struct lend_pkt_view {
 		struct lend_pkt_ack ack;
 	};
 	struct lend_pkt_seen seen; /* with LEND_PKT_ACKED, and always for ACK and PROBE */
-	const uint8_t *payload;    /* within the datagram */
+	union {
+		const uint8_t *payload; /* within the datagram */
+		const struct lend_part *part;
+	};
 	uint32_t payload_len;
+	uint32_t parts; /* 0: the payload is contiguous; else the number of entries of part[] */
 };
 
 enum lend_pkt_fault {
@@ -256,9 +262,8 @@ enum lend_pkt_fault {
  */
 enum lend_pkt_fault lend_pkt_decode(struct lend_pkt_view *view, const void *data, uint32_t len,
 				    bool checked);
-/* Decodes a head of len bytes with a separate payload, on a carrier that detects corruption. */
-enum lend_pkt_fault lend_pkt_decode_apart(struct lend_pkt_view *view, const void *data,
-					  uint32_t len, const void *body, uint32_t body_len);
+/* Decodes a datagram whose payload is apart from its head, on a carrier that detects corruption. */
+enum lend_pkt_fault lend_pkt_decode_apart(struct lend_pkt_view *view, const struct lend_in *in);
 
 /* Returns the first four bytes of a datagram. */
 static inline uint32_t lend_pkt_first(uint32_t kind, uint32_t flags)
@@ -308,6 +313,7 @@ static inline bool lend_pkt_decode_short(struct lend_pkt_view *view, const void 
 	}
 	view->payload = at + need;
 	view->payload_len = len - need;
+	view->parts = 0;
 	return view->head.offset == 0 && view->head.length == view->payload_len &&
 	       (checked || lend_pkt_whole(data, len));
 }

@@ -32,7 +32,8 @@ Test(rpc_reserved, registration__of_a_reserved_number__is_refused)
 		   {LAST, LEND_RESERVED, 0},
 		   {LAST + 1u, LEND_SLOW, 0},
 		   {LEND_METHOD_PING, 0, -EINVAL},
-		   {1, 4, -EINVAL}};
+		   {1, 8, -EINVAL},
+		   {1, LEND_CHAIN, 0}};
 	struct lend_ep *ep;
 
 	cr_assert_eq(lend_open(NULL, &ep), 0, "%s", lend_why());

@@ -319,7 +319,8 @@ static void receive_flights(struct sim *sim, struct sim_node *n, const uint32_t 
 					 .addr = &f->from,
 					 .addr_len = sizeof(f->from),
 					 .reads = sim_net_reads(sim, f->from, n->id),
-					 .body = f->body,
+					 .parts = f->parts,
+					 .body = f->parts ? (const void *)f->part : f->body,
 					 .body_len = f->body_len};
 		sim_oracle_in(sim, n, &in[m++]);
 	}

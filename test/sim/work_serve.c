@@ -20,15 +20,29 @@ static struct sim_serving *serving_at(struct sim *sim, uint32_t node, uint64_t h
 	return &sim->node[node].serving[i];
 }
 
-/* Compares a message with its expected content, in place or in a chain. */
-static bool same_bytes(const struct sim *sim, uint32_t node, const void *data, uint32_t buf,
-		       uint64_t len, uint64_t key)
+static bool same_parts(const struct lend_event *e, uint64_t len, uint64_t key)
+{
+	uint64_t at = 0;
+
+	for (uint32_t i = 0; i < e->parts; i++) {
+		if (!sim_bytes_same(e->part[i].data, at, e->part[i].len, key))
+			return false;
+		at += e->part[i].len;
+	}
+	return at == len;
+}
+
+/* Compares a message with its expected content, in place, in parts or in the chain of buf. */
+static bool same_bytes(const struct sim *sim, uint32_t node, const struct lend_event *e,
+		       uint32_t buf, uint64_t len, uint64_t key)
 {
 	const struct lend_seg *seg = sim->node[node].bufs.seg;
 	uint64_t at = 0, here;
 
-	if (data)
-		return sim_bytes_same(data, 0, len, key);
+	if (e->parts)
+		return same_parts(e, len, key);
+	if (e->data)
+		return sim_bytes_same(e->data, 0, len, key);
 	for (; buf && at < len; buf = seg[buf].next) {
 		here = lend_min_u64(seg[buf].cap, len - at);
 		if (!sim_bytes_same(seg[buf].data, at, here, key))
@@ -167,10 +181,10 @@ static void on_request(struct sim *sim, uint32_t node, const struct lend_event *
 		  call);
 	SIM_CHECK(sim, e->len == k->len, "call %u: request of %llu bytes, not %u", call,
 		  (unsigned long long)e->len, k->len);
-	SIM_CHECK(sim,
-		  same_bytes(sim, node, e->data, e->buf, k->len,
-			     sim_bytes_key(sim->plan.seed, call, false)),
-		  "call %u: the request's bytes are wrong", call);
+	SIM_CHECK(
+	    sim,
+	    same_bytes(sim, node, e, e->buf, k->len, sim_bytes_key(sim->plan.seed, call, false)),
+	    "call %u: the request's bytes are wrong", call);
 	if (k->ended)
 		SIM_MARK(sim, late_run);
 	k->runs++;
@@ -286,7 +300,7 @@ static void judge_end(struct sim *sim, uint32_t call, struct sim_call *k,
 	SIM_CHECK(sim, e->len == k->reply_len, "call %u: reply of %llu bytes, not %u", call,
 		  (unsigned long long)e->len, k->reply_len);
 	SIM_CHECK(sim,
-		  !k->reply_len || same_bytes(sim, k->from, e->data, e->reply, k->reply_len,
+		  !k->reply_len || same_bytes(sim, k->from, e, e->reply, k->reply_len,
 					      sim_bytes_key(sim->plan.seed, call, true)),
 		  "call %u: the reply's bytes are wrong", call);
 }

@@ -13,10 +13,8 @@
 #include "util/bits.h"
 
 enum {
-	PARTS = 7, /* lead, head, four pieces, tail */
-	KEPT_MAX =
-	    128
-	    << 10, /* bytes kept of a datagram: Wireshark refuses files with some of over 256 KiB */
+	PARTS = 3 + LEND_PARTS, /* lead, head, pieces or a chain of segments, tail */
+	KEPT_MAX = 128 << 10, /* bytes kept of a datagram: Wireshark refuses some of over 256 KiB */
 };
 
 struct capture {
@@ -70,6 +68,33 @@ static void put_packet(struct lend_io *io, struct lend_capture_header *lead, uin
 		io->stats.capture_lost++;
 }
 
+/* Lists the payload of a received datagram that is apart from its head; returns its parts. */
+static uint32_t put_body(struct lend_pcapng_bytes *part, const struct lend_in *in)
+{
+	part[0] = (struct lend_pcapng_bytes){in->body, in->body_len};
+	for (uint32_t i = 0; i < in->parts; i++)
+		part[i] = (struct lend_pcapng_bytes){in->part[i].data, in->part[i].len};
+	return in->parts ? in->parts : 1;
+}
+
+/* Lists the bytes of a piece, which may be a chain; returns how many segments it has. */
+static uint32_t put_piece(struct lend_pcapng_bytes *part, const struct lend_bufs *bufs,
+			  struct lend_piece piece)
+{
+	uint32_t n = 0;
+
+	for (; n < LEND_PARTS && piece.len > bufs->seg[piece.buf].len; n++) {
+		const struct lend_seg *seg = &bufs->seg[piece.buf];
+
+		part[n] = (struct lend_pcapng_bytes){seg->data, seg->len};
+		piece = (struct lend_piece){.buf = seg->next, .len = piece.len - seg->len};
+	}
+	if (n == LEND_PARTS)
+		return n;
+	part[n] = (struct lend_pcapng_bytes){lend_piece_data(bufs, &piece), piece.len};
+	return n + 1;
+}
+
 static uint32_t capture_rx(struct lend_io *io, struct lend_in *in, uint32_t cap)
 {
 	struct capture *c = self(io);
@@ -85,11 +110,10 @@ static uint32_t capture_rx(struct lend_io *io, struct lend_in *in, uint32_t cap)
 	for (uint32_t i = 0; i < n; i++) {
 		struct lend_capture_header *lead =
 		    lend_capture_header_of(&c->headers, io, c->under, in[i].peer, &in[i]);
-		struct lend_pcapng_bytes part[3] = {
-		    {NULL, 0}, {in[i].data, in[i].len}, {in[i].body, in[i].body_len}};
+		struct lend_pcapng_bytes part[PARTS] = {{NULL, 0}, {in[i].data, in[i].len}};
 
 		put_packet(io, lead, in[i].gone ? LEND_CAPTURE_GONE : LEND_CAPTURE_RECEIVED, now,
-			   part, 3);
+			   part, 2 + put_body(&part[2], &in[i]));
 		if (in[i].gone)
 			lend_capture_header_forget(&c->headers, in[i].peer);
 	}
@@ -106,8 +130,7 @@ static void put_out(struct lend_io *io, struct lend_bufs *bufs, const struct len
 
 	part[n++] = (struct lend_pcapng_bytes){out->head, out->head_len};
 	for (uint32_t i = 0; i < out->n; i++)
-		part[n++] = (struct lend_pcapng_bytes){lend_piece_data(bufs, &out->piece[i]),
-						       out->piece[i].len};
+		n += put_piece(&part[n], bufs, out->piece[i]);
 	part[n++] = (struct lend_pcapng_bytes){out->tail, out->tail_len};
 	put_packet(io, lend_capture_header_of(&c->headers, io, c->under, out->peer, NULL),
 		   out->sent, now, part, n);

@@ -87,6 +87,9 @@ struct lend_shm_peer {
 		  1]; /* name that we connected to; "": the peer connected to us */
 };
 
+/* Parts of received messages that are lent at once; a burst ends before there are more. */
+enum { LEND_SHM_PARTS = 16 * LEND_PARTS };
+
 struct lend_shm {
 	struct lend_io io;
 	/* Handshake of this carrier: attend accepts new peers and detects those that ended; part
@@ -119,6 +122,8 @@ struct lend_shm {
 	char ahead_name[LEND_ADDR_NAME_MAX + 1];
 	uint16_t hot[LEND_SHM_PEERS];
 	struct lend_shm_peer peer[LEND_SHM_PEERS];
+	uint32_t parts; /* entries of part[] that are lent */
+	struct lend_part part[LEND_SHM_PARTS];
 };
 
 /* Handshake through sockets: accepts connections, handles replies, wake-ups and hang-ups. Never

@@ -243,6 +243,7 @@ void lend_shm_rx_done(struct lend_shm *s)
 	if (s->lent == 0)
 		return;
 	s->lent = 0;
+	s->parts = 0;
 	for (uint32_t k = 0; k < s->hot_n; k++) {
 		struct lend_shm_peer *p = &s->peer[s->hot[k]];
 		bool bulk = lend_ring_done(&p->rx);

@@ -23,7 +23,7 @@
 
 #include "sys/unix_listener.h"
 
-enum { LEND_RENDEZVOUS_VERSION = 4, LEND_RENDEZVOUS_FDS = 3 };
+enum { LEND_RENDEZVOUS_VERSION = 5, LEND_RENDEZVOUS_FDS = 3 };
 
 /* Format of HELLO and WELCOME on the socket. */
 struct lend_rendezvous_msg {

@@ -8,9 +8,9 @@
  * all before it were taken. The consumer publishes its position only every few slots. The producer
  * reads that position only when its last copy of it leaves no room.
  *
- * A datagram may be apart: its slot holds its head and then the location of the rest in the
- * producer's shared memory. That memory is lent until the consumer gives the datagram back, which
- * it publishes at once.
+ * A datagram may be apart: the ring holds its head, the bytes of its short segments, and then the
+ * locations of up to eight long ones in the producer's shared memory. That memory is lent until the
+ * consumer gives the datagram back, which it publishes at once.
  *
  * The other side may write anything anywhere at any time. So every field is read once, checked and
  * used from its copy. Positions are kept in the private ends, and no shared field decides where
@@ -25,6 +25,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "util/dgram.h"
+
 enum {
 	LEND_RING_SLOTS = 256,
 	LEND_RING_SHORT = 248, /* longest datagram that is stored behind its mark */
@@ -34,8 +36,9 @@ enum {
 	LEND_RING_BODIES = 128, /* few, so that they stay in the CPU cache */
 	LEND_RING_LAZY = 32, /* slots that the consumer may take before it publishes its position */
 };
-enum { LEND_RING_REF_MIN = 4096 };            /* copying a shorter piece takes no longer */
-#define LEND_RING_HAS_REF (UINT32_C(1) << 31) /* in a mark's length: the slot ends with a place */
+/* The lower word of a mark: the length; and of a datagram that is apart, this bit, the number of
+ * locations at its end from bit 24 on, and the length of its head from bit 16 on. */
+#define LEND_RING_HAS_REF (UINT32_C(1) << 31)
 _Static_assert(LEND_RING_LAZY < LEND_RING_BODIES, "a waiting sender is notified");
 
 struct lend_ring_slot {
@@ -55,13 +58,36 @@ struct lend_ring {
 	unsigned char body[LEND_RING_BODIES][LEND_RING_BODY];
 };
 
-/* Location of the rest of a datagram: offset from the start of the producer's shared memory. */
+/* Location of a segment: offset from the start of the producer's shared memory; at: where it is in
+ * the message. */
 struct lend_ring_ref {
 	uint64_t offset;
-	uint32_t len, zero;
+	uint32_t len, at;
 };
+_Static_assert(UINT8_MAX + LEND_INLINE_MAX + LEND_PLACES * sizeof(struct lend_ring_ref) <=
+		   LEND_RING_MTU,
+	       "a chain within the limits is one datagram");
 
-/* The producer's private record of the buffer that it lent with a datagram. */
+/* Returns the lower word of the mark of len bytes that begin with a head and end with n locations.
+ */
+static inline uint32_t lend_ring_mark_refs(uint32_t len, uint8_t head, uint32_t n)
+{
+	return LEND_RING_HAS_REF | n << 24 | (uint32_t)head << 16 | len;
+}
+static inline uint32_t lend_ring_len_of(uint32_t mark)
+{
+	return mark & LEND_RING_HAS_REF ? mark & UINT16_MAX : mark;
+}
+static inline uint32_t lend_ring_head_of(uint32_t mark)
+{
+	return mark >> 16 & UINT8_MAX;
+}
+static inline uint32_t lend_ring_refs_of(uint32_t mark)
+{
+	return mark >> 24 & INT8_MAX;
+}
+
+/* The producer's private record of the chain that it lent with a datagram, by its first buffer. */
 struct lend_ring_lent {
 	uint32_t number, buf;
 };
@@ -125,16 +151,16 @@ static inline void lend_ring_commit(struct lend_ring_tx *tx, uint32_t len)
 	tx->next++;
 }
 
-/* Publishes a head of len bytes with a place behind it, together at most SHORT. The place refers
- * to buf's memory. */
-static inline void lend_ring_commit_ref(struct lend_ring_tx *tx, uint32_t len, uint32_t buf)
+/* Publishes the reserved datagram with this mark. Its locations refer to memory of the chain that
+ * begins with buf. */
+static inline void lend_ring_commit_refs(struct lend_ring_tx *tx, uint32_t mark, uint32_t buf)
 {
 	tx->lent[tx->next % LEND_RING_SLOTS] = (struct lend_ring_lent){tx->next, buf};
 	tx->apart = tx->next + 1;
-	lend_ring_commit(tx, (len + (uint32_t)sizeof(struct lend_ring_ref)) | LEND_RING_HAS_REF);
+	lend_ring_commit(tx, mark);
 }
 
-/* Returns true when the consumer reads none of buf's memory any more. */
+/* Returns true when the consumer reads nothing of the chain that begins with buf any more. */
 static inline bool lend_ring_is_unread(struct lend_ring_tx *tx, uint32_t buf)
 {
 	if (tx->lent == NULL || (int32_t)(tx->apart - tx->taken) <= 0)
@@ -159,27 +185,38 @@ static inline void lend_ring_prefetch(const struct lend_ring_slot *slot, uint32_
 		__builtin_prefetch(slot->data + at);
 }
 
-/* Takes the next datagram, if there is one; it is lent until lend_ring_done(). PLACE: its last
- * bytes are a struct lend_ring_ref. BAD: its mark contradicts itself; it is skipped. */
+/* Returns whether the lower word of a mark agrees with itself. */
+static inline bool lend_ring_mark_sane(uint32_t mark)
+{
+	uint32_t n = lend_ring_refs_of(mark);
+
+	if (!(mark & LEND_RING_HAS_REF))
+		return mark <= LEND_RING_MTU;
+	return lend_ring_len_of(mark) <= LEND_RING_MTU && n > 0 && n <= LEND_PLACES &&
+	       lend_ring_head_of(mark) + n * sizeof(struct lend_ring_ref) <= lend_ring_len_of(mark);
+}
+
+/* Takes the next datagram, if there is one; it is lent until lend_ring_done(). REF: *len is the
+ * lower word of its mark, and it ends with locations. BAD: its mark contradicts itself; it is
+ * skipped. */
 static inline enum lend_ring_verdict lend_ring_next(struct lend_ring_rx *rx, const void **data,
 						    uint32_t *len)
 {
 	struct lend_ring_slot *slot = &rx->ring->slot[rx->next % LEND_RING_SLOTS];
 	uint64_t mark = atomic_load_explicit(&slot->mark, memory_order_acquire);
-	uint32_t n = (uint32_t)mark & ~LEND_RING_HAS_REF;
+	uint32_t n = lend_ring_len_of((uint32_t)mark);
 	bool apart = mark & LEND_RING_HAS_REF;
 
 	if ((uint32_t)(mark >> 32) != rx->next + 1)
 		return LEND_RING_EMPTY;
-	if (n > (apart ? (uint32_t)LEND_RING_SHORT : (uint32_t)LEND_RING_MTU) ||
-	    (apart && n < sizeof(struct lend_ring_ref))) {
+	if (!lend_ring_mark_sane((uint32_t)mark)) {
 		rx->next++;
 		return LEND_RING_BAD;
 	}
 	*data = n <= LEND_RING_SHORT ? slot->data : rx->ring->body[rx->next % LEND_RING_BODIES];
 	if (n <= LEND_RING_SHORT)
 		lend_ring_prefetch(slot, n);
-	*len = n;
+	*len = (uint32_t)mark;
 	rx->next++;
 	rx->must_publish |= apart;
 	return apart ? LEND_RING_REF : LEND_RING_DATA;

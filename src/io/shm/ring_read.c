@@ -5,20 +5,86 @@
 #include "sys/shared_arena.h"
 #include "util/bits.h"
 
-/* Finds the rest of a datagram in its sender's memory. BAD: it is not within the memory that we
- * mapped. */
-static enum lend_ring_verdict find_body(const struct lend_shm_peer *p, struct lend_in *in)
-{
-	struct lend_ring_ref place;
+/* The locations at the end of a datagram, copied from the ring, and the bytes before them that are
+ * not its head. */
+struct apart {
+	struct lend_ring_ref place[LEND_PLACES];
+	uint32_t n, rest_len;
+	const uint8_t *rest;
+};
 
-	in->len -= (uint32_t)sizeof(place);
-	memcpy(&place, (const char *)in->data + in->len, sizeof(place));
-	LEND_ONCE(place);
-	if (p->memory == NULL || place.offset > LEND_ARENA_LEN ||
-	    place.len > LEND_ARENA_LEN - place.offset)
+/* Copies the locations and shortens the datagram to its head. */
+static void take_apart(struct lend_in *in, struct apart *a)
+{
+	uint32_t mark = in->len, len = lend_ring_len_of(mark), table;
+
+	a->n = lend_ring_refs_of(mark);
+	table = a->n * (uint32_t)sizeof(a->place[0]);
+	in->len = lend_ring_head_of(mark);
+	a->rest = (const uint8_t *)in->data + in->len;
+	a->rest_len = len - in->len - table;
+	memcpy(a->place, (const uint8_t *)in->data + len - table, table);
+	LEND_ONCE(a->place);
+}
+
+/* Returns the location's address in the sender's memory; NULL: it is not within what we mapped. */
+static const uint8_t *find_place(const struct lend_shm_peer *p, const struct lend_ring_ref *place)
+{
+	if (p->memory == NULL || place->offset > LEND_ARENA_LEN ||
+	    place->len > LEND_ARENA_LEN - place->offset)
+		return NULL;
+	return p->memory + place->offset;
+}
+
+/* Lists the parts of a message in order. 0: locations are out of order or of the sender's memory,
+ * or bytes between them are missing. */
+static uint32_t list_parts(const struct lend_shm_peer *p, struct apart *a, struct lend_part *part,
+			   uint64_t *len)
+{
+	uint32_t n = 0;
+
+	*len = 0;
+	for (uint32_t i = 0; i < a->n; i++) {
+		const struct lend_ring_ref *place = &a->place[i];
+		const uint8_t *data = find_place(p, place);
+		uint64_t gap = place->at - *len;
+
+		if (!data || place->at < *len || gap > a->rest_len)
+			return 0;
+		if (gap > 0)
+			part[n++] = (struct lend_part){a->rest, (uint32_t)gap};
+		a->rest += gap;
+		a->rest_len -= (uint32_t)gap;
+		part[n++] = (struct lend_part){data, place->len};
+		*len += gap + place->len;
+	}
+	if (a->rest_len > 0)
+		part[n++] = (struct lend_part){a->rest, a->rest_len};
+	*len += a->rest_len;
+	return n;
+}
+
+/* Finds the rest of a datagram. BAD: see list_parts(). */
+static enum lend_ring_verdict find_body(struct lend_shm *s, const struct lend_shm_peer *p,
+					struct lend_in *in)
+{
+	struct lend_part *part = &s->part[s->parts];
+	struct apart a;
+	uint64_t len;
+	uint32_t n;
+
+	take_apart(in, &a);
+	n = list_parts(p, &a, part, &len);
+	if (n == 0 || len > UINT32_MAX)
 		return LEND_RING_BAD;
-	in->body = p->memory + place.offset;
-	in->body_len = place.len;
+	in->body_len = (uint32_t)len;
+	if (n == 1) {
+		in->body = part->data;
+		return LEND_RING_DATA;
+	}
+	in->part = part;
+	in->parts = n;
+	s->parts += n;
 	return LEND_RING_DATA;
 }
 
@@ -49,17 +115,21 @@ static inline uint32_t take_short(struct lend_ring_rx *rx, uint32_t peer, bool r
 	return n;
 }
 
-/* Lends the next datagram of any kind. False: there is none. A bad one is counted. */
+/* Lends the next datagram of any kind. False: there is none, or no room for its parts. A bad one is
+ * counted. */
 static __attribute__((noinline)) bool take_any(struct lend_shm *s, struct lend_shm_peer *p,
 					       struct lend_ring_rx *rx, struct lend_in *in,
 					       uint32_t *n)
 {
-	enum lend_ring_verdict look = lend_ring_next(rx, &in->data, &in->len);
+	enum lend_ring_verdict look;
 
+	if (s->parts + LEND_PARTS > LEND_SHM_PARTS)
+		return false;
+	look = lend_ring_next(rx, &in->data, &in->len);
 	if (look == LEND_RING_EMPTY)
 		return false;
 	if (look == LEND_RING_REF)
-		look = find_body(p, in);
+		look = find_body(s, p, in);
 	s->io.stats.rx_bad += look == LEND_RING_BAD;
 	*n += look == LEND_RING_DATA;
 	return true;

@@ -38,26 +38,69 @@ static void copy_in(unsigned char *to, const struct lend_bufs *bufs, const struc
 		memcpy(to, out->tail, out->tail_len);
 }
 
-/* Finds its one piece in our shared memory. False: the datagram must be copied. */
-static bool is_apart(const struct lend_ring_tx *tx, const struct lend_bufs *bufs,
-		     const struct lend_out *out, struct lend_ring_ref *place)
-{
-	const struct lend_piece *piece = out->piece;
+/* The segments of a datagram's one piece: those that the peer reads in our memory, and the others.
+ */
+struct apart {
+	struct lend_ring_ref place[LEND_PLACES];
+	struct lend_part rest[LEND_PARTS];
+	uint32_t n, rests;
+	uint32_t len; /* of the datagram in the ring */
+};
 
-	*place = (struct lend_ring_ref){.len = piece->len};
-	return tx->lent != NULL && out->n == 1 && piece->len >= LEND_RING_REF_MIN &&
-	       out->tail_len == 0 &&
-	       lend_arena_find(lend_piece_data(bufs, piece), piece->len, &place->offset);
+/* Adds a span of bytes that is contiguous and at this offset of the message. False: there are too
+ * many. */
+static bool add_span(struct apart *a, const uint8_t *data, uint32_t len, uint32_t at)
+{
+	struct lend_ring_ref place = {.len = len, .at = at};
+
+	if (len >= LEND_PLACE_MIN && a->n < LEND_PLACES &&
+	    lend_arena_find(data, len, &place.offset)) {
+		a->place[a->n++] = place;
+		a->len += (uint32_t)sizeof(place);
+		return true;
+	}
+	if (a->rests == LEND_PARTS || len > LEND_RING_MTU)
+		return false;
+	a->rest[a->rests++] = (struct lend_part){data, len};
+	a->len += len;
+	return true;
 }
 
-static void put_apart(struct lend_ring_tx *tx, const struct lend_out *out,
-		      const struct lend_ring_ref *place)
+/* Sorts the segments of the datagram's one piece. False: none is in our shared memory, or the peer
+ * does not read it, so the datagram must be copied. */
+static bool is_apart(const struct lend_ring_tx *tx, const struct lend_bufs *bufs,
+		     const struct lend_out *out, struct apart *a)
 {
-	unsigned char *to = lend_ring_reserve(tx, 0);
+	const struct lend_piece *piece = out->piece;
+	uint32_t left = piece->len, from = piece->offset;
 
-	memcpy(to, out->head, out->head_len);
-	memcpy(to + out->head_len, place, sizeof(*place));
-	lend_ring_commit_ref(tx, out->head_len, out->piece[0].buf);
+	if (tx->lent == NULL || out->n != 1 || piece->len < LEND_PLACE_MIN || out->tail_len > 0)
+		return false;
+	a->n = a->rests = 0;
+	a->len = out->head_len;
+	for (uint32_t i = piece->buf; left > 0; i = bufs->seg[i].next, from = 0) {
+		const struct lend_seg *seg = &bufs->seg[i];
+		uint32_t here;
+
+		LEND_CHECK(i < bufs->n && from <= seg->len);
+		here = lend_min_u32(left, seg->len - from);
+		if (here > 0 && !add_span(a, (uint8_t *)seg->data + from, here, piece->len - left))
+			return false;
+		left -= here;
+	}
+	return a->n > 0;
+}
+
+static void put_apart(struct lend_ring_tx *tx, const struct lend_out *out, const struct apart *a)
+{
+	unsigned char *to = lend_ring_reserve(tx, a->len);
+
+	to = mempcpy(to, out->head, out->head_len);
+	for (uint32_t i = 0; i < a->rests; i++)
+		to = mempcpy(to, a->rest[i].data, a->rest[i].len);
+	memcpy(to, a->place, a->n * sizeof(a->place[0]));
+	lend_ring_commit_refs(tx, lend_ring_mark_refs(a->len, out->head_len, a->n),
+			      out->piece[0].buf);
 }
 
 static enum lend_sent count_dead(struct lend_shm *s)
@@ -70,8 +113,8 @@ static __attribute__((noinline)) enum lend_sent
 send_one(struct lend_shm *s, const struct lend_bufs *bufs, const struct lend_out *out)
 {
 	struct lend_shm_peer *p = &s->peer[out->peer];
-	struct lend_ring_ref place;
 	struct lend_ring_tx *tx;
+	struct apart a;
 	bool fast, apart;
 	uint32_t len;
 
@@ -79,8 +122,8 @@ send_one(struct lend_shm *s, const struct lend_bufs *bufs, const struct lend_out
 		return count_dead(s);
 	fast = out->fast && p->fast_tx.ring;
 	tx = fast ? &p->fast_tx : &p->tx;
-	apart = is_apart(tx, bufs, out, &place);
-	len = apart ? out->head_len + (uint32_t)sizeof(place) : lend_out_len(out);
+	apart = is_apart(tx, bufs, out, &a);
+	len = apart ? a.len : lend_out_len(out);
 	if (len > s->io.path.mtu)
 		return count_dead(s);
 	/* None overtakes a refused datagram: a short one waits behind a long one. */
@@ -93,7 +136,7 @@ send_one(struct lend_shm *s, const struct lend_bufs *bufs, const struct lend_out
 	}
 	p->blocked_len[fast] = 0;
 	if (apart) {
-		put_apart(tx, out, &place);
+		put_apart(tx, out, &a);
 		return LEND_SENT;
 	}
 	copy_in(lend_ring_reserve(tx, len), bufs, out);

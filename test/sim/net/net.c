@@ -109,6 +109,7 @@ struct sim_flight *net_take(struct sim *sim, uint32_t from, uint32_t to, uint32_
 	f->ecn = f->gone = f->forged = f->queue = 0;
 	f->body = NULL;
 	f->body_len = 0;
+	f->parts = 0;
 	f->life = sim->node[to].life;
 	return f;
 }
@@ -129,6 +130,12 @@ struct sim_flight *net_copy(struct sim *sim, const struct sim_flight *f)
 	memcpy(g->data, f->data, f->len);
 	if (f->body)
 		net_give_body(g, f->body, f->body_len);
+	g->parts = f->parts;
+	for (uint32_t i = 0; i < f->parts; i++) {
+		size_t at = (size_t)((const uint8_t *)f->part[i].data - f->body);
+
+		g->part[i] = (struct lend_part){g->body + at, f->part[i].len};
+	}
 	return g;
 }
 

@@ -62,6 +62,8 @@ struct sim_flight {
 	uint8_t *data; /* room for the plan's mtu plus one byte */
 	uint8_t *body; /* NULL, or the payload when it is read in the sender's memory */
 	uint32_t body_len;
+	uint32_t parts; /* 0: body is contiguous for its receiver as well */
+	struct lend_part part[LEND_PARTS];
 };
 struct sim_flight *sim_net_flight(struct sim *sim, uint32_t flight);
 void sim_net_free(struct sim *sim, uint32_t flight);

@@ -1,5 +1,6 @@
 /* net_send - what a carrier does with a datagram: copies it, copies only the header and what the
  * receiver does not read in place, or refuses it. Layer: test/sim. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "sim/net/net_state.h"
@@ -88,10 +89,49 @@ bool sim_net_reads(const struct sim *sim, uint32_t reader, uint32_t of)
 	return sim->plan.shared_ppm && (reader * 5 + of * 3 + sim->plan.seed) % 4 != 0;
 }
 
-/* True when the single piece is in memory that the receiver reads. */
+static bool is_chain(const struct lend_bufs *bufs, const struct lend_out *out)
+{
+	return out->n == 1 && out->piece[0].len > bufs->seg[out->piece[0].buf].len;
+}
+
+/* Copies the segments of a chain, and lists those that the receiver reads in place and the bytes
+ * between them. */
+static void give_chain(struct sim *sim, struct sim_flight *f, const struct lend_bufs *bufs,
+		       const struct lend_piece *p)
+{
+	uint32_t at = 0, places = 0, rest = 0;
+	bool grows = false;
+
+	f->body = calloc(1, p->len);
+	SIM_CHECK(sim, f->body && p->offset == 0, "a chain from byte %u on", p->offset);
+	f->body_len = p->len;
+	for (uint32_t i = p->buf; i; i = bufs->seg[i].next) {
+		const struct lend_seg *seg = &bufs->seg[i];
+		bool place = lend_seg_is_place(seg);
+
+		places += place;
+		rest += place ? 0 : seg->len;
+		SIM_CHECK(sim, places <= LEND_PLACES && rest <= LEND_INLINE_MAX,
+			  "a chain with %u places and %u bytes beside them", places, rest);
+		if (seg->len == 0)
+			continue;
+		memcpy(f->body + at, seg->data, seg->len);
+		if (grows && !place)
+			f->part[f->parts - 1].len += seg->len;
+		else
+			f->part[f->parts++] = (struct lend_part){f->body + at, seg->len};
+		grows = !place;
+		at += seg->len;
+	}
+	SIM_CHECK(sim, at == p->len && places > 0, "a chain of %u bytes, not %u", at, p->len);
+}
+
+/* True when the single piece, or the chain that it is, is in memory that the receiver reads. */
 static bool is_read_in_place(struct sim *sim, uint32_t from, uint32_t to,
 			     const struct lend_bufs *bufs, const struct lend_out *out)
 {
+	if (is_chain(bufs, out))
+		return out->tail_len == 0 && sim_net_reads(sim, to, from);
 	return out->n == 1 && out->tail_len == 0 && out->piece[0].len >= SIM_SHARES &&
 	       bufs->seg[out->piece[0].buf].shared && sim_net_reads(sim, to, from);
 }
@@ -111,6 +151,11 @@ static struct sim_flight *load_flight(struct sim *sim, uint32_t from, uint32_t t
 		SIM_MARK(sim, read_in_place);
 	f = net_take(sim, from, to, out->head_len);
 	memcpy(f->data, out->head, out->head_len);
+	if (is_chain(bufs, out)) {
+		SIM_MARK(sim, read_chain);
+		give_chain(sim, f, bufs, p);
+		return f;
+	}
 	net_give_body(f, (const uint8_t *)bufs->seg[p->buf].data + p->offset, p->len);
 	return f;
 }
