@@ -39,7 +39,8 @@ static const struct argp_option options[] = {
      "the first write to a shared page copies it",
      0},
     {"memory", 'm', "KIND", 0,
-     "Memory for pages: private (default), memfd, huge (a memfd on huge pages), or the path of a "
+     "Memory for pages: private (default), shared (clients over shm read it in place), memfd, huge "
+     "(a memfd on huge pages), or the path of a "
      "folder (hugetlbfs, DAX), a file or a DAX device. A file must be this user's alone, and new, "
      "empty or left by an earlier memory node",
      0},
@@ -181,7 +182,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'm':
 		if (!mn_memory_is_kind(arg))
-			add_complaint("--memory %s: give private, memfd, huge or a path", arg);
+			add_complaint("--memory %s: give private, shared, memfd, huge or a path",
+				      arg);
 		config->memory = arg;
 		return 0;
 	case 'O':

@@ -16,6 +16,7 @@
 #include "sys/mapped_memory.h"
 #include "sys/mapfile.h"
 #include "sys/last_error.h"
+#include "sys/shared_arena.h"
 #include "util/bits.h"
 
 enum { PAGE = 4096, HUGE = 2 << 20 };
@@ -30,6 +31,21 @@ static int open_private(struct mn_memory *memory, size_t len)
 	memory->base = heap.base;
 	memory->len = heap.len;
 	memory->grain = heap.huge ? HUGE : PAGE;
+	return 0;
+}
+
+static int open_shared(struct mn_memory *memory, size_t len)
+{
+	len = lend_align_up(len, LEND_ARENA_UNIT);
+	memory->base = lend_arena_take(len);
+	if (!memory->base)
+		return lend_fail(ENOMEM,
+				 "%zu bytes of memory that shm peers read: refused (%d GiB in all, "
+				 "ulimit -v and -f); ask for less, or give --memory private",
+				 len, (int)(LEND_ARENA_LEN >> 30));
+	memory->len = len;
+	memory->grain = PAGE;
+	memory->arena = true;
 	return 0;
 }
 
@@ -124,8 +140,8 @@ static int size_and_map(struct mn_memory *memory, const char *name, size_t len)
 
 bool mn_memory_is_kind(const char *kind)
 {
-	return !strcmp(kind, "private") || !strcmp(kind, "memfd") || !strcmp(kind, "huge") ||
-	       strchr(kind, '/');
+	return !strcmp(kind, "private") || !strcmp(kind, "shared") || !strcmp(kind, "memfd") ||
+	       !strcmp(kind, "huge") || strchr(kind, '/');
 }
 
 int mn_memory_open(struct mn_memory *memory, const char *kind, const char *name, size_t len,
@@ -135,11 +151,14 @@ int mn_memory_open(struct mn_memory *memory, const char *kind, const char *name,
 
 	*memory = (struct mn_memory){.fd = -1};
 	if (!mn_memory_is_kind(kind))
-		return lend_fail(EINVAL, "--memory %s: give private, memfd, huge or a path", kind);
+		return lend_fail(EINVAL, "--memory %s: give private, shared, memfd, huge or a path",
+				 kind);
 	if (len == 0 || len > SIZE_MAX / 4)
 		return lend_fail(EINVAL, "%zu bytes of memory: not a valid amount", len);
 	if (!strcmp(kind, "private"))
 		return open_private(memory, len);
+	if (!strcmp(kind, "shared"))
+		return open_shared(memory, len);
 	memory->sealable = !strchr(kind, '/');
 	rc = memory->sealable ? make_memfd(name, !strcmp(kind, "huge"))
 			      : mn_backing_open(kind, overwrite);
@@ -209,7 +228,9 @@ int mn_memory_seal(struct mn_memory *memory)
 
 void mn_memory_close(struct mn_memory *memory)
 {
-	if (memory->base)
+	if (memory->arena)
+		lend_arena_give(memory->base, memory->len);
+	else if (memory->base)
 		(void)munmap(memory->base, memory->len);
 	if (memory->fd >= 0 && memory->len)
 		close(memory->fd);

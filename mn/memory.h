@@ -1,4 +1,5 @@
-/* memory - the memory of a store: private, or a file for other processes and a later start.
+/* memory - the memory of a store: private, shared with peers on this host that connect over shm, or
+ * a file for other processes and a later start.
  *
  * A file is a memfd, one on huge pages, an unnamed one in a folder (of hugetlbfs or DAX), a named
  * one, or a DAX device. It is mapped shared; the bytes of a new one are zero.
@@ -17,10 +18,11 @@ struct mn_memory {
 	int fd;        /* -1: private */
 	bool sealable; /* a memfd: mn_memory_seal() can deny writing to other processes */
 	bool sealed;
+	bool arena; /* in the memory that shm peers read in place */
 };
 
-/* Returns whether kind is a name of one: "private", "memfd", "huge" (memfd on huge pages), or a
- * path. */
+/* Returns whether kind is a name of one: "private", "shared" (shm peers read it in place), "memfd",
+ * "huge" (memfd on huge pages), or a path. */
 bool mn_memory_is_kind(const char *kind);
 /* Opens at least len (> 0) zero bytes of a kind; name appears in /proc. overwrite: replace a file
  * even if it has other contents. Returns 0, or -errno with lend_why(): a system call's error,

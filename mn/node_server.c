@@ -372,7 +372,8 @@ int mn_serve_open(struct lend_ep *ep, struct lend_store *store, struct mn_serve 
 	if (rc == 0)
 		serve->fair = mn_peers_fair(serve->peers, drop_request, serve);
 	if (rc == 0)
-		rc = lend_serve(ep, LEND_MEM_METHOD, handle_request, serve, LEND_RESERVED);
+		rc = lend_serve(ep, LEND_MEM_METHOD, handle_request, serve,
+				LEND_RESERVED | LEND_CHAIN);
 	if (rc == 0)
 		rc = lend_serve_long(ep, LEND_MEM_METHOD, choose_landing, serve);
 	*out = serve;

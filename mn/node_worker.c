@@ -53,6 +53,7 @@ static int open_memory(struct mn_worker *worker, const struct mn_config *config,
 		       const struct lend_store_config *c)
 {
 	const char *kind = config->memory;
+	bool is_anonymous;
 	struct stat st;
 	int rc;
 
@@ -61,14 +62,15 @@ static int open_memory(struct mn_worker *worker, const struct mn_config *config,
 				 "--memory %s: a file serves one worker only; give a folder, "
 				 "\"memfd\" or \"huge\", or --workers 1",
 				 kind);
-	kind = config->keep && !strcmp(kind, "private") ? "memfd" : kind;
+	is_anonymous = !strcmp(kind, "private") || !strcmp(kind, "shared");
+	kind = config->keep && is_anonymous ? "memfd" : kind;
 	rc = mn_memory_open(&worker->pages, kind, "lend-pages", lend_store_pages_size(c),
 			    config->overwrite);
 	if (rc < 0)
 		return rc;
 	if (c->worker == 0 && !strchr(kind, '/') && worker->pages.grain < HUGE_PAGE)
 		warn_of_limit(config, c);
-	kind = strcmp(kind, "private") ? "memfd" : "private";
+	kind = is_anonymous && !config->keep ? "private" : "memfd";
 	return mn_memory_open(&worker->arena, kind, "lend-arena", lend_store_size(c), false);
 }
 

@@ -66,7 +66,7 @@ int mn_pool_plan(struct mn_config *config)
 	if (!config->pool)
 		return 0;
 	config->listen = listen;
-	if (!strcmp(config->memory, "private"))
+	if (!strcmp(config->memory, "private") || !strcmp(config->memory, "shared"))
 		config->memory = "memfd";
 	return config->workers == 1
 		   ? 0

@@ -25,6 +25,8 @@ struct lat {
 	struct app_memory m;
 	uint64_t size; /* bytes of the current operations */
 	char *into[2]; /* results of get and read; hold other bytes before */
+	char *copy[2]; /* of two memcpy, the least that a put and a get need */
+	struct lend_hist copies;
 	lend_space space;
 	struct lend_hist hist[OPS];
 	uint64_t rounds, wrong_bytes, op_ticks, check_ticks, all_ticks;
@@ -61,6 +63,19 @@ static void check_bytes(struct lat *lat, int which, const void *bytes)
 	lat->check_ticks += app_ticks() - began;
 }
 
+static void time_copies(struct lat *lat, const void *bytes)
+{
+	uint64_t began = app_ticks(), ticks;
+
+	memcpy(lat->copy[0], bytes, lat->size);
+	__asm__ volatile("" : : "r"(lat->copy[0]) : "memory");
+	memcpy(lat->copy[1], lat->copy[0], lat->size);
+	__asm__ volatile("" : : "r"(lat->copy[1]) : "memory");
+	ticks = app_ticks() - began;
+	lat->check_ticks += ticks;
+	lend_hist_add(&lat->copies, (uint64_t)((double)ticks / app_ticks_per_ns()));
+}
+
 static void one_round(struct lat *lat)
 {
 	struct lend_mem *mem = lat->m.mem;
@@ -78,6 +93,7 @@ static void one_round(struct lat *lat)
 	end_op(lat, WRITE, &t, lend_space_write(mem, lat->space, 0, &data, 1, app_timed_begin(&t)));
 	end_op(lat, READ, &t, lend_space_read(mem, lat->space, 0, &read, 1, app_timed_begin(&t)));
 	check_bytes(lat, 1, bytes);
+	time_copies(lat, bytes);
 	lat->rounds++;
 }
 
@@ -90,6 +106,7 @@ static void run_rounds(struct lat *lat, lend_ns time)
 	lat->rounds = lat->op_ticks = lat->check_ticks = 0;
 	for (int i = 0; i < OPS; i++)
 		lend_hist_init(&lat->hist[i]);
+	lend_hist_init(&lat->copies);
 	do {
 		one_round(lat);
 		if (lat->rounds % 64 == 0)
@@ -157,6 +174,7 @@ static bool is_all_counted(const struct lat *lat)
 
 static void report_ops(const struct lat *lat, struct app_report *r, double call)
 {
+	double copies = app_hist_us(&lat->copies, 0.5), sum = 0;
 	bool ordered = true;
 
 	for (int i = 0; i < OPS; i++) {
@@ -169,8 +187,12 @@ static void report_ops(const struct lat *lat, struct app_report *r, double call)
 		app_report_num(r, "_over_call", call > 0 ? p50 / call : 0, 2,
 			       "relative to the plain call");
 		ordered = ordered && app_hist_is_ordered(h);
+		sum += i <= RELEASE ? p50 : 0;
 	}
 	r->prefix = "";
+	app_report_num(r, "two_copies_p50_us", copies, 3, "us, two memcpy of as many bytes");
+	app_report_num(r, "put_get_release_over_copies", copies > 0 ? sum / copies : 0, 2,
+		       "relative to two memcpy");
 	app_report_bool(r, "check_order", ordered, "p50 <= p99 <= max, of each");
 	app_report_bool(r, "check_in_flight", is_all_counted(lat),
 			"latencies and checks fill the run within 3 %");
@@ -221,11 +243,13 @@ static void run_halves(struct lat *lat)
 	app_pattern_init(SEED, most);
 	for (int i = 0; i < 2; i++) {
 		lat->into[i] = calloc(1, most);
-		if (!lat->into[i])
+		lat->copy[i] = calloc(1, most);
+		if (!lat->into[i] || !lat->copy[i])
 			app_die("no memory for --size %llu; give a smaller one",
 				(unsigned long long)half.size);
 	}
 	app_memory_open(&lat->m, &lat->args, (64 << 20) + 4 * most + app_scale_bytes(lat->among.n));
+	app_pattern_register(lat->m.ep);
 	if (lat->sweep)
 		sweep_sizes(lat);
 	measure_size(lat, half.size, half.time / (lat->sweep ? 4 : 1));
@@ -236,8 +260,10 @@ static void run_halves(struct lat *lat)
 	app_memory_close(&lat->m);
 	if (lat->args.plot)
 		plot_rows(lat);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
 		free(lat->into[i]);
+		free(lat->copy[i]);
+	}
 	lat->wrong_bytes += plain.load.wrong_bytes + lat->pointer.wrong_bytes;
 }
 

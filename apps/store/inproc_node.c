@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "apps/common/options.h"
+#include "mn/memory.h"
 #include "mn/node_server.h"
 
 enum { WAIT_NS = 1000000 };
@@ -15,7 +16,7 @@ struct app_inproc {
 	struct lend_ep *ep;
 	struct lend_store *store;
 	struct mn_serve *serve;
-	void *pages;
+	struct mn_memory pages;
 	struct lend_store_config config;
 	pthread_t thread;
 	atomic_bool over;
@@ -30,6 +31,16 @@ static void *map_pages(uint64_t len)
 			(unsigned long long)len);
 	(void)madvise(at, len, MADV_HUGEPAGE);
 	return at;
+}
+
+/* Opens the pages where shm peers read them in place, if there is such memory. */
+static void open_pages(struct app_inproc *node)
+{
+	uint64_t len = lend_store_pages_size(&node->config);
+
+	if (mn_memory_open(&node->pages, "shared", "lend-pages", len, false) < 0 &&
+	    mn_memory_open(&node->pages, "private", "lend-pages", len, false) < 0)
+		app_die("%s", lend_why());
 }
 
 struct app_inproc *app_inproc_open(const char *listen, const char *eal, uint64_t bytes,
@@ -48,9 +59,9 @@ struct app_inproc *app_inproc_open(const char *listen, const char *eal, uint64_t
 	node->config.addresses = text;
 	if (lend_open(&config, &node->ep) < 0 || lend_address(node->ep, text, cap) < 0)
 		app_die("%s", lend_why());
-	node->pages = map_pages(lend_store_pages_size(&node->config));
+	open_pages(node);
 	node->store = lend_store_init(map_pages(lend_store_size(&node->config)), &node->config,
-				      node->pages, lend_now(node->ep));
+				      node->pages.base, lend_now(node->ep));
 	node->config.addresses = NULL; /* the store has its copy; text is the caller's */
 	if (mn_serve_open(node->ep, node->store, &node->serve) < 0)
 		app_die("%s", lend_why());
@@ -114,6 +125,6 @@ void app_inproc_close(struct app_inproc *node)
 	lend_close(node->ep);
 	mn_serve_close(node->serve);
 	munmap(node->store, lend_store_size(&node->config));
-	munmap(node->pages, lend_store_pages_size(&node->config));
+	mn_memory_close(&node->pages);
 	free(node);
 }
