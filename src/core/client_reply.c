@@ -147,6 +147,22 @@ static void many_fragments(struct lend_core *c, struct lend_bufs *bufs, struct l
 	}
 }
 
+/* Learns the round trip from a reply. If the reply answers an earlier transmission of a request
+ * that was repeated, the round trip began a timeout before the repeat. Without that sample, a
+ * timeout that is too short would remain so. The server's delay has grown since if only this repeat
+ * of the reply arrived. */
+static void note_round_trip(struct lend_core *c, struct lend_sess *s, const struct lend_call_rec *k,
+			    const struct lend_pkt_view *v)
+{
+	if (k->whole)
+		return;
+	if (v->reply.acked == k->number)
+		lend_loss_rtt_first(c, s, c->now - k->stamp, v->reply.delay_ns);
+	else if (k->tries && v->reply.acked < k->number)
+		lend_loss_rtt_first(c, s, c->now - k->stamp + lend_loss_rto(s, k->tries - 1u),
+				    v->reply.delay_ns);
+}
+
 void lend_call_on_reply(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
 			const struct lend_pkt_view *v)
 {
@@ -166,8 +182,7 @@ void lend_call_on_reply(struct lend_core *c, struct lend_bufs *bufs, struct lend
 		LEND_COUNT(c, rx_state);
 		return;
 	}
-	if (v->reply.acked == k->number && !k->whole)
-		lend_loss_rtt_first(c, s, c->now - k->stamp, v->reply.delay_ns);
+	note_round_trip(c, s, k, v);
 	if (v->head.length <= s->payload || v->payload_len == v->head.length) {
 		one_fragment(c, bufs, s, k, v);
 	} else {
@@ -189,8 +204,7 @@ void lend_call_on_whole(struct lend_core *c, struct lend_bufs *bufs, struct lend
 		lend_call_on_reply(c, bufs, s, v);
 		return;
 	}
-	if (v->reply.acked == k->number && !k->whole)
-		lend_loss_rtt_first(c, s, c->now - k->stamp, v->reply.delay_ns);
+	note_round_trip(c, s, k, v);
 	take_whole(c, s, k, v, true);
 }
 
