@@ -308,8 +308,18 @@ struct lend_req *lend_serve_find(struct lend_ep *ep, lend_request request);
  * run. */
 bool lend_serve_expired(const struct lend_req *req, lend_ns now);
 void lend_serve_drop(struct lend_ep *ep, lend_request request);
+
+/* request.c */
 /* Copies the bytes of a request that are in place into a buffer; false: there is none. */
 bool lend_serve_own_bytes(struct lend_ep *ep, struct lend_req *req);
+/* Makes the view of a request of several parts its first part. */
+void lend_serve_show_part(struct lend_req *req, const struct lend_part *part);
+/* Provides a request of several parts as the handler takes it, unless it landed: a chain, which
+ * begins with the view, or a gathered copy. False: no buffers. */
+bool lend_serve_take_parts(struct lend_ep *ep, struct lend_req *req,
+			   const struct lend_method *method, const struct lend_event *ev);
+/* Copies a message that is in place into memory that has room for it. */
+void lend_serve_copy(struct lend_buf *to, const struct lend_event *ev);
 
 /* stats_service.c */
 int lend_stats_serve(struct lend_ep *ep);

@@ -1,6 +1,8 @@
-/* request - queries about a request that is not answered yet.
+/* request - queries about a request that is not answered yet, and its bytes as its handler takes
+ * them: in place, as a chain, or in a buffer.
  * Layer: rpc. Threads: as documented in lend/rpc.h for each function. */
 #include "rpc/endpoint.h"
+#include "rpc/msg.h"
 #include "sys/clock.h"
 
 /* Finds a request; in a slow handler also by the worker's own endpoint, on which the handler's
@@ -71,4 +73,60 @@ struct lend_buf *lend_request_take(struct lend_ep *ep, lend_request request)
 	bytes = req->bytes;
 	req->bytes = NULL;
 	return bytes;
+}
+
+bool lend_serve_own_bytes(struct lend_ep *ep, struct lend_req *req)
+{
+	struct lend_buf *copy;
+
+	if (req->bytes != &req->view)
+		return true;
+	copy = lend_msg_flat(ep->bufs, &req->view);
+	if (!copy)
+		return false;
+	req->bytes = copy;
+	return true;
+}
+
+void lend_serve_copy(struct lend_buf *to, const struct lend_event *ev)
+{
+	if (ev->parts)
+		lend_msg_fill_parts(to, ev->part, ev->parts);
+	else
+		lend_msg_fill(to, ev->data, ev->len);
+}
+
+static bool gather_parts(struct lend_ep *ep, struct lend_req *req, const struct lend_event *ev)
+{
+	struct lend_buf *copy = lend_bufs_take(ep->bufs, ev->data_len);
+
+	if (copy)
+		lend_serve_copy(copy, ev);
+	req->bytes = copy;
+	return copy != NULL;
+}
+
+void lend_serve_show_part(struct lend_req *req, const struct lend_part *part)
+{
+	req->view = (struct lend_buf){
+	    .data = (void *)(uintptr_t)part->data, .len = part->len, .cap = part->len};
+}
+
+bool lend_serve_take_parts(struct lend_ep *ep, struct lend_req *req,
+			   const struct lend_method *method, const struct lend_event *ev)
+{
+	struct lend_buf **last = &req->view.next;
+
+	if (req->bytes != &req->view)
+		return true;
+	if (!(method->flags & LEND_CHAIN))
+		return gather_parts(ep, req, ev);
+	for (uint32_t i = 1; i < ev->parts; i++) {
+		*last = lend_bufs_wrap(ep->bufs, (void *)(uintptr_t)ev->part[i].data,
+				       ev->part[i].len, NULL, NULL);
+		if (!*last)
+			return false;
+		last = &(*last)->next;
+	}
+	return true;
 }

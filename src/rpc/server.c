@@ -197,56 +197,6 @@ static void run_here(struct lend_ep *ep, struct lend_req *req, const struct lend
 	req->bytes = NULL;
 }
 
-bool lend_serve_own_bytes(struct lend_ep *ep, struct lend_req *req)
-{
-	struct lend_buf *copy;
-
-	if (req->bytes != &req->view)
-		return true;
-	copy = lend_msg_flat(ep->bufs, &req->view);
-	if (!copy)
-		return false;
-	req->bytes = copy;
-	return true;
-}
-
-/* Copies a message that is in place into memory that has room for it. */
-static void copy_message(struct lend_buf *to, const struct lend_event *ev)
-{
-	if (ev->parts)
-		lend_msg_fill_parts(to, ev->part, ev->parts);
-	else
-		lend_msg_fill(to, ev->data, ev->len);
-}
-
-/* Provides a request of several parts as the handler takes it: a chain, which begins with the
- * view, or a gathered copy. False: no buffers. */
-static __attribute__((noinline)) bool take_parts(struct lend_ep *ep, struct lend_req *req,
-						 const struct lend_method *method,
-						 const struct lend_event *ev)
-{
-	struct lend_buf **last = &req->view.next;
-
-	if (req->bytes != &req->view)
-		return true;
-	if (!(method->flags & LEND_CHAIN)) {
-		struct lend_buf *copy = lend_bufs_take(ep->bufs, ev->data_len);
-
-		if (copy)
-			copy_message(copy, ev);
-		req->bytes = copy;
-		return copy != NULL;
-	}
-	for (uint32_t i = 1; i < ev->parts; i++) {
-		*last = lend_bufs_wrap(ep->bufs, (void *)(uintptr_t)ev->part[i].data,
-				       ev->part[i].len, NULL, NULL);
-		if (!*last)
-			return false;
-		last = &(*last)->next;
-	}
-	return true;
-}
-
 static void refuse_request(struct lend_ep *ep, struct lend_req *req, lend_request request,
 			   enum lend_status status)
 {
@@ -257,7 +207,7 @@ static void refuse_request(struct lend_ep *ep, struct lend_req *req, lend_reques
 }
 
 /* Copies a request that arrived whole, but is longer than the unscheduled limit, into memory of the
- * method's place function. False: it gave none, or too little. */
+ * method's landing function. False: it gave none, or too little. */
 static bool land_whole(struct lend_ep *ep, struct lend_req *req, const struct lend_method *method,
 		       const struct lend_event *ev)
 {
@@ -268,7 +218,7 @@ static bool land_whole(struct lend_ep *ep, struct lend_req *req, const struct le
 	to = method->landing(lend_sessions_of(ep, ev->session), ev->method, ev->len, req->view.data,
 			     req->view.len, method->landing_arg);
 	if (to && lend_msg_cap(to) >= ev->len) {
-		copy_message(to, ev);
+		lend_serve_copy(to, ev);
 		req->bytes = to;
 		return true;
 	}
@@ -306,12 +256,6 @@ static void give_to_worker(struct lend_ep *ep, struct lend_req *req,
 	lend_workers_push(ep, req);
 }
 
-static struct lend_buf view_part(const struct lend_part *part)
-{
-	return (struct lend_buf){
-	    .data = (void *)(uintptr_t)part->data, .len = part->len, .cap = part->len};
-}
-
 /* Serves a request that may be refused, copied or given to a worker. */
 static __attribute__((noinline)) void serve_with_care(struct lend_ep *ep, struct lend_req *req,
 						      const struct lend_method *method,
@@ -322,14 +266,14 @@ static __attribute__((noinline)) void serve_with_care(struct lend_ep *ep, struct
 	struct lend_buf *rest;
 
 	if (ev->parts)
-		req->view = view_part(ev->part);
+		lend_serve_show_part(req, ev->part);
 	if (!method || !method->handler || ep->closing)
 		refusal = ep->closing ? LEND_UNAVAILABLE : LEND_UNIMPLEMENTED;
 	else if (lend_serve_expired(req, ep->now))
 		refusal = LEND_DEADLINE_EXCEEDED;
 	else if (!land_whole(ep, req, method, ev))
 		refusal = LEND_RESOURCE_EXHAUSTED;
-	else if (ev->parts && !take_parts(ep, req, method, ev))
+	else if (ev->parts && !lend_serve_take_parts(ep, req, method, ev))
 		refusal = LEND_RESOURCE_EXHAUSTED;
 	else if (method->flags & LEND_SLOW && !lend_serve_own_bytes(ep, req))
 		refusal = LEND_RESOURCE_EXHAUSTED;

@@ -2,12 +2,13 @@
  * memory: a LEND_CHAIN handler gets its segments there, other handlers and landing memory get one
  * copy, and the segments are not reused while the receiver may read them. Method: both ends in one
  * thread; bytes that change under the handler; a server that is not polled while its client
- * cancels. Covers: src/core/tx.c, src/core/rx.c, src/rpc/server.c, src/rpc/msg.c, src/rpc/call.c,
- * src/rpc/deferred_free.c, src/io/shm/send.c, src/io/shm/ring_read.c */
+ * cancels. Covers: src/core/tx.c, src/core/rx.c, src/rpc/request.c, src/rpc/msg.c,
+ * src/rpc/call.c, src/rpc/deferred_free.c, src/io/shm/send.c, src/io/shm/ring_read.c */
 #include <criterion/criterion.h>
 #include <string.h>
 
 #include "e2e/rpc_pair.h"
+#include "rpc/endpoint.h"
 
 enum { LOOK = 20, LOOK_CHAIN, LOOK_SLOW, LOOK_TAKE, GIVE, SHORT = 300, LONG = 100000, SEED = 7 };
 
@@ -40,6 +41,22 @@ static struct lend_buf *chain_of(struct lend_ep *ep, uint32_t n, uint32_t *len)
 		last = &(*last)->next;
 	}
 	lend_buf_give(ep, all);
+	return first;
+}
+
+/* Makes a chain of a long segment and one that is not in shared memory and longer than a datagram.
+ */
+static struct lend_buf *wide_chain(struct lend_ep *ep)
+{
+	static char own[20000];
+	struct lend_buf *first;
+
+	seen.len = LONG + sizeof(own);
+	first = ask_bytes(ep, seen.len, SEED);
+	memcpy(own, (char *)first->data + LONG, sizeof(own));
+	first->len = LONG;
+	first->next = lend_buf_wrap(ep, own, sizeof(own), NULL, NULL);
+	cr_assert_not_null(first->next);
 	return first;
 }
 
@@ -133,6 +150,31 @@ Test(rpc_chain, more_places__are_fragments, .timeout = 60)
 	run_chain(LOOK_CHAIN, 19);
 	run_chain(LOOK, 19);
 	cr_assert_eq(seen.right, 2);
+	pair_close(&pair);
+}
+
+/* So are more than LEND_INLINE_MAX bytes outside of shared memory. */
+Test(rpc_chain, more_other_bytes__are_fragments, .timeout = 60)
+{
+	open_pair();
+	ask_run(&pair, &ask, LOOK, wide_chain(pair.client));
+	cr_assert_eq(ask.call.status, LEND_OK);
+	cr_assert(seen.right == 1 && seen.wrong == 0);
+	ask_give(pair.client, &ask);
+	pair_close(&pair);
+}
+
+/* The buffers that show a chain to its handler return to the pool. */
+Test(rpc_chain, many_chains__use_no_more_buffers, .timeout = 60)
+{
+	uint32_t handles;
+
+	open_pair();
+	run_chain(LOOK_CHAIN, 17);
+	handles = pair.server->bufs->table.n;
+	for (int i = 0; i < 100; i++)
+		run_chain(LOOK_CHAIN, 17);
+	cr_assert_eq(pair.server->bufs->table.n, handles);
 	pair_close(&pair);
 }
 

@@ -317,6 +317,7 @@ Test(shared, invalid_chains__are_bad, .timeout = 60)
 	    {{{0, 5000, 10}, {8192, 5000, 5020}}, 66, 35, 2, 0}, /* head and places overlap */
 	    {{{0, 5000, 10}, {8192, 5000, 5020}}, 66, 4, 0, 0},
 	    {{{0, 5000, 10}, {8192, 5000, 5020}}, 66, 4, LEND_PLACES + 1, 0},
+	    {{{0, 0, 0}, {0, 0, 0}}, 200, 4, LEND_PLACES + 1, 0}, /* with room for nine */
 	};
 	struct ends e;
 
