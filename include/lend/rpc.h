@@ -502,6 +502,10 @@ struct lend_call {
 	 * last 15 s; request and head fit one datagram. A copied or forged datagram never makes a
 	 * call run twice: a server remembers 0-RTT calls for as long as they could be replayed. */
 	uint8_t zero_rtt;
+	/* In: 1: this call passes on what the parent's message refers to; a message of
+	 * lend_request_take() needs no such mark. Out: services that the message went through; 0:
+	 * none ran. */
+	uint8_t hops;
 	lend_ns timeout; /* 0: the parent's remaining time, or the endpoint's default; LEND_NEVER */
 	/* The request that this call serves: the call ends no later, and is cancelled with it. id
 	 * 0: none. */

@@ -88,7 +88,7 @@ local PARTS = {
 }
 local BLOCKS = {
 	[REQUEST] = layout("request", {{"method", 4, "hex"}, {"left_us", 4}, {"grant", 4}}),
-	[REPLY] = layout("reply", {{"status", 1, STATUS}, {"ran", 1, RAN}, {"patience_ms", 1}, {"window", 1}, {"delay_ns", 4}, {"acked", 8}}),
+	[REPLY] = layout("reply", {{"status", 1, STATUS}, {"ran", 1, "hex"}, {"patience_ms", 1}, {"window", 1}, {"delay_ns", 4}, {"acked", 8}}),
 	[ACK] = layout("ack", {{"low", 4}, {"granted", 4}}),
 }
 BLOCKS[PROBE] = BLOCKS[ACK]
@@ -140,6 +140,7 @@ end
 local FLAGS = bits{{"flags.class", 8, 0x07}, {"flags.served", 8, 0x08, true}, {"flags.acked", 8, 0x10, true},
 	{"flags.meta", 8, 0x20, true}, {"flags.stream", 8, 0x40, true}, {"flags.encrypted", 8, 0x80, true}}
 local CALL = bits{{"call.slot", 32, 0x3ff}, {"call.seq", 32, 0xfffffc00}}
+local RAN_HOPS = bits{{"reply.ran.value", 8, 0x03, RAN}, {"reply.ran.hops", 8, 0xfc}}
 local ACK_STATE = bits{{"ack.state", 32, 0xffffffff, STATES}}
 local ACK_FLAGS = bits{{"ack.dropped", 32, 1, true}, {"ack.probed", 32, 2, true}}
 local CONSUME = bits{{"mem.consume", 16, 1, true}}
@@ -483,6 +484,7 @@ local function add_blocks(tree, tvb, at, d)
 	end
 	if d.kind == ACCEPT then d.hello = tostring(tvb(begin + 8, 8):bytes()) end
 	if d.kind == REQUEST then d.method = tvb(at - 12, 4):le_uint() end
+	if d.kind == REPLY then add_bits(item.ran, tvb(at - 15, 1), RAN_HOPS) end
 	if d.kind == REPLY then d.status, d.acked = tvb(at - 16, 1):uint(), tostring(tvb(at - 8, 8):le_uint64()) end
 	if d.kind ~= ACK and d.kind ~= PROBE and bit.band(d.flags, 0x10) == 0 then return at end
 	local next_at = at < tvb:captured_len() and add_seen(tree, tvb, at, d) or at

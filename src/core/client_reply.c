@@ -50,11 +50,13 @@ LEND_HOT void finish(struct lend_core *c, struct lend_call_rec *k, const struct 
 		     bool fits)
 {
 	uint8_t status = v->reply.status <= STATUS_MAX ? v->reply.status : UNKNOWN;
-	uint8_t ran = v->reply.ran <= RAN_MAYBE ? v->reply.ran : RAN_MAYBE;
+	uint8_t said = v->reply.ran & ((1 << LEND_RAN_BITS) - 1);
+	uint8_t ran = said <= RAN_MAYBE ? said : RAN_MAYBE;
 	struct lend_event *e =
 	    lend_call_end_event(c, k, fits ? status : RESOURCE_EXHAUSTED, fits ? ran : RAN_YES);
 
 	e->len = v->head.length;
+	e->more_hops = v->reply.ran >> LEND_RAN_BITS;
 	if (fits && !k->rx.buf) {
 		e->data = v->payload;
 		e->data_len = v->payload_len;

@@ -336,6 +336,14 @@ lend_ns lend_core_request_deadline(const struct lend_core *c, uint64_t call)
 	return k && k->server ? k->deadline : 0;
 }
 
+void lend_core_reply_hops(struct lend_core *c, uint64_t call, uint8_t more)
+{
+	struct lend_call_rec *k = lend_call_of(c, call);
+
+	if (k && k->server)
+		k->more_hops = (uint8_t)lend_min_u32(more, LEND_HOPS_MAX);
+}
+
 bool lend_core_request_cancelled(const struct lend_core *c, uint64_t call)
 {
 	const struct lend_call_rec *k = lend_call_of((struct lend_core *)(uintptr_t)c, call);

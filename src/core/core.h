@@ -45,6 +45,7 @@ struct lend_event {
 	uint8_t class;
 	uint8_t maybe_queued; /* a carrier may still read buf: flush it first */
 	uint8_t parts;        /* entries of part[]; 0: data is contiguous */
+	uint8_t more_hops;    /* CALL_END: as the server reports, up to 63; 0 without a reply */
 	uint32_t data_len;    /* bytes of data: the whole message, or its first bytes with NEED */
 	uint32_t method;
 	uint32_t peer;    /* SESSION_*, PEER_*: carrier and index */
@@ -189,6 +190,10 @@ int lend_core_reply(struct lend_core *core, lend_ns now, uint64_t call, struct l
 enum { LEND_KEPT_MAX = 64 };
 int lend_core_reply_short(struct lend_core *core, lend_ns now, uint64_t call, uint8_t status,
 			  const void *data, uint32_t len);
+/* Sets how many hops beyond this one the message of a request went, at most LEND_HOPS_MAX. The
+ * reply that follows reports it. A stale handle does nothing. */
+enum { LEND_HOPS_MAX = 31 };
+void lend_core_reply_hops(struct lend_core *core, uint64_t call, uint8_t more);
 /* Withdraws a reply that is not acknowledged yet: REPLY_END gives its buffer back, and the caller
  * gets RESOURCE_EXHAUSTED, ran maybe, unless all of the reply was sent before. Does nothing for a
  * stale handle or before lend_core_reply(). */

@@ -42,7 +42,7 @@ static void put_reply(const struct lend_core *c, struct lend_pkt_reply *to,
 	if (k->tx.low != 0 || delay > UINT32_MAX)
 		delay = UINT32_MAX;
 	*to = (struct lend_pkt_reply){.status = k->status,
-				      .ran = k->ran,
+				      .ran = (uint8_t)(k->ran | k->more_hops << LEND_RAN_BITS),
 				      .patience_ms = is_roomy(c) ? LEND_ACK_DELAY_MS : 0,
 				      .window = c->share_sent,
 				      .delay_ns = (uint32_t)delay,

@@ -61,7 +61,8 @@ LEND_HOT bool keep_reply(struct lend_core *c, struct lend_call_rec *k, uint8_t s
 	/* After a duplicate of the request, the client's last number has another arrival. */
 	sl->arrived = sl->number == k->number ? k->stamp : LEND_NEVER;
 	sl->status = status & (uint8_t)~LEND_REPLY_NOT_RUN;
-	sl->ran = status & LEND_REPLY_NOT_RUN ? RAN_NO : RAN_YES;
+	sl->ran = (uint8_t)((status & LEND_REPLY_NOT_RUN ? RAN_NO : RAN_YES) |
+			    k->more_hops << LEND_RAN_BITS);
 	sl->class = k->class;
 	sl->len = (uint8_t)len;
 	sl->queued = 1;

@@ -138,7 +138,8 @@ struct lend_call_rec {
 	uint32_t self;     /* index; never changes */
 	uint32_t sess;     /* index; an orphan's may have been reused: see sess_id */
 	uint8_t in_window; /* client: counts in its session's window */
-	uint8_t zero[3];
+	uint8_t more_hops; /* server: of the reply */
+	uint8_t zero[2];
 	uint64_t sess_id;
 	uint32_t wire; /* slot and sequence */
 	uint8_t state; /* enum lend_call_state */

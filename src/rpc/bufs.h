@@ -52,7 +52,7 @@ struct lend_mbuf {
 			void *arg;
 		};
 	};
-	uint64_t fill; /* to a cache line */
+	uint64_t request; /* that it was last taken from; ids are not used again */
 };
 _Static_assert(sizeof(struct lend_mbuf) == 64, "one cache line");
 _Static_assert(sizeof(struct lend_mbuf_whole) == offsetof(struct lend_buf, next),

@@ -138,6 +138,15 @@ static __attribute__((noinline)) int refuse_call(const struct lend_session_rec *
 			 "this call is in flight: wait for its done, or use a new zeroed one");
 }
 
+/* Returns whether a message has segments of this request's. */
+static bool has_taken(struct lend_buf *message, lend_request request)
+{
+	for (; message; message = message->next)
+		if (lend_mbuf(message)->request == request.id)
+			return true;
+	return false;
+}
+
 /* Handles what most calls do not have: a request of several segments, or a parent request. */
 static __attribute__((noinline)) int start_with_care(struct lend_ep *ep, struct lend_call *call,
 						     struct lend_call_priv *p)
@@ -148,6 +157,8 @@ static __attribute__((noinline)) int start_with_care(struct lend_ep *ep, struct 
 	if (lend_msg_len(call->request) > MESSAGE_MAX)
 		return -EMSGSIZE;
 	if (call->parent.id) {
+		if (call->hops || has_taken(call->request, call->parent))
+			p->flags |= LEND_CALL_PASSES;
 		rc = lend_nested_inherit(ep, call, &class, &p->deadline);
 		p->parent = call->parent.id;
 		p->class = class;
@@ -200,7 +211,7 @@ static void finish_call(struct lend_ep *ep, struct lend_call *call)
 {
 	struct lend_call_priv *p = lend_call_priv(call);
 
-	if (p->flags & LEND_CALL_CHILD)
+	if (p->flags & (LEND_CALL_CHILD | LEND_CALL_PASSES))
 		lend_nested_leave(ep, call);
 	p->flags = 0;
 	ep->stats.calls_ended++;
@@ -278,6 +289,7 @@ void lend_calls_end(struct lend_ep *ep, const struct lend_event *ev)
 	lend_ep_pause_bulk(ep, p->class, true);
 	call->status = (enum lend_status)ev->status;
 	call->ran = (enum lend_ran)ev->ran;
+	call->hops = (uint8_t)(ev->more_hops + (ev->ran == LEND_RAN_YES));
 	if (request != p->request)
 		request = own_request(ep, p->request, request, ev->buf);
 	call->request = request;
@@ -302,6 +314,7 @@ void lend_calls_abandon(struct lend_ep *ep, struct lend_session_rec *s, enum len
 		unprepare_call(ep, p);
 		call->status = status;
 		call->ran = LEND_RAN_NO;
+		call->hops = 0;
 		p->next = ep->ended;
 		p->flags &= ~(uint32_t)LEND_CALL_WAITS;
 		ep->ended = call;

@@ -89,13 +89,15 @@ struct lend_req {
 	struct lend_call *children; /* nested calls, which end with it */
 	uint32_t method;
 	uint8_t class;
-	bool slow;                /* a worker has it: bytes are the worker's to give */
-	struct lend_job job;      /* in the workers' queue */
-	lend_handler_fn *handler; /* slow: what to run */
+	_Atomic uint8_t more_hops; /* any: maximum of the nested calls that pass its message on */
+	bool slow;                 /* a worker has it: bytes are the worker's to give */
+	struct lend_job job;       /* in the workers' queue */
+	lend_handler_fn *handler;  /* slow: what to run */
 	void *arg;
 };
 
-enum { LEND_CALL_BUSY = 1, LEND_CALL_WAITS = 2, LEND_CALL_CHILD = 4 };
+/* PASSES: it passes on what its parent's message has. */
+enum { LEND_CALL_BUSY = 1, LEND_CALL_WAITS = 2, LEND_CALL_CHILD = 4, LEND_CALL_PASSES = 8 };
 
 /* State of a call, in lend_call.reserved. flags 0: not in progress, the other fields are unused. */
 struct __attribute__((may_alias)) lend_call_priv {

@@ -30,10 +30,25 @@ void lend_nested_join(struct lend_ep *ep, struct lend_call *call, uint64_t paren
 	p->flags |= LEND_CALL_CHILD;
 }
 
+/* Adds the hops of a call that passed its parent's message on to those of the parent. */
+static void note_hops(struct lend_ep *ep, struct lend_call *call)
+{
+	struct lend_req *req =
+	    lend_serve_find(ep->home ? ep->home : ep, (lend_request){lend_call_priv(call)->parent});
+
+	if (req && call->hops > atomic_load_explicit(&req->more_hops, memory_order_relaxed))
+		atomic_store_explicit(&req->more_hops, call->hops, memory_order_relaxed);
+}
+
 void lend_nested_leave(struct lend_ep *ep, struct lend_call *call)
 {
 	struct lend_call_priv *p = lend_call_priv(call);
 	struct lend_call **head = p->prev ? NULL : lend_nested_of(ep, p->parent);
+
+	if (p->flags & LEND_CALL_PASSES)
+		note_hops(ep, call);
+	if (!(p->flags & LEND_CALL_CHILD))
+		return;
 
 	if (p->next)
 		lend_call_priv(p->next)->prev = p->prev;

@@ -71,6 +71,7 @@ struct lend_buf *lend_request_take(struct lend_ep *ep, lend_request request)
 	    !lend_serve_own_bytes(ep, req))
 		return NULL;
 	bytes = req->bytes;
+	lend_mbuf(bytes)->request = request.id;
 	req->bytes = NULL;
 	return bytes;
 }

@@ -89,6 +89,9 @@ static int answer_request(struct lend_ep *ep, lend_request request, enum lend_st
 		lend_nested_end(ep, req, false);
 	ep->dirty = true;
 	ep->stats.replies++;
+	if (atomic_load_explicit(&req->more_hops, memory_order_relaxed))
+		lend_core_reply_hops(ep->core, request.id,
+				     atomic_load_explicit(&req->more_hops, memory_order_relaxed));
 	if (answer_short(ep, request, status, reply)) {
 		atomic_store_explicit(&req->id, 0, memory_order_release);
 		return 0;
@@ -234,6 +237,7 @@ static void fill_request(struct lend_ep *ep, struct lend_req *req, const struct 
 	lend_ep_urgent(ep, ev->class);
 	req->children = NULL;
 	req->slow = false;
+	atomic_store_explicit(&req->more_hops, 0, memory_order_relaxed);
 	req->view = (struct lend_buf){
 	    .data = (void *)(uintptr_t)ev->data, .len = ev->data_len, .cap = ev->data_len};
 	req->bytes = &req->view;

@@ -68,8 +68,10 @@ struct lend_buf *lend_worker_take(lend_request request)
 	struct lend_worker *self = lend_worker_self;
 	struct lend_buf *bytes = self->request == request.id ? self->bytes : NULL;
 
-	if (bytes)
+	if (bytes) {
+		lend_mbuf(bytes)->request = request.id;
 		self->bytes = NULL;
+	}
 	return bytes;
 }
 

@@ -172,8 +172,10 @@ struct lend_pkt_request {
 };
 _Static_assert(sizeof(struct lend_pkt_request) == 12, "wire");
 
+enum { LEND_RAN_BITS = 2 };
 struct lend_pkt_reply {
-	uint8_t status, ran;
+	uint8_t status;
+	uint8_t ran;         /* LEND_RAN_BITS of it; above: hops of the message beyond the server */
 	uint8_t patience_ms; /* ms for which a reply of one datagram need not be acknowledged; 0:
 				acknowledge after one idle timeout; LEND_PATIENCE_KEPT */
 	uint8_t window; /* requests of one datagram that may be in flight in this session, as coded

@@ -94,7 +94,7 @@ class Crafted(unittest.TestCase):
         self.assertEqual(one(first, "lend.message"), b"0123456789".hex())
         self.assertEqual(one(first, "lend.capture.address"), "udp:10.0.0.2:7000")
         answer = got[3]
-        for name, value in (("reply.status", 0), ("reply.ran", 1), ("reply.delay_ns", 1234), ("reply.acked", 2), ("response_to", 3)):
+        for name, value in (("reply.status", 0), ("reply.ran.value", 1), ("reply.ran.hops", 3), ("reply.delay_ns", 1234), ("reply.acked", 2), ("response_to", 3)):
             self.assertEqual(number(answer, f"lend.{name}"), value, name)
         self.assertEqual(one(answer, "lend.time"), "0.000000001")
 
@@ -360,7 +360,7 @@ class Drift(unittest.TestCase):
         kinds = enum_of("src/wire/pkt.h", "lend_pkt_kind", "LEND_PKT_")
         self.assertEqual(values["kind"], {k: v for k, v in kinds.items() if v not in ("KINDS", "UNUSED")})
         for name, header, enum, prefix in (
-                ("reply.status", "include/lend/rpc.h", "lend_status", "LEND_"), ("reply.ran", "include/lend/rpc.h", "lend_ran", "LEND_RAN_"),
+                ("reply.status", "include/lend/rpc.h", "lend_status", "LEND_"), ("reply.ran.value", "include/lend/rpc.h", "lend_ran", "LEND_RAN_"),
                 ("ack.state", "src/wire/pkt.h", "lend_pkt_state", "LEND_PKT_"), ("accept.zero_rtt", "src/wire/pkt.h", "lend_pkt_zero_rtt", "LEND_PKT_"),
                 ("connect.pattern", "src/wire/pkt.h", "lend_pkt_pattern", "LEND_PATTERN_"),
                 ("retry.reason", "src/wire/pkt.h", "lend_pkt_retry_reason", "LEND_RETRY_"), ("mem.op", "src/wire/memop.h", "lend_memop_kind", "LEND_MEMOP_"),

@@ -125,7 +125,7 @@ def request(method, payload, call, num, **more):
 
 
 def reply(payload, call, num, acked, status=0, **more):
-    return datagram("REPLY", struct.pack("<BB2xIQ", status, 1, 1234, acked) + payload, 0xC1, call, num, length=len(payload),
+    return datagram("REPLY", struct.pack("<BB2xIQ", status, 1 | 3 << 2, 1234, acked) + payload, 0xC1, call, num, length=len(payload),
                     flags=3 | SERVED, **more)
 
 

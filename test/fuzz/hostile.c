@@ -211,7 +211,7 @@ static void fill_blocks(struct choice *c, int to, const struct lend_pkt *head, u
 		block.request = (struct lend_pkt_request){1, choice_u8(c) * 1000u, some_offset(c)};
 	else if (head->kind == LEND_PKT_REPLY)
 		block.reply = (struct lend_pkt_reply){
-		    .status = choice_u8(c), .ran = choice_of(c, 4), .delay_ns = UINT32_MAX};
+		    .status = choice_u8(c), .ran = choice_u8(c), .delay_ns = UINT32_MAX};
 	else if (head->kind == LEND_PKT_ACK || head->kind == LEND_PKT_PROBE)
 		block.ack = (struct lend_pkt_ack){some_offset(c), some_offset(c)};
 	if (head->kind == LEND_PKT_ACK || head->kind == LEND_PKT_PROBE)
