@@ -10,6 +10,7 @@
 
 #include "cn/paging/pager.h"
 #include "cn/args/args.h"
+#include "cn/args/args_serve.h"
 #include "cn/args/inline_threshold.h"
 #include "cn/lent/caller.h"
 #include "cn/lent/lender.h"
@@ -21,6 +22,7 @@
 #include "sys/last_error.h"
 
 #define CLOSE_WAIT UINT64_C(1000000000)
+#define POLL_NS    UINT64_C(1000000) /* between looks for handlers that ran in a worker */
 
 static atomic_uint clients; /* for the number of a client within the process */
 
@@ -58,6 +60,7 @@ static void destroy_client(struct lend_mem *mem)
 	cn_split_drop(mem);
 	cn_deferred_drop(mem);
 	cn_threshold_drop(mem);
+	cn_serves_drop(mem);
 	free(mem->space);
 	lend_mapping_unmap(&mem->hold_heap);
 	free(mem);
@@ -189,10 +192,11 @@ void lend_mem_close(struct lend_mem *mem)
 		return;
 	until = lend_now(mem->ep) + CLOSE_WAIT;
 	mem->closing = mem->pumping = true; /* nothing new starts */
+	cn_serves_end(mem);
 	cn_args_cancel_all(mem);
 	cn_threshold_cancel(mem);
 	cancel_all(mem);
-	while (is_busy(mem, lend_now(mem->ep) >= until)) {
+	while (is_busy(mem, lend_now(mem->ep) >= until) || cn_serves_busy(mem)) {
 		for (uint32_t i = 0; i < mem->nodes; i++) {
 			if (mem->node[i]->state == CN_NODE_HELLO)
 				lend_call_cancel(mem->ep, &mem->node[i]->hello);
@@ -203,7 +207,8 @@ void lend_mem_close(struct lend_mem *mem)
 			if (mem->node[i]->cleaning && lend_now(mem->ep) >= until)
 				lend_call_cancel(mem->ep, &mem->node[i]->clean);
 		}
-		if (lend_wait(mem->ep, until) < 0)
+		if (lend_wait(mem->ep, cn_serves_busy(mem) ? lend_now(mem->ep) + POLL_NS : until) <
+		    0)
 			break;
 	}
 	cn_args_detach(mem);

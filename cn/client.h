@@ -163,6 +163,7 @@ struct cn_args;
 struct cn_lender;
 struct cn_published;
 struct cn_threshold;
+struct cn_serves;
 struct cn_part; /* op_split.c: one call of an operation that has several under way */
 
 struct lend_mem {
@@ -202,7 +203,9 @@ struct lend_mem {
 	uint32_t deferred_reserved;     /* entries of left that args reserved */
 	struct cn_threshold *threshold; /* cn/args/inline_threshold.c; made at its first use */
 	uint64_t inline_max; /* bytes of the longest argument in a message; UINT64_MAX: measured */
-	struct cn_lender *lender;       /* set: arguments of calls are lent; counted reference */
+	enum lend_arg_way way;          /* of arguments that leave it open */
+	struct cn_lender *lender;       /* set at the first argument that may be lent; counted */
+	struct cn_serves *serves;       /* cn/args/args_serve.c; made at its first use */
 	struct cn_lender *publisher;    /* lends published loans; counted reference, or NULL */
 	struct cn_published *published; /* loan.c: references that end with the client */
 	struct lend_args_stat args_stat;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "apps/commands.h"
+#include "apps/common/bench_server.h"
 #include "apps/common/memnode.h"
 #include "lend/stats.h"
 
@@ -16,7 +17,7 @@ static const struct argp_option options[] = {
      "Services in the chain (5); with --sweep a list of increasing numbers (1,2,3,5,10)", 0},
     {"by", KEY_BY, "HOW", 0,
      "value; ref: the last hop reads the caller's memory (default); node: through a memory node; "
-     "auto: node above a length measured at start",
+     "auto: as costs and hops that were measured say",
      0},
     {"node", KEY_NODE, "ADDR", 0, "Use the memory node at ADDR instead of starting one", 0},
     {"pool", KEY_POOL, NULL, 0,
@@ -116,11 +117,13 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static const char *way_name(const struct app_chain *chain)
+/* Returns the way that most payloads of the last run went. */
+static const char *way_name(const struct lend_args_stat *before, const struct lend_args_stat *now,
+			    uint64_t calls)
 {
-	if (chain->by == APP_BY_REF)
+	if (2 * (now->lent - before->lent) > calls)
 		return "ref";
-	return chain->size > lend_args_threshold(chain->mem, chain->session, 0) ? "node" : "value";
+	return 2 * (now->by_ref - before->by_ref) > calls ? "node" : "value";
 }
 
 static void run_load(struct app_chain *chain, lend_ns time)
@@ -141,14 +144,12 @@ static void run_load(struct app_chain *chain, lend_ns time)
 
 double app_chain_measure(struct app_chain *chain, uint64_t size, enum app_by by, lend_ns time)
 {
-	static const uint64_t above[] = {LEND_NEVER - 1, 0, LEND_NEVER, 0};
+	static const enum lend_arg_way ways[] = {LEND_ARG_VALUE, LEND_ARG_CALLER, LEND_ARG_AUTO,
+						 LEND_ARG_NODE};
 	uint64_t before;
 
 	chain->size = size;
-	lend_args_threshold_set(chain->mem, above[by]);
-	if (lend_args_place(chain->mem,
-			    by == APP_BY_REF ? LEND_ARGS_AT_CALLER : LEND_ARGS_AT_NODE) < 0)
-		app_die("%s", lend_why());
+	chain->way = ways[by];
 	app_pattern_crc(0, size);
 	run_load(chain, time / WARM_SHARE + 10000000);
 	before = app_chain_moved(chain);
@@ -160,13 +161,16 @@ static void report_one(struct app_chain *chain)
 {
 	struct app_report report;
 	struct lend_mem_stat node = {.pages_used = 0};
-	struct lend_args_stat args;
+	struct lend_args_stat args, args_before;
 	double bytes;
 
 	chain->size = chain->load_args.size;
 	if (chain->by == APP_BY_AUTO && lend_args_measure(chain->mem, chain->session) < 0)
 		app_die("%s", lend_why());
+	(void)app_chain_measure(chain, chain->size, chain->by, 20000000);
+	lend_args_stat_get(chain->mem, &args_before);
 	bytes = app_chain_measure(chain, chain->size, chain->by, chain->load_args.time);
+	lend_args_stat_get(chain->mem, &args);
 	if (chain->with_node)
 		app_node_stat_idle(chain->mem, &node);
 	app_report_begin(&report, chain->load_args.json,
@@ -179,13 +183,13 @@ static void report_one(struct app_chain *chain)
 	app_report_num(&report, "bytes_moved_per_call", bytes, 1, "sent by all processes");
 	app_report_int(&report, "size", chain->size, "bytes of payload");
 	app_report_int(&report, "hops", chain->hops, "services");
-	app_report_text(&report, "by", way_name(chain), "how the payload is passed");
+	app_report_text(&report, "by", way_name(&args_before, &args, chain->load.ended),
+			"how most payloads were passed");
 	if (chain->by == APP_BY_AUTO)
 		app_report_int(&report, "inline_max",
-			       lend_args_threshold(chain->mem, chain->session, 0),
+			       lend_args_threshold(chain->mem, chain->session, APP_METHOD_CHAIN),
 			       "longest payload that is passed by value, measured");
 	app_report_text(&report, "verified", "crc32c", "of every byte, at the last hop");
-	lend_args_stat_get(chain->mem, &args);
 	app_report_int(&report, "fallbacks", args.fallbacks,
 		       "requests passed by value because the memory node refused them");
 	app_report_int(&report, "lent", args.lent, "requests whose payload the caller lent");

@@ -38,6 +38,7 @@ struct app_chain {
 	lend_session entry[APP_CHAIN_LENGTHS_MAX]; /* to the first hop, by number of hops */
 	lend_session session;                      /* session of the current run */
 	uint64_t size;                             /* bytes of a request in the current run */
+	enum lend_arg_way way;                     /* of the payload in the current run */
 	bool with_node;
 	struct app_chain_slot *slot;
 	struct app_slot **order;

@@ -2,8 +2,8 @@
  * bytes and answers with their checksum.
  *
  * It forwards the received buffer itself: no byte is copied here, by value or by reference. Layer:
- * apps. Threads: one. Relays and fetches are kept on free lists and released at the end of the
- * process. */
+ * apps. Threads: one. Relays are kept on a free list and released at the end of the process.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +21,6 @@ struct hop {
 	struct lend_mem *mem;
 	lend_session next;
 	struct relay *relays; /* free list */
-	struct fetch *fetches;
 };
 
 /* A request that is forwarded to the next hop. */
@@ -30,15 +29,6 @@ struct relay {
 	lend_request request;
 	struct hop *hop;
 	struct relay *rest;
-};
-
-/* A read of an argument that is a reference. */
-struct fetch {
-	struct lend_op op;
-	struct lend_arg_view view;
-	lend_request request;
-	struct hop *hop;
-	struct fetch *rest;
 };
 
 enum { KEY_NEXT = 0x7601, KEY_NODE };
@@ -108,68 +98,27 @@ static void pass_on(struct hop *hop, lend_request request, const struct lend_buf
 	lend_reply(hop->ep, request, LEND_RESOURCE_EXHAUSTED, NULL);
 }
 
-static void give_fetch(struct fetch *fetch)
+static void forward_request(lend_request request, const struct lend_buf *bytes, void *of)
 {
-	fetch->rest = fetch->hop->fetches;
-	fetch->hop->fetches = fetch;
+	pass_on(of, request, bytes);
 }
 
-static void fetch_done(struct lend_op *op)
-{
-	struct fetch *fetch = (struct fetch *)(void *)op;
-	struct hop *hop = fetch->hop;
-	enum lend_status status = op->status;
-	uint32_t crc = 0;
-
-	if (status == LEND_OK) {
-		crc = lend_crc32c(0, fetch->view.bytes, fetch->view.len);
-		if (lend_arg_intact(&fetch->view) < 0)
-			status = LEND_ABORTED;
-		lend_arg_unmap(hop->mem, &fetch->view);
-	}
-	if (status == LEND_OK)
-		app_sum_reply(hop->ep, fetch->request, crc, lend_ref_len(&op->ref));
-	else
-		lend_reply(hop->ep, fetch->request, status, NULL);
-	give_fetch(fetch);
-}
-
-/* Maps the argument, or fetches it where it cannot be mapped. */
-static void read_ref(struct hop *hop, lend_request request, const struct lend_arg *arg)
-{
-	struct fetch *fetch = hop->fetches;
-
-	if (fetch)
-		hop->fetches = fetch->rest;
-	else
-		fetch = malloc(sizeof(*fetch));
-	if (!fetch || !hop->mem || arg->len > 1 << 30) {
-		free(fetch);
-		lend_reply(hop->ep, request, LEND_RESOURCE_EXHAUSTED, NULL);
-		return;
-	}
-	*fetch = (struct fetch){.hop = hop, .request = request};
-	fetch->op = (struct lend_op){.done = fetch_done, .parent = request};
-	if (lend_arg_map(hop->mem, arg, &fetch->view, &fetch->op) == 0)
-		return;
-	give_fetch(fetch);
-	lend_reply(hop->ep, request, LEND_RESOURCE_EXHAUSTED, NULL);
-}
-
-static void on_chain(lend_request request, const struct lend_buf *bytes, void *of)
+static void sum_payload(lend_request request, const struct lend_arg *arg, int n, void *of)
 {
 	struct hop *hop = of;
-	struct lend_arg arg;
-	uint32_t cursor = 0;
 
-	if (hop->next_address)
-		pass_on(hop, request, bytes);
-	else if (lend_arg_next(bytes, &cursor, &arg) != 1)
-		lend_reply(hop->ep, request, LEND_INVALID_ARGUMENT, NULL);
-	else if (arg.bytes)
-		app_sum_reply(hop->ep, request, lend_crc32c(0, arg.bytes, arg.len), arg.len);
+	if (n == 1)
+		app_sum_reply(hop->ep, request, lend_crc32c(0, arg->bytes, arg->len), arg->len);
 	else
-		read_ref(hop, request, &arg);
+		lend_reply(hop->ep, request, LEND_INVALID_ARGUMENT, NULL);
+}
+
+static int serve_chain(struct hop *hop)
+{
+	if (hop->next_address)
+		return lend_serve(hop->ep, APP_METHOD_CHAIN, forward_request, hop, LEND_RESERVED);
+	hop->mem = app_node_open(hop->ep, hop->node_address ? hop->node_address : "");
+	return lend_serve_args(hop->mem, APP_METHOD_CHAIN, sum_payload, hop, LEND_RESERVED);
 }
 
 static void close_node(void *arg)
@@ -185,10 +134,6 @@ static void free_rest(struct hop *hop)
 	for (struct relay *relay; (relay = hop->relays);) {
 		hop->relays = relay->rest;
 		free(relay);
-	}
-	for (struct fetch *fetch; (fetch = hop->fetches);) {
-		hop->fetches = fetch->rest;
-		free(fetch);
 	}
 }
 
@@ -208,9 +153,7 @@ int app_hop(int argc, char **argv)
 	hop.ep = server.ep;
 	if (hop.next_address && lend_connect(hop.ep, hop.next_address, &hop.next) < 0)
 		app_die("%s", lend_why());
-	if (!hop.next_address)
-		hop.mem = app_node_open(hop.ep, hop.node_address ? hop.node_address : "");
-	if (lend_serve(hop.ep, APP_METHOD_CHAIN, on_chain, &hop, LEND_RESERVED) < 0)
+	if (serve_chain(&hop) < 0)
 		app_die("%s", lend_why());
 	server.closing = close_node;
 	server.arg = &hop;

@@ -44,7 +44,7 @@ static void plan_net(struct app_chain *chain, bool with_node)
 	for (unsigned i = 0; i < chain->lengths; i++)
 		app_net_link(net, chain->me, entry_of(chain, i));
 	chain->node = app_net_add(net);
-	if (chain->by == APP_BY_REF || chain->sweep) /* the last hop connects to the caller */
+	if (chain->by != APP_BY_VALUE) /* the last hop connects to the caller */
 		app_net_link(net, chain->hop[chain->services - 1], chain->me);
 	if (with_node) {
 		app_net_link(net, chain->me, chain->node);
@@ -88,8 +88,8 @@ static void connect_entries(struct app_chain *chain)
 
 void app_chain_open(struct app_chain *chain)
 {
-	bool with_node = chain->by == APP_BY_NODE || chain->by == APP_BY_AUTO || chain->sweep ||
-			 chain->node_address;
+	bool with_node =
+	    chain->by == APP_BY_NODE || chain->sweep || chain->pool || chain->node_address;
 	struct lend_config config = LEND_CONFIG_INIT;
 
 	chain->with_node = with_node;

@@ -42,6 +42,7 @@ static int start_slot(struct app_slot *at)
 {
 	struct app_chain_slot *slot = APP_OF(at, struct app_chain_slot, slot);
 	struct app_chain *chain = slot->chain;
+	struct lend_argument payload = {.data = &slot->data, .n = 1, .way = chain->way};
 
 	slot->payloads++;
 	slot->data.iov_base = (void *)(uintptr_t)app_pattern(pattern_of(slot), chain->size);
@@ -51,7 +52,7 @@ static int start_slot(struct app_slot *at)
 	slot->call = (struct lend_call){.method = APP_METHOD_CHAIN,
 					.timeout = APP_CALL_NS + chain->size * APP_BYTE_NS,
 					.done = call_done};
-	return lend_call_start_args(chain->mem, chain->session, &slot->call, &slot->data, 1);
+	return lend_call_start_argv(chain->mem, chain->session, &slot->call, &payload, 1);
 }
 
 /* Returns memory that shm peers read in place, or, when there is none, other memory. */

@@ -213,7 +213,7 @@ static void open_both(struct loan *loan, struct app_net *net, struct app_child *
 	config.eal = app_net_eal(net, me);
 	if (lend_open(&config, &loan->ep) < 0 || lend_mem_open(loan->ep, "", &loan->mem) < 0 ||
 	    lend_connect(loan->ep, app_net_address(net, me, server), &loan->session) < 0 ||
-	    lend_args_place(loan->mem, LEND_ARGS_AT_CALLER) < 0)
+	    lend_args_place(loan->mem, LEND_ARG_CALLER) < 0)
 		app_die("%s", lend_why());
 	lend_args_threshold_set(loan->mem, 0);
 	while (lend_call_sync(loan->ep, loan->session, &(struct lend_call){.method = 1}) < 0)

@@ -20,7 +20,8 @@ enum { BATCH_BYTES = 1 << 30 };
 struct args {
 	enum images_by by;
 	enum app_carrier carrier;
-	bool threads, json, pool;
+	bool threads, json, pool, by_given;
+	enum images_what what;
 	const char *out, *dir;
 	unsigned repeat, window;
 };
@@ -37,10 +38,24 @@ struct run {
 	struct lend_mem_stat node; /* at the end of the run */
 };
 
-enum { KEY_BY = 0x7401, KEY_OUT, KEY_REPEAT, KEY_WINDOW, KEY_THREADS, KEY_JSON, KEY_POOL };
+enum {
+	KEY_BY = 0x7401,
+	KEY_OUT,
+	KEY_REPEAT,
+	KEY_WINDOW,
+	KEY_THREADS,
+	KEY_JSON,
+	KEY_POOL,
+	KEY_WORK
+};
 
 static const struct argp_option options[] = {
-    {"by", KEY_BY, "HOW", 0, "value, ref (default), or auto: by reference above 32 KiB", 0},
+    {"by", KEY_BY, "HOW", 0,
+     "value; ref: workers read the client's memory (default); node: through a memory node "
+     "(default with --pool); auto",
+     0},
+    {"work", KEY_WORK, "WHAT", 0,
+     "codec: scale and encode (default); nearest: scale to a tenth by nearest neighbour", 0},
     {"carrier", 'c', "C", 0,
      "shm (default), udp, dpdk:memif, or what to listen at; dpdk:ring with --threads", 0},
     {"out", KEY_OUT, "DIR", 0, "Write the results there", 0},
@@ -60,7 +75,13 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case KEY_BY:
 		if (!images_by_parse(arg, &args->by))
-			app_bad("--by %s: give value, ref or auto", arg);
+			app_bad("--by %s: give value, ref, node or auto", arg);
+		args->by_given = true;
+		return 0;
+	case KEY_WORK:
+		if (strcmp(arg, "codec") && strcmp(arg, "nearest"))
+			app_bad("--work %s: give codec or nearest", arg);
+		args->what = arg[0] == 'n' ? IMAGES_NEAREST : IMAGES_THUMBNAIL;
 		return 0;
 	case 'c':
 		if (!app_carrier_parse(arg, &args->carrier))
@@ -86,6 +107,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (!args->dir)
 			app_bad("no images; give a folder of JPEG files");
+		if (args->pool && !args->by_given)
+			args->by = IMAGES_BY_NODE;
 		if (args->carrier == APP_DPDK_RING && !args->threads)
 			app_bad(
 			    "--carrier dpdk:ring: rings stay within one process; add --threads");
@@ -99,18 +122,20 @@ static const char doc[] =
     "Sends photographs through a service of several tiers: firewall, load balancer, two image "
     "servers, two "
     "workers that scale and encode; and compares every result with the same work done locally."
-    "\vThe argument is the pixels of a photograph, decoded by the client. Seven processes and a "
-    "memory node, unless "
+    "\vThe argument is the pixels of a photograph, decoded by the client. Seven processes, and a "
+    "memory node if pixels go through one, unless "
     "--threads.\n\n"
     "  lend bench images --by ref --carrier udp ~/Pictures\n"
     "  lend bench images --by value --out /tmp/small ~/Pictures --json";
 
 /* Returns the memory that the node needs: arguments and results of the window at once, and
- * lend-mn's minimum of 64 MiB. */
+ * lend-mn's minimum of 64 MiB; 0: no node. */
 static uint64_t node_bytes(const struct run *run)
 {
 	uint64_t largest = 0, bytes;
 
+	if (run->args.by != IMAGES_BY_NODE && !run->args.pool)
+		return 0;
 	for (unsigned i = 0; i < run->list.n; i++)
 		if (images_size_bytes(run->list.item[i].size) > largest)
 			largest = images_size_bytes(run->list.item[i].size);
@@ -122,10 +147,16 @@ static void open_client(struct run *run)
 {
 	struct lend_config config = LEND_CONFIG_INIT;
 	struct images_client *client = &run->client;
+	const struct images_plan plan = {.carrier = run->args.carrier,
+					 .threads = run->args.threads,
+					 .pool = run->args.pool,
+					 .reads_client = run->args.by == IMAGES_BY_REF ||
+							 run->args.by == IMAGES_BY_AUTO,
+					 .node_bytes = node_bytes(run)};
 
-	images_cluster_open(&run->cluster, run->args.carrier, run->args.threads, run->args.pool,
-			    node_bytes(run));
+	images_cluster_open(&run->cluster, &plan);
 	images_client_init(client, run->args.by);
+	client->what = run->args.what;
 	client->out = run->args.out;
 	images_cluster_config(&run->cluster, &config);
 	if (lend_open(&config, &client->ep) < 0 ||
@@ -145,9 +176,10 @@ static void close_client(struct run *run)
 static uint64_t moved_bytes(struct run *run)
 {
 	struct lend_stats stats;
-	struct lend_mem_stat node;
+	struct lend_mem_stat node = {.tx_bytes = 0};
 
-	app_node_stat(run->client.mem, &node);
+	if (run->cluster.node.pid)
+		app_node_stat(run->client.mem, &node);
 	lend_stats_get(run->client.ep, &stats);
 	return stats.tx_bytes + node.tx_bytes + images_cluster_tx_bytes(&run->cluster);
 }
@@ -255,6 +287,7 @@ static void write_report(const struct run *run)
 			 "images: photographs through a service of several tiers");
 	app_report_text(&out, "by", images_by_name(args->by), "how pixels and results travel");
 	app_report_text(&out, "carrier", app_carrier_name(args->carrier), "");
+	app_report_text(&out, "work", args->what == IMAGES_NEAREST ? "nearest" : "codec", "");
 	app_report_bool(&out, "pool", args->pool, "the memory node shares its pages");
 	app_report_int(&out, "images", sums.images, "photographs");
 	app_report_int(&out, "identical", sums.identical, "whose results equal local ones");
@@ -286,7 +319,8 @@ static void run_all(struct run *run)
 	if (run->client.failed)
 		app_note("%s: %s; if a tier ended, its own line above says why",
 			 run->client.culprit, app_status_name(run->client.status));
-	app_node_stat_idle(run->client.mem, &run->node);
+	if (run->cluster.node.pid)
+		app_node_stat_idle(run->client.mem, &run->node);
 }
 
 int app_images(int argc, char **argv)
@@ -299,6 +333,7 @@ int app_images(int argc, char **argv)
 	run.args = (struct args){.by = IMAGES_BY_REF, .carrier = APP_SHM, .repeat = 1, .window = 4};
 	app_parse(&argp, argc, argv, &run.args);
 	images_list_open(&run.list, run.args.dir);
+	run.list.what = run.args.what;
 	if (run.args.out)
 		images_out_open(run.args.out);
 	open_client(&run);

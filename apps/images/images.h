@@ -3,9 +3,9 @@
  *
  *	client -> firewall -> load balancer -> 2 image servers -> 2 workers      and back
  *
- * A message is two arguments: a head, and pixels in a request or a JPEG in a reply. Arguments
- * longer than the threshold stay on the memory node meanwhile. Only the client and the workers read
- * the bytes. Layer: apps. */
+ * A message is two arguments: a head, and pixels in a request or the result in a reply. By
+ *reference pixels stay in the client's memory or on a memory node meanwhile. Only the client and
+ *the workers read the bytes. Layer: apps. */
 #ifndef LEND_APPS_IMAGES_IMAGES_H
 #define LEND_APPS_IMAGES_IMAGES_H
 
@@ -25,20 +25,19 @@ enum {
 };
 
 enum {
-	IMAGES_HEAD = 32,              /* bytes of a head */
-	IMAGES_BYTES_MAX = 256 << 20,  /* bytes of the pixels of one image */
-	IMAGES_AUTO_INLINE = 32 << 10, /* --by auto: arguments up to this length go by value */
-	IMAGES_WINDOW_MAX = 64,        /* images in flight */
+	IMAGES_HEAD = 32,             /* bytes of a head */
+	IMAGES_BYTES_MAX = 256 << 20, /* bytes of the pixels of one image */
+	IMAGES_WINDOW_MAX = 64,       /* images in flight */
 };
 #define IMAGES_TIMEOUT                                                                             \
 	UINT64_C(30000000000) /* timeout of calls, operations and unclaimed references */
 
 struct images_head {
 	uint32_t number; /* number of the image in the run */
-	uint32_t what;   /* enum images_what; of replies */
+	uint32_t what;   /* enum images_what; in requests NEAREST, or any other: a server chooses */
 	struct images_size size;
-	uint64_t inline_max; /* longer arguments travel by reference, both ways; heads never do */
-	uint64_t codec_ns;   /* duration of scaling and encoding; of replies */
+	uint32_t way;      /* enum lend_arg_way of the pixels */
+	uint64_t codec_ns; /* duration of scaling and encoding; of replies */
 };
 /* Stores a head: IMAGES_HEAD bytes, little-endian, at any alignment. */
 void images_head_store(void *at, const struct images_head *head);
@@ -46,6 +45,8 @@ void images_head_store(void *at, const struct images_head *head);
  * invalid. */
 bool images_message_load(const struct lend_buf *message, struct images_head *head,
 			 struct lend_arg *bytes);
+/* The same of the arguments of a request; its pixels are args[1]. */
+bool images_args_load(const struct lend_arg *args, int n, struct images_head *head);
 /* Selects the operation of an image, as an image server does. */
 enum images_what images_pick(const struct images_head *head);
 

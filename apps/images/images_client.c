@@ -26,7 +26,7 @@ struct job {
 	lend_ns began;
 };
 
-static const char *const by_names[IMAGES_BYS] = {"value", "ref", "auto"};
+static const char *const by_names[IMAGES_BYS] = {"value", "ref", "auto", "node"};
 
 const char *images_by_name(enum images_by by)
 {
@@ -46,10 +46,10 @@ bool images_by_parse(const char *text, enum images_by *by)
 
 void images_client_init(struct images_client *client, enum images_by by)
 {
-	static const uint64_t inline_max[IMAGES_BYS] = {IMAGES_BYTES_MAX, IMAGES_HEAD,
-							IMAGES_AUTO_INLINE};
+	static const enum lend_arg_way way[IMAGES_BYS] = {LEND_ARG_VALUE, LEND_ARG_CALLER,
+							  LEND_ARG_AUTO, LEND_ARG_NODE};
 
-	*client = (struct images_client){.inline_max = inline_max[by]};
+	*client = (struct images_client){.way = way[by]};
 	lend_hist_init(&client->without_ns);
 	lend_hist_init(&client->with_ns);
 }
@@ -158,12 +158,15 @@ static void on_reply(struct lend_call *call)
 static void begin_job(struct job *job, struct images_client *client, struct images_item *item,
 		      uint32_t number)
 {
+	const struct lend_argument args[] = {
+	    {.data = &job->request[0], .n = 1, .way = LEND_ARG_VALUE},
+	    {.data = &job->request[1], .n = 1, .way = client->way}};
 	int rc;
 
 	job->client = client;
 	job->item = item;
 	job->head = (struct images_head){
-	    .number = number, .size = item->size, .inline_max = client->inline_max};
+	    .number = number, .what = client->what, .size = item->size, .way = client->way};
 	images_head_store(job->store, &job->head);
 	job->request[0] = (struct iovec){job->store, IMAGES_HEAD};
 	job->request[1] = (struct iovec){item->rgb, images_size_bytes(item->size)};
@@ -171,7 +174,7 @@ static void begin_job(struct job *job, struct images_client *client, struct imag
 	    .method = IMAGES_PROCESS, .done = on_reply, .timeout = IMAGES_TIMEOUT};
 	job->began = app_now();
 	client->busy++;
-	rc = lend_call_start_args(client->mem, client->service, &job->call, job->request, 2);
+	rc = lend_call_start_argv(client->mem, client->service, &job->call, args, 2);
 	if (rc == 0)
 		return;
 	note_failure(job, status_of(rc));
@@ -193,7 +196,6 @@ lend_ns images_client_pass(struct images_client *client, struct images_item *ite
 	lend_ns began = app_now();
 	unsigned next = first;
 
-	lend_args_threshold_set(client->mem, client->inline_max);
 	while (client->busy || (next < end && !client->failed)) {
 		struct job *job = idle_job(jobs, window);
 

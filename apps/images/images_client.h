@@ -6,7 +6,7 @@
 #include "apps/images/images_list.h"
 #include "util/hist.h"
 
-enum images_by { IMAGES_BY_VALUE, IMAGES_BY_REF, IMAGES_BY_AUTO, IMAGES_BYS };
+enum images_by { IMAGES_BY_VALUE, IMAGES_BY_REF, IMAGES_BY_AUTO, IMAGES_BY_NODE, IMAGES_BYS };
 const char *images_by_name(enum images_by by);
 bool images_by_parse(const char *text, enum images_by *by);
 
@@ -15,8 +15,9 @@ struct images_client {
 	struct lend_ep *ep;
 	lend_session service; /* the firewall */
 	struct lend_mem *mem;
-	uint64_t inline_max; /* threshold of arguments; longer ones go by reference */
-	const char *out;     /* folder for results, or NULL */
+	enum lend_arg_way way; /* way of the pixels */
+	enum images_what what; /* operation that requests name */
+	const char *out;       /* folder for results, or NULL */
 
 	uint64_t ended, failed;
 	enum lend_status status;  /* status of the first request that failed */

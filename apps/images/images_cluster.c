@@ -25,22 +25,26 @@ static const struct {
     [FIREWALL] = {"the firewall", IMAGES_FIREWALL, 1, {BALANCER}},
 };
 
-static void plan_net(struct app_net *net, enum app_carrier carrier, bool pool)
+static void plan_net(struct app_net *net, const struct images_plan *plan)
 {
-	app_net_init(net, carrier);
+	app_net_init(net, plan->carrier);
 	for (int i = 0; i < FIRST_TIER + IMAGES_TIERS; i++)
 		app_net_add(net);
-	app_net_link(net, CLIENT, NODE);
+	if (plan->node_bytes)
+		app_net_link(net, CLIENT, NODE);
 	app_net_link(net, CLIENT, FIRST_TIER + FIREWALL);
 	for (unsigned i = 0; i < IMAGES_TIERS; i++) {
-		if (tiers[i].role == IMAGES_WORKER)
+		if (tiers[i].role == IMAGES_WORKER && plan->node_bytes)
 			app_net_link(net, FIRST_TIER + i, NODE);
+		if (tiers[i].role == IMAGES_WORKER && plan->reads_client)
+			app_net_link(net, FIRST_TIER + i, CLIENT);
 		for (unsigned k = 0; k < tiers[i].nexts; k++)
 			app_net_link(net, FIRST_TIER + i, FIRST_TIER + (unsigned)tiers[i].next[k]);
 	}
 	app_net_plan(net);
-	app_net_apart(net, NODE);
-	if (pool)
+	if (plan->node_bytes)
+		app_net_apart(net, NODE);
+	if (plan->pool)
 		app_net_pool(net, NODE);
 }
 
@@ -53,7 +57,7 @@ static void start_tier(struct images_cluster *cluster, unsigned i, bool thread)
 	const char *node = NULL;
 	unsigned n = 3;
 
-	if (tiers[i].role == IMAGES_WORKER) {
+	if (tiers[i].role == IMAGES_WORKER && cluster->node.pid) {
 		node = app_net_address(net, proc, NODE);
 		argv[n++] = "--node";
 		argv[n++] = node;
@@ -70,14 +74,15 @@ static void start_tier(struct images_cluster *cluster, unsigned i, bool thread)
 		app_child_start(&cluster->child[i], tiers[i].name, argv, net, proc, APP_ANY_CPU);
 }
 
-void images_cluster_open(struct images_cluster *cluster, enum app_carrier carrier, bool threads,
-			 bool pool, uint64_t node_bytes)
+void images_cluster_open(struct images_cluster *cluster, const struct images_plan *plan)
 {
 	memset(cluster, 0, sizeof(*cluster));
-	plan_net(&cluster->net, carrier, pool);
-	app_child_start_mn(&cluster->node, &cluster->net, NODE, node_bytes, APP_ANY_CPU);
+	plan_net(&cluster->net, plan);
+	if (plan->node_bytes)
+		app_child_start_mn(&cluster->node, &cluster->net, NODE, plan->node_bytes,
+				   APP_ANY_CPU);
 	for (unsigned i = 0; i < IMAGES_TIERS; i++)
-		start_tier(cluster, i, threads);
+		start_tier(cluster, i, plan->threads);
 }
 
 void images_cluster_close(struct images_cluster *cluster)
@@ -104,7 +109,7 @@ const char *images_cluster_service(const struct images_cluster *cluster)
 
 const char *images_cluster_node(const struct images_cluster *cluster)
 {
-	return app_net_address(&cluster->net, CLIENT, NODE);
+	return cluster->node.pid ? app_net_address(&cluster->net, CLIENT, NODE) : "";
 }
 
 uint64_t images_cluster_tx_bytes(struct images_cluster *cluster)
@@ -125,7 +130,7 @@ uint64_t images_cluster_tx_bytes(struct images_cluster *cluster)
 
 unsigned images_cluster_processes(const struct images_cluster *cluster)
 {
-	unsigned n = 2; /* this one and the memory node */
+	unsigned n = 1 + (cluster->node.pid != 0); /* this one, and a memory node */
 
 	for (unsigned i = 0; i < IMAGES_TIERS; i++)
 		n += !cluster->thread[i];

@@ -17,10 +17,15 @@ struct images_cluster {
 	    *thread[IMAGES_TIERS]; /* threads of the tiers that are threads; owned */
 };
 
-/* Starts lend-mn with node_bytes, as a pool if asked to, then the tiers, servers before their
- * clients. app_die() when one does not start. The cluster must not move in memory. */
-void images_cluster_open(struct images_cluster *cluster, enum app_carrier carrier, bool threads,
-			 bool pool, uint64_t node_bytes);
+struct images_plan {
+	enum app_carrier carrier;
+	bool threads, pool;
+	bool reads_client;   /* workers read pixels in the client's memory */
+	uint64_t node_bytes; /* 0: no memory node */
+};
+/* Starts lend-mn if it has bytes, then the tiers, servers before their clients. app_die() when one
+ * does not start. The cluster must not move in memory. */
+void images_cluster_open(struct images_cluster *cluster, const struct images_plan *plan);
 void images_cluster_close(struct images_cluster *cluster);
 /* For the client: the configuration of its endpoint, and the addresses of the service and of the
  * node. */

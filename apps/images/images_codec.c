@@ -23,7 +23,9 @@ struct images_codec {
 
 const char *images_what_name(enum images_what what)
 {
-	return what == IMAGES_THUMBNAIL ? "thumbnail" : "recompress";
+	static const char *const names[IMAGES_WHATS] = {"thumbnail", "recompress", "nearest"};
+
+	return names[what];
 }
 
 size_t images_size_bytes(struct images_size size)
@@ -177,6 +179,23 @@ static void scale_down(const uint8_t *rgb, struct images_size from, uint8_t *out
 	}
 }
 
+/* Takes every tenth pixel of every tenth row; at least one. Returns 0 or -EINVAL. */
+static int take_nearest(struct images_codec *codec, const uint8_t *rgb, struct images_size from,
+			struct images_jpeg *out)
+{
+	struct images_size to = {(from.width + 9) / 10, (from.height + 9) / 10};
+	uint8_t *at = tjAlloc((int)images_size_bytes(to));
+
+	if (!at)
+		return note_failure(codec, NULL);
+	*out = (struct images_jpeg){at, images_size_bytes(to)};
+	for (uint32_t y = 0; y < to.height; y++)
+		for (uint32_t x = 0; x < to.width; x++, at += IMAGES_PIXEL)
+			memcpy(at, rgb + ((size_t)y * 10 * from.width + x * 10) * IMAGES_PIXEL,
+			       IMAGES_PIXEL);
+	return 0;
+}
+
 int images_codec_apply(struct images_codec *codec, enum images_what what, const void *rgb,
 		       struct images_size size, struct images_jpeg *out)
 {
@@ -185,6 +204,8 @@ int images_codec_apply(struct images_codec *codec, enum images_what what, const 
 
 	if (!images_size_bytes(size))
 		return note_failure(codec, NULL);
+	if (what == IMAGES_NEAREST)
+		return take_nearest(codec, rgb, size, out);
 	if (thumb) {
 		struct images_size to = thumb_size(size);
 

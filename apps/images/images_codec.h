@@ -18,6 +18,7 @@ enum {
 enum images_what {
 	IMAGES_THUMBNAIL,  /* scale down, encode in good quality */
 	IMAGES_RECOMPRESS, /* full size, encode in lower quality */
+	IMAGES_NEAREST,    /* scale down to a tenth by nearest neighbour; raw pixels */
 	IMAGES_WHATS,      /* how many there are */
 };
 const char *images_what_name(enum images_what what);
@@ -48,7 +49,8 @@ struct images_jpeg {
 	unsigned long len;
 };
 void images_jpeg_free(void *data);
-/* Scales if the operation asks for it, then encodes. 0 and *out, or -EINVAL and nothing. */
+/* Scales if the operation asks for it, then encodes, except for NEAREST. 0 and *out, or -EINVAL and
+ * nothing. */
 int images_codec_apply(struct images_codec *codec, enum images_what what, const void *rgb,
 		       struct images_size size, struct images_jpeg *out);
 

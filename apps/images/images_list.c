@@ -14,6 +14,7 @@
 #include "apps/common/options.h"
 #include "apps/common/closed_loop.h"
 #include "apps/common/report.h"
+#include "lend/alloc.h"
 
 enum { FILE_MAX_BYTES = 256 << 20, LIST_MAX = 1 << 20 };
 
@@ -167,13 +168,15 @@ static int decode_item(struct images_list *list, struct images_item *item, const
 bool images_list_load(struct images_list *list, unsigned i)
 {
 	struct images_item *item = &list->item[i];
-	const struct images_head head = {.number = i};
+	const struct images_head head = {.number = i, .what = list->what};
 	size_t len = 0;
 	void *bytes = read_file(item->path, &len);
 	int rc = bytes ? 0 : -errno;
 
 	item->what = images_pick(&head);
-	item->rgb = malloc(images_size_bytes(item->size));
+	item->rgb = lend_malloc_shared(images_size_bytes(item->size));
+	if (!item->rgb) /* shm peers then get a copy */
+		item->rgb = lend_malloc(images_size_bytes(item->size));
 	if (!item->rgb)
 		app_die("no memory for the pixels of %s", item->path);
 	if (rc == 0)
@@ -192,7 +195,7 @@ void images_list_unload(struct images_list *list, unsigned i)
 {
 	struct images_item *item = &list->item[i];
 
-	free(item->rgb);
+	lend_free(item->rgb);
 	images_jpeg_free(item->want.data);
 	item->rgb = NULL;
 	item->want = (struct images_jpeg){0};
@@ -228,8 +231,8 @@ void images_out_save(const char *dir, const struct images_item *item, uint32_t n
 	char path[4096], temp[4096 + 32];
 	int fd, stem = dot ? (int)(dot - name) : (int)strlen(name);
 
-	snprintf(path, sizeof(path), "%s/%04u-%.*s.%s.jpg", dir, number, stem, name,
-		 images_what_name(item->what));
+	snprintf(path, sizeof(path), "%s/%04u-%.*s.%s.%s", dir, number, stem, name,
+		 images_what_name(item->what), item->what == IMAGES_NEAREST ? "rgb" : "jpg");
 	snprintf(temp, sizeof(temp), "%s.tmp-%d", path, (int)getpid());
 	fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 	if (fd >= 0 && write_all(fd, data, len) == 0 && close(fd) == 0 && rename(temp, path) == 0)

@@ -23,6 +23,7 @@ struct images_list {
 	unsigned n;
 	unsigned skipped; /* named like a JPEG, but not usable */
 	struct images_codec *codec;
+	enum images_what what; /* operation that requests name: NEAREST, or any other */
 };
 /* Finds all *.jpg and *.jpeg in path, a file or a folder with its subfolders. Prints one line for
  * each file that is skipped: not a JPEG, damaged, not readable, too large. app_bad() when path is

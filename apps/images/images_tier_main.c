@@ -17,7 +17,7 @@ enum { KEY_ROLE = 0x7501, KEY_NEXT, KEY_NODE };
 static const struct argp_option options[] = {
     {"role", KEY_ROLE, "ROLE", 0, "firewall, balancer, server or worker", 0},
     {"next", KEY_NEXT, "ADDR", 0, "A tier to pass requests on to; at most two, in turn", 0},
-    {"node", KEY_NODE, "ADDR", 0, "A worker's memory node", 0},
+    {"node", KEY_NODE, "ADDR", 0, "A worker's memory node, for results and pixels there", 0},
     {0}};
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -41,8 +41,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		args->node = arg;
 		return 0;
 	case ARGP_KEY_END:
-		if (args->role == IMAGES_WORKER ? !args->node : !args->nexts)
-			app_bad("next address missing; give a worker --node, the others --next");
+		if (args->role != IMAGES_WORKER && !args->nexts)
+			app_bad("next address missing; give all tiers but workers --next");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;

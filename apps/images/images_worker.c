@@ -1,8 +1,7 @@
-/* images_worker - the tier that processes the pixels: fetches, scales, encodes, and replies.
+/* images_worker - the tier that processes the pixels: scales, encodes, and replies.
  *
- * Pixels in the message stay in the receive buffer. Pixels by reference are fetched; the reference
- * is valid while the client's call is in flight. The result is an argument of the reply. A result
- * longer than the client's threshold is sent by reference.
+ * Pixels come as an argument: in the message, in the client's memory, or from a memory node. The
+ * result is an argument of the reply, on the node if the pixels were.
  *
  * Codec work runs in the event-loop turn: this tier does nothing else, and an image takes less time
  * than its peers' keepalive timeout. Layer: apps. Threads: the endpoint's. Lend_mem and codec
@@ -12,96 +11,63 @@
 #include "apps/common/closed_loop.h"
 #include "apps/images/images.h"
 
-/* The work on one image. It always ends in send_answer(), also on failure. */
-struct work {
-	struct lend_op get;
-	struct images_tier *tier;
-	enum images_what what;
-	lend_request from;
-	struct images_head head; /* the request's, then the reply's */
-	struct iovec pixels;     /* fetched; else empty */
-	struct images_jpeg result;
-	uint8_t store[IMAGES_HEAD];
-	struct iovec reply[2]; /* in store, and the result */
+/* A result, until no carrier reads it any more. */
+struct result {
+	struct images_jpeg jpeg;
+	uint8_t head[IMAGES_HEAD];
+	struct iovec data[2]; /* head and jpeg */
 };
 
-static void on_gone(const struct iovec *reply)
+static void free_result(void *of)
 {
-	struct work *work = APP_OF(reply, struct work, reply);
+	struct result *result = of;
 
-	images_jpeg_free(work->result.data);
-	free(work->pixels.iov_base);
-	free(work);
+	images_jpeg_free(result->jpeg.data);
+	free(result);
 }
 
-static void send_answer(struct work *work, enum lend_status status)
+static int send_result(struct images_tier *tier, lend_request request,
+		       const struct images_head *head, struct result *result)
 {
-	struct images_tier *tier = work->tier;
+	/* The client does not read this process's memory. */
+	enum lend_arg_way way = head->way == LEND_ARG_CALLER ? LEND_ARG_VALUE : head->way;
+	const struct lend_argument args[] = {
+	    {.data = &result->data[0], .n = 1, .way = LEND_ARG_VALUE},
+	    {.data = &result->data[1], .n = 1, .way = way}};
 
-	images_head_store(work->store, &work->head);
-	work->reply[0] = (struct iovec){work->store, IMAGES_HEAD};
-	work->reply[1] = (struct iovec){work->result.data, work->result.len};
-	lend_args_threshold_set(tier->mem, work->head.inline_max);
-	if (status == LEND_OK &&
-	    lend_reply_args(tier->mem, work->from, LEND_OK, work->reply, 2, on_gone) == 0)
-		return;
-	lend_reply(tier->ep, work->from, status == LEND_OK ? LEND_RESOURCE_EXHAUSTED : status,
-		   NULL);
-	on_gone(work->reply);
+	images_head_store(result->head, head);
+	result->data[0] = (struct iovec){result->head, IMAGES_HEAD};
+	result->data[1] = (struct iovec){result->jpeg.data, result->jpeg.len};
+	return lend_reply_argv(tier->mem, request, LEND_OK, args, 2, free_result, result);
 }
 
-/* Encodes the pixels as a JPEG and fills in the reply's head. */
-static void run_codec(struct work *work, const void *pixels)
-{
-	lend_ns began = app_now();
-	int rc = images_codec_apply(work->tier->codec, work->what, pixels, work->head.size,
-				    &work->result);
-
-	work->head.codec_ns = app_now() - began;
-	work->head.what = work->what;
-	send_answer(work, rc < 0 ? LEND_INTERNAL : LEND_OK);
-}
-
-static void on_got(struct lend_op *op)
-{
-	struct work *work = APP_OF(op, struct work, get);
-
-	if (op->status == LEND_OK)
-		run_codec(work, work->pixels.iov_base);
-	else
-		send_answer(work, op->status);
-}
-
-static void fetch_pixels(struct work *work, const struct lend_arg *pixels)
-{
-	work->pixels = (struct iovec){malloc(pixels->len), pixels->len};
-	work->get = (struct lend_op){.done = on_got, .parent = work->from};
-	if (!work->pixels.iov_base)
-		send_answer(work, LEND_RESOURCE_EXHAUSTED);
-	else if (lend_get(work->tier->mem, &pixels->ref, 0, &work->pixels, 1, &work->get) < 0)
-		send_answer(work, LEND_UNAVAILABLE);
-}
-
-static void on_work(lend_request request, const struct lend_buf *bytes, void *arg)
+static void on_work(lend_request request, const struct lend_arg *args, int n, void *arg)
 {
 	const struct images_service *service = arg;
-	struct work *work = calloc(1, sizeof(*work));
-	struct lend_arg pixels;
+	struct images_tier *tier = service->tier;
+	struct result *result = calloc(1, sizeof(*result));
+	enum lend_status status = LEND_OK;
+	struct images_head head;
+	lend_ns began = app_now();
 
-	if (!work) {
-		lend_reply(service->tier->ep, request, LEND_RESOURCE_EXHAUSTED, NULL);
-		return;
+	if (!result)
+		status = LEND_RESOURCE_EXHAUSTED;
+	else if (!images_args_load(args, n, &head) || !args[1].len ||
+		 images_size_bytes(head.size) != args[1].len)
+		status = LEND_INVALID_ARGUMENT;
+	else if (images_codec_apply(tier->codec, service->what, args[1].bytes, head.size,
+				    &result->jpeg) < 0)
+		status = LEND_INTERNAL;
+	if (status == LEND_OK) {
+		head.codec_ns = app_now() - began;
+		head.what = service->what;
+		if (send_result(tier, request, &head, result) == 0)
+			return;
+		status = LEND_RESOURCE_EXHAUSTED;
 	}
-	work->tier = service->tier;
-	work->what = service->what;
-	work->from = request;
-	if (!images_message_load(bytes, &work->head, &pixels) || !pixels.len ||
-	    images_size_bytes(work->head.size) != pixels.len)
-		send_answer(work, LEND_INVALID_ARGUMENT);
-	else if (pixels.bytes)
-		run_codec(work, pixels.bytes);
-	else
-		fetch_pixels(work, &pixels);
+	lend_reply(tier->ep, request, status, NULL);
+	if (result)
+		free_result(result);
 }
 
 int images_worker_open(struct images_tier *tier, const char *node)
@@ -112,8 +78,8 @@ int images_worker_open(struct images_tier *tier, const char *node)
 		rc = lend_mem_open(tier->ep, node, &tier->mem);
 	for (int i = 0; i < IMAGES_WHATS && rc == 0; i++) {
 		tier->service[i] = (struct images_service){tier, (enum images_what)i};
-		rc = lend_serve(tier->ep, IMAGES_WORK + (uint32_t)i, on_work, &tier->service[i],
-				LEND_RESERVED);
+		rc = lend_serve_args(tier->mem, IMAGES_WORK + (uint32_t)i, on_work,
+				     &tier->service[i], LEND_RESERVED);
 	}
 	return rc;
 }

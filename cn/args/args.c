@@ -11,8 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cn/args/inline_threshold.h"
 #include "cn/deferred_release.h"
 #include "cn/lent/lender.h"
+#include "lend/alloc.h"
 #include "util/bits.h"
 #include "util/check.h"
 
@@ -39,12 +41,19 @@ static void note_failure(struct cn_args *a, enum lend_status status)
 /* Releases the references that were put, unless they were handed over. */
 static void let_go(struct cn_args *a, bool handed)
 {
-	for (uint32_t k = 0; k < a->refs; k++)
+	for (uint32_t k = 0; k < a->puts; k++)
 		if (a->put[k].kept && !a->put[k].lent && !handed)
 			cn_deferred_add(a->mem, &a->put[k].op.ref, a->user != NULL);
 		else
 			cn_deferred_unreserve(a->mem, 1);
-	a->refs = 0;
+	a->puts = 0;
+}
+
+static void free_args(struct cn_args *a)
+{
+	for (uint32_t i = 0; i < a->n; i++)
+		lend_free(a->arg[i].gathered);
+	free(a);
 }
 
 static void end_call(struct cn_args *a)
@@ -55,8 +64,9 @@ static void end_call(struct cn_args *a)
 	user->ran = a->call.ran;
 	user->reply = a->call.reply;
 	user->reply_len = a->call.reply_len;
+	user->hops = a->call.hops;
 	user->request = NULL;
-	free(a);
+	free_args(a);
 	if (user->done)
 		user->done(user);
 }
@@ -76,14 +86,16 @@ static void retire_args(struct cn_args *a)
 		return;
 	}
 	if (a->gone)
-		a->gone(a->given);
-	free(a);
+		a->gone(a->of);
+	if (a->gone_iovec)
+		a->gone_iovec(a->given);
+	free_args(a);
 }
 
 /* Ends the loans: from now on no reader gets bytes of the arguments. */
 static void end_loans(struct cn_args *a)
 {
-	for (uint32_t k = 0; k < a->refs; k++)
+	for (uint32_t k = 0; k < a->puts; k++)
 		if (a->put[k].lent)
 			cn_lent_end(a->mem->lender, &a->put[k].op.ref);
 }
@@ -125,6 +137,8 @@ static void call_done(struct lend_call *call)
 	struct lend_mem *mem = a->mem;
 
 	mem->args_flying--;
+	if (call->hops)
+		cn_threshold_learn(mem, a->session, call->method, call->hops);
 	a->wraps++; /* so that cn_args_wrap_gone() does not end it before this function does */
 	end_loans(a);
 	if (call->request)
@@ -156,7 +170,7 @@ static bool start_call(struct cn_args *a)
 	}
 	if (a->call.timeout && a->deadline != LEND_NEVER)
 		a->call.timeout = a->deadline - now;
-	a->call.request = cn_args_message(mem->ep, a->arg, a->n, a->inline_max, a, &fine);
+	a->call.request = cn_args_message(mem->ep, a->arg, a->n, a, &fine);
 	if (fine)
 		rc = lend_call_start(mem->ep, a->session, &a->call);
 	if (rc == 0) {
@@ -181,7 +195,7 @@ static void send_answer(struct cn_args *a)
 	struct lend_buf *buf = NULL;
 
 	if (fine)
-		buf = cn_args_message(a->mem->ep, a->arg, a->n, a->inline_max, a, &fine);
+		buf = cn_args_message(a->mem->ep, a->arg, a->n, a, &fine);
 	if (!fine)
 		note_failure(a, LEND_RESOURCE_EXHAUSTED);
 	handed = lend_reply(a->mem->ep, a->request, fine ? a->answer : a->status, buf) == 0 && fine;
@@ -252,6 +266,20 @@ static lend_ns wait_for_puts(const struct cn_args *a, const struct lend_op *like
 	return lend_max_u64(lend_min_u64(wait, left / 2), 1);
 }
 
+static void put_one(struct cn_args *a, struct cn_put *put, const struct lend_op *like,
+		    const struct lend_terms *terms)
+{
+	put->op = *like;
+	put->op.done = put_done;
+	if (a->wait)
+		put->op.timeout = a->wait;
+	a->busy++;
+	if (lend_put(a->mem, cn_arg_pieces(put->arg), (int)put->arg->n, terms, &put->op) == 0)
+		return;
+	a->busy--;
+	note_failure(a, LEND_RESOURCE_EXHAUSTED);
+}
+
 static void start_puts(struct cn_args *a, const struct lend_op *like,
 		       const struct lend_terms *terms)
 {
@@ -261,24 +289,13 @@ static void start_puts(struct cn_args *a, const struct lend_op *like,
 	a->busy = 1;
 	a->wait = wait_for_puts(a, like);
 	for (uint32_t i = 0; i < a->n; i++) {
-		if (a->arg[i].iov_len <= a->inline_max)
+		if (a->arg[i].plan < CN_ARG_LEND)
 			continue;
 		put->args = a;
-		if (a->home && cn_lent_begin(a->mem->lender, &a->arg[i], a, &put->op.ref)) {
-			put->lent = put->kept = true;
-			a->mem->args_stat.lent++;
-			put++;
-			continue;
-		}
-		put->op = *like;
-		put->op.done = put_done;
-		if (a->wait)
-			put->op.timeout = a->wait;
-		a->busy++;
-		if (lend_put(a->mem, &a->arg[i], 1, terms, &put->op) < 0) {
-			a->busy--;
-			note_failure(a, LEND_RESOURCE_EXHAUSTED);
-		}
+		put->arg = &a->arg[i];
+		a->arg[i].put = put;
+		if (a->arg[i].plan == CN_ARG_PUT || !cn_args_lend(a, put))
+			put_one(a, put, like, terms);
 		put++;
 	}
 	drop_busy(a);
@@ -298,6 +315,7 @@ void cn_args_start_call(struct cn_args *a, lend_session session, struct lend_cal
 				     .priority = call->priority,
 				     .timeout = call->timeout,
 				     .parent = call->parent,
+				     .hops = call->hops,
 				     .reply = call->reply,
 				     .done = call_done};
 	start_puts(a, &like, NULL);
@@ -317,7 +335,7 @@ void cn_args_cancel(struct cn_args *a)
 	if (a->busy) {
 		note_failure(a, LEND_CANCELLED);
 		a->busy++;
-		for (uint32_t k = 0; k < a->refs; k++)
+		for (uint32_t k = 0; k < a->puts; k++)
 			lend_op_cancel(a->mem, &a->put[k].op);
 		drop_busy(a);
 	} else if (a->waits) {

@@ -2,38 +2,65 @@
  *
  *   call   put large arguments -> call -> its end -> release what was put
  *   reply  put large arguments, TRANSFER -> reply
- *   call   lend large arguments -> call -> end of the loans (lend_args_place())
+ *   call   lend large arguments -> call -> end of the loans
+ *   both   references that the user gives are sent as they are
  *
  * An argument that no node took is sent by value, if the message is not longer than the peer takes.
  * While that is possible, a put waits for CN_ARGS_WAIT and the time of its bytes on a slow network,
  * but for no more than half of the time left to the deadline. Layer: cn. Threads: the endpoint's.
- * One block per call or reply that has something to put or to wrap; it frees itself. */
+ * One block per call or reply that has something to put, lend or wrap; it frees itself. */
 #ifndef LEND_CN_ARGS_ARGS_H
 #define LEND_CN_ARGS_ARGS_H
 
 #include "cn/client.h"
 
-enum { CN_ARGS_COPY_MAX = 4096 }; /* longer inline arguments are wrapped, not copied */
+enum { CN_ARGS_COPY_MAX = 4096 }; /* longer inline pieces are wrapped, not copied */
 #define CN_ARGS_WAIT    UINT64_C(250000000)
 #define CN_ARGS_BYTE_NS 100
 
 struct cn_put {
 	struct lend_op op;
 	struct cn_args *args;
+	struct cn_arg *arg;
 	bool kept; /* the node has it, or it is lent */
 	bool lent;
 };
+
+/* How an argument is planned to travel. A PUT or LEND that failed is sent inline. */
+enum cn_arg_plan { CN_ARG_INLINE, CN_ARG_REF, CN_ARG_LEND, CN_ARG_PUT };
+struct cn_arg {
+	const struct iovec *piece; /* n of them, unless n is 1: then one has it */
+	struct iovec one;
+	uint32_t n;
+	uint8_t plan;
+	uint64_t len;        /* bytes of all pieces, or of the reference */
+	struct lend_ref ref; /* REF */
+	const char *home;    /* REF: the caller's address; NULL: a node's reference */
+	struct cn_put *put;  /* LEND, PUT */
+	void *gathered;      /* LEND of several pieces: their copy; owned */
+};
+
+static inline const struct iovec *cn_arg_pieces(const struct cn_arg *arg)
+{
+	return arg->n == 1 ? &arg->one : arg->piece;
+}
+
+/* Returns the reference that is sent for an argument; NULL: its bytes are sent. */
+static inline const struct lend_ref *cn_arg_ref(const struct cn_arg *arg)
+{
+	if (arg->plan == CN_ARG_REF)
+		return &arg->ref;
+	return arg->put && arg->put->kept ? &arg->put->op.ref : NULL;
+}
 
 /* PUTTING (busy) -> CALLING or waits -> ended -> gone, when wraps is zero */
 struct cn_args {
 	TAILQ_ENTRY(cn_args) link;
 	struct lend_mem *mem; /* NULL: closed; the last wrap frees this */
-	const struct iovec *arg;
-	struct iovec one;
-	uint64_t inline_max;
-	const char *home; /* where lent arguments are read; NULL: none is lent */
-	lend_ns wait;     /* time limit of its puts; 0: the deadline only */
-	uint32_t n, refs;
+	struct cn_arg *arg;   /* in this block */
+	const char *home;     /* where lent arguments are read; NULL: none is lent */
+	lend_ns wait;         /* time limit of its puts; 0: the deadline only */
+	uint32_t n, puts;
 	uint32_t busy;  /* puts under way */
 	uint32_t wraps; /* segments of the caller's memory that a carrier may still use */
 	bool cancelled, ended;
@@ -45,8 +72,10 @@ struct cn_args {
 	lend_ns deadline;
 	lend_request request;
 	enum lend_status answer;
-	void (*gone)(const struct iovec *arg);
+	void (*gone_iovec)(const struct iovec *arg); /* one of these two, or none */
 	const struct iovec *given;
+	void (*gone)(void *of);
+	void *of;
 	struct cn_put put[];
 };
 
@@ -61,14 +90,32 @@ void cn_args_cancel_all(struct lend_mem *mem);
 void cn_args_detach(struct lend_mem *mem);
 bool cn_args_busy(const struct lend_mem *mem, bool late);
 
-/* args_message.c: writes the message of n arguments. Arguments longer than inline_max go by the
- * references in a, unless their put failed. a NULL: all are copied. Returns NULL with *fine false:
- * no memory; an empty message is NULL, too. */
-struct lend_buf *cn_args_message(struct lend_ep *ep, const struct iovec *arg, uint32_t n,
-				 uint64_t inline_max, struct cn_args *a, bool *fine);
+/* args_plan.c: a call or reply whose arguments are to be planned. */
+struct cn_planning {
+	struct lend_mem *mem;
+	lend_session session;
+	uint32_t method;
+	lend_request parent;
+	bool is_call;
+	const char *home; /* out: for lent arguments, valid as long as the lender; NULL: none */
+	uint32_t puts;    /* out: arguments to put or to lend */
+	uint32_t wraps;   /* out: whether pieces are wrapped */
+};
+/* Checks n arguments and decides how each travels. Returns 0, or -EINVAL. */
+int cn_args_plan(struct cn_planning *p, const struct lend_argument *in, uint32_t n,
+		 struct cn_arg *out);
+
+/* Lends an argument's memory, or a copy of several pieces. Returns false: not possible now. */
+bool cn_args_lend(struct cn_args *a, struct cn_put *put);
+
+/* args_message.c: writes the message of n arguments: references of those that have one, the bytes
+ * of the others. a NULL: all are copied. Returns NULL with *fine false: no memory; an empty message
+ * is NULL, too. */
+struct lend_buf *cn_args_message(struct lend_ep *ep, const struct cn_arg *arg, uint32_t n,
+				 struct cn_args *a, bool *fine);
 /* size: bytes of the message with all arguments inline. fit: whether the session's peer takes a
  * message that long. */
-uint64_t cn_args_size(const struct iovec *arg, uint32_t n);
-bool cn_args_fit(struct lend_ep *ep, lend_session session, const struct iovec *arg, uint32_t n);
+uint64_t cn_args_size(const struct cn_arg *arg, uint32_t n);
+bool cn_args_fit(struct lend_ep *ep, lend_session session, const struct cn_arg *arg, uint32_t n);
 
 #endif

@@ -39,10 +39,10 @@ static void copy_bytes(struct writer *w, const void *bytes, uint64_t len)
 	w->left -= len;
 }
 
-static void wrap_arg(struct writer *w, const struct iovec *arg)
+static void wrap_piece(struct writer *w, const struct iovec *piece)
 {
-	struct lend_buf *buf =
-	    lend_buf_wrap(w->ep, arg->iov_base, (uint32_t)arg->iov_len, cn_args_wrap_gone, w->args);
+	struct lend_buf *buf = lend_buf_wrap(w->ep, piece->iov_base, (uint32_t)piece->iov_len,
+					     cn_args_wrap_gone, w->args);
 
 	w->failed |= !buf;
 	if (!buf)
@@ -66,85 +66,84 @@ static void write_home(struct writer *w, const char *home)
 	copy_bytes(w, zeros, -len % 8);
 }
 
-/* Returns the address to send after a reference; NULL: it is a node's. */
-static const char *home_of(const struct writer *w, const struct lend_ref *ref)
+/* Returns the address to send after an argument's reference; NULL: it is a node's. */
+static const char *home_of(const struct writer *w, const struct cn_arg *arg)
 {
-	struct lend_memref r;
-
-	if (!ref || !w->args->home)
-		return NULL;
-	lend_memref_root((const uint8_t *)ref, &r);
-	return r.home == LEND_HOME_CALLER ? w->args->home : NULL;
+	if (arg->plan == CN_ARG_REF)
+		return arg->home;
+	return arg->put && arg->put->lent ? w->args->home : NULL;
 }
 
-static void write_one(struct writer *w, const struct iovec *arg, const struct lend_ref *ref)
+/* Returns the bytes of an argument that are copied into the message. */
+static uint64_t copied_bytes(const struct writer *w, const struct cn_arg *arg)
 {
-	const char *home = home_of(w, ref);
+	const struct lend_ref *ref = cn_arg_ref(arg);
+	const char *home = ref ? home_of(w, arg) : NULL;
+	uint64_t bytes = lend_arg_size(arg->len, ref) + lend_arg_home_size(home ? strlen(home) : 0);
+
+	for (uint32_t i = 0; !ref && i < arg->n; i++)
+		if (!is_copied(w, cn_arg_pieces(arg)[i].iov_len))
+			bytes -= cn_arg_pieces(arg)[i].iov_len;
+	return bytes;
+}
+
+static void write_bytes(struct writer *w, const struct cn_arg *arg)
+{
 	static const uint8_t zeros[8];
+
+	for (uint32_t i = 0; i < arg->n; i++) {
+		const struct iovec *piece = &cn_arg_pieces(arg)[i];
+
+		if (is_copied(w, piece->iov_len))
+			copy_bytes(w, piece->iov_base, piece->iov_len);
+		else if (!w->failed)
+			wrap_piece(w, piece);
+	}
+	copy_bytes(w, zeros, -arg->len % 8);
+}
+
+static void write_one(struct writer *w, const struct cn_arg *arg)
+{
+	const struct lend_ref *ref = cn_arg_ref(arg);
+	const char *home = ref ? home_of(w, arg) : NULL;
 	uint8_t head[LEND_ARG_HEAD];
 
-	lend_arg_encode(arg->iov_len, ref, home, head);
+	lend_arg_encode(arg->len, ref, home, head);
 	copy_bytes(w, head, sizeof(head));
-	if (ref) {
+	if (ref)
 		copy_bytes(w, ref, sizeof(*ref));
-		if (home)
-			write_home(w, home);
-		return;
-	}
-	if (is_copied(w, arg->iov_len))
-		copy_bytes(w, arg->iov_base, arg->iov_len);
-	else if (!w->failed)
-		wrap_arg(w, arg);
-	copy_bytes(w, zeros, -arg->iov_len % 8);
+	else
+		write_bytes(w, arg);
+	if (home)
+		write_home(w, home);
 }
 
-uint64_t cn_args_size(const struct iovec *arg, uint32_t n)
+uint64_t cn_args_size(const struct cn_arg *arg, uint32_t n)
 {
 	uint64_t bytes = 0;
 
 	for (uint32_t i = 0; i < n; i++)
-		bytes += lend_arg_size(arg[i].iov_len, false);
+		bytes += lend_arg_size(arg[i].len, arg[i].plan == CN_ARG_REF) +
+			 (arg[i].home ? lend_arg_home_size(strlen(arg[i].home)) : 0);
 	return bytes;
 }
 
-bool cn_args_fit(struct lend_ep *ep, lend_session session, const struct iovec *arg, uint32_t n)
+bool cn_args_fit(struct lend_ep *ep, lend_session session, const struct cn_arg *arg, uint32_t n)
 {
 	return cn_args_size(arg, n) <= lend_session_message_max(ep, session);
 }
 
-/* Returns the reference to send for an argument; NULL: its bytes are sent. *k: the puts before it.
- */
-static const struct lend_ref *ref_of(const struct cn_args *a, uint64_t len, uint64_t inline_max,
-				     uint32_t *k)
-{
-	const struct cn_put *put;
-
-	if (len <= inline_max)
-		return NULL;
-	put = &a->put[(*k)++];
-	return put->kept ? &put->op.ref : NULL;
-}
-
-struct lend_buf *cn_args_message(struct lend_ep *ep, const struct iovec *arg, uint32_t n,
-				 uint64_t inline_max, struct cn_args *a, bool *fine)
+struct lend_buf *cn_args_message(struct lend_ep *ep, const struct cn_arg *arg, uint32_t n,
+				 struct cn_args *a, bool *fine)
 {
 	struct writer w = {.ep = ep, .args = a};
-	uint32_t k = 0;
 
 	w.last = &w.first;
-	for (uint32_t i = 0; i < n; i++) {
-		const struct lend_ref *ref = ref_of(a, arg[i].iov_len, inline_max, &k);
-		const char *home = home_of(&w, ref);
-
-		w.left += lend_arg_size(arg[i].iov_len, ref) +
-			  lend_arg_home_size(home ? strlen(home) : 0);
-		if (!ref && !is_copied(&w, arg[i].iov_len))
-			w.left -= arg[i].iov_len;
-	}
+	for (uint32_t i = 0; i < n; i++)
+		w.left += copied_bytes(&w, &arg[i]);
 	w.failed = w.left > UINT32_MAX;
-	k = 0;
 	for (uint32_t i = 0; i < n && !w.failed; i++)
-		write_one(&w, &arg[i], ref_of(a, arg[i].iov_len, inline_max, &k));
+		write_one(&w, &arg[i]);
 	*fine = !w.failed;
 	if (*fine)
 		return w.first;

@@ -2,6 +2,7 @@
  * Layer: cn. Threads: the endpoint's. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cn/args/args.h"
 #include "cn/args/inline_threshold.h"
@@ -9,78 +10,120 @@
 #include "cn/lent/lender.h"
 #include "sys/last_error.h"
 
-/* Bytes always sent inline; arguments at most; bytes that are lent rather than sent. */
-enum { CLEAR_MAX = 1024, ARGS_MAX = 1024, LENT_MIN = 16384 };
+enum { ARGS_MAX = 1024, FEW = 8 };
 
-static int check_args(const struct lend_mem *mem, const struct iovec *arg, int n)
+/* Arguments of a call or reply that begins: as given, and as planned. */
+struct begun {
+	struct cn_planning p;
+	uint32_t n;
+	struct lend_argument given[FEW]; /* made of an iovec each */
+	struct cn_arg few[FEW];
+	struct cn_arg *arg; /* few, or allocated */
+};
+
+static int check_count(const struct lend_mem *mem, const void *arg, int n)
 {
 	if (n < 0 || n > ARGS_MAX || (n && !arg))
 		return lend_fail(EINVAL, "%d arguments; give 0 to %d", n, ARGS_MAX);
-	for (int i = 0; i < n; i++)
-		if (arg[i].iov_len > LEND_MEMREF_ROOT_MAX)
-			return lend_fail(EINVAL, "argument %d: longer than a snapshot can be", i);
 	if (mem->closing)
 		return lend_fail(EINVAL, "this client of memory nodes is being closed");
 	return 0;
 }
 
-/* Returns the inline threshold. It measures only if an argument is long enough to need that. */
-static uint64_t inline_max(struct lend_mem *mem, lend_session session, const struct iovec *arg,
-			   int n, const char *home)
+static void free_begun(struct begun *b)
 {
-	uint64_t longest = 0;
-
-	if (!mem->nodes && !home)
-		return LEND_NEVER;
-	if (mem->inline_max != LEND_NEVER)
-		return mem->inline_max;
-	if (home)
-		return LENT_MIN;
-	for (int i = 0; i < n; i++)
-		longest = arg[i].iov_len > longest ? arg[i].iov_len : longest;
-	return longest <= CLEAR_MAX ? CLEAR_MAX : lend_args_threshold(mem, session, 0);
+	if (b->arg != b->few)
+		free(b->arg);
 }
 
-/* Makes a block if there is something to lend, put or wrap. call: not a reply. Returns 0 with *out,
- * which is NULL if there is no block; or -errno. */
-static int make_args(struct lend_mem *mem, lend_session session, bool call, const struct iovec *arg,
-		     int n, struct cn_args **out)
+/* Copies the arguments, and the addresses of their references, into the block. */
+static void copy_args(struct cn_args *a, const struct begun *b, char *homes)
 {
-	const char *home = call && mem->lender ? cn_lender_home(mem->lender, session) : NULL;
-	uint64_t max = inline_max(mem, session, arg, n, home);
-	struct cn_args *a = NULL;
-	uint32_t refs = 0, wraps = 0;
+	for (uint32_t i = 0; i < b->n; i++) {
+		a->arg[i] = b->arg[i];
+		if (!b->arg[i].home)
+			continue;
+		a->arg[i].home = strcpy(homes, b->arg[i].home);
+		homes += strlen(homes) + 1;
+	}
+}
 
-	for (int i = 0; i < n; i++) {
-		refs += arg[i].iov_len > max;
-		wraps += arg[i].iov_len > CN_ARGS_COPY_MAX;
-	}
+static size_t homes_len(const struct begun *b)
+{
+	size_t len = 0;
+
+	for (uint32_t i = 0; i < b->n; i++)
+		len += b->arg[i].home ? strlen(b->arg[i].home) + 1 : 0;
+	return len;
+}
+
+/* Makes a block if there is something to lend, put or wrap. Returns 0 with *out, which is NULL if
+ * there is no block; or -ENOMEM. */
+static int make_args(struct begun *b, struct cn_args **out)
+{
+	struct lend_mem *mem = b->p.mem;
+	size_t puts = b->p.puts * sizeof(struct cn_put);
+	struct cn_args *a;
+
 	*out = NULL;
-	if (refs && !home && !cn_node_may_choose(mem) &&
-	    cn_args_fit(mem->ep, session, arg, (uint32_t)n)) {
-		mem->args_stat.fallbacks++;
-		wraps += refs;
-		refs = 0;
-		max = LEND_NEVER;
-	}
-	if (!refs && !wraps)
+	if (!b->p.puts && !b->p.wraps)
 		return 0;
-	if (cn_deferred_reserve(mem, refs) < 0)
+	if (cn_deferred_reserve(mem, b->p.puts) < 0)
 		return -ENOMEM;
-	a = calloc(1, sizeof(*a) + refs * sizeof(a->put[0]));
+	a = calloc(1, sizeof(*a) + puts + b->n * sizeof(*a->arg) + homes_len(b));
 	if (!a) {
-		cn_deferred_unreserve(mem, refs);
-		return lend_fail(ENOMEM, "no memory for a message of %d arguments", n);
+		cn_deferred_unreserve(mem, b->p.puts);
+		return lend_fail(ENOMEM, "no memory for a message of %u arguments", b->n);
 	}
 	a->mem = mem;
-	a->n = (uint32_t)n;
-	a->refs = refs;
-	a->inline_max = max;
-	a->home = home;
-	a->one = arg[0];
-	a->arg = n == 1 ? &a->one : arg;
+	a->n = b->n;
+	a->puts = b->p.puts;
+	a->home = b->p.home;
+	a->arg = (struct cn_arg *)(void *)((char *)a->put + puts);
+	copy_args(a, b, (char *)(a->arg + b->n));
 	*out = a;
 	return 0;
+}
+
+/* Sends all in the message at once if no node is likely to take an argument. */
+static void skip_puts(struct begun *b)
+{
+	struct lend_mem *mem = b->p.mem;
+
+	if (!b->p.puts || b->p.home || cn_node_may_choose(mem) ||
+	    !cn_args_fit(mem->ep, b->p.session, b->arg, b->n))
+		return;
+	mem->args_stat.fallbacks++;
+	b->p.puts = 0;
+	for (uint32_t i = 0; i < b->n; i++)
+		if (b->arg[i].plan == CN_ARG_PUT)
+			b->arg[i].plan = CN_ARG_INLINE;
+}
+
+static int plan_args(struct begun *b, const struct lend_argument *arg, int n)
+{
+	int rc;
+
+	b->n = (uint32_t)n;
+	b->arg = n <= FEW ? b->few : calloc((size_t)n, sizeof(*b->arg));
+	if (!b->arg)
+		return lend_fail(ENOMEM, "no memory for %d arguments", n);
+	rc = cn_args_plan(&b->p, arg, b->n, b->arg);
+	if (rc == 0)
+		skip_puts(b);
+	else
+		free_begun(b);
+	return rc;
+}
+
+/* Makes arguments of an iovec each; those in b if they are few, else allocated. NULL: no memory. */
+static struct lend_argument *of_iovecs(struct begun *b, const struct iovec *arg, int n)
+{
+	struct lend_argument *of = n <= FEW ? b->given : calloc((size_t)n, sizeof(*of));
+
+	for (int i = 0; of && i < n; i++)
+		of[i] = (struct lend_argument){.data = &arg[i], .n = 1};
+	return of;
 }
 
 static struct cn_args *find_args(struct lend_mem *mem, const struct lend_call *call)
@@ -93,27 +136,48 @@ static struct cn_args *find_args(struct lend_mem *mem, const struct lend_call *c
 	return NULL;
 }
 
-static int begin_args(struct lend_mem *mem, lend_session session, struct lend_call *call,
-		      const struct iovec *arg, int n, struct cn_args **a)
+/* Marks a call that passes references of its parent's message on. */
+static void mark_passing(struct lend_call *call, const struct begun *b)
+{
+	for (uint32_t i = 0; i < b->n; i++)
+		if (call->parent.id && b->arg[i].plan == CN_ARG_REF)
+			call->hops = 1;
+}
+
+static int check_call(struct lend_mem *mem, lend_session session, struct lend_call *call)
 {
 	struct lend_peer peer;
-	int rc = check_args(mem, arg, n);
-	bool fine;
 
 	call->status = LEND_UNKNOWN; /* a call that never started must not read as LEND_OK */
 	call->ran = LEND_RAN_NO;
-	if (rc == 0 && find_args(mem, call))
-		rc = lend_fail(EALREADY, "this call is in flight: wait for its end");
-	if (rc == 0 && call->request)
-		rc = lend_fail(EINVAL, "the arguments are the request: set call.request to NULL");
+	if (find_args(mem, call))
+		return lend_fail(EALREADY, "this call is in flight: wait for its end");
+	if (call->request)
+		return lend_fail(EINVAL, "the arguments are the request: set call.request to NULL");
+	return lend_session_peer(mem->ep, session, &peer);
+}
+
+static int begin_args(struct lend_mem *mem, lend_session session, struct lend_call *call,
+		      const struct lend_argument *arg, int n, struct cn_args **a)
+{
+	struct begun b = {.p = {.mem = mem,
+				.session = session,
+				.method = call->method,
+				.parent = call->parent,
+				.is_call = true}};
+	int rc = check_call(mem, session, call);
+	bool fine = true;
+
 	if (rc == 0)
-		rc = lend_session_peer(mem->ep, session, &peer);
-	if (rc == 0)
-		rc = make_args(mem, session, true, arg, n, a);
-	if (rc < 0 || *a)
+		rc = plan_args(&b, arg, n);
+	if (rc < 0)
 		return rc;
-	call->request = cn_args_message(mem->ep, arg, (uint32_t)n, LEND_NEVER, NULL, &fine);
-	return fine ? 0 : lend_fail(ENOMEM, "no message buffer for %d arguments", n);
+	mark_passing(call, &b);
+	rc = make_args(&b, a);
+	if (rc == 0 && !*a)
+		call->request = cn_args_message(mem->ep, b.arg, b.n, NULL, &fine);
+	free_begun(&b);
+	return fine ? rc : lend_fail(ENOMEM, "no message buffer for %d arguments", n);
 }
 
 static int take_back(struct lend_mem *mem, struct lend_call *call, int rc)
@@ -125,12 +189,14 @@ static int take_back(struct lend_mem *mem, struct lend_call *call, int rc)
 	return rc;
 }
 
-int lend_call_start_args(struct lend_mem *mem, lend_session session, struct lend_call *call,
-			 const struct iovec *arg, int n)
+int lend_call_start_argv(struct lend_mem *mem, lend_session session, struct lend_call *call,
+			 const struct lend_argument *arg, int n)
 {
 	struct cn_args *a;
-	int rc = begin_args(mem, session, call, arg, n, &a);
+	int rc = check_count(mem, arg, n);
 
+	if (rc == 0)
+		rc = begin_args(mem, session, call, arg, n, &a);
 	if (rc == 0 && !a)
 		return take_back(mem, call, lend_call_start(mem->ep, session, call));
 	if (rc == 0)
@@ -138,29 +204,74 @@ int lend_call_start_args(struct lend_mem *mem, lend_session session, struct lend
 	return rc;
 }
 
-int lend_call_sync_args(struct lend_mem *mem, lend_session session, struct lend_call *call,
-			const struct iovec *arg, int n)
+int lend_call_start_args(struct lend_mem *mem, lend_session session, struct lend_call *call,
+			 const struct iovec *arg, int n)
+{
+	struct lend_argument *of;
+	struct begun b;
+	int rc = check_count(mem, arg, n);
+
+	if (rc < 0)
+		return rc;
+	of = of_iovecs(&b, arg, n);
+	rc = of ? lend_call_start_argv(mem, session, call, of, n)
+		: lend_fail(ENOMEM, "no memory for %d arguments", n);
+	if (of != b.given)
+		free(of);
+	return rc;
+}
+
+/* Runs turns until a call with arguments has ended. */
+static int wait_call(struct lend_mem *mem, struct lend_call *call)
+{
+	struct cn_args *a;
+	int rc = 0;
+
+	while (rc >= 0 && (a = find_args(mem, call))) {
+		bool waits = a->puts && a->busy; /* a put may wait in the queue */
+
+		rc = lend_wait(mem->ep, waits ? cn_op_inner(&a->put[0].op)->deadline : LEND_NEVER);
+		cn_pump(mem);
+	}
+	return rc < 0 ? rc : 0;
+}
+
+int lend_call_sync_argv(struct lend_mem *mem, lend_session session, struct lend_call *call,
+			const struct lend_argument *arg, int n)
 {
 	int rc = lend_poll(mem->ep); /* -EDEADLK inside a turn, before anything is taken */
 	struct cn_args *a = NULL;
 
-	if (rc < 0)
+	if (rc < 0) {
 		call->status = LEND_UNKNOWN;
-	else
+		return rc;
+	}
+	rc = check_count(mem, arg, n);
+	if (rc == 0)
 		rc = begin_args(mem, session, call, arg, n, &a);
 	if (rc == 0 && !a)
 		return take_back(mem, call, lend_call_sync(mem->ep, session, call));
 	if (rc < 0)
 		return rc;
 	cn_args_start_call(a, session, call);
-	while (rc >= 0 && (a = find_args(mem, call))) {
-		bool waits =
-		    a->refs && a->busy; /* whether puts of arguments may wait in the queue */
+	return wait_call(mem, call);
+}
 
-		rc = lend_wait(mem->ep, waits ? cn_op_inner(&a->put[0].op)->deadline : LEND_NEVER);
-		cn_pump(mem);
-	}
-	return rc < 0 ? rc : 0;
+int lend_call_sync_args(struct lend_mem *mem, lend_session session, struct lend_call *call,
+			const struct iovec *arg, int n)
+{
+	struct lend_argument *of;
+	struct begun b;
+	int rc = check_count(mem, arg, n);
+
+	if (rc < 0)
+		return rc;
+	of = of_iovecs(&b, arg, n);
+	rc = of ? lend_call_sync_argv(mem, session, call, of, n)
+		: lend_fail(ENOMEM, "no memory for %d arguments", n);
+	if (of != b.given)
+		free(of);
+	return rc;
 }
 
 void lend_call_cancel_args(struct lend_mem *mem, struct lend_call *call)
@@ -173,61 +284,104 @@ void lend_call_cancel_args(struct lend_mem *mem, struct lend_call *call)
 		lend_call_cancel(mem->ep, call);
 }
 
-int lend_reply_args(struct lend_mem *mem, lend_request request, enum lend_status status,
-		    const struct iovec *arg, int n, void (*gone)(const struct iovec *arg))
+/* Functions to run when the bytes of a reply's arguments are no longer used. */
+struct end_of_use {
+	void (*gone_iovec)(const struct iovec *arg);
+	const struct iovec *given;
+	void (*gone)(void *of);
+	void *of;
+};
+
+static int reply_begun(struct begun *b, lend_request request, enum lend_status status,
+		       const struct end_of_use *end)
 {
-	lend_session session = lend_request_session(mem->ep, request);
+	struct lend_mem *mem = b->p.mem;
 	struct lend_buf *buf;
 	struct cn_args *a;
-	int rc = check_args(mem, arg, n);
+	int rc = make_args(b, &a);
 	bool fine;
 
-	if (rc == 0 && !session.id)
-		rc = lend_fail(ESTALE, "the caller ended or already has its reply: nothing to do");
-	if (rc == 0)
-		rc = make_args(mem, session, false, arg, n, &a);
 	if (rc < 0)
 		return rc;
 	if (a) {
 		a->request = request;
 		a->answer = status;
-		a->gone = gone;
-		a->given = arg;
+		a->gone_iovec = end->gone_iovec;
+		a->given = end->given;
+		a->gone = end->gone;
+		a->of = end->of;
 		cn_args_start_reply(a);
 		return 0;
 	}
-	buf = cn_args_message(mem->ep, arg, (uint32_t)n, LEND_NEVER, NULL, &fine);
+	buf = cn_args_message(mem->ep, b->arg, b->n, NULL, &fine);
 	if (!fine)
-		return lend_fail(ENOMEM, "no message buffer for %d arguments", n);
+		return lend_fail(ENOMEM, "no message buffer for %u arguments", b->n);
 	rc = lend_reply(mem->ep, request, status, buf);
-	if (rc == 0 && gone)
-		gone(arg);
+	if (rc == 0 && end->gone_iovec)
+		end->gone_iovec(end->given);
+	if (rc == 0 && end->gone)
+		end->gone(end->of);
 	return rc;
 }
 
-uint64_t lend_args_threshold(struct lend_mem *mem, lend_session session, uint16_t node)
+static int reply_args(struct lend_mem *mem, lend_request request, enum lend_status status,
+		      const struct lend_argument *arg, int n, const struct end_of_use *end)
 {
-	if (mem->inline_max != LEND_NEVER)
-		return mem->inline_max;
-	if (!mem->n_named || node > mem->n_named)
-		return LEND_NEVER;
-	return cn_threshold(mem, session,
-			    (uint16_t)(node ? node - 1u : mem->next_node % mem->n_named));
+	struct begun b = {.p = {.mem = mem, .session = lend_request_session(mem->ep, request)}};
+	int rc;
+
+	if (!b.p.session.id)
+		return lend_fail(ESTALE,
+				 "the caller ended or already has its reply: nothing to do");
+	rc = plan_args(&b, arg, n);
+	if (rc < 0)
+		return rc;
+	rc = reply_begun(&b, request, status, end);
+	free_begun(&b);
+	return rc;
 }
 
-int lend_args_place(struct lend_mem *mem, enum lend_args_at at)
+int lend_reply_argv(struct lend_mem *mem, lend_request request, enum lend_status status,
+		    const struct lend_argument *arg, int n, void (*release)(void *of), void *of)
 {
-	if (at != LEND_ARGS_AT_NODE && at != LEND_ARGS_AT_CALLER)
-		return lend_fail(EINVAL, "arguments are at one of enum lend_args_at");
-	if (!TAILQ_EMPTY(&mem->args))
-		return lend_fail(EINVAL, "calls with arguments are in flight: wait for their end");
-	if (at == LEND_ARGS_AT_CALLER && !mem->lender)
+	const struct end_of_use end = {.gone = release, .of = of};
+	int rc = check_count(mem, arg, n);
+
+	return rc < 0 ? rc : reply_args(mem, request, status, arg, n, &end);
+}
+
+int lend_reply_args(struct lend_mem *mem, lend_request request, enum lend_status status,
+		    const struct iovec *arg, int n, void (*gone)(const struct iovec *arg))
+{
+	const struct end_of_use end = {.gone_iovec = gone, .given = arg};
+	struct lend_argument *of;
+	struct begun b;
+	int rc = check_count(mem, arg, n);
+
+	if (rc < 0)
+		return rc;
+	of = of_iovecs(&b, arg, n);
+	rc = of ? reply_args(mem, request, status, of, n, &end)
+		: lend_fail(ENOMEM, "no memory for %d arguments", n);
+	if (of != b.given)
+		free(of);
+	return rc;
+}
+
+int lend_args_place(struct lend_mem *mem, enum lend_arg_way way)
+{
+	if ((unsigned)way > LEND_ARG_NODE)
+		return lend_fail(EINVAL, "arguments go one of the ways of enum lend_arg_way");
+	if (way == LEND_ARG_CALLER && !mem->lender) {
 		mem->lender = cn_lender_join(mem->ep);
-	if (at == LEND_ARGS_AT_CALLER)
-		return mem->lender ? 0 : lend_fail(ENOMEM, "no memory for the table of loans");
-	if (mem->lender)
+		if (!mem->lender)
+			return lend_fail(ENOMEM, "no memory for the table of loans");
+	}
+	if (way != LEND_ARG_CALLER && mem->lender && TAILQ_EMPTY(&mem->args)) {
 		cn_lender_leave(mem->lender);
-	mem->lender = NULL;
+		mem->lender = NULL;
+	}
+	mem->way = way;
 	return 0;
 }
 

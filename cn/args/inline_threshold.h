@@ -5,9 +5,13 @@
 
 #include "cn/client.h"
 
-/* Returns the threshold in bytes, and starts measurements of unknown costs in the background. node:
- * index in order of naming, from 0. */
-uint64_t cn_threshold(struct lend_mem *mem, lend_session session, uint16_t node);
+/* Returns the length in bytes of the longest argument of a method that is sent inline. Starts
+ * measurements of unknown costs that len bytes need, in the background. lent: by reference means
+ * lent memory of the caller; else a memory node. */
+uint64_t cn_threshold(struct lend_mem *mem, lend_session session, uint32_t method, uint64_t len,
+		      bool lent);
+/* Notes how many services a message of this method went through, as its reply reports. */
+void cn_threshold_learn(struct lend_mem *mem, lend_session session, uint32_t method, uint8_t hops);
 /* A measuring call is under way. */
 bool cn_threshold_busy(const struct lend_mem *mem);
 void cn_threshold_cancel(struct lend_mem *mem);

@@ -331,13 +331,21 @@ void lend_mem_cache_stat_get(struct lend_mem_cache_stat *stat);
  * Threads: any. */
 int lend_mem_cache_limit(uint64_t bytes);
 
-/* lend_args(3) - arguments by value or by reference.
+/* lend_args(3) - arguments by value, or by reference.
  *
- * Arguments go by value or by reference, depending on their size: small ones are part of the
- * message; large ones are put on a memory node, and the message has their references. The arguments
- * of a call belong to the caller (OWNED) and are released when the call ends, for any reason:
- * reply, failure, cancel, deadline, a lost session, a closed client. The arguments of a reply are
- * transferred: the receiver adopts or releases each within 30 s, then the node releases them.
+ * A short argument is part of the message. Of a long one the message has a reference: to the
+ * caller's own memory, which is lent to the callees until the call ends, or to a memory node, where
+ * the bytes are put. The client chooses, from measured costs and from the number of services that
+ * the message of a method goes through, as its replies report it; or the caller chooses for each
+ * argument. Lending needs no node; nothing is put or released. It needs a session that is up, an
+ * endpoint that listens on the carrier of that session, and that runs turns while the call is in
+ * flight. A way that is not possible is replaced: the caller's memory by a node, a node by the
+ * message.
+ *
+ * Arguments that were put belong to the caller (OWNED) and are released when the call ends, for any
+ * reason: reply, failure, cancel, deadline, a lost session, a closed client. The arguments of a
+ * reply are transferred: the receiver adopts or releases each within 30 s, then the node releases
+ * them.
  *
  * Arguments go in the message if no node takes them, because all are full or do not answer: the put
  * has 250 ms plus 100 ns per byte, at most half of the call's time. If they are longer than the
@@ -346,26 +354,69 @@ int lend_mem_cache_limit(uint64_t bytes);
  *
  * Threads: the endpoint's, unless a function states otherwise. */
 
+/* How an argument travels. */
+enum lend_arg_way {
+	LEND_ARG_AUTO,   /* as lend_args_place() selects; by default the way that costs least */
+	LEND_ARG_VALUE,  /* in the message */
+	LEND_ARG_CALLER, /* lent: callees read the caller's memory; in replies as NODE */
+	LEND_ARG_NODE,   /* put on a memory node */
+};
+/* An argument of a call or reply: bytes, in any number of pieces, or a reference. */
+struct lend_argument {
+	const struct iovec *data;   /* the pieces; lent memory of several pieces is copied once */
+	int n;                      /* number of pieces; 0 with a reference */
+	enum lend_arg_way way;      /* used for bytes only */
+	const struct lend_ref *ref; /* NULL: bytes. Held by this client, or received; or a slice */
+	/* The home field of the received argument that ref is, or is a slice of. NULL or "": ref is
+	 * a node's. */
+	const char *home;
+};
 /* Starts a call with a request of n arguments, at most 1024; call->request must be NULL, and is
- * NULL in done.
+ * NULL in done. A reference is passed on as it is: no byte moves. A received one needs
+ * call->parent, the request that it came with, and is valid until that request is answered.
+ * Returns: 0; -EINVAL: arguments, a reference that this client neither holds nor received with
+ * call->parent, call->request is not NULL, or the client closes; -ENOMEM: no memory; or an error of
+ * lend_call_start().
+ * Ownership: borrows call, the bytes, and an argument's array data if its n is 2 or more, until
+ * done, which may run before this function returns; copies arg. After a failure nothing is
+ * borrowed. */
+int lend_call_start_argv(struct lend_mem *mem, lend_session session, struct lend_call *call,
+			 const struct lend_argument *arg, int n);
+/* Starts a call with arguments and runs turns until done.
+ * Returns: 0, with the result in call->status; an error of lend_call_start_argv(); -EDEADLK: inside
+ * a turn; -EPERM: in the child of a fork.
+ * Ownership: as lend_call_start_argv(). */
+int lend_call_sync_argv(struct lend_mem *mem, lend_session session, struct lend_call *call,
+			const struct lend_argument *arg, int n);
+/* Answers a request of the client's own endpoint with n arguments, at most 1024. A reference must
+ * be granted to the caller, see lend_grant(). If no node takes the bytes and they are longer than
+ * the caller's message_max, the reply has the put's status and no arguments.
+ * Returns: 0; -ESTALE: the caller is gone or was answered; -EINVAL: arguments, or the client
+ * closes; -ENOMEM: no memory. Except for -ESTALE the request still needs an answer.
+ * Ownership: borrows the bytes, and the arrays data, until release(of) runs, once, possibly before
+ * this function returns. release NULL: until lend_mem_close(). After a failure nothing is borrowed,
+ * and release does not run. */
+int lend_reply_argv(struct lend_mem *mem, lend_request request, enum lend_status status,
+		    const struct lend_argument *arg, int n, void (*release)(void *of), void *of);
+/* Starts a call as lend_call_start_argv(), with arguments of one piece each.
  * Returns: 0; -EINVAL: arguments, call->request is not NULL, or the client closes; -ENOMEM: no
  * memory; or an error of lend_call_start().
  * Ownership: borrows call, the bytes, and the array arg if n is 2 or more, until done, which may
  * run before this function returns. After a failure nothing is borrowed. */
 int lend_call_start_args(struct lend_mem *mem, lend_session session, struct lend_call *call,
 			 const struct iovec *arg, int n);
-/* Starts a call with arguments and runs turns until done.
+/* Starts a call as lend_call_start_args() and runs turns until done.
  * Returns: 0, with the result in call->status; an error of lend_call_start_args(); -EDEADLK: inside
  * a turn; -EPERM: in the child of a fork.
  * Ownership: as lend_call_start_args(). */
 int lend_call_sync_args(struct lend_mem *mem, lend_session session, struct lend_call *call,
 			const struct iovec *arg, int n);
-/* Cancels a call of lend_call_start_args(); use it instead of lend_call_cancel(). The call ends
- * with LEND_CANCELLED, also while its arguments are being put. done still runs, once.
+/* Cancels a call that was started with arguments; use it instead of lend_call_cancel(). The call
+ * ends with LEND_CANCELLED, also while its arguments are being put. done still runs, once.
  * Ownership: borrows call. */
 void lend_call_cancel_args(struct lend_mem *mem, struct lend_call *call);
-/* Answers a request of the client's own endpoint with n arguments, at most 1024. If no node takes
- * them and they are longer than the caller's message_max, the reply has the put's status and no
+/* Answers a request as lend_reply_argv(), with arguments of one piece each. If no node takes them
+ * and they are longer than the caller's message_max, the reply has the put's status and no
  * arguments.
  * Returns: 0; -ESTALE: the caller is gone or was answered; -EINVAL: arguments, or the client
  * closes; -ENOMEM: no memory. Except for -ESTALE the request still needs an answer.
@@ -380,6 +431,9 @@ struct lend_arg {
 	const void *bytes;   /* in the message; NULL: by reference */
 	struct lend_ref ref; /* nothing is fetched until lend_arg_get() or lend_space_map() */
 	char home[104];      /* address of the caller that lends its memory; "": ref is of a node */
+	/* Of a handler of lend_serve_args(): for lend_arg_intact(). NULL: the bytes do not change.
+	 */
+	const struct lend_arg_view *view;
 };
 /* Reads the next argument of a message; *cursor is 0 for the first.
  * Returns: 1; 0: there are no more; -EINVAL: the message has no valid arguments; -EMSGSIZE: an
@@ -422,29 +476,47 @@ int lend_arg_intact(const struct lend_arg_view *view);
 /* Ends a view, before lend_mem_close().
  * Ownership: the bytes are not lent any more; bytes of the message stay. */
 void lend_arg_unmap(struct lend_mem *mem, struct lend_arg_view *view);
-/* Place of the bytes of long arguments while their call is in flight. */
-enum lend_args_at {
-	LEND_ARGS_AT_NODE,   /* on a memory node */
-	LEND_ARGS_AT_CALLER, /* in the caller's memory, which callees read through its endpoint */
+/* Runs when the arguments of a request are there: bytes of each is set, and valid until the handler
+ * returns; with LEND_ARGS_PART only that of arguments in the message. Memory of a caller on this
+ * host may change when its call ends: then the reply is dropped; before an action that the end of
+ * the call does not undo, check lend_arg_intact() of the argument's view.
+ * Ownership: args and their bytes are lent until the handler returns.
+ * Threads: the endpoint's; with LEND_SLOW a worker's. */
+typedef void lend_args_handler_fn(lend_request request, const struct lend_arg *args, int n,
+				  void *arg);
+/* Flags of lend_serve_args(), in addition to those of lend_serve(). */
+enum {
+	LEND_ARGS_MAP =
+	    0, /* bytes are where they are: the caller's memory on this host, else own */
+	LEND_ARGS_COPY = 8,  /* bytes by reference are copied into this process's own memory */
+	LEND_ARGS_PART = 16, /* nothing is fetched: the handler calls lend_arg_get() */
 };
-/* Selects that place for calls; the default is a node. Lending needs no node, and nothing is put or
- * released. It needs a session that is up, an endpoint that listens on the carrier of that session,
- * and that runs turns while the call is in flight. Without the address, or beyond 4,096 loans,
- * arguments go to a node, then by value. Bytes must not change until done, which waits for no
- * reader. Without lend_args_threshold_set() the threshold is 16 KiB. Replies are not affected.
- * Returns: 0; -EINVAL: not a place; -ENOMEM: no memory. */
-int lend_args_place(struct lend_mem *mem, enum lend_args_at at);
-/* Returns the length of the longest argument that goes in the message. The first arguments of a
- * session measure it, on the session and on the node: an argument is sent by reference when four
- * hops of its bytes cost more than a put and a get. node: from 1; 0: any.
- * Returns: bytes; 32 KiB until they are measured; LEND_NEVER: there is no such node. */
-uint64_t lend_args_threshold(struct lend_mem *mem, lend_session session, uint16_t node);
+/* Serves a method whose requests are arguments, as lend_serve(). Arguments by reference are fetched
+ * before the handler runs. If one cannot be fetched, the call ends with that status, not run; a
+ * message without valid arguments, or with more than 1024, ends INVALID_ARGUMENT, not run. The
+ * method ends with the client.
+ * Returns: 0; -EINVAL: an unknown flag, or the client closes; -ENOMEM: no memory; or an error of
+ * lend_serve().
+ * Ownership: borrows arg until the handler is replaced or lend_mem_close(). */
+int lend_serve_args(struct lend_mem *mem, uint32_t method, lend_args_handler_fn *handler, void *arg,
+		    unsigned flags);
+/* Selects the way of arguments of calls that leave it open. CALLER and NODE take arguments of more
+ * than 16 KiB, or than lend_args_threshold_set(). Lent bytes must not change until done, which
+ * waits for no reader. Beyond 4,096 loans arguments go to a node, then by value.
+ * Returns: 0; -EINVAL: not a way; -ENOMEM: no memory. */
+int lend_args_place(struct lend_mem *mem, enum lend_arg_way way);
+/* Returns the length of the longest argument of a method that goes in the message where the way is
+ * open. The first arguments of a session measure its costs in the background, and those of a node
+ * if arguments are put. Replies report how many services a message went through: 2 until one did.
+ * Returns: bytes; 32 KiB until costs are measured; LEND_NEVER: no length pays, or there is no way
+ * by reference. */
+uint64_t lend_args_threshold(struct lend_mem *mem, lend_session session, uint32_t method);
 /* Repeats the measurement now, for each node and the session, and runs turns until it is complete,
  * at most a second: for the start of a program, before other traffic.
  * Returns: 0; -ENOMEM: no memory; -EDEADLK: inside a turn; -EPERM: in the child of a fork. */
 int lend_args_measure(struct lend_mem *mem, lend_session session);
-/* Sets the threshold in bytes for all sessions of this client. 0: every argument that is not empty
- * is sent by reference; LEND_NEVER: as measured. */
+/* Sets the threshold in bytes of arguments whose way is open, for all sessions of this client. 0:
+ * every argument that is not empty is sent by reference; LEND_NEVER: as measured. */
 void lend_args_threshold_set(struct lend_mem *mem, uint64_t bytes);
 /* Counters since the client was opened. */
 struct lend_args_stat {
@@ -459,7 +531,7 @@ void lend_args_stat_get(struct lend_mem *mem, struct lend_args_stat *stat);
 /* lend_loan(3) - memory that is passed as an argument without a copy.
  *
  * The producer fills the memory in place and passes it as an argument of a call that lends
- * (LEND_ARGS_AT_CALLER), or publishes it for readers of several calls. Over shm a reader maps it:
+ * (LEND_ARG_CALLER), or publishes it for readers of several calls. Over shm a reader maps it:
  * lend_arg_map(). Any other carrier, and arguments at a node, send from it.
  *
  * Threads: the endpoint's. */

@@ -326,6 +326,18 @@ int lend_serve_long(struct lend_ep *ep, uint32_t method, lend_landing_fn *landin
  * Threads: any. */
 int lend_reply(struct lend_ep *ep, lend_request request, enum lend_status status,
 	       struct lend_buf *reply);
+/* Ends a request for which the handler did nothing: the call ends with this status, not run.
+ * Returns: as lend_reply().
+ * Threads: any. */
+int lend_refuse(struct lend_ep *ep, lend_request request, enum lend_status status);
+/* Continues a request in a worker thread, as LEND_SLOW does. The handler runs in any case, also
+ * when the caller no longer waits: see lend_request_cancelled(). bytes: of lend_request_take().
+ * Returns: 0; -ESTALE: the request has ended, or its bytes were not taken; -EINVAL: config.workers
+ * is too large; -ENOMEM: no memory; -EAGAIN: no thread.
+ * Ownership: takes bytes, which the handler gets; after a failure they are the caller's. Borrows
+ * arg until the handler returns. */
+int lend_request_defer(struct lend_ep *ep, lend_request request, struct lend_buf *bytes,
+		       lend_handler_fn *handler, void *arg);
 /* Withdraws a reply that has not arrived, to get its memory back: no further byte of it is sent,
  * and its buffers return as soon as no carrier reads them. The caller sees the whole reply if all
  * of it was sent before, otherwise RESOURCE_EXHAUSTED, ran maybe. A reply that has arrived, and a

@@ -90,6 +90,7 @@ struct lend_req {
 	uint32_t method;
 	uint8_t class;
 	_Atomic uint8_t more_hops; /* any: maximum of the nested calls that pass its message on */
+	bool deferred;             /* slow: its handler runs in any case */
 	bool slow;                 /* a worker has it: bytes are the worker's to give */
 	struct lend_job job;       /* in the workers' queue */
 	lend_handler_fn *handler;  /* slow: what to run */

@@ -245,3 +245,43 @@ int lend_register(struct lend_ep *ep, void *memory, size_t len)
 	}
 	return lend_bufs_add_memory(ep->bufs, memory, len);
 }
+
+/* Takes pool memory for a NEED; without any, *buf is unchanged. The second half of the pool is not
+ * for much longer requests than their senders have sent, the last eighth only for peers that use no
+ * more than their share of it. False: this NEED is raised again. */
+static bool pool_memory(struct lend_ep *ep, const struct lend_event *ev, struct lend_buf **buf)
+{
+	uint64_t all = ep->bufs->limit;
+	bool much = ev->len > (uint64_t)8 * ep->core_config.unscheduled;
+
+	if (much && ep->bufs->out + ev->len > all / 2 && lend_core_defer(ep->core, ev->call))
+		return false;
+	if (ep->bufs->out + ev->len > all - all / 8 &&
+	    lend_core_over_share(ep->core, ev->call, all))
+		return true;
+	*buf = lend_bufs_take(ep->bufs, (uint32_t)ev->len);
+	return *buf || !lend_core_reclaim(ep->core, ev->call, &ep->bufs->table);
+}
+
+/* Provides memory for a long message: of a request's place function, or of the pool within
+ * message_max. */
+void lend_serve_need(struct lend_ep *ep, const struct lend_event *ev)
+{
+	const struct lend_method *method =
+	    ev->tag ? NULL : lend_methods_find(&ep->methods, ev->method);
+	struct lend_buf *buf = NULL;
+	uint32_t handle = 0;
+	int err;
+
+	if (method && method->landing)
+		buf = method->landing(lend_sessions_of(ep, ev->session), ev->method, ev->len,
+				      ev->data, ev->data_len, method->landing_arg);
+	else if (ev->len <= ep->core_config.message_max && !pool_memory(ep, ev, &buf))
+		return;
+	if (buf && lend_msg_cap(buf) >= ev->len)
+		handle = lend_msg_lend(ep->bufs, buf, true, &err);
+	if (!handle)
+		lend_bufs_give(ep->bufs, buf);
+	if (lend_core_attach(ep->core, ev->call, &ep->bufs->table, handle) < 0 && handle)
+		lend_msg_drop(ep->bufs, handle);
+}

@@ -176,14 +176,25 @@ void lend_serve_answers(struct lend_ep *ep)
 	}
 }
 
-int lend_reply(struct lend_ep *ep, lend_request request, enum lend_status status,
-	       struct lend_buf *reply)
+static int answer_from(struct lend_ep *ep, lend_request request, enum lend_status status,
+		       unsigned flags, struct lend_buf *reply)
 {
 	if ((unsigned)status > LEND_UNAUTHENTICATED)
 		status = LEND_UNKNOWN;
 	if (atomic_load_explicit(&ep->thread, memory_order_relaxed) == lend_thread_mark())
-		return answer_request(ep, request, status, reply);
-	return answer_from_afar(ep, request, status, reply);
+		return answer_request(ep, request, status | flags, reply);
+	return answer_from_afar(ep, request, status | flags, reply);
+}
+
+int lend_reply(struct lend_ep *ep, lend_request request, enum lend_status status,
+	       struct lend_buf *reply)
+{
+	return answer_from(ep, request, status, 0, reply);
+}
+
+int lend_refuse(struct lend_ep *ep, lend_request request, enum lend_status status)
+{
+	return answer_from(ep, request, status, LEND_REPLY_NOT_RUN, NULL);
 }
 
 /* Runs an inline handler. Its bytes are in place, or in a buffer that it may take. */
@@ -195,6 +206,8 @@ static void run_here(struct lend_ep *ep, struct lend_req *req, const struct lend
 	ep->serving = req;
 	method->handler(request, req->bytes, method->arg);
 	ep->serving = outer;
+	if (req->slow) /* deferred: the bytes are a worker's */
+		return;
 	if (req->bytes && req->bytes != &req->view)
 		lend_bufs_give(ep->bufs, req->bytes);
 	req->bytes = NULL;
@@ -257,6 +270,7 @@ static void give_to_worker(struct lend_ep *ep, struct lend_req *req,
 	req->handler = method->handler;
 	req->arg = method->arg;
 	req->slow = true;
+	req->deferred = false;
 	lend_workers_push(ep, req);
 }
 
@@ -304,46 +318,6 @@ void lend_serve_request(struct lend_ep *ep, const struct lend_event *ev)
 		run_here(ep, req, method, (lend_request){ev->call});
 	else
 		serve_with_care(ep, req, method, ev);
-}
-
-/* Takes pool memory for a NEED; without any, *buf is unchanged. The second half of the pool is not
- * for much longer requests than their senders have sent, the last eighth only for peers that use no
- * more than their share of it. False: this NEED is raised again. */
-static bool pool_memory(struct lend_ep *ep, const struct lend_event *ev, struct lend_buf **buf)
-{
-	uint64_t all = ep->bufs->limit;
-	bool much = ev->len > (uint64_t)8 * ep->core_config.unscheduled;
-
-	if (much && ep->bufs->out + ev->len > all / 2 && lend_core_defer(ep->core, ev->call))
-		return false;
-	if (ep->bufs->out + ev->len > all - all / 8 &&
-	    lend_core_over_share(ep->core, ev->call, all))
-		return true;
-	*buf = lend_bufs_take(ep->bufs, (uint32_t)ev->len);
-	return *buf || !lend_core_reclaim(ep->core, ev->call, &ep->bufs->table);
-}
-
-/* Provides memory for a long message: of a request's place function, or of the pool within
- * message_max. */
-void lend_serve_need(struct lend_ep *ep, const struct lend_event *ev)
-{
-	const struct lend_method *method =
-	    ev->tag ? NULL : lend_methods_find(&ep->methods, ev->method);
-	struct lend_buf *buf = NULL;
-	uint32_t handle = 0;
-	int err;
-
-	if (method && method->landing)
-		buf = method->landing(lend_sessions_of(ep, ev->session), ev->method, ev->len,
-				      ev->data, ev->data_len, method->landing_arg);
-	else if (ev->len <= ep->core_config.message_max && !pool_memory(ep, ev, &buf))
-		return;
-	if (buf && lend_msg_cap(buf) >= ev->len)
-		handle = lend_msg_lend(ep->bufs, buf, true, &err);
-	if (!handle)
-		lend_bufs_give(ep->bufs, buf);
-	if (lend_core_attach(ep->core, ev->call, &ep->bufs->table, handle) < 0 && handle)
-		lend_msg_drop(ep->bufs, handle);
 }
 
 void lend_serve_cancelled(struct lend_ep *ep, const struct lend_event *ev)

@@ -96,7 +96,7 @@ static void *run_worker(void *arg)
 	while ((req = next_job(self->home->workers))) {
 		self->request = atomic_load_explicit(&req->id, memory_order_relaxed);
 		self->bytes = req->bytes;
-		if (lend_serve_expired(req, lend_clock_now()))
+		if (!req->deferred && lend_serve_expired(req, lend_clock_now()))
 			lend_serve_drop(self->home, (lend_request){self->request});
 		else
 			req->handler((lend_request){self->request}, self->bytes, req->arg);
@@ -161,6 +161,25 @@ void lend_workers_push(struct lend_ep *ep, struct lend_req *req)
 	lend_jobs_push(&all->jobs, req);
 	pthread_cond_signal(&all->more);
 	pthread_mutex_unlock(&all->lock);
+}
+
+int lend_request_defer(struct lend_ep *ep, lend_request request, struct lend_buf *bytes,
+		       lend_handler_fn *handler, void *arg)
+{
+	struct lend_req *req = lend_serve_find(ep, request);
+	int rc = lend_workers_need(ep);
+
+	if (rc < 0)
+		return rc;
+	if (!req || req->slow || req->bytes)
+		return lend_fail(ESTALE, "the request has ended, its bytes were not taken, or a "
+					 "worker has it");
+	req->bytes = bytes;
+	req->handler = handler;
+	req->arg = arg;
+	req->slow = req->deferred = true;
+	lend_workers_push(ep, req);
+	return 0;
 }
 
 /* After a cancel: wakes the workers, which check whether their own request was cancelled. */

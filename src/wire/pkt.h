@@ -63,9 +63,8 @@ struct lend_pkt {
 	uint32_t call;    /* slot in the low 10 bits, sequence above */
 	uint64_t session; /* the receiver's id */
 	uint64_t number;  /* per session and direction; never used twice */
-	uint32_t
-	    offset; /* offset of the payload within the message; of an ACK: enum lend_pkt_state */
-	uint32_t length; /* length of the whole message; of an ACK: enum lend_pkt_ack_flags */
+	uint32_t offset;  /* the payload's in the message; of an ACK: enum lend_pkt_state */
+	uint32_t length;  /* length of the whole message; of an ACK: enum lend_pkt_ack_flags */
 };
 _Static_assert(sizeof(struct lend_pkt) == 32, "wire");
 

@@ -55,7 +55,7 @@ void lent_open_caller(const char *carrier, const char *to)
 		snprintf(listen, sizeof(listen), "shm:view%d.c", (int)getpid());
 	lent.caller = lent_open_side(listen, &lent.caller_mem);
 	cr_assert_eq(lend_connect(lent.caller, to, &lent.session), 0);
-	cr_assert_eq(lend_args_place(lent.caller_mem, LEND_ARGS_AT_CALLER), 0);
+	cr_assert_eq(lend_args_place(lent.caller_mem, LEND_ARG_CALLER), 0);
 	while (lend_session_context(lent.caller, lent.session, context) < 0)
 		lent_turn();
 }

@@ -150,7 +150,7 @@ static void open_all(const char *carrier)
 	cr_assert_eq(lend_serve(reader.ep, KEEP, keep, NULL, 0), 0);
 	cr_assert_eq(lend_connect(caller.ep, middle.address, &first), 0);
 	cr_assert_eq(lend_connect(middle.ep, reader.address, &second), 0);
-	cr_assert_eq(lend_args_place(caller.mem, LEND_ARGS_AT_CALLER), 0);
+	cr_assert_eq(lend_args_place(caller.mem, LEND_ARG_CALLER), 0);
 	wait_up();
 	data = malloc(MOST);
 	into = malloc(MOST);
@@ -419,7 +419,7 @@ static void killed(const char *carrier)
 	pid = fork();
 	if (!pid) {
 		open_side(&caller, carrier, "a");
-		(void)lend_args_place(caller.mem, LEND_ARGS_AT_CALLER);
+		(void)lend_args_place(caller.mem, LEND_ARG_CALLER);
 		(void)lend_connect(caller.ep, reader.address, &first);
 		reader.ep = NULL;
 		wait_up();
@@ -511,7 +511,7 @@ Test(mem_lent, clients__two_of_one_endpoint__both_lend)
 	open_all("shm");
 	mem = caller.mem;
 	cr_assert_eq(lend_mem_open(caller.ep, "", &other), 0);
-	cr_assert_eq(lend_args_place(other, LEND_ARGS_AT_CALLER), 0);
+	cr_assert_eq(lend_args_place(other, LEND_ARG_CALLER), 0);
 	caller.mem = other;
 	begin(&call, 30000);
 	cr_assert_eq(get(0, 30000), LEND_OK);
@@ -539,8 +539,8 @@ Test(mem_lent, place__changed_back__method_is_gone)
 
 	open_side(&caller, "shm", "a");
 	open_side(&reader, "shm", "c");
-	cr_assert_eq(lend_args_place(caller.mem, LEND_ARGS_AT_CALLER), 0);
-	cr_assert_eq(lend_args_place(caller.mem, LEND_ARGS_AT_NODE), 0);
+	cr_assert_eq(lend_args_place(caller.mem, LEND_ARG_CALLER), 0);
+	cr_assert_eq(lend_args_place(caller.mem, LEND_ARG_NODE), 0);
 	cr_assert_eq(lend_connect(reader.ep, caller.address, &session), 0);
 	call.timeout = 5 * SECOND;
 	cr_assert_eq(lend_call_start(reader.ep, session, &call), 0);
@@ -561,7 +561,7 @@ Test(mem_lent, caller__without_an_address__by_value)
 	cr_assert_eq(lend_serve(reader.ep, KEEP, keep, NULL, 0), 0);
 	cr_assert_eq(lend_open(NULL, &caller.ep), 0);
 	cr_assert_eq(lend_mem_open(caller.ep, "", &caller.mem), 0);
-	cr_assert_eq(lend_args_place(caller.mem, LEND_ARGS_AT_CALLER), 0);
+	cr_assert_eq(lend_args_place(caller.mem, LEND_ARG_CALLER), 0);
 	cr_assert_eq(lend_connect(caller.ep, reader.address, &first), 0);
 	data = malloc(MOST);
 	fill(100000);

@@ -14,9 +14,9 @@ import sys
 
 LINES, COLUMNS = 120, 100
 FRAME = """#include <lend/mem.h>
-int frame(struct lend_ep *ep, lend_session session, struct lend_call call, const struct lend_buf *request, void *bytes,
-	  size_t len, uint32_t cursor, struct lend_arg arg, struct iovec into, struct lend_op op)
+int frame(struct lend_ep *ep, lend_session session, struct lend_call call, void *bytes, size_t len)
 {
+	enum { RESIZE = 1 };
 	struct lend_mem *mem;
 	%s
 	return 0;

@@ -1,114 +1,59 @@
 /* lines - counts the lines of a file of any length for its clients.
  * lines serves at shm:lines
  * lines FILE calls it
- * Both use the memory node at shm:mn0: lend-mn --listen shm:mn0 --size 1G */
+ * The server reads the file in the client's memory: nothing is copied or sent. */
 #include <stdio.h>
-#include <stdlib.h>
+#include <unistd.h>
 
+#include <lend/alloc.h>
 #include <lend/mem.h>
 
 enum { COUNT = 1, FILE_MAX = 64 << 20 };
 
-static struct lend_mem *mem;
-
-static uint64_t lines(const char *bytes, uint64_t len)
-{
-	uint64_t n = 0;
-
-	for (uint64_t i = 0; i < len; i++)
-		n += bytes[i] == '\n';
-	return n;
-}
-
-static void answer(lend_request request, struct lend_ep *ep, uint64_t n)
+static void count(lend_request request, const struct lend_arg *args, int n, void *ep)
 {
 	struct lend_buf *out = lend_buf_take(ep, 24);
+	const char *bytes = n == 1 ? args[0].bytes : NULL;
+	unsigned lines = 0;
 
+	for (uint64_t i = 0; bytes && i < args[0].len; i++)
+		lines += bytes[i] == '\n';
 	if (out)
-		out->len = (uint32_t)snprintf(out->data, 24, "%llu", (unsigned long long)n);
-	lend_reply(ep, request, out ? LEND_OK : LEND_RESOURCE_EXHAUSTED, out);
+		out->len = (uint32_t)snprintf(out->data, 24, "%u", lines);
+	lend_reply(ep, request, bytes && out ? LEND_OK : LEND_INVALID_ARGUMENT, out);
 }
 
-/* A long argument while it is fetched. */
-struct job {
-	struct lend_op op;
-	struct lend_ep *ep;
-	struct iovec into;
-};
-
-static void came(struct lend_op *op)
+static int ask(struct lend_ep *ep, struct lend_mem *mem, FILE *file)
 {
-	struct job *job = (struct job *)(void *)op;
-
-	if (op->status == LEND_OK)
-		answer(op->parent, job->ep, lines(job->into.iov_base, job->into.iov_len));
-	else
-		lend_reply(job->ep, op->parent, op->status, NULL);
-	free(job->into.iov_base);
-	free(job);
-}
-
-static void count(lend_request request, const struct lend_buf *bytes, void *ep)
-{
-	struct job *job;
-	struct lend_arg arg;
-	uint32_t cursor = 0;
-
-	if (lend_arg_next(bytes, &cursor, &arg) != 1 || arg.len > FILE_MAX) {
-		lend_reply(ep, request, LEND_INVALID_ARGUMENT, NULL);
-		return;
-	}
-	if (arg.bytes) { /* short: it is in the message */
-		answer(request, ep, lines(arg.bytes, arg.len));
-		return;
-	}
-	job = calloc(1, sizeof(*job)); /* long: it is fetched when needed */
-	if (job) {
-		job->op = (struct lend_op){.done = came, .parent = request};
-		job->ep = ep;
-		job->into.iov_len = arg.len;
-		job->into.iov_base = malloc(arg.len);
-	}
-	if (job && job->into.iov_base && lend_get(mem, &arg.ref, 0, &job->into, 1, &job->op) == 0)
-		return;
-	if (job)
-		free(job->into.iov_base);
-	free(job);
-	lend_reply(ep, request, LEND_RESOURCE_EXHAUSTED, NULL);
-}
-
-static int ask(struct lend_ep *ep, const char *name)
-{
-	static char bytes[FILE_MAX];
+	struct iovec text = {lend_malloc_shared(FILE_MAX), 0};
 	struct lend_call call = {.method = COUNT};
-	struct iovec arg = {bytes, 0};
-	FILE *file = fopen(name, "rb");
 	lend_session session;
 
-	if (!file)
+	if (!file || !text.iov_base || lend_connect(ep, "shm:lines", &session) < 0)
 		return -1;
-	arg.iov_len = fread(bytes, 1, sizeof(bytes), file);
-	fclose(file);
-	if (lend_connect(ep, "shm:lines", &session) < 0 ||
-	    lend_call_sync_args(mem, session, &call, &arg, 1) < 0 || call.status != LEND_OK)
+	text.iov_len = fread(text.iov_base, 1, FILE_MAX, file);
+	if (lend_call_sync_args(mem, session, &call, &text, 1) < 0 || call.status != LEND_OK)
 		return -1;
-	printf("%.*s\n", (int)call.reply->len, (char *)call.reply->data);
-	return 0;
+	return printf("%.*s\n", (int)call.reply->len, (char *)call.reply->data);
 }
 
 int main(int argc, char **argv)
 {
 	struct lend_config config = LEND_CONFIG_INIT;
-	struct lend_ep *ep;
+	struct lend_mem *mem = NULL;
+	struct lend_ep *ep = NULL;
+	char name[32] = "shm:lines";
 	int rc;
 
-	config.listen = argc > 1 ? NULL : "shm:lines";
+	if (argc > 1) /* the server reads the client's memory by this name */
+		snprintf(name, sizeof(name), "shm:lines.%d", (int)getpid());
+	config.listen = name;
 	rc = lend_open(&config, &ep);
 	if (rc == 0)
-		rc = lend_mem_open(ep, "shm:mn0", &mem);
+		rc = lend_mem_open(ep, NULL, &mem);
 	if (rc == 0 && argc > 1)
-		rc = ask(ep, argv[1]);
-	else if (rc == 0 && (rc = lend_serve(ep, COUNT, count, ep, 0)) == 0)
+		rc = ask(ep, mem, fopen(argv[1], "rb"));
+	else if (rc == 0 && (rc = lend_serve_args(mem, COUNT, count, ep, 0)) == 0)
 		rc = lend_run(ep, LEND_NEVER);
 	if (rc < 0)
 		fprintf(stderr, "lines: %s\n", lend_why());
