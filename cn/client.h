@@ -203,7 +203,7 @@ struct lend_mem {
 	uint32_t deferred_reserved;     /* entries of left that args reserved */
 	struct cn_threshold *threshold; /* cn/args/inline_threshold.c; made at its first use */
 	uint64_t inline_max; /* bytes of the longest argument in a message; UINT64_MAX: measured */
-	enum lend_arg_way way;          /* of arguments that leave it open */
+	enum lend_arg_way way;          /* way of arguments that leave it open */
 	struct cn_lender *lender;       /* set at the first argument that may be lent; counted */
 	struct cn_serves *serves;       /* cn/args/args_serve.c; made at its first use */
 	struct cn_lender *publisher;    /* lends published loans; counted reference, or NULL */

@@ -185,7 +185,8 @@ static void start_fetches(struct record *r)
 	drop_due(r);
 }
 
-/* Reads up to `most` arguments of a message, and counts all. Returns their number; -EINVAL. */
+/* Reads up to `most` arguments of a message, and counts all. Returns their number; -EINVAL: not
+ * arguments; -EMSGSIZE: one has several segments. */
 static int read_args(const struct lend_buf *message, struct lend_arg *arg, int most, int *refs)
 {
 	struct lend_arg one;
@@ -199,31 +200,48 @@ static int read_args(const struct lend_buf *message, struct lend_arg *arg, int m
 			arg[n] = one;
 		n++;
 	}
-	return rc ? -EINVAL : n;
+	return rc > 0 ? -EINVAL : rc < 0 ? rc : n;
 }
 
-/* Makes a record of a request and takes its message. NULL: no memory. */
-static struct record *make_record(struct serve *serve, lend_request request, int n, int fetches)
+/* Makes a record of a request. message: taken, and owned by the record; NULL if it is empty. NULL:
+ * no memory; then the message is given back. */
+static struct record *make_record(struct serve *serve, lend_request request,
+				  struct lend_buf *message, int n, int fetches)
 {
 	size_t size = sizeof(struct record) + (size_t)fetches * sizeof(struct fetch);
 	struct record *r = calloc(1, size + (size_t)n * sizeof(struct lend_arg));
 	int refs;
 
-	if (!r)
+	if (!r) {
+		lend_buf_give(serve->mem->ep, message);
 		return NULL;
+	}
 	r->serve = serve;
 	r->request = request;
+	r->message = message;
 	r->n = (uint32_t)n;
 	r->fetches = (uint32_t)fetches;
 	r->arg = (struct lend_arg *)(void *)((char *)r + size);
-	r->message = lend_request_take(serve->mem->ep, request);
 	LIST_INSERT_HEAD(&serve->mem->serves->records, r, link);
-	if (r->message || !n) {
-		(void)read_args(r->message, r->arg, n, &refs);
-		return r;
-	}
-	free_record(r);
-	return NULL;
+	(void)read_args(message, r->arg, n, &refs);
+	return r;
+}
+
+/* Serves a request whose message must be kept, or was gathered into one segment: taken. */
+static void receive_taken(struct serve *serve, lend_request request, struct lend_buf *taken)
+{
+	int refs, n = taken ? read_args(taken, NULL, 0, &refs) : -ENOMEM;
+	struct record *r = NULL;
+
+	if (n >= 0)
+		r = make_record(serve, request, taken, n, serve->flags & LEND_ARGS_PART ? 0 : refs);
+	else
+		lend_buf_give(serve->mem->ep, taken);
+	if (r)
+		start_fetches(r);
+	else
+		(void)lend_refuse(serve->mem->ep, request,
+				  n == -EINVAL ? LEND_INVALID_ARGUMENT : LEND_RESOURCE_EXHAUSTED);
 }
 
 static void receive_args(lend_request request, const struct lend_buf *message, void *of)
@@ -231,23 +249,15 @@ static void receive_args(lend_request request, const struct lend_buf *message, v
 	struct serve *serve = of;
 	struct lend_arg few[FEW];
 	int refs, n = read_args(message, few, FEW, &refs);
-	struct record *r;
 
 	free_run(serve->mem->serves);
 	refs = serve->flags & LEND_ARGS_PART ? 0 : refs;
-	if (n < 0) {
+	if (n == -EINVAL)
 		(void)lend_refuse(serve->mem->ep, request, LEND_INVALID_ARGUMENT);
-		return;
-	}
-	if (!refs && n <= FEW && !(serve->flags & LEND_SLOW)) {
+	else if (n >= 0 && !refs && n <= FEW && !(serve->flags & LEND_SLOW))
 		serve->handler(request, few, n, serve->arg);
-		return;
-	}
-	r = make_record(serve, request, n, refs);
-	if (r)
-		start_fetches(r);
 	else
-		(void)lend_refuse(serve->mem->ep, request, LEND_RESOURCE_EXHAUSTED);
+		receive_taken(serve, request, lend_request_take(serve->mem->ep, request));
 }
 
 static struct serve *find_serve(struct cn_serves *serves, uint32_t method)
@@ -284,7 +294,7 @@ int lend_serve_args(struct lend_mem *mem, uint32_t method, lend_args_handler_fn 
 	if (!serve)
 		return lend_fail(ENOMEM, "no memory for method %u", method);
 	rc = lend_serve(mem->ep, method, handler ? receive_args : NULL, serve,
-			flags & LEND_RESERVED);
+			(flags & LEND_RESERVED) | LEND_CHAIN);
 	if (rc < 0) {
 		free(made);
 		return rc;

@@ -146,15 +146,15 @@ static void mark_passing(struct lend_call *call, const struct begun *b)
 
 static int check_call(struct lend_mem *mem, lend_session session, struct lend_call *call)
 {
-	struct lend_peer peer;
-
 	call->status = LEND_UNKNOWN; /* a call that never started must not read as LEND_OK */
 	call->ran = LEND_RAN_NO;
 	if (find_args(mem, call))
 		return lend_fail(EALREADY, "this call is in flight: wait for its end");
 	if (call->request)
 		return lend_fail(EINVAL, "the arguments are the request: set call.request to NULL");
-	return lend_session_peer(mem->ep, session, &peer);
+	if (!lend_session_message_max(mem->ep, session))
+		return lend_fail(ESTALE, "the session has ended; connect again");
+	return 0;
 }
 
 static int begin_args(struct lend_mem *mem, lend_session session, struct lend_call *call,

@@ -5,12 +5,18 @@
 
 #include <string.h>
 
+#include "cn/args/args.h"
 #include "cn/deferred_release.h"
+#include "wire/arg.h"
 
 #define METHOD 0x4c454e47u           /* "LENG": no server has it */
 #define AGAIN  UINT64_C(10000000000) /* pause after a failure */
 
-enum { ROUNDS = 8 };
+/* Pauses between measurements of what is known, and calls between looks at the clock for it. */
+#define RENEW_MIN UINT64_C(20000000)
+#define RENEW_MAX UINT64_C(10000000000)
+
+enum { ROUNDS = 8, RENEW_CALLS = 32 };
 
 static void note_best(struct cn_probe_run *run, lend_ns now)
 {
@@ -38,8 +44,12 @@ static bool next_round(struct cn_probe_run *run, struct cn_costs *line)
 		return false;
 	for (int kind = calls ? CN_COST_FIRST : CN_COST_PUT_GET;
 	     kind < (calls ? CN_COST_PUT_GET : CN_COST_KINDS); kind++) {
-		line->cost[kind].ns[run->point] = run->best[kind];
-		line->cost[kind].known = run->point + 1;
+		struct cn_cost *cost = &line->cost[kind];
+		uint64_t *ns = &cost->ns[run->point];
+
+		*ns =
+		    run->point < cost->known ? lend_min_u64(*ns, run->best[kind]) : run->best[kind];
+		cost->known = lend_max_u32(cost->known, run->point + 1);
 	}
 	run->active = false;
 	return true;
@@ -104,19 +114,21 @@ static void wrap_gone(void *of)
 /* Makes a message as the first service gets it, or as a service passes it on. NULL: no memory. */
 static struct lend_buf *make_message(struct cn_threshold *g, enum cn_cost_kind kind, uint32_t len)
 {
-	struct lend_buf *head = lend_buf_take(g->mem->ep, kind == CN_COST_NEXT ? len : 8);
+	bool whole = kind == CN_COST_NEXT || len <= CN_ARGS_COPY_MAX;
+	uint32_t copied = LEND_ARG_HEAD + (whole ? len : 0);
+	struct lend_buf *buf = lend_buf_take(g->mem->ep, copied);
 
-	if (!head)
+	if (!buf)
 		return NULL;
-	head->len = kind == CN_COST_NEXT ? len : 8;
-	memcpy(head->data, g->bytes, head->len);
-	if (kind == CN_COST_NEXT || len <= 4096)
-		return head;
-	head->next = lend_buf_wrap(g->mem->ep, g->bytes, len, wrap_gone, g);
-	g->wraps += head->next != NULL;
-	if (head->next)
-		return head;
-	lend_buf_give(g->mem->ep, head);
+	buf->len = copied;
+	memcpy(buf->data, g->bytes, copied);
+	if (whole)
+		return buf;
+	buf->next = lend_buf_wrap(g->mem->ep, g->bytes, len, wrap_gone, g);
+	g->wraps += buf->next != NULL;
+	if (buf->next)
+		return buf;
+	lend_buf_give(g->mem->ep, buf);
 	return NULL;
 }
 
@@ -198,29 +210,48 @@ static void start_put(struct cn_threshold *g)
 	stop_puts(g);
 }
 
-static bool wants_run(const struct cn_probe_run *run, const struct cn_costs *line,
-		      enum cn_cost_kind kind, uint32_t points, lend_ns now)
+/* Returns the point to measure now: the next one that is not known, or from time to time a known
+ * one, whose cost other work may have raised. CN_COST_POINTS: none. */
+static uint32_t choose_point(const struct cn_probe_run *run, struct cn_costs *line,
+			     enum cn_cost_kind kind, uint32_t points, lend_ns now)
 {
-	return !run->active && line->cost[kind].known < points && now >= line->again;
+	uint32_t known = line->cost[kind].known;
+
+	if (run->active || now < line->again)
+		return CN_COST_POINTS;
+	if (known < points)
+		return known;
+	if (now < line->renew_at)
+		return CN_COST_POINTS;
+	line->renew_after =
+	    lend_min_u64(lend_max_u64(line->renew_after * 3 / 2, RENEW_MIN), RENEW_MAX);
+	line->renew_at = now + line->renew_after;
+	return line->renewed++ % known;
 }
 
-/* Starts what is needed and not known. */
+/* Starts what is needed and not known, or what is to be measured again. */
 void cn_probe_start(struct cn_threshold *g, lend_session session, uint16_t node, uint32_t points)
 {
-	lend_ns now = lend_now(g->mem->ep);
 	struct cn_costs *line = cn_probe_session(g, session);
+	bool lacks = line->cost[CN_COST_FIRST].known < points ||
+		     (node != CN_NODES_MAX && g->node[node].cost[CN_COST_PUT_GET].known < points);
+	uint32_t point;
+	lend_ns now;
 
-	if (g->mem->closing)
+	if (g->mem->closing || (!lacks && ++g->asked % RENEW_CALLS))
 		return;
-	if (wants_run(&g->calls, line, CN_COST_FIRST, points, now)) {
-		begin_run(&g->calls, CN_COST_FIRST, line->cost[CN_COST_FIRST].known);
+	now = lend_now(g->mem->ep);
+	point = choose_point(&g->calls, line, CN_COST_FIRST, points, now);
+	if (point < CN_COST_POINTS) {
+		begin_run(&g->calls, CN_COST_FIRST, point);
 		g->called = session;
 		start_call(g);
 	}
 	if (node == CN_NODES_MAX)
 		return;
-	if (wants_run(&g->puts, &g->node[node], CN_COST_PUT_GET, points, now)) {
-		begin_run(&g->puts, CN_COST_PUT_GET, g->node[node].cost[CN_COST_PUT_GET].known);
+	point = choose_point(&g->puts, &g->node[node], CN_COST_PUT_GET, points, now);
+	if (point < CN_COST_POINTS) {
+		begin_run(&g->puts, CN_COST_PUT_GET, point);
 		g->at = node;
 		start_put(g);
 	}

@@ -43,11 +43,12 @@ struct cn_threshold {
 	bool calling;
 	uint32_t wraps;   /* segments of bytes that a carrier may still use */
 	uint32_t version; /* counts the costs that became known */
+	uint32_t asked;   /* decisions made */
 	uint16_t at;      /* the node that puts measure */
 	struct lend_call call;
 	struct lend_op op;
 	struct iovec iov;
-	char *bytes; /* CN_COST_LEN_MAX of them */
+	char *bytes; /* LEND_ARG_HEAD + CN_COST_LEN_MAX of them */
 };
 
 /* Returns what is known of a session; an entry of another session is replaced. */

@@ -6,9 +6,10 @@
  *   on a node   n * call + put and get(len)
  *
  * first: bytes of the caller's memory behind a head. next: bytes that a service passes on, which
- * over shm are copied once. fetch is a call and a message of that length; where the caller's memory
- * is mapped, it is half a call. Costs are known at some lengths, linear between them and beyond.
- * Layer: cn (pure). No state. */
+ * over shm are copied once. fetch is a message of that length, and two and a half calls for the
+ * request and the state at both ends; where the caller's memory is mapped, it is an eighth of a
+ * call, at most 200 ns. Costs are known at some lengths, linear between them and
+ * beyond. Layer: cn (pure). No state. */
 #ifndef LEND_CN_ARGS_COSTS_H
 #define LEND_CN_ARGS_COSTS_H
 
@@ -29,8 +30,10 @@ struct cn_cost {
 /* Costs of a session, or of a node: the latter has CN_COST_PUT_GET only. */
 struct cn_costs {
 	struct cn_cost cost[CN_COST_KINDS];
-	uint64_t again; /* ns; no measurement before this time */
-	bool in_place;  /* the peer maps this process's memory, and reads it in place */
+	uint64_t again;                 /* ns; no measurement before this time */
+	uint64_t renew_at, renew_after; /* ns; time of the next measurement of a known cost */
+	uint32_t renewed;               /* number of those */
+	bool in_place; /* the peer maps this process's memory, and reads it in place */
 };
 
 /* Returns the length above which every argument is cheaper by reference: UINT64_MAX if none is.

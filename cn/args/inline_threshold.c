@@ -18,9 +18,11 @@
 #include "lend/alloc.h"
 #include "sys/last_error.h"
 #include "util/bits.h"
+#include "wire/arg.h"
 
 #define UNKNOWN (UINT64_C(32) << 10) /* threshold while costs are not known */
 
+enum { PROBE_BYTES = LEND_ARG_HEAD + CN_COST_LEN_MAX };
 enum { HOPS_MAX = 32, HOPS_FIRST = 2 };
 
 static struct cn_probe_method *method_of(struct cn_threshold *g, lend_session session,
@@ -37,7 +39,7 @@ static struct cn_probe_method *method_of(struct cn_threshold *g, lend_session se
 /* Returns the points that a decision about len bytes needs. */
 static uint32_t points_for(uint64_t len)
 {
-	return len <= 4 * cn_cost_len[1] ? 2 : len <= 4 * cn_cost_len[2] ? 3 : CN_COST_POINTS;
+	return len <= cn_cost_len[1] ? 2 : len <= cn_cost_len[2] ? 3 : CN_COST_POINTS;
 }
 
 static bool differs_by_tenth(uint64_t a, uint64_t b)
@@ -73,14 +75,14 @@ static struct cn_threshold *make_state(struct lend_mem *mem)
 	g = calloc(1, sizeof(*g));
 	if (!g)
 		return NULL;
-	g->bytes = lend_malloc_shared(CN_COST_LEN_MAX);
+	g->bytes = lend_malloc_shared(PROBE_BYTES);
 	if (!g->bytes)
-		g->bytes = lend_malloc(CN_COST_LEN_MAX);
+		g->bytes = lend_malloc(PROBE_BYTES);
 	if (!g->bytes) {
 		free(g);
 		return NULL;
 	}
-	memset(g->bytes, 0, CN_COST_LEN_MAX);
+	memset(g->bytes, 0, PROBE_BYTES);
 	g->mem = mem;
 	return mem->threshold = g;
 }

@@ -43,6 +43,8 @@ struct cn_lender {
 	uint32_t id;
 	uint16_t epoch;
 	uint8_t key[16];
+	lend_session last; /* session of the last search for a home, and the result */
+	const char *last_home;
 	char homes[HOMES]; /* the endpoint's addresses, each with a terminating zero; "" ends */
 	struct lend_lent_table table;
 	struct lend_lent_entry *entry; /* in shared memory, if this process has any */
@@ -261,7 +263,7 @@ void cn_lender_leave(struct cn_lender *lender)
 	pthread_mutex_unlock(&lock);
 }
 
-const char *cn_lender_home(struct cn_lender *lender, lend_session session)
+static const char *find_home(struct cn_lender *lender, lend_session session)
 {
 	struct lend_peer peer;
 
@@ -271,6 +273,15 @@ const char *cn_lender_home(struct cn_lender *lender, lend_session session)
 		if (cn_caller_near(&peer, home) && strlen(home) < CN_ADDRESS_MAX)
 			return home;
 	return NULL;
+}
+
+const char *cn_lender_home(struct cn_lender *lender, lend_session session)
+{
+	if (lender->last.id == session.id && lender->last_home)
+		return lender->last_home;
+	lender->last = session;
+	lender->last_home = find_home(lender, session);
+	return lender->last_home;
 }
 
 bool cn_lent_begin(struct cn_lender *lender, const struct iovec *memory, struct cn_args *args,
