@@ -80,7 +80,7 @@ static void run_images(struct demo *demo, enum app_carrier carrier, const char *
 	bool keep = demo->rows == 1, pool = !strcmp(by, "pool");
 	const char *words[] = {"images",
 			       "--by",
-			       pool ? "ref" : by,
+			       pool ? "node" : by,
 			       "--carrier",
 			       app_carrier_name(carrier),
 			       "--json",
@@ -242,9 +242,9 @@ static void remove_results(void)
 }
 
 static const char doc[] =
-    "An image service of seven processes and a memory node over real photographs, once passing "
-    "pixels by value and "
-    "once by reference; and a chain of services over sizes. About a minute."
+    "An image service of seven processes and a memory node over real photographs, passing "
+    "pixels by value, by "
+    "reference and through a pool; and a chain of services over sizes. About a minute."
     "\vDIR is a folder of JPEG files; Debian's mate-backgrounds if none is given.\n\n"
     "  lend demo\n"
     "  lend demo --report /tmp/lend.html ~/Pictures";

@@ -13,7 +13,7 @@ enum { DEMO_SIZES_MAX = 24, DEMO_WHY = 240 };
 /* The results of one run of lend images. */
 struct demo_row {
 	enum app_carrier carrier;
-	const char *by; /* "value", "ref", "auto"; "pool": ref, and the node shares its pages */
+	const char *by; /* "value", "ref", "auto"; "pool": through a node that shares its pages */
 	bool ok;
 	char why[DEMO_WHY]; /* not ok: the command's own error message */
 	double images, identical, images_per_s, p50_ms, p50_ms_without_codec;
