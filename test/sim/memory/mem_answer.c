@@ -84,6 +84,8 @@ static void handle_hello(struct sim *sim, struct mem_op *op, const struct lend_e
 
 	l->asking = false;
 	mem_op_resolve(sim, op);
+	if (!op->wrong)
+		l->refused = e->status == LEND_MEM_RESOURCE_EXHAUSTED;
 	if (e->status == LEND_MEM_ABORTED && !op->wrong && op->say.life == life->life)
 		life->life = 0;
 	if (e->status || l->number != op->say.client || !lend_memhello_decode(data, e->len, &h))

@@ -206,14 +206,16 @@ static bool can_end(const struct sim_plan *p)
 		(p->cc == LEND_CC_CREDIT && p->delay_ns <= 1000000 && p->reassemblies >= 8));
 }
 
-/* It took too long: sends nothing more, and leases end. */
+/* It took too long: sends nothing more, and leases end. Operations of a client that its node
+ * refuses cannot end: dead and silent clients use a quota until their leases end. */
 static void give_up(struct sim *sim, struct mem_actor *a)
 {
 	for (struct mem_op *op = ops_of(sim, a); op < ops_of(sim, a) + MEM_OPS; op++) {
 		if (op->state == MEM_OP_FREE)
 			continue;
-		SIM_CHECK(sim, !can_end(&sim->plan), "%s of client %u does not end",
-			  mem_op_name(op->say.kind), op->say.client);
+		SIM_CHECK(sim, !can_end(&sim->plan) || a->link[op->store].refused,
+			  "%s of client %u does not end", mem_op_name(op->say.kind),
+			  op->say.client);
 		mem_op_resolve(sim, op);
 	}
 	for (uint32_t i = 0; i < sim->plan.stores; i++)

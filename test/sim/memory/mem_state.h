@@ -116,6 +116,7 @@ struct mem_link {
 	uint64_t next, low; /* operation ids: the next, and low water */
 	uint64_t busy;      /* bit map of the ids in use within the window */
 	bool asking;        /* HELLO is in flight */
+	bool refused;       /* HELLO found a table or a quota full */
 	bool silent;        /* sends nothing more: its lease will end */
 };
 struct mem_actor {
