@@ -131,17 +131,13 @@ static void let_in(struct mn_pool *pool)
 		(void)nanosleep(&delay, NULL);
 }
 
-/* Returns whether the peer has closed its socket. Clients send nothing here; received bytes are
- * discarded. */
+/* Returns whether the peer has closed its socket, or sent something: clients never do, and one that
+ * keeps sending would keep this thread busy. */
 static bool is_gone(int sock)
 {
-	char junk[64];
-	ssize_t n;
+	char byte;
 
-	do
-		n = recv(sock, junk, sizeof(junk), MSG_DONTWAIT);
-	while (n > 0);
-	return n == 0 || (errno != EAGAIN && errno != EINTR);
+	return recv(sock, &byte, 1, MSG_DONTWAIT) >= 0 || (errno != EAGAIN && errno != EINTR);
 }
 
 static void *wait_for_them(void *arg)

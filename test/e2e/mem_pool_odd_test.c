@@ -112,6 +112,45 @@ Test(mem_pool_odd, a_node_that_is_none)
 	mem_node_stop(&node);
 }
 
+/* Connects as one more process. Returns the socket, or -errno. */
+static int map_pool(const char *name)
+{
+	struct lend_fd_message msg;
+	int sock, file, rc = lend_fd_passing_receive(name, &msg, &sock, &file);
+
+	if (rc < 0)
+		return rc;
+	close(file);
+	return sock;
+}
+
+Test(mem_pool_odd, a_full_table_is_answered__and_strangers_that_send_are_dropped)
+{
+	enum { CLIENTS = 2 };
+	struct timeval limit = {.tv_sec = 5};
+	struct mem_node node;
+	int sock[CLIENTS + 1], n = 0;
+	char byte = 1;
+
+	mem_node_start(&node, "pool", "16M", "--clients 2");
+	while (n <= CLIENTS && (sock[n] = map_pool(node.address + 5)) >= 0)
+		n++;
+	cr_assert_lt(n, CLIENTS + 1, "%d processes have room", n);
+	cr_assert_gt(n, 0);
+	cr_assert_eq(sock[n], -ENOSPC, "%s", lend_why());
+	cr_assert(strstr(lend_why(), "--clients"), "%s", lend_why());
+	cr_assert_eq(write(sock[0], &byte, 1), 1);
+	setsockopt(sock[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	cr_assert_leq(read(sock[0], &byte, 1), 0);
+	cr_assert_neq(errno, EAGAIN, "the node keeps a process that sends");
+	close(sock[0]);
+	sock[0] = map_pool(node.address + 5);
+	cr_assert_geq(sock[0], 0, "its place is free again: %s", lend_why());
+	while (n > 0)
+		close(sock[--n]);
+	mem_node_stop(&node);
+}
+
 /* Huge pages are not mapped by 4 KiB: spaces of such a pool are paged as over a network. */
 Test(mem_pool_odd, on_huge_pages)
 {
