@@ -9,6 +9,8 @@
 
 #include "e2e/rpc_pair.h"
 
+#define LIMIT UINT64_C(10000000000)
+
 static int ups, downs;
 static uint8_t seen[16];
 
@@ -18,6 +20,36 @@ static void watch_session(lend_session session, const uint8_t peer[16], bool up,
 	(void)arg;
 	*(up ? &ups : &downs) += 1;
 	memcpy(seen, peer, 16);
+}
+
+/* A close ends all sessions first: only a new one can still bring a request. */
+Test(rpc_session, a_request_at_a_closing_endpoint_ends_unavailable)
+{
+	struct pair pair;
+	struct ask first = {.call.zero_rtt = 1}, late = {.call.zero_rtt = 1};
+
+	pair_open(&pair, "udp");
+	ask_run(&pair, &first, ECHO, ask_bytes(pair.client, 100, 1));
+	ask_give(pair.client, &first);
+	lend_disconnect(pair.client, pair.session);
+	pair_turns(&pair, 50);
+	cr_assert_eq(lend_connect(pair.client, pair.address, &pair.session), 0, "%s", lend_why());
+	late.call.method = ECHO;
+	late.call.done = ask_done;
+	late.call.request = ask_bytes(pair.client, 100, 1);
+	cr_assert_eq(lend_call_start(pair.client, pair.session, &late.call), 0, "%s", lend_why());
+	for (int i = 0; i < 10; i++)
+		cr_assert_geq(lend_poll(pair.client), 0);
+	lend_close(pair.server);
+	pair.server = NULL;
+	for (lend_ns end = lend_now(pair.client) + LIMIT;
+	     !late.done && lend_now(pair.client) < end;)
+		cr_assert_geq(lend_poll(pair.client), 0);
+	cr_assert(late.done);
+	cr_assert_eq(late.call.status, LEND_UNAVAILABLE, "%d", (int)late.call.status);
+	cr_assert_eq(late.call.ran, LEND_RAN_NO, "refused, and not only lost");
+	ask_give(pair.client, &late);
+	pair_close(&pair);
 }
 
 Test(rpc_session, sessions_come_and_go)
