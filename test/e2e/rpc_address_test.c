@@ -129,7 +129,7 @@ Test(rpc_address, a_server_that_never_polls)
 {
 	for (int s = 0; s < SCHEMES; s++) {
 		struct lend_config config = LEND_CONFIG_INIT;
-		struct ask late, cancelled, cut, first, more;
+		struct ask late, cancelled, cut, first, more, again[2];
 		struct pair pair;
 
 		config.calls = 4;
@@ -151,11 +151,18 @@ Test(rpc_address, a_server_that_never_polls)
 			     late.call.status);
 		cr_assert_eq(late.call.ran, LEND_RAN_NO);
 		cr_assert(!cut.done);
+		for (int i = 0; i < 2; i++) /* the places of those two */
+			ask_start(&pair, &again[i], ECHO, LEND_NEVER);
+		cr_assert_eq(lend_call_start(pair.client, pair.session, &more.call), -EAGAIN);
 		turn_client(&pair, &cut);
 		turn_client(&pair, &first);
 		cr_assert_eq(cut.call.status, LEND_UNAVAILABLE);
 		cr_assert_eq(cut.call.ran, LEND_RAN_NO);
 		cr_assert_eq(lend_call_start(pair.client, pair.session, &more.call), -ESTALE);
+		for (int i = 0; i < 2; i++) {
+			turn_client(&pair, &again[i]);
+			ask_give(pair.client, &again[i]);
+		}
 		ask_give(pair.client, &late);
 		ask_give(pair.client, &cancelled);
 		ask_give(pair.client, &cut);
