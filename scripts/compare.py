@@ -32,11 +32,16 @@ SHAPES = {
     "send8m": (8 << 20, 8, 2, [], "gbit_per_s"),
     "send8m_ends": (8 << 20, 8, 2, ["--ends"], "gbit_per_s"),
     "untuned64": (64, 64, 1, ["--untuned"], "p50_us"),
+    "ref64k": (64 << 10, 8, 1, ["--rewrite"], "p50_us"),
+    "ref1m": (1 << 20, 8, 1, ["--rewrite"], "p50_us"),
+    "ref16m": (16 << 20, 8, 1, ["--rewrite"], "p50_us"),
+    "ref16m_ends": (16 << 20, 8, 1, ["--rewrite", "--ends"], "p50_us"),
 }
 ONE = ["echo64", "call32", "echo4k"]
 MANY = ["echo64x64", "call32x64"]
 LONG = ["send1m", "send8m", "send8m_ends"]
 RING = ["call32x64", "call966x64", "call64kx16"]
+REFERENCE = ["ref64k", "ref1m", "ref16m", "ref16m_ends"]
 # Program, lane, group, shapes. The runs of a group are compared with its first run.
 RUNS = [
     ("lend", "shm", "shm", ONE + MANY + LONG + ["untuned64"]),
@@ -62,6 +67,18 @@ RUNS = [
     ("lend", "ring", "ring", RING),
     ("ethdev", "ring", "ring", ["call32x64", "call966x64"]),
     ("memcpy", "memory", "ring", RING),
+]
+# The runs of --by-reference.
+BY_REFERENCE = [
+    ("lend_ref", "loan", "reference", REFERENCE),
+    ("posix", "shm", "reference", REFERENCE),
+    ("iceoryx2", "shm", "reference", REFERENCE),
+    ("lend_ref", "pool", "reference", REFERENCE),
+    ("lend_ref", "node", "reference", REFERENCE),
+    ("redis", "unix", "reference", REFERENCE),
+    ("lend_ref", "udp", "reference", REFERENCE),
+    ("lend", "shm", "reference", REFERENCE[:2]),
+    ("lend", "udp", "reference", REFERENCE[:2]),
 ]
 
 
@@ -93,7 +110,7 @@ class Row:
     def times_better(self, who):
         """How many times better Lend is."""
         lend = next(iter(self.runs))
-        if who == lend or lend[0] != "lend":
+        if who == lend or not lend[0].startswith("lend"):
             return None
         got = self.ratio(who, lend, self.figure) if self.figure == "p50_us" else self.ratio(lend, who, self.figure)
         return got and got[0]
@@ -131,15 +148,16 @@ def run_once(row, build, who, seconds):
 
 
 class Comparison:
-    def __init__(self, build, repeats, seconds):
+    def __init__(self, build, repeats, seconds, runs):
+        self.candidates = runs
         self.build, self.repeats, self.seconds = build, repeats, seconds
         self.rows, self.failures, self.absent = [], [], set()
 
     def plan(self, only):
-        for group in dict.fromkeys(group for _, _, group, _ in RUNS):
+        for group in dict.fromkeys(group for _, _, group, _ in self.candidates):
             for shape in SHAPES:
                 row = Row(group, shape)
-                row.runs = {(program, lane): [] for program, lane, g, shapes in RUNS
+                row.runs = {(program, lane): [] for program, lane, g, shapes in self.candidates
                             if g == group and shape in shapes and self.is_built(program)}
                 words = [w for w in only if w in row.name().split()]
                 peers = [w for w in only if any(w == who[0] for who in row.runs)]
@@ -220,6 +238,7 @@ def parse():
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--quick", action="store_true", help="short runs, two of each")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--by-reference", action="store_true", help="long requests that are passed by reference")
     parser.add_argument("--only", action="append", default=[], metavar="WORD")
     parser.add_argument("--repeats", type=int, metavar="N")
     parser.add_argument("--seconds", type=float, metavar="S")
@@ -230,7 +249,7 @@ def parse():
 def main():
     args = parse()
     comparison = Comparison(args.build.resolve(), args.repeats or (2 if args.quick else 5),
-                            args.seconds or (0.12 if args.quick else 0.5))
+                            args.seconds or (0.12 if args.quick else 0.5), BY_REFERENCE if args.by_reference else RUNS)
     comparison.plan(args.only)
     if not comparison.rows:
         print(f"compare: nothing to run for {' '.join(args.only) or 'this build'}: scripts/build.sh, or another --only; "
@@ -240,9 +259,9 @@ def main():
     result = {"repeats": comparison.repeats, "seconds": comparison.seconds,
               "absent": sorted(comparison.absent), "failures": comparison.failures,
               "rows": [summary(row, who) for row in comparison.rows for who in row.runs],
-              "targets": compare_targets.judge(comparison)}
+              "targets": compare_targets.judge(comparison, args.by_reference)}
     if args.results and not args.only:
-        results.add(results.comparison(result))
+        results.add(results.comparison(result, args.by_reference))
     if args.json:
         print(json.dumps(result))
     else:

@@ -5,12 +5,14 @@ cd "$(dirname "$0")/.."
 
 help() {
 	cat <<-EOF
-		usage: scripts/compare.sh [--quick] [--json] [--only WORD]... [--repeats N] [--seconds S] [--results]
+		usage: scripts/compare.sh [--by-reference] [--quick] [--json] [--only WORD]... [--repeats N] [--seconds S] [--results]
 
 		Installs what is missing (gRPC, UCX, libfabric, DPDK: Debian's packages), builds, and runs the same requests through
 		each library and over each of Lend's carriers: client and server on a core of their own, the runs of a row in turns
 		(A B C, A B C, ...), every answer compared. Prints medians, how far the runs spread, ratios to Lend, and the table of
 		targets with what was measured. Exit code 1 if a run failed or a check did not hold; a bar that is missed is said.
+		  --by-reference long requests, passed by reference, next to POSIX shared memory, iceoryx2 and Redis: the client writes
+		                 each again, the server reads all of it; with cargo, iceoryx2 is downloaded and built
 		  --quick        short runs, two of each: under two minutes, good for a look
 		  --json         one object with every run, row and target
 		  --only WORD    rows whose name has WORD, or the runs of peer WORD, beside Lend's; may be repeated
@@ -21,16 +23,21 @@ help() {
 		examples:
 		  scripts/compare.sh --quick
 		  scripts/compare.sh --only echo64 --repeats 9
+		  scripts/compare.sh --by-reference --only ref1m
 		  scripts/compare.sh --only ucx --json | jq '.targets[] | select(.met == false)'
 	EOF
 }
 
+rust=
 for arg in "$@"; do
 	case $arg in
 	-h | --help) help && exit ;;
+	--by-reference) command -v cargo >/dev/null && rust=1 ;;
 	esac
 done
 scripts/deps.sh build >&2
 scripts/deps.sh peers >&2 || echo "compare: not every peer could be installed: those that are not here are left out" >&2
 scripts/build.sh >&2
+[ -z "$rust" ] || { cmake -DLEND_PEER_ICEORYX2=ON build && cmake --build build --target peer_iceoryx2; } >&2 ||
+	echo "compare: iceoryx2 could not be built: it is left out" >&2
 exec scripts/compare.py build "$@"

@@ -6,7 +6,8 @@ from compare_targets import ONE_THREAD
 NEAR_NS = 300  # round trip of a cache line, the limit of apps/common/cacheline_rtt
 UNITS = {"p50_us": "us, p50", "calls_per_s": "calls/s", "gbit_per_s": "Gb/s"}
 TITLES = {"shm": "within one machine", "net": "over loopback's sockets", "memif": "over DPDK's net_memif",
-          "ring": "over DPDK's net_ring, both ends in one thread"}
+          "ring": "over DPDK's net_ring, both ends in one thread",
+          "reference": "by reference (lend: by value)"}
 SHAPES = {
     "echo64": "64 B echo, one in flight", "call32": "32 B request, 8 B reply, one in flight",
     "echo64x64": "64 B echo, 64 in flight", "call32x64": "32 B request, 8 B reply, 64 in flight",
@@ -14,6 +15,8 @@ SHAPES = {
     "call64kx16": "64 KiB request, 8 B reply, 16 in flight", "send1m": "1 MiB, every byte read, 4 in flight",
     "send8m": "8 MiB, every byte read, 2 in flight", "send8m_ends": "8 MiB, only its ends read, 2 in flight",
     "untuned64": "64 B echo, each as it comes",
+    "ref64k": "64 KiB, written again and read", "ref1m": "1 MiB, written again and read",
+    "ref16m": "16 MiB, written again and read", "ref16m_ends": "16 MiB, only its ends written and read",
 }
 
 

@@ -59,6 +59,11 @@ def over_kernel(c):
     return c.ratio("net", "echo64", UDP, ("kernel", "udp"), "p50_us")
 
 
+def over_reference(shape, peer):
+    """A measure of the time of a loan, relative to a peer's."""
+    return lambda c: c.ratio("reference", shape, ("lend_ref", "loan"), (peer, "shm"), "p50_us")
+
+
 def said_by(*command):
     """A program's output, or nothing where it is missing or fails."""
     try:
@@ -109,10 +114,16 @@ TARGETS = [
 ]
 
 
-def judge(comparison):
+REFERENCE_TARGETS = [
+    ("16 MiB loan, its ends written and read, of iceoryx2's", "x", "<=", 2, 1, over_reference("ref16m_ends", "iceoryx2")),
+    ("1 MiB loan, every byte written and read, of POSIX shm", "x", "<=", 1.2, 1, over_reference("ref1m", "posix")),
+]
+
+
+def judge(comparison, by_reference):
     """One entry per target; met is None where nothing was measured."""
     out = []
-    for what, unit, sense, bar, aim, measure in TARGETS:
+    for what, unit, sense, bar, aim, measure in REFERENCE_TARGETS if by_reference else TARGETS:
         got, mode = measure(comparison) or (None, "near")
         bar, aim = (t.get(mode, t["near"]) if isinstance(t, dict) else t for t in (bar, aim))
         met = None if got is None else got <= bar if sense == "<=" else got >= bar

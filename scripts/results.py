@@ -183,12 +183,14 @@ def count(build):
             "columns": rows[0], "rows": rows[1:]}
 
 
-def comparison(result):
+def comparison(result, by_reference=False):
     """What compare.py measured, as a run."""
     rows = [{key: value for key, value in row.items() if key not in UNUSED} for row in result["rows"]]
     short = result["repeats"] < 5 or result["seconds"] < 0.5
-    return {**result, "rows": rows, "name": "compare" + SHORT * short, "title": "Lend next to other libraries" + ", short run" * short,
-            "command": f"scripts/compare.sh --repeats {result['repeats']} --seconds {result['seconds']} --results"}
+    name, title, option = (("reference", "Passing by reference, next to other ways", " --by-reference") if by_reference else
+                           ("compare", "Lend next to other libraries", ""))
+    return {**result, "rows": rows, "name": name + SHORT * short, "title": title + ", short run" * short,
+            "command": f"scripts/compare.sh{option} --repeats {result['repeats']} --seconds {result['seconds']} --results"}
 
 
 def store(data, run, note):

@@ -38,6 +38,7 @@ static struct {
 	struct app_load load;
 	struct app_slot slot[PEER_WINDOW_MAX], *order[PEER_WINDOW_MAX];
 	unsigned refused[PEER_WINDOW_MAX], refusals; /* slots to retry after the next turn */
+	unsigned char *written[PEER_WINDOW_MAX];     /* memory of rewritten requests, made once */
 	uint64_t calls;                              /* since the beginning */
 	double line_before, line_after;
 } run;
@@ -154,11 +155,38 @@ void peer_end_at(unsigned slot, const void *bytes, size_t len)
 	peer_end(slot, &part, 1);
 }
 
+__attribute__((weak)) void *peer_client_place(void *client, unsigned slot)
+{
+	(void)client;
+	(void)slot;
+	return NULL;
+}
+
+/* Writes the bytes of a request into the library's memory, or into the slot's own. */
+static const void *rewrite_request(unsigned slot, const unsigned char *bytes)
+{
+	uint64_t len = args.job.request, part = PEER_SUM_ENDS;
+	unsigned char *to = peer_client_place(run.client, slot);
+
+	if (!to && !run.written[slot])
+		run.written[slot] = malloc(len);
+	if (!to)
+		to = run.written[slot];
+	if (!to)
+		app_die("no memory; give a smaller --request or --window");
+	if (!args.job.ends || len <= 2 * part)
+		return memcpy(to, bytes, len);
+	memcpy(to, bytes, part);
+	memcpy(to + len - part, bytes + len - part, part);
+	return to;
+}
+
 static int start_at(unsigned slot)
 {
 	const void *bytes = app_pattern(run.slot[slot].number, args.job.request);
 
-	return peer_client_start(run.client, slot, bytes);
+	return peer_client_start(run.client, slot,
+				 args.job.rewrite ? rewrite_request(slot, bytes) : bytes);
 }
 
 static int start_slot(struct app_slot *one)
@@ -325,6 +353,7 @@ static void write_report(void)
 	app_report_int(&r, "request", args.job.request, "bytes of a request");
 	app_report_int(&r, "reply", args.job.reply, "bytes of its answer");
 	app_report_int(&r, "window", args.job.window, "requests kept in flight");
+	app_report_bool(&r, "rewrite", args.job.rewrite, "the bytes are written for each request");
 	app_report_bool(&r, "untuned", args.job.untuned, "the library as it comes");
 	app_report_bool(&r, "one_thread", args.lane->one_thread, "both ends in one thread");
 	app_report_text(&r, "verified",

@@ -28,6 +28,7 @@ struct peer_job {
 	unsigned window;  /* requests kept in flight; slots are [0, window) */
 	bool ends;        /* the sum reads the first and last 4 KiB only, not every byte */
 	bool untuned;     /* the library's defaults, not its manual's settings for speed */
+	bool rewrite;     /* the client writes the bytes of each request again: all, or both ends */
 };
 
 static inline bool peer_is_echo(const struct peer_job *job)
@@ -79,6 +80,9 @@ void *peer_server_open(const struct peer_job *job, struct peer_pipe *channel);
 void peer_server_turn(void *server);
 void peer_server_close(void *server);
 void *peer_client_open(const struct peer_job *job, struct peer_pipe *channel);
+/* Returns where the bytes of the next request of slot are to be written, if the library passes
+ * memory of its own without a copy; else NULL. Only with job->rewrite; optional. */
+void *peer_client_place(void *client, unsigned slot);
 /* Starts a request; the bytes must not change meanwhile. Returns 0, or a negative errno; -EAGAIN:
  * retried after a turn. Never calls peer_end() itself. */
 int peer_client_start(void *client, unsigned slot, const void *request);

@@ -8,7 +8,16 @@
 #include "apps/common/options.h"
 #include "apps/common/closed_loop.h"
 
-enum { KEY_REQUEST = 0x7301, KEY_REPLY, KEY_SECONDS, KEY_ENDS, KEY_UNTUNED, KEY_JSON, KEY_LANES };
+enum {
+	KEY_REQUEST = 0x7301,
+	KEY_REPLY,
+	KEY_SECONDS,
+	KEY_ENDS,
+	KEY_UNTUNED,
+	KEY_REWRITE,
+	KEY_JSON,
+	KEY_LANES
+};
 
 static const struct argp_option options[] = {
     {"lane", 'l', "NAME", 0, "What it goes over (--lanes lists them); the first unless given", 0},
@@ -19,6 +28,7 @@ static const struct argp_option options[] = {
     {"window", 'w', "N", 0, "Requests in flight (1)", 0},
     {"seconds", KEY_SECONDS, "S", 0, "How long (1)", 0},
     {"ends", KEY_ENDS, NULL, 0, "The server reads the first and last 4 KiB, not every byte", 0},
+    {"rewrite", KEY_REWRITE, NULL, 0, "The client writes the bytes of each request again", 0},
     {"untuned", KEY_UNTUNED, NULL, 0, "The library as it comes", 0},
     {"json", KEY_JSON, NULL, 0, "One JSON object", 0},
     {0}};
@@ -57,6 +67,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_ENDS:
 		return app_arg_flag(&job->ends);
+	case KEY_REWRITE:
+		return app_arg_flag(&job->rewrite);
 	case KEY_UNTUNED:
 		return app_arg_flag(&job->untuned);
 	case KEY_JSON:

@@ -94,5 +94,16 @@ def check_faults():
     assert code == 2 and "scripts/build.sh" in out, out
 
 
+def check_by_reference():
+    """Other runs, targets of their own: a loan that takes three times iceoryx2's time misses one."""
+    plan = {"lend_ref": {"loan": [{"p50_us": 3.0}]}, "iceoryx2": {"shm": [{"p50_us": 1.0}]}, "lend": {}}
+    code, _, got = compare(plan, "--json", "--repeats", "1", "--by-reference", "--only", "ref16m_ends")
+    assert code == 0 and {row["shape"] for row in got["rows"]} == {"ref16m_ends"} and "posix" in got["absent"], got
+    assert (target(got, "iceoryx2")["measured"], target(got, "iceoryx2")["met"]) == (3, False), got
+    assert len(got["targets"]) == 2 and target(got, "POSIX")["met"] is None, got
+    assert line(got, "iceoryx2", "shm")["lend_is_better"] == 1 / 3, got
+
+
 check_figures()
 check_faults()
+check_by_reference()
