@@ -154,6 +154,8 @@ static void dead(enum lend_spread spread)
 	for (int i = 0; i < 40; i++)
 		cr_assert_eq(put(0), LEND_OK, "%d", i);
 	cr_assert_eq(refs_at(0) + refs_at(1), 40 + 4);
+	/* objects that were meant for the dead node and then moved on would all be at node 0 */
+	cr_assert_leq(refs_at(0), refs_at(1) + 4, "%d", (int)refs_at(0));
 	cr_assert_eq(put(3), LEND_UNAVAILABLE);
 	mem_node_restart(&node[2], "16M");
 	for (lend_ns until = lend_now(ep) + 5 * SECOND; !refs && lend_now(ep) < until;) {

@@ -1,12 +1,13 @@
 /* Goal: a node that has begun to end refuses each operation at once; none waits for a round of the
- * fair queue, because no round comes any more. Method: node and client in one thread; a long put
- * leaves its process without credit, and the node refuses before the next round. Covers:
+ * fair queue, because no round comes any more. A HELLO never waits for one. Method: node and client
+ * in one thread; a long put leaves its process without credit, and no round follows. Covers:
  * mn/node_server.c */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "cn/client.h"
 #include "lend/mem.h"
 #include "mn/node_server.h"
 #include "sys/mapped_memory.h"
@@ -62,7 +63,8 @@ static enum lend_status put_bytes(size_t len, bool rounds)
 	return op.status;
 }
 
-Test(mn_refuse, operation_of_a_process_in_debt__unavailable)
+/* Opens both ends, and leaves the client's process without credit. */
+static void make_debt(void)
 {
 	struct lend_config config = LEND_CONFIG_INIT;
 	char address[64];
@@ -73,6 +75,48 @@ Test(mn_refuse, operation_of_a_process_in_debt__unavailable)
 	cr_assert_eq(lend_mem_open(ep, address, &mem), 0, "%s", lend_why());
 	cr_assert_eq(put_bytes(LEN, true), LEND_OK);
 	cr_assert(!mn_serve_waits(serve));
+}
+
+static bool answered;
+
+static void mark_answered(struct lend_call *call)
+{
+	(void)call;
+	answered = true;
+}
+
+/* A HELLO can close its own flow, in which it must not wait then. */
+Test(mn_refuse, hello_of_a_process_in_debt__is_answered_without_a_round)
+{
+	static struct lend_call hello = {.method = LEND_MEM_METHOD, .done = mark_answered};
+	struct lend_op op = {.timeout = 5 * SECOND, .done = mark_ended};
+	struct lend_memop what = {.kind = LEND_MEMOP_HELLO, .client = 77};
+	struct iovec iov = {bytes, 100};
+
+	make_debt();
+	ended = false;
+	cr_assert_eq(lend_put(mem, &iov, 1, NULL, &op), 0, "%s", lend_why());
+	hello.request = cn_op_encode(mem, &what);
+	cr_assert_not_null(hello.request);
+	cr_assert_eq(lend_call_start(ep, mem->node[0]->session, &hello), 0, "%s", lend_why());
+	for (lend_ns end = lend_now(ep) + 5 * SECOND; !answered && lend_now(ep) < end;) {
+		cr_assert_geq(lend_poll(node_ep), 0);
+		cr_assert_geq(lend_poll(ep), 0);
+	}
+	cr_assert(answered);
+	cr_assert_eq(hello.status, LEND_OK, "%d", (int)hello.status);
+	cr_assert(!ended && mn_serve_waits(serve), "the put has to wait for a round");
+	while (!ended) {
+		mn_serve_turn(serve);
+		cr_assert_geq(lend_poll(node_ep), 0);
+		cr_assert_geq(lend_poll(ep), 0);
+	}
+	cr_assert_eq(op.status, LEND_OK);
+}
+
+Test(mn_refuse, operation_of_a_process_in_debt__unavailable)
+{
+	make_debt();
 	mn_serve_refuse(serve);
 	cr_expect_eq(put_bytes(100, false), LEND_UNAVAILABLE);
 }
