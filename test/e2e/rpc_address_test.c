@@ -15,6 +15,7 @@ Test(rpc_address, addresses_and_configs_that_cannot_be)
 	    "", "shm", "shm:", "udp:127.0.0.1", "udp:127.0.0.1:99999", "x:y", "udp:300.1.1.1:5"};
 	struct lend_config config = LEND_CONFIG_INIT;
 	struct lend_ep *ep, *second;
+	lend_session session;
 	char address[128];
 
 	for (size_t i = 1; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -33,6 +34,11 @@ Test(rpc_address, addresses_and_configs_that_cannot_be)
 	cr_assert_eq(lend_open(&config, &ep), -EINVAL);
 	cr_assert_not_null(strstr(lend_why(), "reno"));
 	config.cc = "swift";
+	config.listen = "udp:127.0.0.1:0";
+	cr_assert_eq(lend_open(&config, &ep), 0, "%s", lend_why());
+	cr_assert_eq(lend_connect(ep, "udp:[::1]:9", &session), -EAFNOSUPPORT, "%s", lend_why());
+	cr_assert_not_null(strstr(lend_why(), "udp:[::]:0"), "%s", lend_why());
+	lend_close(ep);
 	pair_address(address, sizeof(address), "shm");
 	config.listen = address;
 	cr_assert_eq(lend_open(&config, &ep), 0);

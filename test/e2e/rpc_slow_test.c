@@ -47,6 +47,40 @@ Test(rpc_slow, slow_handlers)
 	}
 }
 
+/* All workers are busy when the last call's deadline passes: its handler does not run any more. The
+ * echo behind it shows that a worker has come by. */
+Test(rpc_slow, a_call_that_expires_before_a_worker_is_free_does_not_run)
+{
+	struct ask ask[WORKERS + 1];
+	struct server server;
+	lend_session session;
+	struct lend_ep *ep;
+
+	server_start(&server, "shm");
+	ep = client_of(server.address, &session);
+	for (int i = 0; i <= WORKERS; i++) {
+		ask[i] = (struct ask){.call = {.method = STUCK, .done = ask_done}};
+		ask[i].call.timeout = i < WORKERS ? LEND_NEVER : 20 * MS;
+		ask[i].call.request = ask_bytes(ep, 1000, (uint32_t)i);
+		cr_assert_eq(lend_call_start(ep, session, &ask[i].call), 0);
+		while (i < WORKERS && atomic_load(&server.in_slow) <= i)
+			cr_assert_geq(lend_poll(ep), 0);
+	}
+	while (!ask[WORKERS].done)
+		cr_assert_geq(lend_wait(ep, lend_now(ep) + 100 * MS), 0);
+	cr_assert_eq(ask[WORKERS].call.status, LEND_DEADLINE_EXCEEDED);
+	atomic_store(&server.let_go, true);
+	sync_echo(ep, session, SLOW_ECHO, 5000);
+	cr_assert_eq(atomic_load(&server.in_slow), WORKERS);
+	for (int i = 0; i <= WORKERS; i++) {
+		while (!ask[i].done)
+			cr_assert_geq(lend_wait(ep, lend_now(ep) + 100 * MS), 0);
+		ask_give(ep, &ask[i]);
+	}
+	lend_close(ep);
+	server_stop(&server);
+}
+
 static void count_request(lend_request request, const struct lend_buf *in, void *arg)
 {
 	(void)request, (void)in;
