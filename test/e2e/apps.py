@@ -15,6 +15,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 from programs import BUILD, LEND, TEMP, Node, carriers, lend, lend_json, one_line, run_tests
@@ -23,6 +24,14 @@ PR_CAPBSET_DROP, CAP_NET_RAW = 24, 13
 SHORT = ["--seconds", "0.2"]
 LOAD_FIELDS = {"calls_per_s", "p50_us", "p99_us", "mean_us", "max_us", "in_flight", "errors", "wrong_bytes",
                "check_in_flight", "check_order", "bytes_moved_per_call"}
+
+
+def is_running(pid):
+    """Whether a process exists and is no zombie; it may end at any moment."""
+    try:
+        return ") Z " not in pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 class Commands(unittest.TestCase):
@@ -353,12 +362,9 @@ class Commands(unittest.TestCase):
         starter.kill()
         starter.stderr.close()
         starter.wait(10)
-        alive = children
-        for _ in range(2000):
-            alive = [c for c in alive if pathlib.Path(f"/proc/{c}").exists()
-                     and ") Z " not in pathlib.Path(f"/proc/{c}/stat").read_text()]
-            if not alive:
-                break
+        alive, limit = children, time.monotonic() + 10
+        while alive and time.monotonic() < limit:
+            alive = [c for c in alive if is_running(c)]
         self.assertTrue(children)
         self.assertFalse(alive)
 

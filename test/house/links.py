@@ -7,8 +7,9 @@ usage: links.py ROOT
 """
 import pathlib
 import re
-import subprocess
 import sys
+
+from tree import files
 
 ROOT = pathlib.Path(sys.argv[1]).resolve()
 LINK = re.compile(r"\]\(<?([^)\s>]+)>?(?:\s[^)]*)?\)")
@@ -27,10 +28,9 @@ def fault(page, link):
     return "no such heading" if anchor and target.suffix == ".md" and anchor not in anchors(target) else None
 
 
-listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-co", "--exclude-standard", "*.md"], capture_output=True, text=True)
-pages = [ROOT / name for name in listed.stdout.split()] or [p for p in ROOT.rglob("*.md") if "build" not in p.parts]
+pages = [ROOT / name for name in files(ROOT, (".md",))]
 bad = []
-for page in filter(pathlib.Path.exists, pages):
+for page in pages:
     text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.S)
     links = [link for link in LINK.findall(text) if not re.match(r"[a-z]+:", link)]
     bad += [f"{page.relative_to(ROOT)}: {link}: {fault(page, link)}" for link in links if fault(page, link)]
