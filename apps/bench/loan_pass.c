@@ -128,7 +128,7 @@ int app_loan_server(int argc, char **argv)
 	return app_server_run(&server);
 }
 
-/* Passes a loan whose last word is n; returns when the server has read it. */
+/* Passes a loan that ends with n, and returns when the server has read n. */
 static void pass_loan(struct loan *loan, struct lend_loan *at, uint64_t n)
 {
 	struct lend_call call = {.method = APP_METHOD_LOAN};

@@ -12,7 +12,7 @@ struct images_item {
 	/* While loaded. */
 	void *rgb;                   /* images_size_bytes(size) bytes; owned */
 	struct images_jpeg want;     /* result of the operation done here; owned */
-	enum images_what what;       /* operation whose result is in want */
+	enum images_what what;       /* operation with the result in want */
 	lend_ns decode_ns, local_ns; /* duration of decoding and of that operation */
 	/* Results. */
 	unsigned results, differ; /* received; different from want */

@@ -90,7 +90,7 @@ void cn_args_cancel_all(struct lend_mem *mem);
 void cn_args_detach(struct lend_mem *mem);
 bool cn_args_busy(const struct lend_mem *mem, bool late);
 
-/* args_plan.c: a call or reply whose arguments are to be planned. */
+/* args_plan.c: the planning of the arguments of one call or reply. */
 struct cn_planning {
 	struct lend_mem *mem;
 	lend_session session;

@@ -62,7 +62,7 @@ static const char *find_home(struct cn_planning *p)
 	return p->home;
 }
 
-/* Returns whether an argument whose way is open goes by reference. */
+/* Returns whether an argument of way LEND_ARG_AUTO is sent by reference. */
 static bool prefers_ref(struct cn_planning *p, uint64_t len)
 {
 	struct lend_mem *mem = p->mem;

@@ -1,4 +1,4 @@
-/* args_serve - methods whose requests are arguments: they are fetched before the handler runs.
+/* args_serve - methods with requests of arguments, which are fetched before the handler runs.
  *
  *   request -> FETCHING (due > 0) -> handler, here or in a worker -> ran -> freed
  *                                \-> refused, not run
@@ -69,7 +69,7 @@ static void free_record(struct record *r)
 	free(r);
 }
 
-/* Frees records whose handlers ran in a worker. */
+/* Frees the records of handlers that ran in a worker. */
 static void free_run(struct cn_serves *serves)
 {
 	struct record *r = LIST_FIRST(&serves->records), *next;
@@ -227,7 +227,7 @@ static struct record *make_record(struct serve *serve, lend_request request,
 	return r;
 }
 
-/* Serves a request whose message must be kept, or was gathered into one segment: taken. */
+/* Serves a request with a message that must be kept, or was gathered into one segment: taken. */
 static void receive_taken(struct serve *serve, lend_request request, struct lend_buf *taken)
 {
 	int refs, n = taken ? read_args(taken, NULL, 0, &refs) : -ENOMEM;

@@ -211,7 +211,7 @@ static void start_put(struct cn_threshold *g)
 }
 
 /* Returns the point to measure now: the next one that is not known, or from time to time a known
- * one, whose cost other work may have raised. CN_COST_POINTS: none. */
+ * one, because other work may have raised its cost. CN_COST_POINTS: none. */
 static uint32_t choose_point(const struct cn_probe_run *run, struct cn_costs *line,
 			     enum cn_cost_kind kind, uint32_t points, lend_ns now)
 {

@@ -491,7 +491,7 @@ enum {
 	LEND_ARGS_COPY = 8,  /* bytes by reference are copied into this process's own memory */
 	LEND_ARGS_PART = 16, /* nothing is fetched: the handler calls lend_arg_get() */
 };
-/* Serves a method whose requests are arguments, as lend_serve(). Arguments by reference are fetched
+/* Serves a method with requests of arguments, as lend_serve(). Arguments by reference are fetched
  * before the handler runs. If one cannot be fetched, the call ends with that status, not run; a
  * message without valid arguments, or with more than 1024, ends INVALID_ARGUMENT, not run. The
  * method ends with the client.
@@ -505,8 +505,7 @@ int lend_serve_args(struct lend_mem *mem, uint32_t method, lend_args_handler_fn 
  * waits for no reader. Beyond 4,096 loans arguments go to a node, then by value.
  * Returns: 0; -EINVAL: not a way; -ENOMEM: no memory. */
 int lend_args_place(struct lend_mem *mem, enum lend_arg_way way);
-/* Returns the length of the longest argument of a method that goes in the message where the way is
- * open. The first arguments of a session measure its costs in the background, and those of a node
+/* Returns the length of the longest LEND_ARG_AUTO argument of a method that goes in the message. The first arguments of a session measure its costs in the background, and those of a node
  * if arguments are put. Replies report how many services a message went through: 2 until one did.
  * Returns: bytes; 32 KiB until costs are measured; LEND_NEVER: no length pays, or there is no way
  * by reference. */
@@ -515,7 +514,7 @@ uint64_t lend_args_threshold(struct lend_mem *mem, lend_session session, uint32_
  * at most a second: for the start of a program, before other traffic.
  * Returns: 0; -ENOMEM: no memory; -EDEADLK: inside a turn; -EPERM: in the child of a fork. */
 int lend_args_measure(struct lend_mem *mem, lend_session session);
-/* Sets the threshold in bytes of arguments whose way is open, for all sessions of this client. 0:
+/* Sets the threshold in bytes of LEND_ARG_AUTO arguments, for all sessions of this client. 0:
  * every argument that is not empty is sent by reference; LEND_NEVER: as measured. */
 void lend_args_threshold_set(struct lend_mem *mem, uint64_t bytes);
 /* Counters since the client was opened. */
