@@ -243,15 +243,6 @@ void settle(const char *what, int turns)
 		       (unsigned long long)stat.refs, (unsigned long long)stat.grants);
 }
 
-void wait_for(int rc)
-{
-	int before = ends;
-
-	cr_assert_eq(rc, 0, "%s", lend_why());
-	while (ends == before)
-		turn();
-}
-
 void finish(struct lend_op *op, int rc)
 {
 	cr_assert_eq(rc, 0, "%s", lend_why());

@@ -36,8 +36,16 @@ void close_side(struct side *side);
 void close_all(void); /* nothing may be left anywhere */
 void turn(void);
 void ended(struct lend_call *call);
-/* Waits for a call or an operation that was started with result rc. */
-void wait_for(int rc);
+/* Starts a call, which may end before that returns, and waits until it has ended. */
+#define WAIT_FOR(start)                                                                            \
+	do {                                                                                       \
+		int ends_before = ends;                                                            \
+                                                                                                   \
+		cr_assert_eq(start, 0, "%s", lend_why());                                          \
+		while (ends == ends_before)                                                        \
+			turn();                                                                    \
+	} while (0)
+/* Waits for an operation that was started with result rc. */
 void finish(struct lend_op *op, int rc);
 /* Waits until nothing is in flight and the node holds nothing. */
 void settle(const char *what, int turns);

@@ -14,11 +14,11 @@ static void run_refused(const char *carrier)
 	for (int i = 0; i < 20; i++) {
 		struct lend_call call = {.method = REFUSE, .done = ended};
 
-		wait_for(lend_call_start_args(caller.mem, session, &call, three, 3));
+		WAIT_FOR(lend_call_start_args(caller.mem, session, &call, three, 3));
 		cr_assert_eq(call.status, LEND_FAILED_PRECONDITION);
 		cr_assert_eq(call.ran, LEND_RAN_YES);
 		call = (struct lend_call){.method = 77, .done = ended};
-		wait_for(lend_call_start_args(caller.mem, session, &call, three, 3));
+		WAIT_FOR(lend_call_start_args(caller.mem, session, &call, three, 3));
 		cr_assert_eq(call.status, LEND_UNIMPLEMENTED);
 	}
 	settle("refused", 0);
@@ -61,7 +61,7 @@ static void timed_out(const char *carrier)
 	for (lend_ns ns = 1000; ns < SECOND / 20; ns += ns / 2) {
 		struct lend_call call = {.method = KEEP, .done = ended, .timeout = ns};
 
-		wait_for(lend_call_start_args(caller.mem, session, &call, three, 3));
+		WAIT_FOR(lend_call_start_args(caller.mem, session, &call, three, 3));
 		cr_assert(call.status == LEND_DEADLINE_EXCEEDED ||
 			      (call.status == LEND_UNAVAILABLE && call.ran == LEND_RAN_NO),
 			  "%d", call.status);

@@ -30,7 +30,7 @@ static void all_lengths(const char *carrier)
 		lend_args_threshold_set(callee.mem, limit[lend_rng_below(&rng, 3)]);
 		for (int i = 0; i < n; i++)
 			iov[i] = (struct iovec){bytes + i * BIG, len[lend_rng_below(&rng, 10)]};
-		wait_for(lend_call_start_args(caller.mem, session, &call, iov, n));
+		WAIT_FOR(lend_call_start_args(caller.mem, session, &call, iov, n));
 		cr_assert_eq(call.status, LEND_OK, "%d", call.status);
 		compare(call.reply, iov, n);
 		lend_buf_give(caller.ep, call.reply);
@@ -91,7 +91,7 @@ static void measure_threshold(const char *more)
 	cr_assert_eq(lend_args_threshold(caller.mem, session, 0), 8192);
 	lend_args_threshold_set(caller.mem, LEND_NEVER);
 	cr_assert_eq(lend_args_threshold(caller.mem, session, REFUSE), 32 << 10, "not yet known");
-	wait_for(lend_call_start_args(caller.mem, session, &call, three, 3));
+	WAIT_FOR(lend_call_start_args(caller.mem, session, &call, three, 3));
 	for (until = lend_now(caller.ep) + 5 * SECOND; lend_now(caller.ep) < until; turn())
 		if ((is = lend_args_threshold(caller.mem, session, REFUSE)) != 32 << 10)
 			break;

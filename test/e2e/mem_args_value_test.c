@@ -97,7 +97,7 @@ Test(mem_args_value, too_long_for_a_message)
 
 	callee_takes = BIG;
 	open_all("shm", "400K", 0);
-	wait_for(lend_call_start(caller.ep, session, &(struct lend_call){.done = ended}));
+	WAIT_FOR(lend_call_start(caller.ep, session, &(struct lend_call){.done = ended}));
 	run_call(&call);
 	cr_assert_eq(call.status, LEND_RESOURCE_EXHAUSTED, "%d", call.status);
 	cr_assert_eq(call.ran, LEND_RAN_NO);

@@ -130,7 +130,10 @@ NET(prefetched_pages_are_touched_without_a_fault)
 	cr_assert_eq(mem_prefetch(node, space, 5 * PAGE - 1, LEN - 5 * PAGE + 1), LEND_OK);
 	cr_assert(!memcmp(p + 4 * PAGE, in + 4 * PAGE, LEN - 4 * PAGE));
 	cr_assert_eq(mem_cache().faults, before.faults);
-	cr_assert_eq(mem_cache().prefetched - before.prefetched, 696);
+	/* All but the touched page, which is fetched again if the pager thread has not marked it
+	 * present yet. */
+	cr_assert_geq(mem_cache().prefetched - before.prefetched, 696);
+	cr_assert_leq(mem_cache().prefetched - before.prefetched, 697);
 	p[0] = 1;
 	cr_assert_eq(mem_cache().faults, before.faults + 1);
 	cr_assert_eq(mem_prefetch(node, space, 0, LEN), LEND_OK);

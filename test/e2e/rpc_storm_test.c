@@ -147,6 +147,7 @@ static size_t first_datagram(struct lend_ep *ep, const char *address, const char
 /* The same of another process. */
 static size_t of_another_process(const char *address, int fd, uint8_t *to)
 {
+	uint8_t repeated[DATAGRAM];
 	pid_t pid = fork();
 	struct lend_ep *ep;
 	lend_session session;
@@ -161,6 +162,8 @@ static size_t of_another_process(const char *address, int fd, uint8_t *to)
 	}
 	n = recv(fd, to, DATAGRAM, 0);
 	waitpid(pid, NULL, 0);
+	while (recv(fd, repeated, sizeof(repeated), MSG_DONTWAIT) >= 0)
+		; /* a slow machine: it sent its CONNECT again */
 	cr_assert_gt(n, 200);
 	return (size_t)n;
 }
@@ -197,8 +200,9 @@ static size_t count_shared(const uint8_t *a, const uint8_t *b, const uint8_t *st
 Test(rpc_storm, two_servers_see_no_16_bytes_in_common)
 {
 	uint8_t a[DATAGRAM], b[DATAGRAM], c[DATAGRAM];
-	char at_a[64], at_b[64];
+	char at_a[64], at_b[64], at_d[64];
 	int fd_a = deaf_server(at_a, sizeof(at_a)), fd_b = deaf_server(at_b, sizeof(at_b));
+	int fd_d = deaf_server(at_d, sizeof(at_d));
 	size_t len;
 	struct lend_ep *ep;
 
@@ -209,11 +213,12 @@ Test(rpc_storm, two_servers_see_no_16_bytes_in_common)
 	cr_assert_eq(first_datagram(ep, at_b, NULL, fd_b, b), len);
 	cr_assert_eq(count_shared(a, b, c, len), 0);
 	/* With one name, both servers see one process. */
-	cr_assert_eq(first_datagram(ep, at_b, at_a, fd_b, b), len);
+	cr_assert_eq(first_datagram(ep, at_d, at_a, fd_d, b), len);
 	cr_assert_gt(count_shared(a, b, c, len), 0, "the incarnation");
 	lend_close(ep);
 	close(fd_a);
 	close(fd_b);
+	close(fd_d);
 }
 
 /* Both ends compute the same 32 bytes, and each session other ones. */
