@@ -505,8 +505,9 @@ int lend_serve_args(struct lend_mem *mem, uint32_t method, lend_args_handler_fn 
  * waits for no reader. Beyond 4,096 loans arguments go to a node, then by value.
  * Returns: 0; -EINVAL: not a way; -ENOMEM: no memory. */
 int lend_args_place(struct lend_mem *mem, enum lend_arg_way way);
-/* Returns the length of the longest LEND_ARG_AUTO argument of a method that goes in the message. The first arguments of a session measure its costs in the background, and those of a node
- * if arguments are put. Replies report how many services a message went through: 2 until one did.
+/* Returns the length of the longest LEND_ARG_AUTO argument of a method that goes in the message.
+ * The first arguments of a session measure its costs in the background, and those of a node if
+ * arguments are put. Replies report how many services a message went through: 2 until one did.
  * Returns: bytes; 32 KiB until costs are measured; LEND_NEVER: no length pays, or there is no way
  * by reference. */
 uint64_t lend_args_threshold(struct lend_mem *mem, lend_session session, uint32_t method);
