@@ -94,10 +94,11 @@ Test(mem_args_value, full_of_calls)
 Test(mem_args_value, too_long_for_a_message)
 {
 	struct lend_call call = {.method = ECHO, .done = ended, .timeout = 10 * SECOND};
+	struct lend_call first = {.done = ended};
 
 	callee_takes = BIG;
 	open_all("shm", "400K", 0);
-	WAIT_FOR(lend_call_start(caller.ep, session, &(struct lend_call){.done = ended}));
+	WAIT_FOR(lend_call_start(caller.ep, session, &first));
 	run_call(&call);
 	cr_assert_eq(call.status, LEND_RESOURCE_EXHAUSTED, "%d", call.status);
 	cr_assert_eq(call.ran, LEND_RAN_NO);
