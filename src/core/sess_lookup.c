@@ -34,66 +34,90 @@ uint64_t lend_lookup_jitter(const struct lend_core *c, const struct lend_sess *s
 	return hash(c, key, sizeof(key));
 }
 
-static uint32_t *attempt_chain(struct lend_core *c, uint64_t h)
+/* The last session of a chain has END plus the number of its bucket as next one. So a session is
+ * removed without its hash. LEND_NONE: it is in no chain. */
+#define END UINT32_C(0x80000000)
+
+/* A table: its buckets in the arena, and the field of struct lend_sess that links a chain. */
+struct chains {
+	uint32_t *bucket;
+	size_t field;
+};
+
+static struct chains by_attempt(struct lend_core *c)
 {
-	return &LEND_AT(c, at_by_attempt, uint32_t)[h & (c->buckets - 1)];
+	return (struct chains){LEND_AT(c, at_by_attempt, uint32_t),
+			       offsetof(struct lend_sess, by_attempt)};
 }
 
-static uint32_t *peer_chain(struct lend_core *c, uint64_t peer_id)
+static struct chains by_peer(struct lend_core *c)
 {
-	uint64_t h = hash(c, &peer_id, sizeof(peer_id));
+	return (struct chains){LEND_AT(c, at_by_peer, uint32_t),
+			       offsetof(struct lend_sess, by_peer)};
+}
 
-	return &LEND_AT(c, at_by_peer, uint32_t)[h & (c->buckets - 1)];
+static uint32_t *next_of(struct lend_core *c, const struct chains *t, uint32_t i)
+{
+	return (uint32_t *)(void *)((char *)lend_sess_at(c, i) + t->field);
+}
+
+static void insert_session(struct lend_core *c, struct chains t, uint64_t h, struct lend_sess *s)
+{
+	uint32_t *head = &t.bucket[h & (c->buckets - 1)], i = lend_sess_index(c, s);
+
+	*next_of(c, &t, i) = *head;
+	*head = i;
+}
+
+static void remove_session(struct lend_core *c, struct chains t, struct lend_sess *s)
+{
+	uint32_t i = lend_sess_index(c, s), end = i, *at;
+
+	while (!(end & END))
+		end = *next_of(c, &t, end);
+	if (end == LEND_NONE)
+		return;
+	for (at = &t.bucket[end & ~END]; *at != i; at = next_of(c, &t, *at))
+		;
+	*at = *next_of(c, &t, i);
+}
+
+static uint64_t peer_hash(const struct lend_core *c, uint64_t peer_id)
+{
+	return hash(c, &peer_id, sizeof(peer_id));
 }
 
 void lend_lookup_init(struct lend_core *c)
 {
-	memset(LEND_AT(c, at_by_attempt, uint32_t), 0xff, c->buckets * sizeof(uint32_t));
-	memset(LEND_AT(c, at_by_peer, uint32_t), 0xff, c->buckets * sizeof(uint32_t));
+	for (uint32_t i = 0; i < c->buckets; i++) {
+		by_attempt(c).bucket[i] = END | i;
+		by_peer(c).bucket[i] = END | i;
+	}
 }
 
 void lend_lookup_enter_attempt(struct lend_core *c, struct lend_sess *s, uint64_t key)
 {
-	uint32_t *head = attempt_chain(c, key);
-
-	s->by_attempt = *head;
-	*head = lend_sess_index(c, s);
+	insert_session(c, by_attempt(c), key, s);
 }
 
 void lend_lookup_enter_peer(struct lend_core *c, struct lend_sess *s, uint64_t peer_id)
 {
-	uint32_t *head = peer_chain(c, peer_id);
-
 	s->peer_id = peer_id;
-	s->by_peer = *head;
-	*head = lend_sess_index(c, s);
+	insert_session(c, by_peer(c), peer_hash(c, peer_id), s);
 }
 
 void lend_lookup_leave(struct lend_core *c, struct lend_sess *s)
 {
-	uint32_t i = lend_sess_index(c, s), *at;
-
-	for (at = peer_chain(c, s->peer_id); *at != LEND_NONE; at = &lend_sess_at(c, *at)->by_peer)
-		if (*at == i) {
-			*at = s->by_peer;
-			break;
-		}
-	if (s->client)
-		return; /* its server has the attempt */
-	at = attempt_chain(c, lend_lookup_attempt(c, s));
-	for (; *at != LEND_NONE; at = &lend_sess_at(c, *at)->by_attempt)
-		if (*at == i) {
-			*at = s->by_attempt;
-			break;
-		}
+	remove_session(c, by_peer(c), s);
+	remove_session(c, by_attempt(c), s);
 }
 
 struct lend_sess *lend_lookup_by_attempt(struct lend_core *c, uint64_t key,
 					 const struct lend_pkt_connect *b)
 {
-	uint32_t i = *attempt_chain(c, key);
+	uint32_t i = by_attempt(c).bucket[key & (c->buckets - 1)];
 
-	for (; i != LEND_NONE; i = lend_sess_at(c, i)->by_attempt)
+	for (; !(i & END); i = lend_sess_at(c, i)->by_attempt)
 		if (lend_sess_at(c, i)->connect == b->connect &&
 		    memcmp(lend_sess_at(c, i)->incarnation, b->params.incarnation, 16) == 0)
 			return lend_sess_at(c, i);
@@ -102,9 +126,9 @@ struct lend_sess *lend_lookup_by_attempt(struct lend_core *c, uint64_t key,
 
 struct lend_sess *lend_lookup_by_peer(struct lend_core *c, uint32_t peer, uint64_t peer_id)
 {
-	uint32_t i = *peer_chain(c, peer_id);
+	uint32_t i = by_peer(c).bucket[peer_hash(c, peer_id) & (c->buckets - 1)];
 
-	for (; i != LEND_NONE; i = lend_sess_at(c, i)->by_peer) {
+	for (; !(i & END); i = lend_sess_at(c, i)->by_peer) {
 		struct lend_sess *s = lend_sess_at(c, i);
 
 		if (s->peer_id == peer_id && s->peer == peer && s->state >= LEND_SESS_UP)

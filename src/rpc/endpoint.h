@@ -70,6 +70,13 @@ struct lend_session_rec {
 	uint32_t waiting;
 };
 
+/* What the last connect without a name found, because many sessions go to one server. */
+struct lend_dialled {
+	char address[96]; /* longer ones are not remembered; "": none */
+	uint32_t carrier;
+	struct lend_core_identity self; /* as this server sees it */
+};
+
 /* Links of a request in the queue of jobs for workers. */
 struct lend_job {
 	struct lend_req *left, *right; /* children in the heap of deadlines */
@@ -172,6 +179,7 @@ struct lend_ep {
 	lend_ns spin;         /* duration of the spin before a sleep */
 	const uint8_t *alive; /* page that a fork's child sees zeroed */
 	uint8_t process_key[16];
+	struct lend_dialled dialled;
 
 	struct lend_config config; /* defaults filled in */
 	struct lend_core_config core_config;

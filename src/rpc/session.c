@@ -161,13 +161,35 @@ static int no_session(const struct lend_ep *ep, const char *address)
 			 address, ep->core_config.sessions);
 }
 
+/* Finds the carrier of a server, and the identity that this process shows to it. */
+static int find_server(struct lend_ep *ep, const char *address, const char *name,
+		       struct lend_core_identity *self, uint32_t *carrier)
+{
+	struct lend_dialled *last = &ep->dialled;
+	int rc;
+
+	if (!name && *address && !strcmp(address, last->address)) {
+		*carrier = last->carrier;
+		*self = last->self;
+		return 0;
+	}
+	*self = lend_handshake_identity(ep, name ? name : address);
+	rc = lend_ep_carrier(ep, address, carrier);
+	if (rc == 0 && !name && strlen(address) < sizeof(last->address)) {
+		strcpy(last->address, address);
+		last->carrier = *carrier;
+		last->self = *self;
+	}
+	return rc;
+}
+
 /* Resolves an address and connects. 0 and *core, -EINPROGRESS, or -errno. */
 static int connect_core(struct lend_ep *ep, const char *address, const char *name, uint64_t tag,
 			uint64_t *core)
 {
-	struct lend_core_identity self = lend_handshake_identity(ep, name ? name : address);
+	struct lend_core_identity self;
 	uint32_t c = 0, index = 0;
-	int rc = lend_ep_carrier(ep, address, &c);
+	int rc = find_server(ep, address, name, &self, &c);
 
 	if (rc == 0)
 		rc = ep->carrier[c].io->ops->resolve(ep->carrier[c].io, address, &index);
