@@ -415,7 +415,7 @@ struct lend_peer {
 	 * bytes from it. Zeros until the session is up. */
 	uint8_t incarnation[16];
 	int64_t uid;       /* user id of the peer's process, from the kernel; -1: unknown */
-	char address[104]; /* "" until it is known */
+	char address[104]; /* as connected to while it is resolved; "": unknown */
 };
 /* Describes the peer of a session.
  * Returns: 0; -ESTALE: the session is gone.

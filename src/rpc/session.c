@@ -383,6 +383,8 @@ int lend_session_peer(struct lend_ep *ep, lend_session session, struct lend_peer
 	if (!s)
 		return lend_fail(ESTALE, "the session has ended; connect again");
 	*peer = (struct lend_peer){.uid = -1};
+	if (s->state == LEND_SESSION_PENDING && strlen(s->address) < sizeof(peer->address))
+		strcpy(peer->address, s->address);
 	if (s->state == LEND_SESSION_PENDING ||
 	    lend_core_session_peer(ep->core, s->core, &at, peer->incarnation) < 0)
 		return 0;

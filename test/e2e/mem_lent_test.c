@@ -132,15 +132,6 @@ static bool is_same(uint64_t offset, uint64_t len)
 	return true;
 }
 
-/* Over shared memory a session that is not up has no known carrier. */
-static void wait_up(void)
-{
-	uint8_t context[32];
-
-	while (lend_session_context(caller.ep, first, context) < 0)
-		turn();
-}
-
 static void open_all(const char *carrier)
 {
 	open_side(&caller, carrier, "a");
@@ -151,7 +142,6 @@ static void open_all(const char *carrier)
 	cr_assert_eq(lend_connect(caller.ep, middle.address, &first), 0);
 	cr_assert_eq(lend_connect(middle.ep, reader.address, &second), 0);
 	cr_assert_eq(lend_args_place(caller.mem, LEND_ARG_CALLER), 0);
-	wait_up();
 	data = malloc(MOST);
 	into = malloc(MOST);
 }
@@ -422,7 +412,6 @@ static void killed(const char *carrier)
 		(void)lend_args_place(caller.mem, LEND_ARG_CALLER);
 		(void)lend_connect(caller.ep, reader.address, &first);
 		reader.ep = NULL;
-		wait_up();
 		fill(MOST);
 		call = (struct lend_call){.method = KEEP, .timeout = 60 * SECOND};
 		(void)lend_call_sync_args(caller.mem, first, &call, &arg, 1);
@@ -552,6 +541,42 @@ Test(mem_lent, place__changed_back__method_is_gone)
 }
 
 /* An endpoint that does not listen cannot lend: without a node the arguments go by value. */
+/* Its session is not up, and no message could hold it: it is lent, too. */
+static void start_at_once(const char *carrier)
+{
+	enum { LONG = 20 << 20 };
+	struct lend_call call = {.method = KEEP, .done = on_ended};
+
+	open_side(&caller, carrier, "a");
+	open_side(&reader, carrier, "c");
+	cr_assert_eq(lend_serve(reader.ep, KEEP, keep, NULL, 0), 0);
+	cr_assert_eq(lend_connect(caller.ep, reader.address, &first), 0);
+	data = malloc(LONG);
+	into = malloc(4096);
+	fill(LONG);
+	cr_assert_eq(lend_call_start_args(caller.mem, first, &call, &arg, 1), 0, "%s", lend_why());
+	while (!begun && !ended)
+		turn();
+	cr_assert_eq(begun, 1, "status %d", call.status);
+	cr_assert_eq(get(LONG - 4096, 4096), LEND_OK);
+	cr_assert(is_same(LONG - 4096, 4096));
+	finish(LEND_OK);
+	close_side(&reader);
+	close_side(&caller);
+	free(data);
+	free(into);
+}
+
+Test(mem_lent, start__before_session_is_up__lent_over_shm)
+{
+	start_at_once("shm");
+}
+
+Test(mem_lent, start__before_session_is_up__lent_over_udp)
+{
+	start_at_once("udp");
+}
+
 Test(mem_lent, caller__without_an_address__by_value)
 {
 	struct lend_call call = {.method = KEEP, .done = on_ended};
