@@ -4,7 +4,9 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "sys/mapfile.h"
@@ -44,23 +46,47 @@ static int map_arena(int fd)
 	return 0;
 }
 
-/* Creates the file and seals its length, so that no process that maps it can get SIGBUS. */
+/* Opens the file again to read: what peers get cannot be mapped for writing, and only the owner may
+ * open it again otherwise. */
+static int open_to_read(int fd)
+{
+	char path[32];
+	int again;
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (fchmod(fd, S_IRUSR) != 0)
+		return -errno;
+	again = open(path, O_RDONLY | O_CLOEXEC);
+	return again < 0 ? -errno : again;
+}
+
+/* Sets the file's length and seals it, so that no process that maps it can get SIGBUS. */
+static int size_file(int fd)
+{
+	if (!lend_mapfile_len_allowed(LEND_ARENA_LEN))
+		return -EFBIG;
+	if (ftruncate(fd, (off_t)LEND_ARENA_LEN) != 0 ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+		return -errno;
+	return 0;
+}
+
+/* Creates and maps the file. Its descriptor for writing is closed, the mapping remains. */
 static int make_file(void)
 {
-	int fd = memfd_create("lend-messages", MFD_CLOEXEC | MFD_ALLOW_SEALING), err;
+	int fd = memfd_create("lend-messages", MFD_CLOEXEC | MFD_ALLOW_SEALING), readable = -1, err;
 
 	if (fd < 0)
 		return -errno;
-	err = lend_mapfile_len_allowed(LEND_ARENA_LEN) ? 0 : -EFBIG;
-	if (err == 0 && (ftruncate(fd, (off_t)LEND_ARENA_LEN) != 0 ||
-			 fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0))
-		err = -errno;
+	err = size_file(fd);
 	if (err == 0)
+		err = readable = open_to_read(fd);
+	if (err >= 0)
 		err = map_arena(fd);
-	if (err == 0)
-		return fd;
+	if (err < 0 && readable >= 0)
+		(void)close(readable);
 	(void)close(fd);
-	return err;
+	return err < 0 ? err : readable;
 }
 
 static int open_once(void)

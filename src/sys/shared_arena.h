@@ -16,9 +16,9 @@
 
 extern uint8_t *_Atomic lend_arena_base; /* NULL: not opened, or there is none */
 
-/* Returns the process's file, LEND_ARENA_LEN bytes long, its length sealed; the first call creates
- * it. The process keeps the ownership. -errno: this process may not have that many addresses or a
- * file that long. */
+/* Returns the process's file, open to read, LEND_ARENA_LEN bytes long, its length sealed; the first
+ * call creates it. The process keeps the ownership. -errno: this process may not have that many
+ * addresses or a file that long, or there is no /proc. */
 int lend_arena_fd(void);
 /* Returns len zero bytes; len and the address are multiples of the unit. NULL: no arena, or no room
  * in it. */

@@ -1,9 +1,12 @@
-/* Goal: memory that peers may read is zero, a whole number of units, and never handed out twice.
- * After fork() the child has an arena of its own and cannot touch its parent's. Method: the arena
- * called directly, at its limits; a child that reads the parent's pointers. Covers:
- * src/sys/shared_arena.c */
+/* Goal: memory that peers may read is zero, a whole number of units, never handed out twice, and
+ * read-only to them. After fork() the child has an arena of its own and cannot touch its parent's.
+ * Method: the arena called directly, at its limits; a child that reads the parent's pointers.
+ * Covers: src/sys/shared_arena.c */
 #include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -39,6 +42,38 @@ Test(shared_arena, takes_and_gives)
 	cr_assert_eq(lend_arena_take(LEND_ARENA_UNIT), one, "the first that fits");
 	cr_assert(is_zero(one, LEND_ARENA_UNIT));
 	cr_assert_null(lend_arena_take(LEND_ARENA_LEN), "that much is not free");
+}
+
+/* Returns whether a process of this user can open the file for writing. */
+static bool opens_to_write(uid_t user)
+{
+	char path[32];
+	int status = -1, fd = dup(lend_arena_fd()); /* the child has no arena of its parent's */
+	pid_t pid;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	pid = fork();
+	if (pid == 0)
+		_exit(setuid(user) != 0 ? 2 : open(path, O_RDWR) >= 0);
+	waitpid(pid, &status, 0);
+	cr_assert(WIFEXITED(status) && WEXITSTATUS(status) < 2);
+	close(fd);
+	return WEXITSTATUS(status) == 1;
+}
+
+Test(shared_arena, file__given_to_peer__not_writable)
+{
+	enum { STRANGER = 65534 };
+	int fd = lend_arena_fd();
+
+	cr_assert_eq(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
+	cr_assert_eq(errno, EACCES);
+	cr_assert_eq(write(fd, "x", 1), -1);
+	cr_assert_eq(errno, EBADF);
+	if (geteuid() != 0)
+		return;
+	cr_assert(opens_to_write(0));
+	cr_assert_not(opens_to_write(STRANGER));
 }
 
 Test(shared_arena, find__address__inside_or_not)
