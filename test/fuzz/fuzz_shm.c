@@ -2,10 +2,11 @@
  * server accesses nothing out of bounds, delivers exactly the ring's content, counts
  * contradictions, and serves others. Method: a server with an honest client, both real; for each
  * input another client is built from the parts of the rendezvous, and the bytes choose what it
- * writes: any byte of both rings and both bells, mostly marks and positions that are nearly right,
- * also while datagrams are lent to the server; the server's steps in between; and the socket. Then
- * it leaves, and the honest client is served. Covers: src/io/shm/ring_read.c, src/io/shm/poll.c,
- * src/io/shm/peers.c, src/io/shm/rendezvous.c, src/io/shm/handshake.c */
+ * writes: any byte of both rings and both bells, mostly marks, positions and locations in its
+ * memory that are nearly right, also while datagrams are lent to the server; the server's steps in
+ * between; and the socket. Then it leaves, and the honest client is served. Covers:
+ * src/io/shm/ring_read.c, src/io/shm/poll.c, src/io/shm/peers.c, src/io/shm/rendezvous.c,
+ * src/io/shm/handshake.c */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +17,10 @@
 
 #include "fuzz/choice.h"
 #include "fuzz/finding.h"
+#include "fuzz/ring_model.h"
 #include "io/shm/peers.h"
 #include "sys/clock.h"
+#include "sys/shared_arena.h"
 
 const char fuzz_name[] = "shm";
 
@@ -55,35 +58,23 @@ static void clean_up(void)
 	(void)rmdir(folder);
 }
 
-/* True: the delivered datagrams are the next ones in this peer's ring, and no others. */
-static bool is_what_the_ring_says(const struct lend_shm_peer *p, uint32_t *next,
-				  const struct lend_in *in, uint64_t *bad)
-{
-	for (uint32_t looks = 0; looks < LEND_RING_SLOTS; looks++) {
-		uint32_t i = *next % LEND_RING_SLOTS;
-		const void *body = p->rx.ring->body[*next % LEND_RING_BODIES];
-		uint64_t mark = atomic_load(&p->rx.ring->slot[i].mark);
-		uint32_t len = (uint32_t)mark;
-
-		if (mark >> 32 != *next + 1)
-			return false;
-		++*next;
-		if (len <= LEND_RING_MTU)
-			return in->len == len &&
-			       in->data ==
-				   (len <= LEND_RING_SHORT ? p->rx.ring->slot[i].data : body);
-		++*bad;
-	}
-	return false;
-}
-
 static uint8_t last_byte; /* keeps the compiler from removing the reads below */
+
+static void read_last(const void *data, uint32_t len)
+{
+	if (len)
+		last_byte = ((const volatile uint8_t *)data)[len - 1];
+}
 
 static void read_all(const struct lend_in *in, uint32_t n)
 {
-	for (uint32_t i = 0; i < n; i++)
-		if (in[i].len)
-			last_byte = ((const volatile uint8_t *)in[i].data)[in[i].len - 1];
+	for (uint32_t i = 0; i < n; i++) {
+		read_last(in[i].data, in[i].len);
+		if (!in[i].parts)
+			read_last(in[i].body, in[i].body_len);
+		for (uint32_t k = 0; k < in[i].parts; k++)
+			read_last(in[i].part[k].data, in[i].part[k].len);
+	}
 }
 
 static uint32_t receive_burst(struct lend_in in[BURST])
@@ -99,7 +90,7 @@ static uint32_t receive_burst(struct lend_in in[BURST])
 		else if (in[i].gone)
 			FUZZ_CHECK(in[i].peer != honest, "the honest client was dropped");
 		else if (villain.peer)
-			FUZZ_CHECK(is_what_the_ring_says(villain.peer, &next, &in[i], &bad),
+			FUZZ_CHECK(ring_model_matches(villain.peer, &next, &in[i], &bad),
 				   "not the ring's content");
 	}
 	FUZZ_CHECK(server->stats.rx_bad - counted >= bad, "bad datagrams that were not counted");
@@ -142,6 +133,7 @@ static void set_up(void)
 	(void)snprintf(name, sizeof(name), "fuzz-%d", (int)getpid());
 	(void)snprintf(address, sizeof(address), "shm:%s", name);
 	config.listen = address;
+	config.shares = true;
 	FUZZ_CHECK(lend_io_open(&config, &server) == 0, "no server");
 	config = (struct lend_io_config){.peer = address};
 	FUZZ_CHECK(lend_io_open(&config, &client) == 0, "no client");
@@ -165,12 +157,12 @@ static struct lend_shm_peer *find_villain(void)
 	return NULL;
 }
 
-/* Sends a valid HELLO, so that it has memory to misuse. */
+/* Sends a valid HELLO with memory of its own, so that it has memory to misuse. */
 static void send_hello(void)
 {
 	struct lend_rendezvous_msg msg;
 	void *pair, *bell, *own;
-	int fds[LEND_RENDEZVOUS_FDS], err;
+	int fds[LEND_RENDEZVOUS_FDS], err, given[2];
 
 	if (!villain.own) {
 		FUZZ_CHECK(lend_rendezvous_memory(LEND_BELL_LEN, &villain.bell_fd, &own) == 0,
@@ -182,14 +174,18 @@ static void send_hello(void)
 		run_turn();
 	FUZZ_CHECK(err == 0, "the socket does not accept");
 	lend_rendezvous_fill(&msg, 0, 3, LEND_SHM_LINK_LEN);
-	FUZZ_CHECK(lend_rendezvous_send(villain.sock, &msg, &villain.bell_fd, 1) == 0, "no HELLO");
+	msg.shares = 1;
+	given[0] = villain.bell_fd;
+	given[1] = lend_arena_fd();
+	FUZZ_CHECK(lend_rendezvous_send(villain.sock, &msg, given, 2) == 0, "no HELLO");
 	while ((err = lend_rendezvous_recv(villain.sock, &msg, fds, 2)) == -EAGAIN)
 		run_turn();
 	FUZZ_CHECK(err == 0 && lend_rendezvous_map(fds[0], LEND_SHM_LINK_LEN, &pair) == 0 &&
 		       lend_rendezvous_map(fds[1], LEND_BELL_LEN, &bell) == 0,
 		   "no WELCOME");
-	(void)close(fds[0]);
-	(void)close(fds[1]);
+	FUZZ_CHECK(msg.shares, "the server shares no memory");
+	for (int i = 0; i < 3; i++)
+		(void)close(fds[i]);
 	villain.pair = pair;
 	villain.bell = bell;
 	villain.peer = find_villain();
@@ -238,6 +234,32 @@ static void step_mark(struct choice *c)
 		     number << 32 | some_len(c));
 }
 
+/* Writes the datagram that the server waits for, with locations that are right or nearly that. */
+static void step_locations(struct choice *c)
+{
+	struct lend_ring *ring = &villain.pair->to_server;
+	uint32_t next = villain.peer->rx.next, n = 1 + choice_of(c, LEND_PLACES + 1), at = 0;
+	uint32_t head = choice_of(c, 64), len = head + choice_u8(c) + 16 * n;
+	uint8_t *data = len <= LEND_RING_SHORT ? ring->slot[next % LEND_RING_SLOTS].data
+					       : ring->body[next % LEND_RING_BODIES];
+
+	fuzz_hostile++;
+	for (uint32_t i = 0; i < n; i++) {
+		struct lend_ring_ref place = {.offset = choice_u8(c) * UINT64_C(4096)};
+
+		place.len = choice_rare(c, 8) ? (uint32_t)choice_edge(c) : LEND_PLACE_MIN;
+		place.at = choice_rare(c, 8) ? (uint32_t)choice_edge(c) : at + choice_of(c, 8);
+		if (choice_rare(c, 8))
+			place.offset = LEND_ARENA_LEN - choice_edge(c);
+		at = place.at + place.len;
+		memcpy(data + len - 16 * (n - i), &place, sizeof(place));
+	}
+	atomic_store(&ring->slot[next % LEND_RING_SLOTS].mark,
+		     (uint64_t)(next + 1) << 32 |
+			 lend_ring_mark_refs(choice_rare(c, 8) ? some_len(c) & UINT16_MAX : len,
+					     (uint8_t)head, n));
+}
+
 static void step_position(struct choice *c)
 {
 	uint32_t next = villain.peer->tx.next;
@@ -278,8 +300,11 @@ static void write_something(struct choice *c)
 		step_bells(c);
 		return;
 	case 2:
-	case 3:
 		step_scribble(c);
+		return;
+	case 3:
+	case 4:
+		step_locations(c);
 		return;
 	default:
 		step_mark(c);
