@@ -1,4 +1,4 @@
-/* ring_model - a second reading of what a shared-memory ring says, to compare deliveries with. */
+/* ring_model - decodes a shared-memory ring a second time, to compare deliveries with. */
 #ifndef TEST_FUZZ_RING_MODEL_H
 #define TEST_FUZZ_RING_MODEL_H
 
