@@ -36,17 +36,18 @@ BENCHES = (
     ("rate --size 64 --window 32 --sessions 4", ("calls_per_s",), "calls/s"),
     ("bw --size 8M", ("gbit_per_s",), "Gb/s"),
     ("mem-lat --size 4K", ("call_p50_us", "put_p50_us", "get_p50_us"), "plain call / put / get, p50, us"),
-    ("chain --hops 5 --size 1M --by value", ("calls_per_s",), "calls/s"),
-    ("chain --hops 5 --size 1M --by ref", ("calls_per_s",), "calls/s"),
-    ("chain --hops 5 --size 1M --by value", ("bytes_moved_per_call",), "bytes moved per call"),
-    ("chain --hops 5 --size 1M --by ref", ("bytes_moved_per_call",), "bytes moved per call"),
+    *((f"chain {shape} --by {way}", ("calls_per_s",), "calls/s")
+      for shape in ("--hops 5 --size 32K", "--hops 5 --size 128K", "--hops 5 --size 1M", "--hops 5 --size 1M --fresh", "--hops 10 --size 1M")
+      for way in ("value", "ref", "node")),
+    *((f"chain --hops 5 --size 1M --by {way}", ("bytes_moved_per_call",), "bytes moved per call") for way in ("value", "ref", "node")),
+    ("bench loan --size 16M", ("loan_p50_us",), "p50, us"),
 )
 HEAD = """# Results
 
 All measured figures of Lend. `scripts/results.py` writes this file from `results.json`; do not edit it.
 
-**Machine**: {machine}. Benchmarks compare the received bytes, and their times are full round trips. "near" and "far" are the
-distance distance of the two CPUs: a cache line there and back takes less than {near} ns, or more.
+**Machine**: {machine}, unless a section names another. Benchmarks compare the received bytes, and their times are full round trips. "near" and "far" are the
+distance of the two CPUs: a cache line there and back takes less than {near} ns, or more.
 
 """
 PEERS = (  # name in README, group, program and lane
@@ -197,7 +198,8 @@ def store(data, run, note):
     """Puts a new run in the place of the old one of its name, or behind the whole run that it is a short form of."""
     load = os.getloadavg()[1]
     run.update(date=datetime.date.today().isoformat(), note=note or f"load average {load:.0f} on {os.cpu_count()} CPUs")
-    data["machine"] = machine()
+    if machine() != data["machine"]:
+        run["note"] += f"; {machine()}"
     for i, old in enumerate(data["runs"]):
         if old["name"] == run["name"]:
             data["runs"][i] = run
