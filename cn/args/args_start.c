@@ -16,7 +16,6 @@ enum { ARGS_MAX = 1024, FEW = 8 };
 struct begun {
 	struct cn_planning p;
 	uint32_t n;
-	struct lend_argument given[FEW]; /* made of an iovec each */
 	struct cn_arg few[FEW];
 	struct cn_arg *arg; /* few, or allocated */
 };
@@ -116,16 +115,6 @@ static int plan_args(struct begun *b, const struct lend_argument *arg, int n)
 	return rc;
 }
 
-/* Makes arguments of an iovec each; those in b if they are few, else allocated. NULL: no memory. */
-static struct lend_argument *of_iovecs(struct begun *b, const struct iovec *arg, int n)
-{
-	struct lend_argument *of = n <= FEW ? b->given : calloc((size_t)n, sizeof(*of));
-
-	for (int i = 0; of && i < n; i++)
-		of[i] = (struct lend_argument){.data = &arg[i], .n = 1};
-	return of;
-}
-
 static struct cn_args *find_args(struct lend_mem *mem, const struct lend_call *call)
 {
 	struct cn_args *a;
@@ -204,23 +193,6 @@ int lend_call_start_argv(struct lend_mem *mem, lend_session session, struct lend
 	return rc;
 }
 
-int lend_call_start_args(struct lend_mem *mem, lend_session session, struct lend_call *call,
-			 const struct iovec *arg, int n)
-{
-	struct lend_argument *of;
-	struct begun b;
-	int rc = check_count(mem, arg, n);
-
-	if (rc < 0)
-		return rc;
-	of = of_iovecs(&b, arg, n);
-	rc = of ? lend_call_start_argv(mem, session, call, of, n)
-		: lend_fail(ENOMEM, "no memory for %d arguments", n);
-	if (of != b.given)
-		free(of);
-	return rc;
-}
-
 /* Runs turns until a call with arguments has ended. */
 static int wait_call(struct lend_mem *mem, struct lend_call *call)
 {
@@ -257,21 +229,50 @@ int lend_call_sync_argv(struct lend_mem *mem, lend_session session, struct lend_
 	return wait_call(mem, call);
 }
 
-int lend_call_sync_args(struct lend_mem *mem, lend_session session, struct lend_call *call,
-			const struct iovec *arg, int n)
+/* Arguments of an iovec each. */
+struct given {
+	struct lend_argument few[FEW];
+	struct lend_argument *of; /* few, or allocated */
+};
+
+/* Makes arguments of iovecs. Returns an error of check_count(), or -ENOMEM. */
+static int take_iovecs(struct given *g, const struct lend_mem *mem, const struct iovec *arg, int n)
 {
-	struct lend_argument *of;
-	struct begun b;
 	int rc = check_count(mem, arg, n);
 
 	if (rc < 0)
 		return rc;
-	of = of_iovecs(&b, arg, n);
-	rc = of ? lend_call_sync_argv(mem, session, call, of, n)
-		: lend_fail(ENOMEM, "no memory for %d arguments", n);
-	if (of != b.given)
-		free(of);
+	g->of = n <= FEW ? g->few : calloc((size_t)n, sizeof(*g->of));
+	if (!g->of)
+		return lend_fail(ENOMEM, "no memory for %d arguments", n);
+	for (int i = 0; i < n; i++)
+		g->of[i] = (struct lend_argument){.data = &arg[i], .n = 1};
+	return 0;
+}
+
+static int free_given(struct given *g, int rc)
+{
+	if (g->of != g->few)
+		free(g->of);
 	return rc;
+}
+
+int lend_call_start_args(struct lend_mem *mem, lend_session session, struct lend_call *call,
+			 const struct iovec *arg, int n)
+{
+	struct given g;
+	int rc = take_iovecs(&g, mem, arg, n);
+
+	return rc < 0 ? rc : free_given(&g, lend_call_start_argv(mem, session, call, g.of, n));
+}
+
+int lend_call_sync_args(struct lend_mem *mem, lend_session session, struct lend_call *call,
+			const struct iovec *arg, int n)
+{
+	struct given g;
+	int rc = take_iovecs(&g, mem, arg, n);
+
+	return rc < 0 ? rc : free_given(&g, lend_call_sync_argv(mem, session, call, g.of, n));
 }
 
 void lend_call_cancel_args(struct lend_mem *mem, struct lend_call *call)
@@ -354,18 +355,10 @@ int lend_reply_args(struct lend_mem *mem, lend_request request, enum lend_status
 		    const struct iovec *arg, int n, void (*gone)(const struct iovec *arg))
 {
 	const struct end_of_use end = {.gone_iovec = gone, .given = arg};
-	struct lend_argument *of;
-	struct begun b;
-	int rc = check_count(mem, arg, n);
+	struct given g;
+	int rc = take_iovecs(&g, mem, arg, n);
 
-	if (rc < 0)
-		return rc;
-	of = of_iovecs(&b, arg, n);
-	rc = of ? reply_args(mem, request, status, of, n, &end)
-		: lend_fail(ENOMEM, "no memory for %d arguments", n);
-	if (of != b.given)
-		free(of);
-	return rc;
+	return rc < 0 ? rc : free_given(&g, reply_args(mem, request, status, g.of, n, &end));
 }
 
 int lend_args_place(struct lend_mem *mem, enum lend_arg_way way)
