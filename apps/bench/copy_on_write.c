@@ -5,7 +5,7 @@
 
 #include "apps/commands.h"
 #include "apps/common/memnode_bench.h"
-#include "apps/common/html.h"
+#include "apps/common/chart.h"
 #include "util/bits.h"
 
 enum { PAGE = 4096, WRITES_MAX = 8, CHANGED = 64, SIZE_MAX_HERE = 1 << 20, SEED = 13 };
@@ -224,15 +224,20 @@ static void write_report(struct cow *c)
 static void plot_rows(const struct cow *c)
 {
 	double x[WRITES_MAX], y[WAYS][WRITES_MAX];
-	const struct page_line line[] = {{"copy on write", "ref", x, y[COW], c->rows},
-					 {"full copy", "value", x, y[EAGER], c->rows}};
+	const struct chart chart = {"Median time of a new object with some pages changed",
+				    "bytes of the pages written",
+				    .x = {PAGE_SIZE, .log = true},
+				    .y = {PAGE_US, .log = true},
+				    .line = {{"copy on write", x, y[COW], c->rows, CHART_REF},
+					     {"full copy", x, y[EAGER], c->rows, CHART_VALUE}},
+				    .lines = WAYS};
 
 	for (unsigned i = 0; i < c->rows; i++) {
 		x[i] = (double)c->row[i].writes * PAGE;
 		for (int k = 0; k < WAYS; k++)
 			y[k][i] = app_hist_us(&c->row[i].hist[k], 0.5);
 	}
-	page_plot(c->args.plot, "Median microseconds by bytes of the pages written", "us", line, 2);
+	app_memory_plot(&c->args, &chart);
 }
 
 static char *take_bytes(uint64_t size)

@@ -6,7 +6,7 @@
 #include "apps/commands.h"
 #include "apps/common/option_table.h"
 #include "apps/common/bench.h"
-#include "apps/common/html.h"
+#include "apps/common/chart.h"
 #include "apps/common/samples.h"
 #include "apps/common/bench_server.h"
 #include "apps/bench/mem_bw.h"
@@ -106,20 +106,23 @@ static uint64_t most_bytes(const struct bw *bw)
 static void plot_rows(const struct bw *bw)
 {
 	double x[ROWS_MAX], y[BW_WAYS][ROWS_MAX];
-	const struct page_line line[] = {{"read", "ref", x, y[BW_READ], bw->rows},
-					 {"write", "value", x, y[BW_WRITE], bw->rows}};
 	unsigned column = bw->sweep == WINDOWS ? 1 : bw->sweep == THREADS ? 2 : 0;
+	static const char *const by[] = {"bytes of an operation", "operations in flight",
+					 "threads"};
+	const struct chart chart = {"Bytes per second",
+				    by[column],
+				    .x = {column == 0 ? PAGE_SIZE : PAGE_COUNT, .log = true},
+				    .y = {PAGE_RATE, .log = true},
+				    .line = {{"read", x, y[BW_READ], bw->rows, CHART_REF},
+					     {"write", x, y[BW_WRITE], bw->rows, CHART_VALUE}},
+				    .lines = BW_WAYS};
 
 	for (unsigned row = 0; row < bw->rows; row++) {
 		x[row] = bw->cell[row][column];
 		for (int way = 0; way < BW_WAYS; way++)
 			y[way][row] = bw->cell[row][3 + 2 * way] / 8 * 1e9;
 	}
-	page_plot(bw->args.plot,
-		  column == 0   ? "Bytes per second by size"
-		  : column == 1 ? "Bytes per second by operations in flight"
-				: "Bytes per second by threads",
-		  "bytes per second", line, BW_WAYS);
+	app_memory_plot(&bw->args, &chart);
 }
 
 /* Returns the rate of operations relative to plain calls. With one thread both rates use its CPU

@@ -9,7 +9,7 @@
 #include "apps/common/option_table.h"
 #include "apps/common/bench.h"
 #include "apps/common/cacheline_rtt.h"
-#include "apps/common/html.h"
+#include "apps/common/chart.h"
 #include "apps/common/bench_server.h"
 #include "apps/bench/mem_scale.h"
 #include "apps/bench/mem_pointer.h"
@@ -146,21 +146,26 @@ static void sweep_sizes(struct lat *lat)
 
 static void plot_rows(const struct lat *lat)
 {
-	static const char *const css[] = {"value", "ref", NULL, "auto"};
-	double x[ROWS_MAX], y[OPS][ROWS_MAX];
-	struct page_line line[3];
-	unsigned n = 0;
+	static const struct {
+		int op;
+		uint8_t color;
+	} drawn[] = {{PUT, CHART_VALUE}, {GET, CHART_REF}, {WRITE, CHART_AUTO}};
+	struct chart chart = {.title = "Median time of an operation",
+			      .by = "bytes of the object",
+			      .x = {PAGE_SIZE, .log = true},
+			      .y = {PAGE_US, .log = true},
+			      .lines = 3};
+	double x[ROWS_MAX], y[3][ROWS_MAX];
 
 	for (unsigned row = 0; row < lat->rows; row++)
 		x[row] = lat->cell[row][0];
-	for (int op = PUT; op <= WRITE; op++) {
-		if (!css[op])
-			continue;
+	for (unsigned i = 0; i < chart.lines; i++) {
 		for (unsigned row = 0; row < lat->rows; row++)
-			y[op][row] = lat->cell[row][1 + op];
-		line[n++] = (struct page_line){names[op], css[op], x, y[op], lat->rows};
+			y[i][row] = lat->cell[row][1 + drawn[i].op];
+		chart.line[i] =
+		    (struct chart_line){names[drawn[i].op], x, y[i], lat->rows, drawn[i].color};
 	}
-	page_plot(lat->args.plot, "Median microseconds by size", "us", line, n);
+	app_memory_plot(&lat->args, &chart);
 }
 
 /* Returns whether operations and checks account for the total time, within 3 % for the loop itself.

@@ -1,8 +1,10 @@
 /* memnode_bench - see memnode_bench.h. */
 #include "apps/common/memnode_bench.h"
 
+#include <errno.h>
 #include <string.h>
 
+#include "apps/common/chart.h"
 #include "apps/common/memnode.h"
 #include "apps/store/inproc_node.h"
 #include "util/bits.h"
@@ -139,6 +141,12 @@ void app_memory_close(struct app_memory *m)
 	app_inproc_close(m->inproc);
 	app_child_stop(&m->mn);
 	app_unpin();
+}
+
+void app_memory_plot(const struct app_memory_args *args, const struct chart *chart)
+{
+	if (!chart_write(args->plot, chart, 1))
+		app_die("%s: %s; name a file that can be written", args->plot, strerror(errno));
 }
 
 static void op_ended(struct lend_op *op)

@@ -53,6 +53,10 @@ void app_memory_close(struct app_memory *m);
 void app_memory_stat(struct app_memory *m, struct lend_mem_stat *stat);
 void app_memory_stat_idle(struct app_memory *m, struct lend_mem_stat *stat);
 
+struct chart;
+/* Writes the chart to args' file; app_die() when that fails. */
+void app_memory_plot(const struct app_memory_args *args, const struct chart *chart);
+
 /* One blocking operation:
  *
  *	app_timed_end(m, &t, lend_get(m->mem, &ref, 0, &into, 1, app_timed_begin(&t)), "get");

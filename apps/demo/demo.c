@@ -152,9 +152,9 @@ static void print_table(const struct demo *demo)
 		}
 		snprintf(same, sizeof(same), "%.0f/%.0f", row->identical, row->images);
 		printf("%-10s %-6s %14s %12.2f %14.2f %11.1f %10s %6.0f\n",
-		       app_carrier_name(row->carrier), row->by, page_bytes(bytes, row->bytes_moved),
-		       row->p50_ms, row->p50_ms_without_codec, row->images_per_s, same,
-		       row->pages_used_after);
+		       app_carrier_name(row->carrier), row->by,
+		       page_number(bytes, PAGE_BYTES, row->bytes_moved), row->p50_ms,
+		       row->p50_ms_without_codec, row->images_per_s, same, row->pages_used_after);
 	}
 	for (unsigned i = 0; i < demo->sweeps; i++)
 		if (!demo->sweep[i].ok)
@@ -266,9 +266,10 @@ int app_demo(int argc, char **argv)
 	atexit(remove_results);
 	run_all(&demo, args.quick);
 	print_table(&demo);
-	demo_report(&demo, args.report);
-	if (args.svg)
-		demo_picture(&demo, args.svg);
+	if (!demo_report(&demo, args.report))
+		app_die("%s: %s; name a file that can be written", args.report, strerror(errno));
+	if (args.svg && !demo_picture(&demo, args.svg))
+		app_die("%s: %s; name a file that can be written", args.svg, strerror(errno));
 	printf("report: %s\n", realpath(args.report, full) ? full : args.report);
 	return all_good(&demo) ? APP_EXIT_OK : APP_EXIT_FAILED;
 }

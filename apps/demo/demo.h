@@ -48,8 +48,8 @@ double demo_number(const char *json, const char *key);
 /* Print parts of the report: the results of images, and of the sweeps. */
 void demo_bars(const struct demo *demo, FILE *out);
 void demo_sweeps(const struct demo *demo, FILE *out);
-/* Write the report as one HTML file, and its picture as one SVG file. */
-void demo_report(const struct demo *demo, const char *path);
-void demo_picture(const struct demo *demo, const char *path);
+/* Write the report as one HTML file, and its picture as one SVG file. False: errno is set. */
+bool demo_report(const struct demo *demo, const char *path);
+bool demo_picture(const struct demo *demo, const char *path);
 
 #endif

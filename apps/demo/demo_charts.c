@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "apps/common/html.h"
+#include "apps/common/chart.h"
 #include "apps/demo/demo.h"
 
 enum { BARS_MAX = DEMO_ROWS };
@@ -17,24 +17,25 @@ static const char *const titles[WHATS] = {
 };
 
 /* Fills in one kind of bars for the rows that ran; returns their number. */
-static unsigned bars_of(const struct demo *demo, enum what what, struct page_bar bar[BARS_MAX])
+static unsigned bars_of(const struct demo *demo, enum what what, struct chart_bar bar[BARS_MAX])
 {
 	unsigned n = 0;
 	char text[32];
 
 	for (unsigned i = 0; i < demo->rows; i++) {
 		const struct demo_row *row = &demo->row[i];
-		struct page_bar *b = &bar[n];
+		struct chart_bar *b = &bar[n];
 
 		if (!row->ok)
 			continue;
-		*b = (struct page_bar){.css = row->by,
-				       .first = !n || row->carrier != demo->row[i - 1].carrier};
+		*b = (struct chart_bar){.css = row->by,
+					.first = !n || row->carrier != demo->row[i - 1].carrier};
 		snprintf(b->label, sizeof(b->label), "%s, %s", app_carrier_name(row->carrier),
 			 row->by);
 		if (what == MOVED) {
 			b->value = row->bytes_moved;
-			snprintf(b->text, sizeof(b->text), "%s", page_bytes(text, b->value));
+			snprintf(b->text, sizeof(b->text), "%s",
+				 page_number(text, PAGE_BYTES, b->value));
 		} else if (what == LATENCY) {
 			b->value = row->p50_ms_without_codec;
 			b->pale = fmax(row->p50_ms - row->p50_ms_without_codec, 0);
@@ -51,14 +52,14 @@ static unsigned bars_of(const struct demo *demo, enum what what, struct page_bar
 
 void demo_bars(const struct demo *demo, FILE *out)
 {
-	struct page_bar bar[BARS_MAX];
+	struct chart_bar bar[BARS_MAX];
 
 	fputs("<h2>Side by side</h2>\n<div class=\"grid\">\n", out);
 	for (int what = 0; what < WHATS; what++) {
 		unsigned n = bars_of(demo, (enum what)what, bar);
 
 		fputs("<div class=\"card\">\n", out);
-		page_bars(out, 0, titles[what], bar, n);
+		chart_bars(out, 0, titles[what], bar, n);
 		fputs("</div>\n", out);
 	}
 	fputs("</div>\n", out);
@@ -86,15 +87,21 @@ void demo_sweeps(const struct demo *demo, FILE *out)
 	      out);
 	for (unsigned i = 0; i < demo->sweeps; i++) {
 		const struct demo_sweep *s = &demo->sweep[i];
-		const struct page_line line[] = {{"by value", "value", s->size, s->value, s->n},
-						 {"by reference", "ref", s->size, s->ref, s->n}};
 		char title[96];
+		const struct chart chart = {
+		    title,
+		    "bytes of the argument",
+		    .x = {PAGE_SIZE, .log = true},
+		    .y = {PAGE_COUNT, .log = true},
+		    .line = {{"by value", s->size, s->value, s->n, CHART_VALUE},
+			     {"by reference", s->size, s->ref, s->n, CHART_REF}},
+		    .lines = 2};
 
 		fputs("<div class=\"card\">\n", out);
 		snprintf(title, sizeof(title), "Calls per second over %s",
 			 app_carrier_name(s->carrier));
 		if (s->ok && s->n)
-			page_lines(out, title, "per second", line, 2);
+			chart_lines(out, 0, CHART_NARROW, &chart);
 		fputs("<div class=\"soft\">", out);
 		if (!s->ok)
 			page_text(out, s->why);
@@ -108,23 +115,22 @@ void demo_sweeps(const struct demo *demo, FILE *out)
 	fputs("</div>\n", out);
 }
 
-void demo_picture(const struct demo *demo, const char *path)
+bool demo_picture(const struct demo *demo, const char *path)
 {
-	enum { GAP = 28, MARGIN = PAGE_MARGIN };
-	struct page_bar bar[BARS_MAX];
+	enum { GAP = 28, MARGIN = CHART_MARGIN, STRIDE = CHART_NARROW + GAP };
+	struct chart_bar bar[BARS_MAX];
 	struct page page;
-	double height = 2 * MARGIN + page_bars_height(bar, bars_of(demo, MOVED, bar));
-	int width = 2 * MARGIN + WHATS * PAGE_WIDTH + (WHATS - 1) * GAP;
 
-	page_picture(&page, path, width, height);
+	if (!chart_open(&page, path, WHATS * STRIDE - GAP,
+			chart_bars_height(bar, bars_of(demo, MOVED, bar))))
+		return false;
 	for (int what = 0; what < WHATS; what++) {
 		unsigned n = bars_of(demo, (enum what)what, bar);
 
-		fprintf(page.out, "<g transform=\"translate(%d 0)\">\n",
-			MARGIN + what * (PAGE_WIDTH + GAP));
-		page_bars(page.out, MARGIN, titles[what], bar, n);
+		fprintf(page.out, "<g transform=\"translate(%d 0)\">\n", MARGIN + what * STRIDE);
+		chart_bars(page.out, MARGIN, titles[what], bar, n);
 		fputs("</g>\n", page.out);
 	}
 	fputs("</svg>\n", page.out);
-	page_close(&page);
+	return page_close(&page);
 }

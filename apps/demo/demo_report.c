@@ -27,40 +27,30 @@ static void write_style(FILE *out)
 	fputs("<style>\n", out);
 	page_style(out);
 	fputs(
-	    "body{margin:0;background:var(--bg);color:var(--ink);font:16px/1.5 "
-	    "system-ui,-apple-system,"
-	    "'Segoe UI',Roboto,'DejaVu Sans',sans-serif}main{max-width:1280px;margin:0 "
-	    "auto;padding:28px "
-	    "18px 60px}h1{font-size:30px;line-height:1.2;margin:0 0 "
-	    "6px}h2{font-size:20px;margin:38px 0 "
-	    "12px}p{max-width:68ch}.soft{color:var(--soft);font-size:14px}.grid{display:grid;gap:"
-	    "16px;"
-	    "grid-template-columns:repeat(auto-fit,minmax(min(100%,345px),1fr))}.four{grid-"
-	    "template-columns:repeat(auto-fit,minmax(min(100%,220px),1fr))}.card{background:"
-	    "var(--card);"
-	    "border:1px solid var(--rule);border-radius:12px;padding:16px;min-width:0}.card "
-	    "svg{width:100%;"
-	    "height:auto;display:block}.big{font-size:26px;font-weight:650;line-height:1.15;fill:"
-	    "none}"
-	    ".scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:14px;"
-	    "font-variant-numeric:tabular-nums}th,td{padding:7px "
-	    "10px;text-align:right;white-space:nowrap;"
-	    "border-bottom:1px solid "
-	    "var(--rule)}th:nth-child(-n+2),td:nth-child(-n+2){text-align:left}"
-	    "th{color:var(--soft);font-weight:500}.dot{display:inline-block;width:10px;height:10px;"
-	    "border-radius:3px;margin-right:7px}.dot.value{background:var(--value)}.dot.ref{"
-	    "background:"
-	    "var(--ref)}.dot.auto{background:var(--auto)}.dot.pool{background:var(--pool)}.shots{"
-	    "display:grid;gap:10px;grid-"
-	    "template-columns:"
-	    "repeat(auto-fill,minmax(max(150px,22%),1fr))}.shots "
-	    "img{width:100%;aspect-ratio:3/2;object-fit:cover;"
-	    "border-radius:8px;display:block}code{font:14px ui-monospace,'DejaVu Sans "
-	    "Mono',monospace;"
-	    "background:var(--card);border:1px solid var(--rule);border-radius:6px;padding:1px "
-	    "6px}\n",
+	    "body{margin:0;background:var(--bg);color:var(--ink);"
+	    "font:16px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif}"
+	    "main{max-width:1280px;margin:0 auto;padding:28px 18px 60px}"
+	    "h1{font-size:30px;line-height:1.2;margin:0 0 6px}h2{font-size:20px;margin:38px 0 12px}"
+	    "p{max-width:68ch}.soft{color:var(--soft);font-size:14px}.grid{display:grid;gap:16px;"
+	    "grid-template-columns:repeat(auto-fit,minmax(min(100%,345px),1fr))}"
+	    ".four{grid-template-columns:repeat(auto-fit,minmax(min(100%,220px),1fr))}"
+	    ".card{background:var(--card);border:1px solid var(--rule);border-radius:12px;"
+	    "padding:16px;min-width:0}.card svg{width:100%;height:auto;display:block}"
+	    ".big{font-size:26px;font-weight:650;line-height:1.15}.scroll{overflow-x:auto}"
+	    "table{border-collapse:collapse;width:100%;font-size:14px;"
+	    "font-variant-numeric:tabular-nums}"
+	    "th,td{padding:7px 10px;text-align:right;white-space:nowrap;"
+	    "border-bottom:1px solid var(--rule)}"
+	    "th:nth-child(-n+2),td:nth-child(-n+2){text-align:left}"
+	    "th{color:var(--soft);font-weight:500}"
+	    ".dot{display:inline-block;width:10px;height:10px;border-radius:3px;margin-right:7px;"
+	    "background:currentColor}.shots{display:grid;gap:10px;"
+	    "grid-template-columns:repeat(auto-fill,minmax(max(150px,22%),1fr))}"
+	    ".shots img{width:100%;aspect-ratio:3/2;"
+	    "object-fit:cover;border-radius:8px;display:block}"
+	    "code{font:14px ui-monospace,'DejaVu Sans Mono',monospace;background:var(--card);"
+	    "border:1px solid var(--rule);border-radius:6px;padding:1px 6px}\n</style>\n",
 	    out);
-	fputs("</style>\n", out);
 }
 
 static void write_tile(FILE *out, const char *big, const char *small)
@@ -87,7 +77,8 @@ static void write_gain(FILE *out, const struct demo *demo, enum app_carrier carr
 		 "images per second over %s %s: %.1f instead of %.1f by value; %s moved per image "
 		 "instead of %s",
 		 app_carrier_name(carrier), how, row->images_per_s, value->images_per_s,
-		 page_bytes(a, row->bytes_moved), page_bytes(b, value->bytes_moved));
+		 page_number(a, PAGE_BYTES, row->bytes_moved),
+		 page_number(b, PAGE_BYTES, value->bytes_moved));
 	write_tile(out, big, small);
 }
 
@@ -138,9 +129,9 @@ static void write_table(FILE *out, const struct demo *demo)
 		fprintf(out,
 			"<td>%s</td><td>%.2f ms</td><td>%.2f ms</td><td>%.1f</td><td>%.0f/%.0f</td>"
 			"<td>%.0f</td><td>%.0f</td></tr>\n",
-			page_bytes(text, row->bytes_moved), row->p50_ms, row->p50_ms_without_codec,
-			row->images_per_s, row->identical, row->images, row->pages_used_after,
-			row->processes);
+			page_number(text, PAGE_BYTES, row->bytes_moved), row->p50_ms,
+			row->p50_ms_without_codec, row->images_per_s, row->identical, row->images,
+			row->pages_used_after, row->processes);
 	}
 	fputs("</table></div>\n", out);
 }
@@ -215,8 +206,8 @@ static void write_drawing(FILE *out)
 	enum { STEP = 80, WIDTH = 66 };
 
 	fputs("<div class=\"card\"><svg viewBox=\"0 0 400 112\" role=\"img\" style=\"max-width:"
-	      "480px\"><title>By value the pixels pass through every service; by reference they go "
-	      "to the memory node once, and the worker fetches them</title>",
+	      "480px\"><title>By value the pixels pass through every service; by reference they "
+	      "stay in the client's memory, and the worker reads them there</title>",
 	      out);
 	for (int i = 0; i < 5; i++) {
 		fprintf(
@@ -225,11 +216,12 @@ static void write_drawing(FILE *out)
 		    "<text class=\"soft\" x=\"%d\" y=\"38\" text-anchor=\"middle\">%s</text>",
 		    i * STEP + 7, WIDTH, i * STEP + 7 + WIDTH / 2, name[i]);
 		if (i < 4)
-			fprintf(out, "<path class=\"value\" d=\"M%d 34h%d\"/>", i * STEP + 73, 14);
+			fprintf(out, "<path class=\"line value\" d=\"M%d 34h%d\"/>", i * STEP + 73,
+				14);
 	}
 	fputs("<rect class=\"rule\" x=\"142\" y=\"74\" width=\"116\" height=\"28\" rx=\"6\"/>"
 	      "<text class=\"soft\" x=\"200\" y=\"92\" text-anchor=\"middle\">by reference</text>"
-	      "<path class=\"ref\" d=\"M40 48V88H142M258 88H360V48\"/></svg></div>\n",
+	      "<path class=\"line ref\" d=\"M40 48V88H142M258 88H360V48\"/></svg></div>\n",
 	      out);
 }
 
@@ -257,7 +249,7 @@ static void write_intro(FILE *out, const struct demo *demo)
 		"there: in place over shm, in one transfer over a network. By pool the client "
 		"puts them on a memory node whose pages the workers map. By auto the client "
 		"chooses by measured costs.",
-		row->images, page_bytes(bytes, row->pixel_bytes));
+		row->images, page_number(bytes, PAGE_BYTES, row->pixel_bytes));
 	fputs("</p>\n", out);
 }
 
@@ -289,12 +281,13 @@ static void write_footer(FILE *out, const struct demo *demo)
 	fprintf(out, ". %s, %.0f s.</p>\n", date, demo->seconds);
 }
 
-void demo_report(const struct demo *demo, const char *path)
+bool demo_report(const struct demo *demo, const char *path)
 {
 	struct page page;
 	FILE *out;
 
-	page_open(&page, path);
+	if (!page_open(&page, path))
+		return false;
 	out = page.out;
 	fputs("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta "
 	      "name=\"viewport\" "
@@ -311,5 +304,5 @@ void demo_report(const struct demo *demo, const char *path)
 	write_pictures(out, demo);
 	write_footer(out, demo);
 	fputs("</main></body></html>\n", out);
-	page_close(&page);
+	return page_close(&page);
 }

@@ -6,7 +6,7 @@
 
 #include "apps/commands.h"
 #include "apps/common/memnode_bench.h"
-#include "apps/common/html.h"
+#include "apps/common/chart.h"
 #include "apps/store/release.h"
 #include "util/bits.h"
 
@@ -346,18 +346,22 @@ static void write_report(const struct snap *s)
 
 static void plot_rows(const struct snap *s)
 {
-	static const char *const css[] = {"ref", "auto", "value"};
+	static const uint8_t color[] = {CHART_REF, CHART_AUTO, CHART_VALUE};
 	double x[SIZES_MAX], y[3][SIZES_MAX];
-	struct page_line line[3];
+	struct chart chart = {.title = "Median time of a snapshot's steps",
+			      .by = "bytes of the object",
+			      .x = {PAGE_SIZE, .log = true},
+			      .y = {PAGE_US, .log = true},
+			      .lines = 3};
 
 	for (int k = SEAL; k <= WRITE; k++) {
 		for (unsigned i = 0; i < s->rows; i++) {
 			x[i] = (double)s->row[i].size;
 			y[k][i] = p50(&s->row[i], k);
 		}
-		line[k] = (struct page_line){names[k], css[k], x, y[k], s->rows};
+		chart.line[k] = (struct chart_line){names[k], x, y[k], s->rows, color[k]};
 	}
-	page_plot(s->args.plot, "Median microseconds by size of the object", "us", line, 3);
+	app_memory_plot(&s->args, &chart);
 }
 
 static const char doc[] =

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/cc.h"
-#include "sim/experiments/chart.h"
+#include "apps/common/chart.h"
 #include "sim/command.h"
 #include "sim/sim_args.h"
 #include "sim/experiments/traffic.h"
@@ -103,30 +103,12 @@ static bool plot_results(const struct sweep *s)
 {
 	uint32_t k = s->senders.n, samples = 0, used = 0;
 	struct chart panel[PANELS] = {
-	    {"Completion time of all senders, as a multiple of the link's",
-	     "senders",
-	     "times",
-	     true,
-	     true,
-	     0,
-	     {{0}},
-	     s->o.cc.n},
-	    {"Bystander's call of 64 bytes to the same receiver, p99.9",
-	     "senders",
-	     "us",
-	     true,
-	     true,
-	     0,
-	     {{0}},
-	     s->o.cc.n},
-	    {"Queue to the receiver, most senders",
-	     "us",
-	     "KiB",
-	     false,
-	     false,
-	     0,
-	     {{0}},
-	     s->o.cc.n}};
+	    {"Completion time of all senders, as a multiple of the link's", "senders",
+	     .x = {PAGE_COUNT, .log = true}, .y = {PAGE_COUNT, .log = true}, .lines = s->o.cc.n},
+	    {"Bystander's call of 64 bytes to the same receiver, p99.9", "senders",
+	     .x = {PAGE_COUNT, .log = true}, .y = {PAGE_US, .log = true}, .lines = s->o.cc.n},
+	    {"Queue to the receiver, most senders", "time", .x = {PAGE_US}, .y = {PAGE_BYTES},
+	     .lines = s->o.cc.n}};
 	double *room;
 	bool ok;
 
@@ -146,7 +128,7 @@ static bool plot_results(const struct sweep *s)
 			for (uint32_t i = 0; i < n; i++) {
 				x[i] = p == QUEUE ? (double)(i * last->every) / 1e3
 						  : (double)s->senders.value[i];
-				y[i] = p == QUEUE ? (double)last->series[i] / 1024
+				y[i] = p == QUEUE ? (double)last->series[i]
 						  : panel_value(p, &s->result[c * k + i]);
 			}
 			panel[p].line[c] =

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/cc.h"
-#include "sim/experiments/chart.h"
+#include "apps/common/chart.h"
 #include "sim/command.h"
 #include "sim/sim_args.h"
 #include "sim/experiments/traffic.h"
@@ -138,10 +138,7 @@ static struct chart_line collect_points(const struct sweep *s, enum plotted what
 static bool plot_results(const struct sweep *s)
 {
 	enum plotted what = s->plan.fail ? BY_TIME : s->load.n > 1 ? BY_LOAD : BY_SIZE;
-	static const char *const axis[][2] = {
-	    {"us", "% of all hosts' links"},
-	    {"load, %", "slowdown against an idle network"},
-	    {"% of messages, by size", "slowdown against an idle network"}};
+	static const char *const by[] = {"time", "load", "messages, by size"};
 	static char title[MIXES][96];
 	struct chart panel[MIXES];
 	uint32_t skip = what == BY_TIME; /* the ideal has no figures over time */
@@ -152,15 +149,16 @@ static bool plot_results(const struct sweep *s)
 	if (!room)
 		return false;
 	for (uint32_t m = 0; m < s->mixes; m++) {
-		panel[m] = (struct chart){.title = title[m],
-					  .x = axis[what][0],
-					  .y = axis[what][1],
-					  .log_y = what != BY_TIME,
-					  .lines = s->ways - skip};
+		panel[m] = (struct chart){
+		    title[m], by[what], .x = {what == BY_TIME ? PAGE_US : PAGE_PERCENT},
+		    .y = {what == BY_TIME ? PAGE_PERCENT : PAGE_COUNT, .log = what != BY_TIME},
+		    .lines = s->ways - skip};
 		snprintf(title[m], sizeof(title[m]),
-			 what == BY_TIME   ? "%s at %llu %%: throughput while links are down"
-			 : what == BY_LOAD ? "%s: p99 slowdown of the shorter half of messages"
-					   : "%s at %llu %%: p99 slowdown by size",
+			 what == BY_TIME
+			     ? "%s at %llu %%: load of all hosts' links while some are down"
+			 : what == BY_LOAD
+			     ? "%s: p99 slowdown of the shorter half against an idle network"
+			     : "%s at %llu %%: p99 slowdown against an idle network",
 			 mix_name(s->mix[m]), (unsigned long long)s->load.value[0]);
 		for (uint32_t l = 0; l < panel[m].lines; l++, free_at += 2 * FABRIC_TICKS)
 			panel[m].line[l] =

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/cc.h"
-#include "sim/experiments/chart.h"
+#include "apps/common/chart.h"
 #include "sim/command.h"
 #include "sim/sim_args.h"
 #include "sim/experiments/traffic.h"
@@ -172,16 +172,11 @@ static void course_rows(struct table *t, const struct sharing_plan *p, const str
 
 static bool plot_results(const char *path, const struct option_list *cc, const struct course *c)
 {
-	struct chart panel[2] = {{.title = "Senders start and stop: Jain's index of their shares",
-				  .x = "us",
-				  .y = "1: all equal",
-				  .high = 1,
-				  .lines = cc->n},
-				 {.title = "Load of the receiver's link",
-				  .x = "us",
-				  .y = "%",
-				  .high = 100,
-				  .lines = cc->n}};
+	struct chart panel[2] = {
+	    {"Senders start and stop: Jain's index of their shares (1: all equal)", "time",
+	     .x = {PAGE_US}, .y = {PAGE_COUNT, .high = 1}, .lines = cc->n},
+	    {"Load of the receiver's link", "time", .x = {PAGE_US},
+	     .y = {PAGE_PERCENT, .high = 100}, .lines = cc->n}};
 
 	for (uint32_t i = 0; i < cc->n; i++) {
 		uint8_t a = (uint8_t)cc->value[i];
