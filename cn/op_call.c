@@ -109,6 +109,8 @@ static void judge_call(struct cn_op *op, struct lend_call *call)
 		cn_forget_mark(node, op->id);
 	else if (op->id && op->life == node->life)
 		cn_id_free(node, op->id);
+	if (op->lent && status == LEND_UNIMPLEMENTED) /* another process, which lends nothing yet */
+		status = LEND_NOT_FOUND;
 	if (status == LEND_UNAVAILABLE && node->connected && node->session.id == op->session)
 		cn_node_lost(node);
 	outer->status = status;

@@ -372,7 +372,7 @@ Test(mem_lent, caller__lies_about_lengths__read_fails)
 }
 
 /* Addresses that a caller may send: nothing is dialled on another carrier, and nothing hangs. */
-Test(mem_lent, caller__names_other_addresses__refused_or_unavailable)
+Test(mem_lent, caller__names_other_addresses__no_bytes)
 {
 	static const char *const home[] = {"udp:127.0.0.1:9", "", "shm", ":", "shm:", "mail:x"};
 	struct lend_call call;
@@ -388,6 +388,8 @@ Test(mem_lent, caller__names_other_addresses__refused_or_unavailable)
 		cr_assert_eq(op.status, LEND_UNAVAILABLE, "%s: %d", home[i], op.status);
 		fetched = 0;
 	}
+	strcpy(seen.home, reader.address); /* as another process that took the caller's address */
+	cr_assert_eq(get(0, 20000), LEND_NOT_FOUND, "a process that lends nothing: %d", op.status);
 	strcpy(seen.home, caller.address);
 	op.parent.id = 0;
 	cr_assert_eq(lend_arg_get(reader.mem, &seen, 0, &(struct iovec){into, 1}, 1, &op), -EINVAL);
