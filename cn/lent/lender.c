@@ -53,7 +53,10 @@ struct cn_lender {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static LIST_HEAD(, cn_lender) lenders = LIST_HEAD_INITIALIZER(lenders);
+static LIST_HEAD(lenders, cn_lender) lenders = LIST_HEAD_INITIALIZER(lenders);
+/* Lenders that ended. Their tables are used again for tables only, with greater serials: a reader
+ * may still check a view of one of their entries. */
+static struct lenders spares = LIST_HEAD_INITIALIZER(spares);
 
 static void get_gone(void *arg)
 {
@@ -205,7 +208,8 @@ static void split_homes(struct cn_lender *lender)
 			*c = 0;
 }
 
-static struct cn_lender *make_lender(struct lend_ep *ep)
+/* Makes a lender with a table, of no endpoint. NULL: no memory. */
+static struct cn_lender *make_spare(void)
 {
 	struct cn_lender *lender = calloc(1, sizeof(*lender));
 
@@ -214,20 +218,43 @@ static struct cn_lender *make_lender(struct lend_ep *ep)
 	lender->entry = lend_malloc_shared(LEND_LENT_TABLE_LEN);
 	if (!lender->entry)
 		lender->entry = lend_malloc(LEND_LENT_TABLE_LEN);
-	lender->ep = ep;
-	lender->pid = getpid();
-	if (!lender->entry ||
-	    lend_serve(ep, CN_LENT_METHOD, serve_get, lender, LEND_RESERVED) < 0) {
-		lend_free(lender->entry);
+	if (!lender->entry) {
 		free(lender);
 		return NULL;
 	}
 	memset(lender->entry, 0, LEND_LENT_TABLE_LEN);
 	lender->table_at = place_of(lender->entry, LEND_LENT_TABLE_LEN);
+	lend_lent_init(&lender->table, lender->entry);
+	lender->pid = getpid();
+	LIST_INSERT_HEAD(&spares, lender, link);
+	return lender;
+}
+
+static struct cn_lender *find_lender(struct lenders *list, const struct lend_ep *ep)
+{
+	struct cn_lender *lender;
+
+	LIST_FOREACH(lender, list, link)
+	if (lender->ep == ep && lender->pid == getpid())
+		return lender;
+	return NULL;
+}
+
+static struct cn_lender *make_lender(struct lend_ep *ep)
+{
+	struct cn_lender *lender = find_lender(&spares, NULL);
+
+	if (!lender)
+		lender = make_spare();
+	if (!lender || lend_serve(ep, CN_LENT_METHOD, serve_get, lender, LEND_RESERVED) < 0)
+		return NULL;
+	LIST_REMOVE(lender, link);
+	LIST_INSERT_HEAD(&lenders, lender, link);
+	lender->ep = ep;
+	lender->last_home = NULL;
 	lend_random(&lender->id, sizeof(lender->id));
 	lend_random(&lender->epoch, sizeof(lender->epoch));
 	lend_random(lender->key, sizeof(lender->key));
-	lend_lent_init(&lender->table, lender->entry);
 	split_homes(lender);
 	return lender;
 }
@@ -237,14 +264,9 @@ struct cn_lender *cn_lender_join(struct lend_ep *ep)
 	struct cn_lender *lender;
 
 	pthread_mutex_lock(&lock);
-	LIST_FOREACH(lender, &lenders, link)
-	if (lender->ep == ep && lender->pid == getpid())
-		break;
-	if (!lender) {
+	lender = find_lender(&lenders, ep);
+	if (!lender)
 		lender = make_lender(ep);
-		if (lender)
-			LIST_INSERT_HEAD(&lenders, lender, link);
-	}
 	if (lender)
 		lender->refs++;
 	pthread_mutex_unlock(&lock);
@@ -255,10 +277,10 @@ void cn_lender_leave(struct cn_lender *lender)
 {
 	pthread_mutex_lock(&lock);
 	if (!--lender->refs) {
-		LIST_REMOVE(lender, link);
 		(void)lend_serve(lender->ep, CN_LENT_METHOD, NULL, NULL, LEND_RESERVED);
-		lend_free(lender->entry);
-		free(lender);
+		LIST_REMOVE(lender, link);
+		lender->ep = NULL;
+		LIST_INSERT_HEAD(&spares, lender, link);
 	}
 	pthread_mutex_unlock(&lock);
 }

@@ -138,6 +138,29 @@ Test(mem_lent_view, call_ends__other_memory__view_is_not_intact)
 	ends_with_view("shm", false, -ESTALE);
 }
 
+/* The next endpoint's first loan has the old one's place in the process's table of loans. */
+Test(mem_lent_view, caller__lends_by_another_endpoint__not_intact)
+{
+	char *memory = lend_malloc_shared(20000), to[104];
+	struct lend_arg_view view;
+	struct lend_call call;
+
+	lent_open("shm");
+	lent_begin(&call, memory, 20000);
+	cr_assert_eq(lent_map(&view), LEND_OK);
+	lent_finish();
+	lend_mem_close(lent.caller_mem);
+	lend_close(lent.caller);
+	cr_assert_eq(lend_address(lent.reader, to, sizeof(to)), 0);
+	lent_open_caller("shm", to);
+	lent_begin(&call, memory, 20000);
+	cr_assert_eq(lend_arg_intact(&view), -ESTALE);
+	lend_arg_unmap(lent.reader_mem, &view);
+	lent_finish();
+	lend_free(memory);
+	lent_close();
+}
+
 Test(mem_lent_view, call_ends__over_udp__view_has_its_own_bytes)
 {
 	ends_with_view("udp", false, 0);
