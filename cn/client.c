@@ -17,7 +17,7 @@
 #include "cn/lent/loan.h"
 #include "cn/life.h"
 #include "cn/deferred_release.h"
-#include "cn/space_pointer.h"
+#include "cn/space_view.h"
 #include "cn/pool/pool_client.h"
 #include "sys/last_error.h"
 

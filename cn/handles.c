@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cn/space_pointer.h"
+#include "cn/space_view.h"
 #include "cn/pool/pool_client.h"
 #include "sys/last_error.h"
 #include "util/check.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cn/lent/in_place.h"
-#include "cn/space_pointer.h"
+#include "cn/space_view.h"
 #include "cn/pool/pool_client.h"
 #include "cn/pool/pool_get.h"
 #include "sys/last_error.h"

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cn/space_pointer.h"
+#include "cn/space_view.h"
 #include "util/bits.h"
 
 enum { PART = 2 << 20, DEPTH = 4, DEPTH_RUNS = 16 };

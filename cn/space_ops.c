@@ -76,23 +76,6 @@ int lend_space_write(struct lend_mem *mem, lend_space space, uint64_t offset,
 	return rc < 0 ? rc : cn_op_go(o);
 }
 
-int lend_space_prefetch(struct lend_mem *mem, lend_space handle, uint64_t offset, uint64_t len,
-			struct lend_op *op)
-{
-	struct cn_op *o = cn_op_inner(op);
-	int rc = cn_begin_space(mem, handle, LEND_MEMOP_READ, op);
-
-	if (rc < 0)
-		return rc;
-	if (!mem->space[o->space].view)
-		return lend_fail(EINVAL,
-				 "the space is not mapped: call lend_space_pointer() first");
-	o->step = CN_STEP_FETCH;
-	o->offset = offset;
-	o->len = len;
-	return cn_op_go(o);
-}
-
 int lend_space_seal(struct lend_mem *mem, lend_space space, uint64_t offset, uint64_t len,
 		    const struct lend_terms *terms, struct lend_op *op)
 {

@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 
 #include "cn/paging/pager.h"
-#include "cn/space_pointer.h"
+#include "cn/space_view.h"
 #include "lend/mem.h"
 #include "sys/last_error.h"
 

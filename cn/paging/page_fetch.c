@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "cn/paging/page_read.h"
+#include "cn/paging/page_source.h"
 #include "cn/paging/pager.h"
 #include "sys/uffd.h"
 #include "sys/last_error.h"

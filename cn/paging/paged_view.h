@@ -11,7 +11,7 @@
 
 #include "cn/paging/readahead.h"
 #include "cn/paging/page_cache.h"
-#include "cn/space_pointer.h"
+#include "cn/space_view.h"
 
 enum { CN_PAGE = CN_CACHE_PAGE };
 

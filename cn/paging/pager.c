@@ -16,7 +16,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "cn/paging/page_read.h"
+#include "cn/paging/page_source.h"
 #include "cn/paging/page_fetch.h"
 #include "sys/uffd.h"
 #include "sys/last_error.h"

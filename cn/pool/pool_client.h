@@ -4,7 +4,7 @@
 #ifndef LEND_CN_POOL_POOL_CLIENT_H
 #define LEND_CN_POOL_POOL_CLIENT_H
 
-#include "cn/space_pointer.h"
+#include "cn/space_view.h"
 #include "cn/pool/dirty_pages.h"
 #include "cn/pool/pool_window.h"
 

@@ -2,7 +2,7 @@
  * within the configured limit, and correctly under concurrent touches. Method: over shm and udp
  * with a lend-mn process; the cache's counters show what was fetched, the bytes that it was right.
  * Covers: cn/paging/page_fetch.c, cn/paging/page_cache.c, cn/paging/paged_view.c,
- * cn/paging/pager.c, cn/paging/readahead.c, cn/paging/page_read.c */
+ * cn/paging/pager.c, cn/paging/readahead.c, cn/paging/page_source.c */
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <errno.h>

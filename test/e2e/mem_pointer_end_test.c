@@ -3,7 +3,7 @@
  * Where the kernel or a fork forbids such memory, it returns an error, and nothing else breaks.
  * Method: lend-mn is stopped, killed or restarted while a thread waits for a page; a child forbids
  * itself userfaultfd by seccomp. Covers: cn/paging/page_fetch.c, cn/paging/pager.c,
- * cn/space_pointer.c, src/sys/uffd.c */
+ * cn/space_pointer.c, cn/space_view.c, src/sys/uffd.c */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <linux/filter.h>

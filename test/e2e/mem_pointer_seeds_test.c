@@ -3,7 +3,7 @@
  * step maps, allocates, stores, loads, writes, reads, prefetches, seals, gets or frees, mostly
  * around the edges of pages; in between, threads store into parts of their own, in shared pages. A
  * failure prints its seed: LEND_SEED=N runs that one alone. Covers: cn/space_pointer.c,
- * cn/space_ops.c, cn/paging/paged_view.c, cn/pool/pool_view.c */
+ * cn/space_view.c, cn/space_ops.c, cn/paging/paged_view.c, cn/pool/pool_view.c */
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdio.h>

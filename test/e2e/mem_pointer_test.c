@@ -2,8 +2,8 @@
  * seal sends them, and pages that cannot be fetched are reported. Method: each test over shm, udp
  * and a pool with a lend-mn process; sizes in pairs around a page, a readahead window and a part;
  * checked by the endpoint's bytes and the counters of node and cache. Covers: cn/space_pointer.c,
- * cn/paging/paged_view.c, cn/paging/pager.c, cn/pool/pool_view.c, cn/pool/pool_client.c,
- * cn/pool/dirty_pages.c */
+ * cn/space_view.c, cn/paging/paged_view.c, cn/paging/pager.c, cn/pool/pool_view.c,
+ * cn/pool/pool_client.c, cn/pool/dirty_pages.c */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <pthread.h>

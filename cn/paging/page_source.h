@@ -1,7 +1,10 @@
-/* page_read - one READ of the pager, on behalf of a client: its session, its call, its landing
- * memory. Layer: cn. Threads: the pager's. */
-#ifndef LEND_CN_PAGING_PAGE_READ_H
-#define LEND_CN_PAGING_PAGE_READ_H
+/* page_source - the pager's sessions to memory nodes, one per address, and the READs on them.
+ *
+ * A session lives as long as the pager's thread. It joins the process's life at the node (HELLO)
+ * before its first READ; READs that start earlier wait in a queue until it has joined.
+ * Layer: cn. Threads: the pager's. */
+#ifndef LEND_CN_PAGING_PAGE_SOURCE_H
+#define LEND_CN_PAGING_PAGE_SOURCE_H
 
 #include "cn/client.h"
 

@@ -1,10 +1,5 @@
-/* page_read - one READ of the pager, on behalf of a client: its session, its call, its landing
- * memory.
- *
- * There is one session per node address; it lives as long as the thread. It first joins the
- * process's life at the node, and READs wait until it has.
- * Layer: cn. Threads: the pager's. */
-#include "cn/paging/page_read.h"
+/* page_source - see page_source.h. */
+#include "cn/paging/page_source.h"
 
 #include <stdlib.h>
 #include <string.h>
