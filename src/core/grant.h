@@ -1,17 +1,20 @@
-/* grant - receiver-driven grants for the own downlink, under congestion control `credit`. The bytes
- * granted and not yet received, over all messages of all sessions, stay within a window of a few
- * times the capacity of the downlink. So data waits at the senders, not in the network.
+/* grant - receiver-driven grants for the downlink of this endpoint, under congestion control
+ * `credit`. The bytes granted and not yet received, over all messages of all sessions, stay within
+ * a window of a few times what the downlink carries in one round trip. So data waits at the
+ * senders, not in the network.
  *
  * A sender may send only little without a grant (see `first` in the parameters of CONNECT and
- * ACCEPT). Messages that need more wait in a heap, by class, then by config.order. Shortest first:
- * by bytes left, but a message is overtaken by at most AGE times its own length of shorter
- * messages. By deadline: a class is worth a second. FIFO: without classes, in order of arrival.
+ * ACCEPT). Messages that need more wait in a heap. Their rank depends on config.order:
+ * - shortest: the bytes left, plus 64 MiB per class, plus 1/AGE of all bytes granted so far. So
+ *   shorter messages overtake a message by at most AGE times its length.
+ * - deadline: the deadline, or a second from now if that is earlier, plus a second per class.
+ * - FIFO: the order of entry into the heap, without classes.
  *
  * A grant is a fraction of the window, so that several senders are active and a slow one does not
- * leave the downlink idle. The window shrinks when datagrams arrive with ECN marks. Where the
- * network does not mark, a wider or narrower window is tried now and then, and kept if the
- * throughput rises or stays equal. Grants for bytes that do not arrive (lost, or the sender died)
- * are taken back after a while; if the bytes arrive after all, they use no grant.
+ * leave the downlink idle. The window shrinks when datagrams arrive with ECN marks. While none
+ * does, another window is tried now and then: a wider one is kept if the throughput rises by more
+ * than an eighth, a narrower one if it falls by no more. Grants for bytes that do not arrive for
+ * two RTOs (lost, or the sender died) are taken back; if the bytes arrive later, they use no grant.
  *
  * Layer: core (pure). Parts of struct lend_core and struct lend_rx; sessions on lossless carriers
  * are exempt. */
