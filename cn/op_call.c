@@ -124,7 +124,7 @@ static void call_done(struct lend_call *call)
 	struct lend_ep *ep = op->mem->ep;
 
 	judge_call(op, call);
-	op->wraps++; /* so that wrap_released() does not end op before this function does */
+	op->wraps++; /* keeps op in use: the buffers given back below may be its last use */
 	if (call->request)
 		lend_buf_give(ep, call->request);
 	if (call->reply)

@@ -1,4 +1,4 @@
-/* wakeup_busy - what waiting costs on CPUs that busy threads share.
+/* wakeup_busy - the latency of calls while threads that compute use the same CPUs.
  * Layer: apps. Threads: the main one. */
 #ifndef APPS_BENCH_WAKEUP_BUSY_H
 #define APPS_BENCH_WAKEUP_BUSY_H

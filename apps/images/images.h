@@ -39,7 +39,7 @@ struct images_head {
 	uint32_t way;      /* enum lend_arg_way of the pixels */
 	uint64_t codec_ns; /* duration of scaling and encoding; of replies */
 };
-/* Stores a head: IMAGES_HEAD bytes, little-endian, at any alignment. */
+/* Encodes the head of a message: IMAGES_HEAD bytes, little-endian, at any alignment. */
 void images_head_store(void *at, const struct images_head *head);
 /* Parses a message from the wire. Returns false when it is not such a message, or its head is
  * invalid. */

@@ -139,7 +139,7 @@ static void call_done(struct lend_call *call)
 	mem->args_flying--;
 	if (call->hops)
 		cn_threshold_learn(mem, a->session, call->method, call->hops);
-	a->wraps++; /* so that cn_args_wrap_gone() does not end it before this function does */
+	a->wraps++; /* keeps `a` allocated: what is given back below may be its last use */
 	end_loans(a);
 	if (call->request)
 		lend_buf_give(mem->ep, call->request);

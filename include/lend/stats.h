@@ -58,7 +58,7 @@ struct lend_session_stats {
 	uint64_t granted;     /* bytes granted to the peer that have not arrived */
 	uint32_t calls[8];    /* calls in progress, started here, by priority: [0] is 1 */
 	uint32_t served[8];   /* calls in progress, made by the peer, until it has the reply */
-	uint64_t queued[8];   /* bytes that wait to be sent, by priority */
+	uint64_t queued[8];   /* bytes not yet given to the carrier, and lost ones, by priority */
 };
 /* Reads the next open session, from index i on; 0 begins.
  * Returns: the index to continue from; 0: there is no further session.

@@ -155,7 +155,7 @@ struct lend_free {
 	struct lend_set part, whole; /* blocks of 64 frames: some of them free; all free */
 	struct lend_set rest[2];     /* quarantine: freed frames that are not used again yet */
 	uint32_t young;     /* index of the set that frames are added to; the other set is older */
-	uint32_t first, n;  /* the run that is being taken, not in any; n is 0 between operations */
+	uint32_t first, n;  /* run of free frames that the operation reserved: no longer in `any` */
 	uint32_t want;      /* frames that the operation still needs */
 	uint32_t hole, gap; /* blocks where the last single frame and the last gap were found */
 };

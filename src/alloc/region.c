@@ -110,7 +110,7 @@ static void set_key(struct lend_region *r, int watcher)
 	uint64_t key = 0;
 
 	if (watch->grow(watch->arg, r->base, r->len, &key) < 0)
-		return; /* this watcher gets no key for the region */
+		return; /* the watcher could not register the region: there is no key for it */
 	atomic_store_explicit(&r->key[watcher], key, memory_order_relaxed);
 	atomic_fetch_or_explicit(&r->keyed, 1u << watcher, memory_order_release);
 }

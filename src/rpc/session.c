@@ -255,8 +255,9 @@ int lend_connect(struct lend_ep *ep, const char *address, lend_session *session)
 	return lend_connect_as(ep, address, NULL, session);
 }
 
-/* Hands the waiting calls to the core, in order. */
-static void open_waiting(struct lend_ep *ep, struct lend_session_rec *s)
+/* Hands the calls that waited for the resolution of the address to the core, in their order. A call
+ * that the core does not accept ends RESOURCE_EXHAUSTED. */
+static void submit_waiting(struct lend_ep *ep, struct lend_session_rec *s)
 {
 	while (s->first) {
 		struct lend_call *call = s->first;
@@ -291,7 +292,7 @@ static bool retry_address(struct lend_ep *ep, struct lend_session_rec *s)
 	ep->n_pending--;
 	if (rc == 0) {
 		bind_session(ep, s, core);
-		open_waiting(ep, s);
+		submit_waiting(ep, s);
 		return true;
 	}
 	lend_calls_abandon(ep, s, LEND_UNAVAILABLE);

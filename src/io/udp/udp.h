@@ -86,14 +86,15 @@ struct lend_udp_connected {
 	int32_t index;               /* the peer's index, as last seen */
 	bool near;                   /* the peer is on this host */
 	bool plain;                  /* all datagrams queued here are the peer's, and not joined */
-	bool drain;        /* listener: its own socket may hold older datagrams of the peer */
-	bool busy;         /* listener: the last receive on its own socket found something */
-	uint32_t turn;     /* receives, which alternate between the two sockets */
-	uint32_t quiet;    /* receives in a row that found nothing on the connected socket */
-	int32_t from;      /* peer of the last message at the listener's own socket */
-	uint32_t row;      /* messages in a row from that peer, each received alone */
-	uint32_t alone;    /* messages in a row that were received one at a time */
-	bool left;         /* the last lent datagram is still queued in the socket */
+	bool drain;     /* listener: its own socket may hold older datagrams of the peer */
+	bool busy;      /* listener: the last receive on its own socket found something */
+	uint32_t turn;  /* receives, which alternate between the two sockets */
+	uint32_t quiet; /* receives in a row that found nothing on the connected socket */
+	int32_t from;   /* listener: sender of the last message at its own socket */
+	uint32_t row;   /* listener: its messages in a row, each received alone; ROW (256) of them
+			   connect this socket to it */
+	uint32_t alone; /* messages in a row that were received one at a time */
+	bool left;      /* the last lent datagram is still queued in the socket */
 	uint32_t left_len; /* its length */
 };
 
