@@ -72,6 +72,8 @@ struct __attribute__((may_alias)) cn_op {
 	uint32_t kids;  /* parts under way, if it is split */
 	bool parted;
 	bool by_message; /* GET: the pool refused; the node sends the bytes */
+	bool view;       /* a GET into a lend_arg_view in out, or the MAP that it became */
+	bool refused;    /* with a view: the pool's frames cannot be shown; the bytes are copied */
 	uint64_t pool;   /* GET: the key in the POOL_MAP under way; 0: the node sends the bytes */
 	bool lent;       /* a read of a caller's memory: node is at least CN_NODES_MAX */
 	bool placing;    /* lent: the call under way asks where the bytes are mapped */
@@ -322,6 +324,8 @@ void cn_forget_drop(struct cn_node *node); /* the node ended our life: nothing t
 /* handles.c */
 int cn_space_take(struct lend_mem *mem, uint32_t *index);
 void cn_space_give(struct lend_mem *mem, uint32_t index);
+/* Frees a space that no handle names any more: at the node, too, in the background. */
+void cn_space_orphan(struct lend_mem *mem, uint32_t index);
 struct cn_space *cn_space_get(struct lend_mem *mem, lend_space handle, uint32_t *index);
 uint64_t cn_space_handle(const struct lend_mem *mem, uint32_t index);
 int cn_hold_reserve(struct lend_mem *mem, uint32_t n);

@@ -63,6 +63,17 @@ void cn_space_give(struct lend_mem *mem, uint32_t index)
 	mem->space_free = index;
 }
 
+void cn_space_orphan(struct lend_mem *mem, uint32_t index)
+{
+	struct cn_space *space = &mem->space[index];
+
+	cn_view_close(space); /* FREE means that nothing of it is mapped any more */
+	space->orphan = space->life;
+	mem->orphans += space->orphan;
+	if (!space->orphan)
+		cn_space_give(mem, index);
+}
+
 uint64_t cn_space_handle(const struct lend_mem *mem, uint32_t index)
 {
 	return (uint64_t)mem->space[index].gen << 32 | index;

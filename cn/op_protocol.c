@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "cn/lent/arg_view.h"
 #include "cn/lent/in_place.h"
 #include "cn/space_view.h"
 #include "cn/pool/pool_client.h"
@@ -75,6 +76,7 @@ int cn_step_before(struct cn_op *op)
 {
 	struct lend_memref r;
 	struct cn_hold *hold;
+	int rc;
 
 	if (op->space != UINT32_MAX && op->kind != LEND_MEMOP_ALLOC && op->kind != LEND_MEMOP_MAP &&
 	    op->step != CN_STEP_ALLOC)
@@ -94,9 +96,11 @@ int cn_step_before(struct cn_op *op)
 	case LEND_MEMOP_MAP:
 	case LEND_MEMOP_GRANT:
 	case LEND_MEMOP_NARROW:
-		if (op->lent)
-			return CN_GO;
-		return resolve_ref(op, refs_of(op));
+		rc = op->lent ? CN_GO : resolve_ref(op, refs_of(op));
+		if (rc == CN_GO && op->kind == LEND_MEMOP_GET && op->view && !op->parent &&
+		    !op->lent)
+			return cn_pool_view_before(op);
+		return rc;
 	default:
 		return CN_GO;
 	}
@@ -226,7 +230,8 @@ static bool after_space(struct cn_op *op, enum lend_status *status, const uint8_
 		op->step = CN_STEP_WRITE;
 		return true;
 	}
-	((lend_space *)op->out)->id = cn_space_handle(op->mem, op->space);
+	if (!op->view)
+		((lend_space *)op->out)->id = cn_space_handle(op->mem, op->space);
 	if (*status != LEND_OK || !cn_pool_has_more(space))
 		return false;
 	op->step = CN_STEP_SHOW;
@@ -304,7 +309,8 @@ static bool after_put(struct cn_op *op, enum lend_status *status, const uint8_t 
 	return after_ref(op, status, body, len);
 }
 
-bool cn_step_after(struct cn_op *op, enum lend_status *status, const uint8_t *body, size_t len)
+/* After a reply, as cn_step_after(), except for the end of a MAP for a view. */
+static bool after_reply(struct cn_op *op, enum lend_status *status, const uint8_t *body, size_t len)
 {
 	if (op->placing)
 		return cn_in_place_after(op, status, body, len);
@@ -359,15 +365,13 @@ bool cn_step_after(struct cn_op *op, enum lend_status *status, const uint8_t *bo
 	}
 }
 
-/* Frees a space of a failed operation, at the node too if it made one. */
-static void give_unused(struct cn_op *op, struct cn_space *space)
+bool cn_step_after(struct cn_op *op, enum lend_status *status, const uint8_t *body, size_t len)
 {
-	if (!space->life) {
-		cn_space_give(op->mem, op->space);
-		return;
-	}
-	space->orphan = true;
-	op->mem->orphans++;
+	bool more = after_reply(op, status, body, len);
+
+	if (op->view && op->kind == LEND_MEMOP_MAP && !more)
+		return cn_pool_view_after(op, status);
+	return more;
 }
 
 /* Frees a space at the end of a failed operation that made it, of a long put, and of FREE. */
@@ -377,8 +381,8 @@ void cn_step_end(struct cn_op *op, enum lend_status status, enum lend_ran ran)
 
 	if (op->kind == LEND_MEMOP_RELEASE && ran == LEND_RAN_MAYBE) /* cleaning repeats it */
 		drop_holds(op, (uint32_t)op->part);
-	if (op->kind == LEND_MEMOP_GET && op->out && !op->parent && status != LEND_OK)
-		lend_arg_unmap(op->mem, op->out);
+	if (op->view && !op->parent && status != LEND_OK)
+		cn_arg_view_drop(op->mem, op->out);
 	if (op->space == UINT32_MAX)
 		return;
 	space = &op->mem->space[op->space];
@@ -392,13 +396,13 @@ void cn_step_end(struct cn_op *op, enum lend_status status, enum lend_ran ran)
 	case LEND_MEMOP_ALLOC:
 	case LEND_MEMOP_MAP:
 		if (status != LEND_OK)
-			give_unused(op, space);
+			cn_space_orphan(op->mem, op->space);
 		break;
 	case LEND_MEMOP_PUT:
 		if (status == LEND_OK)
 			cn_space_give(op->mem, op->space);
 		else
-			give_unused(op, space);
+			cn_space_orphan(op->mem, op->space);
 		break;
 	default:
 		break;

@@ -89,8 +89,16 @@ int lend_arg_map(struct lend_mem *mem, const struct lend_arg *arg, struct lend_a
 	view->len = o->len = lend_ref_len(&arg->ref);
 	o->n = 1;
 	o->out = view;
-	if (!o->lent && !cn_arg_view_alloc(o))
-		return lend_fail(ENOMEM, "no memory for an argument of %llu bytes",
-				 (unsigned long long)o->len);
+	o->view = true;
 	return cn_op_go(o);
+}
+
+void lend_arg_unmap(struct lend_mem *mem, struct lend_arg_view *view)
+{
+	uint32_t index;
+
+	if (!cn_space_get(mem, cn_arg_view_drop(mem, view), &index))
+		return;
+	cn_space_orphan(mem, index);
+	cn_pump(mem);
 }

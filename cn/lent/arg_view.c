@@ -7,7 +7,7 @@
 /* Stored in lend_arg_view.reserved. */
 struct __attribute__((may_alias)) mapped {
 	const struct lend_lent_entry *entry; /* NULL: not the caller's memory */
-	uint64_t serial;
+	uint64_t serial;                     /* without an entry: a space of a pool, if not 0 */
 	struct lend_peer_memory memory;
 	void *heap; /* owned */
 };
@@ -25,6 +25,12 @@ void cn_arg_view_set(struct cn_op *op, const struct lend_peer_memory *memory,
 
 	*mapped_of(view) = (struct mapped){.entry = entry, .serial = serial, .memory = *memory};
 	lend_peer_memory_hold(op->mem->ep, memory);
+	view->bytes = bytes;
+}
+
+void cn_arg_view_space(struct lend_arg_view *view, const void *bytes, lend_space space)
+{
+	*mapped_of(view) = (struct mapped){.serial = space.id};
 	view->bytes = bytes;
 }
 
@@ -48,12 +54,14 @@ int lend_arg_intact(const struct lend_arg_view *view)
 	return !m->entry || lend_lent_intact(m->entry, m->serial) ? 0 : -ESTALE;
 }
 
-void lend_arg_unmap(struct lend_mem *mem, struct lend_arg_view *view)
+lend_space cn_arg_view_drop(struct lend_mem *mem, struct lend_arg_view *view)
 {
 	struct mapped *m = mapped_of(view);
+	lend_space space = {m->entry ? 0 : m->serial};
 
 	if (m->entry)
 		lend_peer_memory_release(mem->ep, &m->memory);
 	lend_free(m->heap);
 	*view = (struct lend_arg_view){.bytes = NULL};
+	return space;
 }

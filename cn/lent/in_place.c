@@ -51,7 +51,7 @@ static enum way read_entry(struct cn_op *op, const struct lend_lent_entry *entry
 		return READ;
 	bytes = (const uint8_t *)memory->at + atomic_load_explicit(&copy.at, memory_order_relaxed) +
 		first;
-	if (op->out)
+	if (op->view)
 		cn_arg_view_set(op, memory, entry, ref->serial, bytes);
 	else
 		copy_bytes(op, bytes);
@@ -86,7 +86,7 @@ int cn_in_place_before(struct cn_op *op)
 	op->by_message = way == MESSAGE;
 	if (way == READ)
 		return (int)status;
-	if (way == MESSAGE && op->out && !cn_arg_view_alloc(op))
+	if (way == MESSAGE && op->view && !cn_arg_view_alloc(op))
 		return LEND_RESOURCE_EXHAUSTED;
 	return CN_GO;
 }

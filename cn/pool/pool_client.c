@@ -41,6 +41,14 @@ int cn_pool_join(struct cn_node *node)
 	return 0;
 }
 
+void cn_pool_map_drop(struct cn_pool_map *map)
+{
+	if (!map || --map->refs)
+		return;
+	munmap((void *)(uintptr_t)map->at, map->size);
+	free(map);
+}
+
 static void detach_pool(struct cn_pool *pool)
 {
 	if (pool->sock < 0)
@@ -48,24 +56,29 @@ static void detach_pool(struct cn_pool *pool)
 	close(pool->sock);
 	close(pool->file);
 	cn_window_close(pool->window);
-	if (pool->map)
-		munmap((void *)(uintptr_t)pool->map, pool->size);
+	cn_pool_map_drop(pool->frames);
 	pool->window = NULL;
-	pool->map = NULL;
+	pool->frames = NULL;
 	pool->sock = pool->file = -1;
 	pool->key = 0;
 }
 
 /* Maps all frames, unless each read must check a checksum, which only the node can do. */
-static const char *map_all(const struct cn_pool *pool, const struct lend_fd_message *msg)
+static struct cn_pool_map *map_all(const struct cn_pool *pool, const struct lend_fd_message *msg)
 {
-	void *map = MAP_FAILED;
+	struct cn_pool_map *map = NULL;
+	void *at = MAP_FAILED;
 
 	if (!(msg->flags & LEND_HANDOVER_CHECKSUM))
-		map = mmap(NULL, pool->size, PROT_READ, MAP_SHARED, pool->file, 0);
-	if (map == MAP_FAILED)
+		map = malloc(sizeof(*map));
+	if (map)
+		at = mmap(NULL, pool->size, PROT_READ, MAP_SHARED, pool->file, 0);
+	if (at == MAP_FAILED) {
+		free(map);
 		return NULL;
-	(void)madvise(map, pool->size, MADV_DONTFORK);
+	}
+	(void)madvise(at, pool->size, MADV_DONTFORK);
+	*map = (struct cn_pool_map){at, pool->size, pool->page, 1};
 	return map;
 }
 
@@ -84,7 +97,7 @@ static void attach_pool(struct cn_node *node)
 	pool->size = msg.size;
 	pool->page = msg.page;
 	pool->window = cn_window_open(pool->file, pool->size, pool->pagemap);
-	pool->map = map_all(pool, &msg);
+	pool->frames = map_all(pool, &msg);
 }
 
 /* Returns whether the node closed its socket. Then it is gone; its successor has other pages. */

@@ -8,6 +8,14 @@
 #include "cn/pool/dirty_pages.h"
 #include "cn/pool/pool_window.h"
 
+/* The whole file, mapped to read. Views of arguments keep it mapped when the node is gone. */
+struct cn_pool_map {
+	const char *at;
+	uint64_t size;
+	uint32_t page, refs;
+};
+void cn_pool_map_drop(struct cn_pool_map *map); /* drops a reference; NULL does nothing */
+
 /* Exists for a node that was named "pool:NAME". Connects when it is first needed. Owned by its
  * cn_node. */
 struct cn_pool {
@@ -15,10 +23,10 @@ struct cn_pool {
 	uint64_t key;   /* identifies us to the node; never 0 while sock is open */
 	uint64_t size;
 	uint32_t page;
-	int pagemap;              /* file /proc/self/pagemap; -1: not readable */
-	int marks;                /* lend_uffd_marks(); negative: not available */
-	struct cn_window *window; /* NULL: each space is mapped by itself */
-	const char *map;          /* the whole file, to copy from; NULL: gets are messages */
+	int pagemap;                /* file /proc/self/pagemap; -1: not readable */
+	int marks;                  /* lend_uffd_marks(); negative: not available */
+	struct cn_window *window;   /* NULL: each space is mapped by itself */
+	struct cn_pool_map *frames; /* NULL: gets are messages */
 	bool doubt;    /* the session was lost since: check whether it is still the same node */
 	char why[256]; /* the reason why it is not connected */
 };

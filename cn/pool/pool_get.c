@@ -1,19 +1,23 @@
 #include "cn/pool/pool_get.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "cn/lent/arg_view.h"
 #include "cn/pool/pool_client.h"
 #include "util/bits.h"
 
 /* Shorter gets cost less than to pin and unpin frames. */
-enum { COPY_MIN = 16 << 10, NEEDED = LEND_RIGHT_READ | LEND_RIGHT_MAP };
+enum { POOL_MIN = 16 << 10, NEEDED = LEND_RIGHT_READ | LEND_RIGHT_MAP };
 
-static _Atomic uint64_t gets, sent;
+static _Atomic uint64_t gets, sent, shown_args, copied_args;
 
 void cn_pool_get_stat(struct lend_mem_cache_stat *stat)
 {
 	stat->pool_gets = gets;
 	stat->pool_gets_sent = sent;
+	stat->pool_args = shown_args;
+	stat->pool_args_copied = copied_args;
 }
 
 /* The node has to send the bytes. */
@@ -48,10 +52,10 @@ void cn_pool_get_say(struct cn_op *op, struct lend_memop *say)
 	uint64_t key;
 
 	op->pool = 0;
-	if (!node->pool || say->len < COPY_MIN || op->by_message)
+	if (!node->pool || say->len < POOL_MIN || op->by_message)
 		return;
 	key = cn_pool_key(node);
-	if (!key || !node->pool->map || !has_ids(node) || !narrow_ref(op, say, &say->ref)) {
+	if (!key || !node->pool->frames || !has_ids(node) || !narrow_ref(op, say, &say->ref)) {
 		fall_back(op);
 		return;
 	}
@@ -110,7 +114,7 @@ static void copy_frames(struct cn_op *op, const struct cn_pool *pool,
 		to = (struct target){to.iov + 1, to.at - to.iov->iov_len};
 	for (uint32_t i = 0; left; i++) {
 		const struct lend_memextent *e = &view->extent[i];
-		const char *from = pool->map + (uint64_t)e->frame * pool->page + skip;
+		const char *from = pool->frames->at + (uint64_t)e->frame * pool->page + skip;
 		uint64_t n = lend_min_u64(left, (uint64_t)e->pages * pool->page - skip);
 
 		append_bytes(&to, e->frame ? from : NULL, n);
@@ -147,5 +151,104 @@ bool cn_pool_get_after(struct cn_op *op, enum lend_status status, const uint8_t 
 	if (status == LEND_NOT_FOUND || status == LEND_ABORTED)
 		return false;
 	fall_back(op);
+	return true;
+}
+
+/* A run of frames in the mapping of all frames. */
+struct run_view {
+	struct cn_view view; /* first */
+	struct cn_pool_map *map;
+};
+
+/* Returns whether the frames of the reference may be mapped. */
+static bool may_map(struct cn_op *op)
+{
+	struct cn_node *node = op->mem->node[op->node];
+	struct lend_memref ref;
+
+	cn_ref_in(&ref, &cn_op_outer(op)->ref);
+	return cn_pool_key(node) && node->pool->frames && !(NEEDED & ~lend_memref_rights(&ref));
+}
+
+int cn_pool_view_before(struct cn_op *op)
+{
+	if (op->mem->node[op->node]->pool && op->len >= POOL_MIN && !op->refused) {
+		if (may_map(op) && cn_space_take(op->mem, &op->space) == 0) {
+			op->kind = LEND_MEMOP_MAP;
+			return CN_GO;
+		}
+		op->refused = true;
+		copied_args++;
+	}
+	return cn_arg_view_alloc(op) ? CN_GO : LEND_RESOURCE_EXHAUSTED;
+}
+
+static void close_run(struct cn_view *view)
+{
+	cn_pool_map_drop(((struct run_view *)(void *)view)->map);
+	free(view);
+}
+
+static const struct cn_view_ops run_ops = {.close = close_run};
+
+/* Returns whether the frames are one run inside the mapping that has all bytes of the space. */
+static bool is_one_run(const struct cn_shown *shown, const struct cn_pool_map *map, uint64_t len)
+{
+	const struct lend_memextent *e = shown->extent;
+
+	return shown->n == 1 && e->frame && shown->base < map->page &&
+	       ((uint64_t)e->frame + e->pages) * map->page <= map->size &&
+	       (uint64_t)e->pages * map->page >= shown->base + len;
+}
+
+static int open_run(const struct cn_space *space, struct cn_pool_map *map, struct cn_view **out)
+{
+	const struct cn_shown *shown = space->shown;
+	struct run_view *v = calloc(1, sizeof(*v));
+	uint64_t at = (uint64_t)shown->extent[0].frame * map->page + shown->base;
+
+	if (!v)
+		return -1;
+	*v = (struct run_view){{&run_ops, (char *)(uintptr_t)map->at + at, space->len}, map};
+	map->refs++;
+	*out = &v->view;
+	return 0;
+}
+
+/* Shows all bytes of the operation's space as memory. Returns false: they must be copied. */
+static bool show_space(struct cn_op *op)
+{
+	struct cn_space *space = &op->mem->space[op->space];
+	struct cn_node *node = op->mem->node[op->node];
+	uint64_t key = cn_pool_key(node);
+	int rc;
+
+	if (!key || !space->shown || space->shown->key != key || space->len != op->len)
+		return false;
+	if (node->pool->frames && is_one_run(space->shown, node->pool->frames, space->len))
+		rc = open_run(space, node->pool->frames, &space->view);
+	else
+		rc = cn_pool_ops.open(op->mem, op->space, &space->view);
+	if (rc < 0)
+		return false;
+	cn_arg_view_space(op->out, space->view->base,
+			  (lend_space){cn_space_handle(op->mem, op->space)});
+	return true;
+}
+
+bool cn_pool_view_after(struct cn_op *op, enum lend_status *status)
+{
+	if (*status == LEND_OK && show_space(op)) {
+		shown_args++;
+		return false;
+	}
+	if (*status == LEND_NOT_FOUND || *status == LEND_ABORTED)
+		return false;
+	copied_args++;
+	cn_space_orphan(op->mem, op->space);
+	op->space = UINT32_MAX;
+	op->kind = LEND_MEMOP_GET;
+	op->step = CN_STEP_ONLY;
+	op->refused = true;
 	return true;
 }

@@ -321,6 +321,8 @@ struct lend_mem_cache_stat {
 	/* Such gets that the node answered with the bytes: it keeps checksums, a quota is used up,
 	 * more than 64 runs of frames have the bytes, or the reference lacks LEND_MAP. */
 	uint64_t pool_gets_sent;
+	uint64_t pool_args; /* arguments of 16 KiB or more at a pool, shown as its own pages */
+	uint64_t pool_args_copied; /* such arguments that were copied, for the same reasons */
 };
 /* Reads these counters.
  * Ownership: borrows stat.
@@ -459,9 +461,9 @@ struct lend_arg_view {
 	uint64_t reserved[6]; /* the client's */
 };
 /* Gives the bytes of an argument as memory: those in the message; those in the memory of a caller
- * on this host, without a copy; others are fetched. OK means that they can be read. op is used as
- * by lend_arg_get(), also for its statuses.
- * Returns: 0; -ENOMEM: no memory for the bytes; or an error of lend_arg_get().
+ * on this host, or in a pool's pages, without a copy; others are fetched. OK means that they can be
+ * read. op is used as by lend_arg_get(), also for its statuses.
+ * Returns: 0, or an error of lend_arg_get(). RESOURCE_EXHAUSTED, also: no memory for the bytes.
  * Ownership: borrows arg until it returns; op until done; view until lend_arg_unmap(), which is
  * due after OK. */
 int lend_arg_map(struct lend_mem *mem, const struct lend_arg *arg, struct lend_arg_view *view,

@@ -1,8 +1,8 @@
-/* Goal: a get from a pool copies the bytes from the node's pages; what cannot be copied is sent by
- * the node, and counted. Nothing stays pinned.
- * Method: the counters of this process and of the node; children that are killed or stopped in the
- * middle of their gets; a node that is restarted.
- * Covers: cn/pool/pool_get.c */
+/* Goal: a get from a pool copies the bytes from the node's pages, and an argument shows these
+ * pages; what cannot be copied is sent by the node, what cannot be shown is copied, and both are
+ * counted. Nothing stays pinned. Method: the counters of this process and of the node; children
+ * that are killed or stopped in the middle of their gets or with an argument; a node that is
+ * restarted. Covers: cn/pool/pool_get.c */
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -32,6 +32,33 @@ static void get_pieces(struct mem_node *node, const struct lend_ref *ref, const 
 	free(out);
 }
 
+static enum lend_status map_arg(struct lend_mem *mem, const struct lend_ref *ref,
+				struct lend_arg_view *view)
+{
+	struct lend_arg arg = {.len = lend_ref_len(ref), .ref = *ref};
+	struct lend_op op = {.timeout = 10 * SECOND};
+
+	return mem_end(mem, &op, lend_arg_map(mem, &arg, view, &op));
+}
+
+/* An argument that is shown, or copied if copies is 1. */
+static void map_bytes(struct mem_node *node, const struct lend_ref *ref, const char *want,
+		      unsigned copies)
+{
+	struct lend_mem_cache_stat before, after;
+	struct lend_arg_view view;
+
+	lend_mem_cache_stat_get(&before);
+	cr_assert_eq(map_arg(node->mem, ref, &view), LEND_OK);
+	lend_mem_cache_stat_get(&after);
+	cr_assert_eq(after.pool_args - before.pool_args, 1 - copies);
+	cr_assert_eq(after.pool_args_copied - before.pool_args_copied, copies);
+	cr_assert_eq(view.len, lend_ref_len(ref));
+	cr_assert(!memcmp(view.bytes, want, view.len), "%llu bytes", (unsigned long long)view.len);
+	lend_arg_unmap(node->mem, &view);
+	cr_assert_null(view.bytes);
+}
+
 /* Gets are copied from the pages, of any length and at any offset, and nothing stays pinned. */
 Test(mem_pool_get, gets_are_copied_from_the_pages)
 {
@@ -52,6 +79,8 @@ Test(mem_pool_get, gets_are_copied_from_the_pages)
 	}
 	cr_assert_eq(lend_ref_slice(&ref, 777, LEN, LEND_READ | LEND_MAP, &slice), 0);
 	get_pieces(&node, &slice, bytes + 777, 100, LEN - 100);
+	map_bytes(&node, &slice, bytes + 777, 0);
+	map_bytes(&node, &ref, bytes, 0);
 	lend_mem_cache_stat_get(&after);
 	cr_assert_eq(after.pool_gets_sent, before.pool_gets_sent);
 	cr_assert_geq(after.pool_gets, before.pool_gets + 11);
@@ -79,6 +108,8 @@ static void get_sent(struct mem_node *node, const struct lend_ref *ref, enum len
 	for (size_t i = 0; want == LEND_OK && i < LEN; i++)
 		cr_assert_eq(out[i], in[i], "byte %zu", i);
 	free(out);
+	if (want == LEND_OK)
+		map_bytes(node, ref, in, 1);
 }
 
 static struct lend_ref seal_pieces(struct mem_node *node, size_t step)
@@ -106,6 +137,7 @@ Test(mem_pool_get, gets_that_the_node_sends)
 	struct mem_node node;
 	struct lend_ref ref, few, narrow;
 	struct lend_mem_cache_stat before, after;
+	struct lend_arg_view view;
 
 	mem_node_start(&node, "pool", "16M", "--quota each:3M");
 	ref = seal_pieces(&node, 2 * PAGE);
@@ -116,10 +148,12 @@ Test(mem_pool_get, gets_that_the_node_sends)
 	get_pieces(&node, &few, in, 0, LEN);
 	lend_mem_cache_stat_get(&after);
 	cr_assert_eq(after.pool_gets, before.pool_gets + 1, "with holes");
+	map_bytes(&node, &few, in, 0);
 	cr_assert_eq(lend_ref_slice(&few, 0, LEN, LEND_READ, &narrow), 0);
 	get_sent(&node, &narrow, LEND_OK);
 	cr_assert_eq(lend_ref_slice(&few, 0, LEN, LEND_MAP, &narrow), 0);
 	get_sent(&node, &narrow, LEND_PERMISSION_DENIED);
+	cr_assert_eq(map_arg(node.mem, &narrow, &view), LEND_PERMISSION_DENIED);
 	cr_assert_eq(mem_release(node.mem, &few), LEND_OK);
 	mem_fill(in, LEN, 9);
 	ref = mem_put(node.mem, in, LEN, NULL);
@@ -146,20 +180,24 @@ Test(mem_pool_get, gets_of_a_node_with_checksums)
 	mem_node_stop(&node);
 }
 
-/* Gets for ever; writes a byte to fd after the first. */
+/* Gets for ever, while an argument is shown; writes a byte to fd after the first. */
 static void gets(const char *address, int fd)
 {
 	struct lend_config config = LEND_CONFIG_INIT;
 	char *out = malloc(LEN);
 	struct lend_ep *ep;
 	struct lend_mem *mem;
+	struct lend_arg_view view;
 	struct lend_ref ref;
 
 	if (lend_open(&config, &ep) < 0 || lend_mem_open(ep, address, &mem) < 0)
 		_exit(1);
 	ref = mem_put(mem, in, LEN, NULL);
+	if (map_arg(mem, &ref, &view) != LEND_OK)
+		_exit(1);
 	for (unsigned n = 0;; n++) {
-		if (mem_get(mem, &ref, 0, out, LEN) != LEND_OK || memcmp(in, out, LEN) != 0)
+		if (memcmp(in, view.bytes, LEN) != 0 ||
+		    mem_get(mem, &ref, 0, out, LEN) != LEND_OK || memcmp(in, out, LEN) != 0)
 			_exit(1);
 		if (n == 0)
 			(void)!write(fd, "x", 1);
@@ -209,7 +247,9 @@ Test(mem_pool_get, gets_after_a_restart)
 	struct lend_mem_cache_stat before, after;
 	struct mem_node node;
 	struct lend_ref ref;
+	struct lend_arg_view view;
 	enum lend_status status;
+	char *out = malloc(LEN);
 
 	mem_node_start(&node, "pool", "16M", "");
 	for (int i = 0; i < 3; i++) {
@@ -219,11 +259,15 @@ Test(mem_pool_get, gets_after_a_restart)
 		get_pieces(&node, &ref, in, 0, LEN);
 		lend_mem_cache_stat_get(&after);
 		cr_assert_eq(after.pool_gets, before.pool_gets + 1);
+		cr_assert_eq(map_arg(node.mem, &ref, &view), LEND_OK);
 		mem_node_restart(&node, "16M");
 		do
-			status = mem_get(node.mem, &ref, 0, in, LEN);
+			status = mem_get(node.mem, &ref, 0, out, LEN);
 		while (status == LEND_UNAVAILABLE);
 		cr_assert_eq(status, LEND_NOT_FOUND);
+		cr_assert(!memcmp(view.bytes, in, LEN), "shown as long as the view");
+		lend_arg_unmap(node.mem, &view);
 	}
+	free(out);
 	mem_node_stop(&node);
 }
