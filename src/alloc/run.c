@@ -4,6 +4,37 @@
 
 #define NONE UINT32_MAX
 
+/* Locked: bytes of tiles in use now, and at most; each region that becomes empty lowers the second
+ * towards the first. */
+static struct {
+	size_t used, most;
+} run;
+enum { FADE = 32 };
+
+/* Unmaps empty regions beyond spare bytes, `hot` last; it may be NULL. */
+static void drop_empty(struct lend_region *hot, size_t spare)
+{
+	struct lend_region *next;
+
+	for (struct lend_region *r = lend_regions_first(); r; r = next) {
+		next = r->next;
+		if (r != hot)
+			lend_region_drop(r, spare);
+	}
+	if (hot)
+		lend_region_drop(hot, spare);
+}
+
+static size_t spare_bytes(void)
+{
+	size_t spare = run.most + run.most / 4;
+
+	run.most -= (run.most - run.used) / FADE;
+	if (spare < LEND_RUN_SPARE)
+		return LEND_RUN_SPARE;
+	return spare < LEND_RUN_SPARE_MAX ? spare : LEND_RUN_SPARE_MAX;
+}
+
 /* Returns the first tile at or after from that is used, or free, as used asks for. If there is
  * none, returns the number of tiles, a multiple of 64. */
 static uint32_t next_tile(const struct lend_region *r, uint32_t from, bool used)
@@ -50,6 +81,8 @@ static void mark_tiles(struct lend_region *r, uint32_t first, uint32_t n, bool u
 		first += many;
 	}
 	r->free += used ? -n : n;
+	run.used += (used ? (size_t)n : -(size_t)n) * LEND_TILE_LEN;
+	run.most = run.used > run.most ? run.used : run.most;
 }
 
 static void describe_run(struct lend_region *r, uint32_t first, uint32_t n, uint8_t kind)
@@ -96,18 +129,14 @@ void lend_run_give(struct lend_slab *slab, uint32_t n)
 	mark_tiles(r, first, n, false);
 	describe_run(r, first, n, LEND_TILE_FREE);
 	r->longest = r->free;
-	lend_region_drop(r, LEND_RUN_SPARE);
+	if (r->free == r->tiles)
+		drop_empty(r, spare_bytes());
 	lend_regions_unlock();
 }
 
 void lend_runs_trim(void)
 {
-	struct lend_region *next;
-
 	lend_regions_lock();
-	for (struct lend_region *r = lend_regions_first(); r; r = next) {
-		next = r->next;
-		lend_region_drop(r, 0);
-	}
+	drop_empty(NULL, 0);
 	lend_regions_unlock();
 }

@@ -9,7 +9,10 @@
 
 #include "alloc/region.h"
 
-#define LEND_RUN_SPARE ((size_t)64 << 20) /* bytes of empty regions that are kept */
+/* Bytes of empty regions that are kept: about as many as were in use of late, within limits. New
+ * memory costs a page fault and zeroing for each page, more than a copy of the same bytes. */
+#define LEND_RUN_SPARE     ((size_t)64 << 20)
+#define LEND_RUN_SPARE_MAX ((size_t)256 << 20)
 
 /* Takes n tiles, aligned to align tiles (a power of two, 2 MiB at most), as a slab of class kind -
  * 1 or as LEND_TILE_RUN. shared: from the arena. Returns the first tile's record; NULL: no memory,

@@ -213,10 +213,33 @@ Test(alloc, free__all_objects__returns_the_memory)
 		cr_assert_geq(stat_now().mapped, 640 * MIB);
 		for (int i = 0; i < 40; i++)
 			lend_free(p[i]);
-		cr_assert_leq(stat_now().mapped, 2 * (size_t)LEND_REGION_GROWTH);
+		cr_assert_leq(stat_now().mapped, LEND_RUN_SPARE_MAX + LEND_REGION_GROWTH);
 	}
 	lend_alloc_trim();
 	cr_assert_eq(stat_now().mapped, 0);
+}
+
+/* Objects of 25 and 54 MiB come and go: their memory stays mapped as long as they do. */
+Test(alloc, free__long_objects_again_and_again__keeps_their_memory)
+{
+	uint64_t regions = 0;
+
+	for (int i = 0; i < 100; i++) {
+		void *a = lend_malloc(25 * MIB), *b = lend_malloc(54 * MIB);
+
+		lend_free(i & 1 ? a : b);
+		lend_free(i & 1 ? b : a);
+		if (i == 10)
+			regions = lend_regions_count;
+	}
+	cr_assert_eq(lend_regions_count, regions);
+	for (int i = 0; i < 100; i++) {
+		void *a = lend_malloc(54 * MIB);
+
+		lend_free(a);
+	}
+	cr_assert_leq(stat_now().mapped, LEND_RUN_SPARE, "%zu bytes", stat_now().mapped);
+	lend_alloc_trim();
 }
 
 Test(alloc, aligned_table)
