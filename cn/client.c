@@ -24,7 +24,7 @@
 #define CLOSE_WAIT UINT64_C(1000000000)
 #define POLL_NS    UINT64_C(1000000) /* between looks for handlers that ran in a worker */
 
-static atomic_uint clients; /* for the number of a client within the process */
+static atomic_uint clients; /* clients opened by this process so far: numbers them */
 
 static int add_list(struct lend_mem *mem, const char *nodes)
 {
@@ -145,8 +145,8 @@ static void bye_done(struct lend_call *call)
 	(void)call;
 }
 
-/* Ends our life at one node. Without this message, the lease would end it later, with all that we
- * hold. */
+/* Ends this process's life at one node. Without this message, the lease would end the life later,
+ * with everything that the client holds. */
 static void send_bye(struct lend_mem *mem, struct cn_node *node)
 {
 	struct lend_memop say = {

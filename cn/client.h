@@ -42,7 +42,7 @@ struct __attribute__((may_alias)) cn_op {
 	TAILQ_ENTRY(cn_op) all; /* mem->wait or mem->flight, by seq */
 	TAILQ_ENTRY(cn_op) key; /* one bucket: operations that may depend on each other, by seq */
 	struct lend_mem *mem;
-	struct iovec one; /* the only segment, if there is one only */
+	struct iovec one; /* the segment if n is 1 */
 	const void *data; /* iovecs, or references to release; borrowed when n > 1 */
 	void *out;        /* lend_space, lend_mem_stat or, of a GET, lend_arg_view of the caller */
 	uint64_t offset, len;
@@ -88,7 +88,8 @@ enum cn_slot_state { CN_SLOT_FREE, CN_SLOT_OPEN, CN_SLOT_CLEAN };
 struct cn_slot {
 	uint8_t state;
 	uint8_t kind; /* how to clean: FORGET; RELEASE and FREE are repeated */
-	uint8_t what; /* the operation and its object, for later ones; 0: irrelevant */
+	uint8_t what; /* LEND_MEMOP_ of the operation that later ones on the object wait for; 0:
+			 none waits */
 	uint64_t hash, offset, len;
 	uint32_t n;    /* references of a RELEASE */
 	uint8_t *refs; /* references of a RELEASE: one, or memory that the slot owns; of a GRANT
@@ -115,12 +116,12 @@ struct cn_node {
 	uint8_t worker, workers; /* its number among its node's workers, and their number */
 	lend_session session;
 	uint32_t id, epoch, open;
-	uint64_t life, asked; /* asked: that the HELLO under way joins; 0: a new one */
+	uint64_t life, asked; /* asked: the life that the HELLO in flight joins; 0: it opens one */
 	uint32_t name;        /* number of the name under which its session was dialled */
 	bool knocking; /* a RENEW, which brings the session up, is under way instead of HELLO */
-	uint8_t steps; /* HELLOs since the last wake */
+	uint8_t steps; /* HELLOs since cn_node_wake() */
 	lend_ns lease;
-	uint64_t next, low; /* operation ids */
+	uint64_t next, low; /* operation ids: the next one; the lowest that is not yet confirmed */
 	uint32_t cleans;    /* slots to clean */
 	uint32_t failures;  /* cleanings that failed at once, in a row */
 	uint64_t clean_id;  /* operation id of the clean call */
@@ -189,12 +190,12 @@ struct lend_mem {
 	uint64_t seq;
 	lend_ns now;              /* when the pump, or the start of an operation, began */
 	uint32_t drops;           /* POOL_DROP calls under way */
-	uint32_t live, refs_live; /* operations; those on references */
+	uint32_t live, refs_live; /* operations in progress; those of them on references */
 	bool pumping, again, closing;
 	bool paged; /* this client has joined the pager */
 	struct cn_space *space;
 	uint32_t spaces, space_free, orphans;
-	struct cn_hold *hold; /* in hold_heap */
+	struct cn_hold *hold; /* hash table, in hold_heap */
 	struct lend_mapping hold_heap;
 	uint32_t hold_cap, hold_used; /* used: including removed ones */
 	struct cn_part *parts;        /* free list */
@@ -202,7 +203,7 @@ struct lend_mem {
 	uint32_t args_flying;         /* calls of args under way */
 	struct lend_ref *deferred;    /* deferred_release.c: references to be released */
 	uint32_t deferred_n, deferred_cap;
-	uint32_t deferred_reserved;     /* entries of left that args reserved */
+	uint32_t deferred_reserved;     /* entries of `deferred` that args have reserved */
 	struct cn_threshold *threshold; /* cn/args/inline_threshold.c; made at its first use */
 	uint64_t inline_max; /* bytes of the longest argument in a message; UINT64_MAX: measured */
 	enum lend_arg_way way;          /* way of arguments that leave it open */
@@ -213,7 +214,7 @@ struct lend_mem {
 	struct lend_args_stat args_stat;
 };
 
-/* The user's operation holds the client's part of it. */
+/* The client's part of an operation is stored in the user's struct lend_op. */
 static inline struct lend_op *cn_op_outer(struct cn_op *op)
 {
 	return (struct lend_op *)((char *)op - offsetof(struct lend_op, reserved));

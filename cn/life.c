@@ -12,7 +12,7 @@
 struct entry {
 	LIST_ENTRY(entry) link;
 	char home[CN_HOME_MAX], name[CN_HOME_MAX];
-	uint32_t users, names; /* names: the number of names that it had so far */
+	uint32_t users, names; /* clients that use the address; names that it has had */
 	bool dialled;
 	struct entry *twin; /* the entry with its life and key; NULL: itself */
 	uint64_t life;      /* 0: none */

@@ -185,7 +185,8 @@ void cn_step_encode(struct cn_op *op, struct lend_memop *say)
 		op->part = release_part(op);
 		say->n = (uint32_t)op->part;
 		break;
-	case LEND_MEMOP_GRANT: /* this client has more holds on it: they stay */
+	case LEND_MEMOP_GRANT: /* a TRANSFER would give up all holds: with several, it is sent as
+				  SHARED */
 		if (say->terms.kind == LEND_TERMS_TRANSFER && holds_of(op, refs_of(op)) > 1) {
 			say->terms.kind = LEND_TERMS_SHARED;
 			say->terms.n = 1;

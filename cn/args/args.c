@@ -71,7 +71,8 @@ static void end_call(struct cn_args *a)
 		user->done(user);
 }
 
-/* The last use of a: done or gone may free anything. */
+/* Ends the call or reply after the last use of `a`. The user's done or gone runs last, because it
+ * may free anything. */
 static void retire_args(struct cn_args *a)
 {
 	struct lend_mem *mem = a->mem;

@@ -22,14 +22,14 @@ struct cn_put {
 	struct lend_op op;
 	struct cn_args *args;
 	struct cn_arg *arg;
-	bool kept; /* the node has it, or it is lent */
+	bool kept; /* its bytes are on the node, or lent */
 	bool lent;
 };
 
 /* How an argument is planned to travel. A PUT or LEND that failed is sent inline. */
 enum cn_arg_plan { CN_ARG_INLINE, CN_ARG_REF, CN_ARG_LEND, CN_ARG_PUT };
 struct cn_arg {
-	const struct iovec *piece; /* n of them, unless n is 1: then one has it */
+	const struct iovec *piece; /* array of the n pieces; unused if n is 1: see `one` */
 	struct iovec one;
 	uint32_t n;
 	uint8_t plan;
@@ -53,7 +53,8 @@ static inline const struct lend_ref *cn_arg_ref(const struct cn_arg *arg)
 	return arg->put && arg->put->kept ? &arg->put->op.ref : NULL;
 }
 
-/* PUTTING (busy) -> CALLING or waits -> ended -> gone, when wraps is zero */
+/* Puts are under way (busy > 0) -> the call is, or waits for a call slot -> ended -> freed when
+ * wraps is 0. */
 struct cn_args {
 	TAILQ_ENTRY(cn_args) link;
 	struct lend_mem *mem; /* NULL: closed; the last wrap frees this */
@@ -64,7 +65,7 @@ struct cn_args {
 	uint32_t busy;  /* puts under way */
 	uint32_t wraps; /* segments of the caller's memory that a carrier may still use */
 	bool cancelled, ended;
-	bool flying, waits; /* the call is under way; it waits for a call slot */
+	bool flying, waits; /* the call is in flight; the call waits for a call slot */
 	enum lend_status status;
 	struct lend_call *user; /* the caller's call; NULL: a reply */
 	struct lend_call call;
@@ -72,7 +73,8 @@ struct cn_args {
 	lend_ns deadline;
 	lend_request request;
 	enum lend_status answer;
-	void (*gone_iovec)(const struct iovec *arg); /* one of these two, or none */
+	void (*gone_iovec)(const struct iovec *arg); /* reply: runs when its bytes are
+							no longer used; else gone(of), if set */
 	const struct iovec *given;
 	void (*gone)(void *of);
 	void *of;

@@ -12,7 +12,8 @@
 #include "lend/alloc.h"
 #include "sys/last_error.h"
 
-/* Bytes that are always sent inline by AUTO; that a client's way sends inline. */
+/* Arguments up to CLEAR_MAX bytes with the way AUTO, and up to PLACED_MIN bytes with the client's
+ * way, are always sent in the message. */
 enum { CLEAR_MAX = 1024, PLACED_MIN = 16384 };
 
 static int check_bytes(const struct lend_argument *in, uint64_t *len)
@@ -28,8 +29,8 @@ static int check_bytes(const struct lend_argument *in, uint64_t *len)
 	return 0;
 }
 
-/* A reference may be passed on by its holder, or for the request that it came with. One to memory
- * of a caller ends with that request's call. */
+/* Checks a reference that is passed on. Only its holder may do that, or a call for the request that
+ * it came with. A reference to a caller's memory ends with that request's call. */
 static int check_ref(const struct cn_planning *p, const struct lend_argument *in)
 {
 	struct lend_memref ref;

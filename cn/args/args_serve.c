@@ -27,12 +27,12 @@ struct serve {
 	void *arg;
 };
 
-/* An argument by reference, while it is used. */
+/* An argument by reference: its bytes, from the fetch until the handler has run. */
 struct fetch {
 	struct lend_op op; /* first: fetch_done() finds the fetch by it */
 	struct record *record;
 	struct lend_arg_view view;
-	struct iovec own; /* COPY */
+	struct iovec own; /* LEND_ARGS_COPY: memory for the bytes */
 };
 
 struct record {
@@ -41,7 +41,7 @@ struct record {
 	lend_request request;
 	struct lend_buf *message;
 	enum lend_status status;
-	uint32_t due; /* fetches under way, and one while they are started */
+	uint32_t due; /* fetches under way, plus 1 while more are being started */
 	atomic_bool ran;
 	uint32_t n, fetches;
 	struct lend_arg *arg; /* in this block */
@@ -109,7 +109,8 @@ static void place_bytes(struct record *r)
 	}
 }
 
-/* All arguments are here, or one is not. */
+/* Runs the handler when all arguments have arrived. Refuses the request if one could not be
+ * fetched. */
 static void end_fetches(struct record *r)
 {
 	struct serve *serve = r->serve;

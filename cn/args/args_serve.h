@@ -8,7 +8,7 @@
 /* Ends the client's methods. Requests that wait for their arguments are refused when these
  * have been fetched. */
 void cn_serves_end(struct lend_mem *mem);
-/* Requests of this client are in handlers or being fetched. */
+/* Returns whether requests of this client are in handlers, or wait for their arguments. */
 bool cn_serves_busy(const struct lend_mem *mem);
 void cn_serves_drop(struct lend_mem *mem);
 

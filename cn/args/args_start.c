@@ -229,7 +229,7 @@ int lend_call_sync_argv(struct lend_mem *mem, lend_session session, struct lend_
 	return wait_call(mem, call);
 }
 
-/* Arguments of an iovec each. */
+/* Arguments that are one iovec each. */
 struct given {
 	struct lend_argument few[FEW];
 	struct lend_argument *of; /* few, or allocated */

@@ -12,7 +12,8 @@
 #define METHOD 0x4c454e47u           /* "LENG": no server has it */
 #define AGAIN  UINT64_C(10000000000) /* pause after a failure */
 
-/* Pauses between measurements of what is known, and calls between looks at the clock for it. */
+/* Shortest and longest pause before a known cost is measured again, and the calls between two reads
+ * of the clock for that. */
 #define RENEW_MIN UINT64_C(20000000)
 #define RENEW_MAX UINT64_C(10000000000)
 
@@ -74,7 +75,8 @@ struct cn_costs *cn_probe_session(struct cn_threshold *g, lend_session session)
 
 static void start_call(struct cn_threshold *g);
 
-/* Both ends of a session on shared memory map the other's. */
+/* Ends the measurement of a session. in_place: on shared memory each end maps the other's memory,
+ * so the peer reads ours in place if its memory is mapped here. */
 static void end_calls(struct cn_threshold *g)
 {
 	struct lend_peer_memory memory;
@@ -229,7 +231,8 @@ static uint32_t choose_point(const struct cn_probe_run *run, struct cn_costs *li
 	return line->renewed++ % known;
 }
 
-/* Starts what is needed and not known, or what is to be measured again. */
+/* Starts the measurement of a cost that is needed and unknown, or of a known one that is due again.
+ */
 void cn_probe_start(struct cn_threshold *g, lend_session session, uint16_t node, uint32_t points)
 {
 	struct cn_costs *line = cn_probe_session(g, session);

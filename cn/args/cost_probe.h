@@ -9,7 +9,7 @@
 enum { CN_PROBE_SESSIONS = 256, CN_PROBE_METHODS = 256 };
 #define CN_PROBE_TIMEOUT UINT64_C(1000000000)
 
-/* One measurement: of one length, in rounds. Calls alternate between CN_COST_FIRST and
+/* One measurement, of one length, in several rounds. Calls alternate between CN_COST_FIRST and
  * CN_COST_NEXT. */
 struct cn_probe_run {
 	bool active;
@@ -19,7 +19,7 @@ struct cn_probe_run {
 	uint64_t best[CN_COST_KINDS];
 };
 
-/* A method of a session. */
+/* The threshold of one method on one session. */
 struct cn_probe_method {
 	uint64_t session;
 	uint32_t number;
@@ -27,7 +27,7 @@ struct cn_probe_method {
 	struct {
 		uint64_t inline_max;
 		uint32_t hops16, version; /* inputs of inline_max */
-	} by[2];                          /* [lent] */
+	} by[2];                          /* [0]: by way of a node; [1]: lent */
 };
 
 struct cn_threshold {
@@ -39,21 +39,22 @@ struct cn_threshold {
 	struct cn_probe_method method[CN_PROBE_METHODS];
 	struct cn_costs node[CN_NODES_MAX];
 	struct cn_probe_run calls, puts;
-	lend_session called; /* the session that calls measure */
+	lend_session called; /* session that is measured by `calls` */
 	bool calling;
-	uint32_t wraps;   /* segments of bytes that a carrier may still use */
-	uint32_t version; /* counts the costs that became known */
-	uint32_t asked;   /* decisions made */
-	uint16_t at;      /* the node that puts measure */
+	uint32_t wraps;   /* segments of `bytes` that a carrier may still use */
+	uint32_t version; /* incremented when a cost was measured */
+	uint32_t asked;   /* queries that found all costs known */
+	uint16_t at;      /* index of the node that is measured by `puts` */
 	struct lend_call call;
 	struct lend_op op;
 	struct iovec iov;
 	char *bytes; /* LEND_ARG_HEAD + CN_COST_LEN_MAX of them */
 };
 
-/* Returns what is known of a session; an entry of another session is replaced. */
+/* Returns the known costs of a session; an entry of another session is replaced. */
 struct cn_costs *cn_probe_session(struct cn_threshold *g, lend_session session);
-/* Starts the measurement that the first `points` lengths lack. node CN_NODES_MAX: none. */
+/* Starts the next measurement that is missing among the first `points` lengths. node CN_NODES_MAX:
+ * none. */
 void cn_probe_start(struct cn_threshold *g, lend_session session, uint16_t node, uint32_t points);
 
 #endif

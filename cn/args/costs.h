@@ -32,7 +32,7 @@ struct cn_costs {
 	struct cn_cost cost[CN_COST_KINDS];
 	uint64_t again;                 /* ns; no measurement before this time */
 	uint64_t renew_at, renew_after; /* ns; time of the next measurement of a known cost */
-	uint32_t renewed;               /* number of those */
+	uint32_t renewed;               /* number of such repeated measurements */
 	bool in_place; /* the peer maps this process's memory, and reads it in place */
 };
 

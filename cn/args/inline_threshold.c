@@ -1,12 +1,11 @@
 /* inline_threshold - the length from which an argument is passed by reference, from measurements.
  *
- * Costs (costs.h) are measured as far as arguments need them. Those of a session by calls of a
- * method that no server has, which is answered after all bytes arrived; those of a node by put, get
- * and release. The minimum of several rounds counts, because other work can only add to the time. A
- * threshold moves when the new one differs_by_tenth by more than a tenth. One session and one node
- * are measured at a time, while the endpoint does its other work. Layer: cn. Threads: the
- * endpoint's.
- */
+ * Costs (costs.h) are measured as far as arguments need them. A session's costs are measured by
+ * calls of a method that no server has, which is answered after all bytes have arrived; a node's by
+ * put, get and release. The minimum of several rounds counts, because other work can only add to
+ * the time. A threshold moves when the new one differs by more than a tenth. One session and one
+ * node are measured at a time, while the endpoint does its other work. Layer: cn. Threads: the
+ * endpoint's. */
 #include "cn/args/inline_threshold.h"
 
 #include <errno.h>

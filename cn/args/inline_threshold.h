@@ -12,7 +12,7 @@ uint64_t cn_threshold(struct lend_mem *mem, lend_session session, uint32_t metho
 		      bool lent);
 /* Notes how many services a message of this method went through, as its reply reports. */
 void cn_threshold_learn(struct lend_mem *mem, lend_session session, uint32_t method, uint8_t hops);
-/* A measuring call is under way. */
+/* Returns whether a measuring call is in flight. */
 bool cn_threshold_busy(const struct lend_mem *mem);
 void cn_threshold_cancel(struct lend_mem *mem);
 void cn_threshold_drop(struct lend_mem *mem);

@@ -8,8 +8,9 @@
 #include "cn/ref_ops.h"
 #include "sys/last_error.h"
 
-/* An address that a message names is connected to only on the carrier that the message came by: it
- * may be any host's. */
+/* Begins a read from the caller's memory. The sender of a message may name any host as the home of
+ * an argument. So this process connects to that address only on the carrier that the message came
+ * by. */
 static int begin_read(struct lend_mem *mem, const struct lend_arg *arg, struct lend_op *op)
 {
 	struct cn_op *o = cn_op_inner(op);
@@ -37,7 +38,7 @@ static int begin_read(struct lend_mem *mem, const struct lend_arg *arg, struct l
 	return 0;
 }
 
-/* Begins a GET of an argument that is a reference, without its range. */
+/* Begins a GET of an argument that is a reference. The caller of this function sets the range. */
 static int begin_get(struct lend_mem *mem, const struct lend_arg *arg, struct lend_op *op)
 {
 	struct lend_memref ref;

@@ -16,10 +16,11 @@
 #include "wire/lent_table.h"
 
 enum { HOMES = 1024 };
-/* Memory is copied to where peers map it for a read of at least a fourth of it, or a whole part. */
+/* A loan is copied to memory that peers map when one read wants a fourth of the loan or a whole
+ * part. */
 enum { PLACE_SHARE = 4 };
 
-/* A reply of lent memory, from lend_reply() until no carrier reads them. */
+/* A reply that wraps lent memory, from lend_reply() until no carrier reads the memory. */
 struct get {
 	LIST_ENTRY(get) link; /* while the loan lasts */
 	struct cn_args *args;
@@ -38,12 +39,12 @@ struct loan {
 struct cn_lender {
 	LIST_ENTRY(cn_lender) link;
 	struct lend_ep *ep;
-	pid_t pid; /* a fork's child has none */
+	pid_t pid; /* process that opened the lender; a fork's child has no lender */
 	uint32_t refs;
 	uint32_t id;
 	uint16_t epoch;
 	uint8_t key[16];
-	lend_session last; /* session of the last search for a home, and the result */
+	lend_session last; /* session of the last search for a home; last_home: the result */
 	const char *last_home;
 	char homes[HOMES]; /* the endpoint's addresses, each with a terminating zero; "" ends */
 	struct lend_lent_table table;
@@ -106,7 +107,7 @@ static uint64_t place_of(const void *memory, size_t len)
 	return lend_arena_find(memory, len, &offset) ? offset : LEND_LENT_NOWHERE;
 }
 
-/* Copies the memory of a loan to where peers map it, if a reader wants most of it. */
+/* Copies a loan to memory that peers map, if a reader wants enough of it: see PLACE_SHARE. */
 static void place_loan(struct lend_lent_entry *entry, struct loan *loan, uint64_t wanted)
 {
 	uint64_t most = lend_min_u64(loan->memory.iov_len / PLACE_SHARE, LEND_MEM_PART_MAX);
@@ -121,7 +122,7 @@ static void place_loan(struct lend_lent_entry *entry, struct loan *loan, uint64_
 	lend_lent_move(entry, place_of(loan->copy, loan->memory.iov_len));
 }
 
-/* Makes the reply that names the place of the table. NULL: it is not in shared memory. */
+/* Makes the reply with the table's offset in shared memory. NULL: it is not in shared memory. */
 static struct lend_buf *table_reply(struct cn_lender *lender)
 {
 	struct lend_buf *buf =
@@ -198,7 +199,7 @@ static void serve_get(lend_request request, const struct lend_buf *message, void
 	lend_reply(lender->ep, request, reply ? LEND_OK : LEND_RESOURCE_EXHAUSTED, reply);
 }
 
-/* Makes a list of strings of the comma-separated one. */
+/* Splits a comma-separated list of addresses into strings. */
 static void split_homes(struct cn_lender *lender)
 {
 	if (lend_address(lender->ep, lender->homes, HOMES - 1) < 0)
@@ -208,7 +209,7 @@ static void split_homes(struct cn_lender *lender)
 			*c = 0;
 }
 
-/* Makes a lender with a table, of no endpoint. NULL: no memory. */
+/* Makes a lender with a table, not yet attached to an endpoint. NULL: no memory. */
 static struct cn_lender *make_spare(void)
 {
 	struct cn_lender *lender = calloc(1, sizeof(*lender));

@@ -23,8 +23,8 @@
 struct slot {
 	struct cn_cache_key key;
 	uint32_t next; /* slot of its hash chain */
-	bool used;     /* has a page */
-	bool found;    /* since the hand last passed */
+	bool used;     /* the slot has a page */
+	bool found;    /* a lookup found the page since the hand last passed */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

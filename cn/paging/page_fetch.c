@@ -23,7 +23,7 @@
 #include "util/bits.h"
 #include "util/check.h"
 
-#define PATIENCE UINT64_C(5000000000) /* as the deadline of an operation */
+#define PATIENCE UINT64_C(5000000000) /* ns; equals the default timeout of an operation */
 #define RETRY    UINT64_C(20000000)
 
 enum { PULLS = 32 };
@@ -39,8 +39,8 @@ struct pull {
 	struct cn_paged_view *f; /* NULL: the memory was freed */
 	uint64_t first, n;       /* pages */
 	lend_ns until, again;
-	uint32_t age;            /* if parked: rank by order of parking */
-	struct cn_page_read ask; /* bytes: its CN_READAHEAD_MAX pages of landing */
+	uint32_t age;            /* of a parked pull: its number in the order of parking */
+	struct cn_page_read ask; /* its READ; ask.bytes: landing memory of CN_READAHEAD_MAX pages */
 };
 
 static struct pull pulls[PULLS];

@@ -17,7 +17,7 @@ void cn_page_fetch_touch(struct cn_paged_view *f, uint64_t page, bool store);
 lend_ns cn_page_fetch_retry(lend_ns now);
 /* The memory is about to be freed. Nothing of it is used here when this returns. */
 void cn_page_fetch_drop(struct cn_paged_view *f);
-/* Adds its counters. */
+/* Stores the counters of fetches in stat. */
 void cn_page_fetch_stat(struct lend_mem_cache_stat *stat);
 
 #endif

@@ -10,7 +10,7 @@
 
 struct cn_source;
 
-/* The caller's; zero except done and bytes. */
+/* One READ, in the caller's memory; zero at first, except done and bytes. */
 struct cn_page_read {
 	char *bytes; /* where the reply's bytes are stored */
 	/* Called inside a turn, once for each READ that was sent. len: bytes received. */
@@ -27,7 +27,8 @@ struct cn_page_read {
 
 void cn_page_read_open(struct lend_ep *ep);
 void cn_page_read_close(void); /* after the endpoint was closed */
-/* Returns false if it could not be sent; then done does not run. Not while it is lent. */
+/* Starts a READ. Returns false if it cannot be sent; then done does not run. Must not be called
+ * while ask->lent is set. */
 bool cn_page_read_start(struct cn_page_read *ask, const char *home, const struct lend_memop *say,
 			lend_ns timeout);
 /* Number of READs under way. */

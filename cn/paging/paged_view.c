@@ -249,7 +249,7 @@ static void untake_stored(struct cn_view *view, const struct lend_memslice *slic
 /* The content of op->out: landing memory, and the pages that are wanted. */
 struct fetch {
 	struct iovec iov;
-	uint64_t page, n; /* n 0: none */
+	uint64_t page, n; /* run of missing pages to READ; n 0: none */
 	char bytes[];
 };
 

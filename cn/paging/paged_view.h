@@ -25,7 +25,7 @@ struct cn_paged_view {
 	bool singly;             /* the node lost a page of it: fetch pages one by one */
 	struct cn_cache_key key; /* key of the view's first page; serial 0: do not cache */
 	struct cn_readahead ahead;
-	/* for READs of its pages */
+	/* Where its pages are read, and by which life and client. */
 	char home[CN_HOME_MAX];
 	uint64_t life;
 	uint32_t client;
@@ -38,7 +38,7 @@ extern const struct cn_view_ops cn_fault_ops;
  * the number that are missing up to the first present one. */
 uint64_t cn_paged_present(const struct cn_paged_view *f, uint64_t page, uint64_t n);
 uint64_t cn_paged_missing(const struct cn_paged_view *f, uint64_t page, uint64_t n);
-/* The length in bytes of n pages, without the part past the end of the space. */
+/* Returns the length in bytes of n pages, without the part past the end of the space. */
 uint64_t cn_paged_len(const struct cn_paged_view *f, uint64_t page, uint64_t n);
 /* Fills n missing pages. stored: as dirty and writable, for a store. */
 void cn_paged_fill(struct cn_paged_view *f, uint64_t page, uint64_t n, const void *bytes,

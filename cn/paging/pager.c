@@ -32,7 +32,7 @@ enum state { OFF, STARTING, ON, ENDING, ENDED };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static struct cn_paged_view **faults; /* sorted by address */
+static struct cn_paged_view **faults; /* the views that it serves, by address */
 static size_t n_faults, cap_faults;
 static enum state state;
 static uint32_t users;
@@ -51,7 +51,7 @@ void cn_pager_unlock(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Returns how many begin at or below an address. */
+/* Returns how many views begin at or below an address. */
 static size_t place_of(uintptr_t at)
 {
 	size_t low = 0, high = n_faults;
@@ -80,7 +80,7 @@ static void serve_fault(const struct lend_uffd_event *event)
 	struct cn_paged_view *f = fault_at(event->page);
 	uint64_t page;
 
-	if (!f) /* freed while a thread touches it */
+	if (!f) /* the view was freed while a thread touched it */
 		return;
 	page = (event->page - (uintptr_t)f->view.base) / CN_PAGE;
 	if (event->was_clean) {

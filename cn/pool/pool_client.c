@@ -17,7 +17,7 @@
 struct cn_drop {
 	struct lend_call call; /* first */
 	struct cn_node *node;
-	uint64_t id, life; /* operation and life of the POOL_MAP; id 0: POOL_DROP */
+	uint64_t id, life; /* of the POOL_MAP: its operation id and its life; id 0: a POOL_DROP */
 };
 
 #define DROP_TIMEOUT UINT64_C(2000000000)
@@ -35,7 +35,8 @@ int cn_pool_join(struct cn_node *node)
 	if (!node->pool)
 		return lend_fail(ENOMEM, "no memory for another pool");
 	node->pool->sock = node->pool->file = -1;
-	/* Open it in the process that it describes: after a fork, /proc/self is the child's own. */
+	/* Opened now, in the process that it describes: after a fork, /proc/self is the child's
+	 * own. */
 	node->pool->pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	node->pool->marks = lend_uffd_marks();
 	return 0;

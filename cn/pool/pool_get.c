@@ -7,7 +7,8 @@
 #include "cn/pool/pool_client.h"
 #include "util/bits.h"
 
-/* Shorter gets cost less than to pin and unpin frames. */
+/* POOL_MIN: the node sends the bytes of shorter gets, because to pin and unpin frames would cost
+ * more. */
 enum { POOL_MIN = 16 << 10, NEEDED = LEND_RIGHT_READ | LEND_RIGHT_MAP };
 
 static _Atomic uint64_t gets, sent, shown_args, copied_args;
@@ -20,14 +21,15 @@ void cn_pool_get_stat(struct lend_mem_cache_stat *stat)
 	stat->pool_args_copied = copied_args;
 }
 
-/* The node has to send the bytes. */
+/* Counts a get that the pool cannot serve: the node sends the bytes. */
 static void fall_back(struct cn_op *op)
 {
 	op->by_message = true;
 	sent++;
 }
 
-/* Names exactly the bytes of this call. Returns false: the reference cannot be used for that. */
+/* Narrows the reference to exactly the bytes of this call. Returns false: it cannot be narrowed, or
+ * lacks a right. */
 static bool narrow_ref(struct cn_op *op, const struct lend_memop *say, struct lend_memref *out)
 {
 	struct lend_memref ref;
@@ -40,7 +42,8 @@ static bool narrow_ref(struct cn_op *op, const struct lend_memop *say, struct le
 	       lend_memref_slice(&ref, say->offset, say->len, NEEDED, out) == 0;
 }
 
-/* Half of the ids stay free for other operations when the node is slow to unpin. */
+/* Returns whether at most half of the operation ids are in use: the others stay free for other
+ * operations when the node is slow to unpin. */
 static bool has_ids(const struct cn_node *node)
 {
 	return node->next - node->low < node->open / 2;
@@ -82,7 +85,7 @@ static bool is_whole(const struct cn_pool *pool, const struct lend_memview *view
 
 struct target {
 	const struct iovec *iov;
-	uint64_t at; /* in the first of iov */
+	uint64_t at; /* offset in iov[0] */
 };
 
 /* Appends bytes to the caller's memory; from NULL: zeros. */
