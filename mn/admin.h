@@ -4,7 +4,7 @@
  * {"do":"ls","worker":0,"slot":0,"limit":100}, {"do":"top"},
  * {"do":"evict","worker":0,"slot":7,"serial":12}, {"do":"evict","process":"HEX"}. An answer with
  * "error" describes what was wrong.
- * Layer: mn. Threads: one of its own. Owner: mnd. */
+ * Layer: mn. Threads: one of its own. Owner: lend_mn.c. */
 #ifndef MN_ADMIN_H
 #define MN_ADMIN_H
 

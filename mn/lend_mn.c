@@ -28,7 +28,7 @@ struct node {
 	char addresses[LEND_MEMOP_TEXT_MAX + 1];
 };
 
-static atomic_uint leaving; /* 1: when all operations are answered; 2: at once */
+static atomic_uint leaving; /* 1: end once all operations are answered; 2: end at once */
 static atomic_uint awake;   /* workers to be woken by signals */
 static struct mn_worker *woken;
 

@@ -1,5 +1,5 @@
 /* metrics - counters as Prometheus text over HTTP.
- * Layer: mn. Threads: one of its own, libmicrohttpd's. Owner: mnd. */
+ * Layer: mn. Threads: one of its own, libmicrohttpd's. Owner: lend_mn.c. */
 #ifndef MN_METRICS_H
 #define MN_METRICS_H
 

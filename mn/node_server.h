@@ -5,7 +5,7 @@
  * of pages, pinned until the carrier no longer reads them. The permissions of a session follow the
  * life that it opened or joined. When the last session of a life that used shm hangs up, everything
  * that the life held is released at once.
- * Layer: mn. Threads: the endpoint's. Owner: mnd; borrows endpoint and store. */
+ * Layer: mn. Threads: the endpoint's. Owner: lend_mn.c; borrows endpoint and store. */
 #ifndef MN_NODE_SERVER_H
 #define MN_NODE_SERVER_H
 

@@ -4,7 +4,7 @@
  * Workers share nothing: each has its own addresses, sessions, leases and pages, and a reference
  * contains the number of its worker.
  * Layer: mn. Threads: listen, open and close before and after run; run is the worker's own. Owner:
- * mnd. */
+ * lend_mn.c. */
 #ifndef MN_NODE_WORKER_H
 #define MN_NODE_WORKER_H
 

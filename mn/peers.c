@@ -12,7 +12,7 @@ struct life {
 	LIST_ENTRY(life) link;
 	uint64_t number;
 	uint32_t sessions;
-	bool shm; /* one of them is, or was, on shm */
+	bool shm; /* one of its sessions is, or was, on shm */
 	struct mn_flow flow;
 };
 
@@ -31,7 +31,8 @@ struct mn_peers {
 	struct lend_store *store;
 	const struct mn_tenants *tenants;
 	struct mn_fair fair;
-	void (*drop)(struct mn_wait *wait, void *arg); /* not NULL while operations wait */
+	void (*drop)(struct mn_wait *wait, void *arg); /* gets the operations that wait when a
+							  process ends; set before any waits */
 	void *drop_arg;
 	LIST_HEAD(, life) lives;
 	LIST_HEAD(, peer) sessions;

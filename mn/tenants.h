@@ -3,7 +3,7 @@
  * A session that knows one of the secrets belongs to that secret's tenant. Else a session on shm
  * belongs to its user's, as reported by the kernel; all other sessions belong to the network's.
  * Without quotas there is only one tenant.
- * Layer: mn. Threads: any, once it is open. Owner: mnd. */
+ * Layer: mn. Threads: any, once it is open. Owner: lend_mn.c. */
 #ifndef MN_TENANTS_H
 #define MN_TENANTS_H
 

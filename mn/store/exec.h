@@ -38,7 +38,7 @@ struct lend_store_config {
 			  Pages larger than 4 KiB: as many bytes as that many nodes of 4 KiB pages
 			  have, or one page */
 	uint32_t node, epoch;     /* random; node of this node, epoch of this start */
-	uint32_t worker, workers; /* index of this store among the node's workers stores: 1 .. 64 */
+	uint32_t worker, workers; /* this store's index; number of the node's stores: 1 .. 64 */
 	uint32_t yields;          /* 1: pages in quarantine are used when no other page is free */
 	uint32_t checksum;  /* 1: each page has a checksum of 4 bytes, verified when it is read */
 	lend_ns lease;      /* length of a lease, from a process's last traffic */

@@ -21,15 +21,15 @@ const uint32_t *lend_tree_leaf(const struct lend_store *s, const struct lend_vie
  * left. */
 bool lend_tree_share_range(struct lend_store *s, const struct lend_view *view, uint64_t offset,
 			   uint64_t len, struct lend_view *out);
-/* Drops all of a view's pages. Frees as many at once as this operation's budget (spade) allows, and
- * leaves the rest to later steps. */
+/* Drops all of a view's pages. Frees as many at once as this operation's budget allows, and leaves
+ * the rest to later steps. */
 void lend_tree_drop(struct lend_store *s, struct lend_view *view);
 /* Continues to free dropped pages, within the rest of this operation's budget. */
 void lend_tree_free_dropped(struct lend_store *s);
 /* Returns whether this many nodes and frames can be taken. First frees dropped nodes, as many as
  * that needs. */
 bool lend_tree_room(struct lend_store *s, uint64_t nodes, uint64_t frames);
-/* The exact number of frames and nodes that a write to pages [first, last] takes. */
+/* Returns the exact number of frames and nodes that a write to pages [first, last] takes. */
 struct lend_tree_cost {
 	uint64_t frames, nodes;
 	uint64_t zeros; /* the part of frames for pages that had none before */

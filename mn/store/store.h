@@ -18,9 +18,9 @@ enum { LEND_FAN = 64, LEND_FAN_BITS = 6, LEND_HEIGHT_MAX = 5 };
  * page of zeros that unwritten parts of a space read as. */
 struct lend_frame {
 	uint32_t refs; /* references from tree parents, or 1 for a placement */
-	uint32_t pins; /* replies in flight that read it */
+	uint32_t pins; /* number of replies in flight that read the page */
 	uint32_t gen;  /* times it was freed */
-	uint32_t next; /* in a placement's chain */
+	uint32_t next; /* next frame of a placement's chain */
 };
 
 /* Part of a page table: 64 nodes or frames of the level below; 0: all zero. Shared by refcount, and
@@ -87,35 +87,35 @@ struct lend_grant {
 	uint64_t serial; /* distinguishes uses of a recycled entry */
 	lend_ns expires;
 	uint32_t object, left;
-	uint16_t kind, tenant; /* tenant: that made the grant */
-	uint32_t prev, next;   /* the object's list; next also the free list */
-	uint32_t heap;         /* its index in the heap of deadlines */
+	uint16_t kind, tenant; /* tenant: the one that made the grant */
+	uint32_t prev, next;   /* links in the object's list; next also in the free list */
+	uint32_t heap;         /* index in the heap of expiry times */
 };
 
 /* The recorded outcome of one operation. */
 struct lend_record {
 	uint64_t id; /* 0: none */
 	uint64_t serial, len, grant_serial;
-	lend_ns expires; /* ADOPT: of the grant that it used */
+	lend_ns expires; /* ADOPT: expiry of the grant that it used */
 	uint32_t slot, grant;
 	uint8_t kind;   /* FORGET: the operation must not run, or was undone */
 	uint8_t status; /* enum lend_mem_status */
 	uint8_t forgot; /* enum lend_memop_forgot */
 	uint8_t terms;  /* terms of the grant that was made or used */
 	uint8_t held;   /* 1: it made (GRANT: dropped) this client's hold */
-	uint8_t tenant; /* ADOPT: that made the grant */
+	uint8_t tenant; /* ADOPT: the tenant that made the grant */
 	uint8_t zero[2];
-	uint32_t counts[2]; /* RELEASE: released, not held */
+	uint32_t counts[2]; /* RELEASE: references released; references not held */
 };
 
 struct lend_client {
 	uint64_t low;  /* ids below have no record */
-	uint64_t life; /* life of its incarnation */
+	uint64_t life; /* number of the life that it belongs to */
 	uint32_t incarnation, number;
 	uint32_t tenant;        /* same as its incarnation's */
-	uint32_t holds, spaces; /* list heads */
+	uint32_t holds, spaces; /* heads of its lists */
 	uint32_t chain;         /* hash chain */
-	uint32_t prev, next;    /* the incarnation's list; next also the free list */
+	uint32_t prev, next;    /* links in the life's list; next also in the free list */
 	uint32_t live;          /* 0: free, or being closed */
 };
 
@@ -130,7 +130,7 @@ struct lend_incarnation {
 
 struct lend_placement {
 	uint32_t first, n; /* chain of frames; n 0: free */
-	uint32_t tenant;   /* pays for them */
+	uint32_t tenant;   /* the tenant that pays for them */
 	uint32_t next;     /* free list */
 };
 
@@ -142,7 +142,7 @@ struct lend_mapper {
 };
 
 struct lend_tenant {
-	uint64_t id; /* given by the daemon; 0: unused */
+	uint64_t id; /* number of the tenant's name, from the daemon; 0: unused entry */
 	struct lend_store_quota quota;
 	struct lend_store_usage use;
 };
@@ -161,9 +161,9 @@ struct lend_free {
 };
 
 struct lend_table {
-	uint64_t at; /* offset in the arena */
-	uint32_t cap, top,
-	    free; /* entries 1..cap; above top never used; free list, not of frames */
+	uint64_t at;             /* offset in the arena */
+	uint32_t cap, top, free; /* entries 1 .. cap; those above top were never used; free: head of
+				    the free list, not of frames */
 	uint32_t used;
 };
 
@@ -191,14 +191,14 @@ struct lend_store {
 	uint64_t size;
 	uint64_t serial;    /* serial of the newest object or grant */
 	lend_ns lease_next; /* lower bound of all leases' ends */
-	uint64_t life;      /* the newest one */
+	uint64_t life;      /* number of the newest life */
 	uint32_t pinned, zero;
 	struct lend_free free;
 	lend_ns guard;  /* when the quarantine sets last swapped roles */
 	uint32_t dying; /* list of unreferenced nodes to be freed; see page_tree.c */
 	uint32_t ended; /* list of objects that this operation ended */
 	struct lend_table frame, node, object, hold, grant, client, incarnation, placement, mapper;
-	/* offsets of arrays */
+	/* Offsets of arrays in the arena. */
 	uint64_t sums, node_refs, hold_buckets, client_buckets, heap, records, tenants;
 	uint32_t hold_mask, client_mask, heap_n, text_len;
 	uint64_t undo; /* offset; bytes from here on are not part of the state */
