@@ -89,13 +89,15 @@ struct lend_core_config {
 	uint64_t message_max;    /* bytes; longer messages are refused */
 	uint64_t receive_budget; /* bytes that peers may be granted at once, in total */
 	uint32_t unscheduled;    /* bytes that a session may send before a grant: 65536 */
-	lend_ns probe, dead;     /* silence before a keepalive probe, before the end */
+	lend_ns probe, dead;     /* time without a datagram before a keepalive probe, and before the
+				    session ends */
 	uint8_t seed[32];        /* the only source of randomness */
 	uint8_t congestion;      /* enum lend_cc, see cc.h */
 	uint8_t order;           /* enum lend_order */
 	uint8_t fast;            /* enum lend_fast */
-	/* See zero_rtt.h. pass: lifetime of a 0-RTT ticket; 0: tickets are not issued and not used.
-	 * attempts: how many attempts with a ticket are remembered at once, a power of two. */
+	/* See zero_rtt.h. ticket_ns: lifetime of a 0-RTT ticket; 0: tickets are not issued and not
+	 * used. attempts: how many attempts with a ticket are remembered at once, a power of two.
+	 */
 	lend_ns ticket_ns;
 	uint32_t attempts;
 };

@@ -231,7 +231,7 @@ static void serve_heap(struct lend_core *c)
 		if (got == NO_ROOM)
 			break;
 		if (!wanted || got == YIELD)
-			leave_heap(c, k); /* without a wish: enters again when more of it arrives */
+			leave_heap(c, k); /* wants nothing: enters again when more of it arrives */
 		k->rx.yields = got == YIELD;
 		if (got == YIELD || (wanted && wanted_bytes(c, k) && !k->rx.memq_link.in))
 			enter_heap(c, k);

@@ -25,11 +25,11 @@
 
 #define LEND_GRANTS_START UINT64_C(98304) /* bytes in 8 us at 100 Gb/s */
 #define LEND_GRANTS_MAX   UINT64_C(8388608)
-#define LEND_GRANTS_CLASS (UINT64_C(1) << 26) /* bytes of other messages per class */
+#define LEND_GRANTS_CLASS (UINT64_C(1) << 26) /* rank of a class if shortest first, bytes */
 /* One class under LEND_ORDER_DEADLINE, in ns. A later deadline counts as this. */
 #define LEND_GRANTS_CLASS_NS (1000 * LEND_MS)
 #define LEND_GRANTS_YIELDS   (UINT64_C(1) << 62) /* sorts behind all messages that do not yield */
-enum { LEND_GRANTS_ONE_SENDER = 8 }; /* in units of the least window: what one sender may fill */
+enum { LEND_GRANTS_ONE_SENDER = 8 }; /* window of a single sender, in units of the least window */
 
 void lend_grants_init(struct lend_core *c);
 /* Returns the bytes of a message of several datagrams that a new session may send before a grant.
@@ -57,7 +57,7 @@ bool lend_grants_marked(struct lend_core *c);
 void lend_grants_end(struct lend_core *c, struct lend_call_rec *k);
 /* Grants the free part of the window, and takes back grants that were not used. */
 void lend_grants_tick(struct lend_core *c);
-/* Returns the time at which tick() has work to do. */
+/* Returns the time at which lend_grants_tick() has work to do. */
 lend_ns lend_grants_next(const struct lend_core *c);
 
 /* Returns whether at most one sender is active and no marks arrive: then only our own queue can

@@ -231,7 +231,7 @@ struct lend_sess *lend_hs_on_connect(struct lend_core *c, const struct lend_in *
 	struct lend_sess *s;
 	bool proven;
 
-	/* Before anything is allocated or sent. */
+	/* Checked before anything is allocated or sent for this CONNECT. */
 	if (!makes_sense(&b->params, b->session) || b->pattern >= LEND_PATTERNS || b->least) {
 		LEND_COUNT(c, rx_length);
 		return NULL;

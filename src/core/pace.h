@@ -15,7 +15,7 @@ void lend_pace_add(struct lend_core *c, struct lend_sess *s);
 void lend_pace_remove(struct lend_core *c, struct lend_sess *s);
 /* Lets every session send that has waited until its time. */
 void lend_pace_fire(struct lend_core *c);
-/* Returns the time at which fire() has work to do; LEND_NEVER: no session waits. */
+/* Returns the time at which lend_pace_fire() has work to do; LEND_NEVER: no session waits. */
 lend_ns lend_pace_next(struct lend_core *c);
 
 /* Notes that a datagram of a long message was sent: the next one follows after the gap. Time in

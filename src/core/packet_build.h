@@ -10,7 +10,7 @@
 
 struct lend_making {
 	struct lend_out *out;
-	struct lend_out_rec *rec; /* until the next output */
+	struct lend_out_rec *rec; /* valid until the next output */
 };
 
 /* Returns an empty datagram. */

@@ -7,17 +7,17 @@
 
 #include "util/dgram.h"
 
-/* See grant.h. */
+/* State of the receiver's grants, see grant.h. A round is one measurement of the throughput. */
 struct lend_grants {
 	uint64_t used;   /* bytes granted and not yet here */
 	uint64_t ahead;  /* granted bytes of messages without a reassembly: their data may take long
 			    to arrive */
 	uint64_t window; /* bytes that may be granted and not yet here */
 	uint64_t least;  /* lower limit of window */
-	uint64_t granted; /* ever */
+	uint64_t granted; /* bytes granted since the start */
 	uint64_t before;  /* the previous window, while another one is being tried; 0: none is */
 	uint64_t rate;    /* bytes per us that arrived with the previous window */
-	uint64_t came;    /* bytes that arrived since: */
+	uint64_t came;    /* bytes that arrived since `epoch` */
 	lend_ns epoch;
 	lend_ns loop;     /* time from a grant to the arrival of its first byte, smoothed */
 	uint64_t rest;    /* rounds until a wider window is tried */
@@ -28,7 +28,7 @@ struct lend_grants {
 	    marked;        /* datagrams that arrived in this round, and those with an ECN mark */
 	uint64_t alpha;    /* share of marked datagrams, smoothed, of 65536 */
 	lend_ns look;      /* next check for unused grants; LEND_NEVER: no message waits */
-	uint64_t waiting;  /* messages in the heap; */
+	uint64_t waiting;  /* messages in the heap */
 	uint64_t yielding; /* messages in the heap that are of the peer with most of the window */
 	uint64_t entered;  /* messages that were ever put into the heap */
 	uint64_t senders;  /* sessions with partly received messages */

@@ -8,10 +8,10 @@
 #include "core/state.h"
 
 enum lend_rx_verdict {
-	LEND_RX_DROPPED, /* counted */
-	LEND_RX_OLD,     /* duplicate */
+	LEND_RX_DROPPED, /* the datagram was dropped and counted */
+	LEND_RX_OLD,     /* a duplicate */
 	LEND_RX_NEW,
-	LEND_RX_WHOLE, /* and the message is complete */
+	LEND_RX_WHOLE, /* stored, and the message is complete */
 };
 
 /* Resets the state: no memory, nothing arrived; granted bytes may arrive. */

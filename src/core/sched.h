@@ -8,7 +8,7 @@
  * Calls that send a single datagram, while only equal calls are ready, are kept in a plain array,
  * the fast path. This is the common case of a server that answers at once and of a client that
  * sends without waiting. When any other call becomes ready, all calls of the array move to their
- * queue. There is one queue per class and size.
+ * queue. There is one queue per class and size of the rest.
  *
  * Strict classes with SRPT within them are those of Homa (SIGCOMM'18), as is the share for the
  * longest messages. Layer: core (pure). */

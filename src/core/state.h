@@ -25,9 +25,9 @@
 enum {
 	LEND_MANY = 1024,               /* sessions that the caches cannot hold */
 	LEND_RING = LEND_CC_WINDOW_MAX, /* datagrams of long messages in flight per session */
-	LEND_FEW = 16,    /* long-message datagrams in flight in a session without a ring, as nearly
-			     all are */
-	LEND_RINGS = 512, /* sessions with a ring at once; others are slower */
+	LEND_FEW = 16, /* datagrams of long messages in flight in a session without a ring; nearly
+			  all sessions have none */
+	LEND_RINGS = 512,    /* sessions with a ring at once; others are slower */
 	LEND_SLOT_RUN = 8,   /* adjacent slots of a session */
 	LEND_ACK_EVERY = 16, /* data datagrams per acknowledgement, at most */
 	/* Replies of one datagram per acknowledgement, at most. A report's map of 64 numbers then
@@ -112,7 +112,7 @@ struct lend_rx {
 	uint32_t seg, base;
 	uint8_t evictions; /* times that it was evicted for others */
 	uint8_t behind; /* 1: it waits behind messages of peers that hold less, see table_share.h */
-	uint8_t yields; /* 1: likewise for grants */
+	uint8_t yields; /* 1: its grants wait behind those of other peers, see grant.h */
 	uint8_t deferred; /* 1: gets its memory only when half of the supplied buffer is full */
 	lend_ns last;     /* arrival of the newest fragment */
 	struct lend_link memq_link; /* in a queue for budget or memory */
@@ -138,7 +138,7 @@ struct lend_call_rec {
 	uint32_t self;     /* index; never changes */
 	uint32_t sess;     /* index; an orphan's may have been reused: see sess_id */
 	uint8_t in_window; /* client: counts in its session's window */
-	uint8_t more_hops; /* server: of the reply */
+	uint8_t more_hops; /* server: hops that the reply reports */
 	uint8_t zero[2];
 	uint64_t sess_id;
 	uint32_t wire; /* slot and sequence */
@@ -159,11 +159,11 @@ struct lend_call_rec {
 	uint8_t zero_rtt;  /* client: may be sent with its session's CONNECT (0-RTT) */
 	uint32_t method;
 	uint32_t reply_cap; /* client: bytes of room in rx.buf, when attached */
-	uint32_t received;  /* rx was used; 0: nothing in it but granted */
+	uint32_t received;  /* 1: rx was used; 0: only rx.granted is valid */
 	lend_ns deadline;
 	lend_ns timer;   /* client: next retransmission or PROBE; server: last ACK of the reply */
 	lend_ns stamp;   /* client: last transmission; server: arrival that completed the request */
-	uint64_t number; /* client: of that transmission; server: of that arrival */
+	uint64_t number; /* number of the datagram sent or received at `stamp` */
 	uint64_t tag;
 	struct lend_tx tx;
 	struct lend_rx rx;
@@ -263,11 +263,11 @@ struct lend_sess {
 	uint8_t lossless, checked;
 	uint8_t ack_due; /* a reply of one datagram waits to be acknowledged */
 	uint8_t ctl_tries;
-	uint8_t bye_taken : 1; /* by the carrier */
+	uint8_t bye_taken : 1; /* the carrier took a BYE */
 	uint8_t ctl_waits : 1; /* a CONNECT, BYE or PROOF of it is in the control queue */
 	uint8_t lingers : 1;   /* counts as a session with calls, see kept_reply.h */
 	uint8_t has_blocked;   /* calls wait until the carrier has room */
-	uint64_t number;       /* the next to send */
+	uint64_t number;       /* number of the next datagram to send */
 	uint64_t seen, seen_map;
 	lend_ns seen_at;
 
@@ -277,11 +277,11 @@ struct lend_sess {
 	uint64_t loss_checked; /* lower numbers of replies of one datagram were checked for loss */
 	lend_ns srtt, rttvar;
 	lend_ns timer;     /* as timer.h has it; LEND_NEVER: not on the wheel */
-	lend_ns ack_timer; /* LEND_NEVER: none */
+	lend_ns ack_timer; /* when the pending ACK is sent; LEND_NEVER: none is pending */
 
 	lend_ns last_rx;
-	lend_ns
-	    blocked[2]; /* until then the carrier is full, [1]: for fast datagrams; 0: it is not */
+	lend_ns blocked[2]; /* time until which the carrier counts as full, [1]: for fast datagrams;
+			       0: it is not full */
 	uint32_t unscheduled, unscheduled_used;
 	uint32_t ecn;
 	uint32_t unacked;         /* fragments and short replies since the last acknowledgement */
@@ -364,7 +364,7 @@ struct lend_core {
 	struct lend_ready ready;
 	struct lend_memq budget_queue;    /* messages that wait for receive budget */
 	struct lend_memq memory_queue[2]; /* waiting for memory: [0] without, [1] with a buffer */
-	uint32_t served; /* the call that is being served from `starved`; LEND_NONE: none */
+	uint32_t served; /* the call that waits for budget and is being served; LEND_NONE: none */
 	struct lend_list partials; /* calls with a reassembly, the one checked longest ago first */
 	struct lend_list half;
 	uint32_t half_max;
@@ -378,7 +378,7 @@ struct lend_core {
 	    share_threshold; /* number of the server's records in use from which on shares apply */
 	/* Positions where the last search for entries to release ended. */
 	uint32_t fair_hand, fair_sess_hand;
-	uint32_t kept_n; /* entries of: */
+	uint32_t kept_n; /* entries of `kept` */
 	uint32_t zero2;
 	struct lend_kept kept[LEND_OUT]; /* kept replies to be sent, most urgent class first */
 };

@@ -35,7 +35,7 @@ enum {
 
 void lend_fair_init(struct lend_core *c);
 /* Returns whether a new request of this session may take a call record; releases records first if
- * needed. Call it only when c->used[1] >= c->crowded. */
+ * needed. Call it only when c->used[1] >= c->share_threshold. */
 bool lend_fair_record(struct lend_core *c, const struct lend_sess *s);
 /* Answers a request that gets no record with RESOURCE_EXHAUSTED, ran = NO, and notes that in its
  * slot. */

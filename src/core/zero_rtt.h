@@ -12,7 +12,7 @@
  * seen before). In the last case the call ends UNAVAILABLE, ran maybe, and is never sent again.
  * Under LEND_PATTERN_PROOF no call is 0-RTT.
  *
- * Layer: core (pure). In the arena; uses no memory if config.pass is 0. */
+ * Layer: core (pure). In the arena; uses no memory if config.ticket_ns is 0. */
 #ifndef LEND_CORE_ZERO_RTT_H
 #define LEND_CORE_ZERO_RTT_H
 
