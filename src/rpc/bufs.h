@@ -52,7 +52,7 @@ struct lend_mbuf {
 			void *arg;
 		};
 	};
-	uint64_t request; /* that it was last taken from; ids are not used again */
+	uint64_t request; /* id of the request that it was last taken from; ids are not reused */
 };
 _Static_assert(sizeof(struct lend_mbuf) == 64, "one cache line");
 _Static_assert(sizeof(struct lend_mbuf_whole) == offsetof(struct lend_buf, next),

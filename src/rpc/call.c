@@ -251,7 +251,8 @@ static __attribute__((noinline)) void take_reply(struct lend_ep *ep, struct lend
 	call->reply = landing;
 	if (ev->reply) {
 		chain = lend_ep_back(ep, ev->reply, false);
-		/* No room in the caller's: cannot be, but nothing is lost. */
+		/* The reply is in a buffer of the core's, not in the landing memory. That never
+		 * happens, but the buffer must not leak. */
 		if (landing && chain != landing) {
 			lend_bufs_give(ep->bufs, chain);
 			chain = landing;

@@ -60,7 +60,7 @@ struct lend_session_rec {
 	void *pointer; /* lend_session_set() */
 	uint32_t gen;
 	uint8_t state; /* enum lend_session_state */
-	bool up;       /* the watch was notified */
+	bool up;       /* the watch was notified that it is up */
 	uint8_t incarnation[16];
 	uint32_t next; /* free list, or list of pending ones; LEND_NONE32 ends it */
 	/* PENDING */
@@ -70,7 +70,8 @@ struct lend_session_rec {
 	uint32_t waiting;
 };
 
-/* What the last connect without a name found, because many sessions go to one server. */
+/* The result of the last connect without a name: remembered, because many sessions go to one
+ * server. */
 struct lend_dialled {
 	char address[96]; /* longer ones are not remembered; "": none */
 	uint32_t carrier;
@@ -97,7 +98,7 @@ struct lend_req {
 	uint32_t method;
 	uint8_t class;
 	_Atomic uint8_t more_hops; /* any: maximum of the nested calls that pass its message on */
-	bool deferred;             /* slow: its handler runs in any case */
+	bool deferred;             /* slow: its handler runs even if the caller no longer waits */
 	bool slow;                 /* a worker has it: bytes are the worker's to give */
 	struct lend_job job;       /* in the workers' queue */
 	lend_handler_fn *handler;  /* slow: what to run */

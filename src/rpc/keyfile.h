@@ -33,7 +33,8 @@ struct lend_keyline {
 
 /* True: 64 hex digits. */
 bool lend_keyfile_hex(const char *text, size_t len, uint8_t key[LEND_KEY]);
-/* NULL and *line, or what is wrong with it. The ID is not compared with the key. */
+/* Parses a line. Returns NULL with *line filled in, or the error text. The ID is not compared with
+ * the key. */
 const char *lend_keyfile_parse(const char *text, size_t len, struct lend_keyline *line);
 /* The whole text of a file that belongs to this user and that no other user can read, with a zero
  * behind it; the caller wipes and frees it. 0, or -errno with lend_why(); -ENOENT sets no

@@ -43,7 +43,7 @@ static int make_line(char line[LINE_MAX_LEN])
 	return 0;
 }
 
-/* Folders on the way to a file, for this user alone. */
+/* Makes the folders on the path to a file, accessible to this user only. */
 static void make_folders(const char *path)
 {
 	char folder[PATH_MAX];

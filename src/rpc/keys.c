@@ -16,7 +16,7 @@ enum { TEXT_MAX = 1024 };
 struct key {
 	uint64_t id;
 	uint8_t psk[LEND_KEY];
-	uint8_t of[LEND_DIGEST]; /* digest of its secret; zeros: none */
+	uint8_t of[LEND_DIGEST]; /* digest of the secret that it was derived from; zeros: none */
 	bool accepted;           /* peers may prove it */
 };
 
@@ -24,9 +24,9 @@ struct key {
  * derived, each once, while lock is free. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER, deriving = PTHREAD_MUTEX_INITIALIZER;
 static const struct lend_seal_ops *seal;
-static struct key *keys; /* in order of arrival */
+static struct key *keys; /* in the order in which they were added */
 static size_t n_keys, cap;
-static uint64_t first, of_file; /* the key that connects; the file's first */
+static uint64_t first, of_file; /* id of the key that connects; of the file's first key */
 static bool file_read;
 
 static int load_seal(void)

@@ -14,7 +14,7 @@ struct lend_method {
 	lend_landing_fn *landing; /* landing function of long requests; NULL: the pool */
 	void *landing_arg;
 	bool used;
-	bool fast_path; /* an inline handler and no place function: the fast path */
+	bool fast_path; /* an inline handler and no landing function: requests take the fast path */
 };
 
 struct lend_methods {

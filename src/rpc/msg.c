@@ -263,7 +263,7 @@ static bool pool_memory(struct lend_ep *ep, const struct lend_event *ev, struct 
 	return *buf || !lend_core_reclaim(ep->core, ev->call, &ep->bufs->table);
 }
 
-/* Provides memory for a long message: of a request's place function, or of the pool within
+/* Provides memory for a long message: from the method's landing function, or from the pool within
  * message_max. */
 void lend_serve_need(struct lend_ep *ep, const struct lend_event *ev)
 {

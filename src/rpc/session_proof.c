@@ -95,7 +95,7 @@ void lend_handshake_prove(struct lend_ep *ep, const struct lend_event *ev)
 	(void)lend_core_prove(ep->core, lend_ep_now(ep), ev, known ? &proof : NULL);
 }
 
-/* False: it is gone, or not up. */
+/* Reads the values that both ends of a session know. False: the session is gone, or not up. */
 static bool names_of(struct lend_ep *ep, lend_session session, struct lend_core_names *names)
 {
 	const struct lend_session_rec *s = lend_sessions_find(ep, session);
