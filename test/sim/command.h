@@ -11,6 +11,7 @@ int sim_cmd_fabric(int argc, char **argv);
 int sim_cmd_sharing(int argc, char **argv);
 int sim_cmd_planted(int argc, char **argv);
 int sim_cmd_shrink(int argc, char **argv);
+int sim_cmd_lent(int argc, char **argv);
 int sim_cmd_scenarios(int argc, char **argv);
 
 #endif

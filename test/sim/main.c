@@ -18,6 +18,8 @@ static const struct {
     {"shrink", sim_cmd_shrink, "PLAN: a shorter one that fails in the same way"},
     {"scenarios", sim_cmd_scenarios, "FILE...: plans that failed once"},
     {"speed", sim_cmd_speed, "datagrams per second and core"},
+    {"lent", sim_cmd_lent,
+     "[--seeds A..B] [--seconds N] [--jobs J] [--trace]: calls that lend their arguments"},
     {"explore", sim_explore, "[--seconds N] [--scope NAME | --replay TEXT | --list] [--json]"},
     {"congestion", sim_cmd_congestion, "[--senders N,...] [--cc NAME,...]: incast"},
     {"fabric", sim_cmd_fabric,

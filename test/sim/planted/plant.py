@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes copies of the pure sources with all planted bugs of the tables. A number selects the active one.
 
-usage: plant.py REPO OUT SEEDS TABLE...  writes OUT/{src/core,src/wire,mn/store}/* and OUT/plants.c
+usage: plant.py REPO OUT SEEDS TABLE...  writes the FILES of REPO to OUT, and OUT/plants.c
 
 A table is a list of plants:
 
@@ -22,7 +22,7 @@ import pathlib
 import re
 import sys
 
-FOLDERS = ("src/core", "src/wire", "mn/store")
+FILES = ("src/core/*.[ch]", "src/wire/*.[ch]", "mn/store/*.[ch]", "cn/args/*.[ch]", "cn/lent/*.[ch]", "cn/op_call.c")
 
 
 class Bad(Exception):
@@ -127,8 +127,8 @@ def main(repo, out, seeds, tables):
         raise Bad(f"two plants are called {', '.join(twice)}")
     seeds = read_seeds(seeds, plants)
     done = set()
-    for folder in FOLDERS:
-        for file in sorted((repo / folder).glob("*.[ch]")):
+    for pattern in FILES:
+        for file in sorted(repo.glob(pattern)):
             path = file.relative_to(repo).as_posix()
             done.add(path)
             text = mutate(path, file.read_text(), plants)

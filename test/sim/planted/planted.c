@@ -18,6 +18,7 @@
 
 #include "sim/command.h"
 #include "sim/explore/explore.h"
+#include "sim/lent/lent.h"
 #include "sim/sim.h"
 
 enum { JOBS_MAX = 16, PLANTS_MAX = 512, WHY = 160, HANG_SECONDS = 8, PLAN_TRIES = 4 };
@@ -36,6 +37,7 @@ struct desk {
 	uint64_t plan_seed;
 	const char *plan; /* a plan to run before all seeds, or NULL */
 	uint64_t known;   /* a seed to run before all others, or 0 */
+	bool lent;        /* its runs are those of `lent` */
 	bool wanted, found;
 	pid_t child;
 	int said; /* read end of the child's stderr */
@@ -114,6 +116,22 @@ static bool run_seed(struct desk *d, uint64_t seed)
 	return run_plan(d, &plan);
 }
 
+/* Runs seeds of `lent`, which end the process at a violation. */
+static int run_lent(struct desk *d, uint64_t first, uint64_t last)
+{
+	const struct itimerval limit = {.it_value = {.tv_sec = HANG_SECONDS}};
+
+	lent_run_seed(0);
+	d->seed = d->known;
+	if (d->known >= first && d->known <= last)
+		lent_run_seed(d->known);
+	for (d->seed = first; d->seed <= last; d->seed++) {
+		setitimer(ITIMER_PROF, &limit, NULL);
+		lent_run_seed(d->seed);
+	}
+	return 0;
+}
+
 /* Runs in the child. Returns 0 when its own plan and the seeds of [first, last] passed. */
 static int run_seeds(struct desk *d, unsigned plant, uint64_t first, uint64_t last)
 {
@@ -124,6 +142,8 @@ static int run_seeds(struct desk *d, unsigned plant, uint64_t first, uint64_t la
 	if (plant && sscanf(lend_plants[plant - 1].seen, "the explorer in %15[a-z]", scope) == 1)
 		return explore_plant(d, scope);
 	d->seed = 0;
+	if (d->lent)
+		return run_lent(d, first, last);
 	if (d->plan && run_own(d, plant ? PLAN_TRIES : 1))
 		return 1;
 	if (d->known >= first && d->known <= last && run_seed(d, d->known))
@@ -177,6 +197,7 @@ static bool fails_anyway(struct desk *control, const struct desk *d)
 
 	control->plan = d->seed ? NULL : d->plan;
 	control->plan_seed = d->plan_seed;
+	control->lent = d->lent;
 	start_hunt(control, 0, d->seed + !d->seed, d->seed);
 	waitpid(control->child, &status, 0);
 	judge_death(control, status);
@@ -231,6 +252,7 @@ static void run_all(struct desk *desk, const struct options *o)
 		desk[i].plan = lend_plants[i - 1].plan;
 		desk[i].plan_seed = 1;
 		desk[i].known = lend_plants[i - 1].seed;
+		desk[i].lent = strncmp(lend_plants[i - 1].seen, "lent: ", 6) == 0;
 		start_hunt(&desk[i], i, first, last);
 		busy++;
 	}
