@@ -13,6 +13,7 @@ import sys
 
 ROWS = (  # key, description
     ("seeds", "seeds of the simulator"),
+    ("lent_runs", "of them with lent arguments"),
     ("datagrams", "datagrams simulated"),
     ("faults", "faults made"),
     ("hostile", "hostile inputs: datagrams, operations, API sequences, rings"),
@@ -53,11 +54,12 @@ def main():
     planted = (parts.get("planted") or [{}])[0]
     all_parts = list(parts)
     figures = {
-        "seeds": add(parts, ["simulator"], "seeds"),
-        "datagrams": add(parts, ["simulator", "speed", "exhaustive"], "datagrams"),
+        "seeds": add(parts, ["simulator"], "seeds") + add(parts, ["lent"], "lent_runs"),
+        "lent_runs": add(parts, ["lent"], "lent_runs"),
+        "datagrams": add(parts, ["simulator", "speed", "exhaustive"], "datagrams") + add(parts, ["lent"], "lent_datagrams"),
         "faults": add(parts, ["simulator"], "faults"),
         "hostile": add(parts, ["simulator", "fuzzers"], "hostile"),
-        "kills": add(parts, ["kills"], "kills"),
+        "kills": add(parts, ["kills"], "kills") + add(parts, ["lent"], "lent_kills"),
         "masks": add(parts, ["exhaustive"], "runs"),
         "states": add(parts, ["explorer", "models"], "states"),
         "planted": planted.get("planted", 0),
