@@ -8,9 +8,10 @@
 #include "util/bits.h"
 
 enum {
-	QUEUE = 15000,    /* ns of queueing delay without congestion; at least rtt_min / 4 */
-	SCALE = 13000,    /* ns, divided by the square root of the window ... */
-	SCALE_OFF = 1300, /* ... minus this: the term is 0 from 100 datagrams on */
+	QUEUE = 15000, /* ns of queueing delay without congestion; at least rtt_min / 4 */
+	SCALE =
+	    13000, /* ns; the target's term for small windows is SCALE / sqrt(window) - SCALE_OFF */
+	SCALE_OFF = 1300, /* ns; so that the term is 0 from 100 datagrams on */
 	SCALE_MAX = 40000,
 	MIN = LEND_CC_ONE / 64,
 	CUT = 512,  /* in 1/1024: one cut is at most half of the window */

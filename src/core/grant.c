@@ -12,8 +12,9 @@ enum {
 	ALL = 65536,
 	AGE = 32,          /* bytes of shorter messages that may overtake one byte of a message */
 	REST = 64,         /* measurement rounds until another window is tried */
-	FIRST_ALL = 65536, /* bytes that all sessions together may send before a grant ... */
-	FIRST_MAX = 16384, /* ... and one session, unless one datagram is more */
+	FIRST_ALL = 65536, /* bytes that all sessions together may send before a grant */
+	FIRST_MAX =
+	    16384, /* bytes that one session may send before a grant, unless one datagram is more */
 };
 #define LOOP_MAX  (10 * LEND_MS)
 #define EPOCH_MIN (50 * LEND_US)

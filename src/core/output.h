@@ -9,7 +9,7 @@ enum { LEND_HEAD_BYTES = 224 }; /* for all blocks before the payload */
 
 /* A control datagram to be made at output. */
 struct lend_ctl {
-	uint32_t sess; /* LEND_NONE: a RESET, BYE_ACK or RETRY, described by: */
+	uint32_t sess; /* LEND_NONE: a RESET, BYE_ACK or RETRY, which the fields below describe */
 	uint32_t peer;
 	uint64_t id;
 	uint32_t call; /* the call's wire number; RETRY: its wait in ms */

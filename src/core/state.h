@@ -76,8 +76,8 @@ struct lend_tx {
 	uint32_t resend;  /* fragments marked in the window's resend map */
 	uint32_t win;     /* index into windows; LEND_NONE for a message of one fragment */
 	uint32_t charged; /* unscheduled credit of the session it holds */
-	uint32_t seg;     /* cursor: a segment of the chain, */
-	uint32_t base;    /* and the offset in the message where it begins */
+	uint32_t seg;     /* cursor: handle of a segment of the chain */
+	uint32_t base;    /* cursor: offset in the message where that segment begins */
 	struct lend_link ready;
 };
 
@@ -103,8 +103,8 @@ struct lend_rx {
 	uint32_t charged;    /* bytes of the receive budget: granted and not yet here */
 	uint32_t got;        /* bytes that have arrived */
 	uint32_t credit;     /* bytes of the window of grant.h: granted and not yet here */
-	uint32_t asked_from; /* the grant that is being timed: its first byte ... */
-	lend_ns asked;       /* ... and the time when it was made; 0: none is timed */
+	uint32_t asked_from; /* first byte of the grant that is being timed */
+	lend_ns asked;       /* time when that grant was made; 0: none is being timed */
 	uint8_t pooled;      /* buf is from the supplied pool */
 	uint8_t needed;      /* NEED was raised and not yet answered */
 	uint8_t memq_state;  /* enum lend_memq_state */
@@ -286,8 +286,8 @@ struct lend_sess {
 	uint32_t ecn;
 	uint32_t unacked;         /* fragments and short replies since the last acknowledgement */
 	struct lend_list waiting; /* calls that wait for credit or for the carrier */
-	uint32_t first;      /* bytes of a long message before a grant: the peer's limit for us, */
-	uint32_t first_sent; /* and our limit for the peer */
+	uint32_t first;           /* bytes of a long message that we may send before a grant */
+	uint32_t first_sent; /* bytes of a long message that the peer may send before a grant */
 	uint32_t reads; /* shortest message that the peer reads in our shared memory; 0: none */
 
 	uint32_t message_max;
@@ -353,8 +353,8 @@ struct lend_core {
 	uint32_t ctl_head, ctl_n;
 	uint32_t fed;                       /* 1: memory or budget came back since the last tick */
 	uint32_t busy, busy_low, busy_span; /* sessions with calls; see request_window.h */
-	uint8_t share_sent; /* share of a session in our receive capacity, as a window code, */
-	uint8_t share_own;  /* and the share that limits our own calls */
+	uint8_t share_sent; /* share of a session in our receive capacity, as a window code */
+	uint8_t share_own;  /* share of a session that limits our own calls, as a window code */
 	uint8_t fast;       /* enum lend_fast, see kept_reply.h */
 	uint8_t joins;      /* a carrier sends adjacent datagrams of equal length as one */
 	uint64_t budget_used;

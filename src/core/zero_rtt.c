@@ -14,8 +14,8 @@ struct known {
 	uint64_t name; /* 0: free */
 	lend_ns until; /* half of its lifetime by our clock, so it is still valid on its arrival */
 	struct lend_pkt_ticket ticket;
-	uint32_t payload; /* payload of a datagram, as the last session had it, */
-	uint32_t calls;   /* and its calls in flight */
+	uint32_t payload; /* payload of a datagram in the last session with that server */
+	uint32_t calls;   /* limit of calls in flight in that session */
 };
 _Static_assert(sizeof(struct known) <= 64, "what is kept of a peer");
 
