@@ -46,7 +46,8 @@ void lend_broker_queue_unpin(struct lend_broker_link *h, uint32_t peer)
 	h->queued[peer] = true;
 }
 
-/* Makes a datagram of shm's one of the device's, for the user. False: it was not for the user. */
+/* Turns a datagram from the broker into one of the device's peer, for the user: removes the tail.
+ * False: it is not for the user. */
 bool lend_broker_take(struct lend_broker_link *h, struct lend_in *in)
 {
 	struct lend_broker_msg msg;

@@ -28,7 +28,7 @@ struct lend_broker_link {
 	struct lend_io io;
 	struct lend_io *shm;
 	uint32_t broker; /* peer index of the broker in shm */
-	bool lent;       /* the caller has borrowed datagrams of shm's */
+	bool lent;       /* the caller has borrowed datagrams of the shm carrier */
 	bool lost;       /* the broker is gone */
 	uint32_t token;
 	char name[LEND_ADDR_NAME_MAX + 1];
@@ -47,7 +47,8 @@ struct lend_broker_link {
 
 /* Sends a control message. False: the ring is full, or the broker gone. */
 bool lend_broker_send(struct lend_broker_link *h, struct lend_broker_msg *msg);
-/* Makes a datagram of shm's one of the device's, for the user. False: it was not for the user. */
+/* Turns a datagram from the broker into one of the device's peer, for the user: removes the tail.
+ * False: it is not for the user. */
 bool lend_broker_take(struct lend_broker_link *h, struct lend_in *in);
 /* Puts a peer that is no longer pinned into loose[]. */
 void lend_broker_queue_unpin(struct lend_broker_link *h, uint32_t peer);

@@ -49,9 +49,9 @@ struct dpdk_address {
 	struct lend_ip ip;
 	uint16_t udp;
 	uint32_t links;      /* ?links= */
-	struct lend_ip from; /* ?from=, */
-	struct lend_ip via;  /* ?via=, */
-	uint8_t mac[6];      /* ?mac=: */
+	struct lend_ip from; /* ?from=: the own address of a client */
+	struct lend_ip via;  /* ?via=: the router */
+	uint8_t mac[6];      /* ?mac=: the MAC to send to */
 	bool has_from, has_via, has_mac;
 	uint16_t vlan, mtu, queues; /* ?vlan=, ?mtu=, ?queues=; 0: not given */
 };
@@ -70,8 +70,8 @@ struct dpdk_peer {
 	bool kept;          /* pinned */
 	bool gone_reported; /* rx() has reported it as gone */
 	bool held;          /* resolved, and not yet pinned */
-	bool has_hop;       /* its MAC is that of the neighbour hop; else from its last frame, */
-	bool fixed;         /* or from ?mac= */
+	bool has_hop; /* its MAC is that of the neighbour `hop`; else that of its last frame */
+	bool fixed;   /* its MAC was given by ?mac= */
 	struct lend_ip hop;
 	uint8_t key_len;
 	uint8_t key[18]; /* target of in.addr: IP and port, network order */
@@ -95,7 +95,7 @@ struct dpdk_owner {
 	struct rte_ring *ring;    /* its frames, received by other endpoints */
 	_Atomic uint64_t overrun; /* frames dropped because it was full */
 	struct rte_flow *rule;    /* steers its frames in the device */
-	uint16_t queue;           /* to this queue; without a rule, the queue to poll first */
+	uint16_t queue; /* queue that the rule steers to; without a rule, the queue to poll first */
 };
 
 /* A network device, shared by endpoints in any threads of this process. It stays open after the
@@ -137,8 +137,8 @@ struct dpdk_port {
 	uint16_t id;   /* ethdev port */
 	char name[64]; /* vdev name; "": not ours to remove */
 	struct dpdk_link *link;         /* ring */
-	struct dpdk_shared_port *share; /* device; */
-	struct dpdk_owner *owner;       /* and this endpoint's entry in it */
+	struct dpdk_shared_port *share; /* network device: the state that its endpoints share */
+	struct dpdk_owner *owner;       /* network device: this endpoint's entry in `share` */
 	/* memif client: address of its listener, lock of its id, start time */
 	struct lend_ip to_ip;
 	uint16_t to_udp;
@@ -182,8 +182,8 @@ struct dpdk {
 	char device[64];
 	int lock;       /* memif listener: fd of its name's lock file, or -1 */
 	int listener;   /* memif listener: fd of the driver's socket, or -1 */
-	uint32_t links; /* memif listener: maximum number of ids, */
-	uint32_t made;  /* and ids made so far */
+	uint32_t links; /* memif listener: maximum number of ids */
+	uint32_t made;  /* memif listener: ids made so far */
 	bool ending;    /* rings: some other ends closed */
 	bool grow;      /* links came up: make more ids after the burst */
 	/* Mutual exclusion of bursts and the interrupt thread: see intr_gate.c. */
@@ -192,17 +192,17 @@ struct dpdk {
 	struct dpdk *next;    /* in the world's list */
 	struct dpdk_port *inbox[DPDK_PORTS_MAX]; /* ring: from others; under dpdk_world */
 	uint32_t inbox_n;
-	uint32_t looks;   /* ports that are polled, */
-	uint32_t turn;    /* and the index of the one to poll first */
+	uint32_t looks;   /* number of ports that are polled, in look[] */
+	uint32_t turn;    /* index in look[] of the port to poll first */
 	bool found;       /* the last rx() received frames, or tx() ran since */
-	uint32_t bursts;  /* tx() so far */
-	uint32_t turns;   /* rx() calls so far; device: since the last tick, */
-	lend_ns tick_ns;  /* earliest time of the next tick; */
-	lend_ns renew_ns; /* time to mark the peers' neighbours as in use again; */
-	uint32_t version; /* version of the neighbour table that peers' MACs come from; */
-	uint32_t downs;   /* losses of the link that the statistics already contain; */
-	uint16_t mtu;     /* and the largest IP packet accepted */
-	uint32_t ports_n; /* one more than the highest in use */
+	uint32_t bursts;  /* calls of tx() so far */
+	uint32_t turns;   /* calls of rx() so far; network device: since the last tick */
+	lend_ns tick_ns;  /* network device: earliest time of the next tick */
+	lend_ns renew_ns; /* network device: when to mark the peers' neighbours as in use again */
+	uint32_t version; /* network device: version of the neighbours that peers' MACs are from */
+	uint32_t downs; /* network device: losses of the link that the statistics already contain */
+	uint16_t mtu;   /* network device: largest IP packet that it accepts */
+	uint32_t ports_n; /* one more than the highest index in use of port[] */
 	struct dpdk_port *port[DPDK_PORTS_MAX];
 	struct dpdk_rx_source look[DPDK_PORTS_MAX];
 	uint32_t gone_n; /* dead peers not yet reported */
@@ -248,7 +248,7 @@ extern pthread_mutex_t dpdk_world;
 struct dpdk *dpdk_world_first(void);             /* dpdk_world held */
 int dpdk_world_add(struct dpdk *io, bool gated); /* dpdk_world held */
 void dpdk_world_remove(struct dpdk *io);         /* dpdk_world held */
-uint64_t dpdk_gate_pass(void);                   /* number of rounds of the interrupt thread */
+uint64_t dpdk_gate_pass(void); /* returns the number of rounds of the interrupt thread so far */
 
 /* Bursts must execute their own memory fence: the kernel cannot do it for the interrupt thread. */
 extern bool dpdk_gate_fences;

@@ -17,8 +17,8 @@
 
 enum {
 	TICK_TURNS = 32,
-	FAIR = 8,   /* one receive call in this many starts with the normal queue, */
-	SELDOM = 4, /* one in this many polls the urgent queue, when idle */
+	FAIR = 8,   /* one receive call in this many starts with the normal queue */
+	SELDOM = 4, /* when idle, one receive call in this many polls the urgent queue */
 };
 
 /* Returns the index of a frame's sender, which may be new, or DPDK_NONE. */

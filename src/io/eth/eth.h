@@ -120,8 +120,8 @@ static inline bool lend_eth_is_expected(const struct lend_eth_expected *usual, c
 struct lend_eth_head {
 	uint8_t bytes[LEND_ETH_HEAD_MAX]; /* the receiver's MAC first */
 	uint8_t len;
-	uint8_t class;    /* traffic class of the last frame, */
-	uint32_t payload; /* and its payload bytes behind the header */
+	uint8_t class;    /* traffic class of the last frame */
+	uint32_t payload; /* payload bytes of the last frame */
 	uint8_t ip;       /* offset of the IP header */
 	bool ip4;
 	uint32_t sum;    /* checksum of the constant words of the IPv4 header */
@@ -180,16 +180,16 @@ uint32_t lend_eth_neigh_reply_write(uint8_t bytes[LEND_ETH_NEIGH_MAX],
  * reply.
  */
 
-/* ASKED -> KNOWN <-> DOUBTED; KNOWN -> ASKED when it no longer replies. */
+/* REQUESTED -> KNOWN <-> RECHECKED; KNOWN -> REQUESTED when it no longer replies. */
 enum lend_host_state { LEND_HOST_REQUESTED, LEND_HOST_KNOWN, LEND_HOST_RECHECKED };
 
 struct lend_host {
 	struct lend_eth_end from; /* our end, the sender of requests */
 	struct lend_ip ip;
 	uint8_t mac[6];
-	uint8_t other[6]; /* DOUBTED: the other MAC that replied */
-	bool others;      /* DOUBTED: another MAC replied, */
-	bool same;        /* and so did the known one */
+	uint8_t other[6]; /* RECHECKED: the other MAC that replied */
+	bool others;      /* RECHECKED: another MAC replied */
+	bool same;        /* RECHECKED: the known MAC replied, too */
 	uint8_t state;    /* enum lend_host_state */
 	uint8_t tries;    /* requests since the last reply */
 	lend_ns due;      /* earliest time of the next request or decision */

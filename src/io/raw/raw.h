@@ -33,7 +33,7 @@ struct raw_facts {
 	uint32_t mtu;          /* MTU of that interface */
 	bool checksums;        /* computes IPv4 and UDP checksums of frames it sends */
 	uint32_t inline_max;   /* maximum bytes of inline data per send */
-	uint8_t stride_log[2]; /* minimum and maximum */
+	uint8_t stride_log[2]; /* minimum and maximum of the log2 of a stride's bytes */
 	uint8_t strides_log[2];
 };
 
@@ -111,7 +111,7 @@ struct raw_peer {
 struct raw {
 	struct lend_io io; /* first */
 	struct raw_device *device;
-	char name[64];              /* the device's */
+	char name[64];              /* name of the device */
 	struct lend_mapping memory; /* receive buffers, then send slots */
 	int claim; /* a socket that reserves our UDP port in the kernel; -1: none */
 	struct lend_eth_end self;
@@ -130,8 +130,8 @@ struct raw {
 	uint32_t head, tail; /* frames posted and completed, free-running counters */
 
 	struct lend_hosts hosts;
-	uint32_t hosts_seen; /* version of hosts when peers' headers were last updated, */
-	lend_ns renew;       /* and time of the next update even if it is unchanged */
+	uint32_t hosts_seen; /* version of hosts when peers' headers were last updated */
+	lend_ns renew; /* time of the next update of peers' headers, even if hosts is unchanged */
 	struct lend_udp_peers peers;
 	struct raw_peer *peer; /* by index, peer_n entries */
 	uint32_t peer_n;

@@ -1,7 +1,7 @@
-/* multihost_link - links of a pod: taken, asked, answered, left. The other half of
+/* multihost_link - links of a pod: taken, requested, accepted, left. The other half of
  * multihost_memory.h. Layer: io.
  *
- *   free -> TAKEN -> ASKED -> UP -> one side LEFT -> free, at another generation
+ *   free -> TAKEN -> REQUESTED -> UP -> one side LEFT -> free, at another generation
  *
  * One 8-byte field decides all transitions. If the link was reclaimed meanwhile, the old
  * side finds another generation there, and its compare-and-swap fails. Links are taken in turn, so

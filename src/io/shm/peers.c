@@ -10,9 +10,9 @@
 #include "sys/clock.h"
 #include "sys/last_error.h"
 
-#define STRANGER_NS UINT64_C(1000000000) /* for a HELLO to arrive */
-#define SOON_NS     UINT64_C(200000)     /* a handshake's time where CPUs are shared */
-#define CALLING_NS  UINT64_C(5000000000) /* for a WELCOME; for reading a failure's reason */
+#define STRANGER_NS UINT64_C(1000000000) /* limit for the HELLO of an accepted peer */
+#define SOON_NS     UINT64_C(200000)     /* duration of a handshake where processes share CPUs */
+#define CALLING_NS  UINT64_C(5000000000) /* limit for a WELCOME; and for reading a failure */
 
 static bool is_half(enum lend_shm_state state)
 {

@@ -47,33 +47,33 @@ struct lend_shm_link {
 enum lend_shm_state {
 	LEND_SHM_FREE,
 	LEND_SHM_ACCEPTED,   /* the peer connected; its HELLO is awaited */
-	LEND_SHM_CONNECTING, /* we connected; WELCOME awaited */
+	LEND_SHM_CONNECTING, /* we connected; WELCOME is awaited */
 	LEND_SHM_FAILED,     /* our connect failed; the next resolve() returns err */
 	LEND_SHM_UP,
 	LEND_SHM_HUNG_UP, /* hung up; datagrams that it sent are still delivered */
 	LEND_SHM_GONE,    /* its end was reported to the user; released when it is not lent and not
 			     pinned */
 };
-/* FREE -> STRANGER -> UP -> HUNG -> GONE -> FREE;  FREE -> CALLING -> UP or FAILED -> FREE */
+/* FREE -> ACCEPTED -> UP -> HUNG_UP -> GONE -> FREE; FREE -> CONNECTING -> UP or FAILED -> FREE */
 
 struct lend_shm_peer {
 	enum lend_shm_state state;
 	int sock;         /* -1: none */
-	int err;          /* FAILED: why */
+	int err;          /* FAILED: errno of the failure */
 	bool here;        /* FAILED: err is this process's own, not from the server's reply */
 	uint32_t version; /* FAILED with EPROTO: the version of the other side */
 	int64_t uid;      /* user of its process, if uid_known */
 	bool uid_known;
-	uint32_t bit;            /* our bit in its bell */
+	uint32_t bit;            /* number of our bit in the peer's bell */
 	uint32_t pins;           /* how often the core pinned it */
 	uint32_t blocked_len[2]; /* bytes of a datagram that its ring, or its fast ring, had no room
 				for; or 0 */
 	uint32_t full_in[2];     /* the burst in which that happened: its rest is refused */
 	uint32_t idle;           /* polls since its ring last had a datagram */
-	uint32_t left;           /* HUNG: datagrams that are still delivered, at most */
+	uint32_t left;           /* HUNG_UP: datagrams that are still delivered, at most */
 	bool hot;                /* in hot[] */
-	bool ahead; /* CALLING: on a socket that was connected ahead of time; if it fails, another
-		       is tried */
+	bool ahead;    /* CONNECTING: on a socket that was connected ahead of time; if it fails,
+			  another is tried */
 	lend_ns since; /* start of its state, while half open */
 	struct lend_ring_rx rx;
 	struct lend_ring_tx tx;
@@ -82,7 +82,7 @@ struct lend_shm_peer {
 	struct lend_shm_pair *pair;  /* NULL before UP */
 	const uint8_t *memory;       /* its shared memory, mapped to read; NULL: none */
 	struct lend_ring_lent *lent; /* for both tx rings; NULL: it does not read our memory */
-	struct lend_bell *bell;      /* its bell */
+	struct lend_bell *bell;      /* the bell of the peer */
 	char name[LEND_ADDR_NAME_MAX +
 		  1]; /* name that we connected to; "": the peer connected to us */
 };
@@ -108,7 +108,7 @@ struct lend_shm {
 	uint32_t bursts;       /* bursts that were not short datagrams for one peer */
 	uint32_t lent;         /* datagrams that the caller has borrowed */
 	uint32_t gone;         /* peers in state GONE */
-	uint32_t half;         /* peers in state STRANGER, CALLING or FAILED */
+	uint32_t half;         /* peers in state ACCEPTED, CONNECTING or FAILED */
 	uint32_t top;          /* entries ever used: [0, top) */
 	uint32_t hot_n;        /* entries of hot[] */
 	uint32_t turn;         /* entry of hot[] that is polled first, for round robin */

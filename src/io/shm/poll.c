@@ -204,7 +204,8 @@ uint32_t lend_shm_rx(struct lend_shm *s, struct lend_in *in, uint32_t cap)
 
 	if (s->armed || ++s->polls % ATTEND_POLLS == 0)
 		poll_all_sockets(s);
-	/* Before anything is lent: on a busy carrier datagrams are always lent afterwards. */
+	/* Rings cool down here, before datagrams are lent: on a busy carrier some are lent at any
+	 * later point. */
 	if (s->hot_n > HOT_FREE && s->polls % HOT_IDLE == 0 && s->lent == 0)
 		cool_down(s);
 	answer_bell(s);

@@ -97,7 +97,8 @@ struct lend_ring_tx {
 	uint32_t next;  /* number of the next datagram */
 	uint32_t taken; /* the consumer's position, as last read */
 	uint32_t apart; /* one more than the number of the newest datagram that lent memory */
-	struct lend_ring_lent *lent; /* by slot; NULL: nothing is lent through this ring */
+	struct lend_ring_lent
+	    *lent; /* one record per slot; NULL: nothing is lent through this ring */
 };
 
 struct lend_ring_rx {
@@ -167,7 +168,7 @@ static inline bool lend_ring_is_unread(struct lend_ring_tx *tx, uint32_t buf)
 		return true;
 	tx->taken = atomic_load_explicit(&tx->ring->taken, memory_order_acquire);
 	if (tx->next - tx->taken > LEND_RING_SLOTS)
-		return false; /* an invalid position: the consumer may be reading */
+		return false; /* the peer wrote an invalid position, and may still be reading */
 	for (uint32_t i = tx->taken; i != tx->next; i++) {
 		const struct lend_ring_lent *lent = &tx->lent[i % LEND_RING_SLOTS];
 

@@ -55,7 +55,8 @@ int lend_udp_fd(struct lend_io *io)
 	return lend_udp_self(io)->epoll;
 }
 
-/* False, so no sleep, where the kernel has no memory for the registration. */
+/* Registers the sockets for a sleep. False: do not sleep, because datagrams wait or the kernel has
+ * no memory for the registration. */
 bool lend_udp_arm(struct lend_io *io)
 {
 	struct io_udp *u = lend_udp_self(io);

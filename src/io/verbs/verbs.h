@@ -39,12 +39,12 @@ struct verbs_ring {
 	struct ibv_srq *srq; /* NULL: not shared, posted to the carrier's queue pair */
 	struct ibv_mr *mr;
 	uint8_t *memory;         /* n slots */
-	uint32_t n;              /* slots */
+	uint32_t n;              /* number of slots */
 	uint32_t slot;           /* bytes from one slot to the next */
 	_Atomic uint32_t posted; /* slots that the device has */
-	uint32_t users;          /* verbs_world */
+	uint32_t users;          /* carriers that use it; under verbs_world */
 	uint32_t port_num;
-	struct verbs_ring *next; /* among the shared ones; verbs_world */
+	struct verbs_ring *next; /* list of the shared rings; under verbs_world */
 };
 
 struct verbs_region {
@@ -73,16 +73,16 @@ struct verbs_retired {
 	uint64_t at; /* destroy when `done` reaches this number */
 };
 
-/* ASKING -> KNOWN or FAILED; the entry ends when resolve() fetches the result. */
+/* RESOLVING -> KNOWN or FAILED; the entry ends when resolve() fetches the result. */
 enum verbs_asked { VERBS_RESOLVING, VERBS_KNOWN, VERBS_FAILED };
 
 struct verbs_resolve {
 	struct verbs_resolve *next;
 	struct rdma_cm_id *id; /* NULL once it is known or failed */
 	enum verbs_asked state;
-	int err; /* FAILED */
+	int err; /* FAILED: the errno of the failure */
 	const char *fix;
-	struct ibv_ah_attr path; /* KNOWN */
+	struct ibv_ah_attr path; /* KNOWN: the path to the peer */
 	uint32_t qp;
 	char address[104];
 };
@@ -93,9 +93,9 @@ enum verbs_life { VERBS_UP, VERBS_HOMELESS, VERBS_DEAD };
 struct verbs {
 	struct lend_io io; /* first */
 	struct verbs_address address;
-	char device[64]; /* its name on this host */
-	uint8_t ip[16];  /* ours */
-	uint8_t gid[16]; /* ours; equal to ip for RoCE */
+	char device[64]; /* name of the device on this host */
+	uint8_t ip[16];  /* our IP, as a GID */
+	uint8_t gid[16]; /* our GID; equal to ip for RoCE */
 	uint16_t port;   /* our UDP port in rdma_cm */
 	uint8_t port_num;
 	bool ethernet;
