@@ -81,7 +81,7 @@ struct lend_alloc_watch {
 	int (*grow)(void *arg, void *memory, size_t len, uint64_t *key);
 	/* Runs for each region with a key before it is unmapped, or when the watch ends. */
 	void (*shrink)(void *arg, void *memory, size_t len, uint64_t key);
-	void *arg; /* passed to both */
+	void *arg; /* argument of both callbacks */
 };
 /* Starts a watch: calls grow for each existing region, then for each new one.
  * Returns: the number of the watch, 0 or higher; -ENOSPC: there are 8 already.

@@ -489,7 +489,7 @@ int lend_accept_secret(const char *secret);
 bool lend_session_knows(struct lend_ep *ep, lend_session session, const char *secret);
 /* Writes the channel binding: 32 bytes that both ends of a session compute identically, different
  * for each session.
- * Returns: 0; -ESTALE: the the session has ended, or is not up yet.
+ * Returns: 0; -ESTALE: the session has ended, or is not up yet.
  * Ownership: borrows out.
  * Source: two SipHash-2-4-128 of what both ends know of the session. */
 int lend_session_context(struct lend_ep *ep, lend_session session, uint8_t out[32]);
