@@ -5,8 +5,8 @@
 
 #include "apps/common/options.h"
 
-/* Opens sessions sessions in each of processes processes at once, with one call per session. Prints
- * how many came up. Returns the exit code. */
+/* Opens `sessions` sessions in each of `processes` processes at once, with one call per session.
+ * Prints how many came up. Returns the exit code. */
 int app_burst(const struct app_load_args *args, unsigned sessions, unsigned processes);
 
 #endif

@@ -169,7 +169,8 @@ void app_bench_open(struct app_bench *b, const struct app_load_args *args, uint3
 	run_load(b, "the first calls");
 }
 
-/* Bytes that both ends handed to their carriers so far; what a foreign server did is not known. */
+/* Returns the bytes that both ends have handed to their carriers so far; 0 with a server that
+ * another process started, because its bytes are not known. */
 static uint64_t moved_bytes(struct app_bench *b)
 {
 	struct lend_stats stats;
@@ -188,7 +189,8 @@ static uint64_t moved_bytes(struct app_bench *b)
 	return sum + tx;
 }
 
-/* Jain's fairness index of the sessions' rates: 1 if all are equal, 1/n if one session has all. */
+/* Returns Jain's fairness index of the sessions' rates: 1 if all are equal, 1/n if one session has
+ * all. */
 static double jain_index(const struct app_bench *b)
 {
 	double sum = 0, squares = 0;

@@ -100,7 +100,7 @@ void app_bench_serves(const char *address, enum lend_status status)
 			address, strncmp(address, "shm:", 4) ? "udp:0.0.0.0:31850" : "shm:bench");
 }
 
-/* What signals touch: one server per process. */
+/* State that the signal handler accesses; there is one server per process. */
 static struct lend_ep *volatile running;
 static volatile sig_atomic_t stopping, asked;
 

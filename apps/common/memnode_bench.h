@@ -11,7 +11,7 @@
 #include "apps/common/spawn.h"
 #include "lend/mem.h"
 
-/* Bytes of a page: the default of --page, and its maximum. */
+/* Bytes of a page of the started node: the default of --page, and its maximum. */
 enum { APP_PAGE = 4096, APP_PAGE_MAX = 2 << 20 };
 
 struct app_memory_args {

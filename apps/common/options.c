@@ -199,7 +199,8 @@ error_t app_arg_flag(bool *flag)
 	return 0;
 }
 
-/* A number without sign, and where it ended; false for anything else. */
+/* Parses a number without a sign; *end is the position behind it. Returns false for anything else.
+ */
 static bool parse_number(const char *text, double *value, char **end)
 {
 	if (!(text[0] >= '0' && text[0] <= '9') && text[0] != '.')

@@ -89,8 +89,8 @@ static _Noreturn void exec_child(const char *path, const struct argv *argv, pid_
 	_exit(127);
 }
 
-/* Next line from the child within ms; its length, 0 at the time's end, -1 when the child is gone.
- */
+/* Reads the next line from the child, within ms. Returns its length; 0: the time is over; -1: the
+ * child is gone. */
 static int read_line(int fd, char *line, size_t cap, int ms)
 {
 	lend_ns until = app_now() + (lend_ns)ms * 1000000;

@@ -17,7 +17,7 @@ static const char *const names[] = {
 /* Older spellings, which are no addresses. */
 static const char *const was[] = {[APP_DPDK_MEMIF] = "dpdk-memif", [APP_DPDK_RING] = "dpdk-ring"};
 
-/* What APP_GIVEN stands for: one command line names one carrier. */
+/* The carrier behind APP_GIVEN: a command line names one carrier, so there is one per process. */
 static struct {
 	char name[APP_ADDRESS_MAX];   /* as it was given */
 	char listen[APP_ADDRESS_MAX]; /* "": processes are clients only */

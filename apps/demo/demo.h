@@ -1,4 +1,4 @@
-/* demo - the results of a demo's runs, and the pages made from them. |Layer: apps. */
+/* demo - the results of a demo's runs, and the pages made from them. Layer: apps. */
 #ifndef LEND_APPS_DEMO_DEMO_H
 #define LEND_APPS_DEMO_DEMO_H
 

@@ -1,4 +1,4 @@
-/* demo_report - the demo's results as an HTML page. |Layer: apps. Threads: one. */
+/* demo_report - the demo's results as an HTML page. Layer: apps. Threads: one. */
 #include <dirent.h>
 #include <math.h>
 #include <stdlib.h>

@@ -32,9 +32,9 @@ struct run {
 	struct images_list list;
 	struct images_cluster cluster;
 	struct images_client client;
-	lend_ns began, busy_ns;    /* busy: duration of passes with several at a time */
-	uint64_t first_ended;      /* results of the passes one at a time */
-	uint64_t moved;            /* bytes */
+	lend_ns began, busy_ns; /* busy_ns: duration of the passes with several images in flight */
+	uint64_t first_ended;   /* results of the passes with one image in flight */
+	uint64_t moved;         /* bytes */
 	struct lend_mem_stat node; /* at the end of the run */
 };
 

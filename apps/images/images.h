@@ -34,10 +34,11 @@ enum {
 
 struct images_head {
 	uint32_t number; /* number of the image in the run */
-	uint32_t what;   /* enum images_what; in requests NEAREST, or any other: a server chooses */
+	uint32_t what;   /* enum images_what. In a request: NEAREST; with any other value, the image
+			    server chooses the operation */
 	struct images_size size;
 	uint32_t way;      /* enum lend_arg_way of the pixels */
-	uint64_t codec_ns; /* duration of scaling and encoding; of replies */
+	uint64_t codec_ns; /* in replies: duration of scaling and encoding */
 };
 /* Encodes the head of a message: IMAGES_HEAD bytes, little-endian, at any alignment. */
 void images_head_store(void *at, const struct images_head *head);
@@ -45,7 +46,7 @@ void images_head_store(void *at, const struct images_head *head);
  * invalid. */
 bool images_message_load(const struct lend_buf *message, struct images_head *head,
 			 struct lend_arg *bytes);
-/* The same of the arguments of a request; its pixels are args[1]. */
+/* Does the same with the arguments of a request; the pixels are args[1]. */
 bool images_args_load(const struct lend_arg *args, int n, struct images_head *head);
 /* Selects the operation of an image, as an image server does. */
 enum images_what images_pick(const struct images_head *head);

@@ -25,7 +25,7 @@ struct images_client {
 	unsigned busy;            /* jobs in flight */
 	bool timed;               /* whether results are recorded in the histograms from now on */
 	struct lend_hist with_ns; /* from the file's bytes to the result in memory */
-	struct lend_hist without_ns; /* less decoding and the worker's codec */
+	struct lend_hist without_ns; /* the same, without decoding and the worker's codec */
 };
 void images_client_init(struct images_client *client, enum images_by by);
 /* Sends the loaded items of [first, end), at most window at a time, and waits for all of them.

@@ -102,8 +102,8 @@ void images_jpeg_free(void *data)
 	tjFree(data);
 }
 
-/* The largest size within the thumbnail's square that keeps the shape; never larger than the
- * original. */
+/* Returns the largest size within the thumbnail's square that keeps the shape; never larger than
+ * the original. */
 static struct images_size thumb_size(struct images_size size)
 {
 	uint32_t longest = size.width > size.height ? size.width : size.height;
@@ -142,7 +142,7 @@ static void add_row(const uint8_t *row, uint32_t from, uint32_t *sums, uint32_t 
 	}
 }
 
-/* Sums to averages, rounded; a box is `rows` high. */
+/* Converts the sums of a row of boxes to rounded averages; a box is `rows` pixels high. */
 static void put_row(const uint32_t *sums, uint32_t rows, uint32_t from, uint32_t to, uint8_t *out)
 {
 	uint32_t first = 0;

@@ -26,11 +26,11 @@ const char *images_what_name(enum images_what what);
 struct images_size {
 	uint32_t width, height;
 };
-/* Bytes of its pixels; 0 when a side is 0 or above IMAGES_SIDE_MAX. */
+/* Returns the bytes of an image's pixels; 0 when a side is 0 or above IMAGES_SIDE_MAX. */
 size_t images_size_bytes(struct images_size size);
 
 struct images_codec;
-/* 0 or -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 int images_codec_open(struct images_codec **codec);
 void images_codec_close(struct images_codec *codec);
 /* Returns libjpeg's text for the last failure; never NULL. */
@@ -49,8 +49,8 @@ struct images_jpeg {
 	unsigned long len;
 };
 void images_jpeg_free(void *data);
-/* Scales if the operation asks for it, then encodes, except for NEAREST. 0 and *out, or -EINVAL and
- * nothing. */
+/* Scales if the operation asks for it, then encodes, except for NEAREST. Returns 0 and *out; or
+ * -EINVAL, and *out is unchanged. */
 int images_codec_apply(struct images_codec *codec, enum images_what what, const void *rgb,
 		       struct images_size size, struct images_jpeg *out);
 

@@ -26,9 +26,10 @@ struct outgoing {
 	uint32_t head; /* the slot, sent as the message's header */
 	char sum[PEER_SUM_LEN];
 	struct end *end;
-	void *release;             /* UCX's own memory, or NULL */
-	struct incoming *incoming; /* or this end's, or NULL */
-	struct outgoing *next;     /* free ones */
+	void *release; /* UCX's own memory, or NULL */
+	struct incoming
+	    *incoming; /* memory of this process that the message was fetched into, or NULL */
+	struct outgoing *next; /* free ones */
 };
 
 struct end {

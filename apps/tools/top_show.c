@@ -1,4 +1,4 @@
-/* top_show - prints the statistics as a table, or as a JSON object. |Layer: apps. Threads: one. */
+/* top_show - prints the statistics as a table, or as a JSON object. Layer: apps. Threads: one. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
