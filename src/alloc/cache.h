@@ -15,8 +15,8 @@
 #include "util/check.h"
 
 struct lend_bin {
-	uint32_t n;          /* in take */
-	uint32_t back;       /* in give */
+	uint32_t n;          /* objects in `take` */
+	uint32_t back;       /* objects in `give` */
 	uint32_t batch;      /* capacity of each half; 0 before the thread's first allocation */
 	uint32_t magic;      /* lend_class_magic() */
 	void **take, **give; /* the halves of obj */

@@ -32,7 +32,7 @@ struct lend_tile {
 
 /* The record of a slab or a run; its first tile has it. */
 struct lend_slab {
-	uint64_t free[LEND_SLAB_OBJECTS_MAX / 64]; /* by object */
+	uint64_t free[LEND_SLAB_OBJECTS_MAX / 64]; /* bit map: the object is free */
 	struct lend_slab *next, *prev;             /* slabs of the class that have free objects */
 	struct lend_region *region;
 	uint32_t n; /* slab: free objects; run: tiles */
@@ -43,16 +43,16 @@ _Static_assert(sizeof(struct lend_slab) == 64, "one cache line, touched for firs
 
 struct lend_region {
 	uint8_t *base;
-	struct lend_slab *slab; /* by tile */
-	uint64_t *used;         /* by tile, a bit each */
+	struct lend_slab *slab; /* by tile; that of a first tile describes its slab or run */
+	uint64_t *used;         /* bit map: the tile is in use */
 	size_t len;
 	uint32_t tiles, free;
 	uint32_t longest; /* upper bound of the length of a run of free tiles */
 	uint32_t refs;    /* endpoints that have it registered: it stays mapped */
 	bool shared;      /* part of the arena, which peers may read */
-	bool inherited;   /* region of the parent of this process, by fork(): nothing is allocated
-			     from it   any more */
-	uint64_t number;  /* counted up from 1 */
+	bool inherited;   /* made by the parent of this process before fork(): nothing more is
+			     allocated from it */
+	uint64_t number;  /* number of the region, in the order in which they were made, from 1 */
 	_Atomic uint64_t key[LEND_REGION_WATCHERS];
 	_Atomic uint32_t keyed; /* bit map of the valid entries of key[] */
 	struct lend_region *next, **link;
@@ -103,14 +103,14 @@ struct lend_region_watch {
 int lend_regions_watch(const struct lend_region_watch *watch);
 void lend_regions_unwatch(int watcher);
 
-/* The number of regions made so far, for a watcher that can register only in its own thread: it
- * compares. */
+/* The number of regions made so far. A watcher that can register only in its own thread compares it
+ * with the number that it has registered. */
 extern _Atomic uint64_t lend_regions_count;
 /* Passes each region after number *seen to the callback and takes a reference to it; *seen becomes
  * the count. */
 void lend_regions_ref(uint64_t *seen, void (*visit)(void *arg, void *memory, size_t len),
 		      void *arg);
-/* Drops the references that calls up to seen took. */
+/* Drops the references that lend_regions_ref() took to regions up to number seen. */
 void lend_regions_unref(uint64_t seen);
 
 struct lend_regions_sum {

@@ -8,7 +8,7 @@
 static struct class
 {
 	_Alignas(64) pthread_mutex_t lock;
-	struct lend_slab *partial; /* have free objects */
+	struct lend_slab *partial; /* list of slabs with free objects */
 } classes[LEND_CLASSES];
 
 void lend_slabs_init(void)
@@ -60,7 +60,7 @@ static struct lend_slab *slab_new(struct class *c, uint32_t class)
 	return slab;
 }
 
-/* Up to n of one slab, lowest addresses first. */
+/* Takes up to n objects from one slab, lowest addresses first. Returns how many. */
 static uint32_t carve_objects(struct lend_slab *slab, void **obj, uint32_t n)
 {
 	uint8_t *base = lend_run_base(slab);

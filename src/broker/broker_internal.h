@@ -23,7 +23,7 @@ struct lend_broker_client {
 	struct lend_broker_msg
 	    ask[LEND_BROKER_WAITING]; /* addresses that are still being resolved */
 	uint32_t asks;
-	bool known[LEND_BROKER_PEERS];    /* pinned for it */
+	bool known[LEND_BROKER_PEERS];    /* peers of the device that are pinned for this client */
 	uint16_t seen[LEND_BROKER_PEERS]; /* number of datagrams from each peer */
 };
 

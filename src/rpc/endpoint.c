@@ -28,7 +28,8 @@ _Static_assert((int)LEND_SHORTEST_FIRST == LEND_ORDER_SHORTEST &&
 enum {
 	SESSIONS = 512,
 	CALLS = 128,
-	INFLIGHT = 2048, /* or two per session, so that each can leave its last reply with us */
+	INFLIGHT = 2048, /* or two per session, so that each session can have its last reply
+			    unacknowledged */
 	REASSEMBLIES = 512,
 	UNSCHEDULED = 65536,
 	ALIVE_LEN = 4096,

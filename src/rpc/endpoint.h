@@ -111,8 +111,8 @@ enum { LEND_CALL_BUSY = 1, LEND_CALL_WAITS = 2, LEND_CALL_CHILD = 4, LEND_CALL_P
 /* State of a call, in lend_call.reserved. flags 0: not in progress, the other fields are unused. */
 struct __attribute__((may_alias)) lend_call_priv {
 	union {
-		uint64_t core; /* its handle there, */
-		struct {       /* and before it has one: those of its buffers */
+		uint64_t core; /* handle of the call in the core, once the core has it */
+		struct {       /* before that: the handles of its buffers */
 			uint32_t request, landing;
 		} lent;
 	};

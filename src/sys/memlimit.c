@@ -55,7 +55,8 @@ static void read_ancestors(const char *root, const struct hierarchy *h, const ch
 	char *slash;
 
 	if (strncmp(cgroup, h->top, top) != 0 || (cgroup[top] != '/' && cgroup[top] != '\0'))
-		cgroup = ""; /* not below the mount: the mounted cgroup's limit applies */
+		cgroup = ""; /* the process's cgroup is not below the mount: the limit of the
+				mounted one applies */
 	else
 		cgroup += top;
 	if ((size_t)snprintf(folder, sizeof(folder), "%s%s", h->mount, cgroup) >= sizeof(folder))
@@ -81,7 +82,8 @@ static bool parse_mount(const char *line, struct hierarchy *h)
 	return h->v2 || (strcmp(type, "cgroup") == 0 && strstr(options, "memory"));
 }
 
-/* The process's path in that hierarchy, from lines like "4:memory:/a" and "0::/a". */
+/* Finds the process's path in that hierarchy of cgroups, in lines like "4:memory:/a" and "0::/a".
+ */
 static bool find_cgroup(const char *root, bool v2, char *cgroup)
 {
 	FILE *file = open_below(root, "/proc/self/cgroup");

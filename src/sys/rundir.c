@@ -68,7 +68,7 @@ int lend_rundir(char *path, size_t cap)
 	return 0;
 }
 
-/* RUNTIME/lend/NAME or /tmp/lend-UID/NAME, in a folder other than ours. */
+/* Returns whether path is RUNTIME/lend/NAME or /tmp/lend-UID/NAME, in a folder other than ours. */
 static bool is_other_name(const char *path, const char *folder, const char *name)
 {
 	const char *slash = strrchr(path, '/'), *at = slash;

@@ -22,7 +22,7 @@ void lend_hist_merge(struct lend_hist *h, const struct lend_hist *from)
 		h->bucket[i] += from->bucket[i];
 }
 
-/* The middle of a bucket. */
+/* Returns the middle of a bucket. */
 static uint64_t value_of(uint32_t index)
 {
 	uint32_t shift;

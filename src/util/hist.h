@@ -30,11 +30,11 @@ void lend_hist_merge(struct lend_hist *h, const struct lend_hist *from);
 uint64_t lend_hist_quantile(const struct lend_hist *h, double q);
 /* Returns the mean, exact except for rounding; 0 while empty. */
 double lend_hist_mean(const struct lend_hist *h);
-/* Exact; 0 while empty. */
+/* Return the smallest and the largest value, exactly; 0 while empty. */
 uint64_t lend_hist_min(const struct lend_hist *h);
 uint64_t lend_hist_max(const struct lend_hist *h);
 
-/* The bucket of a value: the power of two above the sub-bucket bits, then those bits. */
+/* Returns the bucket of a value: the power of two above the sub-bucket bits, then those bits. */
 static inline uint32_t lend_hist_index(uint64_t value)
 {
 	uint32_t shift;

@@ -58,7 +58,7 @@ static inline uint64_t lend_rng_below(struct lend_rng *r, uint64_t n)
 	return x % n;
 }
 
-/* Uniform in [0, 1), in steps of 2^-53. */
+/* Returns a uniform number in [0, 1), in steps of 2^-53. */
 static inline double lend_rng_unit(struct lend_rng *r)
 {
 	return (double)(lend_rng_next(r) >> 11) * 0x1p-53;

@@ -32,7 +32,7 @@ static inline uint64_t lend_arg_home_size(uint64_t text)
 	return text ? 8 + (text + 7) / 8 * 8 : 0;
 }
 
-/* homed: only with by_ref. */
+/* Writes the head of an argument. homed is set only together with by_ref. */
 static inline void lend_arg_encode(uint64_t len, bool by_ref, bool homed,
 				   uint8_t out[LEND_ARG_HEAD])
 {

@@ -41,7 +41,7 @@ void lend_lent_init(struct lend_lent_table *t, struct lend_lent_entry *entry);
  * LEND_MEMREF_ROOT_MAX. */
 bool lend_lent_add(struct lend_lent_table *t, uint64_t at, uint64_t len, const uint8_t key[16],
 		   struct lend_memref *ref);
-/* Sets the place of an entry's bytes, which are there from now on. */
+/* Sets the offset of an entry's bytes in shared memory, where they are from now on. */
 void lend_lent_move(struct lend_lent_entry *e, uint64_t at);
 /* Frees the entry of slot if it still has this serial; returns whether it had. */
 bool lend_lent_end(struct lend_lent_table *t, uint32_t slot, uint64_t serial);

@@ -64,7 +64,7 @@
 #define LEND_MEM_OPEN_MAX    1024u       /* operation ids of a client above its low water */
 #define LEND_MEM_PART_MAX    (8u << 20)  /* bytes of one PUT, GET, READ or WRITE */
 #define LEND_MEM_BATCH_MAX   1024u       /* references in one RELEASE */
-#define LEND_MEM_PAGE        4096u       /* default page size; largest one: */
+#define LEND_MEM_PAGE        4096u       /* default page size */
 #define LEND_MEM_PAGE_MAX    (2u << 20)
 #define LEND_MEM_EXTENTS_MAX 64u    /* runs of frames in one view */
 #define LEND_MEM_SHOW_MAX    65536u /* pages in one view; POOL_VIEW returns the following ones */

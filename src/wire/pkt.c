@@ -141,7 +141,7 @@ enum lend_pkt_fault lend_pkt_decode_apart(struct lend_pkt_view *v, const struct 
 	v->payload = in->body;
 	v->payload_len = in->body_len;
 	v->parts = in->parts;
-	/* Parts are a whole message. */
+	/* A payload in several parts is a whole message. */
 	if (v->parts && v->payload_len != v->head.length)
 		return LEND_PKT_LENGTH;
 	return check_agreed(v, LEND_PKT_OK);
