@@ -22,6 +22,7 @@
 #include "apps/common/report.h"
 #include "apps/common/spawn.h"
 #include "apps/tools/doctor.h"
+#include "apps/tools/top.h"
 #include "lend/alloc.h"
 
 struct finding *doctor_note(struct visit *v, const char *name, bool ok, const char *fix)
@@ -220,6 +221,38 @@ static void shared_memory(struct visit *v)
 	lend_free(memory);
 }
 
+/* Sums up what this user's endpoints at shm report of their arguments by reference. */
+static void check_references(struct visit *v)
+{
+	struct finding *f = doctor_note(v, "references", true,
+					"lend top shows which process; let endpoints listen on "
+					"their peers' carriers, and see Pools in OPERATING.md");
+	struct lend_config config = LEND_CONFIG_INIT;
+	struct lend_ref_stats sum = {0};
+	static struct top top;
+	unsigned n = 0;
+
+	snprintf(f->found, sizeof(f->found), "no endpoint can be opened");
+	if (lend_open(&config, &top.ep) < 0)
+		return;
+	top_query(&top);
+	for (unsigned i = 0; i < top.n; i++) {
+		const struct lend_stats_head *head = &top.server[i].now.head;
+
+		n += head->size > 0;
+		sum.in_place += head->refs.in_place;
+		sum.copied += head->refs.copied;
+		sum.by_value += head->refs.by_value;
+	}
+	(void)top_end(&top);
+	lend_close(top.ep);
+	f->ok = !sum.copied && !sum.by_value;
+	snprintf(f->found, sizeof(f->found),
+		 "%u endpoints at shm: %" PRIu64 " arguments read in place, %" PRIu64
+		 " copied, %" PRIu64 " sent by value",
+		 n, sum.in_place, sum.copied, sum.by_value);
+}
+
 static void check_perf(struct visit *v)
 {
 	struct finding *f = doctor_note(
@@ -353,6 +386,7 @@ int app_doctor(int argc, char **argv)
 		    "fix the runtime folder above; LEND_EAL_LOG=1 lend doctor shows more");
 	check_hugepages(&visit);
 	shared_memory(&visit);
+	check_references(&visit);
 	doctor_devices(&visit);
 	check_perf(&visit);
 	check_faults(&visit);

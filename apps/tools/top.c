@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 #include "util/bits.h"
 
 enum { KEY_ONCE = 0x7c01, KEY_INTERVAL, KEY_JSON };
+enum { HEAD_MIN = offsetof(struct lend_stats_head, refs) }; /* of versions that lack the rest */
 #define ASK_NS UINT64_C(1000000000)
 
 static volatile sig_atomic_t stopping;
@@ -91,13 +93,16 @@ static bool take_reply(struct top_view *view, const struct lend_buf *reply)
 	struct lend_stats_head *head = &view->head;
 	const char *at = reply->data;
 
-	if (reply->next || reply->len < sizeof(*head))
+	if (reply->next || reply->len < HEAD_MIN)
 		return false;
-	memcpy(head, at, sizeof(*head));
-	if (head->size < sizeof(*head) || head->session_size < sizeof(view->session[0]) ||
+	memset(head, 0, sizeof(*head));
+	memcpy(head, at, HEAD_MIN);
+	if (head->size < HEAD_MIN || head->session_size < sizeof(view->session[0]) ||
 	    head->session_size > 4096 || head->n > 4096 || head->size > reply->len ||
 	    reply->len - head->size < (uint64_t)head->n * head->session_size)
 		return false;
+	if (head->size >= sizeof(*head))
+		memcpy(&head->refs, at + HEAD_MIN, sizeof(head->refs));
 	at += head->size;
 	for (uint32_t i = 0; i < head->n && view->n < TOP_SESSIONS; i++) {
 		memcpy(&view->session[view->n], at, sizeof(view->session[0]));
@@ -158,7 +163,7 @@ static void query_server(struct top *top, struct top_server *s)
 		fail_server(top, s, why);
 }
 
-static void round_of_asking(struct top *top)
+void top_query(struct top *top)
 {
 	if (!top->named)
 		find_servers(top);
@@ -175,11 +180,23 @@ static void round_of_asking(struct top *top)
 	}
 }
 
+bool top_end(struct top *top)
+{
+	bool any = false;
+
+	for (unsigned i = 0; i < top->n; i++) {
+		any |= top->server[i].now.head.size > 0;
+		free(top->server[i].now.session);
+		free(top->server[i].before.session);
+	}
+	return any;
+}
+
 static void watch_servers(struct top *top)
 {
 	lend_ns next = app_now();
 
-	round_of_asking(top);
+	top_query(top);
 	do {
 		next += top->interval;
 		while (!stopping && app_now() < next)
@@ -187,7 +204,7 @@ static void watch_servers(struct top *top)
 				app_die("%s", lend_why());
 		if (stopping)
 			return;
-		round_of_asking(top);
+		top_query(top);
 		top_show(top);
 	} while (!top->once);
 }
@@ -226,7 +243,9 @@ static const char doc[] =
     "Without an address: all endpoints of this user that listen at shm:NAME. Others tell only who "
     "was given their secret (LEND_SECRET). RX/s and TX/s are datagrams, FLIGHT those of long "
     "messages under way and how many may be, CREDIT bytes that may go without a grant, GRANT bytes "
-    "that the peer may send. Being asked costs an endpoint one call; nothing is counted for it.\n\n"
+    "that the peer may send. References: arguments that this process read in place, "
+    "copied although its host has them, or sent by value for lack of another way. Being asked "
+    "costs an endpoint one call; nothing is counted for it.\n\n"
     "  lend top\n"
     "  lend top shm:mn0 --once --json\n"
     "  LEND_SECRET=tulip lend top udp:10.0.0.2:31850 --interval 5";
@@ -238,7 +257,7 @@ int app_top(int argc, char **argv)
 	static struct top top;
 	struct sigaction action = {.sa_handler = on_signal};
 	struct lend_config config = LEND_CONFIG_INIT;
-	bool any = false;
+	bool any;
 
 	top.interval = UINT64_C(1000000000);
 	app_parse(&argp, argc, argv, &top);
@@ -247,11 +266,7 @@ int app_top(int argc, char **argv)
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	watch_servers(&top);
-	for (unsigned i = 0; i < top.n; i++) {
-		any |= top.server[i].now.head.size > 0;
-		free(top.server[i].now.session);
-		free(top.server[i].before.session);
-	}
+	any = top_end(&top);
 	lend_close(top.ep);
 	return top.named && !any ? APP_EXIT_FAILED : APP_EXIT_OK;
 }

@@ -31,6 +31,10 @@ struct top {
 	lend_ns interval;
 };
 
+/* Queries all endpoints once; unless some are named, first finds those of this user. */
+void top_query(struct top *top);
+/* Gives the memory back. Returns whether any endpoint has answered. */
+bool top_end(struct top *top);
 /* Prints the rates between the last two replies of each server to stdout. */
 void top_show(const struct top *top);
 

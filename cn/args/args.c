@@ -15,6 +15,7 @@
 #include "cn/deferred_release.h"
 #include "cn/lent/lender.h"
 #include "lend/alloc.h"
+#include "sys/ref_counts.h"
 #include "util/bits.h"
 #include "util/check.h"
 
@@ -219,6 +220,7 @@ static void fall_back(struct cn_args *a)
 		return;
 	a->status = LEND_OK;
 	a->mem->args_stat.fallbacks++;
+	lend_ref_count(&lend_ref_counts.by_value);
 }
 
 /* All puts have ended: sends the message. */

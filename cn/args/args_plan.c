@@ -11,6 +11,7 @@
 #include "cn/lent/lender.h"
 #include "lend/alloc.h"
 #include "sys/last_error.h"
+#include "sys/ref_counts.h"
 
 /* Arguments up to CLEAR_MAX bytes with the way AUTO, and up to PLACED_MIN bytes with the client's
  * way, are always sent in the message. */
@@ -90,7 +91,10 @@ static enum cn_arg_plan choose_plan(struct cn_planning *p, const struct lend_arg
 	}
 	if (way != LEND_ARG_NODE && find_home(p))
 		return CN_ARG_LEND;
-	return p->mem->n_named ? CN_ARG_PUT : CN_ARG_INLINE;
+	if (p->mem->n_named)
+		return CN_ARG_PUT;
+	lend_ref_count(&lend_ref_counts.by_value);
+	return CN_ARG_INLINE;
 }
 
 static int plan_one(struct cn_planning *p, const struct lend_argument *in, struct cn_arg *out)

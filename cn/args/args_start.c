@@ -9,6 +9,7 @@
 #include "cn/deferred_release.h"
 #include "cn/lent/lender.h"
 #include "sys/last_error.h"
+#include "sys/ref_counts.h"
 
 enum { ARGS_MAX = 1024, FEW = 8 };
 
@@ -93,6 +94,7 @@ static void skip_puts(struct begun *b)
 	    !cn_args_fit(mem->ep, b->p.session, b->arg, b->n))
 		return;
 	mem->args_stat.fallbacks++;
+	lend_ref_count(&lend_ref_counts.by_value);
 	b->p.puts = 0;
 	for (uint32_t i = 0; i < b->n; i++)
 		if (b->arg[i].plan == CN_ARG_PUT)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cn/lent/arg_view.h"
+#include "sys/ref_counts.h"
 #include "util/bits.h"
 #include "wire/lent_table.h"
 
@@ -51,6 +52,7 @@ static enum way read_entry(struct cn_op *op, const struct lend_lent_entry *entry
 		return READ;
 	bytes = (const uint8_t *)memory->at + atomic_load_explicit(&copy.at, memory_order_relaxed) +
 		first;
+	lend_ref_count(&lend_ref_counts.in_place);
 	if (op->view)
 		cn_arg_view_set(op, memory, entry, ref->serial, bytes);
 	else
@@ -58,6 +60,11 @@ static enum way read_entry(struct cn_op *op, const struct lend_lent_entry *entry
 	if (!lend_lent_intact(entry, ref->serial))
 		*status = LEND_NOT_FOUND;
 	return READ;
+}
+
+static bool is_on_host(const struct cn_op *op)
+{
+	return !strncmp(op->mem->node[op->node]->address, "shm:", 4);
 }
 
 static enum way try_read(struct cn_op *op, enum lend_status *status)
@@ -69,7 +76,7 @@ static enum way try_read(struct cn_op *op, enum lend_status *status)
 	int rc = lend_session_memory(op->mem->ep, caller->session, &memory);
 
 	if (rc < 0)
-		return rc == -ENOTSUP || strncmp(caller->address, "shm:", 4) ? MESSAGE : ASK;
+		return rc == -ENOTSUP || !is_on_host(op) ? MESSAGE : ASK;
 	cn_ref_in(&ref, &cn_op_outer(op)->ref);
 	entry = find_entry(caller, &memory, &ref);
 	return entry ? read_entry(op, entry, &ref, &memory, status) : ASK;
@@ -82,6 +89,8 @@ int cn_in_place_before(struct cn_op *op)
 
 	if (way == ASK && op->placing) /* the answer did not help */
 		way = MESSAGE;
+	if (way == MESSAGE && !op->parent && !op->by_message && is_on_host(op))
+		lend_ref_count(&lend_ref_counts.copied);
 	op->placing = way == ASK;
 	op->by_message = way == MESSAGE;
 	if (way == READ)

@@ -5,6 +5,7 @@
 
 #include "cn/lent/arg_view.h"
 #include "cn/pool/pool_client.h"
+#include "sys/ref_counts.h"
 #include "util/bits.h"
 
 /* POOL_MIN: the node sends the bytes of shorter gets, because to pin and unpin frames would cost
@@ -26,6 +27,7 @@ static void fall_back(struct cn_op *op)
 {
 	op->by_message = true;
 	sent++;
+	lend_ref_count(&lend_ref_counts.copied);
 }
 
 /* Narrows the reference to exactly the bytes of this call. Returns false: it cannot be narrowed, or
@@ -173,6 +175,14 @@ static bool may_map(struct cn_op *op)
 	return cn_pool_key(node) && node->pool->frames && !(NEEDED & ~lend_memref_rights(&ref));
 }
 
+/* The bytes of the view are copied. */
+static void refuse_view(struct cn_op *op)
+{
+	op->refused = true;
+	copied_args++;
+	lend_ref_count(&lend_ref_counts.copied);
+}
+
 int cn_pool_view_before(struct cn_op *op)
 {
 	if (op->mem->node[op->node]->pool && op->len >= POOL_MIN && !op->refused) {
@@ -180,8 +190,7 @@ int cn_pool_view_before(struct cn_op *op)
 			op->kind = LEND_MEMOP_MAP;
 			return CN_GO;
 		}
-		op->refused = true;
-		copied_args++;
+		refuse_view(op);
 	}
 	return cn_arg_view_alloc(op) ? CN_GO : LEND_RESOURCE_EXHAUSTED;
 }
@@ -243,15 +252,15 @@ bool cn_pool_view_after(struct cn_op *op, enum lend_status *status)
 {
 	if (*status == LEND_OK && show_space(op)) {
 		shown_args++;
+		lend_ref_count(&lend_ref_counts.in_place);
 		return false;
 	}
 	if (*status == LEND_NOT_FOUND || *status == LEND_ABORTED)
 		return false;
-	copied_args++;
+	refuse_view(op);
 	cn_space_orphan(op->mem, op->space);
 	op->space = UINT32_MAX;
 	op->kind = LEND_MEMOP_GET;
 	op->step = CN_STEP_ONLY;
-	op->refused = true;
 	return true;
 }

@@ -71,15 +71,24 @@ unsigned lend_stats_session(struct lend_ep *ep, unsigned i, struct lend_session_
  * server's user, and peers that proved the server's secret, may call it; others get
  * PERMISSION_DENIED. */
 #define LEND_METHOD_STATS 0x4c454e54u
+/* Arguments by reference of a process, all its endpoints together. */
+struct lend_ref_stats {
+	uint64_t in_place; /* read where they are: in their caller's memory, or in a pool's pages */
+	/* Fetched, although this host has them: the caller's memory is not mapped, or the pool's
+	 * pages cannot be, see struct lend_mem_cache_stat. */
+	uint64_t copied;
+	uint64_t by_value; /* sent in the message: no node took them, or callees cannot read them */
+};
 /* Head of a reply of LEND_METHOD_STATS. */
 struct lend_stats_head {
-	uint32_t size;           /* bytes of this struct: later fields are added at its end */
-	uint32_t session_size;   /* bytes of struct lend_session_stats, in the same way */
-	uint32_t n;              /* number of sessions in this reply */
-	uint32_t next;           /* index to continue from; 0: no more sessions */
-	uint64_t pid;            /* process id of the server */
-	lend_ns now;             /* lend_now() on the machine that replies */
-	struct lend_stats stats; /* counters of the endpoint */
+	uint32_t size;              /* bytes of this struct: later fields are added at its end */
+	uint32_t session_size;      /* bytes of struct lend_session_stats, in the same way */
+	uint32_t n;                 /* number of sessions in this reply */
+	uint32_t next;              /* index to continue from; 0: no more sessions */
+	uint64_t pid;               /* process id of the server */
+	lend_ns now;                /* lend_now() on the machine that replies */
+	struct lend_stats stats;    /* counters of the endpoint */
+	struct lend_ref_stats refs; /* counters of its process */
 };
 
 #pragma GCC visibility pop

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "rpc/endpoint.h"
+#include "sys/ref_counts.h"
 #include "util/bits.h"
 #include "util/check.h"
 
@@ -61,7 +62,10 @@ static void send_stats(lend_request request, const struct lend_buf *bytes, void 
 	struct lend_stats_head head = {.size = sizeof(head),
 				       .session_size = sizeof(struct lend_session_stats),
 				       .pid = (uint64_t)getpid(),
-				       .now = lend_now(ep)};
+				       .now = lend_now(ep),
+				       .refs = {.in_place = lend_ref_counts.in_place,
+						.copied = lend_ref_counts.copied,
+						.by_value = lend_ref_counts.by_value}};
 	struct lend_session_stats session;
 	uint32_t i = bytes->len >= 4 ? lend_load_u32(bytes->data) : 0;
 	struct lend_buf *out;

@@ -204,6 +204,9 @@ class Commands(unittest.TestCase):
             self.assertGreater(busy["rx_per_s"], 0)
             for field in ("calls", "served", "queued"):
                 self.assertEqual(len(busy[field]), 8)
+            self.assertEqual([end["refs_in_place"], end["refs_copied"], end["refs_by_value"]], [0, 0, 0])
+            found = [c["found"] for c in lend_json("doctor")["checks"] if c["name"] == "references"]
+            self.assertRegex(found[0], "^[1-9][0-9]* endpoints at shm: ")
             table = subprocess.run([LEND, "top", "--once", "--interval", "20ms"], capture_output=True, text=True)
             self.assertIn(name, table.stdout)  # found without an option
             server.terminate()

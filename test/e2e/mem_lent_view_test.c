@@ -13,6 +13,7 @@
 #include "e2e/lent_pair.h"
 #include "lend/alloc.h"
 #include "lend/stats.h"
+#include "sys/ref_counts.h"
 
 enum { LENT_METHOD = 0x4c454e41, MOST = 20 << 20 };
 
@@ -71,7 +72,7 @@ Test(mem_lent_view, map__second_time__no_message_no_copy)
 	uint8_t *memory = lend_malloc_shared(MOST);
 	struct lend_arg_view view;
 	struct lend_call call;
-	uint64_t before;
+	uint64_t before, seen;
 
 	lent_open("shm");
 	lent_fill(memory, MOST, 5);
@@ -79,10 +80,12 @@ Test(mem_lent_view, map__second_time__no_message_no_copy)
 	cr_assert_eq(lent_map(&view), LEND_OK);
 	lend_arg_unmap(lent.reader_mem, &view);
 	before = count_datagrams(lent.reader) + count_datagrams(lent.caller);
+	seen = lend_ref_counts.in_place;
 	for (int i = 0; i < 100; i++) {
 		uint8_t byte;
 
 		cr_assert_eq(lent_map(&view), LEND_OK);
+		cr_assert_eq(lend_ref_counts.in_place, seen + 2 * (unsigned)i + 1);
 		memory[MOST - 1] = (uint8_t)i; /* the very bytes, against the contract */
 		cr_assert_eq(((const uint8_t *)view.bytes)[MOST - 1], (uint8_t)i);
 		lend_arg_unmap(lent.reader_mem, &view);

@@ -2,7 +2,7 @@
  * pages; what cannot be copied is sent by the node, what cannot be shown is copied, and both are
  * counted. Nothing stays pinned. Method: the counters of this process and of the node; children
  * that are killed or stopped in the middle of their gets or with an argument; a node that is
- * restarted. Covers: cn/pool/pool_get.c */
+ * restarted. Covers: cn/pool/pool_get.c, src/sys/ref_counts.c */
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "e2e/mem_node.h"
+#include "sys/ref_counts.h"
 
 enum { PAGE = 4096, LEN = 1 << 20 };
 
@@ -48,9 +49,13 @@ static void map_bytes(struct mem_node *node, const struct lend_ref *ref, const c
 	struct lend_mem_cache_stat before, after;
 	struct lend_arg_view view;
 
+	uint64_t in_place = lend_ref_counts.in_place, copied = lend_ref_counts.copied;
+
 	lend_mem_cache_stat_get(&before);
 	cr_assert_eq(map_arg(node->mem, ref, &view), LEND_OK);
 	lend_mem_cache_stat_get(&after);
+	cr_assert_eq(lend_ref_counts.in_place - in_place, 1 - copies);
+	cr_assert_eq(lend_ref_counts.copied > copied, copies == 1);
 	cr_assert_eq(after.pool_args - before.pool_args, 1 - copies);
 	cr_assert_eq(after.pool_args_copied - before.pool_args_copied, copies);
 	cr_assert_eq(view.len, lend_ref_len(ref));

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "e2e/rpc_pair.h"
+#include "sys/ref_counts.h"
 
 enum { HELD = 8, BULK = 4 << 20, MANY = 150 };
 
@@ -107,6 +108,9 @@ Test(rpc_stats, more_than_fit_into_one_answer)
 	struct pair pair;
 	struct ask ask;
 
+	lend_ref_counts.in_place = 5;
+	lend_ref_counts.copied = 6;
+	lend_ref_counts.by_value = 7;
 	pair_open(&pair, "shm");
 	for (int i = 0; i < MANY; i++)
 		cr_assert_eq(lend_connect(pair.client, pair.address, &session[i]), 0);
@@ -121,6 +125,9 @@ Test(rpc_stats, more_than_fit_into_one_answer)
 		cr_assert_eq(ask_from(&pair, head.next, &ask), LEND_OK);
 		memcpy(&head, ask.call.reply->data, sizeof(head));
 		cr_assert_eq(head.size, sizeof(head));
+		cr_assert_eq(head.refs.in_place, 5);
+		cr_assert_eq(head.refs.copied, 6);
+		cr_assert_eq(head.refs.by_value, 7);
 		cr_assert_eq(head.session_size, sizeof(struct lend_session_stats));
 		cr_assert_eq(ask.call.reply->len, head.size + head.n * head.session_size);
 		told += head.n;
