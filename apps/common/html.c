@@ -77,18 +77,18 @@ void page_base64(FILE *out, const void *data, size_t len)
 const char *page_number(char text[32], enum page_unit unit, double value)
 {
 	static const struct {
-		double step;
+		double limit, step; /* from limit on, the next unit is used */
 		const char *name[6];
-	} units[] = {[PAGE_COUNT] = {1000, {"", " k", " M", " G"}},
-		     [PAGE_PERCENT] = {1, {" %"}},
-		     [PAGE_US] = {1000, {" us", " ms", " s"}},
-		     [PAGE_BYTES] = {1000, {" B", " kB", " MB", " GB", " TB"}},
-		     [PAGE_SIZE] = {1024, {" B", " KiB", " MiB", " GiB"}},
-		     [PAGE_RATE] = {1000, {" B/s", " kB/s", " MB/s", " GB/s"}}};
+	} units[] = {[PAGE_COUNT] = {9999.5, 1000, {"", " k", " M", " G"}},
+		     [PAGE_PERCENT] = {0, 0, {" %"}},
+		     [PAGE_US] = {999.5, 1000, {" us", " ms", " s"}},
+		     [PAGE_BYTES] = {999.5, 1000, {" B", " kB", " MB", " GB", " TB"}},
+		     [PAGE_SIZE] = {1023.5, 1024, {" B", " KiB", " MiB", " GiB"}},
+		     [PAGE_RATE] = {999.5, 1000, {" B/s", " kB/s", " MB/s", " GB/s"}}};
 	int i = 0;
 
-	for (; value >= 999.5 && units[unit].name[i + 1]; i++)
+	for (; value >= units[unit].limit && units[unit].name[i + 1]; i++)
 		value /= units[unit].step;
-	snprintf(text, 32, "%.3g%s", value, units[unit].name[i]);
+	snprintf(text, 32, "%.*g%s", value >= 999.5 ? 4 : 3, value, units[unit].name[i]);
 	return text;
 }

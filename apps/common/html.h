@@ -33,8 +33,8 @@ enum page_unit {
 	PAGE_SIZE,  /* bytes, powers of 1024 */
 	PAGE_RATE   /* bytes per second */
 };
-/* Formats a value of that unit into text with three digits, for example "24.9 MB" or "1.5 ms";
- * returns text. */
+/* Formats a value of that unit into text with three or four digits, for example "24.9 MB" or "1.5
+ * ms"; returns text. */
 const char *page_number(char text[32], enum page_unit unit, double value);
 
 #endif

@@ -95,3 +95,19 @@ Test(chart, the_largest_of_many_stays)
 	cr_assert_lt(strlen(text), 20000);
 	free(x);
 }
+
+Test(chart, numbers)
+{
+	static const struct {
+		enum page_unit unit;
+		double value;
+		const char *text;
+	} row[] = {{PAGE_COUNT, 4096, "4096"},     {PAGE_COUNT, 24900, "24.9 k"},
+		   {PAGE_PERCENT, 2000, "2000 %"}, {PAGE_US, 0, "0 us"},
+		   {PAGE_US, 999.6, "1 ms"},       {PAGE_SIZE, 1000, "1000 B"},
+		   {PAGE_SIZE, 1536, "1.5 KiB"},   {PAGE_RATE, 2.5e12, "2500 GB/s"}};
+	char out[32];
+
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++)
+		cr_expect_str_eq(page_number(out, row[i].unit, row[i].value), row[i].text);
+}
