@@ -10,65 +10,9 @@
 #include "apps/common/memnode.h"
 #include "lend/stats.h"
 
-enum { KEY_BY = 0x7701, KEY_NODE, KEY_POOL, KEY_SWEEP, KEY_FRESH, WARM_SHARE = 10 };
+enum { WARM_SHARE = 10 };
 
-static const struct argp_option options[] = {
-    {"hops", 'h', "N", 0,
-     "Services in the chain (5); with --sweep a list of increasing numbers (1,2,3,5,10)", 0},
-    {"by", KEY_BY, "HOW", 0,
-     "value; ref: the last hop reads the caller's memory (default); node: through a memory node; "
-     "auto: as costs and hops that were measured say",
-     0},
-    {"node", KEY_NODE, "ADDR", 0, "Use the memory node at ADDR instead of starting one", 0},
-    {"pool", KEY_POOL, NULL, 0,
-     "The memory node shares its pages with the caller and the last hop (pool:)", 0},
-    {"fresh", KEY_FRESH, NULL, 0, "Write each payload anew before it is sent", 0},
-    {"sweep", KEY_SWEEP, NULL, 0,
-     "Measure all ways at sizes from 4 KiB to --size, for each number of hops", 0},
-    {0}};
-
-static void parse_by(struct app_chain *chain, const char *text)
-{
-	static const char *const names[] = {"value", "ref", "auto", "node"};
-
-	for (unsigned i = 0; i < 4; i++) {
-		if (strcmp(text, names[i]))
-			continue;
-		chain->by = (enum app_by)i;
-		return;
-	}
-	app_bad("--by %s: give value, ref, node or auto", text);
-}
-
-static void check_args(const struct app_chain *chain)
-{
-	if (chain->load_args.carrier == APP_DPDK_RING)
-		app_bad("--carrier dpdk:ring: rings stay within one process; give dpdk:memif for a "
-			"chain of processes");
-	if (chain->pool && chain->node_address)
-		app_bad("--pool starts a node on this host: leave out --node");
-	if (chain->lengths > 1 && !chain->sweep)
-		app_bad("--hops: a list of numbers is for --sweep");
-	if (chain->load_args.size > APP_PATTERN_MAX)
-		app_bad("--size: give at most %d bytes", APP_PATTERN_MAX);
-}
-
-static void parse_hops(struct app_chain *chain, char *text)
-{
-	unsigned last = 0;
-
-	chain->lengths = 0;
-	for (char *word = strtok(text, ","); word; word = strtok(NULL, ",")) {
-		unsigned n = (unsigned)app_arg_u64("--hops", word, 1, APP_CHAIN_HOPS_MAX);
-
-		if (n <= last || chain->lengths == APP_CHAIN_LENGTHS_MAX)
-			app_bad("--hops: give at most %d increasing numbers",
-				APP_CHAIN_LENGTHS_MAX);
-		chain->length[chain->lengths++] = last = n;
-	}
-	if (!chain->lengths)
-		app_bad("--hops: give a number");
-}
+const char *const app_by_names[] = {"value", "ref", "auto", "node", NULL};
 
 static void set_default_hops(struct app_chain *chain)
 {
@@ -85,37 +29,58 @@ static void set_default_hops(struct app_chain *chain)
 	chain->lengths = 1;
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static void check_args(void *input)
 {
-	struct app_chain *chain = state->input;
+	struct app_chain *chain = input;
 
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &chain->load_args;
-		return 0;
-	case 'h':
-		parse_hops(chain, arg);
-		return 0;
-	case KEY_BY:
-		parse_by(chain, arg);
-		return 0;
-	case KEY_NODE:
-		chain->node_address = arg;
-		return 0;
-	case KEY_POOL:
-		return app_arg_flag(&chain->pool);
-	case KEY_SWEEP:
-		return app_arg_flag(&chain->sweep);
-	case KEY_FRESH:
-		return app_arg_flag(&chain->fresh);
-	case ARGP_KEY_END:
-		set_default_hops(chain);
-		check_args(chain);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	set_default_hops(chain);
+	if (chain->load_args.carrier == APP_DPDK_RING)
+		app_bad("--carrier dpdk:ring: rings stay within one process; give dpdk:memif for a "
+			"chain of processes");
+	if (chain->pool && chain->node_address)
+		app_bad("--pool starts a node on this host: leave out --node");
+	if (chain->lengths > 1 && !chain->sweep)
+		app_bad("--hops: a list of numbers is for --sweep");
+	if (chain->load_args.size > APP_PATTERN_MAX)
+		app_bad("--size: give at most %d bytes", APP_PATTERN_MAX);
 }
+
+static void take_hops(void *input, char *text)
+{
+	struct app_chain *chain = input;
+	unsigned last = 0;
+
+	chain->lengths = 0;
+	for (char *word = strtok(text, ","); word; word = strtok(NULL, ",")) {
+		unsigned n = (unsigned)app_arg_u64("--hops", word, 1, APP_CHAIN_HOPS_MAX);
+
+		if (n <= last || chain->lengths == APP_CHAIN_LENGTHS_MAX)
+			app_bad("--hops: give at most %d increasing numbers",
+				APP_CHAIN_LENGTHS_MAX);
+		chain->length[chain->lengths++] = last = n;
+	}
+	if (!chain->lengths)
+		app_bad("--hops: give a number");
+}
+
+static const struct app_option options[] = {
+    {.name = "hops",
+     .key = 'h',
+     .kind = APP_IS_TAKEN,
+     .value = "N",
+     .take = take_hops,
+     .help = "Services in the chain (5); with --sweep a list of increasing numbers (1,2,3,5,10)"},
+    APP_CHOICE(struct app_chain, by, "by", "HOW", app_by_names,
+	       "value; ref: the last hop reads the caller's memory (default); node: through a "
+	       "memory node; auto: as costs and hops that were measured say"),
+    APP_TEXT(struct app_chain, node_address, "node", "ADDR",
+	     "Use the memory node at ADDR instead of starting one"),
+    APP_FLAG(struct app_chain, pool, "pool",
+	     "The memory node shares its pages with the caller and the last hop (pool:)"),
+    APP_FLAG(struct app_chain, fresh, "fresh", "Write each payload anew before it is sent"),
+    APP_FLAG(struct app_chain, sweep, "sweep",
+	     "Measure all ways at sizes from 4 KiB to --size, for each number of hops"),
+    {.name = NULL}};
 
 /* Returns the way that most payloads of the last run went. */
 static const char *way_name(const struct lend_args_stat *before, const struct lend_args_stat *now,
@@ -218,15 +183,17 @@ static const char doc[] =
 int app_chain(int argc, char **argv)
 {
 	static struct app_chain chain = {.load_args = APP_LOAD_ARGS_INIT, .by = APP_BY_REF};
-	const struct argp_child children[] = {
-	    {app_load_some("carrier size seconds window json"), 0, NULL, 0}, {0}};
-	const struct argp argp = {
-	    .options = options, .parser = parse_option, .children = children, .doc = doc};
+	static const struct app_syntax syntax = {.option = options,
+						 .child = &app_load_syntax,
+						 .child_at = offsetof(struct app_chain, load_args),
+						 .some = "carrier size seconds window json",
+						 .check = check_args,
+						 .doc = doc};
 	uint64_t wrong;
 
 	chain.load_args.size = 1 << 20;
 	chain.load_args.window = 4;
-	app_parse(&argp, argc, argv, &chain);
+	app_options_read(&syntax, argc, argv, &chain);
 	app_chain_open(&chain);
 	if (chain.sweep) {
 		wrong = app_chain_sweep(&chain);

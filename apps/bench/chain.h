@@ -12,6 +12,7 @@
 #include "lend/mem.h"
 
 enum app_by { APP_BY_VALUE, APP_BY_REF, APP_BY_AUTO, APP_BY_NODE };
+extern const char *const app_by_names[]; /* and NULL */
 enum {
 	APP_CHAIN_HOPS_MAX = 24,
 	APP_CHAIN_LENGTHS_MAX = 8,

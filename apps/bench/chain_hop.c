@@ -31,34 +31,18 @@ struct relay {
 	struct relay *rest;
 };
 
-enum { KEY_NEXT = 0x7601, KEY_NODE };
+static const struct app_option options[] = {
+    APP_TEXT(struct hop, next_address, "next", "ADDR", "The next hop; without it this is the last"),
+    APP_TEXT(struct hop, node_address, "node", "ADDR",
+	     "The memory node that the last hop reads from"),
+    {.name = NULL}};
 
-static const struct argp_option options[] = {
-    {"next", KEY_NEXT, "ADDR", 0, "The next hop; without it this is the last", 0},
-    {"node", KEY_NODE, "ADDR", 0, "The memory node that the last hop reads from", 0},
-    {0}};
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static void check_args(void *input)
 {
-	struct hop *hop = state->input;
+	const struct hop *hop = input;
 
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &hop->args;
-		return 0;
-	case KEY_NEXT:
-		hop->next_address = arg;
-		return 0;
-	case KEY_NODE:
-		hop->node_address = arg;
-		return 0;
-	case ARGP_KEY_END:
-		if (!hop->args.listen)
-			app_bad("no address to serve at; give --listen ADDR");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	if (!hop->args.listen)
+		app_bad("no address to serve at; give --listen ADDR");
 }
 
 static void relay_done(struct lend_call *call)
@@ -139,16 +123,16 @@ static void free_rest(struct hop *hop)
 
 int app_hop(int argc, char **argv)
 {
-	static const struct argp_child children[] = {{&app_server_argp, 0, NULL, 0}, {0}};
-	static const struct argp argp = {.options = options,
-					 .parser = parse_option,
-					 .children = children,
-					 .doc = "One service of lend chain."};
+	static const struct app_syntax syntax = {.option = options,
+						 .child = &app_server_syntax,
+						 .child_at = offsetof(struct hop, args),
+						 .check = check_args,
+						 .doc = "One service of lend chain."};
 	struct hop hop = {.args = APP_SERVER_ARGS_INIT};
 	struct app_server server;
 	int rc;
 
-	app_parse(&argp, argc, argv, &hop);
+	app_options_read(&syntax, argc, argv, &hop);
 	app_server_open(&server, &hop.args, NULL);
 	hop.ep = server.ep;
 	if (hop.next_address && lend_connect(hop.ep, hop.next_address, &hop.next) < 0)

@@ -10,9 +10,6 @@
 
 enum { TURNS = 3, WAYS = 4, SIZE_MIN = 4096, STEP_NS_MIN = 30000000 };
 
-static const char *const names[WAYS] = {
-    [APP_BY_VALUE] = "value", [APP_BY_REF] = "ref", [APP_BY_AUTO] = "auto", [APP_BY_NODE] = "node"};
-
 struct cell {
 	double rate[WAYS], bytes[WAYS];
 	double ratio; /* throughput of auto over that of the fastest other way */
@@ -65,8 +62,8 @@ static void print_cell(const struct sweep *sweep, uint64_t size, const struct ce
 	printf("%s{\"size\": %llu, \"hops\": %u", sweep->cells ? ", " : "",
 	       (unsigned long long)size, sweep->chain->hops);
 	for (int by = 0; by < WAYS; by++)
-		printf(", \"%s_calls_per_s\": %.1f, \"%s_bytes_per_call\": %.1f", names[by],
-		       cell->rate[by], names[by], cell->bytes[by]);
+		printf(", \"%s_calls_per_s\": %.1f, \"%s_bytes_per_call\": %.1f", app_by_names[by],
+		       cell->rate[by], app_by_names[by], cell->bytes[by]);
 	printf(", \"auto_over_best\": %.3f}", cell->ratio);
 }
 

@@ -278,11 +278,11 @@ static int run_burst(const struct args *args)
 
 int app_connect(int argc, char **argv)
 {
-	const struct app_syntax syntax = {
-	    .option = options,
-	    .child = app_load_some("carrier connect seconds window one-thread json"),
-	    .child_at = offsetof(struct args, load),
-	    .doc = doc};
+	const struct app_syntax syntax = {.option = options,
+					  .child = &app_load_syntax,
+					  .child_at = offsetof(struct args, load),
+					  .some = "carrier connect seconds window one-thread json",
+					  .doc = doc};
 	const struct app_load_args usual = APP_LOAD_ARGS_INIT;
 	struct args args = {.load = APP_LOAD_ARGS_INIT};
 	static struct connects c;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "apps/commands.h"
+#include "apps/common/option_table.h"
 #include "apps/common/memnode_bench.h"
 #include "apps/common/chart.h"
 #include "util/bits.h"
@@ -29,17 +30,12 @@ struct cow {
 	char *original, *want, *got; /* --size bytes each */
 };
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static void check_args(void *input)
 {
-	struct cow *c = state->input;
+	uint64_t size = ((const struct cow *)input)->args.load.size;
 
-	(void)arg;
-	if (key == ARGP_KEY_INIT)
-		state->child_inputs[0] = &c->args;
-	if (key == ARGP_KEY_END && (c->args.load.size < PAGE || c->args.load.size > SIZE_MAX_HERE ||
-				    c->args.load.size % PAGE))
+	if (size < PAGE || size > SIZE_MAX_HERE || size % PAGE)
 		app_bad("--size: give whole pages, 4K to 1M");
-	return key == ARGP_KEY_INIT || key == ARGP_KEY_END ? 0 : ARGP_ERR_UNKNOWN;
 }
 
 /* Returns the offset of the k-th write: each is in a page of its own, CHANGED bytes at varying
@@ -260,11 +256,14 @@ static const char doc[] =
 int app_cow(int argc, char **argv)
 {
 	static struct cow c = {.args = {.load = APP_LOAD_ARGS_INIT}};
-	const struct argp_child children[] = {{app_memory_some(APP_MEMORY_LOAD), 0, NULL, 0}, {0}};
-	const struct argp argp = {.parser = parse_option, .children = children, .doc = doc};
+	static const struct app_syntax syntax = {.child = &app_memory_syntax,
+						 .child_at = offsetof(struct cow, args),
+						 .some = APP_MEMORY_LOAD,
+						 .check = check_args,
+						 .doc = doc};
 
 	c.args.load.size = 32 << 10;
-	app_parse(&argp, argc, argv, &c);
+	app_options_read(&syntax, argc, argv, &c);
 	c.rows = (unsigned)lend_min_u64(WRITES_MAX, c.args.load.size / PAGE);
 	for (unsigned i = 0; i < c.rows; i++) {
 		c.row[i].writes = i + 1;

@@ -245,8 +245,9 @@ static const char doc[] =
 int app_deadlines(int argc, char **argv)
 {
 	const struct app_syntax syntax = {.option = options,
-					  .child = app_load_some("carrier seconds json"),
+					  .child = &app_load_syntax,
 					  .child_at = offsetof(struct args, load),
+					  .some = "carrier seconds json",
 					  .doc = doc};
 	static struct run run;
 	struct args args = {.load = APP_LOAD_ARGS_INIT, .work = 1000000, .percent = 90};

@@ -9,7 +9,7 @@ static const char doc[] =
     "Round-trip time of one call, from start to checked reply, with no other call in flight.\v"
     "Times are in microseconds for the whole round trip. The server runs on another CPU unless "
     "--one-thread; the "
-    "distance distance distance distance of the two CPUs (line_ns_*, the round trip of a cache "
+    "distance of the two CPUs (line_ns_*, the round trip of a cache "
     "line) is measured before and after, because it changes on virtual machines, and all figures "
     "with it.\n\n"
     "  lend bench lat --carrier shm --size 64 --seconds 2\n"
@@ -34,7 +34,7 @@ int app_lat(int argc, char **argv)
 	app_report_num(&report, "line_ns_before", before, 1, "ns, round trip of a cache line");
 	app_report_num(&report, "line_ns_after", after, 1, "ns, after the run");
 	app_report_text(&report, "distance_before", app_cacheline_name(before),
-			"distance distance distance distance of the two CPUs");
+			"distance of the two CPUs");
 	app_report_text(&report, "distance_after", app_cacheline_name(after),
 			"if it differs, the distance changed during the run");
 	app_report_end(&report);

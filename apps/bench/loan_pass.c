@@ -13,7 +13,7 @@
 #include "apps/common/spawn.h"
 #include "lend/mem.h"
 
-enum { WARM_SHARE = 4, KEY_KEEP = 0x7a01 };
+enum { WARM_SHARE = 4 };
 
 struct loan {
 	struct app_load_args load;
@@ -33,27 +33,16 @@ struct reading {
 	struct loan *loan;
 };
 
-static const struct argp_option options[] = {
-    {"keep", KEY_KEEP, NULL, 0, "Pass the same loan each time instead of taking another", 0}, {0}};
+static const struct app_option options[] = {
+    APP_FLAG(struct loan, kept, "keep", "Pass the same loan each time instead of taking another"),
+    {.name = NULL}};
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static void check_args(void *input)
 {
-	struct loan *loan = state->input;
+	const struct loan *loan = input;
 
-	(void)arg;
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &loan->load;
-		return 0;
-	case KEY_KEEP:
-		return app_arg_flag(&loan->kept);
-	case ARGP_KEY_END:
-		if (loan->load.size < sizeof(uint64_t))
-			app_bad("--size: give at least 8 bytes");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	if (loan->load.size < sizeof(uint64_t))
+		app_bad("--size: give at least 8 bytes");
 }
 
 static void reply_word(struct loan *loan, lend_request request, enum lend_status status,
@@ -117,7 +106,7 @@ int app_loan_server(int argc, char **argv)
 	struct loan self = {.ep = NULL}, *loan = &self;
 	struct app_server server;
 
-	app_parse(&app_server_argp, argc, argv, &args);
+	app_options_read(&app_server_syntax, argc, argv, &args);
 	app_server_open(&server, &args, NULL);
 	loan->ep = server.ep;
 	if (lend_mem_open(loan->ep, "", &loan->mem) < 0 ||
@@ -229,15 +218,17 @@ static const char doc[] =
 int app_loan(int argc, char **argv)
 {
 	static struct loan loan = {.load = APP_LOAD_ARGS_INIT};
-	const struct argp_child children[] = {
-	    {app_load_some("carrier size seconds json"), 0, NULL, 0}, {0}};
-	const struct argp argp = {
-	    .options = options, .parser = parse_option, .children = children, .doc = doc};
+	static const struct app_syntax syntax = {.option = options,
+						 .child = &app_load_syntax,
+						 .child_at = offsetof(struct loan, load),
+						 .some = "carrier size seconds json",
+						 .check = check_args,
+						 .doc = doc};
 	struct app_child child = {.pid = 0};
 	struct app_net net;
 
 	loan.load.size = 16 << 20;
-	app_parse(&argp, argc, argv, &loan);
+	app_options_read(&syntax, argc, argv, &loan);
 	open_both(&loan, &net, &child);
 	lend_hist_init(&loan.hist);
 	run_calls(&loan);

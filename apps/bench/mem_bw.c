@@ -28,7 +28,6 @@ struct bw {
 	struct app_memory m;
 	unsigned threads;
 	enum sweep sweep;
-	const char *sweep_text; /* argument of --sweep; NULL: none */
 	double cell[ROWS_MAX][COLUMNS];
 	unsigned rows, turns;
 	double over_call[BW_WAYS][TURNS_MAX];
@@ -229,23 +228,15 @@ static uint64_t run_all(struct bw *bw)
 static const struct app_option options[] = {
     APP_NUMBER(struct bw, threads, "threads", 1, THREADS_MAX,
 	       "Threads that read and write, each with its endpoint (1)"),
-    APP_TEXT(struct bw, sweep_text, "sweep", "WHAT",
-	     "A table too: size (32 bytes to 4 MiB), window (1 to 128) or threads (1 to "
-	     "--threads)"),
+    APP_OPTION(struct bw, sweep, .name = "sweep", .kind = APP_IS_CHOICE, .min = SIZES,
+	       .names = (const char *const[]){"size", "window", "threads", NULL}, .value = "WHAT",
+	       .help = "A table too: size (32 bytes to 4 MiB), window (1 to 128) or threads (1 to "
+		       "--threads)"),
     {.name = NULL}};
 
-static enum sweep sweep_of(const char *text)
+static void check_args(void *input)
 {
-	static const char *const names[] = {"size", "window", "threads"};
-
-	for (int i = 0; i < 3; i++)
-		if (!strcmp(text, names[i]))
-			return (enum sweep)(SIZES + i);
-	app_bad("--sweep %s: give size, window or threads", text);
-}
-
-static void check_args(const struct bw *bw)
-{
+	const struct bw *bw = input;
 	const struct app_load_args *load = &bw->args.load;
 
 	if (load->size < 1 || load->size > 64 << 20 || load->window > 256)
@@ -271,15 +262,14 @@ int app_mem_bw(int argc, char **argv)
 {
 	static struct bw bw = {.args = {.load = APP_LOAD_ARGS_INIT}, .threads = 1};
 	const struct app_syntax syntax = {.option = options,
-					  .child = app_memory_some(APP_MEMORY_LOAD " window"),
+					  .child = &app_memory_syntax,
 					  .child_at = offsetof(struct bw, args),
+					  .some = APP_MEMORY_LOAD " window",
+					  .check = check_args,
 					  .doc = doc};
 
 	bw.args.load.size = 4096;
 	bw.args.load.window = 32;
 	app_options_read(&syntax, argc, argv, &bw);
-	if (bw.sweep_text)
-		bw.sweep = sweep_of(bw.sweep_text);
-	check_args(&bw);
 	return run_all(&bw) ? APP_EXIT_FAILED : APP_EXIT_OK;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "apps/commands.h"
+#include "apps/common/option_table.h"
 #include "apps/common/bench.h"
 #include "apps/common/cacheline_rtt.h"
 #include "apps/common/memnode_bench.h"
@@ -33,18 +34,14 @@ struct bench {
 	uint64_t rounds, wrong_bytes, sum;
 };
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static void check_args(void *input)
 {
-	struct bench *b = state->input;
+	const struct bench *b = input;
 
-	(void)arg;
-	if (key == ARGP_KEY_INIT)
-		state->child_inputs[0] = &b->args;
-	if (key == ARGP_KEY_END && (b->args.load.size < LEAST || b->args.load.size > MOST))
+	if (b->args.load.size < LEAST || b->args.load.size > MOST)
 		app_bad("--size: the snapshot's, give 64K to 1G");
-	if (key == ARGP_KEY_END && b->args.plot)
+	if (b->args.plot)
 		app_bad("there is no table to draw: leave out --plot");
-	return key == ARGP_KEY_INIT || key == ARGP_KEY_END ? 0 : ARGP_ERR_UNKNOWN;
 }
 
 static void note_time(struct bench *b, int kind, uint64_t began)
@@ -283,7 +280,7 @@ static void write_report(struct bench *b, double line)
 	app_report_bool(&r, "pool", b->args.pool, "the node shares its pages");
 	app_report_num(&r, "line_ns_before", line, 1, "ns, round trip of a cache line");
 	app_report_text(&r, "distance_before", app_cacheline_name(line),
-			"distance distance distance distance of the two CPUs");
+			"distance of the two CPUs");
 	app_report_end(&r);
 }
 
@@ -335,11 +332,14 @@ static const char doc[] = "How long a touch of a page waits when it must be fetc
 int app_mem_fault(int argc, char **argv)
 {
 	static struct bench b = {.args = {.load = APP_LOAD_ARGS_INIT}};
-	const struct argp_child children[] = {{app_memory_some(APP_MEMORY_LOAD), 0, NULL, 0}, {0}};
-	const struct argp argp = {.parser = parse_option, .children = children, .doc = doc};
+	static const struct app_syntax syntax = {.child = &app_memory_syntax,
+						 .child_at = offsetof(struct bench, args),
+						 .some = APP_MEMORY_LOAD,
+						 .check = check_args,
+						 .doc = doc};
 
 	b.args.load.size = 64 << 20;
-	app_parse(&argp, argc, argv, &b);
+	app_options_read(&syntax, argc, argv, &b);
 	run_rounds(&b);
 	return b.wrong_bytes ? APP_EXIT_FAILED : APP_EXIT_OK;
 }

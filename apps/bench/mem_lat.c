@@ -225,7 +225,7 @@ static void write_report(struct lat *lat, const struct app_bench *plain, double 
 	app_scale_report(&lat->among, &r);
 	app_report_num(&r, "line_ns_before", line, 1, "ns, round trip of a cache line");
 	app_report_text(&r, "distance_before", app_cacheline_name(line),
-			"distance distance distance distance of the two CPUs");
+			"distance of the two CPUs");
 	if (lat->sweep)
 		app_report_table(
 		    &r, &(struct app_table){"sizes", columns, 1 + OPS, lat->rows, lat->cell[0]});
@@ -285,8 +285,9 @@ int app_mem_lat(int argc, char **argv)
 {
 	static struct lat lat = {.args = {.load = APP_LOAD_ARGS_INIT}};
 	const struct app_syntax syntax = {.option = options,
-					  .child = app_memory_some(APP_MEMORY_LOAD),
+					  .child = &app_memory_syntax,
 					  .child_at = offsetof(struct lat, args),
+					  .some = APP_MEMORY_LOAD,
 					  .doc = doc};
 
 	lat.args.load.size = 4096;

@@ -39,9 +39,9 @@ int app_offered(int argc, char **argv)
 				   .rate = 100000};
 	const struct app_syntax syntax = {
 	    .option = options,
-	    .child =
-		app_load_some("carrier connect size seconds window sessions one-thread sleep json"),
+	    .child = &app_load_syntax,
 	    .child_at = offsetof(struct args, load),
+	    .some = "carrier connect size seconds window sessions one-thread sleep json",
 	    .doc = doc};
 	struct app_report report;
 

@@ -279,11 +279,11 @@ static const char doc[] =
 
 int app_priority(int argc, char **argv)
 {
-	const struct app_syntax syntax = {
-	    .option = options,
-	    .child = app_load_some("carrier connect seconds one-thread sleep json"),
-	    .child_at = offsetof(struct args, load),
-	    .doc = doc};
+	const struct app_syntax syntax = {.option = options,
+					  .child = &app_load_syntax,
+					  .child_at = offsetof(struct args, load),
+					  .some = "carrier connect seconds one-thread sleep json",
+					  .doc = doc};
 	static struct tally tally[PHASES];
 	struct args args = {
 	    .load = APP_LOAD_ARGS_INIT, .bulk = 64 << 20, .every = 100000, .rounds = 4};

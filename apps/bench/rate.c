@@ -29,7 +29,7 @@ int app_rate(int argc, char **argv)
 	app_bench_report(&bench, &report);
 	app_report_num(&report, "line_ns_before", line, 1, "ns, round trip of a cache line");
 	app_report_text(&report, "distance_before", app_cacheline_name(line),
-			"distance distance distance distance of the two CPUs");
+			"distance of the two CPUs");
 	app_report_end(&report);
 	return bench.load.wrong_bytes ? APP_EXIT_FAILED : APP_EXIT_OK;
 }

@@ -173,8 +173,9 @@ static const char doc[] =
 int app_start(int argc, char **argv)
 {
 	const struct app_syntax syntax = {.option = options,
-					  .child = app_load_some("carrier connect count json"),
+					  .child = &app_load_syntax,
 					  .child_at = offsetof(struct args, load),
+					  .some = "carrier connect count json",
 					  .doc = doc};
 	struct args args = {.load = APP_LOAD_ARGS_INIT};
 	static struct app_bench bench;

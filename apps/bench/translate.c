@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "apps/commands.h"
+#include "apps/common/option_table.h"
 #include "apps/common/closed_loop.h"
 #include "apps/common/report.h"
 #include "apps/common/samples.h"
@@ -16,7 +17,7 @@
 
 enum { PAGE = 4096, LOOKUPS = 1 << 21, ROUNDS_MAX = 99, SEED = 7 };
 enum access { SEQUENTIAL, ZIPF, ZIPF_SCATTERED, UNIFORM, ACCESSES };
-static const char *const names[] = {"sequential", "zipf", "zipf_scattered", "uniform"};
+static const char *const names[] = {"sequential", "zipf", "zipf_scattered", "uniform", NULL};
 
 struct translate {
 	uint64_t space;
@@ -30,50 +31,18 @@ struct translate {
 	uint64_t wrong, lookups;
 };
 
-enum { KEY_SPACE = 0x7901, KEY_ACCESS, KEY_STREAMING, KEY_SMALL, KEY_JSON };
-
-static const struct argp_option options[] = {
-    {"space", KEY_SPACE, "BYTES", 0, "Address space behind the page tables (100G)", 0},
-    {"access", KEY_ACCESS, "HOW", 0,
-     "Access that lookups_per_s reports: sequential, zipf (default), zipf_scattered, uniform", 0},
-    {"seconds", 't', "TIME", 0, "How long to measure each access (1)", 0},
-    {"streaming", KEY_STREAMING, NULL, 0, "Lookups do not depend on the previous one", 0},
-    {"small-pages", KEY_SMALL, NULL, 0, "Keep all tables out of huge pages", 0},
-    {"json", KEY_JSON, NULL, 0, "One JSON object on one line", 0},
-    {0}};
-
-static enum access access_of(const char *text)
-{
-	for (int i = 0; i < ACCESSES; i++)
-		if (!strcmp(text, names[i]))
-			return (enum access)i;
-	app_bad("--access %s: give sequential, zipf, zipf_scattered or uniform", text);
-}
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct translate *t = state->input;
-
-	switch (key) {
-	case KEY_SPACE:
-		t->space = app_arg_size("--space", arg, PAGE, UINT64_C(160) << 30);
-		return 0;
-	case KEY_ACCESS:
-		t->access = access_of(arg);
-		return 0;
-	case 't':
-		t->time = app_arg_ns("--seconds", arg);
-		return 0;
-	case KEY_STREAMING:
-		return app_arg_flag(&t->streaming);
-	case KEY_SMALL:
-		return app_arg_flag(&t->small_pages);
-	case KEY_JSON:
-		return app_arg_flag(&t->json);
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
+static const struct app_option options[] = {
+    APP_SIZE(struct translate, space, "space", PAGE, UINT64_C(160) << 30,
+	     "Address space behind the page tables (100G)"),
+    APP_CHOICE(struct translate, access, "access", "HOW", names,
+	       "Access that lookups_per_s reports: sequential, zipf (default), zipf_scattered, "
+	       "uniform"),
+    APP_OPTION(struct translate, time, .name = "seconds", .key = 't', .kind = APP_IS_TIME,
+	       .value = "TIME", .help = "How long to measure each access (1)"),
+    APP_FLAG(struct translate, streaming, "streaming", "Lookups do not depend on the previous one"),
+    APP_FLAG(struct translate, small_pages, "small-pages", "Keep all tables out of huge pages"),
+    APP_JSON(struct translate, json),
+    {.name = NULL}};
 
 /* Draws a rank in [0, n) from a Zipf distribution with exponent 0.99, by rejection-inversion
  * (Hoermann and Derflinger), which needs no table of n sums. */
@@ -192,11 +161,11 @@ static const char doc[] =
 
 int app_translate(int argc, char **argv)
 {
-	static const struct argp argp = {.options = options, .parser = parse_option, .doc = doc};
+	static const struct app_syntax syntax = {.option = options, .doc = doc};
 	static struct translate t = {
 	    .space = UINT64_C(100) << 30, .time = 1000000000, .access = ZIPF};
 
-	app_parse(&argp, argc, argv, &t);
+	app_options_read(&syntax, argc, argv, &t);
 	app_pin(app_cpu(0));
 	app_lookup_open(&t.lookup, (t.space + PAGE - 1) / PAGE, !t.small_pages);
 	t.n = (unsigned)lend_min_u64(LOOKUPS, 8 * t.lookup.pages);

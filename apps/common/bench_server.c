@@ -9,88 +9,48 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apps/common/options.h"
+#include "apps/common/option_table.h"
 #include "apps/common/report.h"
 #include "apps/common/spawn.h"
 #include "lend/stats.h"
 
-enum {
-	KEY_EAL = 0x7201,
-	KEY_READY_FD,
-	KEY_CPU,
-	KEY_SPIN,
-	KEY_JSON,
-	KEY_CALLS,
-	KEY_SESSIONS,
-	KEY_MESSAGE_MAX,
-	KEY_BUDGET,
-	KEY_SCHEDULE,
-	KEY_WORKERS
-};
-
-static const struct argp_option options[] = {
-    {"listen", 'l', "ADDR", 0, "Address to serve at: shm:NAME, udp:HOST:PORT, dpdk:...", 0},
-    {"eal", KEY_EAL, "ARGS", 0, "DPDK's EAL arguments", 0},
-    {"ready-fd", KEY_READY_FD, "FD", OPTION_HIDDEN, "Where the ready line goes", 0},
-    {"cpu", KEY_CPU, "N", 0, "Stay on this CPU", 0},
-    {"spin", KEY_SPIN, NULL, 0, "Poll all the time instead of sleeping when idle", 0},
-    {"json", KEY_JSON, NULL, 0, "Print the counters as JSON at the end and at SIGUSR1", 0},
-    {"calls", KEY_CALLS, "N", 0, "Calls in flight per session, at most", 0},
-    {"sessions", KEY_SESSIONS, "N", 0, "Sessions, at most", 0},
-    {"workers", KEY_WORKERS, "N", 0, "Threads for slow handlers", 0},
-    {"message-max", KEY_MESSAGE_MAX, "BYTES", 0, "The longest message", 0},
-    {"receive-budget", KEY_BUDGET, "BYTES", 0, "Bytes in flight to this server, at most", 0},
-    {"schedule", KEY_SCHEDULE, "HOW", 0, "Order within a priority: shortest, deadline or fifo", 0},
-    {0}};
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static void take_cpu(void *args, char *value)
 {
-	struct app_server_args *args = state->input;
-
-	switch (key) {
-	case 'l':
-		if (!arg[strspn(arg, ", ")])
-			app_bad("--listen %s: no address; give shm:NAME or udp:HOST:PORT", arg);
-		args->listen = arg;
-		return 0;
-	case KEY_EAL:
-		args->eal = arg;
-		return 0;
-	case KEY_READY_FD:
-		args->ready_fd = (int)app_arg_u64("--ready-fd", arg, 0, 1 << 20);
-		return 0;
-	case KEY_CPU:
-		args->cpu =
-		    strcmp(arg, "-1") ? (int)app_arg_u64("--cpu", arg, 0, 1023) : APP_ANY_CPU;
-		return 0;
-	case KEY_SPIN:
-		return app_arg_flag(&args->spin);
-	case KEY_JSON:
-		return app_arg_flag(&args->json);
-	case KEY_CALLS:
-		args->calls = (uint32_t)app_arg_u64("--calls", arg, 0, 1024);
-		return 0;
-	case KEY_SESSIONS:
-		args->sessions = (uint32_t)app_arg_u64("--sessions", arg, 0, 1 << 20);
-		return 0;
-	case KEY_MESSAGE_MAX:
-		args->message_max = app_arg_size("--message-max", arg, 0, 1 << 30);
-		return 0;
-	case KEY_BUDGET:
-		args->receive_budget = app_arg_size("--receive-budget", arg, 0, UINT64_C(1) << 40);
-		return 0;
-	case KEY_WORKERS:
-		args->workers = (uint32_t)app_arg_u64("--workers", arg, 1, 256);
-		return 0;
-	case KEY_SCHEDULE:
-		args->schedule = app_arg_schedule("--schedule", arg);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	((struct app_server_args *)args)->cpu =
+	    strcmp(value, "-1") ? (int)app_arg_u64("--cpu", value, 0, 1023) : APP_ANY_CPU;
 }
 
-const struct argp app_server_argp = {.options = options, .parser = parse_option};
+static const struct app_option options[] = {
+    APP_OPTION(struct app_server_args, listen, .name = "listen", .key = 'l', .kind = APP_IS_TEXT,
+	       .value = "ADDR", .help = "Address to serve at: shm:NAME, udp:HOST:PORT, dpdk:..."),
+    APP_TEXT(struct app_server_args, eal, "eal", "ARGS", "DPDK's EAL arguments"),
+    APP_OPTION(struct app_server_args, ready_fd, .name = "ready-fd", .kind = APP_IS_NUMBER,
+	       .hidden = true, .max = 1 << 20, .value = "FD"),
+    APP_TAKEN("cpu", "N", take_cpu, "Stay on this CPU"),
+    APP_FLAG(struct app_server_args, spin, "spin",
+	     "Poll all the time instead of sleeping when idle"),
+    APP_FLAG(struct app_server_args, json, "json",
+	     "Print the counters as JSON at the end and at SIGUSR1"),
+    APP_NUMBER(struct app_server_args, calls, "calls", 0, 1024,
+	       "Calls in flight per session, at most"),
+    APP_NUMBER(struct app_server_args, sessions, "sessions", 0, 1 << 20, "Sessions, at most"),
+    APP_NUMBER(struct app_server_args, workers, "workers", 1, 256, "Threads for slow handlers"),
+    APP_SIZE(struct app_server_args, message_max, "message-max", 0, 1 << 30, "The longest message"),
+    APP_SIZE(struct app_server_args, receive_budget, "receive-budget", 0, UINT64_C(1) << 40,
+	     "Bytes in flight to this server, at most"),
+    APP_CHOICE(struct app_server_args, schedule, "schedule", "HOW", app_schedule_names,
+	       "Order within a priority: shortest, deadline or fifo"),
+    {.name = NULL}};
+
+static void check_args(void *input)
+{
+	const struct app_server_args *args = input;
+
+	if (args->listen && !args->listen[strspn(args->listen, ", ")])
+		app_bad("--listen %s: no address; give shm:NAME or udp:HOST:PORT", args->listen);
+}
+
+const struct app_syntax app_server_syntax = {.option = options, .check = check_args};
 
 void app_bench_serves(const char *address, enum lend_status status)
 {

@@ -1,8 +1,7 @@
 /* bench_server - a server process that a measuring command starts: opens an endpoint, reports that
  * it is ready, and serves until a signal stops it.
  *
- *	static const struct argp_child children[] = {{&app_server_argp, 0, NULL, 0}, {0}};
- *	...
+ *	app_options_read(&app_server_syntax, argc, argv, &args);
  *	app_server_open(&server, &args, NULL);
  *	lend_serve(server.ep, ...);
  *	return app_server_run(&server);
@@ -11,9 +10,9 @@
 #ifndef APPS_COMMON_BENCH_SERVER_H
 #define APPS_COMMON_BENCH_SERVER_H
 
-#include <argp.h>
 #include <stdbool.h>
 
+#include "apps/common/option_table.h"
 #include "lend/rpc.h"
 
 /* Reserved method numbers of benchmark servers. images and demo use those from APP_METHOD_IMAGES
@@ -48,7 +47,7 @@ struct app_server_args {
 	{                                                                                          \
 		.ready_fd = -1, .cpu = -1                                                          \
 	}
-extern const struct argp app_server_argp; /* input: struct app_server_args */
+extern const struct app_syntax app_server_syntax;
 
 struct app_server {
 	struct lend_ep *ep;

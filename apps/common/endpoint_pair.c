@@ -20,7 +20,7 @@ static void start_server(struct app_pair *p, bool spins, const struct lend_confi
 			      "--receive-budget",
 			      budget,
 			      "--schedule",
-			      app_schedule_name(config->schedule),
+			      app_schedule_names[config->schedule],
 			      spins ? "--spin" : NULL,
 			      NULL};
 

@@ -6,22 +6,25 @@
 
 #include "apps/common/chart.h"
 #include "apps/common/memnode.h"
+#include "apps/common/option_table.h"
 #include "apps/store/inproc_node.h"
 #include "util/bits.h"
 
-enum { KEY_NODE = 0x7a01, KEY_POOL, KEY_PAGE, KEY_PLOT, WAIT_NS = 50000000 };
+enum { WAIT_NS = 50000000 };
 
-static const struct argp_option options[] = {
-    {"node", KEY_NODE, "ADDR", 0, "Use the memory node at ADDR instead of starting one", 0},
-    {"pool", KEY_POOL, NULL, 0,
-     "The node that this command starts shares its pages with this process (pool:)", 0},
-    {"page", KEY_PAGE, "BYTES", 0,
-     "Page size of the node that this command starts: 4K (default) to 2M", 0},
-    {"plot", KEY_PLOT, "FILE", 0, "Draw the table into FILE, as SVG", 0},
-    {0}};
+static const struct app_option options[] = {
+    APP_TEXT(struct app_memory_args, node, "node", "ADDR",
+	     "Use the memory node at ADDR instead of starting one"),
+    APP_FLAG(struct app_memory_args, pool, "pool",
+	     "The node that this command starts shares its pages with this process (pool:)"),
+    APP_SIZE(struct app_memory_args, page, "page", APP_PAGE, APP_PAGE_MAX,
+	     "Page size of the node that this command starts: 4K (default) to 2M"),
+    APP_TEXT(struct app_memory_args, plot, "plot", "FILE", "Draw the table into FILE, as SVG"),
+    {.name = NULL}};
 
-static void check_args(const struct app_memory_args *args)
+static void check_args(void *input)
 {
+	const struct app_memory_args *args = input;
 	const struct app_load_args *load = &args->load;
 
 	if (load->carrier == APP_DPDK_RING && !load->one_thread)
@@ -37,42 +40,10 @@ static void check_args(const struct app_memory_args *args)
 		app_bad("--pool starts a node on this host: leave out --node and --carrier");
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct app_memory_args *args = state->input;
-
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &args->load;
-		return 0;
-	case KEY_NODE:
-		args->node = arg;
-		return 0;
-	case KEY_POOL:
-		return app_arg_flag(&args->pool);
-	case KEY_PAGE:
-		args->page = (uint32_t)app_arg_size("--page", arg, APP_PAGE, APP_PAGE_MAX);
-		return 0;
-	case KEY_PLOT:
-		args->plot = arg;
-		return 0;
-	case ARGP_KEY_END:
-		check_args(args);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-const struct argp *app_memory_some(const char *names)
-{
-	static struct argp_child children[2];
-	static const struct argp argp = {
-	    .options = options, .parser = parse_option, .children = children};
-
-	children[0].argp = app_load_some(names);
-	return &argp;
-}
+const struct app_syntax app_memory_syntax = {.option = options,
+					     .child = &app_load_syntax,
+					     .child_at = offsetof(struct app_memory_args, load),
+					     .check = check_args};
 
 static void open_client(const struct app_memory *m, struct lend_config *config, uint64_t bytes,
 			struct lend_ep **ep, struct lend_mem **mem)

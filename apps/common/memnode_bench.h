@@ -21,11 +21,10 @@ struct app_memory_args {
 	bool pool;        /* the started node shares its pages with clients */
 	uint32_t page;    /* page size of the started node in bytes; 0: its default */
 };
-/* Returns a parser of --node, --pool, --page, --plot and the named options of app_load_some().
- * APP_MEMORY_LOAD names those of commands with one operation at a time. input: struct
- * app_memory_args. */
+/* --node, --pool, --page, --plot and options of app_load_syntax. APP_MEMORY_LOAD names those of
+ * commands with one operation at a time. */
 #define APP_MEMORY_LOAD "carrier size seconds one-thread sleep json"
-const struct argp *app_memory_some(const char *names);
+extern const struct app_syntax app_memory_syntax;
 
 struct app_memory {
 	struct app_memory_args args;

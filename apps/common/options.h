@@ -3,7 +3,6 @@
 #ifndef APPS_COMMON_OPTIONS_H
 #define APPS_COMMON_OPTIONS_H
 
-#include <argp.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -27,23 +26,15 @@ const char *app_why_killed(int signal);
 /* The same line without exit, for what the user should know. */
 void app_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Runs argp_parse with --help. Input that argp does not understand ends the program with one line
- * on stderr. Parsers refuse values with app_bad() and surplus arguments with ARGP_ERR_UNKNOWN. */
-void app_parse(const struct argp *argp, int argc, char **argv, void *input);
-
-/* Results for a parser to return: for the single positional argument of a command (ARGP_KEY_ARG),
- * and for an option without a value. */
-error_t app_arg_word(const char **word, const char *arg);
-error_t app_arg_flag(bool *flag);
-
 /* Return the parsed value; app_bad() with the option, the text and the range when it is invalid.
  * Sizes: 64, 4K, 1M, 1G (powers of 1024). Durations: 2 (seconds), 0.5, 200ms, 10m, 1h. */
 uint64_t app_arg_u64(const char *option, const char *text, uint64_t min, uint64_t max);
 uint64_t app_arg_size(const char *option, const char *text, uint64_t min, uint64_t max);
 lend_ns app_arg_ns(const char *option, const char *text);
-/* Convert between the schedules and their names shortest, deadline, fifo. */
-enum lend_schedule app_arg_schedule(const char *option, const char *text);
-const char *app_schedule_name(uint32_t schedule);
+/* Names of enum lend_schedule, and NULL. */
+extern const char *const app_schedule_names[];
+
+struct app_syntax;
 
 /* The server that a measuring command calls, the shape of its calls, and how long it measures. */
 struct app_load_args {
@@ -65,11 +56,8 @@ struct app_load_args {
 #define APP_LOAD_ALL "carrier connect size seconds count window sessions one-thread sleep json"
 /* Returns the carrier to the server: the given one, or that of --connect's address. */
 enum app_carrier app_load_carrier(const struct app_load_args *args);
-/* Returns a child parser with the options in names, which blanks separate. A process has only one
- * such parser; it stays valid. input: struct app_load_args. */
-const struct argp *app_load_some(const char *names);
-/* Parses the command line of a command that has the options in names and no others; doc is argp's.
- */
+extern const struct app_syntax app_load_syntax;
+/* Parses the command line of a command that has only those options whose names it gives. */
 void app_load_args_read(struct app_load_args *args, int argc, char **argv, const char *names,
 			const char *doc);
 

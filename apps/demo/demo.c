@@ -11,13 +11,12 @@
 #include "apps/commands.h"
 #include "apps/common/closed_loop.h"
 #include "apps/common/html.h"
+#include "apps/common/option_table.h"
 #include "apps/common/report.h"
 #include "apps/demo/demo.h"
 #include "apps/images/images_list.h"
 
 #define PHOTOGRAPHS "/usr/share/backgrounds/mate"
-
-enum { KEY_REPORT = 0x7601, KEY_SVG, KEY_QUICK };
 
 struct args {
 	const char *dir, *report, *svg;
@@ -31,31 +30,12 @@ struct progress {
 	lend_ns step_began;
 };
 
-static const struct argp_option options[] = {
-    {"report", KEY_REPORT, "FILE", 0, "File of the report (./lend-demo.html)", 0},
-    {"svg", KEY_SVG, "FILE", 0, "Also a picture of the result", 0},
-    {"quick", KEY_QUICK, NULL, 0, "Over shm alone, and no chain", 0},
-    {0}};
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct args *args = state->input;
-
-	switch (key) {
-	case KEY_REPORT:
-		args->report = arg;
-		return 0;
-	case KEY_SVG:
-		args->svg = arg;
-		return 0;
-	case KEY_QUICK:
-		return app_arg_flag(&args->quick);
-	case ARGP_KEY_ARG:
-		return app_arg_word(&args->dir, arg);
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
+static const struct app_option options[] = {
+    APP_WORD(struct args, dir),
+    APP_TEXT(struct args, report, "report", "FILE", "File of the report (./lend-demo.html)"),
+    APP_TEXT(struct args, svg, "svg", "FILE", "Also a picture of the result"),
+    APP_FLAG(struct args, quick, "quick", "Over shm alone, and no chain"),
+    {.name = NULL}};
 
 /* Updates the progress line. A step is assumed to take 5 s; the line shows at most 90 % of a
  * running step. */
@@ -251,12 +231,11 @@ static const char doc[] =
 
 int app_demo(int argc, char **argv)
 {
-	static const struct argp argp = {
-	    .options = options, .parser = parse_option, .args_doc = "[DIR]", .doc = doc};
+	static const struct app_syntax syntax = {.option = options, .words = "[DIR]", .doc = doc};
 	struct args args = {.dir = NULL, .report = "lend-demo.html"};
 	char full[4096];
 
-	app_parse(&argp, argc, argv, &args);
+	app_options_read(&syntax, argc, argv, &args);
 	args.dir = args.dir ? args.dir : PHOTOGRAPHS;
 	check_photographs(&args);
 	demo.dir = args.dir;

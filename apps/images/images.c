@@ -10,6 +10,7 @@
 #include "apps/commands.h"
 #include "apps/common/closed_loop.h"
 #include "apps/common/memnode.h"
+#include "apps/common/option_table.h"
 #include "apps/common/report.h"
 #include "apps/images/images_client.h"
 #include "apps/images/images_cluster.h"
@@ -17,11 +18,13 @@
 
 enum { BATCH_BYTES = 1 << 30 };
 
+static const char *const work_names[] = {"codec", "nearest", NULL};
+
 struct args {
 	enum images_by by;
 	enum app_carrier carrier;
-	bool threads, json, pool, by_given;
-	enum images_what what;
+	bool threads, json, pool;
+	enum { CODEC, NEAREST } work;
 	const char *out, *dir;
 	unsigned repeat, window;
 };
@@ -38,84 +41,35 @@ struct run {
 	struct lend_mem_stat node; /* at the end of the run */
 };
 
-enum {
-	KEY_BY = 0x7401,
-	KEY_OUT,
-	KEY_REPEAT,
-	KEY_WINDOW,
-	KEY_THREADS,
-	KEY_JSON,
-	KEY_POOL,
-	KEY_WORK
-};
+static const struct app_option options[] = {
+    APP_WORD(struct args, dir),
+    APP_CHOICE(struct args, by, "by", "HOW", images_by_names,
+	       "value; ref: workers read the client's memory (default); node: through a memory "
+	       "node (default with --pool); auto"),
+    APP_CHOICE(struct args, work, "work", "WHAT", work_names,
+	       "codec: scale and encode (default); nearest: scale to a tenth by nearest neighbour"),
+    APP_CARRIER(struct args, carrier,
+		"shm (default), udp, dpdk:memif, or what to listen at; dpdk:ring with --threads"),
+    APP_TEXT(struct args, out, "out", "DIR", "Write the results there"),
+    APP_NUMBER(struct args, window, "window", 1, IMAGES_WINDOW_MAX,
+	       "Images under way at a time (4), when throughput is measured"),
+    APP_NUMBER(struct args, repeat, "repeat", 1, 1000000, "Send every image N times in each pass"),
+    APP_FLAG(struct args, pool, "pool",
+	     "The memory node shares its pages with client and workers (pool:)"),
+    APP_FLAG(struct args, threads, "threads", "Tiers as threads of one process"),
+    APP_JSON(struct args, json),
+    {.name = NULL}};
 
-static const struct argp_option options[] = {
-    {"by", KEY_BY, "HOW", 0,
-     "value; ref: workers read the client's memory (default); node: through a memory node "
-     "(default with --pool); auto",
-     0},
-    {"work", KEY_WORK, "WHAT", 0,
-     "codec: scale and encode (default); nearest: scale to a tenth by nearest neighbour", 0},
-    {"carrier", 'c', "C", 0,
-     "shm (default), udp, dpdk:memif, or what to listen at; dpdk:ring with --threads", 0},
-    {"out", KEY_OUT, "DIR", 0, "Write the results there", 0},
-    {"window", KEY_WINDOW, "N", 0, "Images under way at a time (4), when throughput is measured",
-     0},
-    {"repeat", KEY_REPEAT, "N", 0, "Send every image N times in each pass", 0},
-    {"pool", KEY_POOL, NULL, 0, "The memory node shares its pages with client and workers (pool:)",
-     0},
-    {"threads", KEY_THREADS, NULL, 0, "Tiers as threads of one process", 0},
-    {"json", KEY_JSON, NULL, 0, "One JSON object on one line", 0},
-    {0}};
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static void check_args(void *input)
 {
-	struct args *args = state->input;
+	struct args *args = input;
 
-	switch (key) {
-	case KEY_BY:
-		if (!images_by_parse(arg, &args->by))
-			app_bad("--by %s: give value, ref, node or auto", arg);
-		args->by_given = true;
-		return 0;
-	case KEY_WORK:
-		if (strcmp(arg, "codec") && strcmp(arg, "nearest"))
-			app_bad("--work %s: give codec or nearest", arg);
-		args->what = arg[0] == 'n' ? IMAGES_NEAREST : IMAGES_THUMBNAIL;
-		return 0;
-	case 'c':
-		if (!app_carrier_parse(arg, &args->carrier))
-			app_bad("--carrier %s: give shm, udp, dpdk:memif or an address", arg);
-		return 0;
-	case KEY_OUT:
-		args->out = arg;
-		return 0;
-	case KEY_WINDOW:
-		args->window = (unsigned)app_arg_u64("--window", arg, 1, IMAGES_WINDOW_MAX);
-		return 0;
-	case KEY_REPEAT:
-		args->repeat = (unsigned)app_arg_u64("--repeat", arg, 1, 1000000);
-		return 0;
-	case KEY_THREADS:
-		return app_arg_flag(&args->threads);
-	case KEY_POOL:
-		return app_arg_flag(&args->pool);
-	case KEY_JSON:
-		return app_arg_flag(&args->json);
-	case ARGP_KEY_ARG:
-		return app_arg_word(&args->dir, arg);
-	case ARGP_KEY_END:
-		if (!args->dir)
-			app_bad("no images; give a folder of JPEG files");
-		if (args->pool && !args->by_given)
-			args->by = IMAGES_BY_NODE;
-		if (args->carrier == APP_DPDK_RING && !args->threads)
-			app_bad(
-			    "--carrier dpdk:ring: rings stay within one process; add --threads");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	if (!args->dir)
+		app_bad("no images; give a folder of JPEG files");
+	if (args->by == IMAGES_BYS)
+		args->by = args->pool ? IMAGES_BY_NODE : IMAGES_BY_REF;
+	if (args->carrier == APP_DPDK_RING && !args->threads)
+		app_bad("--carrier dpdk:ring: rings stay within one process; add --threads");
 }
 
 static const char doc[] =
@@ -156,7 +110,7 @@ static void open_client(struct run *run)
 
 	images_cluster_open(&run->cluster, &plan);
 	images_client_init(client, run->args.by);
-	client->what = run->args.what;
+	client->what = run->list.what;
 	client->out = run->args.out;
 	images_cluster_config(&run->cluster, &config);
 	if (lend_open(&config, &client->ep) < 0 ||
@@ -285,9 +239,9 @@ static void write_report(const struct run *run)
 
 	app_report_begin(&out, args->json,
 			 "images: photographs through a service of several tiers");
-	app_report_text(&out, "by", images_by_name(args->by), "how pixels and results travel");
+	app_report_text(&out, "by", images_by_names[args->by], "how pixels and results travel");
 	app_report_text(&out, "carrier", app_carrier_name(args->carrier), "");
-	app_report_text(&out, "work", args->what == IMAGES_NEAREST ? "nearest" : "codec", "");
+	app_report_text(&out, "work", work_names[args->work], "");
 	app_report_bool(&out, "pool", args->pool, "the memory node shares its pages");
 	app_report_int(&out, "images", sums.images, "photographs");
 	app_report_int(&out, "identical", sums.identical, "whose results equal local ones");
@@ -325,15 +279,15 @@ static void run_all(struct run *run)
 
 int app_images(int argc, char **argv)
 {
-	static const struct argp argp = {
-	    .options = options, .parser = parse_option, .args_doc = "DIR", .doc = doc};
+	static const struct app_syntax syntax = {
+	    .option = options, .check = check_args, .words = "DIR", .doc = doc};
 	static struct run run;
 	struct sums sums;
 
-	run.args = (struct args){.by = IMAGES_BY_REF, .carrier = APP_SHM, .repeat = 1, .window = 4};
-	app_parse(&argp, argc, argv, &run.args);
+	run.args = (struct args){.by = IMAGES_BYS, .carrier = APP_SHM, .repeat = 1, .window = 4};
+	app_options_read(&syntax, argc, argv, &run.args);
 	images_list_open(&run.list, run.args.dir);
-	run.list.what = run.args.what;
+	run.list.what = run.args.work == NEAREST ? IMAGES_NEAREST : IMAGES_THUMBNAIL;
 	if (run.args.out)
 		images_out_open(run.args.out);
 	open_client(&run);

@@ -52,8 +52,7 @@ bool images_args_load(const struct lend_arg *args, int n, struct images_head *he
 enum images_what images_pick(const struct images_head *head);
 
 enum images_role { IMAGES_FIREWALL, IMAGES_BALANCER, IMAGES_SERVER, IMAGES_WORKER, IMAGES_ROLES };
-const char *images_role_name(enum images_role role);
-bool images_role_parse(const char *text, enum images_role *role);
+extern const char *const images_role_names[]; /* and NULL */
 
 /* Sets the limits that long messages need, for a tier and for the client. */
 void images_config(struct lend_config *config);

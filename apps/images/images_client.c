@@ -26,23 +26,7 @@ struct job {
 	lend_ns began;
 };
 
-static const char *const by_names[IMAGES_BYS] = {"value", "ref", "auto", "node"};
-
-const char *images_by_name(enum images_by by)
-{
-	return by_names[by];
-}
-
-bool images_by_parse(const char *text, enum images_by *by)
-{
-	for (int i = 0; i < IMAGES_BYS; i++) {
-		if (strcmp(text, by_names[i]))
-			continue;
-		*by = (enum images_by)i;
-		return true;
-	}
-	return false;
-}
+const char *const images_by_names[] = {"value", "ref", "auto", "node", NULL};
 
 void images_client_init(struct images_client *client, enum images_by by)
 {

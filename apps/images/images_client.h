@@ -7,8 +7,7 @@
 #include "util/hist.h"
 
 enum images_by { IMAGES_BY_VALUE, IMAGES_BY_REF, IMAGES_BY_AUTO, IMAGES_BY_NODE, IMAGES_BYS };
-const char *images_by_name(enum images_by by);
-bool images_by_parse(const char *text, enum images_by *by);
+extern const char *const images_by_names[]; /* and NULL */
 
 /* Results add up over passes. */
 struct images_client {

@@ -52,7 +52,7 @@ static void start_tier(struct images_cluster *cluster, unsigned i, bool thread)
 {
 	struct app_net *net = &cluster->net;
 	unsigned proc = FIRST_TIER + i;
-	const char *argv[10] = {"tier", "--role", images_role_name(tiers[i].role)};
+	const char *argv[10] = {"tier", "--role", images_role_names[tiers[i].role]};
 	const char *next[2] = {NULL, NULL};
 	const char *node = NULL;
 	unsigned n = 3;

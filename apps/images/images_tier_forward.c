@@ -12,28 +12,7 @@
 
 #include "apps/images/images.h"
 
-static const char *const role_names[IMAGES_ROLES] = {
-    [IMAGES_FIREWALL] = "firewall",
-    [IMAGES_BALANCER] = "balancer",
-    [IMAGES_SERVER] = "server",
-    [IMAGES_WORKER] = "worker",
-};
-
-const char *images_role_name(enum images_role role)
-{
-	return role_names[role];
-}
-
-bool images_role_parse(const char *text, enum images_role *role)
-{
-	for (int i = 0; i < IMAGES_ROLES; i++) {
-		if (strcmp(text, role_names[i]))
-			continue;
-		*role = (enum images_role)i;
-		return true;
-	}
-	return false;
-}
+const char *const images_role_names[] = {"firewall", "balancer", "server", "worker", NULL};
 
 void images_config(struct lend_config *config)
 {

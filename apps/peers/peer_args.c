@@ -5,81 +5,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/common/options.h"
+#include "apps/common/option_table.h"
 #include "apps/common/closed_loop.h"
 
-enum {
-	KEY_REQUEST = 0x7301,
-	KEY_REPLY,
-	KEY_SECONDS,
-	KEY_ENDS,
-	KEY_UNTUNED,
-	KEY_REWRITE,
-	KEY_JSON,
-	KEY_LANES
-};
-
-static const struct argp_option options[] = {
-    {"lane", 'l', "NAME", 0, "What it goes over (--lanes lists them); the first unless given", 0},
-    {"lanes", KEY_LANES, NULL, 0, "Print the lanes: name, longest request, most in flight; 0: any",
-     0},
-    {"request", KEY_REQUEST, "BYTES", 0, "Bytes of each request (64)", 0},
-    {"reply", KEY_REPLY, "BYTES", 0, "Bytes of each answer: as many as the request, or 8", 0},
-    {"window", 'w', "N", 0, "Requests in flight (1)", 0},
-    {"seconds", KEY_SECONDS, "S", 0, "How long (1)", 0},
-    {"ends", KEY_ENDS, NULL, 0, "The server reads the first and last 4 KiB, not every byte", 0},
-    {"rewrite", KEY_REWRITE, NULL, 0, "The client writes the bytes of each request again", 0},
-    {"untuned", KEY_UNTUNED, NULL, 0, "The library as it comes", 0},
-    {"json", KEY_JSON, NULL, 0, "One JSON object", 0},
-    {0}};
-
-static void print_lanes(void)
+static void print_lanes(void *args, char *value)
 {
+	(void)args;
+	(void)value;
 	for (const struct peer_lane *lane = peer_this.lane; lane->name; lane++)
 		printf("%s %llu %u\n", lane->name, (unsigned long long)lane->len_max,
 		       lane->window_max);
 	exit(APP_EXIT_OK);
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct peer_args *args = state->input;
-	struct peer_job *job = &args->job;
+static const struct app_option options[] = {
+    APP_OPTION(struct peer_args, job.lane, .name = "lane", .key = 'l', .kind = APP_IS_TEXT,
+	       .value = "NAME",
+	       .help = "What it goes over (--lanes lists them); the first unless given"),
+    APP_TAKEN("lanes", NULL, print_lanes,
+	      "Print the lanes: name, longest request, most in flight; 0: any"),
+    APP_SIZE(struct peer_args, job.request, "request", 8, APP_PATTERN_MAX,
+	     "Bytes of each request (64)"),
+    APP_SIZE(struct peer_args, job.reply, "reply", 8, APP_PATTERN_MAX,
+	     "Bytes of each answer: as many as the request, or 8"),
+    APP_OPTION(struct peer_args, job.window, .name = "window", .key = 'w', .kind = APP_IS_NUMBER,
+	       .min = 1, .max = PEER_WINDOW_MAX, .value = "N", .help = "Requests in flight (1)"),
+    APP_TIME(struct peer_args, time, "seconds", "How long (1)"),
+    APP_FLAG(struct peer_args, job.ends, "ends",
+	     "The server reads the first and last 4 KiB, not every byte"),
+    APP_FLAG(struct peer_args, job.rewrite, "rewrite",
+	     "The client writes the bytes of each request again"),
+    APP_FLAG(struct peer_args, job.untuned, "untuned", "The library as it comes"),
+    APP_JSON(struct peer_args, json),
+    {.name = NULL}};
 
-	switch (key) {
-	case 'l':
-		job->lane = arg;
-		return 0;
-	case KEY_LANES:
-		print_lanes();
-		return 0;
-	case KEY_REQUEST:
-		job->request = app_arg_size("--request", arg, 8, APP_PATTERN_MAX);
-		return 0;
-	case KEY_REPLY:
-		job->reply = app_arg_size("--reply", arg, 8, APP_PATTERN_MAX);
-		return 0;
-	case 'w':
-		job->window = (unsigned)app_arg_u64("--window", arg, 1, PEER_WINDOW_MAX);
-		return 0;
-	case KEY_SECONDS:
-		args->time = app_arg_ns("--seconds", arg);
-		return 0;
-	case KEY_ENDS:
-		return app_arg_flag(&job->ends);
-	case KEY_REWRITE:
-		return app_arg_flag(&job->rewrite);
-	case KEY_UNTUNED:
-		return app_arg_flag(&job->untuned);
-	case KEY_JSON:
-		return app_arg_flag(&args->json);
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static void choose_lane(struct peer_args *args)
+static void choose_lane(void *input)
 {
+	struct peer_args *args = input;
 	struct peer_job *job = &args->job;
 	const struct peer_lane *lane = peer_this.lane;
 
@@ -102,15 +64,14 @@ static void choose_lane(struct peer_args *args)
 
 void peer_args_read(struct peer_args *args, int argc, char **argv)
 {
-	static const struct argp argp = {
-	    .options = options,
-	    .parser = parse_option,
+	static const struct app_syntax syntax = {
+	    .option = options,
+	    .check = choose_lane,
 	    .doc = "Requests to a server on another core, timed and checked; see "
 		   "scripts/compare.sh.\v"
 		   "examples:\n  --request 64\n  --lane tcp --request 32 --reply 8 --window 64 "
 		   "--json\n  --request 8M --reply 8 --window 2 --ends"};
 
 	*args = (struct peer_args){.job = {.request = 64, .window = 1}, .time = 1000000000};
-	app_parse(&argp, argc, argv, args);
-	choose_lane(args);
+	app_options_read(&syntax, argc, argv, args);
 }

@@ -11,22 +11,12 @@
 
 enum { SECOND = 1000000000 };
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static void check_args(void *input)
 {
-	struct app_server_args *args = state->input;
+	const struct app_server_args *args = input;
 
-	(void)arg;
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = args;
-		return 0;
-	case ARGP_KEY_END:
-		if (!args->listen)
-			app_bad("where to serve? give --listen shm:NAME or --listen udp:HOST:PORT");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	if (!args->listen)
+		app_bad("where to serve? give --listen shm:NAME or --listen udp:HOST:PORT");
 }
 
 /* Blocks its worker for as many nanoseconds as the request contains, at most a second. It sleeps
@@ -45,17 +35,16 @@ static void serve_work(lend_request request, const struct lend_buf *bytes, void 
 
 int app_serve(int argc, char **argv)
 {
-	static const struct argp_child children[] = {{&app_server_argp, 0, NULL, 0}, {0}};
-	static const struct argp argp = {
-	    .parser = parse_option,
-	    .children = children,
+	static const struct app_syntax syntax = {
+	    .child = &app_server_syntax,
+	    .check = check_args,
 	    .doc = "Serves the calls of lend bench --connect, until a signal ends it.\v"
 		   "It prints \"ready ADDRESS\" when it can be called.\n\n"
 		   "  lend serve --listen udp:0.0.0.0:31850"};
 	struct app_server_args args = APP_SERVER_ARGS_INIT;
 	struct app_server server;
 
-	app_parse(&argp, argc, argv, &args);
+	app_options_read(&syntax, argc, argv, &args);
 	app_server_open(&server, &args, NULL);
 	app_echo_serve(server.ep);
 	if (args.workers && lend_serve(server.ep, APP_METHOD_WORK, serve_work, server.ep,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "apps/commands.h"
+#include "apps/common/option_table.h"
 #include "apps/common/memnode_bench.h"
 #include "apps/common/chart.h"
 #include "apps/store/release.h"
@@ -34,16 +35,12 @@ struct snap {
 	struct app_release release;
 };
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static void check_args(void *input)
 {
-	struct snap *s = state->input;
+	const struct snap *s = input;
 
-	(void)arg;
-	if (key == ARGP_KEY_INIT)
-		state->child_inputs[0] = &s->args;
-	if (key == ARGP_KEY_END && s->args.load.size < 2 * SIZE_MIN)
+	if (s->args.load.size < 2 * SIZE_MIN)
 		app_bad("--size: give the largest one, 8K to 1G");
-	return key == ARGP_KEY_INIT || key == ARGP_KEY_END ? 0 : ARGP_ERR_UNKNOWN;
 }
 
 static struct iovec chunk_of(const struct row *row, uint64_t at)
@@ -376,13 +373,16 @@ static const char doc[] =
 int app_snapshot(int argc, char **argv)
 {
 	static struct snap s = {.args = {.load = APP_LOAD_ARGS_INIT}};
-	const struct argp_child children[] = {{app_memory_some(APP_MEMORY_LOAD), 0, NULL, 0}, {0}};
-	const struct argp argp = {.parser = parse_option, .children = children, .doc = doc};
+	static const struct app_syntax syntax = {.child = &app_memory_syntax,
+						 .child_at = offsetof(struct snap, args),
+						 .some = APP_MEMORY_LOAD,
+						 .check = check_args,
+						 .doc = doc};
 	struct app_memory_args open;
 	uint64_t all = 0;
 
 	s.args.load.size = 1 << 30;
-	app_parse(&argp, argc, argv, &s);
+	app_options_read(&syntax, argc, argv, &s);
 	choose_sizes(&s);
 	for (unsigned i = 0; i < s.rows; i++)
 		all += s.row[i].size;

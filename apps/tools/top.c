@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "apps/commands.h"
-#include "apps/common/options.h"
+#include "apps/common/option_table.h"
 #include "apps/common/closed_loop.h"
 #include "apps/common/report.h"
 #include "apps/tools/top.h"
@@ -209,34 +209,22 @@ static void watch_servers(struct top *top)
 	} while (!top->once);
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static void take_address(void *input, char *value)
 {
-	struct top *top = state->input;
+	struct top *top = input;
 
-	switch (key) {
-	case ARGP_KEY_ARG:
-		if (strlen(arg) >= sizeof(top->server[0].address))
-			app_bad("%s: too long an address", arg);
-		add_server(top, arg);
-		top->named = true;
-		return 0;
-	case KEY_ONCE:
-		return app_arg_flag(&top->once);
-	case KEY_INTERVAL:
-		top->interval = app_arg_ns("--interval", arg);
-		return 0;
-	case KEY_JSON:
-		return app_arg_flag(&top->json);
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	if (strlen(value) >= sizeof(top->server[0].address))
+		app_bad("%s: too long an address", value);
+	add_server(top, value);
+	top->named = true;
 }
 
-static const struct argp_option options[] = {
-    {"once", KEY_ONCE, NULL, 0, "Print one interval and leave", 0},
-    {"interval", KEY_INTERVAL, "TIME", 0, "Between two looks: 1s unless given", 0},
-    {"json", KEY_JSON, NULL, 0, "One JSON object on one line per interval", 0},
-    {0}};
+static const struct app_option options[] = {
+    APP_TAKEN("", NULL, take_address, NULL),
+    APP_FLAG(struct top, once, "once", "Print one interval and leave"),
+    APP_TIME(struct top, interval, "interval", "Between two looks: 1s unless given"),
+    APP_FLAG(struct top, json, "json", "One JSON object on one line per interval"),
+    {.name = NULL}};
 
 static const char doc[] =
     "What endpoints and their sessions are doing: rates, round trips, credit, queues.\v"
@@ -252,15 +240,15 @@ static const char doc[] =
 
 int app_top(int argc, char **argv)
 {
-	static const struct argp argp = {
-	    .options = options, .parser = parse_option, .args_doc = "[ADDRESS...]", .doc = doc};
+	static const struct app_syntax syntax = {
+	    .option = options, .words = "[ADDRESS...]", .doc = doc};
 	static struct top top;
 	struct sigaction action = {.sa_handler = on_signal};
 	struct lend_config config = LEND_CONFIG_INIT;
 	bool any;
 
 	top.interval = UINT64_C(1000000000);
-	app_parse(&argp, argc, argv, &top);
+	app_options_read(&syntax, argc, argv, &top);
 	if (lend_open(&config, &top.ep) < 0)
 		app_die("%s", lend_why());
 	sigaction(SIGINT, &action, NULL);

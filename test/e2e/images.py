@@ -192,7 +192,7 @@ class Images(unittest.TestCase):
         (self.dir / "file").write_text("")
         for args, word in ((["images", self.dir / "empty"], "holds no"), (["images", self.dir / "none"], "No such file"),
                            (["images", "--out", self.dir / "file", self.photos], "--out"), (["images"], "no images"),
-                           (["images", "--by", "mail", self.photos], "value, ref, node or auto"),
+                           (["images", "--by", "mail", self.photos], "value, ref, auto or node"),
                            (["images", "--window", "0", self.photos], "--window"),
                            (["demo", self.dir / "none"], "No such file"), (["demo", self.dir / "empty"], "holds no")):
             with self.subTest(args=args):
