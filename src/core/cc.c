@@ -14,7 +14,7 @@ const char *lend_cc_name(enum lend_cc cc)
 	return cc < LEND_CC_KINDS ? names[cc] : "";
 }
 
-/* No strcmp() in pure code. */
+/* Compares two names: pure code does not call strcmp(). */
 static bool names_equal(const char *a, const char *b)
 {
 	while (*a && *a == *b) {

@@ -35,7 +35,7 @@ static void note_progress(struct lend_core *c, struct lend_call_rec *k)
 	k->timer = c->now + lend_loss_rto(lend_sess_at(c, k->sess), 0);
 }
 
-/* Any reply shows that the server has the whole request. */
+/* Notes that the server has the whole request, as any reply shows. */
 static void request_done(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
 {
 	if (k->whole && k->tx.low == k->tx.total)

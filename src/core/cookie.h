@@ -7,7 +7,7 @@
 
 #include "core/arena.h"
 
-/* holder: the number of the address, see lend_zero_rtt_address(). */
+/* Makes a cookie. holder: the number of the address, see lend_zero_rtt_address(). */
 void lend_cookie_make(const struct lend_core *c, uint64_t holder, uint64_t connect,
 		      struct lend_pkt_cookie *to);
 bool lend_cookie_good(const struct lend_core *c, uint64_t holder, uint64_t connect,

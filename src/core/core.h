@@ -102,7 +102,7 @@ struct lend_core_config {
 	uint32_t attempts;
 };
 
-/* Bytes of memory that lend_core_init() needs, or 0 if the config is not valid. */
+/* Returns the bytes of memory that lend_core_init() needs, or 0 if the config is not valid. */
 size_t lend_core_size(const struct lend_core_config *config);
 /* Builds a core inside mem, which is cache-line aligned and zero; the caller keeps owning mem.
  * Writes only a small part of it, whatever the number of sessions and calls. */

@@ -40,10 +40,11 @@ uint32_t lend_grants_first(struct lend_core *c, const struct lend_sess *s);
 uint32_t lend_grants_ahead(struct lend_core *c, struct lend_call_rec *k, uint64_t more);
 /* Notes that a message of this session began to arrive (more), or has ended. */
 void lend_grants_count_sender(struct lend_core *c, struct lend_sess *s, bool more);
-/* The message may be granted up to lend_rx_reach(): grants it some now, or puts it into the heap
- * until the window has room. True: it got some at once. */
+/* Grants a message some bytes now, up to lend_rx_reach(), or puts it into the heap until the window
+ * has room. True: it got some at once. */
 bool lend_grants_request(struct lend_core *c, struct lend_call_rec *k);
-/* The message gets a reassembly: its advance grant counts as in flight from now on. */
+/* Counts the grant that a message got in advance as in flight from now on: the message gets a
+ * reassembly. */
 static inline void lend_grants_begin(struct lend_core *c, const struct lend_rx *r)
 {
 	c->grants.ahead -= r->credit;
@@ -53,7 +54,7 @@ static inline void lend_grants_begin(struct lend_core *c, const struct lend_rx *
 void lend_grants_arrived(struct lend_core *c, struct lend_call_rec *k, uint32_t offset, uint32_t n);
 /* Notes that a datagram arrived with an ECN mark. True: the mark must be reported to the sender. */
 bool lend_grants_marked(struct lend_core *c);
-/* The message has ended, or starts again: returns its grants. */
+/* Takes back the grants of a message that has ended, or starts again. */
 void lend_grants_end(struct lend_core *c, struct lend_call_rec *k);
 /* Grants the free part of the window, and takes back grants that were not used. */
 void lend_grants_tick(struct lend_core *c);

@@ -123,7 +123,8 @@ static void refuse_connect(struct lend_core *c, const struct lend_in *in,
 	lend_ctl_push(c, &e);
 }
 
-/* No session is free: an idle one is closed for this CONNECT only after its address is proven. */
+/* Answers a CONNECT while no session is free: an idle one is closed for it only after its address
+ * is proven. */
 static void send_retry(struct lend_core *c, const struct lend_in *in,
 		       const struct lend_pkt_connect *b, bool proven)
 {
@@ -157,7 +158,7 @@ static bool is_our_own(const struct lend_core *c, uint64_t connect)
 	return connect - c->connects_first - 1 < c->connects - c->connects_first;
 }
 
-/* The runtime has the keys and computes the proof: see lend_core_prove(). */
+/* Asks the runtime, which has the keys, to compute the proof: see lend_core_prove(). */
 static void ask_for_proof(struct lend_core *c, struct lend_sess *s, const struct lend_in *in)
 {
 	struct lend_event *e = lend_event_push(c, LEND_EV_PROVE);

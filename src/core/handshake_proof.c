@@ -11,7 +11,8 @@ enum {
 };
 _Static_assert(CONNECT_LEN + ACCEPT_LEN == LEND_TRANSCRIPT, "both datagrams");
 
-/* Number and cookie are zero in the transcript: they differ when a CONNECT is repeated. */
+/* Writes a CONNECT of the transcript. Number and cookie are zero there, because they differ when a
+ * CONNECT is repeated. */
 static void put_connect(uint8_t *to, struct lend_pkt head, struct lend_pkt_connect block)
 {
 	head.number = 0;

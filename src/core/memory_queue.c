@@ -31,7 +31,7 @@ static struct lend_memq *memq_of(struct lend_core *c, const struct lend_call_rec
 						   : &c->budget_queue;
 }
 
-/* FIFO order ignores classes here, too. */
+/* Returns the class of a message in these queues: FIFO order ignores classes. */
 static uint32_t class_of(const struct lend_core *c, const struct lend_call_rec *k)
 {
 	return c->cfg.order == LEND_ORDER_FIFO ? 0 : k->class;

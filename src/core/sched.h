@@ -34,8 +34,8 @@ static inline void lend_sched_class(const struct lend_core *c, struct lend_call_
 void lend_sched_wait(struct lend_core *c, struct lend_call_rec *k);
 /* Lets the call wait until the session's carrier has room again. */
 void lend_sched_block(struct lend_core *c, struct lend_call_rec *k);
-/* The carrier has room again: makes the calls that waited for it ready. Calls that wait for credit
- * or room in flight keep waiting. */
+/* Makes the calls that waited for the carrier ready, because it has room again. Calls that wait for
+ * credit or room in flight keep waiting. */
 void lend_sched_unblock(struct lend_core *c, struct lend_sess *s);
 void lend_sched_take_off(struct lend_core *c, struct lend_call_rec *k);
 static inline void lend_sched_remove(struct lend_core *c, struct lend_call_rec *k)

@@ -85,7 +85,7 @@ static inline void lend_sess_schedule_ack(struct lend_core *c, struct lend_sess 
 	}
 }
 
-/* Called after a call ended. Without calls, the timer is needed only for the pending ACK and the
+/* Sets the timer after a call ended. Without calls, it is needed only for the pending ACK and the
  * keepalive probe. */
 static inline void lend_sess_on_call_end(struct lend_core *c, struct lend_sess *s)
 {

@@ -89,7 +89,8 @@ static inline uint32_t lend_fair_frags_reserved(const struct lend_core *c)
 	return c->free_frags.cap / 8;
 }
 
-/* Bytes of the budget for peers within their share; 0 for a budget of few datagrams. */
+/* Returns the bytes of the budget that are for peers within their share; 0 for a budget of few
+ * datagrams. */
 static inline uint64_t lend_fair_budget_reserved(const struct lend_core *c)
 {
 	return c->cfg.receive_budget >= LEND_GRANT_BYTES ? c->cfg.receive_budget / 8 : 0;
