@@ -93,8 +93,8 @@ int lend_mem_open(struct lend_ep *ep, const char *nodes, struct lend_mem **out)
 	return rc;
 }
 
-/* Outside a turn, waits until the node has identified itself. Inside a turn, that happens with the
- * first operation. */
+/* Adds a node. Outside a turn, waits until the node has identified itself. Inside a turn, that
+ * happens with the first operation. */
 int lend_mem_add(struct lend_mem *mem, const char *address)
 {
 	int rc = cn_node_add(mem, address, strlen(address));

@@ -252,8 +252,8 @@ void cn_split_drop(struct lend_mem *mem);
 bool cn_node_try_next(struct cn_op *op, enum lend_status status);
 /* Returns false if no node is likely to take a new object soon. */
 bool cn_node_may_choose(struct lend_mem *mem);
-/* A put at this node timed out after waited. New objects go to other nodes for some time; then a
- * single one tries this node. */
+/* Pauses new objects at a node, where a put timed out after `waited`: they go to other nodes for
+ * some time; then a single one tries this node. */
 void cn_node_pause(struct cn_node *node, lend_ns waited);
 /* Call it when the workers of node become known: spreads the operations that wait to make an object
  * at node over all of them. */
@@ -261,11 +261,12 @@ void cn_node_count_choice(struct cn_node *node);
 
 /* op_protocol.c: requests of an operation, and the meaning of the replies */
 enum { CN_GO = -1, CN_HOLD_ON = -2, CN_PARTED = -3 };
-/* Before a call: CN_GO, CN_HOLD_ON (a node has yet to identify itself), or the status that the
- * operation ends with, without a call. */
+/* Prepares the next call. Returns CN_GO, CN_HOLD_ON (a node has yet to identify itself), or the
+ * status that the operation ends with, without a call. */
 int cn_step_before(struct cn_op *op);
 void cn_step_encode(struct cn_op *op, struct lend_memop *say);
-/* After a reply. status is the node's and may be changed. Returns true if another call follows. */
+/* Evaluates a reply. status is the node's and may be changed. Returns true if another call follows.
+ */
 bool cn_step_after(struct cn_op *op, enum lend_status *status, const uint8_t *body, size_t len);
 /* Cleans up at the operation's end. */
 void cn_step_end(struct cn_op *op, enum lend_status status, enum lend_ran ran);

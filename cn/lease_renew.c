@@ -100,8 +100,8 @@ bool cn_renews_by_session(const char *address)
 	return !strncmp(address, "shm:", 4) || !strncmp(address, "udp:", 4);
 }
 
-/* Whether an earlier entry renews the same lease. A lease belongs to the process: of several
- * clients of one node, the first entry renews it. */
+/* Returns whether an earlier entry renews the same lease. A lease belongs to the process: of
+ * several clients of one node, the first entry renews it. */
 static bool renewed_by_other(const struct entry *e)
 {
 	const struct entry *o;
@@ -210,7 +210,8 @@ static void after_fork(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* The thread stayed with the parent, and so did its endpoint and leases: start without them. */
+/* Resets the state in a fork's child: the thread, its endpoint and the leases stayed with the
+ * parent. */
 static void in_child(void)
 {
 	alive = 0;

@@ -60,7 +60,7 @@ static void after_fork(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* A child is another process: it opens its own lives. */
+/* Forgets all lives in a fork's child: it is another process and opens lives of its own. */
 static void in_child(void)
 {
 	struct entry *e;
@@ -94,7 +94,8 @@ int cn_life_join(const char *home)
 	return e ? 0 : -ENOMEM;
 }
 
-/* Before an entry is freed: its first twin takes over the life and key, for the other twins too. */
+/* Passes the life and key of an entry that is about to be freed to its first twin, which holds them
+ * for the other twins from now on. */
 static void hand_over(struct entry *gone)
 {
 	struct entry *heir = NULL, *e;

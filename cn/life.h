@@ -12,14 +12,15 @@
 #include "cn/client.h"
 
 void cn_life_home(const struct lend_ep *ep, const char *address, char home[CN_HOME_MAX]);
-/* A client uses an address, or no longer. 0, or -ENOMEM. */
+/* Count the clients that use an address. join returns 0 or -ENOMEM. */
 int cn_life_join(const char *home);
 void cn_life_leave(const char *home);
 /* Gives a worker's address the name of the address that listed it, unless it was dialled before. */
 void cn_life_name(const char *worker, const char *node);
 /* Connects to an address under its name, which has this number. As lend_connect(). */
 int cn_life_connect(struct lend_ep *ep, const char *home, lend_session *session, uint32_t *name);
-/* The address has another name since: a session from before cannot join the life. */
+/* Returns whether the address has got another name since: a session from before cannot join the
+ * life. */
 bool cn_life_renamed(const char *home, uint32_t name);
 
 /* Writes the next message that a session sends to join this process's life at home: HELLO, with a
@@ -27,12 +28,13 @@ bool cn_life_renamed(const char *home, uint32_t name);
  * binding. False: client is 0 and there is no life to join. */
 bool cn_life_encode(struct lend_ep *ep, lend_session session, const char *home, uint32_t client,
 		    struct lend_memop *say);
-/* A HELLO with life 0 was answered. The life to use: another thread's may have been first. */
+/* Stores the life that a HELLO with life 0 has opened. Returns the life to use: another thread may
+ * have opened one first. */
 uint64_t cn_life_opened(const char *home, const struct lend_memhello *hello);
-/* A HELLO with this life was refused. */
+/* Forgets a life, because a HELLO with it was refused. */
 void cn_life_ended(const char *home, uint64_t life);
-/* A HELLO was answered: when this process has a life at another address of the same node, address
- * gets that one's name and life. */
+/* Evaluates the reply to a HELLO: when this process has a life at another address of the same node,
+ * this address gets the name and the life of that one. */
 void cn_life_learn(const char *home, const struct lend_memhello *hello);
 
 #endif

@@ -229,8 +229,8 @@ static bool take_hello(struct cn_node *node, const struct lend_memhello *hello)
 
 enum { FINE, FAILED, MORE };
 
-/* The next step into the process's life. At first, several threads, or addresses of the node, may
- * have opened one each. */
+/* Evaluates the reply to a HELLO. MORE: another HELLO is needed, because several threads, or
+ * addresses of the node, may have opened a life each. */
 static int next_hello(struct cn_node *node, const uint8_t *body, size_t len)
 {
 	struct lend_memhello hello;

@@ -59,7 +59,7 @@ void cn_op_resume(struct cn_op *op)
 		TAILQ_INSERT_TAIL(&mem->wait, op, all);
 }
 
-/* op may be invalid when this returns: done may free it. */
+/* Ends an operation. op may be invalid when this returns: done may free it. */
 void cn_op_finish(struct cn_op *op, enum lend_status status, enum lend_ran ran)
 {
 	struct lend_mem *mem = op->mem;
@@ -153,8 +153,8 @@ static bool try_start(struct cn_op *op)
 	return false;
 }
 
-/* done functions may start and end operations, so the walk restarts after each change. An operation
- * that cannot start is tried once per walk. */
+/* Starts the waiting operations that may start, each tried once. done functions may start and end
+ * operations, so the walk begins again after each change. */
 static void pump_once(struct lend_mem *mem)
 {
 	uint64_t after = 0;

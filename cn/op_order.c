@@ -38,7 +38,8 @@ static bool ranges_overlap(uint64_t offset, uint64_t len, const struct cn_op *b)
 	return offset < b->offset + b->len && b->offset < offset + len;
 }
 
-/* A seal of a space with a pointer sends the stored pages; the next seal relies on that. */
+/* Returns whether op seals a space with a pointer: it sends the stored pages, and the next seal
+ * relies on that. */
 static bool is_seal(const struct cn_op *op)
 {
 	return op->kind == LEND_MEMOP_SEAL && op->mem->space[op->space].view;

@@ -239,8 +239,8 @@ static bool after_space(struct cn_op *op, enum lend_status *status, const uint8_
 	return true;
 }
 
-/* After a POOL_VIEW. A pool that was connected again does not know the view: it is asked again when
- * the space gets a pointer. */
+/* Evaluates the reply to a POOL_VIEW. A pool that was connected again does not know the view: it is
+ * asked again when the space gets a pointer. */
 static bool after_view(struct cn_op *op, enum lend_status *status, const uint8_t *body, size_t len)
 {
 	struct cn_space *space = &op->mem->space[op->space];

@@ -138,7 +138,8 @@ static bool has_more(struct cn_op *op)
 	return op->kind == LEND_MEMOP_SEAL ? cn_view_next(op) : op->at < op->len;
 }
 
-/* All parts have ended: continues with the seal of a put or seal, or ends. */
+/* Continues with the seal of a put or seal, or ends the operation, after all its parts have ended.
+ */
 static void finish_parts(struct cn_op *op)
 {
 	struct lend_op *outer = cn_op_outer(op);
@@ -250,7 +251,7 @@ static void start_release(struct cn_op *op, uint16_t node, struct lend_ref *ref,
 	(void)cn_op_go(o);
 }
 
-/* end[k]: the end of node k's references in sorted. */
+/* Starts one release per node. end[k]: the end of node k's references in `sorted`. */
 static void start_releases(struct cn_op *op, struct lend_ref *sorted, const uint32_t *end)
 {
 	uint32_t at = 0;

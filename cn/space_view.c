@@ -50,7 +50,7 @@ bool cn_view_next(struct cn_op *op)
 	return true;
 }
 
-/* Whether op is a part of a seal, which sends a run to the node. */
+/* Returns whether op is a part of a seal, which sends a run to the node. */
 static bool is_run(const struct cn_op *op)
 {
 	return op->kind == LEND_MEMOP_WRITE && op->step == CN_STEP_WRITE;

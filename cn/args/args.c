@@ -121,7 +121,8 @@ static void end_unsent(struct cn_args *a)
 
 static bool start_call(struct cn_args *a);
 
-/* A call slot may be free now: starts the call that has waited for longest, then the next ones. */
+/* Starts the calls that wait for a call slot, the one that has waited for longest first, until one
+ * must wait again. */
 static void retry_waiting(struct lend_mem *mem)
 {
 	struct cn_args *a;
@@ -223,7 +224,7 @@ static void fall_back(struct cn_args *a)
 	lend_ref_count(&lend_ref_counts.by_value);
 }
 
-/* All puts have ended: sends the message. */
+/* Sends the message, after all puts have ended. */
 static void send_message(struct cn_args *a)
 {
 	if (a->status != LEND_OK)

@@ -81,13 +81,14 @@ struct cn_args {
 	struct cn_put put[];
 };
 
-/* args.c. The block must be filled in. The call or reply may have ended when these return. */
+/* args.c: start a call or a reply from a block that is filled in. It may have ended when these
+ * return. */
 void cn_args_start_call(struct cn_args *a, lend_session session, struct lend_call *call);
 void cn_args_start_reply(struct cn_args *a);
 void cn_args_cancel(struct cn_args *a);
 void cn_args_wrap_gone(void *args);
-/* For lend_mem_close(). cancel_all: cancels all that are not cancelled yet. detach: replies that a
- * peer still reads continue without their client. */
+/* For lend_mem_close(). cancel_all: cancels all calls that are not cancelled yet. detach: lets
+ * replies that a peer still reads continue without their client. */
 void cn_args_cancel_all(struct lend_mem *mem);
 void cn_args_detach(struct lend_mem *mem);
 bool cn_args_busy(const struct lend_mem *mem, bool late);

@@ -163,7 +163,7 @@ static void stop_puts(struct cn_threshold *g)
 
 static void start_put(struct cn_threshold *g);
 
-/* The get has ended, with the bytes or without; the reference is released in both cases. */
+/* Releases the reference after the get, whether it got the bytes or not. */
 static void get_done(struct lend_op *op)
 {
 	struct cn_threshold *g = of_op(op);

@@ -62,7 +62,7 @@ int lend_arg_get(struct lend_mem *mem, const struct lend_arg *arg, uint64_t offs
 	return rc < 0 ? rc : cn_op_go(o);
 }
 
-/* The bytes are in the message: the operation ends at once. */
+/* Ends the operation at once, because the bytes are in the message. */
 static int end_here(struct lend_op *op)
 {
 	cn_op_inner(op)->state = CN_DONE;

@@ -9,10 +9,10 @@
 
 #include "cn/client.h"
 
-/* Before a call of a read of lent memory: CN_GO, with op->placing set if the call asks for the
- * place; or the status that the read ends with, without a call. */
+/* Prepares the next call of a read of lent memory. Returns CN_GO, with op->placing set if the call
+ * asks for the table's offset; or the status that the read ends with, without a call. */
 int cn_in_place_before(struct cn_op *op);
-/* After the reply to that call. Returns true if another call or read follows. */
+/* Evaluates the reply to that call. Returns true if another call or read follows. */
 bool cn_in_place_after(struct cn_op *op, enum lend_status *status, const uint8_t *body, size_t len);
 
 #endif

@@ -19,9 +19,10 @@ struct cn_cache_key {
 
 /* Copies the CN_CACHE_PAGE bytes of a page out. Returns false: not cached. */
 bool cn_cache_find(const struct cn_cache_key *key, void *page);
-/* The same without a copy; the page is not counted as a hit, and not kept for longer. */
+/* Returns whether a page is cached. That is not counted as a hit, and the page is not kept for
+ * longer. */
 bool cn_cache_has(const struct cn_cache_key *key);
-/* Take and release the lock around a fork. */
+/* Take the lock before a fork, and release it afterwards. */
 void cn_cache_freeze(void);
 void cn_cache_thaw(void);
 /* Copies a page in, unless it is cached already, or there is no memory for a cache. */

@@ -119,7 +119,7 @@ static void run_ahead(struct cn_paged_view *f, uint64_t first, uint32_t window)
 		(void)start_pull(f, first, window, true, false);
 }
 
-/* The bytes of a pull have arrived: fills its pages. */
+/* Fills the pages of a pull when their bytes have arrived. */
 static void land_pull(struct pull *p)
 {
 	struct cn_paged_view *f = p->f;
@@ -160,8 +160,8 @@ static void pull_failed(struct pull *p, bool for_good)
 	}
 }
 
-/* The node lost a page of the run. From now on pages are fetched one by one, which shows which page
- * it is. */
+/* Ends a pull with a page that the node has lost. From now on pages are fetched one by one, which
+ * shows which page it is. */
 static void split_pull(struct pull *p)
 {
 	struct cn_paged_view *f = p->f;
@@ -250,7 +250,8 @@ static void give_zeros(struct cn_paged_view *f, uint64_t page, bool store)
 	cn_paged_fill(f, page, 1, nothing, store);
 }
 
-/* A thread waits for a page that is under way, or that a parked pull kept back. */
+/* Notes that a thread waits for a page that is being fetched, or that a parked pull has kept back.
+ */
 static void note_waiting(struct pull *p, uint64_t page, bool store)
 {
 	struct cn_paged_view *f = p->f;

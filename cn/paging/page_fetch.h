@@ -5,17 +5,17 @@
 
 #include "cn/paging/paged_view.h"
 
-/* open: with the pager's endpoint; 0 or -ENOMEM. close: after that endpoint was closed, when no
- * memory is served any more. */
+/* open: begins with the pager's endpoint; returns 0 or -ENOMEM. close: ends, after that endpoint
+ * was closed and no memory is served any more. */
 int cn_page_fetch_open(struct lend_ep *ep);
 void cn_page_fetch_close(void);
 /* Returns whether there is room to serve one more touch. */
 bool cn_page_fetch_room(void);
-/* A thread waits for a missing page. */
+/* Fetches a missing page that a thread waits for. */
 void cn_page_fetch_touch(struct cn_paged_view *f, uint64_t page, bool store);
 /* Retries failed READs that are due. Returns the time of the next retry; LEND_NEVER: none. */
 lend_ns cn_page_fetch_retry(lend_ns now);
-/* The memory is about to be freed. Nothing of it is used here when this returns. */
+/* Forgets memory that is about to be freed: nothing of it is used here when this returns. */
 void cn_page_fetch_drop(struct cn_paged_view *f);
 /* Stores the counters of fetches in stat. */
 void cn_page_fetch_stat(struct lend_mem_cache_stat *stat);

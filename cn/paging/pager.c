@@ -197,7 +197,8 @@ static void after_fork(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* The thread, its endpoint and the memory stayed with the parent. */
+/* Resets the state in a fork's child: the thread, its endpoint and the memory stayed with the
+ * parent. */
 static void in_child(void)
 {
 	n_faults = 0;

@@ -37,11 +37,12 @@ struct cn_dirty_pages {
 /* Skips pages of [at, end) that are dirty (stored) or not dirty. Returns where the first other page
  * begins. */
 uint64_t cn_dirty_skip(struct cn_dirty_pages *marks, uint64_t at, uint64_t end, bool stored);
-/* The pages [at, end) are about to be sent: only later stores make them dirty again. */
+/* Marks the pages [at, end) as clean before they are sent: only later stores make them dirty again.
+ */
 void cn_dirty_take(struct cn_dirty_pages *marks, uint64_t at, uint64_t end);
-/* Sending those pages failed: they are dirty again. */
+/* Marks those pages as dirty again, because sending them failed. */
 void cn_dirty_untake(struct cn_dirty_pages *marks, uint64_t at, uint64_t end);
-/* The memory is about to be freed or used otherwise. */
+/* Ends the watch of memory that is about to be freed or used otherwise. */
 void cn_dirty_close(struct cn_dirty_pages *marks);
 
 #endif

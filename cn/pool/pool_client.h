@@ -43,7 +43,7 @@ struct cn_shown {
 
 extern const struct cn_view_ops cn_pool_ops;
 
-/* Called when the user names the node as a pool. 0 or -ENOMEM. */
+/* Prepares a node that the user names as a pool. Returns 0 or -ENOMEM. */
 int cn_pool_join(struct cn_node *node);
 /* Returns the pool's secret for POOL_ operations, after connecting if needed. 0: not a pool, or not
  * reachable as one; pool->why has the reason. */
@@ -58,8 +58,8 @@ bool cn_pool_has_more(const struct cn_space *space);
 /* Unpins the frames of the POOL_MAP with this id: FORGETs it. Its slot is freed once the node has
  * confirmed that. */
 void cn_pool_forget(struct cn_node *node, uint64_t id);
-/* The space is about to be freed; nothing of it is mapped any more. forgotten: the node ended our
- * life, so it keeps the frames that we had mapped until it gets a POOL_DROP. */
+/* Forgets the frames of a space that is about to be freed, and not mapped any more. forgotten: the
+ * node ended our life, so it keeps the frames that we had mapped until it gets a POOL_DROP. */
 void cn_pool_unshow(struct lend_mem *mem, struct cn_space *space, bool forgotten);
 
 #endif
