@@ -25,7 +25,8 @@ static int open_unnamed(const char *folder)
 				   folder, strerror(errno));
 }
 
-/* The path may have been replaced by another node's file, which that node has locked. */
+/* Locks the file, unless another node has: that node may also have replaced the file at the path.
+ */
 static int lock_file(int fd, const char *path)
 {
 	if (lend_lockfile(fd, path) == 0)
@@ -34,7 +35,7 @@ static int lock_file(int fd, const char *path)
 			 path);
 }
 
-/* Another node may lock the new, still empty file before this one does. */
+/* Makes and locks a new file. Fails if another node locks it, still empty, before this one does. */
 static int open_new(const char *path)
 {
 	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600), rc;

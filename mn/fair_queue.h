@@ -48,7 +48,7 @@ void mn_flow_open(struct mn_flow *flow);
 /* Removes a flow; its waiting operations go to drop(). */
 void mn_flow_close(struct mn_fair *fair, struct mn_flow *flow,
 		   void (*drop)(struct mn_wait *wait, void *arg), void *arg);
-/* Call it when an operation arrives. True: run it and charge it. False: queue it with
+/* Admits an operation that has arrived. True: run it and charge it. False: queue it with
  * mn_fair_wait(). */
 bool mn_fair_may(struct mn_fair *fair, struct mn_flow *flow);
 void mn_fair_charge(struct mn_flow *flow, uint64_t cost);

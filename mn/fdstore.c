@@ -41,7 +41,8 @@ static long env_number(const char *name)
 	return text ? strtol(text, NULL, 10) : 0;
 }
 
-/* The protocol of sd_listen_fds(3): descriptors from 3 on, with their names separated by colons. */
+/* Finds a descriptor that the service manager passed, by the protocol of sd_listen_fds(3):
+ * descriptors from 3 on, with their names separated by colons. */
 int mn_fdstore_find(uint32_t worker, enum mn_fdstore_part part)
 {
 	const char *at = getenv("LISTEN_FDNAMES");

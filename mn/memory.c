@@ -119,7 +119,8 @@ static int set_length(struct mn_memory *memory, const char *name)
 			 strerror(errno));
 }
 
-/* A device keeps the bytes of earlier uses, so they are cleared here. */
+/* Sets the length of a file, and maps it. A device keeps the bytes of earlier uses, so they are
+ * cleared here. */
 static int size_and_map(struct mn_memory *memory, const char *name, size_t len)
 {
 	struct stat st;

@@ -166,7 +166,7 @@ static void landing_released(void *arg)
 	l->head = NULL;
 }
 
-/* Some STAT replies contain counters of the endpoint. */
+/* Passes the endpoint's count of sent bytes to the store before a STAT, whose reply contains it. */
 static void set_tx_bytes(struct mn_serve *serve, const struct lend_buf *bytes)
 {
 	struct lend_stats stats;

@@ -24,7 +24,7 @@ void mn_serve_set_tenants(struct mn_serve *serve, const struct mn_tenants *tenan
 void mn_serve_turn(struct mn_serve *serve);
 /* Returns whether requests wait for the next mn_serve_turn(): do not sleep before it. */
 bool mn_serve_waits(const struct mn_serve *serve);
-/* From now on, operations do not run: their reply is UNAVAILABLE. */
+/* Refuses all operations from now on: they do not run, and their reply is UNAVAILABLE. */
 void mn_serve_refuse(struct mn_serve *serve);
 /* Frees the server. Call it after lend_close(ep), when nothing is in flight. */
 void mn_serve_close(struct mn_serve *serve);

@@ -48,7 +48,8 @@ static void warn_of_limit(const struct mn_config *config, const struct lend_stor
 		limit.bytes >> 20, limit.name, limit.cgroup ? ", or raise that limit" : "");
 }
 
-/* When other processes can map the pages, a later start can reopen the arena (a memfd), too. */
+/* Opens the memory of the pages and of the arena. When other processes can map the pages, the arena
+ * is a memfd, which a later start can reopen, too. */
 static int open_memory(struct mn_worker *worker, const struct mn_config *config,
 		       const struct lend_store_config *c)
 {

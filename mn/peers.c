@@ -63,7 +63,8 @@ static void end_peer(struct mn_peers *peers, struct peer *p)
 	free(p);
 }
 
-/* On shm the system reports the end of a process: the end of its last session ends the life. */
+/* Removes a session from its life. On shm the system reports the end of a process: the end of its
+ * last session ends the life. */
 static void leave_life(struct mn_peers *peers, struct peer *p)
 {
 	struct life *life = p->life;

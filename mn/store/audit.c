@@ -87,7 +87,8 @@ static void audit_objects(struct audit *a)
 		a->bad = "objects are miscounted";
 }
 
-/* The first byte is zero, and each byte equals the one before it. */
+/* Returns whether a page is all zeros: its first byte is zero, and each byte equals the one before
+ * it. */
 static bool is_zero(const struct lend_store *s, uint32_t frame)
 {
 	const uint8_t *page = lend_page(s, frame);

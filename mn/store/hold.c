@@ -106,7 +106,7 @@ void lend_hold_remove(struct lend_store *s, uint32_t hold)
 	LEND_GIVE(s, hold, hold);
 }
 
-/* The heap orders grants by expiry: entry 0 is the earliest. */
+/* Returns the heap of grants by expiry: entry 0 expires first. */
 static uint32_t *heap_of(const struct lend_store *s)
 {
 	return lend_at(s, s->heap);

@@ -7,7 +7,8 @@
 #include "util/bits.h"
 #include "util/check.h"
 
-/* Level 0 is a frame; a node of level n spans 64^n pages. */
+/* Returns the index of a page's child in a node of this level. Level 0 is a frame; a node of level
+ * n spans 64^n pages. */
 static uint32_t index_at(uint64_t page, uint32_t level)
 {
 	return page >> (LEND_FAN_BITS * (level - 1)) & (LEND_FAN - 1);
