@@ -42,7 +42,8 @@ static int parse_path(const char *text, const char *path, struct lend_addr *addr
 	return 0;
 }
 
-/* A name becomes a file's: no slash, no leading dot, not too long for a socket's path. */
+/* Parses NAME or NAME@PATH. A name becomes a file's: no slash, no leading dot, not too long for a
+ * socket's path. */
 static int parse_shm(const char *text, struct lend_addr *addr)
 {
 	const char *name = text + 4, *at = strchr(name, '@');
@@ -104,7 +105,8 @@ static int parse_udp(const char *text, struct lend_addr *addr)
 	return parse_port(text, end + 1 + bracket, &addr->port);
 }
 
-/* DEV@IP:PORT and more: its carrier's module reads it. */
+/* Copies the rest of a device's address (DEV@IP:PORT and more), which its carrier's module parses.
+ */
 static int parse_device(const char *text, struct lend_addr *addr)
 {
 	const char *rest = strchr(text, ':') + 1;

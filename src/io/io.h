@@ -118,7 +118,7 @@ struct lend_io_config {
  * such carrier or device here), -ENOMEM, -EPERM; or the error of the capture's file. */
 int lend_io_open(const struct lend_io_config *config, struct lend_io **io);
 bool lend_io_same_scheme(const char *a, const char *b);
-/* True when a carrier of one address can resolve() the other. */
+/* Returns whether a carrier of one address can resolve() the other. */
 bool lend_io_same_carrier(const char *a, const char *b);
 
 #endif

@@ -54,7 +54,7 @@ struct lend_udp_peers {
 			       share one chain */
 };
 
-/* 0 or -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 int lend_udp_peers_init(struct lend_udp_peers *peers);
 void lend_udp_peers_free(struct lend_udp_peers *peers);
 /* Returns the index of this address and makes an entry if it has none. An unpinned entry becomes

@@ -49,8 +49,8 @@ bool lend_capture_file_put(struct lend_capture_file *file, struct lend_capture_p
 
 /* Writes the buffer to the file. */
 void lend_capture_file_flush(struct lend_capture_file *file);
-/* The same if LEND_CAPTURE_FLUSH_NS have passed since the last write. Costs one load while the
- * buffer is empty. */
+/* Writes the buffer if LEND_CAPTURE_FLUSH_NS have passed since the last write. Costs one load while
+ * the buffer is empty. */
 void lend_capture_file_idle(struct lend_capture_file *file);
 
 /* Returns nanoseconds since 1970. */

@@ -95,8 +95,8 @@ static int link_to(struct dpdk *io, const struct dpdk_address *to, uint32_t *por
 	return rc;
 }
 
-/* True when our device reaches the address. A name that is not a device of this host is the name
- * that another host has for its own. */
+/* Returns whether our device reaches the address. A name that is not a device of this host is the
+ * name that another host has for its own. */
 static bool is_reached(const struct dpdk *io, const struct dpdk_address *to)
 {
 	uint16_t id;

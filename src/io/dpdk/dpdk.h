@@ -223,7 +223,7 @@ struct dpdk {
 };
 
 /* addr.c */
-/* 0, or -EINVAL with lend_why_text() set. */
+/* Returns 0, or -EINVAL with lend_why_text() set. */
 int dpdk_address_parse(const char *text, struct dpdk_address *address);
 int dpdk_address_print(const char *device, const struct lend_eth_end *end, char *text, size_t cap);
 
@@ -348,8 +348,8 @@ void dpdk_zerocopy_map(struct dpdk *io, void *memory, size_t len);
  * IOMMU translation per buffer. NULL: the piece is to be copied. */
 struct rte_mbuf *dpdk_zerocopy_lend(struct dpdk *io, const struct dpdk_port *port,
 				    const struct lend_piece *piece, uint8_t *data);
-/* True when no driver reads any part of that buffer. If one does, first has it free the frames that
- * its device has sent. */
+/* Returns whether no driver reads any part of that buffer. If one does, first has it free the
+ * frames that its device has sent. */
 bool dpdk_zerocopy_idle(struct dpdk *io, uint32_t buf);
 
 /* Links carry several frames in a buffer. Returns the offset of the frame behind one that ends at

@@ -26,8 +26,8 @@ struct sources {
 	uint32_t n;
 };
 
-/* True when epoll watches the file at own. Sets EAL's event mask again unchanged, which the kernel
- * refuses for a file that is not watched. */
+/* Returns whether epoll watches the file at own. Sets EAL's event mask again unchanged, which the
+ * kernel refuses for a file that is not watched. */
 static bool is_watching(int epoll, int own)
 {
 	struct epoll_event as_eal = {.events = EPOLLIN | EPOLLPRI | EPOLLRDHUP | EPOLLHUP,

@@ -306,8 +306,8 @@ static int make_client(struct dpdk *io, const struct dpdk_address *to, uint32_t 
 	return 0;
 }
 
-/* True when a connection to that listener is still open, so it may still be accepted. The driver
- * does not report this. */
+/* Returns whether a connection to that listener is still open, so it may still be accepted. The
+ * driver does not report this. */
 static bool is_answer_due(const struct dpdk_port *port)
 {
 	char path[DPDK_PATH_MAX + 1];

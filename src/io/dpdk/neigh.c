@@ -31,7 +31,7 @@ static void send_frame(struct dpdk_port *port, const uint8_t *bytes, uint32_t le
 		rte_pktmbuf_free(buf);
 }
 
-/* True when an endpoint of this process has that address; *end is that endpoint. share->lock
+/* Returns whether an endpoint of this process has that address; *end is that endpoint. share->lock
  * held. */
 static bool is_ours(const struct dpdk_shared_port *share, const struct lend_ip *ip, uint16_t vlan,
 		    struct lend_eth_end *end)

@@ -28,14 +28,14 @@ struct dpdk_load {
 	uint32_t n[DPDK_BURST];
 };
 
-/* True when the peer is another endpoint of this process on the same device. */
+/* Returns whether the peer is another endpoint of this process on the same device. */
 static bool is_near(const struct dpdk *io, const struct dpdk_peer *peer)
 {
 	return memcmp(peer->head.bytes, io->self.mac, 6) == 0;
 }
 
-/* True when frames to the peer may have several segments: no software checksum reads them, and no
- * endpoint of this process receives them. */
+/* Returns whether frames to the peer may have several segments: no software checksum reads them,
+ * and no endpoint of this process receives them. */
 static __rte_noinline bool takes_pieces(const struct dpdk *io, const struct dpdk_peer *peer)
 {
 	const struct dpdk_port *port = io->port[peer->port];
@@ -45,7 +45,7 @@ static __rte_noinline bool takes_pieces(const struct dpdk *io, const struct dpdk
 	return (peer->head.ip4 || port->share->tx_sums) && !is_near(io, peer);
 }
 
-/* True when the last piece is to be sent in place. */
+/* Returns whether the last piece is to be sent in place. */
 static inline bool is_chained(const struct dpdk *io, const struct lend_out *out)
 {
 	return out->n > 0 && out->piece[out->n - 1].len >= IN_PLACE &&
@@ -280,7 +280,7 @@ static bool can_go(const struct dpdk *io, const struct lend_out *out)
 	       lend_out_len(out) <= io->io.path.mtu;
 }
 
-/* True when a datagram can be sent and has the same peer and queue as the one before it. */
+/* Returns whether a datagram can be sent and has the same peer and queue as the one before it. */
 static inline bool goes_along(const struct dpdk *io, const struct lend_out *out)
 {
 	return out->peer == out[-1].peer && out->fast == out[-1].fast &&

@@ -212,7 +212,7 @@ void dpdk_zerocopy_map(struct dpdk *io, void *memory, size_t len)
 	pthread_mutex_unlock(&dpdk_world);
 }
 
-/* True when the device has all of data mapped. A carrier has few regions; the newest is used
+/* Returns whether the device has all of data mapped. A carrier has few regions; the newest is used
  * most. */
 static bool is_held(const struct dpdk *io, const uint8_t *data, uint32_t len)
 {

@@ -91,7 +91,7 @@ static bool read_host(char *text, struct lend_eth_address *address)
 	       read_number(colon + 1, 0, 65535, &address->udp);
 }
 
-/* True when all addresses have the same IP version. */
+/* Returns whether all addresses have the same IP version. */
 static bool is_consistent(const struct lend_eth_address *address)
 {
 	bool four = lend_ip_is4(&address->ip);

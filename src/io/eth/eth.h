@@ -94,9 +94,9 @@ struct lend_eth_frame {
  * Does not check the UDP checksum: see lend_eth_sum_good(). */
 enum lend_eth_verdict lend_eth_read(const uint8_t *bytes, uint32_t len,
 				    struct lend_eth_frame *frame);
-/* True when the UDP checksum is right, or absent over IPv4, or equal to the pseudo header's sum. A
- * kernel leaves that sum in frames between veth or bridge ports, for a device to finish which the
- * frame never reaches. */
+/* Returns whether the UDP checksum is right, or absent over IPv4, or equal to the pseudo header's
+ * sum. A kernel leaves that sum in frames between veth or bridge ports, for a device to finish
+ * which the frame never reaches. */
 bool lend_eth_sum_good(const struct lend_eth_frame *frame);
 
 /* The constant header bytes of frames from one sender, over IPv4 without a VLAN tag. All zeros: no
@@ -206,12 +206,12 @@ struct lend_hosts {
  * request at once. NULL: all entries are in use. */
 struct lend_host *lend_host_use(struct lend_hosts *hosts, const struct lend_eth_end *from,
 				const struct lend_ip *ip, lend_ns now);
-/* True when the host's MAC is known. */
+/* Returns whether the host's MAC is known. */
 static inline bool lend_host_is_known(const struct lend_host *host)
 {
 	return host->state == LEND_HOST_KNOWN || host->state == LEND_HOST_RECHECKED;
 }
-/* True when a round of requests got no reply; starts the next round. */
+/* Returns whether a round of requests got no reply; starts the next round. */
 bool lend_host_next_round(struct lend_host *host, lend_ns now);
 /* Updates the table from a received ARP or neighbour discovery message. */
 void lend_host_update(struct lend_hosts *hosts, const struct lend_eth_neigh *ask, lend_ns now);
@@ -279,7 +279,7 @@ static inline uint32_t lend_eth_end4(const uint8_t *bytes)
 	return 14 + lend_eth_get16(bytes + 16);
 }
 
-/* True when a frame with IPv4 and no tag carries the ECN mark "congestion experienced". */
+/* Returns whether a frame with IPv4 and no tag carries the ECN mark "congestion experienced". */
 static inline bool lend_eth_is_marked4(const uint8_t *bytes)
 {
 	return (bytes[15] & 3) == 3;

@@ -17,7 +17,8 @@
 
 static const char here[] = "an address in this library";
 
-/* The folder of the file that holds this code: the program's, or that of liblend.so. */
+/* Finds the folder of the program. library_folder(): that of the library or program with this code.
+ */
 static bool own_folder(char *path, size_t cap)
 {
 	ssize_t n = readlink("/proc/self/exe", path, cap - 1);
@@ -47,7 +48,8 @@ static bool library_folder(char *path, size_t cap)
 	return true;
 }
 
-/* NULL with found unset: not in this folder. NULL with found set: there, but it does not load. */
+/* Loads a module from a folder. NULL with found unset: it is not there. NULL with found set: it is
+ * there, but does not load. */
 static void *load_from(const char *folder, const char *sub, const char *file, bool *found)
 {
 	char path[PATH_MAX + 32];
@@ -84,7 +86,7 @@ static void *load_module(const char *file, bool *found)
 	return module;
 }
 
-/* 0, or -ENODEV with lend_why_text(). */
+/* Returns 0, or -ENODEV with lend_why_text(). */
 static int load_or_explain(const char *file, const char *package, void **module)
 {
 	bool found = false;

@@ -31,7 +31,8 @@ static bool is_for_us(const struct raw *io, const struct lend_eth_frame *frame)
 	       lend_ip_same(&frame->to, &io->self.ip);
 }
 
-/* True when the frame became a datagram. Else it was counted, or used for address resolution. */
+/* Returns whether the frame became a datagram. Else it was counted, or used for address resolution.
+ */
 static bool take_frame(struct raw *io, const struct raw_frame *raw, struct lend_in *in)
 {
 	struct lend_io_stats *stats = &io->io.stats;

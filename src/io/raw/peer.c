@@ -56,7 +56,7 @@ static void write_head(struct raw *io, uint32_t index, const struct lend_ip *ip,
 	lend_eth_head(&io->peer[index].head, &to, &io->self);
 }
 
-/* True when the header belongs to this address: an index may be reused for another one. */
+/* Returns whether the header belongs to this address: an index may be reused for another one. */
 static bool is_head_of(const struct lend_eth_head *head, const struct lend_ip *ip, uint16_t udp)
 {
 	const uint8_t *at = head->bytes + head->len - 8;

@@ -68,7 +68,7 @@ static inline uint32_t raw_rx_buffer_len(const struct raw_rx *rx)
 void raw_rx_start(struct raw_rx *rx);
 /* Reads the next completion. A frame stays valid until raw_rx_done(). */
 enum raw_got raw_rx_next(struct raw_rx *rx, struct raw_frame *frame);
-/* True when a completion is waiting. */
+/* Returns whether a completion is waiting. */
 bool raw_rx_waiting(const struct raw_rx *rx);
 /* Ends the use of all frames: returns empty buffers to the device. */
 void raw_rx_done(struct raw_rx *rx);

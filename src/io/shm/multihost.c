@@ -103,7 +103,7 @@ static void check_connecting(struct io_multihost *io, struct lend_shm_peer *p)
 	}
 }
 
-/* True when the other side left, or its end has another owner now. */
+/* Returns whether the other side left, or its end has another owner now. */
 static bool has_left(const struct io_multihost *io, const struct lend_multihost_link_id *tie)
 {
 	uint32_t left = tie->server ? LEND_LINK_CLIENT_LEFT : LEND_LINK_SERVER_LEFT;

@@ -142,7 +142,7 @@ void lend_shm_set_state(struct lend_shm *s, struct lend_shm_peer *p, enum lend_s
 /* Sets up the rings of a new pair for this side; fast may be NULL. */
 void lend_shm_pair(struct lend_shm_peer *p, struct lend_shm_pair *pair, struct lend_shm_pair *fast,
 		   bool server);
-/* True when the peer reads our shared memory. From the first true on, memory lent to it is
+/* Returns whether the peer reads our shared memory. From the first true on, memory lent to it is
  * recorded. */
 bool lend_shm_maps_memory(struct lend_shm *s, struct lend_shm_peer *p);
 /* Marks a peer as hung up. Datagrams that it had sent are still delivered, then its end is
@@ -166,13 +166,13 @@ static inline uint32_t lend_shm_index(const struct lend_shm *s, const struct len
 	return (uint32_t)(p - s->peer);
 }
 
-/* True when its ring may hold a datagram. */
+/* Returns whether its ring may hold a datagram. */
 static inline bool lend_shm_is_live(const struct lend_shm_peer *p)
 {
 	return p->state == LEND_SHM_UP || p->state == LEND_SHM_HUNG_UP;
 }
 
-/* True when one of its rings holds a datagram. */
+/* Returns whether one of its rings holds a datagram. */
 static inline bool lend_shm_is_ready(const struct lend_shm_peer *p)
 {
 	return lend_ring_ready(&p->rx) || (p->fast_rx.ring && lend_ring_ready(&p->fast_rx));

@@ -68,7 +68,7 @@ int64_t lend_rendezvous_uid(int sock);
 int lend_rendezvous_memory(size_t len, int *fd, void **base);
 /* Maps memory that the other side made. -EPROTO: not sealed, or of another size. */
 int lend_rendezvous_map(int fd, size_t len, void **base);
-/* The same, for reading only. */
+/* Maps such memory for reading only. */
 int lend_rendezvous_map_to_read(int fd, size_t len, const void **base);
 
 #endif

@@ -109,7 +109,7 @@ static void mark_class(struct msghdr *msg, const struct lend_udp_key *to, uint8_
 				     sizeof(int));
 }
 
-/* True when the run may use the connected socket. A listener's connected socket is a separate
+/* Returns whether the run may use the connected socket. A listener's connected socket is a separate
  * one: only a burst of a single message can use it. */
 static bool uses_connected(const struct io_udp *u, const struct lend_udp_key *key)
 {
@@ -203,7 +203,7 @@ static uint32_t send_all(struct io_udp *u, struct mmsghdr *msg, uint32_t n, int 
 	return done;
 }
 
-/* True when the route or its device refuses joined datagrams of that length. */
+/* Returns whether the route or its device refuses joined datagrams of that length. */
 static bool is_unjoinable(int err)
 {
 	return err == EINVAL || err == EMSGSIZE || err == EIO || err == EOPNOTSUPP;

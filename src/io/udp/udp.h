@@ -133,7 +133,7 @@ static inline struct io_udp *lend_udp_self(struct lend_io *io)
 	return (struct io_udp *)(void *)io;
 }
 
-/* 0 or -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 int lend_udp_rx_init(struct io_udp *u);
 uint32_t lend_udp_rx(struct lend_io *io, struct lend_in *in, uint32_t cap);
 void lend_udp_rx_done(struct lend_io *io);
@@ -157,7 +157,7 @@ bool lend_udp_connected_note_receive(struct io_udp *u, uint32_t n);
 void lend_udp_connected_note_sender(struct io_udp *u, int32_t peer);
 /* Returns the index of the connected socket's peer, which is now the newest of the unpinned. */
 int32_t lend_udp_connected_peer(struct io_udp *u);
-/* True when a socket is connected to that peer. */
+/* Returns whether a socket is connected to that peer. */
 bool lend_udp_connected_has(const struct io_udp *u, const struct lend_udp_key *key);
 /* Stops all use of connected sockets until a peer is given one again. */
 void lend_udp_connected_stop(struct io_udp *u);
@@ -166,7 +166,8 @@ void lend_udp_connected_stop(struct io_udp *u);
 void lend_udp_connected_note_long(struct io_udp *u);
 void lend_udp_connected_close(struct io_udp *u);
 
-/* True when the next receive may be of a single datagram, through the plain connected socket. */
+/* Returns whether the next receive may be of a single datagram, through the plain connected socket.
+ */
 bool lend_udp_single_may_rx(const struct io_udp *u, uint32_t cap);
 uint32_t lend_udp_single_rx(struct io_udp *u, struct lend_in *in);
 /* Removes the datagram that was lent from its socket. */
@@ -182,7 +183,7 @@ void lend_udp_urgent_pending(struct io_udp *u);
 /* Call before each receive. True: the urgent socket must be polled. */
 bool lend_udp_urgent_must_poll(struct io_udp *u);
 
-/* 0 or -errno. */
+/* Returns 0 or -errno. */
 int lend_udp_epoll_open(struct io_udp *u);
 /* Records that a receive found something. */
 void lend_udp_epoll_note_busy(struct io_udp *u);

@@ -68,7 +68,7 @@ static int32_t find_sender(struct verbs *v, const struct lend_udp_key *key, cons
 	return v->last_peer;
 }
 
-/* True when the completion is a valid datagram. Its slot is then lent. */
+/* Returns whether the completion is a valid datagram. Its slot is then lent. */
 static bool accept_one(struct verbs *v, const struct ibv_wc *wc, struct lend_in *in)
 {
 	const uint8_t *at = v->ring->memory + wc->wr_id * v->ring->slot;
