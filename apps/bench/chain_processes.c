@@ -8,7 +8,7 @@
 
 enum { SEED = 3 };
 
-/* The message_max that --size needs; 0 if the endpoint's default is enough. */
+/* Returns the message_max that --size needs; 0 if the endpoint's default is enough. */
 static uint64_t message_max(const struct app_chain *chain)
 {
 	uint64_t bytes = chain->load_args.size + APP_HEADS;
@@ -16,7 +16,7 @@ static uint64_t message_max(const struct app_chain *chain)
 	return bytes > 16 << 20 ? bytes : 0;
 }
 
-/* The receive budget: twice the bytes in flight. */
+/* Returns the receive budget: twice the bytes in flight. */
 static uint64_t budget_bytes(const struct app_chain *chain)
 {
 	uint64_t all = 2 * chain->load_args.size * chain->load_args.window;

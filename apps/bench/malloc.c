@@ -141,7 +141,7 @@ static void run_consumer(struct race *r)
 	}
 }
 
-/* The second thread. The first one runs run_race(). */
+/* Runs in the second thread of a race; the first one runs run_race(). */
 static void *run_other(void *arg)
 {
 	struct race *r = arg;
@@ -266,8 +266,8 @@ static void measure_keys(struct bench *b)
 	lend_alloc_watch_remove(me);
 }
 
-/* The speed of lend_malloc() relative to another heap in the median round: the geometric mean over
- * the sizes, and the minimum. */
+/* Reports the speed of lend_malloc() relative to another heap in the median round: the geometric
+ * mean over the sizes, and the minimum. */
 static void report_ratio(const struct bench *b, struct app_report *r, enum pattern p, int heap)
 {
 	double sum = 0, least = INFINITY, ratio[ROUNDS_MAX];

@@ -31,7 +31,8 @@ struct starts {
 	uint64_t n, wrong_bytes;
 };
 
-/* The first moment: exec is over, lend and its libraries are loaded. */
+/* Makes the call of a child, with a timestamp at each moment. At the first one, exec is over, and
+ * lend and its libraries are loaded. */
 static void call_once(const char *address, lend_ns at[MOMENTS])
 {
 	struct lend_call call = {.method = APP_METHOD_ECHO};

@@ -28,7 +28,7 @@ static void *answer_rounds(void *arg)
 	return NULL;
 }
 
-/* The quickest of several parts: the others were interrupted. */
+/* Returns the quickest of several parts, because the others were interrupted. */
 static lend_ns bounce_line(struct line *line)
 {
 	lend_ns best = UINT64_MAX, began = app_now(), now;

@@ -23,7 +23,7 @@ _Noreturn void app_bad(const char *format, ...) __attribute__((format(printf, 1,
 _Noreturn void app_die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Returns the end of a message about a child that this signal killed: likely cause and fix. */
 const char *app_why_killed(int signal);
-/* The same line without exit, for what the user should know. */
+/* Prints the same line and continues, for what the user should know. */
 void app_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Return the parsed value; app_bad() with the option, the text and the range when it is invalid.

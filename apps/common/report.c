@@ -108,7 +108,7 @@ void app_report_bool(struct app_report *report, const char *key, bool value, con
 	fputs(value ? "true" : "false", report->out);
 }
 
-/* Whole numbers as such. */
+/* Prints a number, without decimals if it is whole. */
 static void write_cell(FILE *out, double value, int width)
 {
 	double shown = isfinite(value) ? value : 0;

@@ -68,7 +68,7 @@ static void prefer_as_victim(void)
 	close(fd);
 }
 
-/* In the child: only calls that are safe after fork. */
+/* Runs in the child, with only those calls that are safe after a fork. */
 static _Noreturn void exec_child(const char *path, const struct argv *argv, pid_t parent, int cpu)
 {
 	cpu_set_t set;
@@ -158,7 +158,7 @@ static void wait_ready(struct app_child *child)
 	end_with(child, status);
 }
 
-/* The child writes on write_fd; as stdout when to_stdout. */
+/* Starts a child that writes to write_fd: as its stdout if to_stdout is set. */
 static void start_child(struct app_child *child, const char *path, const struct argv *argv,
 			int fds[2], bool to_stdout, int cpu)
 {

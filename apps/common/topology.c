@@ -101,7 +101,8 @@ static void fill_in(char *to, size_t cap, const char *text, unsigned proc)
 	to[n] = 0;
 }
 
-/* Only shm needs a name chosen here; for other carriers port 0 lets the carrier choose. */
+/* Chooses a server's listening address. Only shm needs a name chosen here; for other carriers port
+ * 0 lets the carrier choose. */
 static void plan_server(struct app_net *net, unsigned proc, enum app_carrier carrier)
 {
 	static unsigned run;

@@ -80,7 +80,7 @@ int images_tier_open(struct images_tier *tier, struct lend_ep *ep, enum images_r
 /* Call images_tier_stop() before the endpoint closes, images_tier_close() after it. */
 void images_tier_stop(struct images_tier *tier);
 void images_tier_close(struct images_tier *tier);
-/* The worker's part of images_tier_open(). */
+/* Opens what only a worker needs, for images_tier_open(). */
 int images_worker_open(struct images_tier *tier, const char *node);
 
 #endif

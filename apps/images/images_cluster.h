@@ -27,8 +27,8 @@ struct images_plan {
  * does not start. The cluster must not move in memory. */
 void images_cluster_open(struct images_cluster *cluster, const struct images_plan *plan);
 void images_cluster_close(struct images_cluster *cluster);
-/* For the client: the configuration of its endpoint, and the addresses of the service and of the
- * node. */
+/* Fill in the configuration of the client's endpoint, and return the addresses of the service and
+ * of the node. */
 void images_cluster_config(const struct images_cluster *cluster, struct lend_config *config);
 const char *images_cluster_service(const struct images_cluster *cluster);
 const char *images_cluster_node(const struct images_cluster *cluster);

@@ -111,7 +111,7 @@ static void wait_for_link(uint16_t port)
 			app_die("the two devices do not find each other");
 }
 
-/* The server of a pair of rings makes both ends; the client's is the second port. */
+/* Makes a pair of rings. The server makes both ends; the client's is the second port. */
 static void make_rings(void)
 {
 	struct rte_ring *ring[2];

@@ -80,7 +80,8 @@ static void answer_request(lend_request request, const struct lend_buf *bytes, v
 	lend_reply(s->ep, request, LEND_OK, reply);
 }
 
-/* Only shm needs a name chosen here; for other carriers port 0 lets the carrier choose. */
+/* Returns the address to listen at. Only shm needs a name chosen here; for other carriers port 0
+ * lets the carrier choose. */
 static const char *listen_at(const char *lane)
 {
 	static char shm[32];

@@ -47,7 +47,7 @@ static void check_status(ucs_status_t status, const char *what)
 		app_die("%s: %s; UCX_LOG_LEVEL=info says more", what, ucs_status_string(status));
 }
 
-/* Send requests: NULL is done, else a pointer or an error. */
+/* Returns the state of a send request: NULL is done, else it is a pointer or an error. */
 static ucs_status_t state_of(ucs_status_ptr_t request)
 {
 	if (!request)
@@ -151,7 +151,7 @@ static struct incoming *take_incoming(struct end *e)
 	return in;
 }
 
-/* A long message is complete: the server's request, or the client's echo. */
+/* Ends a long message that is complete: at the server a request, at the client an echo. */
 static void long_is_here(struct incoming *in)
 {
 	struct end *e = in->end;

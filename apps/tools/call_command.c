@@ -141,7 +141,7 @@ static void report_bytes(struct app_report *report, const unsigned char *bytes, 
 	free(hex);
 }
 
-/* A reply that is not ASCII has the field reply_hex instead of reply. */
+/* Prints the result. A reply that is not ASCII has the field reply_hex instead of reply. */
 static void report(const struct args *args, const struct lend_call *call,
 		   const unsigned char *bytes, lend_ns took)
 {

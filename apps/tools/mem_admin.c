@@ -30,7 +30,7 @@ static const struct app_option options[] = {
     APP_FLAG(struct args, json, "json", "The node's answer as it is: one JSON object on one line"),
     {.name = NULL}};
 
-/* With --admin PATH the only word is what to evict. */
+/* Checks the arguments. With --admin PATH the only word is what to evict. */
 static void check(struct args *args)
 {
 	if (args->admin) {
