@@ -37,8 +37,8 @@ struct lend_bin *lend_cache_emptied(uint32_t class);
 /* Gives all of this thread's objects back to the slabs. */
 void lend_cache_flush(void);
 
-/* The first 8 bytes of a free object. The secret is known to the heap only, so an object with this
- * mark at its free is freed twice. */
+/* Returns the mark of a free object, which its first 8 bytes contain. The secret is known to the
+ * heap only, so an object that has this mark when it is freed is freed twice. */
 static inline uint64_t lend_cache_mark(const struct lend_cache *cache, const void *obj)
 {
 	return cache->secret ^ (uintptr_t)obj;

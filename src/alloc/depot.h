@@ -18,10 +18,10 @@ bool lend_depot_put(uint32_t class, void *const *obj, uint32_t n);
 /* Moves the oldest batch to obj. Returns its number of objects, LEND_BATCH_MAX at most; 0: empty.
  */
 uint32_t lend_depot_take(uint32_t class, void **obj);
-/* The locks of all classes, for fork(). */
+/* Take and release the locks of all classes, for fork(). */
 void lend_depots_lock(void);
 void lend_depots_unlock(void);
-/* Call it once, before any of these. */
+/* Initializes the locks. Call it once, before any of these. */
 void lend_depots_init(void);
 
 #endif

@@ -90,7 +90,7 @@ struct lend_region *lend_region_map(uint32_t tiles, bool shared);
  * one, have more than spare bytes. */
 void lend_region_drop(struct lend_region *region, size_t spare);
 
-/* Locked, in a fork's child: shared memory stays the parent's. */
+/* Locked: gives up the regions of shared memory in a fork's child; they stay the parent's. */
 void lend_regions_forked(void);
 
 /* Callbacks of a watcher, which is notified of each region; the region keeps the key that grow

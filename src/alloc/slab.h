@@ -16,10 +16,10 @@ uint32_t lend_slabs_take(uint32_t class, void **obj, uint32_t n);
 void lend_slabs_give(uint32_t class, void *const *obj, uint32_t n);
 /* Returns the objects in the depots to their slabs, and frees empty slabs. */
 void lend_slabs_trim(void);
-/* The locks of all classes, for fork(). */
+/* Take and release the locks of all classes, for fork(). */
 void lend_slabs_lock(void);
 void lend_slabs_unlock(void);
-/* Call it once, before any of these. */
+/* Initializes the locks. Call it once, before any of these. */
 void lend_slabs_init(void);
 /* Returns whether every slab's count matches its bits, and every list has the right slabs; for
  * tests, at any time, slow. */

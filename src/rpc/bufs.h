@@ -85,7 +85,7 @@ struct lend_pool_of_bufs {
 	_Atomic uint32_t refs;
 };
 
-/* -ENOMEM. limit: bytes of memory that the pool may hold at most. */
+/* Opens a pool: 0 or -ENOMEM. limit: bytes of memory that the pool may hold at most. */
 int lend_bufs_open(uint64_t limit, struct lend_pool_of_bufs **out);
 /* Marks a segment as lost: a peer may still read it when its carrier closes. The segment and its
  * pool are not reused or freed before the process ends. */
@@ -144,7 +144,7 @@ static inline uint32_t lend_buf_class_len(uint32_t class)
 	return 1u << (class + LEND_BUF_SHIFT);
 }
 
-/* True when a segment of at least cap bytes is free. */
+/* Returns whether a segment of at least cap bytes is free. */
 static inline bool lend_bufs_has(const struct lend_pool_of_bufs *pool, uint32_t cap)
 {
 	return pool->free[lend_buf_class(cap)] != NULL;

@@ -200,7 +200,8 @@ struct lend_ep {
 
 #define LEND_NONE32 UINT32_MAX
 
-/* Has a different address in each thread. */
+/* The worker that the calling thread runs; NULL in other threads. Its address identifies the
+ * thread. */
 extern _Thread_local struct lend_worker *lend_worker_self
     __attribute__((tls_model("initial-exec")));
 
@@ -244,7 +245,7 @@ static inline lend_ns lend_ep_now(struct lend_ep *ep)
 
 /* endpoint.c */
 int lend_ep_check_slow(struct lend_ep *ep);
-/* 0; -EPERM in a fork's child, -EDEADLK inside a turn. */
+/* Returns 0 if a turn may run; -EPERM in a fork's child; -EDEADLK inside a turn. */
 static inline int lend_ep_check(struct lend_ep *ep)
 {
 	if (!ep->turning && *ep->alive &&
@@ -316,8 +317,8 @@ void lend_serve_need(struct lend_ep *ep, const struct lend_event *ev);
 void lend_serve_cancelled(struct lend_ep *ep, const struct lend_event *ev);
 void lend_serve_answers(struct lend_ep *ep);
 struct lend_req *lend_serve_find(struct lend_ep *ep, lend_request request);
-/* For workers: the request was cancelled or its deadline has passed, so its handler does not
- * run. */
+/* Returns whether a request was cancelled or its deadline has passed, so that a worker does not run
+ * its handler. */
 bool lend_serve_expired(const struct lend_req *req, lend_ns now);
 void lend_serve_drop(struct lend_ep *ep, lend_request request);
 

@@ -44,7 +44,7 @@ bool lend_keyfile_hex(const char *text, size_t len, uint8_t key[LEND_KEY])
 	return read_hex(text, len, key, LEND_KEY);
 }
 
-/* WORDS_MAX + 1: there are more. */
+/* Splits a line into words. Returns their number; WORDS_MAX + 1: there are more. */
 static size_t split_words(const char *text, size_t len, struct word word[WORDS_MAX])
 {
 	size_t n = 0, i = 0;

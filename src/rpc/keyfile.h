@@ -31,14 +31,14 @@ struct lend_keyline {
 	char word[104]; /* psk: its tenant or ""; server: its address */
 };
 
-/* True: 64 hex digits. */
+/* Returns whether text is 64 hex digits. */
 bool lend_keyfile_hex(const char *text, size_t len, uint8_t key[LEND_KEY]);
 /* Parses a line. Returns NULL with *line filled in, or the error text. The ID is not compared with
  * the key. */
 const char *lend_keyfile_parse(const char *text, size_t len, struct lend_keyline *line);
-/* The whole text of a file that belongs to this user and that no other user can read, with a zero
- * behind it; the caller wipes and frees it. 0, or -errno with lend_why(); -ENOENT sets no
- * lend_why(). */
+/* Reads the whole text of a file that belongs to this user and that no other user can read, with a
+ * zero behind it; the caller wipes and frees it. Returns 0, or -errno with lend_why(); -ENOENT sets
+ * no lend_why(). */
 int lend_keyfile_read(const char *path, char **text);
 
 #endif

@@ -22,7 +22,7 @@ static char *put_hex(char *at, const uint8_t *bytes, size_t n)
 	return at;
 }
 
-/* "psk ID KEY\n" */
+/* Writes the line "psk ID KEY\n" of a new random key. */
 static int make_line(char line[LINE_MAX_LEN])
 {
 	const struct lend_seal_ops *seal;

@@ -104,7 +104,8 @@ static int keep_key(uint64_t id, const uint8_t psk[LEND_KEY], struct key **key)
 	return 0;
 }
 
-/* The salt is the same in all processes of a cluster, and differs between clusters. */
+/* Derives a key from a secret by Argon2id. The salt is the same in all processes of a cluster, and
+ * differs between clusters. */
 static int stretch_secret(const char *secret, size_t len, uint8_t psk[LEND_KEY])
 {
 	const char *cluster = getenv("LEND_CLUSTER");
@@ -268,7 +269,8 @@ static int read_file(void)
 	return rc == -ENOENT ? 0 : rc;
 }
 
-/* made: the id of the key of the secret, or else of $LEND_SECRET; 0: neither. */
+/* Chooses the key that an endpoint connects with. made: the id of the key of the secret, or else of
+ * $LEND_SECRET; 0: neither. */
 static int choose_key(const char *secret, uint64_t made, uint64_t *id)
 {
 	int rc = read_file();

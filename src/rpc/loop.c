@@ -272,7 +272,7 @@ static void release_rx(struct lend_ep *ep)
 	}
 }
 
-/* True when other threads left work, or there is work that no interrupt announces. */
+/* Returns whether other threads left work, or there is work that no interrupt announces. */
 static bool has_odd_jobs(struct lend_ep *ep)
 {
 	return atomic_load_explicit(&ep->answers, memory_order_relaxed) ||
@@ -294,8 +294,8 @@ static __attribute__((noinline)) void do_odd_jobs(struct lend_ep *ep)
 	lend_bufs_drain(ep->bufs);
 }
 
-/* True when there is something to send or a timer is due. Most polls find nothing: then the turn
- * skips the output. */
+/* Returns whether there is something to send or a timer is due. Most polls find nothing: then the
+ * turn skips the output. */
 static bool is_due(const struct lend_ep *ep)
 {
 	return ep->dirty || ep->ended || lend_core_deadline(ep->core) <= ep->now;

@@ -16,7 +16,7 @@
 /* Sum of the segments' len, and of their cap. */
 uint64_t lend_msg_len(const struct lend_buf *chain);
 uint64_t lend_msg_cap(const struct lend_buf *chain);
-/* True when every fragment of at most payload bytes, wherever it starts, spans at most four
+/* Returns whether every fragment of at most payload bytes, wherever it starts, spans at most four
  * segments. */
 bool lend_msg_fits_chain(const struct lend_buf *chain, uint32_t payload);
 static inline bool lend_msg_fits(const struct lend_buf *chain, uint32_t payload)

@@ -63,7 +63,7 @@ uint64_t lend_handshake_server(const struct lend_ep *ep, const char *address,
 
 enum { LABEL = 8 };
 
-/* HMAC-SHA-256 of a label and the handshake's hash. */
+/* Computes the HMAC-SHA-256 of a label and the handshake's hash. */
 static void compute_mac(const struct lend_seal_ops *seal, const uint8_t psk[LEND_KEY],
 			const char *label, const uint8_t h[LEND_DIGEST], uint8_t out[16])
 {

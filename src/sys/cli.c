@@ -33,7 +33,8 @@ static void print_help(const struct usage *u, unsigned flags)
 	exit(EXIT_SUCCESS);
 }
 
-/* The last parser: an argument that gets here was accepted by no other. */
+/* Handles --help, --usage and --version. It is the last parser: no other has accepted an argument
+ * that gets here. */
 static error_t parse_tail(int key, char *arg, struct argp_state *state)
 {
 	const struct usage *u = state->input;

@@ -18,8 +18,8 @@
  * with the system's clock every millisecond; elsewhere it calls clock_gettime(). */
 lend_ns lend_clock_now(void);
 
-/* A counter that runs at a fixed rate near the processor's: for measurements, and for cheap tests
- * whether something happened recently. */
+/* Returns a counter that runs at a fixed rate near the processor's: for measurements, and for cheap
+ * tests whether something happened recently. */
 static inline uint64_t lend_clock_cycles(void)
 {
 #if defined(__x86_64__)

@@ -15,8 +15,8 @@ struct lend_mapping {
 
 /* Maps at least len (> 0) bytes. Returns 0, or -ENOMEM with lend_why_text() set. */
 int lend_mapping_map(struct lend_mapping *heap, size_t len);
-/* The same for memory that is used sparsely. Below 32 MiB it asks for no huge pages, because the
- * kernel clears a whole one at its first touch: 60 to 200 us instead of 2 us for a small page. */
+/* Maps memory that is used sparsely. Below 32 MiB it asks for no huge pages, because the kernel
+ * clears a whole one at its first touch: 60 to 200 us instead of 2 us for a small page. */
 int lend_mapping_map_sparse(struct lend_mapping *heap, size_t len);
 /* Unmaps it. Never fails; an empty heap is allowed. */
 void lend_mapping_unmap(struct lend_mapping *heap);

@@ -69,7 +69,7 @@ static void read_ancestors(const char *root, const struct hierarchy *h, const ch
 	} while (slash && strlen(folder) >= mount);
 }
 
-/* A line of mountinfo: id parent dev TOP MOUNT options ... - TYPE source SUPER_OPTIONS. */
+/* Parses a line of mountinfo: id parent dev TOP MOUNT options ... - TYPE source SUPER_OPTIONS. */
 static bool parse_mount(const char *line, struct hierarchy *h)
 {
 	const char *dash = strstr(line, " - ");

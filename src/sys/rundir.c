@@ -83,7 +83,7 @@ static bool is_other_name(const char *path, const char *folder, const char *name
 	return strncmp(at, "lend/", 5) == 0 || strncmp(at, "lend-", 5) == 0;
 }
 
-/* Lines of /proc/net/unix: address refcount protocol flags type state inode path. */
+/* Reads the lines of /proc/net/unix: address refcount protocol flags type state inode path. */
 bool lend_rundir_find_other(const char *name, char *path, size_t cap)
 {
 	FILE *file = fopen("/proc/net/unix", "re");

@@ -11,7 +11,7 @@
  * with lend_why_text() set: -EPERM (owned by another user, or open to others), -ENAMETOOLONG,
  * -errno of creating it. */
 int lend_rundir(char *path, size_t cap);
-/* The same path without any check; the folder may not exist. */
+/* Writes the same path without any check; the folder may not exist. */
 int lend_rundir_path(char *path, size_t cap);
 /* Searches for a server of that name in the folder of another user or another XDG_RUNTIME_DIR, in
  * this network namespace only. Returns true with the path of its socket in path. */

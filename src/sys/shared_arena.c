@@ -154,8 +154,9 @@ void lend_arena_give(void *p, size_t len)
 	pthread_mutex_unlock(&arena.lock);
 }
 
-/* The parent's mapping is not inherited. Its addresses stay reserved, so that a pointer to one of
- * the parent's messages raises SIGSEGV and never meets memory that the child mapped there. */
+/* Reserves the addresses of the arena in a fork's child, which does not inherit the mapping. So a
+ * pointer to one of the parent's messages raises SIGSEGV, and never meets memory that the child
+ * mapped there. */
 static void reserve_addresses(uint8_t *base)
 {
 	if (base != NULL)

@@ -57,8 +57,8 @@ static bool is_of_kind(const char *path, mode_t kind, struct stat *st)
 	return lstat(path, st) == 0 && (st->st_mode & S_IFMT) == kind && st->st_uid == geteuid();
 }
 
-/* Hold the lock while both files are removed. A process that takes the name meanwhile sees that its
- * lock file is no longer the one at this path, and retries. */
+/* Removes a lock file and its socket, and holds the lock meanwhile. A process that takes the name
+ * then sees that its lock file is no longer the one at this path, and retries. */
 static void sweep_lock(char *path)
 {
 	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);

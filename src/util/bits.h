@@ -28,7 +28,7 @@ static inline uint64_t lend_max_u64(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* Zero is not a power of two. */
+/* Returns whether x is a power of two; zero is none. */
 static inline bool lend_is_pow2(uint64_t x)
 {
 	return x && !(x & (x - 1));
