@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "kill/kill_round.h"
+#include "kill/lent_role.h"
 #include "sys/rand.h"
 
 struct options {
@@ -33,7 +34,8 @@ static const char doc[] =
 static const struct argp_option argp_options[] = {
     {"seconds", 's', "N", 0, "Duration (default 10)", 0},
     {"seed", 'r', "N", 0, "Histories (default: random, and printed)", 0},
-    {"part", 'p', "loop|points", 0, "Random moments, or store by store (default both)", 0},
+    {"part", 'p', "loop|points|lent", 0,
+     "Random moments, store by store, or of calls that lend their arguments (default all)", 0},
     {"carrier", 'c', "shm|udp|pool", 0,
      "Only this one (default shm and udp, side by side; pool: shm, and clients map the pages)", 0},
     {"round", 'n', "N", 0, "loop: this round only, again and again", 0},
@@ -56,7 +58,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'p':
 		o->part = arg;
-		return strcmp(arg, "loop") && strcmp(arg, "points") ? EINVAL : 0;
+		return strcmp(arg, "loop") && strcmp(arg, "points") && strcmp(arg, "lent") ? EINVAL
+											   : 0;
 	case 'c':
 		o->carrier = arg;
 		o->pool = !strcmp(arg, "pool");
@@ -86,7 +89,11 @@ static bool has_choice(const char *choice, const char *one)
 static void run_all(const struct options *o, struct kill_page *page, bool udp, uint64_t from)
 {
 	uint64_t all = (uint64_t)(o->seconds * 1e9);
+	uint64_t lent = o->part || o->pool ? 0 : all / 8;
 	bool both = !o->part && FUSES;
+
+	if (lent || (o->part && !strcmp(o->part, "lent")))
+		lent_run(page, udp, o->seed, from + (lent ? lent : all));
 
 	page->verbose = o->verbose;
 	page->workers = o->workers;
