@@ -112,7 +112,8 @@ static void announce_frames(struct lend_store *s, const struct lend_view *view, 
 {
 	const uint32_t *leaf = n && first ? lend_tree_leaf(s, view, first - 1) : NULL;
 
-	lend_free_expect(s, n, leaf ? leaf[(first - 1) & (LEND_FAN - 1)] : 0);
+	lend_free_expect(s, &(struct lend_expected){
+				.n = n, .beside = leaf ? leaf[(first - 1) & (LEND_FAN - 1)] : 0});
 }
 
 bool lend_cow_write(struct lend_store *s, struct lend_view *view, uint64_t offset, uint64_t len,

@@ -1,5 +1,7 @@
 #include "mn/store/frame_alloc.h"
 
+#include <string.h>
+
 #include "util/bits.h"
 #include "util/check.h"
 
@@ -83,22 +85,41 @@ void lend_free_init(struct lend_store *s, uint32_t first)
 	f->first = first;
 	f->n = s->frame.cap + 1 - first;
 	run_each(s, add_frames);
-	f->young = f->first = f->n = f->want = f->hole = f->gap = 0;
+	f->young = f->first = f->n = f->want = f->hole = f->gap = f->turn = 0;
+	memset(f->claim, 0, sizeof(f->claim));
 }
 
-void lend_free_expect(struct lend_store *s, uint64_t n, uint32_t beside)
+/* Returns the claim of a space for its frames from a page on; NULL: there is none. */
+static struct lend_claim *find_claim(struct lend_free *f, uint32_t space, uint32_t page)
+{
+	for (int i = 0; space && i < LEND_CLAIMS; i++)
+		if (f->claim[i].space == space && f->claim[i].page == page)
+			return &f->claim[i];
+	return NULL;
+}
+
+void lend_free_expect(struct lend_store *s, const struct lend_expected *e)
 {
 	struct lend_free *f = &s->free;
+	struct lend_claim *claim = find_claim(f, e->space, e->page);
+	uint32_t beside = claim ? claim->first - 1 : e->beside;
 
 	if (f->n)
 		run_each(s, add_frames);
-	f->want = (uint32_t)lend_min_u64(n, s->frame.cap);
+	f->want = (uint32_t)lend_min_u64(e->n, s->frame.cap);
+	f->space = e->space;
+	f->page = e->page;
+	f->more = claim || !e->space ? 0 : (uint32_t)lend_min_u64(e->more, s->frame.cap - f->want);
 	f->n = 0;
 	f->first = beside + 1;
 	if (beside && beside < s->frame.cap)
 		f->n = lend_set_run(s, &f->any, f->first, f->want);
 	if (f->n)
 		run_each(s, cut_frames);
+	if (claim) {
+		claim->first = lend_min_u32(claim->first + f->n, claim->end);
+		claim->page += f->want;
+	}
 }
 
 /* Returns the first block at or after from; wraps around at the end. */
@@ -155,22 +176,62 @@ static bool find_gap(struct lend_store *s, uint32_t n)
 	return false;
 }
 
-/* Finds entirely free blocks for n frames: the longest adjacent run of those examined. */
-static bool find_blocks(struct lend_store *s, uint32_t n)
+/* Returns the end of the claim that has some of a block, rounded up to a block; or the block, and
+ * limits *run to the blocks before the next claim. */
+static uint32_t skip_claim(const struct lend_free *f, uint32_t block, uint32_t *run)
+{
+	for (int i = 0; i < LEND_CLAIMS; i++) {
+		uint32_t first = f->claim[i].first / BLOCK;
+		uint32_t end = (f->claim[i].end + BLOCK - 1) / BLOCK;
+
+		if (f->claim[i].first == f->claim[i].end || block >= end)
+			continue;
+		if (block >= first)
+			return end;
+		*run = lend_min_u32(*run, first - block);
+	}
+	return block;
+}
+
+/* Finds entirely free blocks for n frames: the longest adjacent run of those examined, at most as
+ * many as wanted. Returns its number of blocks, and its first frame in f->first. */
+static uint32_t longest_blocks(struct lend_store *s, uint32_t n)
 {
 	struct lend_free *f = &s->free;
 	uint32_t want = (n + BLOCK - 1) / BLOCK, most = 0, looks = LOOKS + n / 4;
 	uint32_t block = f->whole.n ? lend_set_next(s, &f->whole, 0) : LEND_SET_NONE;
 
-	for (uint32_t run; block != LEND_SET_NONE && looks > 0 && most < want; looks--) {
+	for (uint32_t run, past; block != LEND_SET_NONE && looks > 0 && most < want; looks--) {
 		run = lend_set_run(s, &f->whole, block, want);
-		if (run > most) {
+		past = skip_claim(f, block, &run);
+		if (past == block && run > most) {
 			most = run;
 			f->first = block * BLOCK;
 		}
-		block = lend_set_next(s, &f->whole, block + run);
+		block = lend_set_next(s, &f->whole, past == block ? block + run : past);
 	}
-	f->n = lend_min_u32(most * BLOCK, n);
+	return most;
+}
+
+/* Finds entirely free blocks for n frames, and for those that are needed later if one run has room
+ * for all. Claims yield to an object that finds no other place for n frames in one run. */
+static bool find_blocks(struct lend_store *s, uint32_t n)
+{
+	struct lend_free *f = &s->free;
+	uint32_t most = f->more ? longest_blocks(s, n + f->more) * BLOCK : 0;
+	bool claims = most && most >= n + f->more;
+
+	if (most < n)
+		most = longest_blocks(s, n) * BLOCK;
+	if (most < n) {
+		memset(f->claim, 0, sizeof(f->claim));
+		most = longest_blocks(s, n) * BLOCK;
+	}
+	f->n = lend_min_u32(most, n);
+	if (claims)
+		f->claim[f->turn++ % LEND_CLAIMS] = (struct lend_claim){
+		    f->first + n, f->first + n + f->more, f->space, f->page + n};
+	f->more = 0;
 	return most > 0;
 }
 

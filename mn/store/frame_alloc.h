@@ -10,9 +10,16 @@
 uint64_t lend_free_lay_out(struct lend_free *f, uint32_t frames, uint64_t at);
 /* Makes the frames from first on free, and no others. */
 void lend_free_init(struct lend_store *s, uint32_t first);
-/* Announces that n frames are going to be taken, preferably next to the frame in the last argument;
- * 0: anywhere. */
-void lend_free_expect(struct lend_store *s, uint64_t n, uint32_t beside);
+/* Frames that are going to be taken. */
+struct lend_expected {
+	uint64_t n;
+	uint32_t beside;      /* preferably next to this frame; 0: anywhere */
+	uint32_t space, page; /* for a space (0: none), from this page on */
+	uint64_t more;        /* pages of the space after these, to be written later */
+};
+/* Announces frames. Those of one space are next to each other, also if other spaces are written at
+ * the same time. */
+void lend_free_expect(struct lend_store *s, const struct lend_expected *e);
 /* Returns the next free frame. If there is none, one from quarantine, from the older set first; 0:
  * none. */
 uint32_t lend_free_take(struct lend_store *s);

@@ -29,6 +29,24 @@ static bool is_wanted(const struct lend_store *s, uint32_t client, const struct 
 	       lend_page_rest(s, view.base + op->offset) == 0;
 }
 
+/* Allocates the frames of a write next to those of the write before it, which may be arriving. */
+static void announce_frames(struct lend_store *s, uint32_t client, const struct lend_memop *op,
+			    uint64_t pages)
+{
+	struct lend_expected e = {.n = pages};
+	struct lend_view view;
+	uint64_t end;
+
+	if (op->kind == LEND_MEMOP_WRITE) {
+		e.space = lend_op_space(s, client, &op->space);
+		view = lend_object_view(s, e.space);
+		e.page = (uint32_t)lend_page_at(s, view.base + op->offset);
+		end = lend_pages_of(s, view.base + view.len);
+		e.more = end > e.page + pages ? end - e.page - pages : 0;
+	}
+	lend_free_expect(s, &e);
+}
+
 uint32_t lend_store_place(struct lend_store *store, const struct lend_store_peer *peer,
 			  const void *head, size_t n, uint64_t len,
 			  struct lend_store_seg seg[LEND_STORE_SEGS_MAX], uint32_t *segs,
@@ -54,7 +72,7 @@ uint32_t lend_store_place(struct lend_store *store, const struct lend_store_peer
 	lend_placement_at(store, placement)->tenant = tenant;
 	lend_tenant_at(store, tenant)->use.pages += pages;
 	link = &lend_placement_at(store, placement)->first;
-	lend_free_expect(store, pages, 0);
+	announce_frames(store, client, &op, pages);
 	*segs = 0;
 	for (left = op.len; left > 0;) {
 		uint64_t part = lend_min_u64(left, lend_page_size(store));

@@ -150,6 +150,7 @@ enum { LEND_TENANT_MASK = 255, LEND_CHARGE_MAX = (1 << 24) - 1 };
 
 /* Frames that are not in use. Each is in `any` or in a quarantine set (`rest`), except frame 0 and
  * those past the end. See frame_alloc.c. */
+enum { LEND_CLAIMS = 8 };
 struct lend_free {
 	struct lend_set any;         /* free to be taken */
 	struct lend_set part, whole; /* blocks of 64 frames: some of them free; all free */
@@ -158,6 +159,14 @@ struct lend_free {
 	uint32_t first, n;  /* run of free frames that the operation reserved: no longer in `any` */
 	uint32_t want;      /* frames that the operation still needs */
 	uint32_t hole, gap; /* blocks where the last single frame and the last gap were found */
+	uint32_t more;      /* frames that later writes of the same space need */
+	uint32_t space, page;
+	uint32_t turn; /* the claim that the next one replaces */
+	/* Free frames [first, end) for a space that is being written, from this page on: others
+	 * avoid them. */
+	struct lend_claim {
+		uint32_t first, end, space, page;
+	} claim[LEND_CLAIMS];
 };
 
 struct lend_table {

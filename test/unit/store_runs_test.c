@@ -196,3 +196,76 @@ Test(store_runs, written_bit_by_bit)
 	lend_store_hangup(k->store, a.life);
 	kit_close(k);
 }
+
+/* Lets a write land in frames of its own. */
+static void write_placed(const struct lend_memspace *space, uint64_t page, uint64_t pages)
+{
+	static struct lend_store_seg seg[LEND_STORE_SEGS_MAX + 1];
+	struct lend_memop op = {.kind = LEND_MEMOP_WRITE,
+				.client = a.number,
+				.life = a.life,
+				.id = ++a.id,
+				.low = a.id,
+				.space = *space,
+				.offset = page * LEND_MEM_PAGE,
+				.len = pages * LEND_MEM_PAGE};
+	uint8_t head[LEND_MEMOP_FIXED_MAX];
+	uint32_t n = lend_memop_encode(&op, head), segs, fixed, p;
+
+	p = lend_store_place(k->store, &a.peer, head, n, n + op.len, seg + 1, &segs, &fixed);
+	cr_assert(p);
+	seg[0] = (struct lend_store_seg){head, n};
+	cr_assert_eq(lend_store_exec(k->store, k->now,
+				     &(struct lend_store_in){&a.peer, seg, segs + 1, p, false},
+				     &k->out),
+		     LEND_MEM_OK);
+}
+
+/* Spaces that are written in turn, as several long puts at once are: one run each, also next to
+ * short objects. */
+Test(store_runs, written_in_turn__one_run_each)
+{
+	enum { SPACES = 4, PART = 64 };
+	struct lend_memref ref, few[LONG / PART];
+	struct lend_memspace space[SPACES];
+
+	open_all(0);
+	for (int round = 0; round < 5; round++) {
+		for (int i = 0; i < SPACES; i++)
+			cr_assert_eq(kit_alloc(k, &a, LONG * LEND_MEM_PAGE, &space[i]),
+				     LEND_MEM_OK);
+		for (uint64_t at = 0; at < LONG; at += PART) {
+			for (int i = 0; i < SPACES; i++)
+				write_placed(&space[i], at, PART);
+			cr_assert(put_pages(PART, &few[at / PART]));
+		}
+		for (int i = 0; i < SPACES; i++) {
+			cr_assert_eq(
+			    kit_seal(k, &a, &space[i], 0, LONG * LEND_MEM_PAGE, kit_owned, &ref),
+			    LEND_MEM_OK);
+			cr_assert_eq(runs_of(&ref), 1, "round %d, space %d", round, i);
+			cr_assert_eq(kit_release(k, &a, &ref), LEND_MEM_OK);
+			cr_assert_eq(kit_release(k, &a, &few[i]), LEND_MEM_OK);
+		}
+		kit_audit(k);
+	}
+	lend_store_hangup(k->store, a.life);
+	kit_close(k);
+}
+
+/* Frames that a long put was promised are others' when there are none left. */
+Test(store_runs, full_store__claimed_frames_are_used)
+{
+	struct lend_memspace space;
+	struct lend_memref ref;
+
+	open_all(0);
+	cr_assert_eq(kit_alloc(k, &a, (uint64_t)PAGES * LEND_MEM_PAGE, &space), LEND_MEM_OK);
+	write_placed(&space, 0, 64);
+	for (uint32_t i = 1; i < PAGES / LONG; i++) {
+		cr_assert(put_pages(LONG, &ref));
+		cr_assert_eq(runs_of(&ref), 1, "object %u", i);
+	}
+	lend_store_hangup(k->store, a.life);
+	kit_close(k);
+}
