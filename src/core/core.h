@@ -217,7 +217,7 @@ int lend_core_session_peer(const struct lend_core *core, uint64_t session, uint3
 uint64_t lend_core_session_message_max(const struct lend_core *core, uint64_t session);
 /* Values that both ends of a session know and that differ from those of every other session. */
 struct lend_core_names {
-	uint64_t connect, client, server; /* the attempt; both ids */
+	uint64_t connect, client, server; /* number of the attempt; ids at both ends */
 	uint64_t key_id;                  /* id of the key that the peer has proven; 0: none */
 	uint8_t binding[16];              /* as passed to lend_core_prove() */
 };

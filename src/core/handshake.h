@@ -20,10 +20,10 @@
 
 /* State of one handshake, freed at its end. */
 struct lend_hs {
-	struct lend_pkt_cookie cookie; /* client */
+	struct lend_pkt_cookie cookie; /* client: sent in CONNECT */
 	struct lend_pkt_ticket ticket; /* client: sent in CONNECT; server: sent in ACCEPT */
 	uint8_t incarnation[16];       /* client: its identity towards this server */
-	uint8_t tag[16];               /* server: of ACCEPT */
+	uint8_t tag[16];               /* server: tag of ACCEPT */
 	uint8_t proof[16];             /* client: sent in PROOF; server: expected in PROOF */
 	uint64_t key_id;               /* id of the key that is to be proven */
 	uint64_t seen;                 /* client: s->seen at PROOF, or at a later ACCEPT */

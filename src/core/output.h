@@ -40,7 +40,7 @@ struct lend_out_rec {
 	union lend_head head;
 	struct lend_pkt_connect_end end; /* with the trailer, the tail of a CONNECT */
 	struct lend_pkt_trailer tail;
-	struct lend_ctl ctl; /* kind != 0 */
+	struct lend_ctl ctl; /* the control datagram; kind 0: none */
 	uint32_t call;
 	uint8_t first; /* the first datagram of its call */
 	uint8_t acks;  /* carries a report that was due */

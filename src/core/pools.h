@@ -49,7 +49,7 @@ enum lend_fair_kind {
 enum { LEND_FAIR_PEERS = 16 };
 struct lend_fair {
 	uint32_t due;   /* requests until the next scan; budget: bytes granted */
-	uint32_t freed; /* entries released since then */
+	uint32_t freed; /* entries released since the last scan */
 	uint32_t peers; /* valid entries of the arrays below */
 	bool alone;     /* only one peer has sessions */
 	bool tried;     /* entries were released for a peer within its share, or none could be */

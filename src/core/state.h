@@ -135,17 +135,17 @@ enum lend_call_state {
 /* Four cache lines; a message of one datagram does not touch the last one. */
 struct lend_call_rec {
 	uint32_t gen;      /* with the index, the caller's handle */
-	uint32_t self;     /* index; never changes */
+	uint32_t self;     /* index of this record; never changes */
 	uint32_t sess;     /* index; an orphan's may have been reused: see sess_id */
 	uint8_t in_window; /* client: counts in its session's window */
 	uint8_t more_hops; /* server: hops that the reply reports */
 	uint8_t zero[2];
 	uint64_t sess_id;
-	uint32_t wire; /* slot and sequence */
+	uint32_t wire; /* number of the call on the wire: slot and sequence */
 	uint8_t state; /* enum lend_call_state */
 	uint8_t server;
 	uint8_t class;
-	uint8_t status, ran; /* result of the reply */
+	uint8_t status, ran; /* status of the call, and whether the handler ran, from the reply */
 	uint8_t whole;       /* client: the server has all of the request */
 	uint8_t tries;       /* timer expiries since the last progress */
 	uint8_t ack_queued;
@@ -205,7 +205,7 @@ static inline bool lend_slot_is_empty(uint32_t rec)
 /* State of a slot that outlives its calls. */
 struct lend_cslot {
 	uint32_t seq; /* sequence of the last call made */
-	uint32_t rec; /* LEND_NONE: free */
+	uint32_t rec; /* record of the slot's call; LEND_NONE: the slot is free */
 };
 struct lend_sslot {
 	uint64_t number; /* largest ever seen on this slot */
@@ -298,7 +298,7 @@ struct lend_sess {
 	uint32_t ring;           /* index; LEND_NONE: none, `few` is used */
 	uint16_t cslots, sslots; /* slots that were set up; slots from here on were never used */
 	int16_t room;            /* requests that the window has room for, less those in `queue` */
-	uint8_t window;          /* its code, see request_window.h */
+	uint8_t window;          /* code of the request window, see request_window.h */
 	uint8_t zero_rtt;        /* server: enum lend_pkt_zero_rtt, for ACCEPT */
 	uint64_t slots[LEND_CALLS_MAX / 64]; /* bit set: client slot free */
 
