@@ -12,7 +12,7 @@
 
 enum {
 	CN_NAMED_MAX = 64,
-	CN_NODES_MAX = 512,  /* including their workers */
+	CN_NODES_MAX = 512,  /* nodes of one client, each worker counted */
 	CN_CALLERS_MAX = 64, /* callers with sessions, for reads of lent arguments */
 	CN_ALIAS_MAX = 256,  /* earlier ids of nodes that were restarted */
 	CN_BUCKETS = 256,
@@ -60,7 +60,7 @@ struct __attribute__((may_alias)) cn_op {
 	uint32_t wraps; /* segments of the caller's memory that a carrier may still use */
 	uint32_t rights;
 	uint16_t node;
-	uint8_t kind; /* LEND_MEMOP_ */
+	uint8_t kind; /* kind of the operation: LEND_MEMOP_* */
 	uint8_t step, state;
 	bool ended;       /* the call ended; a carrier still uses some of the memory */
 	bool cancelled;   /* cancelled: the operation ends when its call under way ends */
@@ -281,7 +281,7 @@ bool cn_order_free(const struct cn_op *op);
 struct cn_node *cn_order_left(const struct cn_op *op);
 uint64_t cn_order_ref(const struct lend_ref *ref);
 uint64_t cn_order_space(uint32_t index);
-bool cn_order_idle(struct lend_mem *mem, uint64_t hash); /* no operation uses it */
+bool cn_order_idle(struct lend_mem *mem, uint64_t hash); /* returns whether no operation uses it */
 
 /* node.c */
 /* make: finds or makes the node at that address. add: the same for an address that the user named.
@@ -314,7 +314,8 @@ void cn_workers_learn(struct cn_node *node, uint32_t before);
 /* Moves op to the next worker of its node. Returns false if all were asked, or the next is unknown.
  */
 bool cn_workers_next(struct cn_op *op);
-bool cn_workers_same(const struct cn_node *a, const struct cn_node *b); /* workers of one node */
+/* Returns whether both are workers of one node. */
+bool cn_workers_same(const struct cn_node *a, const struct cn_node *b);
 
 /* forget.c */
 void cn_forget_mark(struct cn_node *node, uint64_t id); /* its call ended without a result */
@@ -333,10 +334,10 @@ uint64_t cn_space_handle(const struct lend_mem *mem, uint32_t index);
 int cn_hold_reserve(struct lend_mem *mem, uint32_t n);
 struct cn_hold *cn_hold_find(struct lend_mem *mem, const struct lend_memref *ref);
 void cn_hold_prefetch(const struct lend_mem *mem,
-		      const struct lend_memref *ref); /* cache prefetch */
+		      const struct lend_memref *ref); /* prefetches the hold's entry */
 void cn_hold_add(struct lend_mem *mem, const struct lend_memref *ref);
 void cn_hold_del(struct cn_hold *hold);
-void cn_handles_drop(struct lend_mem *mem, uint16_t node); /* its life ended */
+void cn_handles_drop(struct lend_mem *mem, uint16_t node); /* the node ended our life */
 
 /* lease_renew.c */
 bool cn_renews_by_session(const char *address); /* a second endpoint of this process can reach it */
@@ -347,7 +348,8 @@ void cn_renew_leave(const char *home, uint32_t client);
 /* op_encode.c */
 bool cn_release_note(struct cn_op *op, struct cn_slot *slot, struct lend_buf *head);
 struct lend_buf *cn_op_encode(struct lend_mem *mem, const struct lend_memop *say);
-void cn_ref_in(struct lend_memref *out, const struct lend_ref *ref);   /* fields; shape unchecked */
-size_t cn_buf_read(const struct lend_buf *buf, void *out, size_t cap); /* whole length */
+void cn_ref_in(struct lend_memref *out, const struct lend_ref *ref); /* zeros if it is invalid */
+/* Copies up to cap bytes. Returns the length of the whole chain. */
+size_t cn_buf_read(const struct lend_buf *buf, void *out, size_t cap);
 
 #endif

@@ -50,7 +50,7 @@ bool cn_view_fetched(struct cn_op *op);
 void cn_view_over(struct cn_op *op, struct cn_view *view);
 void cn_view_close(struct cn_space *space); /* does nothing without a view */
 
-/* Adds the counters of pool views. In space_pointer.c. */
+/* space_pointer.c: stores the counters of pool views in stat. */
 void cn_pointer_stat(struct lend_mem_cache_stat *stat);
 
 #endif

@@ -21,7 +21,7 @@ struct peer {
 	struct lend_store_peer store; /* first */
 	LIST_ENTRY(peer) link;
 	struct life *life;
-	struct mn_flow flow; /* for operations before HELLO */
+	struct mn_flow flow; /* queue of its operations before HELLO */
 	uint32_t tenant;
 	bool shm;
 };
@@ -174,7 +174,8 @@ void mn_peers_close(struct mn_peers *peers)
 	struct life *life;
 	struct peer *p;
 
-	/* With --keep the sessions end without a callback: the next start continues their lives. */
+	/* With --keep the sessions have ended without a callback, so their entries are still here.
+	 * The next start continues their lives. */
 	while ((p = LIST_FIRST(&peers->sessions)))
 		end_peer(peers, p);
 	while ((life = LIST_FIRST(&peers->lives)))

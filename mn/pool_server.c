@@ -20,8 +20,8 @@
 /* A process connected to the socket: CAME (accepted by the thread) -> IN (the store knows its key)
  * -> LEFT -> freed. A process that is refused goes from CAME to LEFT. */
 struct mapper {
-	TAILQ_ENTRY(mapper) news; /* CAME and LEFT */
-	TAILQ_ENTRY(mapper) in;   /* IN and LEFT, with a key */
+	TAILQ_ENTRY(mapper) news; /* link in the event list: CAME and LEFT */
+	TAILQ_ENTRY(mapper) in;   /* link among those with a key: IN and LEFT */
 	int sock;
 	uint64_t key; /* 0: not in the store */
 	bool left;

@@ -34,9 +34,9 @@ struct cn_arg {
 	uint32_t n;
 	uint8_t plan;
 	uint64_t len;        /* bytes of all pieces, or of the reference */
-	struct lend_ref ref; /* REF */
-	const char *home;    /* REF: the caller's address; NULL: a node's reference */
-	struct cn_put *put;  /* LEND, PUT */
+	struct lend_ref ref; /* CN_ARG_REF: the reference */
+	const char *home;    /* CN_ARG_REF: address of the caller that lends; NULL: of a node */
+	struct cn_put *put;  /* CN_ARG_LEND, CN_ARG_PUT: its loan or its put */
 	void *gathered;      /* LEND of several pieces: their copy; owned */
 };
 

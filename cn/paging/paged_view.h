@@ -17,7 +17,7 @@ enum { CN_PAGE = CN_CACHE_PAGE };
 
 struct cn_paged_view {
 	struct cn_view view; /* first */
-	int fd;              /* the pager's */
+	int fd;              /* descriptor of the pager */
 	uint64_t pages;
 	_Atomic uint64_t *present, *stored; /* a bit per page: present; dirty */
 	atomic_bool torn;        /* zeros were shown for a page that could not be fetched */

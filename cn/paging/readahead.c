@@ -1,5 +1,4 @@
-/* readahead - derives from the touches that had to wait how many pages to fetch next.
- * Layer: cn. */
+/* readahead - see readahead.h. */
 #include "cn/paging/readahead.h"
 
 #include "util/bits.h"

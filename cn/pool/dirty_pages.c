@@ -11,7 +11,7 @@
  * can have some 65,000. */
 enum { PAGE = 4096, CHUNK = 512, BLOCK = 2 << 20 };
 #define ENTRY_FILE  (UINT64_C(1) << 61)
-#define ENTRY_THERE (UINT64_C(3) << 62) /* present, or swapped */
+#define ENTRY_THERE (UINT64_C(3) << 62) /* bits of a pagemap entry: present, swapped */
 
 static bool in_hole(const struct cn_dirty_pages *m, uint64_t at)
 {

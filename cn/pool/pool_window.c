@@ -13,7 +13,7 @@
  * all panes. */
 enum { PAGE = 4096, PANE_MAX = 4 << 20, PANES_MAX = 64, CHUNK = 512 };
 #define ENTRY_FILE  (UINT64_C(1) << 61)
-#define ENTRY_THERE (UINT64_C(3) << 62) /* present, or swapped */
+#define ENTRY_THERE (UINT64_C(3) << 62) /* bits of a pagemap entry: present, swapped */
 
 struct cn_window {
 	char *base;

@@ -13,7 +13,7 @@ struct lend_list_object {
 	uint32_t slot;
 	uint64_t serial, len;
 	bool is_space;
-	uint32_t holds, grants; /* snapshot */
+	uint32_t holds, grants; /* snapshot: its holds and its grants */
 	lend_ns expires;   /* snapshot without a hold: end of its last grant; else LEND_NEVER */
 	uint8_t owner[16]; /* space: its process */
 	uint32_t number;   /* space: its client */
@@ -29,7 +29,7 @@ struct lend_list_client {
 	uint32_t number, spaces;
 	uint64_t bytes; /* bytes of its spaces and the snapshots that it holds */
 	uint64_t holds;
-	lend_ns lease; /* time left of it */
+	lend_ns lease; /* time left of its lease */
 };
 /* Lists clients by index. out has config.clients + 1 entries, zero before the first call. Each call
  * adds the data from *at on and sets *at to where to continue; 0: the list is complete. An entry

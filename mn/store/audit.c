@@ -12,8 +12,8 @@
 struct audit {
 	const struct lend_store *s;
 	uint32_t *frame, *node;       /* references found */
-	uint32_t nodes, frames;       /* distinct ones found */
-	struct lend_store_usage *use; /* by tenant */
+	uint32_t nodes, frames;       /* number of distinct nodes and frames found */
+	struct lend_store_usage *use; /* usage found, by tenant */
 	uint64_t pins;                /* pins of all frames */
 	const char *bad;
 };

@@ -112,9 +112,9 @@ struct lend_client {
 	uint64_t low;  /* ids below have no record */
 	uint64_t life; /* number of the life that it belongs to */
 	uint32_t incarnation, number;
-	uint32_t tenant;        /* same as its incarnation's */
+	uint32_t tenant;        /* tenant of its life */
 	uint32_t holds, spaces; /* heads of its lists */
-	uint32_t chain;         /* hash chain */
+	uint32_t chain;         /* next client in the hash chain */
 	uint32_t prev, next;    /* links in the life's list; next also in the free list */
 	uint32_t live;          /* 0: free, or being closed */
 };
@@ -136,7 +136,7 @@ struct lend_placement {
 
 /* A process that maps pages, identified by its socket. */
 struct lend_mapper {
-	uint64_t key;         /* its secret; 0: free */
+	uint64_t key;         /* secret that its socket was given; 0: free */
 	uint32_t pinned_maps; /* list */
 	uint32_t next;        /* free list */
 };
@@ -194,7 +194,7 @@ struct lend_store {
 	uint32_t undo_n;               /* words logged by this operation; see undo_log.h */
 	uint32_t warm; /* frames zeroed through the cache and not taken since; see frame.c */
 
-	struct lend_token token[LEND_TOKENS]; /* by slot */
+	struct lend_token token[LEND_TOKENS]; /* cached tokens, by slot */
 
 	struct lend_store_config config; /* addresses is NULL: see text */
 	uint64_t size;
