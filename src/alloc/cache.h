@@ -18,7 +18,7 @@ struct lend_bin {
 	uint32_t n;          /* objects in `take` */
 	uint32_t back;       /* objects in `give` */
 	uint32_t batch;      /* capacity of each half; 0 before the thread's first allocation */
-	uint32_t magic;      /* lend_class_magic() */
+	uint32_t magic;      /* lend_class_magic() of the bin's class */
 	void **take, **give; /* the halves of obj */
 	void *obj[2 * LEND_BATCH_MAX];
 };

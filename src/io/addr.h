@@ -26,7 +26,7 @@ struct lend_addr {
 	enum lend_scheme scheme;
 	/* shm: the name; udp: the host without brackets; devices: the rest of the address. */
 	char host[LEND_ADDR_HOST_MAX + 1];
-	uint16_t port; /* udp */
+	uint16_t port; /* udp: port number */
 	char path[LEND_ADDR_PATH_MAX +
 		  1]; /* shm: memory that several hosts map; "": memory of this host */
 };

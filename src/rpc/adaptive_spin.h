@@ -22,10 +22,10 @@
 
 enum {
 	LEND_SPIN_MIN_NS = 5000,
-	LEND_SPIN_NS = 30000, /* initial value */
+	LEND_SPIN_NS = 30000, /* initial duration of a spin */
 	LEND_SPIN_MAX_NS = 100000,
 	LEND_SPIN_FORGET = 8,     /* a shorter wait reduces the spin by 1/8 of the difference */
-	LEND_SPIN_HARD_NS = 2000, /* before the first yield */
+	LEND_SPIN_HARD_NS = 2000, /* duration of a spin before its first yield */
 	LEND_SKIP_MIN = 8,        /* waits without a yield after the core was lost */
 	LEND_SKIP_MAX = 1024,
 	LEND_LOST_NS =

@@ -35,7 +35,7 @@ enum lend_mbuf_state {
 /* One segment. The public part is first: each lend_buf * of a user points to one of these. */
 struct lend_mbuf {
 	struct lend_buf pub;
-	struct lend_pool_of_bufs *pool; /* its own pool */
+	struct lend_pool_of_bufs *pool; /* the pool that it belongs to */
 	uint32_t handle; /* in its own pool's table, for life; wraps: while they live */
 	uint8_t class;   /* size class of its memory; LEND_BUF_CLASSES: wrapped */
 	uint8_t state;   /* enum lend_mbuf_state; written by the thread that holds it */
@@ -48,7 +48,7 @@ struct lend_mbuf {
 			uint32_t len, cap;
 		} whole;
 		struct {
-			void (*gone)(void *); /* wraps: to run once */
+			void (*gone)(void *); /* wraps: runs once, when the memory is unused */
 			void *arg;
 		};
 	};

@@ -283,7 +283,7 @@ int lend_open(const struct lend_config *config, struct lend_ep **out)
 	return 0;
 }
 
-/* Ends calls and sessions, and sends the goodbyes. */
+/* Ends running handlers, calls and sessions, and runs turns that send the BYEs. */
 static void send_goodbyes(struct lend_ep *ep)
 {
 	for (uint32_t i = 0; i < lend_core_calls_top(ep->core); i++)

@@ -8,7 +8,7 @@
  *   job_queue.c, bufs.c, msg.c, deferred_free.c, method.c, stats.c, stats_service.c,
  *   session_proof.c, keys.c, peer_memory.c; adaptive_spin.h, bulk_pause.h
  *
- * Layer: rpc. Threads: the endpoint's own, but for the fields marked "any".
+ * Layer: rpc. Threads: the endpoint's own, but for the fields marked "any thread".
  */
 #ifndef LEND_RPC_ENDPOINT_H
 #define LEND_RPC_ENDPOINT_H
@@ -57,13 +57,13 @@ enum lend_session_state {
 /* A session of the public API. id = generation << 32 | index + 1. */
 struct lend_session_rec {
 	uint64_t core; /* the core's handle while OPEN or CLOSING */
-	void *pointer; /* lend_session_set() */
+	void *pointer; /* as set by lend_session_set() */
 	uint32_t gen;
 	uint8_t state; /* enum lend_session_state */
 	bool up;       /* the watch was notified that it is up */
 	uint8_t incarnation[16];
 	uint32_t next; /* free list, or list of pending ones; LEND_NONE32 ends it */
-	/* PENDING */
+	/* Only while PENDING. */
 	char *address, *name; /* name: NULL: the address */
 	lend_ns give_up;
 	struct lend_call *first, *last; /* waiting calls */
@@ -87,21 +87,22 @@ struct lend_job {
 
 /* A request being served; its index is the core's, its handle the public one. */
 struct lend_req {
-	_Atomic uint64_t id;        /* any; 0: free */
-	_Atomic lend_ns deadline;   /* any; as the core reports it */
-	_Atomic bool cancelled;     /* any */
-	_Atomic uint64_t answered;  /* any: id that another thread has answered */
+	_Atomic uint64_t id;        /* any thread: handle; 0: free */
+	_Atomic lend_ns deadline;   /* any thread: as the core reports it */
+	_Atomic bool cancelled;     /* any thread */
+	_Atomic uint64_t answered;  /* any thread: id that another thread has answered */
 	uint64_t session;           /* the core's handle */
 	struct lend_buf view;       /* bytes in place in a carrier's slot */
 	struct lend_buf *bytes;     /* &view, own memory, or NULL: taken */
 	struct lend_call *children; /* nested calls, which end with it */
 	uint32_t method;
 	uint8_t class;
-	_Atomic uint8_t more_hops; /* any: maximum of the nested calls that pass its message on */
-	bool deferred;             /* slow: its handler runs even if the caller no longer waits */
-	bool slow;                 /* a worker has it: bytes are the worker's to give */
-	struct lend_job job;       /* in the workers' queue */
-	lend_handler_fn *handler;  /* slow: what to run */
+	_Atomic uint8_t
+	    more_hops;       /* any thread: most of the nested calls that pass its message on */
+	bool deferred;       /* slow: its handler runs even if the caller no longer waits */
+	bool slow;           /* a worker has it: bytes are the worker's to give */
+	struct lend_job job; /* links in the workers' queue */
+	lend_handler_fn *handler; /* slow: what to run */
 	void *arg;
 };
 
@@ -160,14 +161,14 @@ struct lend_ep {
 	struct lend_capture_file
 	    *capture; /* capture file of config, while the endpoint is open; or NULL */
 	struct lend_methods methods;
-	struct lend_req *req; /* by the core's index */
+	struct lend_req *req; /* requests, by the core's index */
 	uint32_t n_req;
 	struct lend_stats stats;
 
 	struct lend_session_rec *session;
 	uint32_t *by_core; /* index into session, + 1, by the core's index; 0: none */
 	uint32_t n_sessions, session_top; /* from top on none was ever used */
-	uint32_t session_free, pending;   /* LEND_NONE32: none */
+	uint32_t session_free, pending;   /* heads of lists; LEND_NONE32: empty */
 	uint32_t n_pending;      /* PENDING sessions: each will need a session of the core */
 	struct lend_call *ended; /* waiting calls of ended sessions: done is to run; by priv.next */
 	struct lend_call *adopted; /* calls with a parent request of home */
@@ -190,12 +191,12 @@ struct lend_ep {
 	struct lend_workers *workers;
 	struct lend_contention contention;
 
-	_Alignas(64) _Atomic(struct lend_answer *) answers; /* any */
-	_Atomic(const void *) thread;      /* any: marker of the thread that turned last */
-	_Atomic bool asleep, wake_workers; /* any */
+	_Alignas(64) _Atomic(struct lend_answer *) answers; /* any thread */
+	_Atomic(const void *) thread;      /* any thread: marker of the thread that turned last */
+	_Atomic bool asleep, wake_workers; /* any thread */
 	_Atomic bool stop,
-	    wait_stopped;          /* any: lend_stop() was called; ends lend_run(); lend_wait() */
-	_Atomic uint32_t touching; /* any: calls by other threads in progress; lend_close() waits */
+	    wait_stopped; /* any thread: lend_stop() was called; ends lend_run(); lend_wait() */
+	_Atomic uint32_t touching; /* any thread: calls by other threads; lend_close() waits */
 };
 
 #define LEND_NONE32 UINT32_MAX

@@ -26,7 +26,7 @@ enum { LEND_KEYFILE_MAX = 64 << 10 };
 
 struct lend_keyline {
 	enum lend_keyline_kind kind;
-	uint64_t id; /* psk */
+	uint64_t id; /* psk: id of the key */
 	uint8_t key[LEND_KEY];
 	char word[104]; /* psk: its tenant or ""; server: its address */
 };

@@ -21,7 +21,7 @@ struct lend_worker {
 	pthread_t thread;
 	struct lend_ep *home;
 	_Atomic(struct lend_ep *) ep;   /* opened at first need */
-	uint64_t request;               /* in progress */
+	uint64_t request;               /* id of the request in progress */
 	struct lend_buf *bytes;         /* bytes of the request; NULL: taken */
 	struct lend_pool_of_bufs *pool; /* its endpoint's, held while answers name its buffers */
 	bool started;

@@ -154,13 +154,13 @@ struct lend_memop {
 	uint32_t client;
 	uint64_t id, low, life;
 	uint8_t proof[LEND_MEMOP_KEY]; /* HELLO with a life */
-	uint32_t n;                    /* RELEASE */
-	uint32_t rights;               /* NARROW */
+	uint32_t n;                    /* RELEASE: number of references */
+	uint32_t rights;               /* NARROW: rights of the result */
 	struct lend_memref ref;
 	const uint8_t *ref_bytes; /* for encode: ref as received; NULL: encode ref */
 	struct lend_memspace space;
 	uint64_t offset, len;
-	uint64_t target; /* FORGET; POOL_: the key */
+	uint64_t target; /* FORGET: the operation id; POOL_*: the key */
 	struct lend_memterms terms;
 	uint32_t fixed; /* from decode: bytes of head and fields; the payload follows */
 };

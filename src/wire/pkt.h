@@ -231,7 +231,7 @@ struct lend_pkt_view {
 	union {
 		struct {
 			struct lend_pkt_connect connect;
-			struct lend_pkt_request zero_rtt_call; /* with a head.call */
+			struct lend_pkt_request zero_rtt_call; /* CONNECT with a call number */
 			struct lend_pkt_connect_end end;
 		};
 		struct lend_pkt_accept accept;

@@ -13,7 +13,8 @@
 #include "util/bits.h"
 
 enum {
-	PARTS = 3 + LEND_PARTS, /* lead, head, pieces or a chain of segments, tail */
+	PARTS = 3 + LEND_PARTS, /* parts of a packet, at most: lead, head, pieces or a chain of
+				   segments, tail */
 	KEPT_MAX = 128 << 10, /* bytes kept of a datagram: Wireshark refuses some of over 256 KiB */
 };
 

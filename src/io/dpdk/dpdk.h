@@ -64,10 +64,10 @@ struct dpdk_peer {
 	struct lend_eth_head head;      /* header of frames sent to it */
 	struct lend_ip ip;
 	uint16_t udp;
-	uint16_t port;      /* index into ports */
+	uint16_t port;      /* index in the carrier's port[] */
 	uint16_t next;      /* in its hash chain */
 	uint8_t life;       /* enum dpdk_life */
-	bool kept;          /* pinned */
+	bool kept;          /* the core has pinned it */
 	bool gone_reported; /* rx() has reported it as gone */
 	bool held;          /* resolved, and not yet pinned */
 	bool has_hop; /* its MAC is that of the neighbour `hop`; else that of its last frame */
@@ -123,7 +123,7 @@ struct dpdk_shared_port {
 	_Atomic uint64_t look_ns; /* earliest time of the next check of link and counters */
 	uint64_t missed;          /* frames dropped for lack of room, as last read */
 	struct dpdk_lock rx[DPDK_QUEUES_MAX], tx[DPDK_QUEUES_MAX];
-	rte_spinlock_t lock; /* lock of hosts */
+	rte_spinlock_t lock; /* protects `hosts` */
 	_Atomic uint32_t version;
 	struct lend_hosts hosts;
 };
@@ -133,10 +133,10 @@ struct dpdk_port {
 	bool down;     /* device: its link is down, nothing is sent */
 	bool active;   /* polled: its link was up at the owner's last check */
 	bool closing;  /* ring: the other end closed; remove the port once the ring is drained */
-	uint8_t side;  /* ring: ours */
+	uint8_t side;  /* ring: our side of the link */
 	uint16_t id;   /* ethdev port */
 	char name[64]; /* vdev name; "": not ours to remove */
-	struct dpdk_link *link;         /* ring */
+	struct dpdk_link *link;         /* ring: the link */
 	struct dpdk_shared_port *share; /* network device: the state that its endpoints share */
 	struct dpdk_owner *owner;       /* network device: this endpoint's entry in `share` */
 	/* memif client: address of its listener, lock of its id, start time */
@@ -161,7 +161,7 @@ struct dpdk_port {
 /* A port that is polled. */
 struct dpdk_rx_source {
 	struct dpdk_port *port;
-	uint32_t index; /* its own, into ports */
+	uint32_t index; /* index of the port in the carrier's port[] */
 };
 
 /* Frames received from one queue of one port. frame[0..at) are done, frame[at..n) are still to be

@@ -29,7 +29,7 @@ enum {
 	HUGE = 2 << 20,
 	DEVICES = 8, /* maximum devices per mapping */
 	CLOSE_TRIES = 200,
-	CLOSE_US = 100, /* between tries */
+	CLOSE_US = 100, /* pause between two tries */
 };
 
 struct dpdk_loans {

@@ -53,7 +53,7 @@ struct lend_multihost_link {
 _Static_assert(sizeof(struct lend_multihost_link) == 64, "a line");
 
 enum {
-	LEND_LINK_TAKEN = 1, /* no bits: free */
+	LEND_LINK_TAKEN = 1, /* taken by a client; a link without any bit is free */
 	LEND_LINK_REQUESTED = 2,
 	LEND_LINK_UP = 4,
 	LEND_LINK_CLIENT_LEFT = 8,
@@ -79,7 +79,7 @@ struct lend_multihost_seen {
 enum lend_multihost_state {
 	LEND_MULTIHOST_DEAD,
 	LEND_MULTIHOST_LIVES,
-	LEND_MULTIHOST_UNSURE /* ask again later */
+	LEND_MULTIHOST_UNSURE /* not known yet: ask again later */
 };
 
 struct lend_multihost {

@@ -95,7 +95,7 @@ struct lend_udp_connected {
 			   connect this socket to it */
 	uint32_t alone; /* messages in a row that were received one at a time */
 	bool left;      /* the last lent datagram is still queued in the socket */
-	uint32_t left_len; /* its length */
+	uint32_t left_len; /* length of that datagram */
 };
 
 /* The socket for urgent datagrams, see urgent.c. */

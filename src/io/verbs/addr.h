@@ -16,15 +16,15 @@ enum { VERBS_GRH = 40, VERBS_RING = 1024, VERBS_RING_MAX = 1 << 15 };
 
 struct verbs_address {
 	char device[64]; /* an RDMA device's name, or "any" */
-	uint8_t ip[16];  /* as a GID */
+	uint8_t ip[16];  /* IP address, as a GID */
 	uint16_t port;
 	int32_t gid;    /* index in the port's table, -1: the one of that IP */
 	int32_t sl;     /* service level, -1: the path's */
 	uint16_t pkey;  /* 0: the port's first */
 	uint8_t tclass; /* traffic class: DSCP and ECN */
 	bool srq;       /* one receive ring for all such endpoints of the process and device */
-	uint32_t mtu;   /* 0: the port's */
-	uint32_t ring;  /* receives posted */
+	uint32_t mtu;   /* MTU; 0: that of the port */
+	uint32_t ring;  /* number of receives to keep posted */
 	uint32_t qp;    /* the peer's queue pair number, if known; 0: ask by rdma_cm */
 };
 

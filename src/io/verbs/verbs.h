@@ -144,7 +144,7 @@ struct verbs {
 	struct ibv_sge sge[VERBS_BURST][VERBS_PIECES];
 	struct lend_out *out[VERBS_BURST];
 
-	struct verbs_region *region; /* by base */
+	struct verbs_region *region; /* sorted by base */
 	uint32_t n_regions;
 	uint32_t last_region;
 
