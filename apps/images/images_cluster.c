@@ -1,5 +1,4 @@
-/* images_cluster - the tiers of a run and its memory node.
- * Layer: apps. Threads: the main one. */
+/* images_cluster - see images_cluster.h. */
 #include "apps/images/images_cluster.h"
 
 #include <string.h>

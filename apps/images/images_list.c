@@ -1,5 +1,4 @@
-/* images_list - the photographs of a run.
- * Layer: apps. Threads: one. */
+/* images_list - see images_list.h. */
 #include "apps/images/images_list.h"
 
 #include <errno.h>
