@@ -221,7 +221,7 @@ void peer_client_turn(void *client)
 	}
 }
 
-static void close_end(void *end)
+void peer_close(void *end)
 {
 	struct end *e = end;
 
@@ -229,16 +229,6 @@ static void close_end(void *end)
 	rte_eth_dev_close(e->port);
 	(void)rmdir(rte_eal_get_runtime_dir()); /* EAL creates it and does not remove it */
 	free(e);
-}
-
-void peer_server_close(void *server)
-{
-	close_end(server);
-}
-
-void peer_client_close(void *client)
-{
-	close_end(client);
 }
 
 const struct peer peer_this = {"ethdev",

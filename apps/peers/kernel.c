@@ -104,7 +104,7 @@ void peer_client_turn(void *client)
 		peer_end_at(peer_fifo_pop(&e->fifo), e->bytes, (size_t)len);
 }
 
-static void close_end(void *end)
+void peer_close(void *end)
 {
 	struct end *e = end;
 
@@ -120,16 +120,6 @@ void *peer_server_open(const struct peer_job *job, struct peer_pipe *channel)
 void *peer_client_open(const struct peer_job *job, struct peer_pipe *channel)
 {
 	return open_either(job, channel);
-}
-
-void peer_server_close(void *server)
-{
-	close_end(server);
-}
-
-void peer_client_close(void *client)
-{
-	close_end(client);
 }
 
 const struct peer peer_this = {

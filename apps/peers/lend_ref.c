@@ -162,44 +162,22 @@ int peer_client_start(void *client, unsigned i, const void *request)
 	return lend_call_start_argv(end.mem, end.session, &slot->call, &slot->arg, 1);
 }
 
-static void run_turn(void)
+void peer_turn(void *side)
 {
+	(void)side;
 	check_rc(lend_poll(end.ep));
 }
 
-void peer_server_turn(void *server)
+void peer_close(void *side)
 {
-	(void)server;
-	run_turn();
-}
-
-void peer_client_turn(void *client)
-{
-	(void)client;
-	run_turn();
-}
-
-static void close_end(void)
-{
+	(void)side;
 	for (unsigned i = 0; i < PEER_WINDOW_MAX; i++)
 		if (end.slot[i].loan.data)
 			lend_loan_give(end.mem, &end.slot[i].loan);
 	lend_mem_close(end.mem);
 	lend_close(end.ep);
-}
-
-void peer_server_close(void *server)
-{
-	(void)server;
-	close_end();
-	if (end.node.pid)
+	if (end.node.pid) /* the server's */
 		app_child_stop(&end.node);
-}
-
-void peer_client_close(void *client)
-{
-	(void)client;
-	close_end();
 }
 
 const struct peer peer_this = {

@@ -200,7 +200,7 @@ static void take_message(struct end *e, const struct fi_cq_msg_entry *entry)
 	post_receive(e, m);
 }
 
-static void run_turn(void *end)
+void peer_turn(void *end)
 {
 	struct end *e = end;
 	struct fi_cq_msg_entry entry[BURST];
@@ -239,7 +239,7 @@ int peer_client_start(void *client, unsigned slot, const void *request)
 	return 0;
 }
 
-static void close_end(void *end)
+void peer_close(void *end)
 {
 	struct end *e = end;
 
@@ -256,26 +256,6 @@ static void close_end(void *end)
 	free(e->in);
 	free(e->out);
 	free(e);
-}
-
-void peer_server_turn(void *server)
-{
-	run_turn(server);
-}
-
-void peer_client_turn(void *client)
-{
-	run_turn(client);
-}
-
-void peer_server_close(void *server)
-{
-	close_end(server);
-}
-
-void peer_client_close(void *client)
-{
-	close_end(client);
 }
 
 const struct peer peer_this = {

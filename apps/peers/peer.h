@@ -88,6 +88,9 @@ void *peer_client_place(void *client, unsigned slot);
 int peer_client_start(void *client, unsigned slot, const void *request);
 void peer_client_turn(void *client);
 void peer_client_close(void *client);
+/* Where both sides take the same turns, or close alike, the program has these instead. */
+void peer_turn(void *side);
+void peer_close(void *side);
 
 #ifdef __cplusplus
 }

@@ -291,7 +291,7 @@ int peer_client_start(void *client, unsigned slot, const void *request)
 	return 0;
 }
 
-static void run_turn(void *end)
+void peer_turn(void *end)
 {
 	struct end *e = end;
 
@@ -311,7 +311,7 @@ static void free_lists(struct end *e)
 	}
 }
 
-static void close_end(void *end)
+void peer_close(void *end)
 {
 	struct end *e = end;
 	ucp_request_param_t param = {0};
@@ -324,26 +324,6 @@ static void close_end(void *end)
 	ucp_cleanup(e->context);
 	free_lists(e);
 	free(e);
-}
-
-void peer_server_turn(void *server)
-{
-	run_turn(server);
-}
-
-void peer_client_turn(void *client)
-{
-	run_turn(client);
-}
-
-void peer_server_close(void *server)
-{
-	close_end(server);
-}
-
-void peer_client_close(void *client)
-{
-	close_end(client);
 }
 
 const struct peer peer_this = {
