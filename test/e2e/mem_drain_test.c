@@ -12,7 +12,10 @@
 
 enum { GETS = 6, LEN = 8 << 20 };
 static const struct lend_terms owned = {sizeof(owned), LEND_OWNED, 0, 0};
+static struct mem_node node;
+static struct lend_ref ref;
 static struct lend_op get[GETS];
+static char *bytes, *into[GETS];
 static int ended;
 
 static void count_end(struct lend_op *op)
@@ -21,73 +24,74 @@ static void count_end(struct lend_op *op)
 	ended++;
 }
 
-static void start_gets(struct mem_node *node, const struct lend_ref *ref, char *into[GETS])
+/* Starts a node that drains for up to drain milliseconds, and sends it SIGTERM when the first of
+ * its long replies has arrived. The object is of other's client, or of the node's own. */
+static void start_draining(const char *drain, struct mem_node *other)
 {
 	static struct iovec iov[GETS];
 
+	mem_node_start(&node, "udp", "64M", drain);
+	if (other) {
+		strcpy(other->address, node.address);
+		mem_client_open(other, &other->ep, &other->mem);
+	}
+	bytes = malloc(LEN);
+	mem_fill(bytes, LEN, 3);
+	ref = mem_put(other ? other->mem : node.mem, bytes, LEN, &owned);
 	for (int i = 0; i < GETS; i++) {
 		into[i] = malloc(LEN);
 		iov[i] = (struct iovec){into[i], LEN};
 		get[i] = (struct lend_op){.timeout = 20 * SECOND, .done = count_end};
-		cr_assert_eq(lend_get(node->mem, ref, 0, &iov[i], 1, &get[i]), 0);
+		cr_assert_eq(lend_get(node.mem, &ref, 0, &iov[i], 1, &get[i]), 0);
 	}
+	while (!ended)
+		cr_assert_geq(lend_wait(node.ep, LEND_NEVER), 0);
+	kill(node.pid, SIGTERM);
 }
 
-static int wait_exit(struct mem_node *node)
+static int wait_exit(void)
 {
 	int status;
 
-	cr_assert_eq(waitpid(node->pid, &status, 0), node->pid);
+	cr_assert_eq(waitpid(node.pid, &status, 0), node.pid);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void close_client(void)
+{
+	mem_client_close(node.ep, node.mem);
+	for (int i = 0; i < GETS; i++)
+		free(into[i]);
+	free(bytes);
 }
 
 Test(mem_drain, replies_in_progress_are_sent)
 {
-	char *bytes = malloc(LEN), *into[GETS];
-	struct mem_node node;
-	struct lend_ref ref;
 	struct lend_op late = {.timeout = 20 * SECOND};
 
-	mem_node_start(&node, "udp", "64M", "--drain 20000");
-	mem_fill(bytes, LEN, 3);
-	ref = mem_put(node.mem, bytes, LEN, &owned);
-	start_gets(&node, &ref, into);
-	while (!ended)
-		cr_assert_geq(lend_wait(node.ep, LEND_NEVER), 0);
-	kill(node.pid, SIGTERM);
+	start_draining("--drain 20000", NULL);
 	for (int i = 0; i < GETS; i++) {
 		cr_assert_eq(lend_op_wait(node.mem, &get[i]), 0);
 		cr_expect_eq(get[i].status, LEND_OK, "get %d ended %d", i, (int)get[i].status);
 		cr_expect_eq(memcmp(into[i], bytes, LEN), 0);
-		free(into[i]);
 	}
-	cr_assert_eq(wait_exit(&node), 0);
+	cr_assert_eq(wait_exit(), 0);
 	cr_expect_eq(mem_end(node.mem, &late, lend_get(node.mem, &ref, 0, NULL, 0, &late)),
 		     LEND_UNAVAILABLE);
-	mem_client_close(node.ep, node.mem);
-	free(bytes);
+	close_client();
 }
 
 /* A client that is not polled does not take its replies, so the node drains for its maximum time.
  * Meanwhile another client's operations end UNAVAILABLE, not run. */
 Test(mem_drain, draining__new_operation__unavailable)
 {
-	char *bytes = malloc(LEN), *into[GETS];
-	struct mem_node node, other = {.pid = 0};
+	struct mem_node other = {.pid = 0};
 	struct lend_op op = {.timeout = 5 * SECOND};
-	struct iovec iov = {bytes, 100};
-	struct lend_ref ref;
+	struct iovec iov;
 	lend_ns until;
 
-	mem_node_start(&node, "udp", "64M", "--drain 3600000");
-	strcpy(other.address, node.address);
-	mem_client_open(&other, &other.ep, &other.mem);
-	mem_fill(bytes, LEN, 5);
-	ref = mem_put(other.mem, bytes, LEN, &owned);
-	start_gets(&node, &ref, into);
-	while (!ended)
-		cr_assert_geq(lend_wait(node.ep, LEND_NEVER), 0);
-	kill(node.pid, SIGTERM);
+	start_draining("--drain 3600000", &other);
+	iov = (struct iovec){bytes, 100};
 	for (until = lend_now(other.ep) + 5 * SECOND; lend_now(other.ep) < until;) {
 		op = (struct lend_op){.timeout = 5 * SECOND};
 		if (mem_end(other.mem, &op, lend_put(other.mem, &iov, 1, &owned, &op)) != LEND_OK)
@@ -101,35 +105,20 @@ Test(mem_drain, draining__new_operation__unavailable)
 			      LEND_OK);
 	}
 	kill(node.pid, SIGINT);
-	cr_assert_eq(wait_exit(&node), 0);
+	cr_assert_eq(wait_exit(), 0);
 	mem_client_close(other.ep, other.mem);
-	mem_client_close(node.ep, node.mem);
-	for (int i = 0; i < GETS; i++)
-		free(into[i]);
-	free(bytes);
+	close_client();
 }
 
 /* The client is not polled and takes no reply: after one signal alone the node would wait. */
 Test(mem_drain, a_second_signal_ends_it)
 {
-	char *bytes = malloc(LEN), *into[GETS];
-	struct mem_node node;
-	struct lend_ref ref;
 	lend_ns begun;
 
-	mem_node_start(&node, "udp", "64M", "--drain 3600000");
-	mem_fill(bytes, LEN, 4);
-	ref = mem_put(node.mem, bytes, LEN, &owned);
-	start_gets(&node, &ref, into);
-	while (!ended)
-		cr_assert_geq(lend_wait(node.ep, LEND_NEVER), 0);
-	kill(node.pid, SIGTERM);
+	start_draining("--drain 3600000", NULL);
 	begun = lend_now(node.ep);
 	kill(node.pid, SIGINT);
-	cr_assert_eq(wait_exit(&node), 0);
+	cr_assert_eq(wait_exit(), 0);
 	cr_assert_lt(lend_now(node.ep) - begun, 4 * SECOND, "it gave the client up first");
-	mem_client_close(node.ep, node.mem);
-	for (int i = 0; i < GETS; i++)
-		free(into[i]);
-	free(bytes);
+	close_client();
 }

@@ -158,23 +158,32 @@ Test(mem_parts, timed_out)
 	run_each(timeout_round);
 }
 
+/* Puts a put and a get in flight. */
+static void start_both(struct lend_ep *ep, struct lend_mem *mem, struct lend_op op[2])
+{
+	static struct iovec from, into;
+	struct lend_ref ref = mem_put(mem, in, LEN, NULL);
+
+	from = (struct iovec){in, LEN};
+	into = (struct iovec){out, LEN};
+	ends = 0;
+	for (int i = 0; i < 2; i++)
+		op[i] = (struct lend_op){.timeout = 20 * SECOND, .done = count_end};
+	cr_assert_eq(lend_put(mem, &from, 1, NULL, &op[0]), 0);
+	cr_assert_eq(lend_get(mem, &ref, 0, &into, 1, &op[1]), 0);
+	for (int i = 0; i < 20; i++)
+		cr_assert_geq(lend_poll(ep), 0);
+}
+
 /* The client is closed with a put and a get in flight. */
 static void close_round(struct mem_node *node)
 {
-	struct lend_op put = {.timeout = 20 * SECOND, .done = count_end};
-	struct lend_op get = {.timeout = 20 * SECOND, .done = count_end};
-	struct iovec iov = {in, LEN}, into = {out, LEN};
 	struct lend_mem *mem;
+	struct lend_op op[2];
 	struct lend_ep *ep;
-	struct lend_ref ref;
 
 	mem_client_open(node, &ep, &mem);
-	ref = mem_put(mem, in, LEN, NULL);
-	ends = 0;
-	cr_assert_eq(lend_put(mem, &iov, 1, NULL, &put), 0);
-	cr_assert_eq(lend_get(mem, &ref, 0, &into, 1, &get), 0);
-	for (int i = 0; i < 20; i++)
-		cr_assert_geq(lend_poll(ep), 0);
+	start_both(ep, mem, op);
 	mem_client_close(ep, mem);
 	cr_assert_eq(ends, 2);
 }
@@ -186,36 +195,26 @@ Test(mem_parts, closed)
 
 static void node_dies(const char *carrier)
 {
-	struct lend_op put = {.timeout = 20 * SECOND, .done = count_end};
-	struct lend_op get = {.timeout = 20 * SECOND, .done = count_end};
 	struct lend_config config = LEND_CONFIG_INIT;
-	struct iovec iov, into;
 	struct mem_node node;
 	struct lend_mem *mem;
+	struct lend_op op[2];
 	struct lend_ep *ep;
-	struct lend_ref ref;
 
 	fill_bytes();
-	iov = (struct iovec){in, LEN};
-	into = (struct iovec){out, LEN};
 	config.probe = SECOND / 50;
 	config.dead = SECOND / 2;
 	mem_node_start(&node, carrier, "256M", "");
 	cr_assert_eq(lend_open(&config, &ep), 0);
 	cr_assert_eq(lend_mem_open(ep, node.address, &mem), 0);
-	ref = mem_put(mem, in, LEN, NULL);
-	ends = 0;
-	cr_assert_eq(lend_put(mem, &iov, 1, NULL, &put), 0);
-	cr_assert_eq(lend_get(mem, &ref, 0, &into, 1, &get), 0);
-	for (int i = 0; i < 20; i++)
-		cr_assert_geq(lend_poll(ep), 0);
+	start_both(ep, mem, op);
 	kill(node.pid, SIGKILL);
 	waitpid(node.pid, NULL, 0);
-	cr_assert_eq(lend_op_wait(mem, &put), 0);
-	cr_assert_eq(lend_op_wait(mem, &get), 0);
+	for (int i = 0; i < 2; i++) {
+		cr_assert_eq(lend_op_wait(mem, &op[i]), 0);
+		cr_assert_eq(op[i].status, LEND_UNAVAILABLE, "%d", op[i].status);
+	}
 	cr_assert_eq(ends, 2);
-	cr_assert_eq(put.status, LEND_UNAVAILABLE, "%d", put.status);
-	cr_assert_eq(get.status, LEND_UNAVAILABLE, "%d", get.status);
 	mem_client_close(ep, mem);
 	mem_client_close(node.ep, node.mem);
 	free(in);

@@ -163,15 +163,16 @@ static void *run_client(void *arg)
 	return NULL;
 }
 
-static void run_calls(const char *scheme)
+/* Runs two clients at once, each in its thread. */
+static void run_two(const char *scheme, void *(*client)(void *))
 {
 	struct server server;
 	pthread_t thread, one, two;
 
 	open_server(&server, scheme);
 	thread = begin_thread(run_server, &server);
-	one = begin_thread(run_client, &server);
-	two = begin_thread(run_client, &server);
+	one = begin_thread(client, &server);
+	two = begin_thread(client, &server);
 	pthread_join(one, NULL);
 	pthread_join(two, NULL);
 	close_server(&server, thread);
@@ -226,30 +227,16 @@ static void *run_lease(void *arg)
 	return NULL;
 }
 
-static void run_leases(void)
-{
-	struct server server;
-	pthread_t thread, one, two;
-
-	open_server(&server, "shm");
-	thread = begin_thread(run_server, &server);
-	one = begin_thread(run_lease, &server);
-	two = begin_thread(run_lease, &server);
-	pthread_join(one, NULL);
-	pthread_join(two, NULL);
-	close_server(&server, thread);
-}
-
 int main(void)
 {
 	char folder[] = "/tmp/lend-races-XXXXXX", path[64];
 
 	MUST(mkdtemp(folder) && !setenv("XDG_RUNTIME_DIR", folder, 1));
 	shm_ring();
-	run_calls("shm");
-	run_calls("udp");
+	run_two("shm", run_client);
+	run_two("udp", run_client);
 	stop_and_close();
-	run_leases();
+	run_two("shm", run_lease);
 	(void)snprintf(path, sizeof(path), "%s/lend/.lock", folder);
 	(void)unlink(path);
 	(void)snprintf(path, sizeof(path), "%s/lend", folder);

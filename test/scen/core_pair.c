@@ -264,6 +264,12 @@ void pair_deliver(struct core_pair *d, int side)
 	s->n -= n;
 }
 
+void pair_carry(struct core_pair *d, int side)
+{
+	pair_output(d, side);
+	pair_deliver(d, side);
+}
+
 void pair_settle(struct core_pair *d)
 {
 	do {
@@ -353,6 +359,12 @@ bool pair_full(struct core_pair *d, int from)
 {
 	(void)d;
 	return from == 0;
+}
+
+bool pair_full_server(struct core_pair *d, int from)
+{
+	(void)d;
+	return from == 1;
 }
 
 bool pair_lose_all(struct core_pair *d, int from, const struct lend_pkt_view *v, uint32_t nth)

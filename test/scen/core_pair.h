@@ -81,8 +81,9 @@ void pair_give_at_end(struct core_pair *d, const struct lend_event *e);
 void pair_done(struct core_pair *d);
 /* For pair.lose: a dead network. */
 bool pair_lose_all(struct core_pair *d, int from, const struct lend_pkt_view *v, uint32_t nth);
-/* For pair.full: the caller's carrier accepts nothing. */
+/* For pair.full: the caller's, or the server's, carrier accepts nothing. */
 bool pair_full(struct core_pair *d, int from);
+bool pair_full_server(struct core_pair *d, int from);
 /* Like lend_core_call(), in this side's session. */
 int pair_try(struct core_pair *d, int side, const struct lend_core_call *call, uint64_t *handle);
 uint64_t pair_call(struct core_pair *d, uint32_t request, uint32_t reply, lend_ns timeout);
@@ -107,6 +108,8 @@ uint32_t pair_turn(struct core_pair *d, int side, uint32_t most);
 void pair_output(struct core_pair *d, int side);
 /* Delivers everything on side's wire, in order. */
 void pair_deliver(struct core_pair *d, int side);
+/* Both: moves all of them to the wire and delivers it. */
+void pair_carry(struct core_pair *d, int side);
 /* Moves both sides until nothing is in flight; no time passes. */
 void pair_settle(struct core_pair *d);
 /* Lets time pass up to d->now + t, ticking at every deadline. */

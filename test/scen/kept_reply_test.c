@@ -113,8 +113,7 @@ Test(kept_reply, next_call__same_slot__forgets_the_reply)
 	copy = d.side[0].wire[0];
 	pair_settle(&d);
 	make_call(&d);
-	pair_output(&d, 0);
-	pair_deliver(&d, 0);
+	pair_carry(&d, 0);
 	pair_turn(&d, 1, 32);
 	pair_forget(&d);
 	copy.data[offsetof(struct lend_pkt, number)] = 100; /* as if it was sent again, late */
@@ -160,12 +159,6 @@ Test(kept_reply, close__before_it_is_sent__no_reply)
 	pair_finish(&d);
 }
 
-static bool server_full(struct core_pair *d, int from)
-{
-	(void)d;
-	return from == 1;
-}
-
 /* Replies that the carrier refuses, and later ones of the session, are sent once when it has room.
  */
 Test(kept_reply, carrier__full__sent_once_later)
@@ -178,7 +171,7 @@ Test(kept_reply, carrier__full__sent_once_later)
 		for (int i = 0; i < 3; i++) {
 			make_call(&d);
 			pair_output(&d, 0);
-			d.full = server_full;
+			d.full = pair_full_server;
 			pair_deliver(&d, 0);
 			pair_output(&d, 1);
 			cr_assert_eq(d.side[1].n, 0);

@@ -147,10 +147,8 @@ Test(proof, proof__copied__changes_nothing)
 	struct core_pair d;
 
 	begin_pair(&d, 3, 3);
-	pair_output(&d, 0);
-	pair_deliver(&d, 0);
-	pair_output(&d, 1);
-	pair_deliver(&d, 1);
+	pair_carry(&d, 0);
+	pair_carry(&d, 1);
 	pair_output(&d, 0);
 	proof = d.side[0].wire[0];
 	cr_assert_eq(proof.data[2], LEND_PKT_PROOF);
@@ -188,8 +186,7 @@ Test(proof, handshake__changed_byte__opens_nothing)
 			if (part[i].side == 1)
 				change_byte(&d, 1, at);
 			pair_deliver(&d, 1);
-			pair_output(&d, 0);
-			pair_deliver(&d, 0);
+			pair_carry(&d, 0);
 			pair_output(&d, 1);
 			cr_assert_neq(proven_key(&d, 0), (uint64_t)KEY, "part %zu, byte %u", i, at);
 			cr_assert_neq(proven_key(&d, 1), (uint64_t)KEY, "part %zu, byte %u", i, at);
@@ -204,10 +201,8 @@ Test(proof, proof__forged__opens_nothing)
 
 		begin_pair(&d, 3, 3);
 		d.quiet = true;
-		pair_output(&d, 0);
-		pair_deliver(&d, 0);
-		pair_output(&d, 1);
-		pair_deliver(&d, 1);
+		pair_carry(&d, 0);
+		pair_carry(&d, 1);
 		pair_output(&d, 0);
 		change_byte(&d, 0, at);
 		pair_deliver(&d, 0);
@@ -260,8 +255,7 @@ Test(proof, a_copied_connect_proves_nothing)
 	pair_output(&d, 0);
 	connect = d.side[0].wire[0];
 	pair_deliver(&d, 0);
-	pair_output(&d, 1);
-	pair_deliver(&d, 1);
+	pair_carry(&d, 1);
 	pair_output(&d, 0);
 	proof = d.side[0].wire[0];
 	pair_settle(&d);

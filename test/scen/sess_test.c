@@ -179,8 +179,7 @@ Test(sess, half_open_sessions_are_bounded)
 	d.quiet = true;
 	for (int i = 0; i < 4; i++)
 		pair_connect(&d);
-	pair_output(&d, 0);
-	pair_deliver(&d, 0);
+	pair_carry(&d, 0);
 	cr_assert_eq(lend_core_stats(d.side[1].core)->retries, 3);
 	pair_settle(&d);
 	cr_assert_eq(d.side[0].count[LEND_EV_SESSION_UP], 4);

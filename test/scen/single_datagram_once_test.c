@@ -172,8 +172,7 @@ Test(single_datagram_once, resend__after_ack__runs_nothing)
 	first = ask_and_copy(&d);
 	again = repeat(&d, "0> REQUEST 0+30 of 30\n");
 	pair_deliver(&d, 0);
-	pair_output(&d, 1);
-	pair_deliver(&d, 1);
+	pair_carry(&d, 1);
 	pair_forget(&d);
 	pair_pass(&d, PATIENCE);
 	pair_expect(&d, "0> ACK\n1 reply_end\n");
@@ -239,12 +238,6 @@ Test(single_datagram_once, close__reply_not_sent__no_reply)
 	pair_finish(&d);
 }
 
-static bool server_full(struct core_pair *d, int from)
-{
-	(void)d;
-	return from == 1;
-}
-
 /* The server's carrier is full: the reply waits, a copy and a retransmission change nothing, and it
  * is sent once. */
 Test(single_datagram_once, carrier__full__reply_is_sent_later)
@@ -255,7 +248,7 @@ Test(single_datagram_once, carrier__full__reply_is_sent_later)
 	begin(&d, false);
 	first = ask_and_copy(&d);
 	again = repeat(&d, "0> REQUEST 0+30 of 30\n");
-	d.full = server_full;
+	d.full = pair_full_server;
 	pair_deliver(&d, 0);
 	pair_output(&d, 1);
 	pair_expect(&d, "1 request 30\n");
@@ -275,8 +268,7 @@ Test(single_datagram_once, next_call__same_slot__acknowledges_the_reply)
 	begin(&d, false);
 	for (int i = 0; i < 40; i++) {
 		ask(&d);
-		pair_output(&d, 0);
-		pair_deliver(&d, 0);
+		pair_carry(&d, 0);
 		pair_turn(&d, 1, 32);
 		pair_expect(&d, i == 0
 				    ? "0> REQUEST 0+30 of 30\n1 request 30\n1> REPLY 0+70 of 70\n"

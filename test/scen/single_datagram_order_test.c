@@ -153,8 +153,7 @@ static uint32_t turns_until_it_went(struct core_pair *d, uint8_t class)
 		if (strcmp(d->text, "0> REQUEST 0+70 of 70\n") == 0)
 			return i;
 		pair_deliver(d, 0);
-		pair_output(d, 1);
-		pair_deliver(d, 1);
+		pair_carry(d, 1);
 	}
 	return 0;
 }

@@ -50,8 +50,7 @@ Test(single_datagram_wait, connecting__calls_wait__sent_in_order)
 	turn(&d, "0 call_end status 1 ran 0 len 0\n");
 	ended(&d, CANCELLED, NO);
 	pair_deliver(&d, 0);
-	pair_output(&d, 1);
-	pair_deliver(&d, 1);
+	pair_carry(&d, 1);
 	pair_forget(&d);
 	turn(&d, "0> REQUEST 0+1 of 1\n0> REQUEST 0+30 of 30\n0> REQUEST 0+31 of 31\n"
 		 "0> REQUEST 0+70 of 70\n");
@@ -121,8 +120,7 @@ Test(single_datagram_wait, credit__none_left__calls_wait_for_a_reply)
 	pair_request(&d, 2005, NORMAL);
 	turn(&d, "");
 	pair_deliver(&d, 0);
-	pair_output(&d, 1);
-	pair_deliver(&d, 1);
+	pair_carry(&d, 1);
 	pair_forget(&d);
 	turn(&d, "0> REQUEST 0+2004 of 2004\n0> REQUEST 0+2002 of 2002\n");
 	d.quiet = true;

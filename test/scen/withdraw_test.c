@@ -43,8 +43,7 @@ static bool play(bool lossless, uint32_t len, uint32_t after, uint32_t lost)
 	for (uint32_t i = 0; i < after; i++) {
 		pair_turn(&d, 1, 1);
 		pair_deliver(&d, 1);
-		pair_output(&d, 0);
-		pair_deliver(&d, 0);
+		pair_carry(&d, 0);
 	}
 	lend_core_withdraw(d.side[1].core, d.now, request);
 	scribble(&d, buf);

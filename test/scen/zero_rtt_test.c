@@ -36,6 +36,20 @@ static uint64_t start_zero_rtt(struct core_pair *d, uint32_t len)
 	return handle;
 }
 
+static void settle_zero_rtt(struct core_pair *d)
+{
+	start_zero_rtt(d, REQUEST);
+	pair_settle(d);
+}
+
+/* Sends the CONNECT; returns a copy of it. */
+static struct pair_dgram send_zero_rtt(struct core_pair *d)
+{
+	start_zero_rtt(d, REQUEST);
+	pair_output(d, 0);
+	return d->side[0].wire[0];
+}
+
 static void disconnect_client(struct core_pair *d)
 {
 	lend_core_disconnect(d->side[0].core, d->side[0].session);
@@ -62,8 +76,7 @@ static void get_ticket(struct core_pair *d, bool lossless, void (*tweak)(struct 
 	d->quiet = true;
 	d->on_request = answer_echo;
 	d->on_end = pair_give_at_end;
-	start_zero_rtt(d, REQUEST);
-	pair_settle(d);
+	settle_zero_rtt(d);
 	disconnect_client(d);
 	count_anew(d);
 	d->quiet = false;
@@ -98,8 +111,7 @@ Test(zero_rtt, its_reply_takes_one_round_trip)
 
 	for (int lossless = 0; lossless < 2; lossless++) {
 		get_ticket(&d, lossless, with_tickets);
-		start_zero_rtt(&d, REQUEST);
-		pair_settle(&d);
+		settle_zero_rtt(&d);
 		pair_expect(&d, "0> CONNECT 0+40 of 40\n1 up\n1 request 40\n1> ACCEPT\n1> REPLY\n"
 				"0 up\n0 call_end status 0 ran 1 len 0\n");
 		check_ended(&d, 0, 1, 1);
@@ -113,8 +125,7 @@ Test(zero_rtt, without_a_pass_it_waits)
 
 	pair_open_with(&d, false, with_tickets);
 	d.on_end = pair_give_at_end;
-	start_zero_rtt(&d, REQUEST);
-	pair_settle(&d);
+	settle_zero_rtt(&d);
 	pair_expect(&d, "0> CONNECT\n1> ACCEPT\n0 up\n0> REQUEST 0+40 of 40\n1 up\n1 request 40\n");
 	pair_reply(&d, 0, 0);
 	pair_settle(&d);
@@ -130,9 +141,7 @@ Test(zero_rtt, connect__copied__runs_once)
 	struct lend_in in;
 
 	get_ticket(&d, false, with_tickets);
-	start_zero_rtt(&d, REQUEST);
-	pair_output(&d, 0);
-	copy = d.side[0].wire[0];
+	copy = send_zero_rtt(&d);
 	in = (struct lend_in){.data = copy.data,
 			      .len = copy.len,
 			      .peer = LEND_PEER(0, 2),
@@ -146,9 +155,7 @@ Test(zero_rtt, connect__copied__runs_once)
 	pair_close(&d);
 
 	get_ticket(&d, false, with_tickets);
-	start_zero_rtt(&d, REQUEST);
-	pair_output(&d, 0);
-	copy = d.side[0].wire[0];
+	copy = send_zero_rtt(&d);
 	pair_settle(&d);
 	pair_inject(&d, 1, copy.data, copy.len);
 	check_ended(&d, 0, 1, 1);
@@ -179,8 +186,7 @@ Test(zero_rtt, server__restarted__call_is_not_resent)
 
 	get_ticket(&d, false, with_tickets);
 	d.lose = lose_answers;
-	start_zero_rtt(&d, REQUEST);
-	pair_settle(&d);
+	settle_zero_rtt(&d);
 	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 1);
 	restart_server(&d);
 	d.lose = NULL;
@@ -201,8 +207,7 @@ Test(zero_rtt, session__ended_after_run__call_is_not_resent)
 
 	get_ticket(&d, false, with_tickets);
 	d.lose = lose_answers;
-	start_zero_rtt(&d, REQUEST);
-	pair_settle(&d);
+	settle_zero_rtt(&d);
 	lend_core_disconnect(d.side[1].core, d.side[1].session);
 	pair_pass(&d, 300 * MS);
 	d.lose = NULL;
@@ -218,15 +223,13 @@ Test(zero_rtt, ticket__server_died__is_not_used)
 	struct core_pair d;
 
 	get_ticket(&d, false, with_tickets);
-	start_zero_rtt(&d, REQUEST);
-	pair_settle(&d);
+	settle_zero_rtt(&d);
 	restart_server(&d);
 	pair_call(&d, 0, 0, LEND_NEVER);
 	pair_settle(&d);
 	cr_assert_eq(d.side[0].count[LEND_EV_SESSION_DOWN], 1);
 	count_anew(&d);
-	start_zero_rtt(&d, REQUEST);
-	pair_settle(&d);
+	settle_zero_rtt(&d);
 	check_ended(&d, 0, 1, 1);
 	close_pair(&d);
 }
@@ -279,9 +282,7 @@ Test(zero_rtt, attempts__table_full__no_0rtt)
 	d.quiet = true;
 	for (uint32_t i = 0; i < 17; i++) {
 		count_anew(&d);
-		start_zero_rtt(&d, REQUEST);
-		pair_output(&d, 0);
-		copy = d.side[0].wire[0];
+		copy = send_zero_rtt(&d);
 		pair_settle(&d);
 		check_ended(&d, 0, 1, 1);
 		disconnect_client(&d);
@@ -306,8 +307,7 @@ Test(zero_rtt, ticket__old__is_not_used)
 		get_ticket(&d, false, with_tickets);
 		pair_pass(&d, 499 * MS + (unsigned)late * MS);
 		pair_forget(&d);
-		start_zero_rtt(&d, REQUEST);
-		pair_settle(&d);
+		settle_zero_rtt(&d);
 		check_ended(&d, 0, 1, 1);
 		cr_assert_eq(lend_core_stats(d.side[1].core)->zero_rtt, !late);
 		close_pair(&d);
