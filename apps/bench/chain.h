@@ -26,7 +26,7 @@ struct app_chain {
 	unsigned hops;                                   /* services in the current run */
 	unsigned lengths, length[APP_CHAIN_LENGTHS_MAX]; /* numbers of hops, increasing */
 	enum app_by by;
-	const char *node_address; /* the user's node; NULL: the command starts one */
+	const char *node_address; /* address of the user's node; NULL: the command starts one */
 	bool sweep;
 	bool pool;  /* the node shares its pages with caller and last hop */
 	bool fresh; /* each request's payload is written before it is sent */

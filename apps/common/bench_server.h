@@ -32,7 +32,7 @@ enum {
 void app_bench_serves(const char *address, enum lend_status status);
 
 struct app_server_args {
-	const char *listen; /* NULL: only makes calls */
+	const char *listen; /* addresses to listen at; NULL: the process only makes calls */
 	const char *eal;
 	int ready_fd; /* -1: the ready line goes to stdout */
 	int cpu;      /* APP_ANY_CPU: not pinned */

@@ -10,11 +10,11 @@
 #include "lend/rpc.h"
 
 struct app_pair {
-	struct app_net net;     /* its carrier reaches the server */
+	struct app_net net;     /* both processes; its carrier reaches the server */
 	unsigned me, server;    /* processes of the net */
 	struct app_child child; /* the server; pid 0: no child was started */
-	struct lend_ep *ep;     /* this end, pinned to the first CPU */
-	struct lend_ep *other;  /* the server's, if both are in this thread; else NULL */
+	struct lend_ep *ep;     /* endpoint of this end, pinned to the first CPU */
+	struct lend_ep *other;  /* endpoint of the server, if it is in this thread; else NULL */
 };
 
 /* Starts the server process, opens the server in this thread, or uses args->connect, depending on

@@ -16,7 +16,7 @@ enum { APP_PAGE = 4096, APP_PAGE_MAX = 2 << 20 };
 
 struct app_memory_args {
 	struct app_load_args load;
-	const char *node; /* the user's node; NULL: the benchmark starts one */
+	const char *node; /* address of the user's node; NULL: the benchmark starts one */
 	const char *plot; /* NULL: no picture */
 	bool pool;        /* the started node shares its pages with clients */
 	uint32_t page;    /* page size of the started node in bytes; 0: its default */

@@ -53,8 +53,9 @@ static uint64_t draw_number(struct app_arrivals *a, double mean)
 	return (uint64_t)(mean + normal * sqrt(mean));
 }
 
-/* Counts the request that is due as *fate, without a call. When many are due until end, they are
- * counted as one number: drawing each would take the time that the calls in flight need. */
+/* Counts the request that is due in *fate (expired or exhausted), without a call. When many are due
+ * until end, they are counted as one number: drawing each would take the time that the calls in
+ * flight need. */
 static void count_lost(struct app_arrivals *a, double end, uint64_t *fate)
 {
 	bool counts = a->due >= (double)a->counted_from;

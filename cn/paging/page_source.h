@@ -15,7 +15,7 @@ struct cn_page_read {
 	char *bytes; /* where the reply's bytes are stored */
 	/* Called inside a turn, once for each READ that was sent. len: bytes received. */
 	void (*done)(struct cn_page_read *ask, enum lend_status status, uint64_t len);
-	uint8_t priority; /* as in lend_call */
+	uint8_t priority; /* priority of its call */
 	bool lent;        /* a carrier may still write to bytes */
 	struct cn_source *source;
 	uint64_t session;

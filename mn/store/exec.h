@@ -31,7 +31,7 @@ struct lend_store_config {
 	uint32_t grants;       /* 1 .. 2^24 - 1 */
 	uint32_t clients;      /* 1 .. 2^16 - 1; each costs `open` records of 80 bytes */
 	uint32_t incarnations; /* processes, 1 .. 2^16 */
-	uint32_t placements;   /* messages received into frames at a time, 1 .. 4096 */
+	uint32_t placements;   /* placements: messages received into frames at a time, 1 .. 4096 */
 	uint32_t tenants;      /* entries with quotas, 0 .. 256; 0 means 1 */
 	uint32_t open;         /* records per client: a power of two, at most LEND_MEM_OPEN_MAX */
 	uint32_t reap; /* 1 ..: page table nodes, of 64 pages each, that one step frees at most.

@@ -210,7 +210,7 @@ struct lend_store {
 	/* Offsets of arrays in the arena. */
 	uint64_t sums, node_refs, hold_buckets, client_buckets, heap, records, tenants;
 	uint32_t hold_mask, client_mask, heap_n, text_len;
-	uint64_t undo; /* offset; bytes from here on are not part of the state */
+	uint64_t undo; /* offset of the undo log, where the bytes of the state end */
 	uint32_t undo_cap;
 	uint32_t ahead; /* frame with a checksum that is out of date now; see page_checksum.h */
 	char text[LEND_MEMOP_TEXT_MAX];

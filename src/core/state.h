@@ -323,7 +323,7 @@ struct lend_sess {
 	uint16_t parked; /* calls in slots above the limit, which wait for a free slot below */
 	uint32_t by_attempt, by_peer; /* next in the hash chains */
 	struct lend_link half;        /* half-open sessions of unproven addresses */
-	uint16_t incoming;            /* partly received messages */
+	uint16_t incoming;            /* number of its partly received messages */
 	uint16_t pace_slot;
 	uint8_t few_class[LEND_FEW]; /* as in struct lend_ring; valid without a ring */
 	struct lend_sent_rec few[LEND_FEW];
@@ -345,10 +345,10 @@ struct lend_core {
 	size_t at_by_attempt, at_by_peer, at_pace, at_zero_rtt, at_grant_heap, at_grant_heap_at,
 	    at_unhashed;
 	struct lend_pool free_sess, free_calls, free_frags, free_wins, free_rings, free_hs;
-	uint32_t records; /* cfg.inflight of each direction */
+	uint32_t records; /* number of call records: cfg.inflight for each direction */
 	uint32_t used[2]; /* records in use by client, server */
 	uint32_t buckets; /* power of two */
-	uint32_t timers;  /* sessions on the wheel of timer.h */
+	uint32_t timers;  /* number of sessions on the wheel of timer.h */
 	uint32_t supply_n, supply_cap;
 	uint32_t ctl_head, ctl_n;
 	uint32_t fed;                       /* 1: memory or budget came back since the last tick */
@@ -368,7 +368,7 @@ struct lend_core {
 	struct lend_list partials; /* calls with a reassembly, the one checked longest ago first */
 	struct lend_list half;
 	uint32_t half_max;
-	uint32_t paced_n;           /* sessions that wait on the wheel of pace.h */
+	uint32_t paced_n;           /* number of sessions that wait on the wheel of pace.h */
 	uint64_t pace_tick;         /* the wheel's slots before this one are empty */
 	lend_ns bulk_paused_until;  /* before this time only control and fast datagrams are sent */
 	struct lend_memq behind[2]; /* peers over their share: waiting for budget, for memory */

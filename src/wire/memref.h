@@ -30,8 +30,8 @@
 
 enum {
 	LEND_MEMREF_LEN = 64,
-	LEND_MEMREF_NODE_VERSION = 1, /* home NODE only */
-	LEND_MEMREF_HOME_VERSION = 2, /* any home */
+	LEND_MEMREF_NODE_VERSION = 1, /* version of references whose home is a memory node */
+	LEND_MEMREF_HOME_VERSION = 2, /* version of references with any home */
 	LEND_MEMREF_DEPTH_MAX = 2,
 	LEND_MEMREF_TEXT = 86, /* characters of base64url, without padding */
 	LEND_MEMREF_WORKER_SHIFT =

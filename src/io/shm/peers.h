@@ -112,7 +112,7 @@ struct lend_shm {
 	uint32_t top;          /* entries ever used: [0, top) */
 	uint32_t hot_n;        /* entries of hot[] */
 	uint32_t turn;         /* entry of hot[] that is polled first, for round robin */
-	uint32_t socket_polls; /* polls of the sockets */
+	uint32_t socket_polls; /* number of polls of the sockets so far */
 	uint64_t attended;     /* cycle counter at the last poll of the sockets */
 	lend_ns soon; /* until then more datagrams are expected from a new peer: do not sleep */
 	char name[LEND_ADDR_NAME_MAX + 1];

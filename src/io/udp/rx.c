@@ -21,7 +21,7 @@ enum {
 	SMALL = 1280,       /* bytes of the buffer that a short one costs: skb, head, rounded up */
 	LEAST_ROOM = 64,    /* short datagrams that the smallest buffer holds */
 	JOINED_MAX = 65536, /* bytes of a message, never reached */
-	FAIR = 8,           /* one rx() of this number begins with datagrams that are not urgent */
+	FAIR = 8,           /* one rx() in this number begins with datagrams that are not urgent */
 };
 
 /* Receives up to n messages into msg[]. Returns how many, or -1. */
