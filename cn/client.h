@@ -137,7 +137,7 @@ struct cn_node {
 	bool asking;
 	uint64_t read_seq;    /* callers only: mem->seq of the last read from it */
 	bool placed;          /* callers only: id, epoch and table are valid for this session */
-	uint64_t table;       /* its lent_table: offset in its shared memory */
+	uint64_t table;       /* callers only: offset of its lent_table in its shared memory */
 	struct cn_pool *pool; /* set if it was named pool:NAME; else NULL */
 	struct cn_slot slot[LEND_MEM_OPEN_MAX];
 };
@@ -341,7 +341,8 @@ void cn_handles_drop(struct lend_mem *mem, uint16_t node); /* the node ended our
 
 /* lease_renew.c */
 bool cn_renews_by_session(const char *address); /* a second endpoint of this process can reach it */
-int cn_renew_join(const char *home, uint32_t client); /* as in life.h */
+/* Renews the lease of a client at home (as in life.h) until it leaves. Returns 0; -1: no memory. */
+int cn_renew_join(const char *home, uint32_t client);
 void cn_renew_life(const char *home, uint32_t client, uint64_t life, lend_ns lease);
 void cn_renew_leave(const char *home, uint32_t client);
 

@@ -20,10 +20,10 @@ struct mn_config {
 	uint64_t quarantine_ms; /* time in quarantine of freed pages */
 	bool yields;            /* use pages in quarantine when no others are free */
 	bool checksum;          /* whether each page has a checksum */
-	const char *quota;      /* as in mn/tenants.h, or NULL */
+	const char *quota;      /* rules of quotas as in mn/tenants.h, or NULL */
 	uint32_t workers;       /* 1 .. 64 */
 	bool pin;               /* pin each worker to a processor of its own */
-	const char *capture;    /* as in lend_config */
+	const char *capture;    /* path of a capture file, as in lend_config */
 	uint64_t capture_limit;
 	bool json;
 	bool keep;           /* see mn/fdstore.h */

@@ -32,7 +32,7 @@ struct mn_flow {
 	uint64_t round; /* round of its last operation, or when it last waited */
 	bool queued;
 	bool alone; /* no other flow competed when its operation was admitted: no charge */
-	STAILQ_HEAD(, mn_wait) waits; /* in order of arrival */
+	STAILQ_HEAD(, mn_wait) waits; /* operations that wait, in order of arrival */
 	TAILQ_ENTRY(mn_flow) link;
 };
 struct mn_fair {

@@ -36,10 +36,10 @@ struct app_chain {
 	struct app_child child[APP_CHAIN_HOPS_MAX], mn;
 	struct lend_ep *ep;
 	struct lend_mem *mem;
-	lend_session entry[APP_CHAIN_LENGTHS_MAX]; /* to the first hop, by number of hops */
+	lend_session entry[APP_CHAIN_LENGTHS_MAX]; /* with the first hop, by number of hops */
 	lend_session session;                      /* session of the current run */
 	uint64_t size;                             /* bytes of a request in the current run */
-	enum lend_arg_way way;                     /* of the payload in the current run */
+	enum lend_arg_way way;                     /* way of the payload in the current run */
 	bool with_node;
 	struct app_chain_slot *slot;
 	struct app_slot **order;

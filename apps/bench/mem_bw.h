@@ -15,7 +15,7 @@ enum bw_way { BW_READ, BW_WRITE, BW_WAYS };
 struct bw_shape {
 	uint64_t size;            /* bytes of an operation */
 	unsigned window, threads; /* operations in flight per thread */
-	lend_ns time;             /* for each way */
+	lend_ns time;             /* duration of the measurement of each way */
 };
 /* Measures reads, then writes, on the node that m is a client of. The results are summed over the
  * threads. */

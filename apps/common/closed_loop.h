@@ -33,7 +33,7 @@ struct app_arrivals;
 #define APP_OF(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 struct app_slot {
 	struct app_load *load;
-	unsigned index;  /* from 0 */
+	unsigned index;  /* number of the slot, from 0 */
 	bool waiting;    /* start returned -EAGAIN, or a request failed: retries later */
 	uint64_t number; /* number of the current request; unique over all slots */
 	uint64_t began_ticks;

@@ -44,7 +44,7 @@ struct app_load_args {
 	lend_ns time;
 	uint64_t count;    /* number of calls, without a time limit; 0: measures for time */
 	unsigned window;   /* calls in flight per session */
-	unsigned sessions; /* to one server */
+	unsigned sessions; /* number of sessions to one server */
 	bool one_thread;   /* both ends in this thread */
 	bool sleep;        /* waiting ends sleep instead of polling */
 	bool json;

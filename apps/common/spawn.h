@@ -19,8 +19,8 @@ enum { APP_ANY_CPU = -1 };
 struct app_child {
 	pid_t pid;                     /* 0: not running */
 	int fd;                        /* read end of its output pipe */
-	const char *what;              /* for messages: "hop 2" */
-	char address[APP_ADDRESS_MAX]; /* where it listens */
+	const char *what;              /* what the child is, for messages: "hop 2" */
+	char address[APP_ADDRESS_MAX]; /* address where it listens */
 };
 
 /* Starts `lend SUBCOMMAND ARGS... --listen L --eal E --cpu N --ready-fd FD` for process proc of the

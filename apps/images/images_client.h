@@ -20,7 +20,7 @@ struct images_client {
 
 	uint64_t ended, failed;
 	enum lend_status status;  /* status of the first request that failed */
-	const char *culprit;      /* its path */
+	const char *culprit;      /* path of the image of that request */
 	unsigned busy;            /* jobs in flight */
 	bool timed;               /* whether results are recorded in the histograms from now on */
 	struct lend_hist with_ns; /* from the file's bytes to the result in memory */

@@ -8,8 +8,8 @@
 
 struct peer_args {
 	struct peer_job job;
-	const struct peer_lane *lane; /* the job's, of peer_this */
-	lend_ns time;                 /* to measure */
+	const struct peer_lane *lane; /* lane of the job, one of peer_this */
+	lend_ns time;                 /* duration of the measurement */
 	bool json;
 };
 

@@ -58,7 +58,7 @@ static inline const struct lend_ref *cn_arg_ref(const struct cn_arg *arg)
 struct cn_args {
 	TAILQ_ENTRY(cn_args) link;
 	struct lend_mem *mem; /* NULL: closed; the last wrap frees this */
-	struct cn_arg *arg;   /* in this block */
+	struct cn_arg *arg;   /* the n arguments, in this block */
 	const char *home;     /* where lent arguments are read; NULL: none is lent */
 	lend_ns wait;         /* time limit of its puts; 0: the deadline only */
 	uint32_t n, puts;

@@ -78,7 +78,7 @@ _Static_assert(sizeof(struct lend_object) == 40, "the budget of a reference");
 struct lend_hold {
 	uint64_t object : 24, client : 16; /* 0: free */
 	uint64_t chain : 24;               /* hash chain; one hold of each object is not in it */
-	uint64_t prev : 24, next : 24;     /* the client's list; next also the free list */
+	uint64_t prev : 24, next : 24; /* links in the client's list; next also in the free list */
 };
 _Static_assert(sizeof(struct lend_hold) == 16, "the budget of a reference");
 
@@ -203,7 +203,7 @@ struct lend_store {
 	uint64_t life;      /* number of the newest life */
 	uint32_t pinned, zero;
 	struct lend_free free;
-	lend_ns guard;  /* when the quarantine sets last swapped roles */
+	lend_ns guard;  /* time when the quarantine sets last swapped roles */
 	uint32_t dying; /* list of unreferenced nodes to be freed; see page_tree.c */
 	uint32_t ended; /* list of objects that this operation ended */
 	struct lend_table frame, node, object, hold, grant, client, incarnation, placement, mapper;

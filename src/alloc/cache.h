@@ -25,7 +25,7 @@ struct lend_bin {
 _Static_assert(sizeof(struct lend_bin) == 512, "found by a shift");
 struct lend_cache {
 	struct lend_bin bin[LEND_CLASSES];
-	uint64_t secret; /* the process's: see lend_cache_mark() */
+	uint64_t secret; /* secret of the process, see lend_cache_mark() */
 };
 
 extern _Thread_local struct lend_cache *lend_cache_self __attribute__((tls_model("initial-exec")));

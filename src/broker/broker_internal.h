@@ -19,7 +19,7 @@ enum { LEND_BROKER_TURN = 64, LEND_BROKER_CLIENTS = 256, LEND_BROKER_WAITING = 6
 struct lend_broker_client {
 	struct lend_mapping memory; /* the mapping of this struct */
 	struct lend_io *outer;
-	uint32_t peer; /* its index in our shm */
+	uint32_t peer; /* index of the peer in our shm carrier */
 	struct lend_broker_msg
 	    ask[LEND_BROKER_WAITING]; /* addresses that are still being resolved */
 	uint32_t asks;

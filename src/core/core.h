@@ -219,7 +219,7 @@ uint64_t lend_core_session_message_max(const struct lend_core *core, uint64_t se
 struct lend_core_names {
 	uint64_t connect, client, server; /* number of the attempt; ids at both ends */
 	uint64_t key_id;                  /* id of the key that the peer has proven; 0: none */
-	uint8_t binding[16];              /* as passed to lend_core_prove() */
+	uint8_t binding[16];              /* channel binding, as passed to lend_core_prove() */
 };
 /* Fills *names. Returns 0; -ESTALE: the session has ended, or is not up yet. */
 int lend_core_session_names(const struct lend_core *core, uint64_t session,

@@ -5,7 +5,7 @@
 
 #include "wire/pkt.h"
 
-enum { LEND_HEAD_BYTES = 224 }; /* for all blocks before the payload */
+enum { LEND_HEAD_BYTES = 224 }; /* bytes for all blocks before the payload */
 
 /* A control datagram to be made at output. */
 struct lend_ctl {
@@ -38,7 +38,7 @@ union lend_head {
  * refuses it. */
 struct lend_out_rec {
 	union lend_head head;
-	struct lend_pkt_connect_end end; /* with the trailer, the tail of a CONNECT */
+	struct lend_pkt_connect_end end; /* end of a CONNECT: with the trailer, its tail */
 	struct lend_pkt_trailer tail;
 	struct lend_ctl ctl; /* the control datagram; kind 0: none */
 	uint32_t call;

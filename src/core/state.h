@@ -50,7 +50,7 @@ enum {
 #define LEND_SENT_UNIT    UINT64_C(64)  /* ns per unit of the times in struct lend_sent_rec */
 #define LEND_RTO_MIN      (1 * LEND_MS) /* least RTO: longer than the pauses of a busy thread */
 #define LEND_RTO_MAX      (100 * LEND_MS)
-#define LEND_RTO_FIRST    (5 * LEND_MS)  /* before the first RTT sample */
+#define LEND_RTO_FIRST    (5 * LEND_MS)  /* RTO before the first RTT sample */
 #define LEND_RTO_LOSSLESS (20 * LEND_MS) /* there, the timer only sends a PROBE */
 #define LEND_REPORT       (20 * LEND_US) /* longest delay of a report to the peer */
 #define LEND_GRANT_BYTES  (UINT64_C(1) << 20)
@@ -96,7 +96,7 @@ enum lend_memq_state {
 
 /* An incoming message of several fragments, or into memory that waits for it. */
 struct lend_rx {
-	uint32_t buf;        /* its memory; 0: none yet */
+	uint32_t buf;        /* handle of its memory; 0: none yet */
 	uint32_t len;        /* bytes; valid while frags is */
 	uint32_t frags;      /* index into reassemblies; LEND_NONE: no fragment arrived yet */
 	uint32_t granted;    /* bytes offered to the sender */
@@ -115,7 +115,7 @@ struct lend_rx {
 	uint8_t yields; /* 1: its grants wait behind those of other peers, see grant.h */
 	uint8_t deferred; /* 1: gets its memory only when half of the supplied buffer is full */
 	lend_ns last;     /* arrival of the newest fragment */
-	struct lend_link memq_link; /* in a queue for budget or memory */
+	struct lend_link memq_link; /* link in a queue for budget or memory */
 	struct lend_link partial;
 };
 
@@ -134,7 +134,7 @@ enum lend_call_state {
 
 /* Four cache lines; a message of one datagram does not touch the last one. */
 struct lend_call_rec {
-	uint32_t gen;      /* with the index, the caller's handle */
+	uint32_t gen;      /* generation of the record; with the index, it is the handle */
 	uint32_t self;     /* index of this record; never changes */
 	uint32_t sess;     /* index; an orphan's may have been reused: see sess_id */
 	uint8_t in_window; /* client: counts in its session's window */
@@ -224,7 +224,7 @@ _Static_assert(sizeof(struct lend_sslot) == 32, "two in a line");
 /* A kept reply that is to be sent. */
 struct lend_kept {
 	uint32_t sess, call;
-	uint32_t position; /* the slot's, see lend_slot_position() */
+	uint32_t position; /* position of the slot, see lend_slot_position() */
 	uint32_t class;
 };
 
@@ -304,7 +304,7 @@ struct lend_sess {
 
 	struct lend_cc_state cc;
 	lend_ns pace;           /* no datagram of a long message before this time */
-	struct lend_link paced; /* in a slot of the wheel */
+	struct lend_link paced; /* link in a slot of the wheel of pace.h */
 	struct lend_list queue; /* requests that wait for the window */
 	lend_ns last_ping;
 	lend_ns ctl_timer;    /* next retransmission of CONNECT, PROOF or BYE */
@@ -317,7 +317,7 @@ struct lend_sess {
 	uint64_t connect;        /* number of the attempt */
 	uint64_t key_id;         /* id of the key that the peer has proven; 0: none */
 	uint8_t binding[16];     /* hash of both handshake datagrams, as the runtime computed it */
-	uint8_t incarnation[16]; /* the peer's; zero until it is known */
+	uint8_t incarnation[16]; /* incarnation of the peer; zero until it is known */
 	uint32_t hs;             /* index of its struct lend_hs; LEND_NONE: the handshake is over */
 	uint16_t limit;          /* limit of calls in flight per direction, agreed by both ends */
 	uint16_t parked; /* calls in slots above the limit, which wait for a free slot below */

@@ -15,7 +15,7 @@ struct lend_io;
 
 struct lend_io_peer_info {
 	int64_t uid;       /* -1: unknown */
-	char address[104]; /* as resolve() takes it */
+	char address[104]; /* address of the peer, as resolve() takes it */
 };
 
 /* One indirect call per burst on the hot path, never one per datagram. */

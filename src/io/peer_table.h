@@ -16,7 +16,7 @@
 
 enum {
 	LEND_UDP_LOOSE_MAX = 256,     /* unpinned peers kept; more than one receive burst */
-	LEND_UDP_PEERS_MAX = 1 << 20, /* as many as the core can have sessions */
+	LEND_UDP_PEERS_MAX = 1 << 20, /* as many peers as the core can have sessions */
 	LEND_UDP_PEER_NONE = -1,
 };
 

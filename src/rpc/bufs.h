@@ -64,7 +64,7 @@ typedef void lend_bufs_memory(void *arg, void *memory, size_t len);
 struct lend_map; /* a piece of memory: chunk or big buffer */
 
 struct lend_pool_of_bufs {
-	struct lend_bufs table; /* by handle; reserved once, so it never moves */
+	struct lend_bufs table; /* memory by handle; reserved once, so it never moves */
 	struct lend_mbuf **of;  /* by handle: its segment, also of another pool; NULL: free */
 	struct lend_mbuf *own;  /* by handle: our own segments */
 	uint32_t handles_free;  /* list through table.seg[].next */

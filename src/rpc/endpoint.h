@@ -39,7 +39,7 @@ enum {
 
 struct lend_carrier {
 	struct lend_io *io;
-	char *address; /* as it was opened: its scheme */
+	char *address; /* address that it was opened with, for its scheme */
 	bool listens;
 	bool registers;   /* must register memory before it sends from it */
 	uint64_t regions; /* number of the newest heap region that it has registered; see
@@ -75,7 +75,7 @@ struct lend_session_rec {
 struct lend_dialled {
 	char address[96]; /* longer ones are not remembered; "": none */
 	uint32_t carrier;
-	struct lend_core_identity self; /* as this server sees it */
+	struct lend_core_identity self; /* identity of this process, as this server sees it */
 };
 
 /* Links of a request in the queue of jobs for workers. */
@@ -91,7 +91,7 @@ struct lend_req {
 	_Atomic lend_ns deadline;   /* any thread: as the core reports it */
 	_Atomic bool cancelled;     /* any thread */
 	_Atomic uint64_t answered;  /* any thread: id that another thread has answered */
-	uint64_t session;           /* the core's handle */
+	uint64_t session;           /* handle of its session in the core */
 	struct lend_buf view;       /* bytes in place in a carrier's slot */
 	struct lend_buf *bytes;     /* &view, own memory, or NULL: taken */
 	struct lend_call *children; /* nested calls, which end with it */
@@ -154,7 +154,7 @@ struct lend_ep {
 	uint32_t supply_len;
 	uint32_t mtu_max; /* largest datagram of all carriers: no fragment is longer */
 	lend_ns urgent;   /* when a call above normal priority was last seen */
-	struct lend_bulk_pause bulk_pause; /* for urgent calls of this endpoint */
+	struct lend_bulk_pause bulk_pause; /* pause of long messages for urgent calls */
 	uint32_t rx_long, tx_long;         /* recent maximum length of datagrams */
 	struct lend_req *serving;          /* request of the handler that runs now */
 	struct lend_carrier carrier[LEND_CARRIERS_MAX];
@@ -167,9 +167,10 @@ struct lend_ep {
 
 	struct lend_session_rec *session;
 	uint32_t *by_core; /* index into session, + 1, by the core's index; 0: none */
-	uint32_t n_sessions, session_top; /* from top on none was ever used */
-	uint32_t session_free, pending;   /* heads of lists; LEND_NONE32: empty */
-	uint32_t n_pending;      /* PENDING sessions: each will need a session of the core */
+	uint32_t n_sessions,
+	    session_top; /* entries of session[]; those from session_top on were never used */
+	uint32_t session_free, pending; /* heads of lists; LEND_NONE32: empty */
+	uint32_t n_pending;             /* PENDING sessions: each will need a session of the core */
 	struct lend_call *ended; /* waiting calls of ended sessions: done is to run; by priv.next */
 	struct lend_call *adopted; /* calls with a parent request of home */
 	lend_watch_fn *watch;
@@ -177,7 +178,7 @@ struct lend_ep {
 
 	int epoll, timer, wake;
 	lend_ns timer_at;     /* time that timer is set to; LEND_NEVER: off */
-	lend_ns active;       /* when a turn last did something */
+	lend_ns active;       /* time of the last turn that did something */
 	lend_ns spin;         /* duration of the spin before a sleep */
 	const uint8_t *alive; /* page that a fork's child sees zeroed */
 	uint8_t process_key[16];

@@ -30,7 +30,7 @@ struct lend_fd_message {
 	uint16_t flags;
 	uint32_t page; /* bytes of a frame; frame i begins at byte i * page */
 	uint64_t size; /* bytes of the file that are pages */
-	uint64_t key;  /* this process's, for POOL_ operations */
+	uint64_t key;  /* secret of the receiving process, for POOL_ operations */
 };
 _Static_assert(sizeof(struct lend_fd_message) == 32, "no padding");
 

@@ -22,7 +22,7 @@ int lend_uffd_map(int fd, size_t len, void **base);
 void lend_uffd_unmap(void *base, size_t len);
 
 struct lend_uffd_event {
-	uintptr_t page; /* its address */
+	uintptr_t page; /* address of the page */
 	bool store;     /* the thread wants to write */
 	bool was_clean; /* the page is present, and clean */
 };

@@ -157,7 +157,7 @@ struct lend_memop {
 	uint32_t n;                    /* RELEASE: number of references */
 	uint32_t rights;               /* NARROW: rights of the result */
 	struct lend_memref ref;
-	const uint8_t *ref_bytes; /* for encode: ref as received; NULL: encode ref */
+	const uint8_t *ref_bytes; /* to encode: the reference as received; NULL: encode ref */
 	struct lend_memspace space;
 	uint64_t offset, len;
 	uint64_t target; /* FORGET: the operation id; POOL_*: the key */

@@ -86,7 +86,7 @@ _Static_assert(sizeof(struct lend_pkt_params) == 40, "wire");
 
 /* Proves an address for a short time: sent with RETRY, returned in CONNECT. */
 struct lend_pkt_cookie {
-	uint64_t time; /* by the server's clock; 0: no cookie */
+	uint64_t time; /* when the server made it, by the server's clock; 0: no cookie */
 	uint8_t mac[16];
 };
 _Static_assert(sizeof(struct lend_pkt_cookie) == 24, "wire");
@@ -154,7 +154,7 @@ struct lend_pkt_retry {
 	uint8_t reason;   /* enum lend_pkt_retry_reason */
 	uint8_t suites;   /* zero */
 	uint16_t zero;
-	uint32_t wait_ms; /* before the next CONNECT */
+	uint32_t wait_ms; /* time to wait before the next CONNECT */
 	struct lend_pkt_cookie cookie;
 };
 _Static_assert(sizeof(struct lend_pkt_retry) == 40, "wire");
@@ -241,7 +241,7 @@ struct lend_pkt_view {
 		struct lend_pkt_reply reply;
 		struct lend_pkt_ack ack;
 	};
-	struct lend_pkt_seen seen; /* with LEND_PKT_ACKED, and always for ACK and PROBE */
+	struct lend_pkt_seen seen; /* valid with LEND_PKT_ACKED, and always for ACK and PROBE */
 	union {
 		const uint8_t *payload; /* within the datagram */
 		const struct lend_part *part;

@@ -30,7 +30,7 @@ struct lend_broker_msg {
 	uint32_t op, version;
 	uint32_t token;  /* copied from request to reply; UNPIN: n of the last one seen */
 	int32_t rc;      /* in a reply: 0, or -errno with the reason in text */
-	uint32_t peer;   /* in RESOLVE's reply, in UNPIN's request */
+	uint32_t peer;   /* index of the peer, in RESOLVE's reply and in UNPIN's request */
 	uint32_t mtu;    /* in OPEN's reply: MTU of the device's carrier */
 	uint8_t checked; /* in OPEN's reply, like proven: as in struct lend_path */
 	uint8_t proven;

@@ -17,7 +17,7 @@ struct lend_capture_header {
 	uint32_t peer;
 	uint8_t addr_len; /* the address in the carrier's own binary form */
 	uint8_t addr[LEND_CAPTURE_ADDR_MAX];
-	uint32_t at;     /* where the lead of capture.h begins */
+	uint32_t at;     /* offset at which the lead of capture.h begins */
 	uint32_t len[2]; /* bytes of the header before received datagrams, and before sent ones */
 	uint8_t bytes[2][LEND_CAPTURE_HEADER_MAX];
 };

@@ -65,7 +65,7 @@ struct dpdk_peer {
 	struct lend_ip ip;
 	uint16_t udp;
 	uint16_t port;      /* index in the carrier's port[] */
-	uint16_t next;      /* in its hash chain */
+	uint16_t next;      /* next peer in its hash chain */
 	uint8_t life;       /* enum dpdk_life */
 	bool kept;          /* the core has pinned it */
 	bool gone_reported; /* rx() has reported it as gone */
@@ -109,9 +109,9 @@ struct dpdk_shared_port {
 	uint16_t mtu;
 	uint8_t mac[6];
 	struct rte_mempool *pool;
-	struct rte_device *device_of; /* for DMA mappings */
+	struct rte_device *device_of; /* device that DMA mappings are for */
 	enum dpdk_reads reads;
-	unsigned if_index; /* its kernel interface; 0: none */
+	unsigned if_index; /* index of its kernel interface; 0: none */
 	char sysfs[96];    /* path that exists while the card does; "": not a card */
 	bool tx_sums;      /* the device computes the UDP checksum */
 	bool used;         /* an endpoint has used it, and may be closed by now */
@@ -189,7 +189,7 @@ struct dpdk {
 	/* Mutual exclusion of bursts and the interrupt thread: see intr_gate.c. */
 	_Atomic bool busy, want;
 	_Atomic bool changed; /* links came up or went down: call dpdk_port_reconcile() */
-	struct dpdk *next;    /* in the world's list */
+	struct dpdk *next;    /* list of all carriers, see dpdk_world_first() */
 	struct dpdk_port *inbox[DPDK_PORTS_MAX]; /* ring: from others; under dpdk_world */
 	uint32_t inbox_n;
 	uint32_t looks;   /* number of ports that are polled, in look[] */
@@ -206,7 +206,7 @@ struct dpdk {
 	struct dpdk_port *port[DPDK_PORTS_MAX];
 	struct dpdk_rx_source look[DPDK_PORTS_MAX];
 	uint32_t gone_n; /* dead peers not yet reported */
-	uint32_t evict;  /* where the search for a free peer starts */
+	uint32_t evict;  /* index at which the search for a free peer starts */
 	struct rte_mempool *pool;
 	uint32_t mbuf_cache_n;
 	struct rte_mbuf *mbuf_cache[DPDK_MBUF_CACHE];

@@ -118,7 +118,7 @@ static inline bool lend_eth_is_expected(const struct lend_eth_expected *usual, c
 /* The header of all frames on one path, as last written, and the checksum over its constant
  * words. */
 struct lend_eth_head {
-	uint8_t bytes[LEND_ETH_HEAD_MAX]; /* the receiver's MAC first */
+	uint8_t bytes[LEND_ETH_HEAD_MAX]; /* the header's bytes, from the receiver's MAC on */
 	uint8_t len;
 	uint8_t class;    /* traffic class of the last frame */
 	uint32_t payload; /* payload bytes of the last frame */

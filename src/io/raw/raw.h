@@ -69,7 +69,7 @@ struct raw_health {
 struct raw_device {
 	const struct raw_device_ops *ops;
 	struct raw_facts facts;
-	struct raw_queue queue; /* from start() on */
+	struct raw_queue queue; /* queue memory, valid from start() on */
 	int fd;                 /* readable after an armed completion; -1: none */
 };
 
@@ -133,7 +133,7 @@ struct raw {
 	uint32_t hosts_seen; /* version of hosts when peers' headers were last updated */
 	lend_ns renew; /* time of the next update of peers' headers, even if hosts is unchanged */
 	struct lend_udp_peers peers;
-	struct raw_peer *peer; /* by index, peer_n entries */
+	struct raw_peer *peer; /* peers by index, peer_n entries */
 	uint32_t peer_n;
 };
 

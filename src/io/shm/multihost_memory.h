@@ -92,7 +92,7 @@ struct lend_multihost {
 	uint64_t number;  /* our owner number in it; 0: none */
 	uint64_t beat, host, born;
 	int64_t pid;
-	lend_ns looked; /* when seen[] was last updated */
+	lend_ns looked; /* time when seen[] was last updated */
 	struct lend_multihost_seen seen[LEND_MULTIHOST_ENDS];
 };
 

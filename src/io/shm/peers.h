@@ -71,7 +71,7 @@ struct lend_shm_peer {
 	uint32_t full_in[2];     /* the burst in which that happened: its rest is refused */
 	uint32_t idle;           /* polls since its ring last had a datagram */
 	uint32_t left;           /* HUNG_UP: datagrams that are still delivered, at most */
-	bool hot;                /* in hot[] */
+	bool hot;                /* its ring is in hot[] */
 	bool ahead;    /* CONNECTING: on a socket that was connected ahead of time; if it fails,
 			  another is tried */
 	lend_ns since; /* start of its state, while half open */

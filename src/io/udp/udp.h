@@ -120,7 +120,7 @@ struct io_udp {
 	bool listens;
 	struct lend_udp_connected connected;
 	struct lend_udp_urgent urgent;
-	int epoll;     /* for the caller to sleep on; see epoll.c */
+	int epoll;     /* descriptor for the caller to sleep on, see epoll.c */
 	bool watched;  /* the sockets are registered in it */
 	uint32_t busy; /* receives that found something since the last arm() */
 	struct lend_udp_peers peers;

@@ -32,7 +32,7 @@ enum {
 /* A ring of receive buffers with the device's context. It belongs to one carrier, or is shared by
  * all carriers with srq=1. */
 struct verbs_ring {
-	struct ibv_context *ctx; /* its own if shared, else the carrier's */
+	struct ibv_context *ctx; /* device context: its own if shared, else the carrier's */
 	bool shared;
 	bool filled; /* every slot is posted, or belongs to a carrier */
 	struct ibv_pd *pd;
