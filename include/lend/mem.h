@@ -305,7 +305,7 @@ struct lend_mem_cache_stat {
 	uint64_t pages_max;  /* limit of the cache, in pages of 4 KiB */
 	uint64_t pages_used; /* cached pages */
 	uint64_t hits;       /* pages found in the cache */
-	uint64_t misses;     /* pages fetched instead */
+	uint64_t misses;     /* pages not found in the cache, and fetched */
 	uint64_t ahead;      /* pages of misses that no thread had accessed (readahead) */
 	uint64_t evictions;  /* pages evicted for others */
 	uint64_t prefetched; /* pages fetched by lend_space_prefetch() */

@@ -136,7 +136,7 @@ enum lend_call_state {
 struct lend_call_rec {
 	uint32_t gen;      /* generation of the record; with the index, it is the handle */
 	uint32_t self;     /* index of this record; never changes */
-	uint32_t sess;     /* index; an orphan's may have been reused: see sess_id */
+	uint32_t sess;     /* index of its session; an orphan's may have been reused: see sess_id */
 	uint8_t in_window; /* client: counts in its session's window */
 	uint8_t more_hops; /* server: hops that the reply reports */
 	uint8_t zero[2];

@@ -72,7 +72,7 @@ static inline struct lend_buf *lend_msg_copy(struct lend_pool_of_bufs *pool, con
 	return buf;
 }
 
-enum { LEND_MSG_SHORT = 1024 }; /* every carrier sends it as one datagram */
+enum { LEND_MSG_SHORT = 1024 }; /* bytes of a message that every carrier sends as one datagram */
 
 /* Fills in the core's entry of a segment, not linked to another. It reads field by field: the user
  * has just written len, and a wider load would stall until that store reaches the cache. */

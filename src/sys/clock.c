@@ -10,7 +10,7 @@
 struct anchor {
 	uint64_t cycles;
 	lend_ns ns;
-	lend_ns last;     /* what was returned last: never go below it */
+	lend_ns last;     /* time that was returned last: never go below it */
 	uint64_t ns_mult; /* nanoseconds per cycle, 32 bits of fraction; 0: not known yet */
 	uint64_t span;    /* cycles that an anchor is good for */
 };

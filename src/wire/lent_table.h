@@ -15,7 +15,7 @@
 
 enum { LEND_LENT_MAX = 4096 };
 #define LEND_LENT_SERIAL_MAX ((UINT64_C(1) << 48) - 1)
-#define LEND_LENT_NOWHERE    UINT64_MAX /* not in shared memory */
+#define LEND_LENT_NOWHERE    UINT64_MAX /* offset of bytes that are not in shared memory */
 #define LEND_LENT_TABLE_LEN  (LEND_LENT_MAX * sizeof(struct lend_lent_entry))
 
 struct lend_lent_entry {

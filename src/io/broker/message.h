@@ -18,7 +18,7 @@ enum { LEND_BROKER_VERSION = 1, LEND_BROKER_TEXT = 104, LEND_BROKER_PEERS = 6553
 struct lend_broker_tail {
 	uint32_t peer;
 	uint16_t n;   /* from the broker: number of datagrams from that peer, modulo 2^16 */
-	uint8_t ecn;  /* from the broker: as in struct lend_in */
+	uint8_t ecn;  /* from the broker: ECN mark, as in struct lend_in */
 	uint8_t what; /* from the broker: 1: the peer is gone, and no data follows; to it: the
 			 traffic class */
 };

@@ -70,8 +70,9 @@ static uint16_t queues_of(const struct rte_eth_dev_info *info, uint32_t wanted)
 	    info->max_rx_queues < info->max_tx_queues ? info->max_rx_queues : info->max_tx_queues;
 
 	most = most < DPDK_QUEUES_MAX ? most : DPDK_QUEUES_MAX;
-	/* The driver of net_tap writes the descriptors of all its queues, for receive and for send,
-	 * into a message for so many, whatever the number of queues that it reports. */
+	/* net_tap sends the descriptors of all its queues, for receive and for send, in one message
+	 * with room for RTE_MP_MAX_FD_NUM of them, whatever the number of queues that it reports.
+	 */
 	if (most > RTE_MP_MAX_FD_NUM / 2 && strcmp(info->driver_name, "net_tap") == 0)
 		most = RTE_MP_MAX_FD_NUM / 2;
 	if (wanted == 0) /* software devices have the number that was configured, and use all */
