@@ -93,7 +93,8 @@ static enum cn_arg_plan choose_plan(struct cn_planning *p, const struct lend_arg
 		return CN_ARG_LEND;
 	if (p->mem->n_named)
 		return CN_ARG_PUT;
-	lend_ref_count(&lend_ref_counts.by_value);
+	if (p->is_call) /* a reply is never lent */
+		lend_ref_count(&lend_ref_counts.by_value);
 	return CN_ARG_INLINE;
 }
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "lend/mem.h"
+#include "sys/ref_counts.h"
 #include "util/rng.h"
 #include "util/bits.h"
 
@@ -542,7 +543,6 @@ Test(mem_lent, place__changed_back__method_is_gone)
 	close_side(&caller);
 }
 
-/* An endpoint that does not listen cannot lend: without a node the arguments go by value. */
 /* Its session is not up, and no message could hold it: it is lent, too. */
 static void start_at_once(const char *carrier)
 {
@@ -579,9 +579,11 @@ Test(mem_lent, start__before_session_is_up__lent_over_udp)
 	start_at_once("udp");
 }
 
+/* An endpoint that does not listen cannot lend: without a node the arguments go by value. */
 Test(mem_lent, caller__without_an_address__by_value)
 {
 	struct lend_call call = {.method = KEEP, .done = on_ended};
+	uint64_t before = lend_ref_counts.by_value;
 	struct lend_args_stat stat;
 
 	open_side(&reader, "shm", "c");
@@ -598,6 +600,7 @@ Test(mem_lent, caller__without_an_address__by_value)
 	cr_assert(seen.bytes);
 	lend_args_stat_get(caller.mem, &stat);
 	cr_assert_eq(stat.lent, 0);
+	cr_assert_eq(lend_ref_counts.by_value, before + 1);
 	finish(LEND_OK);
 	if (call.request)
 		lend_buf_give(caller.ep, call.request);
