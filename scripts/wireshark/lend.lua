@@ -16,8 +16,8 @@ lend.prefs.checksum = Pref.bool("Verify checksums", true, "CRC32C of each datagr
 local methods = DissectorTable.new("lend.method", "Lend method", ftypes.UINT32, base.HEX, lend)
 
 local KINDS = {"CONNECT", "ACCEPT", "RESET", "BYE", "BYE_ACK", "PING", "REQUEST", "REPLY", "ACK", "PROBE", "CANCEL", "GONE",
-	[14] = "RETRY", [15] = "PROOF", [32] = "DRAIN"}
-local CONNECT, ACCEPT, REQUEST, REPLY, ACK, PROBE, RETRY, PROOF = 1, 2, 7, 8, 9, 10, 14, 15
+	"CALLS", "RETRY", "PROOF", [32] = "DRAIN"}
+local CONNECT, ACCEPT, REQUEST, REPLY, ACK, PROBE, CALLS, RETRY, PROOF = 1, 2, 7, 8, 9, 10, 13, 14, 15
 local STATES = {[0] = "UNSEEN", "PARTIAL", "WHOLE"}
 local PATTERNS = {[0] = "OPEN", "PROOF"}
 local REASONS = {"COOKIE", "FULL"}
@@ -35,7 +35,8 @@ local MEM_STATS = {"pages_total", "pages_used", "pages_pinned", "pages_quarantin
 	"incarnations", "holds", "grants", "nodes_used", "ops", "repeats", "bad_ops", "denied", "stale", "full", "aborted",
 	"forgets", "cow_copies", "pin_copies", "grants_expired", "leases_expired", "hangups", "pauses", "tx_bytes",
 	"pinned_maps", "over_quota", "damaged", "page_bytes"}
-local MAGIC, VERSION, TRAILER, MEM_METHOD = 0x4c, 1, 16, 0x4c454e44
+local MAGIC, VERSION, TRAILER, MEM_METHOD = 0x4c, 2, 16, 0x4c454e44
+local FRAMES_MAX, FRAME_ALIGN = 64, 8
 local JOIN_MAX = 256 * 1024 * 1024
 
 local fields = {}
@@ -45,7 +46,7 @@ local function field(name, make, ...)
 end
 
 -- A layout is a list of {name, bytes, how}: consecutive, little endian. how: a table of values, "hex", "bytes", "text",
--- "ns" or nothing. prefix makes the names unique: lend.PREFIX.NAME.
+-- "ns" or nothing. prefix makes the names unique: lend.PREFIX.NAME. Layouts that have a name in common share its field.
 local function layout(prefix, list)
 	local size = 0
 	for _, f in ipairs(list) do
@@ -53,7 +54,9 @@ local function layout(prefix, list)
 		local kind = ({"uint8", "uint16", [4] = "uint32", [8] = "uint64"})[bytes] or (bytes > 8 and "bytes" or "uint64")
 		local full = prefix == "" and name or prefix .. "." .. name
 		f.raw = how == "bytes" or bytes > 8
-		if f.raw then
+		if fields[full] then
+			f.field = fields[full]
+		elseif f.raw then
 			f.field = field(full, "bytes", full)
 		elseif type(how) == "table" then
 			f.field = field(full, kind, full, base.DEC, how)
@@ -68,6 +71,9 @@ end
 
 local HEAD = layout("", {{"magic", 1, "hex"}, {"version", 1}, {"kind", 1, KINDS}, {"flags", 1, "hex"}, {"call", 4, "hex"},
 	{"session", 8, "hex"}, {"number", 8}, {"offset", 4}, {"length", 4}})
+-- A frame of CALLS: this, the block of a request or reply, the payload.
+local FRAME = layout("", {{"call", 4, "hex"}, {"length", 2}, {"flags", 1, "hex"}, {"zero", 1}})
+local REQUEST_END = layout("", {{"request_end", 4}})
 local CONNECT_1 = layout("connect", {{"connect", 8, "hex"}, {"session", 8, "hex"}, {"pattern", 1, PATTERNS}, {"suite", 1},
 	{"level", 1}, {"least", 1}, {"features", 4, "hex"}, {"key_id", 8, "hex"}, {"e", 32, "bytes"}})
 local COOKIE = layout("cookie", {{"time", 8}, {"mac", 16, "bytes"}})
@@ -379,7 +385,7 @@ end
 -- The first pass over a frame: records what it reveals about others. whole: all its bytes were captured.
 local function learn(d, pinfo, tvb, at, len, whole)
 	local seen = {}
-	by_frame[d.frame] = seen
+	by_frame[d.key] = seen
 	numbers[d.to .. d.number] = numbers[d.to .. d.number] or d.frame
 	pair(d)
 	if d.kind ~= REQUEST and d.kind ~= REPLY then return end
@@ -413,7 +419,7 @@ local function add_links(tree, d, seen, call)
 end
 
 local function add_payload(tree, tvb, pinfo, d, at, len)
-	local seen = by_frame[d.frame] or {}
+	local seen = by_frame[d.key] or {}
 	local m = seen.message
 	if len > 0 then tree:add(payload, tvb(at, len)) end
 	pinfo.cols.info:append(len < d.length and string.format(", %u of %u bytes at %u", len, d.length, d.offset) or
@@ -445,18 +451,22 @@ local function add_trailer(tree, tvb, base_at, at, d)
 	return good
 end
 
+-- Reads the call of a datagram or frame. Returns it in words, or "" for none.
+local function read_call(d, call)
+	d.call, d.served = "|" .. call, bit.band(d.flags, 0x08) ~= 0
+	return call == 0 and "" or string.format("call %u.%u", bit.band(call, 0x3ff), bit.rshift(call, 10))
+end
+
 -- The common header in words.
 local function read_head(tvb, at, pinfo, way)
-	local d = {frame = pinfo.number, kind = tvb(at + 2, 1):uint(), flags = tvb(at + 3, 1):uint(),
+	local d = {frame = pinfo.number, key = pinfo.number, kind = tvb(at + 2, 1):uint(), flags = tvb(at + 3, 1):uint(),
 		number = tostring(tvb(at + 16, 8):le_uint64()), offset = tvb(at + 24, 4):le_uint(),
 		length = tvb(at + 28, 4):le_uint(), carrier = way.carrier, way = way.carrier .. way[1], yaw = way.carrier .. way[2]}
-	local call = tvb(at + 4, 4):le_uint()
-	d.call = "|" .. call
-	d.served = bit.band(d.flags, 0x08) ~= 0
+	local call = read_call(d, tvb(at + 4, 4):le_uint())
 	d.to = d.carrier .. tostring(tvb(at + 8, 8):bytes())
 	d.back = partner[d.to] or d.carrier .. "?" .. d.to -- the other direction
 	d.name = KINDS[d.kind] or string.format("kind %u", d.kind)
-	d.info = call == 0 and d.name or string.format("%s call %u.%u", d.name, bit.band(call, 0x3ff), bit.rshift(call, 10))
+	d.info = call == "" and d.name or d.name .. " " .. call
 	return d
 end
 
@@ -468,6 +478,14 @@ local function add_head(tree, tvb, at, d)
 		add_bits(item.offset, tvb(at + 24, 4), ACK_STATE)
 		add_bits(item.length, tvb(at + 28, 4), ACK_FLAGS)
 	end
+end
+
+-- Reads the block of a request or reply that ends at this offset.
+local function read_block(tvb, at, d, item)
+	if d.kind == REQUEST then d.method = tvb(at - 12, 4):le_uint() end
+	if d.kind ~= REPLY then return end
+	add_bits(item.ran, tvb(at - 15, 1), RAN_HOPS)
+	d.status, d.acked = tvb(at - 16, 1):uint(), tostring(tvb(at - 8, 8):le_uint64())
 end
 
 -- The block of its kind and the seen report; where the payload begins, or nil.
@@ -483,12 +501,60 @@ local function add_blocks(tree, tvb, at, d)
 		if not item then return nil end
 	end
 	if d.kind == ACCEPT then d.hello = tostring(tvb(begin + 8, 8):bytes()) end
-	if d.kind == REQUEST then d.method = tvb(at - 12, 4):le_uint() end
-	if d.kind == REPLY then add_bits(item.ran, tvb(at - 15, 1), RAN_HOPS) end
-	if d.kind == REPLY then d.status, d.acked = tvb(at - 16, 1):uint(), tostring(tvb(at - 8, 8):le_uint64()) end
+	read_block(tvb, at, d, item)
 	if d.kind ~= ACK and d.kind ~= PROBE and bit.band(d.flags, 0x10) == 0 then return at end
 	local next_at = at < tvb:captured_len() and add_seen(tree, tvb, at, d) or at
 	return next_at > at and next_at or nil
+end
+
+-- Reads a frame as if it were a datagram of its own. Returns it, its tree, and its payload's offset; nil: not valid.
+local function read_frame(tree, tvb, at, finish, d, index)
+	local size, room = FRAME.size + BLOCKS[REPLY].size, math.min(finish, tvb:captured_len()) - at
+	local sub = tree:add(lend, tvb(at, math.min(size, room)), "Frame")
+	if room < size and d.cut then return nil end
+	local len = room < size and 0 or tvb(at + 4, 2):le_uint()
+	local whole = size + math.ceil(len / FRAME_ALIGN) * FRAME_ALIGN
+	if index > FRAMES_MAX or whole > finish - at or bit.band(tvb(at + 6, 1):uint(), 0xf0) ~= 0 or tvb(at + 7, 1):uint() ~= 0 then
+		sub:add_proto_expert_info(LENGTH)
+		return nil
+	end
+	sub:set_len(math.min(whole, room))
+	local f = setmetatable({key = d.frame .. "|" .. index, flags = tvb(at + 6, 1):uint(), length = len, next_at = at + whole,
+		cut = size + len > room}, {__index = d})
+	f.words = read_call(f, tvb(at, 4):le_uint())
+	f.kind = f.served and REPLY or REQUEST
+	sub:append_text(string.format(" %u: %s", index, f.words == "" and "withdrawn" or KINDS[f.kind] .. " " .. f.words))
+	local item, block = add_layout(sub, tvb, at, FRAME)
+	add_bits(item.call, tvb(at, 4), CALL)
+	add_bits(item.flags, tvb(at + 6, 1), FLAGS)
+	if f.words == "" then return f end
+	item, at = add_layout(sub, tvb, block, BLOCKS[f.kind])
+	read_block(tvb, at, f, item)
+	if f.kind == REQUEST then _, at = add_layout(sub, tvb, at, REQUEST_END) end
+	return f, sub, at
+end
+
+-- Adds the frames of CALLS up to the first faulty or cut one. The info column has their number, or the text of a single one.
+local function add_frames(tree, tvb, pinfo, d, at, finish, to_learn)
+	local n, index = {[REQUEST] = 0, [REPLY] = 0}, 0
+	while at < math.min(finish, tvb:captured_len()) do
+		index = index + 1
+		local f, sub, begin = read_frame(tree, tvb, at, finish, d, index)
+		if not f then break end
+		if f.words ~= "" then
+			n[f.kind] = n[f.kind] + 1
+			pinfo.cols.info = string.format("%s, 1 %s, %s", d.name, KINDS[f.kind]:lower(), f.words)
+			if to_learn then learn(f, pinfo, tvb, begin, f.length, not f.cut) end
+			add_links(sub, f, by_frame[f.key] or {}, call_of(f))
+			if not f.cut then add_payload(sub, tvb, pinfo, f, begin, f.length) end
+		end
+		at = f.next_at
+	end
+	local text = ""
+	if n[REQUEST] > 0 then text = string.format(", %u request%s", n[REQUEST], n[REQUEST] > 1 and "s" or "") end
+	if n[REPLY] > 0 then text = text .. string.format(", %u repl%s", n[REPLY], n[REPLY] > 1 and "ies" or "y") end
+	tree:append_text(text)
+	if n[REQUEST] + n[REPLY] ~= 1 then pinfo.cols.info = d.name .. text end
 end
 
 -- One datagram at an offset. way: sender and receiver, and the reverse. live: it was sent, and not only offered to a full
@@ -523,15 +589,19 @@ local function dissect(tvb, at, pinfo, root, has_trailer, way, live)
 	if d.kind == CONNECT then add_layout(tree, tvb, finish, CONNECT_END) end
 	local good = not has_trailer or add_trailer(tree, tvb, base_at, end_at, d) or cut
 	local len, carries = finish - at, d.kind == REQUEST or d.kind == REPLY or d.rides
+	if d.kind == CALLS then carries = d.offset == 0 and len == d.length end
 	if carries and (len > d.length - d.offset or (len == 0 and d.length > 0)) or not carries and len > 0 then
 		tree:add_proto_expert_info(LENGTH)
 		return
 	end
-	if not pinfo.visited and live and good then learn(d, pinfo, tvb, at, len, not cut) end
+	local to_learn = not pinfo.visited and live and good
+	if to_learn then learn(d, pinfo, tvb, at, len, not cut) end
 	if good then add_links(tree, d, by_frame[d.frame] or {}, call_of(d)) end
-	if cut then
-		tree:add_proto_expert_info(CUT)
-	elseif carries and good then
+	if cut then tree:add_proto_expert_info(CUT) end
+	if d.kind == CALLS and good then
+		d.cut = cut
+		add_frames(tree, tvb, pinfo, d, at, finish, to_learn)
+	elseif not cut and carries and good then
 		add_payload(tree, tvb, pinfo, d, at, len)
 	end
 end

@@ -102,6 +102,20 @@ static inline struct lend_call_rec *lend_call_of(struct lend_core *c, uint64_t h
 	return k->state != LEND_CALL_FREE && k->gen == handle >> 32 ? k : NULL;
 }
 
+/* Returns the client's call of a wire number; NULL: it has ended. */
+static inline struct lend_call_rec *lend_call_of_wire(struct lend_core *c, struct lend_sess *s,
+						      uint32_t wire)
+{
+	uint32_t slot = lend_pkt_slot(wire);
+	const struct lend_cslot *cs;
+
+	if (slot >= s->cslots)
+		return NULL;
+	cs = lend_cslot_at(c, lend_sess_index(c, s), slot);
+	return cs->seq == lend_pkt_seq(wire) && cs->rec != LEND_NONE ? lend_call_at(c, cs->rec)
+								     : NULL;
+}
+
 /* Moves calls in slots above the session's limit to free slots below it, while there are any. */
 void lend_call_unpark(struct lend_core *c, struct lend_sess *s);
 /* Frees a client's slot and the record of its call. */
@@ -116,11 +130,17 @@ LEND_HOT void lend_call_free_slot(struct lend_core *c, struct lend_sess *s, stru
 		lend_call_unpark(c, s);
 }
 
-/* Returns the call's unscheduled credit and its entry in the request window to the session. */
-LEND_HOT void lend_call_refund(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
+/* Returns the credit that lend_call_charge() took. */
+static inline void lend_call_uncharge(struct lend_sess *s, struct lend_call_rec *k)
 {
 	s->unscheduled_used -= k->tx.charged;
 	k->tx.charged = 0;
+}
+
+/* Returns the call's unscheduled credit and its entry in the request window to the session. */
+LEND_HOT void lend_call_refund(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
+{
+	lend_call_uncharge(s, k);
 	lend_window_leave(c, s, k);
 	lend_sched_wake(c, s);
 }

@@ -1,5 +1,6 @@
 #include "core/client_call.h"
 
+#include "core/coalesce.h"
 #include "core/grant.h"
 #include "core/control.h"
 #include "core/event.h"
@@ -148,6 +149,39 @@ static int check_call(struct lend_core *c, const struct lend_sess *s, const stru
 		   : E_AGAIN;
 }
 
+/* Sends a short request with the next output(), by the session's open datagram. False: the request
+ * takes the slow path, and nothing was done. */
+LEND_HOT bool coalesce_request(struct lend_core *c, struct lend_sess *s,
+			       const struct lend_bufs *bufs, struct lend_call_rec *k)
+{
+	uint64_t draw = s->id ^ k->wire ^ s->number << 32;
+	struct lend_coalesced *d;
+	struct lend_pkt_frame *f;
+
+	if (k->tx.len > LEND_FRAME_MAX || (k->tx.len && bufs->seg[k->tx.buf].next) ||
+	    k->tx.win != LEND_NONE || s->room <= 0 || c->ready.n ||
+	    c->cfg.order == LEND_ORDER_DEADLINE ||
+	    !lend_coalesce_admits(c, s, k->class, k->fast, draw) ||
+	    !lend_call_charge(s, k, k->tx.len))
+		return false;
+	d = lend_coalesce_open(c, s, k->class, k->fast, k->tx.len);
+	if (!d) {
+		lend_call_uncharge(s, k);
+		return false;
+	}
+	k->in_window = 1;
+	s->room--;
+	k->tx.next = 1;
+	d->first |= UINT64_C(1) << d->frames;
+	f = lend_coalesce_add(d, k->wire, k->tx.len, k->class);
+	lend_make_request(&f->request, k, d->begun);
+	f->request_end = 0;
+	if (k->tx.len)
+		lend_copy_short(f + 1, bufs->seg[k->tx.buf].data, k->tx.len);
+	lend_call_sent(c, s, k, d->head.pkt.number);
+	return true;
+}
+
 int lend_core_call(struct lend_core *c, lend_ns now, uint64_t session, struct lend_bufs *bufs,
 		   const struct lend_core_call *call, uint64_t *handle)
 {
@@ -192,7 +226,8 @@ int lend_core_call(struct lend_core *c, lend_ns now, uint64_t session, struct le
 	lend_sess_arm(c, s, k->deadline);
 	if (s->state == LEND_SESS_UP) {
 		lend_tx_begin(c, s, &k->tx, call->request, (uint32_t)len, k->shared);
-		lend_window_enter(c, s, k);
+		if (!coalesce_request(c, s, bufs, k))
+			lend_window_enter(c, s, k);
 	}
 	*handle = lend_call_handle(c, k);
 	return 0;
@@ -236,12 +271,24 @@ void lend_call_drain(struct lend_core *c, struct lend_call_rec *k)
 	lend_sess_arm(c, s, k->timer);
 }
 
+/* Returns whether a byte of the request may have been sent. A request that waits in a coalesced
+ * datagram is withdrawn. */
+static bool was_sent(struct lend_core *c, struct lend_call_rec *k)
+{
+	if (k->state != LEND_CALL_OPEN || k->tries ||
+	    !lend_coalesce_withdraw(c, lend_sess_at(c, k->sess), k->wire, 0))
+		return k->state == LEND_CALL_OPEN;
+	k->state = LEND_CALL_QUEUED;
+	return false;
+}
+
 void lend_call_stop(struct lend_core *c, struct lend_call_rec *k, uint8_t status)
 {
-	bool sent = k->state == LEND_CALL_OPEN;
+	bool sent;
 
 	if (k->state == LEND_CALL_DRAINING)
 		return;
+	sent = was_sent(c, k);
 	end_without(c, k, status, sent ? RAN_MAYBE : RAN_NO);
 	if (!sent) {
 		lend_call_free_slot(c, lend_sess_at(c, k->sess), k);
@@ -253,7 +300,7 @@ void lend_call_stop(struct lend_core *c, struct lend_call_rec *k, uint8_t status
 void lend_call_abort(struct lend_core *c, struct lend_call_rec *k, uint8_t status)
 {
 	if (k->state != LEND_CALL_DRAINING)
-		end_without(c, k, status, k->state == LEND_CALL_OPEN ? RAN_MAYBE : RAN_NO);
+		end_without(c, k, status, was_sent(c, k) ? RAN_MAYBE : RAN_NO);
 	lend_call_free_slot(c, lend_sess_at(c, k->sess), k);
 }
 

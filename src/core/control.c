@@ -68,9 +68,9 @@ static void make_ack(struct lend_core *c, struct lend_sess *s, struct lend_makin
 	describe_arrival(c, s, &head, &ack);
 	if (e->probed)
 		head.length |= LEND_PKT_PROBED;
-	lend_loss_report(c, s, &seen);
+	lend_received_report(c, s, &seen);
 	head.session = s->peer_id;
-	head.number = lend_loss_number(c, s, m->out->class, false);
+	head.number = lend_sent_number(c, s, m->out->class, false);
 	lend_make_put(m, &head, sizeof(head));
 	lend_make_put(m, &ack, sizeof(ack));
 	lend_make_put(m, &seen, sizeof(seen));
@@ -103,7 +103,7 @@ static void make_zero_rtt_call(struct lend_core *c, struct lend_sess *s, struct 
 {
 	struct lend_pkt_request request;
 
-	lend_make_request(c, &request, k);
+	lend_make_request(&request, k, c->now);
 	lend_make_put(m, &request, sizeof(request));
 	m->out->n = lend_tx_pieces(&k->tx, bufs, 0, k->tx.len, m->out->piece);
 	m->rec->first = 1;
@@ -120,7 +120,7 @@ static void make_connect(struct lend_core *c, struct lend_sess *s, struct lend_m
 	struct lend_call_rec *zero_rtt = lend_zero_rtt_choose(c, s);
 	struct lend_pkt_connect block;
 
-	head.number = lend_loss_number(c, s, m->out->class, false);
+	head.number = lend_sent_number(c, s, m->out->class, false);
 	if (zero_rtt) {
 		head.flags = zero_rtt->class;
 		head.call = zero_rtt->wire;
@@ -142,7 +142,7 @@ static void make_accept(struct lend_core *c, struct lend_sess *s, struct lend_ma
 	struct lend_pkt_accept block;
 
 	head.session = s->peer_id;
-	head.number = lend_loss_number(c, s, m->out->class, false);
+	head.number = lend_sent_number(c, s, m->out->class, false);
 	lend_make_put(m, &head, sizeof(head));
 	lend_hs_accept(c, s, &block);
 	lend_make_put(m, &block, sizeof(block));
@@ -157,12 +157,12 @@ static void make_plain(struct lend_core *c, struct lend_sess *s, struct lend_mak
 	if (e->kind == LEND_PKT_PING)
 		head.flags |= LEND_PKT_ACKED;
 	head.session = s->peer_id;
-	head.number = lend_loss_number(c, s, m->out->class, false);
+	head.number = lend_sent_number(c, s, m->out->class, false);
 	lend_make_put(m, &head, sizeof(head));
 	/* PING carries a report: an end that sends PINGs may never receive one, and its last
 	 * acknowledgement may be lost. */
 	if (e->kind == LEND_PKT_PING) {
-		lend_loss_report(c, s, &seen);
+		lend_received_report(c, s, &seen);
 		lend_make_put(m, &seen, sizeof(seen));
 	}
 	if (e->kind == LEND_PKT_PROOF)
@@ -180,7 +180,7 @@ static void make_refusal(struct lend_core *c, struct lend_sess *s, struct lend_m
 				       .delay_ns = UINT32_MAX};
 
 	head.session = s->peer_id;
-	head.number = lend_loss_number(c, s, m->out->class, false);
+	head.number = lend_sent_number(c, s, m->out->class, false);
 	lend_make_put(m, &head, sizeof(head));
 	lend_make_put(m, &reply, sizeof(reply));
 }

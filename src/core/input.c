@@ -75,6 +75,34 @@ static bool report_sane(struct lend_core *c, struct lend_sess *s, const struct l
 	return false;
 }
 
+/* Handles the frames of a coalesced datagram up to the first faulty one. */
+LEND_HOT void on_frames(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
+			const struct lend_pkt_view *v)
+{
+	struct lend_pkt_view f;
+	uint32_t at = 0;
+
+	f.head = v->head;
+	f.parts = 0;
+	for (uint32_t n = 0; at < v->payload_len && s->state == LEND_SESS_UP; n++) {
+		if (!lend_event_room(c)) {
+			LEND_COUNT(c, rx_full);
+			return;
+		}
+		if (n == LEND_PKT_FRAMES_MAX ||
+		    !lend_pkt_decode_frame(&f, v->payload, v->payload_len, &at)) {
+			LEND_COUNT(c, rx_length);
+			return;
+		}
+		if (f.head.call == 0)
+			continue; /* withdrawn */
+		if (f.head.flags & LEND_PKT_SERVED)
+			lend_call_on_whole(c, bufs, s, &f);
+		else
+			lend_serve_on_request(c, bufs, s, &f);
+	}
+}
+
 static void dispatch_up(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
 			const struct lend_in *in, const struct lend_pkt_view *v)
 {
@@ -84,6 +112,9 @@ static void dispatch_up(struct lend_core *c, struct lend_bufs *bufs, struct lend
 		return;
 	case LEND_PKT_REPLY:
 		lend_call_on_reply(c, bufs, s, v);
+		return;
+	case LEND_PKT_CALLS:
+		on_frames(c, bufs, s, v);
 		return;
 	case LEND_PKT_ACK:
 		on_ack(c, s, v);
@@ -110,7 +141,6 @@ static void dispatch_up(struct lend_core *c, struct lend_bufs *bufs, struct lend
 	case LEND_PKT_CONNECT:
 	case LEND_PKT_ACCEPT:
 	case LEND_PKT_RESET:
-	case LEND_PKT_UNUSED:
 	case LEND_PKT_RETRY:
 	case LEND_PKT_KINDS:
 	case LEND_PKT_DRAIN:
@@ -170,7 +200,7 @@ LEND_HOT bool note(struct lend_core *c, struct lend_sess *s, const struct lend_i
 	s->last_rx = c->now;
 	if (in->ecn)
 		s->ecn += !lend_grants_apply(c, s) || lend_grants_marked(c);
-	if (!lend_loss_note(c, s, number))
+	if (!lend_received_note(c, s, number))
 		return false;
 	LEND_COUNT(c, rx_dup);
 	return true;
@@ -208,8 +238,10 @@ LEND_HOT bool input_whole(struct lend_core *c, struct lend_bufs *bufs, const str
 		return true;
 	if (v.head.kind == LEND_PKT_REQUEST)
 		lend_serve_on_request(c, bufs, s, &v);
-	else
+	else if (v.head.kind == LEND_PKT_REPLY)
 		lend_call_on_whole(c, bufs, s, &v);
+	else
+		on_frames(c, bufs, s, &v);
 	end_greedy(c, s);
 	return true;
 }
@@ -303,12 +335,28 @@ static __attribute__((noinline)) void input_one(struct lend_core *c, struct lend
 		dispatch_sess(c, bufs, s, in, &v);
 }
 
+/* Copies call and direction of the first frame into the header of a coalesced datagram. */
+static void name_first_frame(const struct lend_in *in, struct lend_pkt *head)
+{
+	uint32_t at =
+	    sizeof(*head) + (head->flags & LEND_PKT_ACKED ? sizeof(struct lend_pkt_seen) : 0);
+	struct lend_pkt_frame f;
+
+	if (in->len < at + sizeof(f))
+		return;
+	memcpy(&f, (const uint8_t *)in->data + at, sizeof(f));
+	head->call = f.call;
+	head->flags |= f.flags & LEND_PKT_SERVED;
+}
+
 /* Copies the header. Returns false if its session or slot cannot exist. */
 static bool head_of(const struct lend_core *c, const struct lend_in *in, struct lend_pkt *head)
 {
 	if (in->len < sizeof(*head))
 		return false;
 	memcpy(head, in->data, sizeof(*head));
+	if (head->kind == LEND_PKT_CALLS)
+		name_first_frame(in, head);
 	return (head->session & LEND_INDEX_MASK) < c->cfg.sessions &&
 	       lend_pkt_slot(head->call) < c->cfg.calls;
 }

@@ -4,15 +4,15 @@
  * free at once. The copy answers duplicates of the request and PROBEs until the next call begins in
  * the slot. So nothing at the server waits for an acknowledgement, and the client sends none.
  *
- * Kept replies wait in a queue of their own for the next output(), in order of class. While the
- * carrier has no room for their session, they wait among the control datagrams. A reply is not kept
- * if that queue is full, if a call of its class or of a more urgent one is ready to be sent, during
- * a pause of bulk data, or if congestion control needs an RTT sample of each reply.
+ * A kept reply is a frame of a coalesced datagram first, and has a control datagram of its own when
+ * it is retransmitted, or when the carrier had no room. A reply is not kept if it cannot be
+ * coalesced (coalesce.h), or if congestion control needs an RTT sample of each reply.
  *
  * Layer: core (pure). Part of struct lend_core and of its slots. */
 #ifndef LEND_CORE_KEPT_REPLY_H
 #define LEND_CORE_KEPT_REPLY_H
 
+#include "core/coalesce.h"
 #include "core/control.h"
 #include "core/request_window.h"
 
@@ -27,15 +27,6 @@ static inline void lend_kept_init(struct lend_core *c)
 	c->fast = samples ? LEND_FAST_NEVER : c->cfg.fast;
 }
 
-/* Returns whether kept replies wait that no call may overtake. */
-static inline bool lend_kept_ready(const struct lend_core *c)
-{
-	return c->kept_n && !(lend_sched_classes(c) & ((1u << c->kept[0].class) - 1));
-}
-
-/* Fills out[] with the kept replies that wait, at most cap; returns their number. */
-uint32_t lend_kept_send(struct lend_core *c, const struct lend_bufs *bufs, struct lend_out *out,
-			struct lend_out_rec *rec, uint32_t cap);
 /* Returns whether the slot of this call still keeps the call's reply. */
 static inline bool lend_kept_is_of(const struct lend_sess *s, const struct lend_sslot *sl,
 				   uint32_t call)
@@ -70,10 +61,45 @@ static inline void lend_kept_again(struct lend_core *c, struct lend_sess *s, uin
 }
 
 /* Forgets the reply that the slot keeps: its caller does not wait for it. */
-static inline void lend_kept_drop(struct lend_sslot *sl)
+static inline void lend_kept_drop(struct lend_core *c, const struct lend_sess *s,
+				  struct lend_sslot *sl, uint32_t call)
 {
-	if (sl->rec == LEND_SLOT_KEPT)
-		sl->rec = LEND_NONE;
+	if (sl->rec != LEND_SLOT_KEPT)
+		return;
+	sl->rec = LEND_NONE;
+	(void)lend_coalesce_withdraw(c, s, call, LEND_PKT_SERVED);
+}
+
+/* Returns the time from the request's arrival until now, in ns; UINT32_MAX: no sample. */
+static inline uint32_t lend_kept_delay(const struct lend_sslot *sl, lend_ns now)
+{
+	lend_ns delay = now - sl->arrived;
+
+	return sl->arrived == LEND_NEVER || delay > UINT32_MAX ? UINT32_MAX : (uint32_t)delay;
+}
+
+/* Returns the block of a reply that the slot keeps. */
+LEND_HOT struct lend_pkt_reply lend_kept_block(const struct lend_core *c,
+					       const struct lend_sslot *sl, lend_ns now)
+{
+	return (struct lend_pkt_reply){.status = sl->status,
+				       .ran = sl->ran,
+				       .patience_ms = LEND_PATIENCE_KEPT,
+				       .window = c->share_sent,
+				       .delay_ns = lend_kept_delay(sl, now),
+				       .acked = sl->number};
+}
+
+/* Appends the reply to a coalesced datagram: its first transmission. data: its bytes. */
+LEND_HOT void lend_kept_frame(struct lend_core *c, struct lend_coalesced *d, struct lend_sslot *sl,
+			      uint32_t call, const void *data)
+{
+	struct lend_pkt_frame *f = lend_coalesce_add(d, call, sl->len, sl->class | LEND_PKT_SERVED);
+
+	f->reply = lend_kept_block(c, sl, lend_max_u64(d->begun, sl->arrived));
+	if (sl->len)
+		lend_copy_short(f + 1, data, sl->len);
+	sl->arrived = LEND_NEVER;
 }
 
 /* Builds a datagram with the reply that the slot keeps. */

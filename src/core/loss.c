@@ -1,73 +1,9 @@
 #include "core/loss.h"
 
+#include "core/received.h"
 #include "core/sched.h"
 #include "core/server_call.h"
 #include "core/tx.h"
-
-/* Returns the map of the 64 numbers below the largest, after the largest grew by `ahead`. */
-static uint64_t shift_map(uint64_t map, uint64_t ahead)
-{
-	if (ahead == 0)
-		return map;
-	if (ahead > 64)
-		return 0;
-	return (ahead == 64 ? 0 : map << ahead) | UINT64_C(1) << (ahead - 1);
-}
-
-bool lend_loss_note_other(struct lend_core *c, struct lend_sess *s, uint64_t number)
-{
-	uint64_t back;
-
-	if (number > s->seen || s->seen_at == 0) {
-		s->seen_map = s->seen_at == 0 ? 0 : shift_map(s->seen_map, number - s->seen);
-		s->seen = number;
-		s->seen_at = c->now + !c->now;
-		return false;
-	}
-	back = s->seen - number;
-	if (back == 0)
-		return true;
-	if (back > 64)
-		return false; /* beyond the map: its call recognises a duplicate */
-	if (s->seen_map >> (back - 1) & 1)
-		return true;
-	s->seen_map |= UINT64_C(1) << (back - 1);
-	return false;
-}
-
-void lend_loss_forget(struct lend_sess *s, uint64_t number)
-{
-	uint64_t back = s->seen - number;
-
-	if (number > s->seen || back > 64)
-		return;
-	if (back > 0) {
-		s->seen_map &= ~(UINT64_C(1) << (back - 1));
-	} else if (s->seen_map == 0) {
-		s->seen = 0;
-		s->seen_at = 0;
-	} else {
-		back = (uint64_t)__builtin_ctzll(s->seen_map);
-		s->seen -= back + 1;
-		s->seen_map = back == 63 ? 0 : s->seen_map >> (back + 1);
-	}
-}
-
-static uint32_t clamp_delay(lend_ns d)
-{
-	return d < UINT32_MAX ? (uint32_t)d : UINT32_MAX;
-}
-
-void lend_loss_report(struct lend_core *c, struct lend_sess *s, struct lend_pkt_seen *seen)
-{
-	seen->acked = s->seen;
-	seen->map = s->seen_map;
-	seen->delay_ns = clamp_delay(c->now - s->seen_at);
-	seen->ecn = s->ecn;
-	s->unacked = 0;
-	s->ack_due = 0;
-	s->ack_timer = LEND_NEVER;
-}
 
 /* Returns the call of an entry; NULL if its record was reused. */
 static struct lend_call_rec *entry_owner(struct lend_core *c, const struct lend_sent_rec *e)
@@ -300,7 +236,7 @@ static uint64_t new_bits(struct lend_sess *s, const struct lend_pkt_seen *seen)
 
 	if (seen->acked < s->acked)
 		return seen->map; /* an older report */
-	known = shift_map(s->acked_map, seen->acked - s->acked);
+	known = lend_received_shift(s->acked_map, seen->acked - s->acked);
 	s->acked = seen->acked;
 	s->acked_map = known | seen->map;
 	return seen->map & ~known;

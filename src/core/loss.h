@@ -12,46 +12,14 @@
 #ifndef LEND_CORE_LOSS_H
 #define LEND_CORE_LOSS_H
 
+#include "core/received.h"
 #include "core/sent_ring.h"
-#include "core/state.h"
 
-/* Notes the arrival of a datagram with this number. True: it is a duplicate. */
-bool lend_loss_note_other(struct lend_core *c, struct lend_sess *s, uint64_t number);
-static inline bool lend_loss_note(struct lend_core *c, struct lend_sess *s, uint64_t number)
-{
-	if (number - s->seen != 1 || number == 0 || s->seen_at == 0)
-		return lend_loss_note_other(c, s, number);
-	s->seen_map = s->seen_map << 1 | 1;
-	s->seen = number;
-	s->seen_at = c->now + !c->now;
-	return false;
-}
-
-/* Forgets the arrival of a datagram that was dropped because there was no memory for it. It is not
- * reported, so its sender does not assume that it was delivered. */
-void lend_loss_forget(struct lend_sess *s, uint64_t number);
-/* Fills a report of the numbers that were received. */
-void lend_loss_report(struct lend_core *c, struct lend_sess *s, struct lend_pkt_seen *seen);
 /* The kind of datagram that a report came with: any other, a PROBE, or the answer to a PROBE. */
 enum lend_loss_source { LEND_LOSS_OTHER, LEND_LOSS_PROBE, LEND_LOSS_PROBE_ANSWER };
 /* Processes the peer's report. False: it acknowledges a number that was never sent. */
 bool lend_loss_reported(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_seen *seen,
 			enum lend_loss_source word);
-/* Takes the number of the next datagram, of this class in the network. lengthy: it belongs to a
- * message of several datagrams. */
-static inline uint64_t lend_loss_number(struct lend_core *c, struct lend_sess *s, uint8_t class,
-					bool lengthy)
-{
-	if (s->oldest == s->number && !lengthy) {
-		s->oldest++;
-	} else if (!s->lossless) {
-		if (s->number - s->oldest >= lend_ring_len(s))
-			(void)lend_ring_grow(c, s);
-		*lend_ring_class(c, s, s->number) = class;
-	}
-	return s->number++;
-}
-
 /* Frees the entry of this number, which an older number still uses. */
 struct lend_sent_rec *lend_loss_make_room(struct lend_core *c, struct lend_sess *s,
 					  uint64_t number);

@@ -1,9 +1,9 @@
 /* output - datagrams to send: control first, then the calls that are ready, a few each.
  * Layer: core (pure). */
 #include "core/client_call.h"
+#include "core/coalesce.h"
 #include "core/grant.h"
 #include "core/control.h"
-#include "core/kept_reply.h"
 #include "core/loss.h"
 #include "core/packet_build.h"
 #include "core/pace.h"
@@ -11,21 +11,6 @@
 #include "core/sess.h"
 #include "core/tx.h"
 #include "core/memory_queue.h"
-
-void lend_make_trailer(struct lend_out *out, struct lend_pkt_trailer *tail,
-		       const struct lend_bufs *bufs)
-{
-	uint32_t crc = lend_crc32c(0, out->head, out->head_len);
-
-	for (uint32_t i = 0; i < out->n; i++) {
-		const struct lend_piece *p = &out->piece[i];
-
-		crc = lend_crc32c(crc, (const uint8_t *)bufs->seg[p->buf].data + p->offset, p->len);
-	}
-	*tail = (struct lend_pkt_trailer){.crc = crc};
-	out->tail = tail;
-	out->tail_len = sizeof(*tail);
-}
 
 /* Returns whether enough records are free for others while replies wait for acknowledgement. */
 static bool is_roomy(const struct lend_core *c)
@@ -100,7 +85,7 @@ LEND_HOT uint32_t put_head(struct lend_core *c, union lend_head *to, const struc
 	if (server)
 		put_reply(c, &to->reply, k);
 	else
-		lend_make_request(c, &to->request, k);
+		lend_make_request(&to->request, k, c->now);
 	return s->ack_due ? len + lend_make_report(c, s, to, len) : len;
 }
 _Static_assert(LEND_PKT_OVERHEAD - sizeof(struct lend_pkt_trailer) <= LEND_HEAD_BYTES, "head");
@@ -171,7 +156,7 @@ LEND_HOT uint64_t send_whole(struct lend_core *c, struct sending *o, struct lend
 		LEND_COUNT(c, repeats);
 	k->tx.resend = 0;
 	k->tx.next = 1;
-	return lend_loss_number(c, s, k->class, false);
+	return lend_sent_number(c, s, k->class, false);
 }
 
 LEND_HOT void send_reply(struct lend_core *c, struct sending *o, struct lend_call_rec *k,
@@ -197,7 +182,7 @@ LEND_HOT void send_request(struct lend_core *c, struct sending *o, struct lend_c
 static void sent_data(struct lend_core *c, struct lend_call_rec *k, struct lend_sess *s,
 		      uint32_t frag, uint8_t class)
 {
-	uint64_t number = lend_loss_number(c, s, class, true);
+	uint64_t number = lend_sent_number(c, s, class, true);
 
 	if (frag < k->tx.next)
 		LEND_COUNT(c, repeats);
@@ -295,13 +280,13 @@ LEND_HOT uint32_t send_single(struct lend_core *c, const struct lend_bufs *bufs,
 	return o.n;
 }
 
-LEND_HOT void send_kept(struct lend_core *c, struct sending *o, uint32_t cap)
+static void send_coalesced(struct lend_core *c, struct sending *o, uint32_t cap)
 {
-	go_on(o, lend_kept_send(c, o->bufs, o->out, o->rec, cap - o->n));
+	go_on(o, lend_coalesce_send(c, o->bufs, o->out, o->rec, cap - o->n));
 }
 
-/* Sends in turns of LEND_SCHED_BURST datagrams, each of one call or of calls of equal rank. Kept
- * replies that more urgent calls overtake follow after one turn. */
+/* Sends in turns of LEND_SCHED_BURST datagrams, each of one call or of calls of equal rank.
+ * Coalesced datagrams that more urgent calls overtake follow after one turn. */
 static __attribute__((noinline)) struct sending send_ready(struct lend_core *c, struct sending o,
 							   uint32_t cap)
 {
@@ -316,8 +301,8 @@ static __attribute__((noinline)) struct sending send_ready(struct lend_core *c, 
 			send_chosen(c, &o, k, end - o.n);
 		while (o.n < end && (k = lend_sched_more(c, queue)));
 		lend_sched_sent(c, queue, o.n - first);
-		if (c->kept_n && o.n < cap)
-			send_kept(c, &o, cap);
+		if (c->coalesced_n && o.n < cap)
+			send_coalesced(c, &o, cap);
 	}
 	return o;
 }
@@ -349,14 +334,14 @@ static __attribute__((noinline)) uint32_t send_calls(struct lend_core *c, struct
 	lend_unhashed(c)->news = 0;
 	if (c->ctl_n)
 		o = send_ctl(c, o, cap);
-	if (lend_kept_ready(c) && o.n < cap)
-		send_kept(c, &o, cap);
+	if (lend_coalesce_ready(c) && o.n < cap)
+		send_coalesced(c, &o, cap);
 	if (c->ready.single_n && c->ready.single_n <= cap - o.n && !bulk_is_paused(c))
 		go_on(&o, send_single(c, bufs, o.out, o.rec));
 	if (c->ready.n)
 		o = send_ready(c, o, cap);
-	if (c->kept_n && o.n < cap)
-		send_kept(c, &o, cap);
+	if (c->coalesced_n && o.n < cap)
+		send_coalesced(c, &o, cap);
 	if (lend_unhashed(c)->reported_n)
 		end_reports(c);
 	lend_unhashed(c)->stats.tx += o.n;
@@ -368,7 +353,7 @@ uint32_t lend_core_output(struct lend_core *c, lend_ns now, struct lend_bufs *bu
 			  struct lend_out *out, uint32_t cap)
 {
 	c->now = lend_max_u64(c->now, now);
-	if (c->ctl_n == 0 && c->ready.n == 0 && c->kept_n == 0)
+	if (c->ctl_n == 0 && c->ready.n == 0 && c->coalesced_n == 0)
 		return 0;
 	return send_calls(c, bufs, out, lend_min_u32(cap, LEND_OUT));
 }
@@ -379,7 +364,7 @@ lend_ns lend_core_deadline(const struct lend_core *core)
 	lend_ns at;
 	struct lend_ctl e;
 
-	if (lend_unhashed(c)->ev_n || c->kept_n || (c->ready.n && !bulk_is_paused(c)))
+	if (lend_unhashed(c)->ev_n || c->coalesced_n || (c->ready.n && !bulk_is_paused(c)))
 		return c->now;
 	at = lend_min_u64(lend_timer_next(c), lend_pace_next(c));
 	at = lend_min_u64(at, lend_grants_next(c));

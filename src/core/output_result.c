@@ -1,4 +1,6 @@
 /* output_result - the carrier's result for each datagram of an output. Layer: core (pure). */
+#include "core/call_record.h"
+#include "core/coalesce.h"
 #include "core/control.h"
 #include "core/kept_reply.h"
 #include "core/zero_rtt.h"
@@ -7,6 +9,38 @@
 #include "core/sess.h"
 #include "core/tx.h"
 
+/* Reverts the transmission of a request under this number. first: no byte of it was sent before. */
+static void revert_request(struct lend_core *c, struct lend_call_rec *k, uint64_t number,
+			   bool first, uint32_t frag)
+{
+	if (first && k->state == LEND_CALL_OPEN && k->number == number)
+		k->state = LEND_CALL_QUEUED; /* no byte of it was sent */
+	lend_tx_lost(c, &k->tx, frag);
+	if (k->tx.resend)
+		lend_sched_ready(c, k);
+}
+
+/* Reverts each frame of a coalesced datagram. */
+static void revert_coalesced(struct lend_core *c, struct lend_sess *s, const struct lend_out_rec *r)
+{
+	const struct lend_coalesced *d = lend_coalesced_at(c, r->ctl.call);
+	struct lend_pkt_view v;
+	uint32_t at = 0;
+
+	for (uint32_t i = 0; i < d->frames; i++) {
+		struct lend_call_rec *k;
+
+		LEND_CHECK(lend_pkt_decode_frame(&v, d->bytes + d->start, d->at - d->start, &at));
+		if (v.head.flags & LEND_PKT_SERVED) {
+			lend_kept_again(c, s, v.head.call);
+			continue;
+		}
+		k = lend_call_of_wire(c, s, v.head.call);
+		if (k && k->state != LEND_CALL_DRAINING)
+			revert_request(c, k, d->head.pkt.number, d->first >> i & 1, 0);
+	}
+}
+
 static void revert_send(struct lend_core *c, struct lend_sess *s, const struct lend_out_rec *r)
 {
 	const struct lend_pkt *head = &r->head.pkt;
@@ -14,6 +48,10 @@ static void revert_send(struct lend_core *c, struct lend_sess *s, const struct l
 
 	if (r->acks)
 		lend_sess_schedule_ack(c, s, 0);
+	if (r->ctl.kind == LEND_PKT_CALLS) {
+		revert_coalesced(c, s, r);
+		return;
+	}
 	if (r->ctl.kind) {
 		if (r->ctl.kind == LEND_PKT_REPLY && r->ctl.flags)
 			lend_kept_again(c, s, r->ctl.call);
@@ -26,11 +64,7 @@ static void revert_send(struct lend_core *c, struct lend_sess *s, const struct l
 	if (k->state == LEND_CALL_DRAINING)
 		return;
 	lend_loss_unsent(c, s, head->number);
-	if (r->first && k->state == LEND_CALL_OPEN && k->number == head->number)
-		k->state = LEND_CALL_QUEUED; /* no byte of it was sent */
-	lend_tx_lost(c, &k->tx, head->offset / s->payload);
-	if (k->tx.resend)
-		lend_sched_ready(c, k);
+	revert_request(c, k, head->number, r->first, head->offset / s->payload);
 }
 
 /* Blocks a session after a full carrier, longer each time: a stopped peer costs nothing. */

@@ -3,7 +3,8 @@
 #ifndef LEND_CORE_PACKET_BUILD_H
 #define LEND_CORE_PACKET_BUILD_H
 
-#include "core/loss.h"
+#include "core/received.h"
+#include "core/sent_ring.h"
 #include "core/arena.h"
 #include "util/traffic_class.h"
 #include "util/crc32c.h"
@@ -42,11 +43,11 @@ static inline void lend_make_put(struct lend_making *m, const void *block, size_
 	m->out->head_len = (uint8_t)(m->out->head_len + len);
 }
 
-/* Fills the block of a request. */
-static inline void lend_make_request(const struct lend_core *c, struct lend_pkt_request *to,
-				     const struct lend_call_rec *k)
+/* Fills the block of a request that is sent at this time. */
+static inline void lend_make_request(struct lend_pkt_request *to, const struct lend_call_rec *k,
+				     lend_ns now)
 {
-	lend_ns left = k->deadline > c->now ? k->deadline - c->now : 0;
+	lend_ns left = k->deadline > now ? k->deadline - now : 0;
 
 	to->method = k->method;
 	to->left_us = UINT32_MAX;
@@ -68,21 +69,41 @@ static inline void lend_make_report_again(struct lend_core *c, struct lend_sess 
 }
 
 /* Writes the report that is due at len bytes of the head, and its flag. Returns its length. */
-static inline uint32_t lend_make_report(struct lend_core *c, struct lend_sess *s,
-					union lend_head *to, uint32_t len)
+static inline uint32_t lend_make_report_once(struct lend_core *c, struct lend_sess *s,
+					     union lend_head *to, uint32_t len)
 {
 	struct lend_pkt_seen seen;
 
 	to->pkt.flags |= LEND_PKT_ACKED;
-	lend_loss_report(c, s, &seen);
+	lend_received_report(c, s, &seen);
 	memcpy(to->bytes + len, &seen, sizeof(seen));
-	if (c->joins)
-		lend_make_report_again(c, s);
 	return (uint32_t)sizeof(seen);
 }
 
+/* Likewise, for one of the datagrams of this output. */
+static inline uint32_t lend_make_report(struct lend_core *c, struct lend_sess *s,
+					union lend_head *to, uint32_t len)
+{
+	len = lend_make_report_once(c, s, to, len);
+	if (c->joins)
+		lend_make_report_again(c, s);
+	return len;
+}
+
 /* Computes the trailer of out, for carriers that do not detect corruption. */
-void lend_make_trailer(struct lend_out *out, struct lend_pkt_trailer *tail,
-		       const struct lend_bufs *bufs);
+static inline void lend_make_trailer(struct lend_out *out, struct lend_pkt_trailer *tail,
+				     const struct lend_bufs *bufs)
+{
+	uint32_t crc = lend_crc32c(0, out->head, out->head_len);
+
+	for (uint32_t i = 0; i < out->n; i++) {
+		const struct lend_piece *p = &out->piece[i];
+
+		crc = lend_crc32c(crc, (const uint8_t *)bufs->seg[p->buf].data + p->offset, p->len);
+	}
+	*tail = (struct lend_pkt_trailer){.crc = crc};
+	out->tail = tail;
+	out->tail_len = sizeof(*tail);
+}
 
 #endif

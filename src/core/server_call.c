@@ -321,7 +321,7 @@ void lend_serve_on_cancel(struct lend_core *c, struct lend_sess *s, const struct
 	if (k)
 		stop_call(c, s, k);
 	else
-		lend_kept_drop(sl);
+		lend_kept_drop(c, s, sl, v->head.call);
 	if (!k || k->state != LEND_CALL_RUNNING)
 		lend_ctl_sess(c, s, LEND_PKT_GONE, v->head.call, LEND_PKT_SERVED);
 }

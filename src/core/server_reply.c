@@ -4,50 +4,13 @@
 #include "core/server_call.h"
 #include "core/sess.h"
 
-/* Draws the path of a reply in LEND_FAST_COIN. */
-static bool toss_coin(const struct lend_core *c, const struct lend_call_rec *k)
-{
-	uint64_t mix = k->sess_id ^ (uint64_t)k->wire << 32 ^ k->number ^ c->cfg.seed[0];
-
-	return mix * UINT64_C(0x9e3779b97f4a7c15) >> 63;
-}
-
-/* Returns whether the reply may be kept, where the fast path is open. */
-LEND_HOT bool is_admitted(const struct lend_core *c, const struct lend_sess *s,
-			  const struct lend_call_rec *k)
-{
-	if (c->kept_n == LEND_OUT || s->state != LEND_SESS_UP || s->blocked[k->fast] ||
-	    (c->ready.n && lend_sched_classes(c) & ((2u << k->class) - 1)) ||
-	    (c->bulk_paused_until > c->now && !k->fast))
-		return false;
-	return c->fast == LEND_FAST_ALWAYS || toss_coin(c, k);
-}
-
-/* Moves the entries of less urgent classes up by one; returns the index that becomes free. */
-static __attribute__((noinline)) uint32_t make_gap(struct lend_core *c, uint32_t at, uint8_t class)
-{
-	for (; at > 0 && c->kept[at - 1].class > class; at--)
-		c->kept[at] = c->kept[at - 1];
-	return at;
-}
-
-/* Queues a reply behind those of its class and of more urgent ones. */
-LEND_HOT void enqueue_reply(struct lend_core *c, const struct lend_call_rec *k, size_t position)
-{
-	uint32_t at = c->kept_n++;
-
-	if (at > 0 && c->kept[at - 1].class > k->class)
-		at = make_gap(c, at, k->class);
-	c->kept[at] = (struct lend_kept){
-	    .sess = k->sess, .call = k->wire, .position = (uint32_t)position, .class = k->class};
-}
-
 static __attribute__((noinline)) void start_linger(struct lend_core *c, struct lend_sess *s)
 {
 	s->lingers = 1;
 	lend_sess_arm(c, s, c->now + LEND_KEPT_LINGER);
 }
 
+/* Copies the reply into the slot and into the session's open datagram. False: nothing was done. */
 LEND_HOT bool keep_reply(struct lend_core *c, struct lend_call_rec *k, uint8_t status,
 			 const void *data, uint32_t len)
 {
@@ -55,7 +18,12 @@ LEND_HOT bool keep_reply(struct lend_core *c, struct lend_call_rec *k, uint8_t s
 	size_t position = lend_slot_position(c, k->sess, lend_pkt_slot(k->wire));
 	struct lend_sslot *sl = lend_sslot_in(c, position);
 
-	if (!is_admitted(c, s, k))
+	struct lend_coalesced *d;
+
+	if (!lend_coalesce_admits(c, s, k->class, k->fast, k->sess_id ^ k->wire ^ k->number << 32))
+		return false;
+	d = lend_coalesce_open(c, s, k->class, k->fast, len);
+	if (!d)
 		return false;
 	sl->rec = LEND_SLOT_KEPT;
 	/* After a duplicate of the request, the client's last number has another arrival. */
@@ -65,10 +33,10 @@ LEND_HOT bool keep_reply(struct lend_core *c, struct lend_call_rec *k, uint8_t s
 			    k->more_hops << LEND_RAN_BITS);
 	sl->class = k->class;
 	sl->len = (uint8_t)len;
-	sl->queued = 1;
+	sl->queued = 0;
 	if (len)
 		lend_copy_short(lend_kept_bytes(c, position), data, len);
-	enqueue_reply(c, k, position);
+	lend_kept_frame(c, d, sl, k->wire, data);
 	if (!s->lingers)
 		start_linger(c, s);
 	lend_call_free(c, s, k);

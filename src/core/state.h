@@ -221,13 +221,6 @@ struct lend_sslot {
 };
 _Static_assert(sizeof(struct lend_sslot) == 32, "two in a line");
 
-/* A kept reply that is to be sent. */
-struct lend_kept {
-	uint32_t sess, call;
-	uint32_t position; /* position of the slot, see lend_slot_position() */
-	uint32_t class;
-};
-
 struct lend_sent_rec {
 	uint32_t call; /* record index */
 	uint32_t gen;  /* generation of that record; 0: acknowledged or not needed */
@@ -263,11 +256,12 @@ struct lend_sess {
 	uint8_t lossless, checked;
 	uint8_t ack_due; /* a reply of one datagram waits to be acknowledged */
 	uint8_t ctl_tries;
-	uint8_t bye_taken : 1; /* the carrier took a BYE */
-	uint8_t ctl_waits : 1; /* a CONNECT, BYE or PROOF of it is in the control queue */
-	uint8_t lingers : 1;   /* counts as a session with calls, see kept_reply.h */
-	uint8_t has_blocked;   /* calls wait until the carrier has room */
-	uint64_t number;       /* number of the next datagram to send */
+	uint8_t bye_taken : 1;   /* the carrier took a BYE */
+	uint8_t ctl_waits : 1;   /* a CONNECT, BYE or PROOF of it is in the control queue */
+	uint8_t lingers : 1;     /* counts as a session with calls, see kept_reply.h */
+	uint8_t has_blocked : 1; /* calls wait until the carrier has room */
+	uint8_t coalesced;       /* 1 + the index of its open datagram of coalesce.h; 0: none */
+	uint64_t number;         /* number of the next datagram to send */
 	uint64_t seen, seen_map;
 	lend_ns seen_at;
 
@@ -343,7 +337,7 @@ struct lend_core {
 	size_t at_free_sess, at_free_calls, at_free_frags, at_free_wins, at_timers;
 	size_t at_rings, at_free_rings, at_hs, at_free_hs;
 	size_t at_by_attempt, at_by_peer, at_pace, at_zero_rtt, at_grant_heap, at_grant_heap_at,
-	    at_unhashed;
+	    at_unhashed, at_coalesced;
 	struct lend_pool free_sess, free_calls, free_frags, free_wins, free_rings, free_hs;
 	uint32_t records; /* number of call records: cfg.inflight for each direction */
 	uint32_t used[2]; /* records in use by client, server */
@@ -378,10 +372,27 @@ struct lend_core {
 	    share_threshold; /* number of the server's records in use from which on shares apply */
 	/* Positions where the last search for entries to release ended. */
 	uint32_t fair_hand, fair_sess_hand;
-	uint32_t kept_n; /* entries of `kept` */
-	uint32_t zero2;
-	struct lend_kept kept[LEND_OUT]; /* kept replies to be sent, most urgent class first */
+	uint32_t coalesced_n, coalesced_cap; /* datagrams of coalesce.h: waiting, at most */
 };
+
+/* A datagram of several messages, see coalesce.h. */
+enum { LEND_COALESCED_BYTES = 1416 };
+struct lend_coalesced {
+	uint64_t id;    /* of its session */
+	uint64_t first; /* bit i: frame i is the first datagram of its call */
+	lend_ns begun;  /* the time that times in the frames are relative to, until output() */
+	uint32_t sess;
+	uint32_t frames, withdrawn; /* frames; those of them without a call */
+	uint32_t start, at, end;    /* offsets: the first frame, the next one, the limit */
+	uint8_t class, fast;
+	uint8_t acks; /* carries a report that was due */
+	uint8_t zero[5];
+	union {
+		union lend_head head;
+		uint8_t bytes[LEND_COALESCED_BYTES];
+	};
+};
+_Static_assert(sizeof(struct lend_coalesced) % 64 == 0, "lines");
 
 /* State after the hashed part. */
 struct lend_unhashed {
@@ -391,6 +402,10 @@ struct lend_unhashed {
 	uint32_t reported_n;
 	uint32_t reported[LEND_OUT]; /* sessions that report in every datagram of this output */
 	uint32_t news;               /* 1: out[] has an entry with this flag */
+	uint32_t coalesced_next; /* coalesced datagrams in use, those of the last output included */
+	uint32_t coalesced_late; /* those that the last output left behind */
+	/* The coalesced_n datagrams that wait: late ones, then by class, then by age. */
+	uint8_t order[LEND_OUT];
 	_Alignas(64) struct lend_out_rec out[LEND_OUT];
 	struct lend_event ev[]; /* a ring of ev_cap: [ev_first, ev_end) wait for lend_core_next() */
 };

@@ -57,6 +57,8 @@ static bool lengths_agree(const struct lend_pkt_view *v)
 {
 	if (has_zero_rtt_call(&v->head))
 		return v->payload_len == v->head.length;
+	if (v->head.kind == LEND_PKT_CALLS)
+		return v->payload_len == v->head.length && v->head.offset == 0;
 	if (!carries_message(v->head.kind))
 		return v->payload_len == 0;
 	if (v->head.length > LEND_MESSAGE_MAX || v->head.offset > v->head.length ||
@@ -100,7 +102,7 @@ static enum lend_pkt_fault take_apart(struct lend_pkt_view *v, const void *data,
 	if (v->head.magic != LEND_PKT_MAGIC || v->head.version != LEND_PKT_VERSION)
 		return LEND_PKT_FOREIGN;
 	if (v->head.kind == 0 || v->head.kind >= LEND_PKT_KINDS ||
-	    v->head.kind == LEND_PKT_UNUSED || v->head.flags & LEND_PKT_RESERVED)
+	    v->head.flags & LEND_PKT_RESERVED)
 		return LEND_PKT_KIND;
 	reports = lend_pkt_reports(&v->head);
 	need += blocks_len(&v->head) + (reports ? sizeof(v->seen) : 0);
@@ -136,7 +138,8 @@ enum lend_pkt_fault lend_pkt_decode_apart(struct lend_pkt_view *v, const struct 
 
 	if (fault != LEND_PKT_OK)
 		return fault;
-	if (v->payload_len > 0 || v->head.kind == LEND_PKT_CONNECT)
+	if (v->payload_len > 0 || v->head.kind == LEND_PKT_CONNECT ||
+	    v->head.kind == LEND_PKT_CALLS)
 		return LEND_PKT_LENGTH;
 	v->payload = in->body;
 	v->payload_len = in->body_len;

@@ -14,12 +14,13 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "util/bits.h"
 #include "util/dgram.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "wire structs are copied as they are");
 
 #define LEND_PKT_MAGIC   0x4cu
-#define LEND_PKT_VERSION 1u
+#define LEND_PKT_VERSION 2u
 
 #define LEND_CALL_SLOT_BITS 10u
 #define LEND_CALLS_MAX      (1u << LEND_CALL_SLOT_BITS)
@@ -39,7 +40,7 @@ enum lend_pkt_kind {
 	LEND_PKT_PROBE,  /* an ACK of the reply; requests an ACK of the request */
 	LEND_PKT_CANCEL, /* the caller no longer waits */
 	LEND_PKT_GONE,   /* the slot may be used again */
-	LEND_PKT_UNUSED, /* 13: dropped and counted */
+	LEND_PKT_CALLS,  /* requests and replies of one session, a frame each */
 	LEND_PKT_RETRY,  /* answers a CONNECT without keeping state: enum lend_pkt_retry_reason */
 	LEND_PKT_PROOF,  /* the client's first datagram under LEND_PATTERN_PROOF */
 	LEND_PKT_KINDS,
@@ -201,6 +202,27 @@ struct lend_pkt_ack {     /* in ACK and PROBE; the seen block always follows it 
 };
 _Static_assert(sizeof(struct lend_pkt_ack) == 8, "wire");
 
+/* A request or reply in a CALLS datagram, as long as its payload. The payload follows, then zeros
+ * up to a multiple of LEND_PKT_FRAME_ALIGN bytes. */
+struct lend_pkt_frame {
+	uint32_t call;
+	uint16_t length; /* bytes of payload */
+	uint8_t flags;   /* class; LEND_PKT_SERVED: a reply, else a request */
+	uint8_t zero;
+	union {
+		struct {
+			struct lend_pkt_request request;
+			uint32_t request_end; /* zero */
+		};
+		struct lend_pkt_reply reply;
+	};
+};
+_Static_assert(sizeof(struct lend_pkt_frame) == 24, "wire");
+enum {
+	LEND_PKT_FRAME_ALIGN = 8,
+	LEND_PKT_FRAMES_MAX = 64, /* in one datagram */
+};
+
 enum lend_pkt_state { LEND_PKT_UNSEEN, LEND_PKT_PARTIAL, LEND_PKT_WHOLE };
 enum lend_pkt_ack_flags {
 	LEND_PKT_DROPPED = 1, /* no memory: data from low on was dropped, retransmit it */
@@ -286,8 +308,8 @@ static inline uint64_t lend_pkt_session(const void *data)
 
 /* decode_short() rejects shorter datagrams. */
 #define LEND_PKT_WHOLE_MIN (sizeof(struct lend_pkt) + sizeof(struct lend_pkt_reply))
-/* Decodes a datagram that carries a whole request or reply, the common case. False: it is another
- * datagram or not valid; view is then undefined. */
+/* Decodes a datagram that carries a whole request or reply, or several: the common case. False: it
+ * is another datagram or not valid; view is then undefined. */
 static inline bool lend_pkt_decode_short(struct lend_pkt_view *view, const void *data, uint32_t len,
 					 bool checked)
 {
@@ -304,6 +326,8 @@ static inline bool lend_pkt_decode_short(struct lend_pkt_view *view, const void 
 	first &= ~((uint32_t)(LEND_PKT_CLASS | LEND_PKT_SERVED | LEND_PKT_ACKED) << 24);
 	if (first == lend_pkt_first(LEND_PKT_REQUEST, 0))
 		need = sizeof(view->head) + sizeof(view->request);
+	else if (first == lend_pkt_first(LEND_PKT_CALLS, 0))
+		need = sizeof(view->head);
 	else if (first != lend_pkt_first(LEND_PKT_REPLY, 0))
 		return false;
 	if (view->head.flags & LEND_PKT_ACKED) {
@@ -328,6 +352,37 @@ static inline bool lend_pkt_reports(const struct lend_pkt *head)
 {
 	return head->flags & LEND_PKT_ACKED || head->kind == LEND_PKT_ACK ||
 	       head->kind == LEND_PKT_PROBE;
+}
+
+/* Returns the bytes of a frame with a payload of this length. */
+static inline uint32_t lend_pkt_frame_len(uint32_t length)
+{
+	return (uint32_t)sizeof(struct lend_pkt_frame) +
+	       ((length + LEND_PKT_FRAME_ALIGN - 1) & ~(LEND_PKT_FRAME_ALIGN - 1u));
+}
+
+/* Decodes the frame at *at of the payload of a CALLS datagram, as if it were a datagram of its own:
+ * call, flags, length, block and payload in view. Advances *at. False: the frame is not valid. */
+static inline bool lend_pkt_decode_frame(struct lend_pkt_view *view, const uint8_t *frames,
+					 uint32_t len, uint32_t *at)
+{
+	struct lend_pkt_frame f;
+
+	if (len - *at < sizeof(f))
+		return false;
+	memcpy(&f, frames + *at, sizeof(f));
+	LEND_ONCE(f);
+	if (lend_pkt_frame_len(f.length) > len - *at ||
+	    f.flags & (uint8_t) ~(LEND_PKT_CLASS | LEND_PKT_SERVED) || f.zero)
+		return false;
+	view->head.call = f.call;
+	view->head.flags = f.flags;
+	view->head.length = f.length;
+	view->reply = f.reply;
+	view->payload = frames + *at + sizeof(f);
+	view->payload_len = f.length;
+	*at += lend_pkt_frame_len(f.length);
+	return true;
 }
 
 static inline uint32_t lend_pkt_slot(uint32_t call)

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import unittest
 
-from capture_made import (FULL, KINDS, OFFSET, OPS, RECEIVED, REF, ROOT, SENT, SPACE, STATS, TERMS, File, crc32c, datagram,
+from capture_made import (FULL, KINDS, MEM, OFFSET, OPS, RECEIVED, REF, ROOT, SENT, SPACE, STATS, TERMS, File, crc32c, datagram,
                           packets_of, reply, request, write_ip, write_kinds, write_memory, write_wrong)
 from programs import BUILD, TEMP, Node, lend, lend_json, run_tests
 
@@ -75,7 +75,7 @@ class Crafted(unittest.TestCase):
 
     def test_1_every_kind(self):
         got = self.kinds
-        self.assertEqual({number(r, "lend.kind") for r in got if "lend.kind" in r}, set(range(1, 16)) - {13})
+        self.assertEqual({number(r, "lend.kind") for r in got if "lend.kind" in r}, set(range(1, 16)))
         for r in got[:17]:
             self.assertEqual((one(r, "lend.trailer.good"), one(r, "lend.trailer.zero")), ("1", "00" * 12))
         for hello, kind, session in ((got[0], "connect", 0xC1), (got[1], "accept", 0x51)):
@@ -99,7 +99,7 @@ class Crafted(unittest.TestCase):
         self.assertEqual(one(answer, "lend.time"), "0.000000001")
 
     def test_1_a_handshake_with_retry_and_proof(self):
-        retry, connect, accept, proof = self.kinds[-6:-2]
+        retry, connect, accept, proof = self.kinds[19:23]
         self.assertEqual([number(retry, f"lend.retry.{name}") for name in ("connect", "reason", "wait_ms")], [77, 1, 250])
         for row in retry, connect:
             self.assertEqual((number(row, "lend.cookie.time"), one(row, "lend.cookie.mac")), (54321, (b"c" * 16).hex()))
@@ -108,7 +108,7 @@ class Crafted(unittest.TestCase):
         self.assertEqual(one(proof, "lend.proof.proof"), (b"p" * 16).hex())
 
     def test_1_a_0rtt_call(self):
-        connect, accept = self.kinds[-2:]
+        connect, accept = self.kinds[23:25]
         self.assertEqual(number(accept, "lend.accept.zero_rtt"), 3)
         self.assertEqual((number(connect, "lend.request.method"), one(connect, "lend.message")), (7, b"early".hex()))
         self.assertEqual(one(connect, "lend.end.tag"), "00" * 16)
@@ -133,6 +133,26 @@ class Crafted(unittest.TestCase):
         self.assertIn("hung up", one(got[17], "_ws.col.Info"))
         self.assertEqual(one(got[17], "_ws.col.Source"), "shm:shop")
         self.assertEqual((number(got[18], "lend.capture.checked"), number(got[18], "lend.message.len")), (1, 0))
+
+    def test_1_calls_that_share_a_datagram(self):
+        asked, answered, mixed, single = self.kinds[25:29]
+        self.assertEqual(one(asked, "_ws.col.Info"), "CALLS, 2 requests")
+        for name, values in (("call", [0, 10 << 10, 0, 11 << 10 | 2]), ("call.slot", [0, 0, 0, 2]), ("call.seq", [0, 10, 0, 11]),
+                             ("flags.class", [3, 3, 3, 1]), ("length", [136, 5, 9, 40]), ("request.method", [7, MEM]),
+                             ("request.left_us", [250000] * 2), ("response_in", [27, 27]), ("message.len", [5, 40]), ("mem.op", [4])):
+            self.assertEqual([int(value, 0) for value in asked[f"lend.{name}"]], values, name)
+        self.assertEqual(one(asked, "lend.message"), b"first".hex())
+        self.assertEqual(one(answered, "_ws.col.Info"), "CALLS, 2 replies")
+        for name, values in (("call", [0, 10 << 10, 11 << 10 | 2]), ("flags.served", [0, 1, 1]), ("reply.ran.hops", [3, 3]),
+                             ("reply.acked", [20, 20]), ("response_to", [26, 26]), ("seen.acked", [10]), ("space.slot", [21])):
+            self.assertEqual([int(value, 0) for value in answered[f"lend.{name}"]], values, name)
+        self.assertEqual(one(answered, "lend.message"), b"answer".hex())
+        self.assertEqual(answered["lend.time"], ["0.000000001"] * 2)
+        self.assertEqual(one(mixed, "_ws.col.Info"), "CALLS, 1 request, 1 reply")
+        self.assertEqual((number(mixed, "lend.repeated"), number(mixed, "lend.reply.status")), (26, 8))
+        self.assertEqual(one(single, "_ws.col.Info"), "CALLS, 1 request, call 0.13, 40 bytes, ALLOC")
+        for row in asked, answered, mixed, single:
+            self.assertNotIn("_ws.expert", row)
 
     def test_1_every_operation(self):
         got = rows(write_memory(TEMP / "memory.pcapng"))
@@ -176,10 +196,11 @@ class Crafted(unittest.TestCase):
         got = rows(path)
         self.assertEqual([[n[len("lend.expert."):] for n in r if n.startswith("lend.expert.")] for r in got], [[n] for n in names])
         self.assertTrue(all(one(r, "lend.trailer.good") == "0" for r, name in zip(got, names) if name == "checksum"))
+        self.assertEqual((got[-1]["lend.request.method"], got[-1]["lend.message"]), (["0x00000007"] * 2, [b"captured".hex()]))
 
     def test_1_udp_of_any_tool(self):
         data = [p[p.index(b"udp:10.0.0.2:7000") + 17:] for p in packets_of(TEMP / "kinds.pcapng")[:17]]
-        noise = [b"L\1\7\3" + b"x" * 80, b"hello", b"", bytes(100)]
+        noise = [b"L\2\7\3" + b"x" * 80, b"hello", b"", bytes(100)]
         got = rows(write_ip(TEMP / "ip.pcap", data + noise))
         self.assertEqual([number(r, "lend.kind") for r in got[:17]], [p[2] for p in data])
         self.assertEqual(one(got[8], "lend.message"), bytes(range(250)).hex())
@@ -205,7 +226,7 @@ class Crafted(unittest.TestCase):
             last = rng.randrange(len(good)) if i % 2 == 0 else min(last + 1, len(good) - 1)  # requests and their replies
             data = bytearray(good[last])
             start = data.index(b"\0\0\0\0\1") + 4 if rng.random() < 0.9 else 0  # mostly after the tags
-            at = data.find(b"\x4c\1", start)
+            at = data.find(b"\x4c\2", start)
             if at >= 0 and i % 8:
                 struct.pack_into("<I", data, at + 4, i // 2 + 1 << 10)  # a call of its own
             for _ in range(rng.choice((1, 1, 2, 5, 20))):
@@ -223,6 +244,18 @@ class Crafted(unittest.TestCase):
         self.assertGreater(text.count("Memory operation"), FUZZED // 20)
 
 
+def kind_of(row):
+    """The name of a datagram's kind; that of its frames if all are of one."""
+    asks, answers = "lend.request.method" in row, "lend.reply.status" in row
+    kind = KINDS[number(row, "lend.kind") - 1]
+    return kind if kind != "CALLS" or asks == answers else "REQUEST" if asks else "REPLY"
+
+
+def all_of(got, name):
+    """The values of a field in all datagrams."""
+    return [value for row in got for value in row.get(f"lend.{name}", [])]
+
+
 def listen_at(carrier):
     return {"shm": f"shm:capture-{os.getpid()}", "udp": "udp:127.0.0.1:0", "dpdk:memif": "dpdk:memif@127.0.0.1:0"}[carrier]
 
@@ -232,7 +265,7 @@ class Ran(unittest.TestCase):
 
     def check(self, got, carrier):
         """Properties of any capture without errors: complete, linked, nothing malformed."""
-        kind = {name: [r for r in got if r.get("lend.kind") == [str(i)]] for i, name in enumerate(KINDS, 1)}
+        kind = {name: [r for r in got if "lend.kind" in r and kind_of(r) == name] for name in KINDS}
         self.assertTrue(kind["CONNECT"] and kind["ACCEPT"])
         # Datagrams that are still in a memif client's rings are lost when it leaves.
         self.assertTrue(kind["BYE"] or carrier == "dpdk:memif")
@@ -244,21 +277,25 @@ class Ran(unittest.TestCase):
         for name in ("REQUEST", "REPLY"):  # udp may retransmit one
             kind[name] = [r for r in kind[name] if "lend.repeated" not in r]
         for r in kind["REPLY"]:
-            self.assertIn("lend.response_to", r)
+            self.assertEqual(len(r.get("lend.response_to", [])), len(r["lend.reply.status"]), r)
         return kind
 
     def test_2_small_calls(self):
-        for carrier in CARRIERS:
-            with self.subTest(carrier=carrier):
-                told = lend_json("lat", "--carrier", carrier, "--seconds", "0.001", "--count", 50, "--size", 100,
-                                 "--capture", TEMP / f"lat-{carrier}.pcapng")
-                files = sorted(TEMP.glob(f"lat-{carrier}*.pcapng"))
+        for carrier, tool, size, *more in [(carrier, "lat", 100) for carrier in CARRIERS] + [("udp", "rate", 20, "--window", 16)]:
+            with self.subTest(carrier=carrier, tool=tool):
+                told = lend_json(tool, "--carrier", carrier, "--seconds", "0.001", "--count", 50, "--size", size, *more,
+                                 "--capture", TEMP / f"{tool}-{carrier}.pcapng")
+                files = sorted(TEMP.glob(f"{tool}-{carrier}*.pcapng"))
                 self.assertEqual(len(files), 2, "one of each process")
                 for path in files[:2 if carrier == "shm" else 1]:
                     kind = self.check(rows(path), carrier)
-                    self.assertGreaterEqual(len(kind["REQUEST"]), told["calls"])
-                    self.assertTrue(all(one(r, "lend.message.len") == "100" and "lend.response_in" in r for r in kind["REQUEST"]))
-                    self.assertEqual([r["lend.message"] for r in kind["REPLY"]], [r["lend.message"] for r in kind["REQUEST"]], "an echo")
+                    asked, answered = kind["REQUEST"], kind["REPLY"]
+                    self.assertGreaterEqual(len(all_of(asked, "request.method")), told["calls"])
+                    self.assertEqual(set(all_of(asked, "message.len")), {str(size)})
+                    self.assertEqual(len(all_of(asked, "response_in")), len(all_of(asked, "request.method")))
+                    self.assertEqual(sorted(all_of(answered, "message")), sorted(all_of(asked, "message")), "an echo")
+                    for sent in asked, answered:
+                        self.assertEqual(max(len(r["lend.message.len"]) for r in sent) > 1, tool == "rate", "calls share datagrams")
 
     def test_2_long_calls(self):
         for carrier in CARRIERS:
@@ -290,7 +327,7 @@ class Ran(unittest.TestCase):
             for who in ("put", "get", "mn") if carrier == "udp" else ("mn",):
                 got = rows(TEMP / f"{who}-{carrier}.pcapng")
                 self.check(got, carrier)
-                seen[who] = {one(r, "lend.mem.op"): r for r in got if "lend.mem.op" in r}
+                seen[who] = {op: r for r in got for op in r.get("lend.mem.op", [])}
                 if who != "get":
                     put = seen[who]["2"]
                     self.assertEqual((one(put, "lend.mem.payload"), number(put, "lend.mem.len")), (content.hex(), len(content)))
@@ -303,7 +340,7 @@ class Ran(unittest.TestCase):
     def test_3_a_damaged_file(self):
         path = TEMP / "lat-udp.pcapng"
         data = bytearray(path.read_bytes())
-        at = data.index(b"\x4c\1\7", data.index(b"lend_capture"))
+        at = data.index(b"\x4c\2\7", data.index(b"lend_capture"))
         data[at + 50] ^= 1  # in the payload of the first request
         (TEMP / "damaged-udp.pcapng").write_bytes(data)
         flagged = [r for r in rows(TEMP / "damaged-udp.pcapng", "-c", "200") if "lend.expert.checksum" in r]
@@ -358,7 +395,7 @@ class Drift(unittest.TestCase):
                 _, name, value, text = line.split("\t")
                 values.setdefault(name[5:], {})[int(value, 0)] = text
         kinds = enum_of("src/wire/pkt.h", "lend_pkt_kind", "LEND_PKT_")
-        self.assertEqual(values["kind"], {k: v for k, v in kinds.items() if v not in ("KINDS", "UNUSED")})
+        self.assertEqual(values["kind"], {k: v for k, v in kinds.items() if v != "KINDS"})
         for name, header, enum, prefix in (
                 ("reply.status", "include/lend/rpc.h", "lend_status", "LEND_"), ("reply.ran.value", "include/lend/rpc.h", "lend_ran", "LEND_RAN_"),
                 ("ack.state", "src/wire/pkt.h", "lend_pkt_state", "LEND_PKT_"), ("accept.zero_rtt", "src/wire/pkt.h", "lend_pkt_zero_rtt", "LEND_PKT_"),
@@ -373,7 +410,8 @@ class Drift(unittest.TestCase):
 
     def test_layouts(self):
         lua = LUA.read_text()
-        for prefix, name in (("", "lend_pkt"), ("request", "lend_pkt_request"), ("reply", "lend_pkt_reply"),
+        self.assertEqual(layout_of(lua, ""), struct_of("src/wire/pkt.h", "lend_pkt") + struct_of("src/wire/pkt.h", "lend_pkt_frame"))
+        for prefix, name in (("request", "lend_pkt_request"), ("reply", "lend_pkt_reply"),
                              ("ack", "lend_pkt_ack"), ("seen", "lend_pkt_seen"), ("trailer", "lend_pkt_trailer"),
                              ("connect", "lend_pkt_connect"), ("cookie", "lend_pkt_cookie"), ("ticket", "lend_pkt_ticket"),
                              ("params", "lend_pkt_params"), ("accept", "lend_pkt_accept"), ("retry", "lend_pkt_retry"),
@@ -387,6 +425,8 @@ class Drift(unittest.TestCase):
         self.assertEqual(re.findall(r'"(\w+)"', re.search(r"MEM_STATS = {(.*?)}", lua, re.S)[1]), STATS)
         numbers = re.search(r"local MAGIC, VERSION, TRAILER, MEM_METHOD = (\w+), (\w+), (\w+), (\w+)", lua).groups()
         wire = (ROOT / "src/wire/pkt.h").read_text() + (ROOT / "src/wire/memop.h").read_text()
+        self.assertEqual(re.search(r"FRAMES_MAX, FRAME_ALIGN = (\d+), (\d+)", lua).groups(),
+                         tuple(re.search(rf"LEND_PKT_{name} = (\d+)", wire)[1] for name in ("FRAMES_MAX", "FRAME_ALIGN")))
         for value, name in zip(numbers, ("LEND_PKT_MAGIC", "LEND_PKT_VERSION", None, "LEND_MEM_METHOD")):
             if name:
                 self.assertEqual(int(value, 0), int(re.search(rf"define {name}\s+(\w+?)u\b", wire)[1], 0), name)

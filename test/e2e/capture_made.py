@@ -5,7 +5,7 @@ import re
 import struct
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-KINDS = "CONNECT ACCEPT RESET BYE BYE_ACK PING REQUEST REPLY ACK PROBE CANCEL GONE UNUSED RETRY PROOF".split()
+KINDS = "CONNECT ACCEPT RESET BYE BYE_ACK PING REQUEST REPLY ACK PROBE CANCEL GONE CALLS RETRY PROOF".split()
 SERVED, ACKED = 0x08, 0x10
 SENT, FULL, DEAD, RECEIVED, GONE = range(5)
 MEM = 0x4C454E44
@@ -28,7 +28,7 @@ def crc32c(data):
 
 
 def datagram(kind, body=b"", session=0, call=0, num=0, offset=0, length=0, flags=3, trailer=True, magic=0x4C):
-    data = struct.pack("<BBBBIQQII", magic, 1, kind if isinstance(kind, int) else KINDS.index(kind) + 1, flags, call,
+    data = struct.pack("<BBBBIQQII", magic, 2, kind if isinstance(kind, int) else KINDS.index(kind) + 1, flags, call,
                        session, num, offset, length) + body
     return data + (struct.pack("<I12x", crc32c(data)) if trailer else b"")
 
@@ -120,13 +120,46 @@ def operation(op, rest):
     return struct.pack("<BBHIQQII", op, 1, 1 if op == 7 else 0, 3, 44, 40, 9, 0) + rest
 
 
+def request_block(method):
+    return struct.pack("<III", method, 250000, 65536)
+
+
+def reply_block(acked, status=0):
+    return struct.pack("<BB2xIQ", status, 1 | 3 << 2, 1234, acked)
+
+
 def request(method, payload, call, num, **more):
-    return datagram("REQUEST", struct.pack("<III", method, 250000, 65536) + payload, 0x51, call, num, length=len(payload), **more)
+    return datagram("REQUEST", request_block(method) + payload, 0x51, call, num, length=len(payload), **more)
 
 
 def reply(payload, call, num, acked, status=0, **more):
-    return datagram("REPLY", struct.pack("<BB2xIQ", status, 1 | 3 << 2, 1234, acked) + payload, 0xC1, call, num, length=len(payload),
-                    flags=3 | SERVED, **more)
+    return datagram("REPLY", reply_block(acked, status) + payload, 0xC1, call, num, length=len(payload), flags=3 | SERVED, **more)
+
+
+def frame(call, block, payload, flags=3, zero=0):
+    data = struct.pack("<IHBB16s", call, len(payload), flags, zero, block) + payload
+    return data + bytes(-len(data) % 8)
+
+
+def calls(session, num, *frames, report=b"", **more):
+    body = b"".join(frames)
+    return datagram("CALLS", report + body, session, num=num, flags=3 | (ACKED if report else 0), **{"length": len(body), **more})
+
+
+def calls_in(data):
+    """The call, flags, block and payload of each request and reply in a datagram that has a trailer."""
+    kind, at, found = KINDS[data[2] - 1], 32, []
+    seen = len(SEEN) if data[3] & ACKED else 0
+    if kind in ("REQUEST", "REPLY"):
+        at += 12 if kind == "REQUEST" else 16
+        return [(data[4:8], data[3], data[32:at], data[at + seen:-16])]
+    at += seen
+    while kind == "CALLS" and at < len(data) - 16:
+        call, size, flags = struct.unpack_from("<4sHB", data, at)
+        if any(call):  # else it was withdrawn
+            found.append((call, flags, data[at + 8:at + 24], data[at + 24:at + 24 + size]))
+        at += 24 + size + -size % 8
+    return found
 
 
 def write_kinds(path):
@@ -158,6 +191,12 @@ def write_kinds(path):
     f.add(datagram("PROOF", b"p" * 16, 0x51, 0, 2))
     f.add(datagram("CONNECT", connect(rest=head + b"early"), 0, 4 << 10, 1, 0, 5))
     f.add(datagram("ACCEPT", accept(early=3), 0xC1, 0, 1), RECEIVED)
+    f.add(calls(0x51, 20, frame(10 << 10, request_block(7), b"first"), frame(0, request_block(7), b"withdrawn"),
+                frame(11 << 10 | 2, request_block(MEM), operation(4, LEN), flags=1)))
+    f.add(calls(0xC1, 21, frame(10 << 10, reply_block(20), b"answer", flags=3 | SERVED),
+                frame(11 << 10 | 2, reply_block(20), SPACE, flags=1 | SERVED), report=SEEN), RECEIVED)
+    f.add(calls(0x51, 22, frame(10 << 10, request_block(7), b"first"), frame(12 << 10, reply_block(19, 8), b"", flags=3 | SERVED)))
+    f.add(calls(0x51, 23, frame(13 << 10, request_block(MEM), operation(4, LEN))))
     return f.write()
 
 
@@ -176,11 +215,16 @@ def write_memory(path):
 def write_wrong(path):
     """Datagrams that the receiver drops, and the expert info that says so."""
     f, good = File(path), request(7, b"0123456789", 1 << 10, 2)
+    framed = frame(8 << 10, request_block(7), b"framed")
     wrong = [("short", good[:20]), ("short", datagram("REQUEST", b"ab")), ("short", datagram("ACK", bytes(20))),
              ("foreign", datagram("PING", magic=0x4D)), ("kind", datagram(99)), ("kind", datagram("PING", flags=0x40)),
              ("checksum", good[:-20] + b"!" + good[-19:]), ("checksum", good[:-16] + bytes(4) + good[-12:]),
              ("length", datagram("BYE", b"x")), ("length", datagram("REQUEST", bytes(12) + b"long", length=3)),
              ("length", datagram("REQUEST", bytes(12), length=3)),
+             ("length", calls(0x51, 7, framed, length=24)), ("length", calls(0x51, 7, framed, offset=8)),
+             ("length", calls(0x51, 7, framed[:-8])), ("length", calls(0x51, 7, framed, framed[:16])),
+             ("length", calls(0x51, 7, frame(9 << 10, b"", b"", flags=0x20))), ("length", calls(0x51, 7, frame(9 << 10, b"", b"", zero=1))),
+             ("length", calls(0x51, 7, *[frame(0, b"", b"")] * 65)),
              ("operation", request(MEM, operation(99, b""), 2 << 10, 3)), ("operation", request(MEM, b"tiny", 3 << 10, 4)),
              ("operation", request(MEM, operation(3, REF[:40]), 4 << 10, 5)),
              ("operation", request(MEM, operation(11, struct.pack("<II", 3, 0) + REF), 5 << 10, 6))]
@@ -188,7 +232,8 @@ def write_wrong(path):
         f.add(data)
     f.add(good, kept=50)
     f.add(good, kept=10)
-    return f.write(), [name for name, _ in wrong] + ["cut", "cut"]
+    f.add(calls(0x51, 8, frame(9 << 10, request_block(7), b"captured"), frame(10 << 10, request_block(7), b"cut")), kept=32 + 32 + 24)
+    return f.write(), [name for name, _ in wrong] + ["cut"] * 3
 
 
 def packets_of(path):

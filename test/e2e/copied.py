@@ -20,10 +20,10 @@ import sys
 import threading
 import unittest
 
-from capture_made import ACKED, KINDS, OPS, SERVED, crc32c
+from capture_made import ACKED, KINDS, OPS, SERVED, calls_in, crc32c
 from programs import BUILD, LEND, TEMP, Node, run_tests
 
-CONNECT, ACCEPT, REQUEST, REPLY, RETRY, PROOF = (KINDS.index(kind) + 1 for kind in "CONNECT ACCEPT REQUEST REPLY RETRY PROOF".split())
+CONNECT, ACCEPT, REQUEST, CALLS, RETRY, PROOF = (KINDS.index(kind) + 1 for kind in "CONNECT ACCEPT REQUEST CALLS RETRY PROOF".split())
 SECRET = dict(os.environ, LEND_SECRET="tulip and hyacinth", LEND_MODULE_DIR=str(BUILD))
 ABORTED, QUIET = 10, 0.2  # a status; seconds in which all of a server's answers arrive
 
@@ -82,10 +82,11 @@ class Relay:
 
 
 def without_report(data):
-    """A REQUEST without its report of received numbers, which would be those of another session."""
-    if data[2] != REQUEST or not data[3] & ACKED:
+    """A client's calls without their report of received numbers, which would be those of another session."""
+    if data[2] not in (REQUEST, CALLS) or not data[3] & ACKED:
         return data
-    return data[:3] + bytes([data[3] ^ ACKED]) + data[4:44] + data[68:]
+    at = 44 if data[2] == REQUEST else 32
+    return data[:3] + bytes([data[3] ^ ACKED]) + data[4:at] + data[at + 24:]
 
 
 def sealed(data):
@@ -109,7 +110,7 @@ class Stranger:
                     self.socket.send(sealed(data[:8] + self.session + data[16:]))
             self.listen()
         self.accepted = self.session is not None
-        self.replies = [data for data in self.got if data[2] == REPLY and data[3] & SERVED]
+        self.replies = [(call, block[0]) for data in self.got for call, flags, block, _ in calls_in(data) if flags & SERVED]
 
     def connect(self, data):
         if self.how != "copied":
@@ -174,8 +175,8 @@ class Copied(unittest.TestCase):
     def check_memory(self, stranger, datagrams):
         """In a session of its own, without the proof, it may open a life, but in the client's it is
         ABORTED."""
-        ops = {d[4:8]: OPS[without_report(d)[44] - 1][0] for d in datagrams if d[2] == REQUEST}
-        statuses = {(ops[d[4:8]], d[32]) for d in stranger.replies}
+        ops = {call: OPS[payload[0] - 1][0] for d in datagrams for call, flags, _, payload in calls_in(d) if not flags & SERVED}
+        statuses = {(ops[call], status) for call, status in stranger.replies}
         self.assertLessEqual({("HELLO", 0), ("PUT", ABORTED), ("GET", ABORTED)}, statuses)
         self.assertEqual({status for op, status in statuses if op != "HELLO"}, {ABORTED})
 

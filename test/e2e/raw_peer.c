@@ -128,6 +128,22 @@ static void on_retry(struct raw_peer *p, const struct lend_pkt_retry *retry)
 	p->refused += retry->reason == LEND_RETRY_FULL;
 }
 
+static void count_reply(struct raw_peer *p, const struct lend_pkt_view *v)
+{
+	p->replies++;
+	p->exhausted += v->reply.status == LEND_RESOURCE_EXHAUSTED;
+}
+
+static void take_frames(struct raw_peer *p, const struct lend_pkt_view *v)
+{
+	struct lend_pkt_view f;
+	uint32_t at = 0;
+
+	while (at < v->payload_len && lend_pkt_decode_frame(&f, v->payload, v->payload_len, &at))
+		if (f.head.flags & LEND_PKT_SERVED)
+			count_reply(p, &f);
+}
+
 static void take_datagram(struct raw_peer *p, const struct lend_in *in)
 {
 	struct lend_pkt_view v;
@@ -149,8 +165,9 @@ static void take_datagram(struct raw_peer *p, const struct lend_in *in)
 	} else if (v.head.kind == LEND_PKT_PING) {
 		send_pong(p, session, v.head.number);
 	} else if (v.head.kind == LEND_PKT_REPLY) {
-		p->replies++;
-		p->exhausted += v.reply.status == LEND_RESOURCE_EXHAUSTED;
+		count_reply(p, &v);
+	} else if (v.head.kind == LEND_PKT_CALLS) {
+		take_frames(p, &v);
 	} else if (v.head.kind == LEND_PKT_ACK && v.head.call == 0) {
 		p->answers++;
 		s->seen = v.seen.acked;

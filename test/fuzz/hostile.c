@@ -225,6 +225,35 @@ static void fill_blocks(struct choice *c, int to, const struct lend_pkt *head, u
 	}
 }
 
+/* Fills the payload of a CALLS datagram with frames, some of them faulty. Returns its length. */
+static uint32_t invent_frames(struct choice *c, uint8_t *to, uint32_t most)
+{
+	uint32_t at = 0;
+
+	for (uint32_t n = 1 + choice_of(c, 4); n > 0; n--) {
+		struct lend_pkt_frame f = {
+		    .call =
+			choice_rare(c, 8) ? 0 : lend_pkt_call(choice_of(c, 5), choice_of(c, 16)),
+		    .length =
+			(uint16_t)(choice_rare(c, 8) ? choice_u8(c) * 256u : choice_of(c, 80)),
+		    .flags = (uint8_t)choice_of(c, choice_rare(c, 8) ? 256 : 16),
+		    .zero = (uint8_t)choice_rare(c, 32)};
+
+		if (f.flags & LEND_PKT_SERVED)
+			f.reply = (struct lend_pkt_reply){.status = choice_of(c, 20),
+							  .ran = choice_u8(c),
+							  .patience_ms = LEND_PATIENCE_KEPT,
+							  .delay_ns = UINT32_MAX};
+		else
+			f.request = (struct lend_pkt_request){1, choice_u8(c) * 1000u, 416};
+		if (at + lend_pkt_frame_len(f.length) > most)
+			break;
+		memcpy(to + at, &f, sizeof(f));
+		at += lend_pkt_frame_len(f.length);
+	}
+	return at;
+}
+
 void hostile_invent(struct choice *c, int to, struct world_dgram *d)
 {
 	const struct world_side *s = &world.side[to];
@@ -247,6 +276,14 @@ void hostile_invent(struct choice *c, int to, struct world_dgram *d)
 	if (head.kind != LEND_PKT_REQUEST && head.kind != LEND_PKT_REPLY && !choice_rare(c, 16))
 		payload = 0;
 	memset(d->data, 0, sizeof(d->data));
+	if (head.kind == LEND_PKT_CALLS && !choice_rare(c, 16)) {
+		size_t at = sizeof(head) + block_of(head.kind, head.flags);
+
+		payload = invent_frames(c, d->data + at, (uint32_t)(sizeof(d->data) - at) - 16);
+		head.call = 0;
+		head.offset = 0;
+		head.length = payload;
+	}
 	memcpy(d->data, &head, sizeof(head));
 	fill_blocks(c, to, &head, d->data + sizeof(head));
 	d->len = (uint32_t)sizeof(head) + block_of(head.kind, head.flags) + payload;

@@ -97,7 +97,7 @@ static inline void bad_greet(struct lend_rng *rng, struct dgram *d)
 /* Any bytes, mostly with a header that looks right. */
 static inline void bad_invent(struct lend_rng *rng, struct dgram *d)
 {
-	struct lend_pkt head = {.magic = LEND_PKT_MAGIC, .version = 1};
+	struct lend_pkt head = {.magic = LEND_PKT_MAGIC, .version = LEND_PKT_VERSION};
 
 	d->len = bad_pick(rng, 10) ? bad_pick(rng, 300) : bad_pick(rng, MTU + 60);
 	for (uint32_t i = 0; i < d->len; i++)

@@ -13,7 +13,7 @@ static const char *const kind_name[LEND_PKT_KINDS] = {
     [LEND_PKT_BYE] = "BYE",         [LEND_PKT_BYE_ACK] = "BYE_ACK", [LEND_PKT_PING] = "PING",
     [LEND_PKT_REQUEST] = "REQUEST", [LEND_PKT_REPLY] = "REPLY",     [LEND_PKT_ACK] = "ACK",
     [LEND_PKT_PROBE] = "PROBE",     [LEND_PKT_CANCEL] = "CANCEL",   [LEND_PKT_GONE] = "GONE",
-    [LEND_PKT_RETRY] = "RETRY",     [LEND_PKT_PROOF] = "PROOF",
+    [LEND_PKT_CALLS] = "CALLS",     [LEND_PKT_RETRY] = "RETRY",     [LEND_PKT_PROOF] = "PROOF",
 };
 static const char *const event_name[] = {
     [LEND_EV_SESSION_UP] = "up",       [LEND_EV_SESSION_DOWN] = "down",
@@ -183,6 +183,41 @@ static void poll_events(struct core_pair *d, int side)
 	supply(d, side);
 }
 
+/* Adds a line for a message, or for another datagram, to the text. Returns whether it is lost. */
+static bool note_sent(struct core_pair *d, int side, const struct lend_pkt_view *v)
+{
+	if (d->lose && d->lose(d, side, v, d->nth++)) {
+		say(d, "%d> %s lost\n", side, kind_name[v->head.kind]);
+		return true;
+	}
+	if (v->payload_len)
+		say(d, "%d> %s %u+%u of %u\n", side, kind_name[v->head.kind], v->head.offset,
+		    v->payload_len, v->head.length);
+	else
+		say(d, "%d> %s\n", side, kind_name[v->head.kind]);
+	return false;
+}
+
+/* Likewise for each frame of a coalesced datagram, as if it were a datagram of its own. */
+static bool note_frames(struct core_pair *d, int side, const struct lend_pkt_view *v)
+{
+	uint32_t at = 0;
+	bool lost = false;
+
+	while (at < v->payload_len) {
+		struct lend_pkt_view f = {.head = v->head};
+
+		cr_assert(lend_pkt_decode_frame(&f, v->payload, v->payload_len, &at));
+		if (f.head.call == 0)
+			continue; /* withdrawn */
+		f.head.kind = f.head.flags & LEND_PKT_SERVED ? LEND_PKT_REPLY : LEND_PKT_REQUEST;
+		f.head.flags |= v->head.flags & LEND_PKT_ACKED;
+		f.seen = v->seen;
+		lost |= note_sent(d, side, &f);
+	}
+	return lost;
+}
+
 static void put_on_wire(struct core_pair *d, int side, const struct lend_out *o)
 {
 	struct pair_side *s = &d->side[side];
@@ -203,16 +238,7 @@ static void put_on_wire(struct core_pair *d, int side, const struct lend_out *o)
 	cr_assert_leq(g->len, s->cfg.path[0].mtu);
 	cr_assert_eq(lend_pkt_decode(&v, g->data, g->len, d->lossless), LEND_PKT_OK);
 	s->sent_bytes += g->len;
-	if (d->lose && d->lose(d, side, &v, d->nth++)) {
-		say(d, "%d> %s lost\n", side, kind_name[v.head.kind]);
-		s->n--;
-		return;
-	}
-	if (v.payload_len)
-		say(d, "%d> %s %u+%u of %u\n", side, kind_name[v.head.kind], v.head.offset,
-		    v.payload_len, v.head.length);
-	else
-		say(d, "%d> %s\n", side, kind_name[v.head.kind]);
+	s->n -= v.head.kind == LEND_PKT_CALLS ? note_frames(d, side, &v) : note_sent(d, side, &v);
 }
 
 uint32_t pair_turn(struct core_pair *d, int side, uint32_t most)

@@ -43,7 +43,7 @@ static void say(const struct faults *f, const char *what, const struct faults_dg
 {
 	static const char *const name[LEND_PKT_KINDS] = {
 	    "?",     "CONNECT", "ACCEPT", "RESET",  "BYE",  "BYE_ACK", "PING",  "REQUEST",
-	    "REPLY", "ACK",     "PROBE",  "CANCEL", "GONE", "?",       "RETRY", "PROOF"};
+	    "REPLY", "ACK",     "PROBE",  "CANCEL", "GONE", "CALLS",   "RETRY", "PROOF"};
 	double ms = (double)(f->now - START) / 1e6;
 
 	if (!f->told)
@@ -180,8 +180,24 @@ static struct faults_dgram *new_dgram(struct faults *f)
 
 static const uint8_t wait_of[FAULT_FULL + 1] = {[FAULT_LATE] = 1, [FAULT_STALE] = 6};
 
+static bool frames_bear_request(const struct faults_dgram *g)
+{
+	struct lend_pkt_view v, f;
+	uint32_t at = 0;
+
+	cr_assert_eq(lend_pkt_decode(&v, g->data, g->len, g->checked), LEND_PKT_OK);
+	while (at < v.payload_len) {
+		cr_assert(lend_pkt_decode_frame(&f, v.payload, v.payload_len, &at));
+		if (!(f.head.flags & LEND_PKT_SERVED))
+			return true;
+	}
+	return false;
+}
+
 static bool bears_request(const struct faults_dgram *g)
 {
+	if (g->data[2] == LEND_PKT_CALLS)
+		return frames_bear_request(g);
 	return g->data[2] == LEND_PKT_REQUEST ||
 	       (g->data[2] == LEND_PKT_CONNECT &&
 		lend_load_u32(g->data + offsetof(struct lend_pkt, call)) != 0);
@@ -204,6 +220,7 @@ static enum lend_sent send(struct faults *f, uint32_t from, const struct lend_ou
 	if (o->tail_len)
 		memcpy(g->data + g->len, o->tail, o->tail_len);
 	g->len += o->tail_len;
+	g->checked = o->tail_len == 0;
 	g->from = (uint8_t)from;
 	g->to = (uint8_t)(LEND_PEER_INDEX(o->peer) - 1);
 	g->at = f->now + DELAY;

@@ -296,8 +296,9 @@ Test(retry, a_refusal_ends_the_calls)
 	struct {
 		struct lend_pkt head;
 		struct lend_pkt_retry retry;
-	} g = {.head = {.magic = LEND_PKT_MAGIC, .version = 1, .kind = LEND_PKT_RETRY},
-	       .retry = {.reason = LEND_RETRY_FULL}};
+	} g = {
+	    .head = {.magic = LEND_PKT_MAGIC, .version = LEND_PKT_VERSION, .kind = LEND_PKT_RETRY},
+	    .retry = {.reason = LEND_RETRY_FULL}};
 	const struct lend_event *e;
 	struct pair_dgram connect;
 	struct core_pair d;

@@ -229,9 +229,10 @@ Test(rules, a_reply_is_known_however_many_control_datagrams_follow)
 	struct core_pair d;
 
 	up_with(&d, false, NULL);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
 		pair_call(&d, 0, 0, LEND_NEVER);
-	pair_output(&d, 0);
+		pair_output(&d, 0);
+	}
 	request = d.side[0].wire[0];
 	pair_settle(&d);
 	pair_reply(&d, 0, pair_buf(&d, 1, 80, 80, 1));

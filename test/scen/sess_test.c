@@ -136,7 +136,10 @@ Test(sess, a_forged_reset_is_ignored)
 	struct {
 		struct lend_pkt head;
 		struct lend_pkt_trailer t;
-	} g = {{.magic = LEND_PKT_MAGIC, .version = 1, .kind = LEND_PKT_RESET, .session = 12345},
+	} g = {{.magic = LEND_PKT_MAGIC,
+		.version = LEND_PKT_VERSION,
+		.kind = LEND_PKT_RESET,
+		.session = 12345},
 	       {0}};
 
 	pair_open(&d, true);

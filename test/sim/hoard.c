@@ -131,6 +131,8 @@ static bool drops_in(const struct sim *sim, const struct lend_pkt *head,
 {
 	if (sim->plan.hoard == SIM_HOARD_CONTINUED && head->kind == LEND_PKT_ACK)
 		return false;
+	if (head->kind == LEND_PKT_CALLS)
+		return true;
 	if (head->kind == LEND_PKT_REPLY)
 		return reply->status != RESOURCE_EXHAUSTED || head->length > 0;
 	return (head->kind == LEND_PKT_ACK && head->call) || head->kind == LEND_PKT_PROBE;

@@ -83,8 +83,6 @@ Test(pkt, every_kind_and_every_truncation)
 			struct lend_pkt_view v;
 			uint32_t len;
 
-			if (kind == LEND_PKT_UNUSED)
-				continue;
 			head.flags = how & 1 ? LEND_PKT_ACKED : 0;
 			len = build_packet(data, &head, head.length, how & 2);
 			cr_assert_eq(decode_copy(data, len, how & 2, &v), LEND_PKT_OK, "kind %d",
@@ -95,6 +93,55 @@ Test(pkt, every_kind_and_every_truncation)
 					cr_assert_neq(decode_copy(data, cut, how & 2, &v),
 						      LEND_PKT_OK, "kind %d cut to %u", kind, cut);
 		}
+}
+
+/* Frames of every length within a datagram of its exact size, and cut anywhere. */
+Test(pkt, frames__every_length_and_every_cut)
+{
+	uint8_t data[512];
+	struct lend_pkt_view v;
+
+	for (uint16_t length = 0; length < 40; length++) {
+		struct lend_pkt_frame f = {.call = 7 << 10, .length = length, .flags = 3};
+		uint32_t each = lend_pkt_frame_len(length), at = 0;
+
+		cr_assert_eq(each % LEND_PKT_FRAME_ALIGN, 0);
+		memset(data, 0, sizeof(data));
+		for (uint32_t i = 0; i < 2; i++) {
+			f.flags ^= LEND_PKT_SERVED;
+			memcpy(data + i * each, &f, sizeof(f));
+		}
+		for (uint32_t i = 0; i < 2; i++) {
+			cr_assert(lend_pkt_decode_frame(&v, data, 2 * each, &at));
+			cr_assert_eq(at, (i + 1) * each);
+			cr_assert_eq(v.payload, data + i * each + sizeof(f));
+			cr_assert_eq(v.payload_len, length);
+			cr_assert_eq(v.head.length, length);
+			cr_assert_eq(v.head.flags & LEND_PKT_SERVED, i ? 0 : LEND_PKT_SERVED);
+		}
+		for (uint32_t cut = 0; cut < each; cut++) {
+			at = 0;
+			cr_assert_not(lend_pkt_decode_frame(&v, data, cut, &at));
+			cr_assert_eq(at, 0);
+		}
+	}
+}
+
+Test(pkt, frames__one_wrong_field__refused)
+{
+	static const uint8_t bit[][2] = {{6, 0x10}, {6, 0x20}, {6, 0x40},
+					 {6, 0x80}, {7, 1},    {5, 1}};
+	struct lend_pkt_frame f = {.call = 7 << 10, .length = 8, .flags = 3};
+	struct lend_pkt_view v;
+
+	for (size_t i = 0; i < sizeof(bit) / sizeof(bit[0]); i++) {
+		uint8_t data[32] = {0};
+		uint32_t at = 0;
+
+		memcpy(data, &f, sizeof(f));
+		data[bit[i][0]] ^= bit[i][1];
+		cr_assert_not(lend_pkt_decode_frame(&v, data, sizeof(data), &at), "row %zu", i);
+	}
 }
 
 Test(pkt, decode__one_wrong_field__names_the_error)

@@ -35,12 +35,30 @@ void ex_send(struct ex_node *n, struct ex_dgram *g)
 	n->fx->out[n->fx->n_out++] = ex_blobs_add(&dgrams, g, &fresh);
 }
 
+static void mask_frame_delays(struct ex_dgram *g)
+{
+	const size_t seen = g->bytes[3] & LEND_PKT_ACKED ? sizeof(struct lend_pkt_seen) : 0;
+	struct lend_pkt_frame f;
+	struct lend_pkt head;
+
+	memcpy(&head, g->bytes, sizeof(head));
+	for (size_t at = sizeof(head) + seen, end = at + head.length; at < end;
+	     at += lend_pkt_frame_len(f.length)) {
+		memcpy(&f, g->bytes + at, sizeof(f));
+		if (f.flags & LEND_PKT_SERVED)
+			f.reply.delay_ns = 0;
+		memcpy(g->bytes + at, &f, sizeof(f));
+	}
+}
+
 /* Clears the delay of the answer, which is for round-trip times only; these are frozen. */
 static void mask_delay(struct ex_dgram *g)
 {
 	uint8_t kind = g->bytes[2], flags = g->bytes[3];
 	size_t at = sizeof(struct lend_pkt) + lend_pkt_block_len(kind);
 
+	if (kind == LEND_PKT_CALLS)
+		mask_frame_delays(g);
 	if (kind == LEND_PKT_REPLY)
 		memset(g->bytes + sizeof(struct lend_pkt) +
 			   offsetof(struct lend_pkt_reply, delay_ns),
@@ -69,8 +87,9 @@ void ex_emit(struct ex_node *n, const struct lend_out *o)
 {
 	struct ex_dgram g = {.from = (uint8_t)n->index,
 			     .to = (uint8_t)(LEND_PEER_INDEX(o->peer) - 1),
-			     .head_len = o->head_len};
+			     .head_len = (uint8_t)o->head_len};
 
+	LEND_CHECK((size_t)o->head_len + o->tail_len < sizeof(g.bytes));
 	LEND_CHECK(g.to < n->scope->nodes && o->n + (o->tail_len > 0) <= 1);
 	memcpy(g.bytes, o->head, o->head_len);
 	if (o->tail_len)

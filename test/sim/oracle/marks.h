@@ -66,6 +66,7 @@
 	X(need_unanswered, "a call ended between NEED and its memory")                             \
 	X(answered_cancelled, "a handler answered a cancelled request")                            \
 	X(reply_kept, "a short reply sent from its slot")                                          \
+	X(coalesced, "a datagram of several calls")                                                \
 	X(late_run, "a request ran after its call had ended")                                      \
 	X(ended_unsent, "a call ended before its first byte was sent")                             \
 	X(class_waited, "a class waited for half of its guaranteed share, or longer")              \

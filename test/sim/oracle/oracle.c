@@ -15,6 +15,7 @@ static const char *const gets[LEND_PKT_KINDS] = {
     [LEND_PKT_REQUEST] = "gets REQUEST", [LEND_PKT_REPLY] = "gets REPLY",
     [LEND_PKT_ACK] = "gets ACK",         [LEND_PKT_PROBE] = "gets PROBE",
     [LEND_PKT_CANCEL] = "gets CANCEL",   [LEND_PKT_GONE] = "gets GONE",
+    [LEND_PKT_CALLS] = "gets CALLS",
 };
 static const char *const sends[LEND_PKT_KINDS] = {
     [LEND_PKT_CONNECT] = "sends CONNECT", [LEND_PKT_ACCEPT] = "sends ACCEPT",
@@ -23,6 +24,7 @@ static const char *const sends[LEND_PKT_KINDS] = {
     [LEND_PKT_REQUEST] = "sends REQUEST", [LEND_PKT_REPLY] = "sends REPLY",
     [LEND_PKT_ACK] = "sends ACK",         [LEND_PKT_PROBE] = "sends PROBE",
     [LEND_PKT_CANCEL] = "sends CANCEL",   [LEND_PKT_GONE] = "sends GONE",
+    [LEND_PKT_CALLS] = "sends CALLS",
 };
 
 /* Adds a datagram to the trace: its number, and the offset of its payload. */
@@ -62,17 +64,44 @@ static uint32_t bytes_of(const struct lend_out *o)
 
 /* A reply may ask to be acknowledged later only while half of the server's records are free. A
  * reply that its slot keeps needs no acknowledgement. */
-static void ack_patience(struct sim *sim, const struct sim_node *n, const struct lend_out_rec *r)
+static void ack_patience(struct sim *sim, const struct sim_node *n, bool kept, uint8_t patience_ms)
 {
 	const struct lend_core *c = n->core;
 	bool few = c->used[1] > c->cfg.inflight / 2;
 
+	SIM_CHECK(
+	    sim,
+	    kept ? patience_ms == LEND_PATIENCE_KEPT : patience_ms <= (few ? 0 : LEND_ACK_DELAY_MS),
+	    "node %u: %u calls, and a reply with patience %u ms", n->id, c->used[1], patience_ms);
+	if (kept)
+		SIM_MARK(sim, reply_kept);
+}
+
+static void check_frames(struct sim *sim, const struct sim_node *n, const struct lend_out *out)
+{
+	struct lend_pkt_view v;
+	uint32_t at = 0, frames = 0;
+	bool checked = out->tail_len == 0;
+	uint8_t bytes[LEND_COALESCED_BYTES + sizeof(struct lend_pkt_trailer)];
+
+	memcpy(bytes, out->head, out->head_len);
+	if (!checked)
+		memcpy(bytes + out->head_len, out->tail, out->tail_len);
 	SIM_CHECK(sim,
-		  r->ctl.kind && r->ctl.flags
-		      ? r->head.reply.patience_ms == LEND_PATIENCE_KEPT
-		      : r->head.reply.patience_ms <= (few ? 0 : LEND_ACK_DELAY_MS),
-		  "node %u: %u calls, and a reply with patience %u ms", n->id, c->used[1],
-		  r->head.reply.patience_ms);
+		  lend_pkt_decode(&v, bytes, (uint32_t)out->head_len + out->tail_len, checked) ==
+		      LEND_PKT_OK,
+		  "node %u sends a coalesced datagram that is not valid", n->id);
+	while (at < v.payload_len) {
+		struct lend_pkt_view f;
+
+		SIM_CHECK(sim, lend_pkt_decode_frame(&f, v.payload, v.payload_len, &at),
+			  "node %u sends a frame that is not valid", n->id);
+		if (f.head.flags & LEND_PKT_SERVED)
+			ack_patience(sim, n, true, f.reply.patience_ms);
+		frames++;
+	}
+	if (frames > 1)
+		SIM_MARK(sim, coalesced);
 }
 
 /* An address that is not proven gets no more bytes than came from it. */
@@ -88,9 +117,9 @@ void sim_oracle_out(struct sim *sim, struct sim_node *n, const struct lend_out *
 	memcpy(&head, out->head, sizeof(head));
 	kind = head.kind;
 	if (kind == LEND_PKT_REPLY)
-		ack_patience(sim, n, r);
-	if (kind == LEND_PKT_REPLY && r->ctl.kind && r->ctl.flags)
-		SIM_MARK(sim, reply_kept);
+		ack_patience(sim, n, r->ctl.kind && r->ctl.flags, r->head.reply.patience_ms);
+	if (kind == LEND_PKT_CALLS)
+		check_frames(sim, n, out);
 	note_datagram(sim, n->id, LEND_PEER_INDEX(out->peer), sends, &head);
 	if (kind == LEND_PKT_CONNECT)
 		return;

@@ -1,6 +1,7 @@
 /* oracle_audit - recounts a core's ledgers from its records. Part of oracle.h. Layer: test/sim. */
 #include <string.h>
 
+#include "core/coalesce.h"
 #include "core/grant.h"
 #include "core/kept_reply.h"
 #include "core/zero_rtt.h"
@@ -299,22 +300,40 @@ static const char *audit_grants(struct lend_core *c)
 	return NULL;
 }
 
-/* Each reply that waits to be sent is known as queued in its slot, which then queues it once. */
-static const char *audit_kept(struct lend_core *c)
+static bool frames_are_whole(const struct lend_coalesced *d)
 {
-	for (uint32_t i = 0; i < c->kept_n; i++) {
-		const struct lend_kept *e = &c->kept[i];
-		const struct lend_sess *s = lend_sess_at(c, e->sess);
-		const struct lend_sslot *sl =
-		    s->state == LEND_SESS_FREE ? NULL : lend_kept_slot(c, s, e->call);
+	struct lend_pkt_view v;
+	uint32_t at = 0, n = 0;
 
-		if (sl && !sl->queued)
-			return "a kept reply waits to be sent, and its slot does not know";
-		for (uint32_t j = 0; sl && j < i; j++)
-			if (c->kept[j].sess == e->sess && c->kept[j].call == e->call)
-				return "a kept reply is queued twice";
+	while (at < d->at - d->start && n < d->frames &&
+	       lend_pkt_decode_frame(&v, d->bytes + d->start, d->at - d->start, &at))
+		n++;
+	return n > 0 && n == d->frames && at == d->at - d->start && d->at <= d->end;
+}
+
+/* Coalesced datagrams wait in order of class, and the open one of each session is among them. */
+static const char *audit_coalesced(struct lend_core *c)
+{
+	const struct lend_unhashed *a = lend_unhashed(c);
+	uint32_t open = 0;
+
+	if (c->coalesced_n > c->coalesced_cap)
+		return "more coalesced datagrams wait than one output can send";
+	for (uint32_t i = 0; i < c->coalesced_n; i++) {
+		const struct lend_coalesced *d = lend_coalesced_at(c, a->order[i]);
+		const struct lend_sess *s = lend_sess_at(c, d->sess);
+
+		if (!frames_are_whole(d))
+			return "a coalesced datagram does not consist of its frames";
+		if (i > a->coalesced_late && c->cfg.order != LEND_ORDER_FIFO &&
+		    lend_coalesced_at(c, a->order[i - 1])->class > d->class)
+			return "a coalesced datagram waits behind one of a less urgent class";
+		open += s->id == d->id && s->coalesced == a->order[i] + 1;
 	}
-	return c->kept_n <= LEND_OUT ? NULL : "more kept replies wait than fit the queue";
+	for (uint32_t i = 0; i < c->cfg.sessions; i++)
+		if (lend_sess_at(c, i)->state == LEND_SESS_UP)
+			open -= lend_sess_at(c, i)->coalesced != 0;
+	return open == 0 ? NULL : "an open datagram of a session does not wait to be sent";
 }
 
 static const char *audit_tables(struct lend_core *c, struct count *n)
@@ -354,7 +373,7 @@ static const char *audit_tables(struct lend_core *c, struct count *n)
 	    !list_agrees(&c->half, lend_links_half(c), c->cfg.sessions))
 		return "a list is broken";
 	why = lend_zero_rtt_audit(c);
-	why = why ? why : audit_kept(c);
+	why = why ? why : audit_coalesced(c);
 	return why ? why : audit_timers(c);
 }
 
@@ -387,7 +406,7 @@ const char *sim_core_quiet(struct lend_core *c)
 		return "a window, a reassembly or a ring is still in use";
 	if (c->ready.n || lend_memq_waiting(c) || c->partials.n || c->half.n)
 		return "a call is still ready, waiting or partial, or a session half-open";
-	if (c->ctl_n || c->kept_n || lend_unhashed(c)->ev_n)
+	if (c->ctl_n || c->coalesced_n || lend_unhashed(c)->ev_n)
 		return "a control datagram or an event is still queued";
 	for (uint32_t i = 0; i < c->cfg.sessions; i++) {
 		const struct lend_sess *s = lend_sess_at(c, i);

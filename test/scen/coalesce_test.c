@@ -1,0 +1,246 @@
+/* Goal: short messages of one session and class that are ready together share a datagram, none
+ * waits for others, and each is handled as if it had a datagram of its own: order, refusal by the
+ * carrier, cancel, deadline, end of the session. Method: two cores and the text of what is sent;
+ * datagrams are counted. Covers: src/core/coalesce.c, src/core/coalesce.h,
+ * src/core/output_result.c, src/core/input.c */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "scen/core_pair.h"
+
+#define MS UINT64_C(1000000)
+enum { URGENT = 1, NORMAL = 3, BULK = 5, ENOUGH = 8 };
+
+static void set_always(struct lend_core_config *c)
+{
+	c->fast = LEND_FAST_ALWAYS;
+}
+
+static void set_fifo(struct lend_core_config *c)
+{
+	c->fast = LEND_FAST_ALWAYS;
+	c->order = LEND_ORDER_FIFO;
+}
+
+/* Checks how many datagrams side 0 sends now, and their text. */
+static void expect_sent(struct core_pair *d, uint32_t datagrams, const char *text)
+{
+	cr_assert_eq(pair_turn(d, 0, ENOUGH), datagrams);
+	pair_expect(d, text);
+}
+
+Test(coalesce, calls__of_one_class__one_datagram_each_way)
+{
+	struct core_pair d;
+
+	for (int lossless = 0; lossless < 2; lossless++) {
+		pair_begin(&d, lossless, set_always);
+		for (uint32_t i = 0; i < 5; i++)
+			pair_request(&d, i, NORMAL);
+		expect_sent(&d, 1,
+			    "0> REQUEST\n0> REQUEST 0+1 of 1\n0> REQUEST 0+2 of 2\n"
+			    "0> REQUEST 0+3 of 3\n0> REQUEST 0+4 of 4\n");
+		d.quiet = true;
+		pair_deliver(&d, 0);
+		cr_assert_eq(pair_turn(&d, 1, ENOUGH), 1);
+		d.quiet = false;
+		pair_deliver(&d, 1);
+		cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 5);
+		pair_finish(&d);
+	}
+}
+
+Test(coalesce, classes__most_urgent_first)
+{
+	struct core_pair d;
+
+	pair_begin(&d, true, set_always);
+	pair_request(&d, 50, BULK);
+	pair_request(&d, 30, NORMAL);
+	pair_request(&d, 51, BULK);
+	pair_request(&d, 10, URGENT);
+	expect_sent(&d, 4,
+		    "0> REQUEST 0+10 of 10\n0> REQUEST 0+30 of 30\n"
+		    "0> REQUEST 0+50 of 50\n0> REQUEST 0+51 of 51\n");
+	pair_finish(&d);
+	pair_begin(&d, true, set_fifo);
+	pair_request(&d, 50, BULK);
+	pair_request(&d, 30, NORMAL);
+	pair_request(&d, 31, NORMAL);
+	expect_sent(&d, 2, "0> REQUEST 0+50 of 50\n0> REQUEST 0+30 of 30\n0> REQUEST 0+31 of 31\n");
+	pair_finish(&d);
+}
+
+/* What one output leaves behind is sent first with the next. */
+Test(coalesce, left_behind__overtaken_by_none)
+{
+	struct core_pair d;
+
+	pair_begin(&d, true, set_always);
+	pair_request(&d, 30, NORMAL);
+	pair_request(&d, 50, BULK);
+	cr_assert_eq(pair_turn(&d, 0, 1), 1);
+	pair_expect(&d, "0> REQUEST 0+30 of 30\n");
+	pair_request(&d, 10, URGENT);
+	expect_sent(&d, 2, "0> REQUEST 0+50 of 50\n0> REQUEST 0+10 of 10\n");
+	pair_finish(&d);
+}
+
+Test(coalesce, room__used_up__another_datagram)
+{
+	struct core_pair d;
+
+	pair_begin(&d, true, set_always);
+	for (int i = 0; i < 3; i++)
+		pair_request(&d, 700, NORMAL);
+	pair_request(&d, 1100, NORMAL); /* longer than a frame: from its record */
+	d.quiet = true;
+	cr_assert_eq(pair_turn(&d, 0, ENOUGH), 4);
+	d.quiet = false;
+	pair_finish(&d);
+}
+
+static bool refuse_all(struct core_pair *d, int from)
+{
+	(void)d;
+	return from == 0;
+}
+
+/* Each request of a refused datagram counts as not sent, and is sent later. */
+Test(coalesce, carrier__full__all_are_sent_later)
+{
+	struct core_pair d;
+	uint64_t second;
+
+	pair_begin(&d, true, set_always);
+	pair_request(&d, 1, NORMAL);
+	second = pair_request(&d, 2, NORMAL);
+	pair_request(&d, 3, NORMAL);
+	d.full = refuse_all;
+	expect_sent(&d, 1, "");
+	d.full = NULL;
+	lend_core_cancel(d.side[0].core, second, 1);
+	pair_output(&d, 0);
+	pair_expect(&d, "0 call_end status 1 ran 0 len 0\n");
+	d.now += 5 * MS;
+	lend_core_tick(d.side[0].core, d.now);
+	expect_sent(&d, 2, "0> REQUEST 0+1 of 1\n0> REQUEST 0+3 of 3\n");
+	pair_finish(&d);
+}
+
+/* A call that ends before the output is not in the datagram; the others are. */
+Test(coalesce, cancel__before_it_is_sent__never_sent)
+{
+	struct core_pair d;
+	uint64_t handle[3];
+
+	pair_begin(&d, true, set_always);
+	for (uint32_t i = 0; i < 3; i++)
+		handle[i] = pair_request(&d, 10 + i, NORMAL);
+	lend_core_cancel(d.side[0].core, handle[1], 1);
+	expect_sent(&d, 1, "0> REQUEST 0+10 of 10\n0> REQUEST 0+12 of 12\n");
+	pair_output(&d, 0);
+	pair_expect(&d, "0 call_end status 1 ran 0 len 0\n");
+	lend_core_cancel(d.side[0].core, handle[0], 1);
+	pair_output(&d, 0);
+	pair_expect(&d, "0 call_end status 1 ran 2 len 0\n0> CANCEL\n");
+	handle[0] = pair_request(&d, 20, NORMAL);
+	lend_core_cancel(d.side[0].core, handle[0], 1);
+	expect_sent(&d, 0, "");
+	pair_finish(&d);
+}
+
+/* Loses one of two calls' datagram: both are retransmitted, and each ends once. */
+static bool lose_first(struct core_pair *d, int from, const struct lend_pkt_view *v, uint32_t nth)
+{
+	(void)d, (void)v;
+	return from == 0 && nth < 2;
+}
+
+Test(coalesce, lost__each_is_retransmitted)
+{
+	struct core_pair d;
+
+	pair_begin(&d, false, set_always);
+	d.nth = 0;
+	d.lose = lose_first;
+	pair_request(&d, 1, NORMAL);
+	pair_request(&d, 2, NORMAL);
+	expect_sent(&d, 1, "0> REQUEST lost\n0> REQUEST lost\n");
+	d.quiet = true;
+	pair_pass(&d, 100 * MS);
+	d.quiet = false;
+	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 2);
+	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 2);
+	pair_finish(&d);
+}
+
+/* The time left in each request is that of the output, not that of the call. */
+Test(coalesce, deadline__as_of_sending)
+{
+	struct lend_pkt_view v, f;
+	const struct pair_dgram *g;
+	struct core_pair d;
+	uint32_t at = 0;
+
+	pair_begin(&d, true, set_always);
+	pair_ask(&d, 0, 1, NORMAL, 10 * MS);
+	d.now += 2 * MS;
+	pair_ask(&d, 0, 2, NORMAL, 10 * MS);
+	pair_ask(&d, 0, 3, NORMAL, LEND_NEVER);
+	d.now += 3 * MS;
+	d.quiet = true;
+	cr_assert_eq(pair_turn(&d, 0, ENOUGH), 1);
+	g = &d.side[0].wire[d.side[0].n - 1];
+	cr_assert_eq(lend_pkt_decode(&v, g->data, g->len, true), LEND_PKT_OK);
+	for (uint32_t i = 0; i < 3; i++) {
+		static const uint32_t left_us[] = {5000, 7000, UINT32_MAX};
+
+		cr_assert(lend_pkt_decode_frame(&f, v.payload, v.payload_len, &at));
+		cr_assert_eq(f.request.left_us, left_us[i], "frame %u: %u", i, f.request.left_us);
+	}
+	d.quiet = false;
+	pair_finish(&d);
+}
+
+/* A session that ends takes its messages with it. */
+Test(coalesce, close__before_it_is_sent__nothing_but_bye)
+{
+	struct core_pair d;
+
+	pair_begin(&d, true, set_always);
+	pair_request(&d, 1, NORMAL);
+	pair_request(&d, 2, NORMAL);
+	lend_core_disconnect(d.side[0].core, d.side[0].session);
+	pair_output(&d, 0);
+	pair_expect(&d, "0 call_end status 1 ran 0 len 0\n0 call_end status 1 ran 0 len 0\n"
+			"0 down 1\n0> BYE\n");
+	d.quiet = true;
+	pair_settle(&d);
+	pair_close(&d);
+}
+
+/* Handles frames up to the first faulty one, and counts it. */
+Test(coalesce, frame__faulty__the_rest_is_dropped)
+{
+	struct core_pair d;
+	struct pair_dgram g;
+	struct lend_pkt_frame f;
+
+	pair_begin(&d, true, set_always);
+	for (uint32_t i = 0; i < 3; i++)
+		pair_request(&d, 8, NORMAL);
+	d.quiet = true;
+	cr_assert_eq(pair_turn(&d, 0, ENOUGH), 1);
+	g = d.side[0].wire[--d.side[0].n];
+	memcpy(&f, g.data + sizeof(struct lend_pkt) + lend_pkt_frame_len(8), sizeof(f));
+	f.zero = 1;
+	memcpy(g.data + sizeof(struct lend_pkt) + lend_pkt_frame_len(8), &f, sizeof(f));
+	pair_inject(&d, 1, g.data, g.len);
+	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 1);
+	cr_assert_eq(lend_core_stats(d.side[1].core)->rx_length, 1);
+	d.on_end = pair_give_at_end;
+	lend_core_disconnect(d.side[0].core, d.side[0].session);
+	pair_settle(&d);
+	pair_close(&d);
+}
