@@ -131,21 +131,26 @@ static bool emit_datagram(struct lend_core *c, uint32_t i, const struct lend_buf
 	if (d->begun != c->now)
 		settle_times(c, d);
 	d->head.pkt.length = d->at - d->start;
-	rec->ctl = (struct lend_ctl){.sess = d->sess,
-				     .peer = s->peer,
-				     .id = d->id,
-				     .call = i,
-				     .kind = LEND_PKT_CALLS,
-				     .flags = d->class};
+	rec->ctl.sess = d->sess;
+	rec->ctl.id = d->id;
+	rec->ctl.call = i;
+	rec->ctl.kind = LEND_PKT_CALLS;
 	rec->first = 0;
 	rec->acks = d->acks;
-	rec->news = s->blocked[d->fast] != 0;
-	lend_unhashed(c)->news |= rec->news;
-	*out = (struct lend_out){.head = &d->head,
-				 .head_len = (uint16_t)d->at,
-				 .peer = s->peer,
-				 .class = d->class,
-				 .fast = d->fast};
+	rec->news = 0;
+	if (s->blocked[d->fast]) {
+		rec->news = 1;
+		lend_unhashed(c)->news = 1;
+	}
+	out->head = &d->head;
+	out->tail = NULL;
+	out->peer = s->peer;
+	out->head_len = (uint16_t)d->at;
+	out->tail_len = 0;
+	out->n = 0;
+	out->class = d->class;
+	out->sent = 0;
+	out->fast = d->fast;
 	if (!s->checked)
 		lend_make_trailer(out, &rec->tail, bufs);
 	return true;

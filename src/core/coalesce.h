@@ -17,7 +17,7 @@
 #include "core/sched.h"
 
 /* Longest payload of a frame, bytes. */
-enum { LEND_FRAME_MAX = 1024 };
+enum { LEND_FRAME_MAX = 512 };
 
 /* A datagram that is being filled, or was sent with the last output(). */
 static inline struct lend_coalesced *lend_coalesced_at(struct lend_core *c, uint32_t i)

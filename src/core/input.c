@@ -75,32 +75,38 @@ static bool report_sane(struct lend_core *c, struct lend_sess *s, const struct l
 	return false;
 }
 
-/* Handles the frames of a coalesced datagram up to the first faulty one. */
+/* Handles the frames of a coalesced datagram up to the first faulty one. Changes the view. */
 LEND_HOT void on_frames(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
-			const struct lend_pkt_view *v)
+			struct lend_pkt_view *v)
 {
-	struct lend_pkt_view f;
+	const uint8_t *frames = v->payload;
+	const uint32_t len = v->payload_len;
 	uint32_t at = 0;
 
-	f.head = v->head;
-	f.parts = 0;
-	for (uint32_t n = 0; at < v->payload_len && s->state == LEND_SESS_UP; n++) {
+	for (uint32_t n = 0; at < len && s->state == LEND_SESS_UP; n++) {
 		if (!lend_event_room(c)) {
 			LEND_COUNT(c, rx_full);
 			return;
 		}
-		if (n == LEND_PKT_FRAMES_MAX ||
-		    !lend_pkt_decode_frame(&f, v->payload, v->payload_len, &at)) {
+		if (n == LEND_PKT_FRAMES_MAX || !lend_pkt_decode_frame(v, frames, len, &at)) {
 			LEND_COUNT(c, rx_length);
 			return;
 		}
-		if (f.head.call == 0)
+		if (v->head.call == 0)
 			continue; /* withdrawn */
-		if (f.head.flags & LEND_PKT_SERVED)
-			lend_call_on_whole(c, bufs, s, &f);
+		if (v->head.flags & LEND_PKT_SERVED)
+			lend_call_on_whole(c, bufs, s, v);
 		else
-			lend_serve_on_request(c, bufs, s, &f);
+			lend_serve_on_request(c, bufs, s, v);
 	}
+}
+
+static __attribute__((noinline)) void on_calls(struct lend_core *c, struct lend_bufs *bufs,
+					       struct lend_sess *s, const struct lend_pkt_view *v)
+{
+	struct lend_pkt_view frame = *v;
+
+	on_frames(c, bufs, s, &frame);
 }
 
 static void dispatch_up(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
@@ -114,7 +120,7 @@ static void dispatch_up(struct lend_core *c, struct lend_bufs *bufs, struct lend
 		lend_call_on_reply(c, bufs, s, v);
 		return;
 	case LEND_PKT_CALLS:
-		on_frames(c, bufs, s, v);
+		on_calls(c, bufs, s, v);
 		return;
 	case LEND_PKT_ACK:
 		on_ack(c, s, v);
