@@ -13,7 +13,10 @@
 #include "util/bits.h"
 #include "util/check.h"
 
-enum { LOOKS = 3 };  /* polls in a turn without other work: more of them gain nothing */
+enum { LOOKS = 3 }; /* polls in a turn without other work: more of them gain nothing */
+/* Calls whose replies or successors leave before the next ones are handled: the peer can work on
+ * them meanwhile. A datagram can bring 64 calls, so without this both ends would take turns. */
+enum { SEND_AFTER = 16 };
 enum { ROUNDS = 8 }; /* rounds of output per turn: if work remains, the next turn runs at once */
 /* Limit in bytes of what a turn receives, and sends, for MOMENT_NS after a call above normal
  * priority. Long datagrams take a microsecond each to copy: 32 of them in both directions would
@@ -112,87 +115,6 @@ static __attribute__((noinline)) uint32_t dispatch_rare(struct lend_ep *ep,
 	return 0;
 }
 
-static __attribute__((noinline)) void run_some(struct lend_ep *ep, const struct lend_event *ev)
-{
-	uint32_t n = 0;
-
-	do {
-		if (ev->kind == LEND_EV_CALL_END) {
-			lend_calls_end(ep, ev);
-			n++;
-		} else if (ev->kind == LEND_EV_REQUEST) {
-			lend_serve_request(ep, ev);
-			n++;
-		} else if (ev->kind == LEND_EV_REPLY_END || ev->kind == LEND_EV_BUF_BACK) {
-			give_back(ep, ev);
-		} else {
-			n += dispatch_rare(ep, ev);
-		}
-	} while ((ev = lend_core_next(ep->core)));
-	ep->ran += n;
-}
-
-/* Handles the core's events, and those that their handling causes, until there are none. */
-static inline void run_events(struct lend_ep *ep)
-{
-	const struct lend_event *ev = lend_core_next(ep->core);
-
-	if (ev)
-		run_some(ep, ev);
-	if (ep->ended)
-		ep->ran += lend_calls_ended(ep);
-}
-
-/* Supplies the core with buffers for long messages that have no memory of their own yet. */
-static void supply_buffers(struct lend_ep *ep)
-{
-	for (uint32_t n = lend_core_supply_wanted(ep->core); n; n--) {
-		struct lend_buf *buf = lend_bufs_take(ep->bufs, ep->supply_len);
-		int err;
-
-		if (!buf)
-			return;
-		lend_core_supply(ep->core, lend_msg_lend(ep->bufs, buf, true, &err));
-	}
-}
-
-/* Translates the senders to the core's peer numbers, and counts. */
-static void note_received(struct lend_ep *ep, uint32_t c, struct lend_in *in, uint32_t n)
-{
-	uint32_t longest = 0;
-	uint64_t bytes = 0;
-
-	for (uint32_t i = 0; i < n; i++) {
-		uint32_t len = in[i].len + in[i].body_len;
-
-		in[i].peer = LEND_PEER(c, in[i].peer);
-		bytes += len;
-		longest = lend_max_u32(longest, len);
-	}
-	note_length(&ep->rx_long, longest);
-	ep->stats.rx_bytes += bytes;
-	ep->stats.rx_datagrams += n;
-}
-
-static uint32_t receive_burst(struct lend_ep *ep, uint32_t c)
-{
-	struct lend_io *io = ep->carrier[c].io;
-	struct lend_in in[LEND_BURST];
-	uint32_t n = io->ops->rx(io, in, burst_of(ep, ep->rx_long));
-
-	if (!n)
-		return 0;
-	ep->rx_open |= (uint8_t)(1u << c);
-	note_received(ep, c, in, n);
-	if (io->path.room != ep->core_config.path[c].room) {
-		ep->core_config.path[c].room = io->path.room;
-		lend_core_path(ep->core, c, &io->path);
-	}
-	lend_core_input(ep->core, ep->now, &ep->bufs->table, in, n);
-	run_events(ep);
-	return n;
-}
-
 static void count_sent(struct lend_ep *ep, const struct lend_out *out, uint32_t n)
 {
 	uint32_t longest = 0, sent = 0;
@@ -260,6 +182,89 @@ static uint32_t transmit_burst(struct lend_ep *ep, uint32_t burst)
 	hand_out(ep, out, n);
 	count_sent(ep, out, n);
 	lend_core_sent(ep->core, out, n);
+	return n;
+}
+
+static __attribute__((noinline)) void run_some(struct lend_ep *ep, const struct lend_event *ev)
+{
+	uint32_t n = 0;
+
+	do {
+		if (ev->kind == LEND_EV_CALL_END) {
+			lend_calls_end(ep, ev);
+			if (++n % SEND_AFTER == 0)
+				transmit_burst(ep, LEND_BURST);
+		} else if (ev->kind == LEND_EV_REQUEST) {
+			lend_serve_request(ep, ev);
+			if (++n % SEND_AFTER == 0)
+				transmit_burst(ep, LEND_BURST);
+		} else if (ev->kind == LEND_EV_REPLY_END || ev->kind == LEND_EV_BUF_BACK) {
+			give_back(ep, ev);
+		} else {
+			n += dispatch_rare(ep, ev);
+		}
+	} while ((ev = lend_core_next(ep->core)));
+	ep->ran += n;
+}
+
+/* Handles the core's events, and those that their handling causes, until there are none. */
+static inline void run_events(struct lend_ep *ep)
+{
+	const struct lend_event *ev = lend_core_next(ep->core);
+
+	if (ev)
+		run_some(ep, ev);
+	if (ep->ended)
+		ep->ran += lend_calls_ended(ep);
+}
+
+/* Supplies the core with buffers for long messages that have no memory of their own yet. */
+static void supply_buffers(struct lend_ep *ep)
+{
+	for (uint32_t n = lend_core_supply_wanted(ep->core); n; n--) {
+		struct lend_buf *buf = lend_bufs_take(ep->bufs, ep->supply_len);
+		int err;
+
+		if (!buf)
+			return;
+		lend_core_supply(ep->core, lend_msg_lend(ep->bufs, buf, true, &err));
+	}
+}
+
+/* Translates the senders to the core's peer numbers, and counts. */
+static void note_received(struct lend_ep *ep, uint32_t c, struct lend_in *in, uint32_t n)
+{
+	uint32_t longest = 0;
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t len = in[i].len + in[i].body_len;
+
+		in[i].peer = LEND_PEER(c, in[i].peer);
+		bytes += len;
+		longest = lend_max_u32(longest, len);
+	}
+	note_length(&ep->rx_long, longest);
+	ep->stats.rx_bytes += bytes;
+	ep->stats.rx_datagrams += n;
+}
+
+static uint32_t receive_burst(struct lend_ep *ep, uint32_t c)
+{
+	struct lend_io *io = ep->carrier[c].io;
+	struct lend_in in[LEND_BURST];
+	uint32_t n = io->ops->rx(io, in, burst_of(ep, ep->rx_long));
+
+	if (!n)
+		return 0;
+	ep->rx_open |= (uint8_t)(1u << c);
+	note_received(ep, c, in, n);
+	if (io->path.room != ep->core_config.path[c].room) {
+		ep->core_config.path[c].room = io->path.room;
+		lend_core_path(ep->core, c, &io->path);
+	}
+	lend_core_input(ep->core, ep->now, &ep->bufs->table, in, n);
+	run_events(ep);
 	return n;
 }
 
