@@ -156,6 +156,19 @@ static bool emit_datagram(struct lend_core *c, uint32_t i, const struct lend_buf
 	return true;
 }
 
+/* Closes the datagrams that an output leaves behind. A frame that is added later could be of a slot
+ * that the peer knows from a datagram with a larger number, and would count as an old copy. */
+static void close_late(struct lend_core *c)
+{
+	for (uint32_t k = 0; k < c->coalesced_n; k++) {
+		uint32_t i = lend_unhashed(c)->order[k];
+		struct lend_sess *s = lend_sess_at(c, lend_coalesced_at(c, i)->sess);
+
+		if (s->coalesced == i + 1)
+			s->coalesced = 0;
+	}
+}
+
 __attribute__((noinline)) uint32_t lend_coalesce_send(struct lend_core *c,
 						      const struct lend_bufs *bufs,
 						      struct lend_out *out,
@@ -167,8 +180,10 @@ __attribute__((noinline)) uint32_t lend_coalesce_send(struct lend_core *c,
 	for (i = 0; i < c->coalesced_n && n < cap; i++)
 		n += emit_datagram(c, a->order[i], bufs, out + n, rec + n);
 	c->coalesced_n -= i;
-	if (c->coalesced_n)
-		memmove(a->order, a->order + i, c->coalesced_n);
 	a->coalesced_late = c->coalesced_n;
+	if (c->coalesced_n) {
+		memmove(a->order, a->order + i, c->coalesced_n);
+		close_late(c);
+	}
 	return n;
 }

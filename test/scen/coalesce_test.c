@@ -81,8 +81,9 @@ Test(coalesce, left_behind__overtaken_by_none)
 	pair_request(&d, 50, BULK);
 	cr_assert_eq(pair_turn(&d, 0, 1), 1);
 	pair_expect(&d, "0> REQUEST 0+30 of 30\n");
+	pair_request(&d, 51, BULK); /* in a datagram of its own: that of the first is closed */
 	pair_request(&d, 10, URGENT);
-	expect_sent(&d, 2, "0> REQUEST 0+50 of 50\n0> REQUEST 0+10 of 10\n");
+	expect_sent(&d, 3, "0> REQUEST 0+50 of 50\n0> REQUEST 0+10 of 10\n0> REQUEST 0+51 of 51\n");
 	pair_finish(&d);
 }
 
