@@ -320,7 +320,7 @@ void lend_serve_on_cancel(struct lend_core *c, struct lend_sess *s, const struct
 	lend_serve_state(c, s, v->head.call, &k);
 	if (k)
 		stop_call(c, s, k);
-	else
+	else if (sl->seq == seq) /* a late CANCEL leaves the reply of the slot's next call */
 		lend_kept_drop(c, s, sl, v->head.call);
 	if (!k || k->state != LEND_CALL_RUNNING)
 		lend_ctl_sess(c, s, LEND_PKT_GONE, v->head.call, LEND_PKT_SERVED);

@@ -272,3 +272,32 @@ Test(kept_reply, both_kinds__under_loss__each_ends_once)
 	cr_assert_lt(lend_core_stats(d.side[0].core)->acks, 150);
 	pair_finish(&d);
 }
+
+/* A CANCEL that was delayed until its slot's next call has run does not drop that call's reply. */
+Test(kept_reply, cancel__of_the_slots_last_call__reply_stays)
+{
+	static struct pair_dgram late;
+	struct core_pair d;
+	uint64_t handle;
+
+	start_pair(&d, false);
+	d.quiet = true;
+	handle = make_call(&d);
+	pair_output(&d, 0);
+	lend_core_cancel(d.side[0].core, handle, 1);
+	pair_output(&d, 0);
+	late = d.side[0].wire[--d.side[0].n];
+	cr_assert_eq(late.data[2], LEND_PKT_CANCEL);
+	pair_pass(&d, 50 * MS); /* a second CANCEL frees the slot */
+	d.lose = lose_all_replies;
+	make_call(&d);
+	pair_settle(&d);
+	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 2);
+	pair_inject(&d, 1, late.data, late.len);
+	d.lose = NULL;
+	pair_pass(&d, 1000 * MS);
+	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 2);
+	cr_assert_eq(d.side[0].ev[LEND_EV_CALL_END].status, 0);
+	d.quiet = false;
+	pair_finish(&d);
+}
