@@ -107,8 +107,8 @@ static bool plot_results(const struct sweep *s)
 	     .x = {PAGE_COUNT, .log = true}, .y = {PAGE_COUNT, .log = true}, .lines = s->o.cc.n},
 	    {"Bystander's call of 64 bytes to the same receiver, p99.9", "senders",
 	     .x = {PAGE_COUNT, .log = true}, .y = {PAGE_US, .log = true}, .lines = s->o.cc.n},
-	    {"Queue to the receiver, most senders", "time", .x = {PAGE_US}, .y = {PAGE_BYTES},
-	     .lines = s->o.cc.n}};
+	    {"Queue to the receiver, most senders", "time", .x = {.unit = PAGE_US},
+	     .y = {.unit = PAGE_BYTES}, .lines = s->o.cc.n}};
 	double *room;
 	bool ok;
 
