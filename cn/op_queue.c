@@ -1,4 +1,5 @@
-/* op - an operation from its start to its one end: it waits in a queue, makes its calls, ends.
+/* op_queue - an operation from its start to its one end: it waits in a queue, makes its calls,
+ * ends.
  *
  * cn_op_begin() fills the state, cn_op_go() queues it. cn_pump() starts all operations that may
  * start, and runs again after each end. An operation waits for its node's HELLO, for earlier

@@ -40,7 +40,7 @@ struct app_net {
 	unsigned procs, links;
 	struct {
 		unsigned char client, server;
-	} link[APP_LINKS_MAX];                       /* over memif the index of a link is its id */
+	} link[APP_LINKS_MAX]; /* by process; a server of a link must listen */
 	char listen[APP_PROCS_MAX][APP_ADDRESS_MAX]; /* "": only a client */
 	char eal[APP_PROCS_MAX][APP_EAL_MAX];        /* "": none needed */
 	char address[APP_PROCS_MAX]

@@ -68,7 +68,7 @@ static void make_ack(struct lend_core *c, struct lend_sess *s, struct lend_makin
 	describe_arrival(c, s, &head, &ack);
 	if (e->probed)
 		head.length |= LEND_PKT_PROBED;
-	lend_received_report(c, s, &seen);
+	lend_seen_report(c, s, &seen);
 	head.session = s->peer_id;
 	head.number = lend_sent_number(c, s, m->out->class, false);
 	lend_make_put(m, &head, sizeof(head));
@@ -162,7 +162,7 @@ static void make_plain(struct lend_core *c, struct lend_sess *s, struct lend_mak
 	/* PING carries a report: an end that sends PINGs may never receive one, and its last
 	 * acknowledgement may be lost. */
 	if (e->kind == LEND_PKT_PING) {
-		lend_received_report(c, s, &seen);
+		lend_seen_report(c, s, &seen);
 		lend_make_put(m, &seen, sizeof(seen));
 	}
 	if (e->kind == LEND_PKT_PROOF)

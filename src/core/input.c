@@ -206,7 +206,7 @@ LEND_HOT bool note(struct lend_core *c, struct lend_sess *s, const struct lend_i
 	s->last_rx = c->now;
 	if (in->ecn)
 		s->ecn += !lend_grants_apply(c, s) || lend_grants_marked(c);
-	if (!lend_received_note(c, s, number))
+	if (!lend_seen_note(c, s, number))
 		return false;
 	LEND_COUNT(c, rx_dup);
 	return true;

@@ -1,6 +1,6 @@
 #include "core/loss.h"
 
-#include "core/received.h"
+#include "core/seen.h"
 #include "core/sched.h"
 #include "core/server_call.h"
 #include "core/tx.h"
@@ -236,7 +236,7 @@ static uint64_t new_bits(struct lend_sess *s, const struct lend_pkt_seen *seen)
 
 	if (seen->acked < s->acked)
 		return seen->map; /* an older report */
-	known = lend_received_shift(s->acked_map, seen->acked - s->acked);
+	known = lend_seen_shift(s->acked_map, seen->acked - s->acked);
 	s->acked = seen->acked;
 	s->acked_map = known | seen->map;
 	return seen->map & ~known;

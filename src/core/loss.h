@@ -12,7 +12,7 @@
 #ifndef LEND_CORE_LOSS_H
 #define LEND_CORE_LOSS_H
 
-#include "core/received.h"
+#include "core/seen.h"
 #include "core/sent_ring.h"
 
 /* The kind of datagram that a report came with: any other, a PROBE, or the answer to a PROBE. */

@@ -3,7 +3,7 @@
 #ifndef LEND_CORE_PACKET_BUILD_H
 #define LEND_CORE_PACKET_BUILD_H
 
-#include "core/received.h"
+#include "core/seen.h"
 #include "core/sent_ring.h"
 #include "core/arena.h"
 #include "util/traffic_class.h"
@@ -75,7 +75,7 @@ static inline uint32_t lend_make_report_once(struct lend_core *c, struct lend_se
 	struct lend_pkt_seen seen;
 
 	to->pkt.flags |= LEND_PKT_ACKED;
-	lend_received_report(c, s, &seen);
+	lend_seen_report(c, s, &seen);
 	memcpy(to->bytes + len, &seen, sizeof(seen));
 	return (uint32_t)sizeof(seen);
 }

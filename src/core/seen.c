@@ -1,12 +1,11 @@
-#include "core/received.h"
+#include "core/seen.h"
 
-bool lend_received_note_other(struct lend_core *c, struct lend_sess *s, uint64_t number)
+bool lend_seen_note_other(struct lend_core *c, struct lend_sess *s, uint64_t number)
 {
 	uint64_t back;
 
 	if (number > s->seen || s->seen_at == 0) {
-		s->seen_map =
-		    s->seen_at == 0 ? 0 : lend_received_shift(s->seen_map, number - s->seen);
+		s->seen_map = s->seen_at == 0 ? 0 : lend_seen_shift(s->seen_map, number - s->seen);
 		s->seen = number;
 		s->seen_at = c->now + !c->now;
 		return false;
@@ -22,7 +21,7 @@ bool lend_received_note_other(struct lend_core *c, struct lend_sess *s, uint64_t
 	return false;
 }
 
-void lend_received_forget(struct lend_sess *s, uint64_t number)
+void lend_seen_forget(struct lend_sess *s, uint64_t number)
 {
 	uint64_t back = s->seen - number;
 
@@ -45,7 +44,7 @@ static uint32_t clamp_delay(lend_ns d)
 	return d < UINT32_MAX ? (uint32_t)d : UINT32_MAX;
 }
 
-void lend_received_report(struct lend_core *c, struct lend_sess *s, struct lend_pkt_seen *seen)
+void lend_seen_report(struct lend_core *c, struct lend_sess *s, struct lend_pkt_seen *seen)
 {
 	seen->acked = s->seen;
 	seen->map = s->seen_map;

@@ -1,14 +1,14 @@
-/* received - the numbers of a session's datagrams that have arrived, and the report of them.
+/* seen - the numbers of a session's datagrams that have arrived, and the report of them.
  *
  * The largest number is kept, and a map of the 64 below it. A datagram whose number is in the map
  * is a duplicate. loss.h has what the sender concludes from a report. Layer: core (pure). */
-#ifndef LEND_CORE_RECEIVED_H
-#define LEND_CORE_RECEIVED_H
+#ifndef LEND_CORE_SEEN_H
+#define LEND_CORE_SEEN_H
 
 #include "core/arena.h"
 
 /* Returns the map of the 64 numbers below the largest, after the largest grew by `ahead`. */
-static inline uint64_t lend_received_shift(uint64_t map, uint64_t ahead)
+static inline uint64_t lend_seen_shift(uint64_t map, uint64_t ahead)
 {
 	if (ahead == 0)
 		return map;
@@ -18,11 +18,11 @@ static inline uint64_t lend_received_shift(uint64_t map, uint64_t ahead)
 }
 
 /* Notes the arrival of a datagram with this number. True: it is a duplicate. */
-bool lend_received_note_other(struct lend_core *c, struct lend_sess *s, uint64_t number);
-static inline bool lend_received_note(struct lend_core *c, struct lend_sess *s, uint64_t number)
+bool lend_seen_note_other(struct lend_core *c, struct lend_sess *s, uint64_t number);
+static inline bool lend_seen_note(struct lend_core *c, struct lend_sess *s, uint64_t number)
 {
 	if (number - s->seen != 1 || number == 0 || s->seen_at == 0)
-		return lend_received_note_other(c, s, number);
+		return lend_seen_note_other(c, s, number);
 	s->seen_map = s->seen_map << 1 | 1;
 	s->seen = number;
 	s->seen_at = c->now + !c->now;
@@ -31,8 +31,8 @@ static inline bool lend_received_note(struct lend_core *c, struct lend_sess *s, 
 
 /* Forgets the arrival of a datagram that was dropped because there was no memory for it. It is not
  * reported, so its sender does not assume that it was delivered. */
-void lend_received_forget(struct lend_sess *s, uint64_t number);
+void lend_seen_forget(struct lend_sess *s, uint64_t number);
 /* Fills a report of the numbers that were received. */
-void lend_received_report(struct lend_core *c, struct lend_sess *s, struct lend_pkt_seen *seen);
+void lend_seen_report(struct lend_core *c, struct lend_sess *s, struct lend_pkt_seen *seen);
 
 #endif

@@ -1,8 +1,8 @@
 /* Goal: every operation on references follows lend/mem.h, over shm, udp and a pool, with a lend-mn
  * process, and nothing is left in the node. Method: each test runs on all three; sizes in pairs
  * around a page and a part; checked by the node's counters and the client's datagram counters.
- * Covers: cn/op.c, cn/op_call.c, cn/op_encode.c, cn/op_order.c, cn/ref_ops.c, cn/ref_values.c,
- * cn/space_ops.c, cn/handles.c */
+ * Covers: cn/op_queue.c, cn/op_call.c, cn/op_encode.c, cn/op_order.c, cn/ref_ops.c,
+ * cn/ref_values.c, cn/space_ops.c, cn/handles.c */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <errno.h>

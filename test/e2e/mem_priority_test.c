@@ -1,6 +1,6 @@
 /* Goal: operations that a thread waits for go before bulk transfers, and these before readahead and
  * releases; an explicit priority applies to all of them. Method: a proxy in front of a node records
- * the priority of each kind of operation and forwards it. Covers: cn/op_call.c, cn/op.c,
+ * the priority of each kind of operation and forwards it. Covers: cn/op_call.c, cn/op_queue.c,
  * cn/paging/page_source.c */
 #include <criterion/criterion.h>
 #include <errno.h>

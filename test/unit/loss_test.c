@@ -3,7 +3,7 @@
  * not show is lost in any class. A reply is retransmitted before its sent-ring entry is used for
  * another. Method: tables of single losses and of entries taken; seeded histories of reports over
  * eight classes of lost and late datagrams, against a model that examines all of them. Covers:
- * src/core/loss.c, src/core/received.c, src/core/sent_ring.c */
+ * src/core/loss.c, src/core/seen.c, src/core/sent_ring.c */
 #include <criterion/criterion.h>
 
 #include "core/loss.h"
