@@ -150,7 +150,7 @@ static bool plot_results(const struct sweep *s)
 		return false;
 	for (uint32_t m = 0; m < s->mixes; m++) {
 		panel[m] = (struct chart){
-		    title[m], by[what], .x = {what == BY_TIME ? PAGE_US : PAGE_PERCENT},
+		    title[m], by[what], .x = {.unit = what == BY_TIME ? PAGE_US : PAGE_PERCENT},
 		    .y = {what == BY_TIME ? PAGE_PERCENT : PAGE_COUNT, .log = what != BY_TIME},
 		    .lines = s->ways - skip};
 		snprintf(title[m], sizeof(title[m]),

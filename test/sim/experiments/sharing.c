@@ -174,8 +174,8 @@ static bool plot_results(const char *path, const struct option_list *cc, const s
 {
 	struct chart panel[2] = {
 	    {"Senders start and stop: Jain's index of their shares (1: all equal)", "time",
-	     .x = {PAGE_US}, .y = {PAGE_COUNT, .high = 1}, .lines = cc->n},
-	    {"Load of the receiver's link", "time", .x = {PAGE_US},
+	     .x = {.unit = PAGE_US}, .y = {.unit = PAGE_COUNT, .high = 1}, .lines = cc->n},
+	    {"Load of the receiver's link", "time", .x = {.unit = PAGE_US},
 	     .y = {PAGE_PERCENT, .high = 100}, .lines = cc->n}};
 
 	for (uint32_t i = 0; i < cc->n; i++) {
