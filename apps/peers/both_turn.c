@@ -1,4 +1,4 @@
-/* both_turn - the turns of a program whose sides take the same turns: its peer_turn().
+/* both_turn - peer_turn() of the programs in which client and server take the same turns.
  * Layer: apps/peers. */
 #include "apps/peers/peer.h"
 

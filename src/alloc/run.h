@@ -9,7 +9,7 @@
 
 #include "alloc/region.h"
 
-/* Bytes of empty regions that are kept: about as many as were in use of late, within limits. New
+/* Bytes of empty regions that are kept: about as many as were in use recently, within limits. New
  * memory costs a page fault and zeroing for each page, more than a copy of the same bytes. */
 #define LEND_RUN_SPARE     ((size_t)64 << 20)
 #define LEND_RUN_SPARE_MAX ((size_t)256 << 20)

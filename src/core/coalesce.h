@@ -6,8 +6,9 @@
  * if the class differs or the room is used up.
  *
  * A message takes the slow path, through the record of its call and sched.h, if it is long or
- * retransmitted, if its session is blocked or not up, or if a call of its class or of a more urgent
- * one is ready to be sent.
+ * retransmitted, if its session is blocked or not up, or during a pause of bulk data. A request
+ * does so, too, if any call is ready to be sent, or if calls are sent by deadline; a reply, if a
+ * call of its class or of a more urgent one is ready.
  *
  * Layer: core (pure). */
 #ifndef LEND_CORE_COALESCE_H

@@ -74,8 +74,8 @@ enum { LEND_CARRIERS_MAX = 4 };
 /* Order within a class: the message with the fewest bytes left first, or the earliest deadline
  * first. FIFO: in order of arrival, and without classes. */
 enum lend_order { LEND_ORDER_SHORTEST, LEND_ORDER_DEADLINE, LEND_ORDER_FIFO };
-/* Which short replies take the fast path (kept_reply.h): all that can, none, or half of them, drawn
- * from the seed. The last two are for tests. */
+/* Which short messages take the fast path (coalesce.h, kept_reply.h): all that can, none, or half
+ * of them, drawn from the seed. The last two are for tests. */
 enum lend_fast { LEND_FAST_ALWAYS, LEND_FAST_NEVER, LEND_FAST_COIN };
 
 struct lend_core_config {

@@ -216,7 +216,7 @@ struct lend_sslot {
 	uint8_t status, ran;
 	uint8_t class;
 	uint8_t len;
-	uint8_t queued; /* the reply is in a queue */
+	uint8_t queued; /* the reply is in the control queue */
 	uint8_t zero[3];
 };
 _Static_assert(sizeof(struct lend_sslot) == 32, "two in a line");
