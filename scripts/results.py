@@ -215,8 +215,19 @@ def machine():
     return f"{os.cpu_count()} {'virtual ' if 'hypervisor' in flags else ''}CPUs, {model}, Linux {'.'.join(platform.release().split('.')[:2])}"
 
 
+def layout(value, indent="\n"):
+    """JSON with one line for each object or list that contains no others."""
+    parts = value.values() if isinstance(value, dict) else value
+    if not isinstance(value, (dict, list)) or not any(isinstance(part, (dict, list)) for part in parts):
+        return json.dumps(value, ensure_ascii=False)
+    deeper = indent + " "
+    if isinstance(value, dict):
+        return "{" + deeper + f",{deeper}".join(f"{json.dumps(key)}: {layout(part, deeper)}" for key, part in value.items()) + indent + "}"
+    return "[" + deeper + f",{deeper}".join(layout(part, deeper) for part in value) + indent + "]"
+
+
 def write(data):
-    (REPO / DATA).write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+    (REPO / DATA).write_text(layout(data) + "\n")
     for name, text in rendered(data).items():
         (REPO / name).write_text(text)
 
