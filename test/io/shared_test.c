@@ -168,6 +168,33 @@ Test(shared, peer_without_shared_memory__gets_copies, .timeout = 60)
 	close_ends(&e);
 }
 
+/* The slot's mark has 8 bits for the length of a head that locations follow. */
+Test(shared, piece_behind_a_long_head__is_copied, .timeout = 60)
+{
+	static uint8_t head[300];
+	struct ends e;
+
+	open_ends(&e, true);
+	e.seg[BUF] = (struct lend_seg){e.memory, LEND_PLACE_MIN, LEND_PLACE_MIN, 0, 1};
+	memset(e.memory, 'p', LEND_PLACE_MIN);
+	memset(head, 'h', sizeof(head));
+	for (uint16_t len = UINT8_MAX; len <= UINT8_MAX + 1; len++) {
+		struct lend_out out = {.head = head, .head_len = len, .peer = e.peer, .n = 1};
+		const uint8_t *data;
+		struct lend_in in;
+
+		out.piece[0] = (struct lend_piece){BUF, 0, LEND_PLACE_MIN};
+		e.client->ops->tx(e.client, &e.bufs, &out, 1);
+		in = receive_datagram(&e);
+		data = in.data;
+		cr_assert_eq(in.body != NULL, len == UINT8_MAX);
+		cr_assert_eq(in.len + in.body_len, len + LEND_PLACE_MIN);
+		cr_assert(data[len - 1] == 'h' && (in.body || data[len] == 'p'));
+		e.server->ops->rx_done(e.server);
+	}
+	close_ends(&e);
+}
+
 /* The slot's mark, and the reference in the slot, are checked against the actual sizes. */
 Test(shared, invalid_references__are_bad, .timeout = 60)
 {

@@ -66,15 +66,17 @@ static bool add_span(struct apart *a, const uint8_t *data, uint32_t len, uint32_
 	return true;
 }
 
-/* Sorts the segments of the datagram's one piece. False: none is in our shared memory, or the peer
- * does not read it, so the datagram must be copied. */
+/* Sorts the segments of the datagram's one piece. False: the datagram must be copied. None is in
+ * our shared memory, the peer does not read it, or the mark of a slot cannot hold the head's
+ * length. */
 static bool is_apart(const struct lend_ring_tx *tx, const struct lend_bufs *bufs,
 		     const struct lend_out *out, struct apart *a)
 {
 	const struct lend_piece *piece = out->piece;
 	uint32_t left = piece->len, from = piece->offset;
 
-	if (tx->lent == NULL || out->n != 1 || piece->len < LEND_PLACE_MIN || out->tail_len > 0)
+	if (tx->lent == NULL || out->n != 1 || piece->len < LEND_PLACE_MIN || out->tail_len > 0 ||
+	    out->head_len > UINT8_MAX)
 		return false;
 	a->n = a->rests = 0;
 	a->len = out->head_len;
