@@ -19,8 +19,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 CASES = ["order", "loss", "duplicates", "back_pressure", "zero_length", "mtu", "mtu_plus_1", "flush", "close_in_flight",
          "restart", "wait"]
 # Further cases of a carrier, and the programs that run over it.
-MORE = ["wait_for_room", "content", "pieces", "stopped_peer", "unknown_sender", "clients", "both_ends", "ping_pong",
-        "urgent"]
+MORE = ["wait_for_room", "content", "pieces", "long_head", "stopped_peer", "unknown_sender", "clients", "both_ends",
+        "ping_pong", "urgent"]
 APPS = ["images", "memory"]
 LIMIT = 1200  # seconds for one program; each test has its own, shorter one
 

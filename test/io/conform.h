@@ -51,6 +51,7 @@ void conform_wait(const struct conform_row *row);
 void conform_wait_for_room(const struct conform_row *row);
 void conform_content(const struct conform_row *row);
 void conform_pieces(const struct conform_row *row);
+void conform_long_head(const struct conform_row *row);
 void conform_stopped_peer(const struct conform_row *row);
 void conform_unknown_sender(const struct conform_row *row);
 void conform_clients(const struct conform_row *row);
@@ -81,6 +82,7 @@ void conform_urgent(const struct conform_row *row);
 	CONFORM_CASE(suite, row, wait_for_room)                                                    \
 	CONFORM_CASE(suite, row, content)                                                          \
 	CONFORM_CASE(suite, row, pieces)                                                           \
+	CONFORM_CASE(suite, row, long_head)                                                        \
 	CONFORM_CASE(suite, row, stopped_peer)                                                     \
 	CONFORM_CASE(suite, row, unknown_sender)                                                   \
 	CONFORM_CASE(suite, row, clients)                                                          \

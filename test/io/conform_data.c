@@ -1,9 +1,10 @@
-/* conform_data - cases about received data: content, order, loss, duplicates, pieces. Layer:
- * test. */
+/* conform_data - cases about received data: content, order, loss, duplicates, heads and
+ * pieces. Layer: test. */
 #include <sched.h>
 #include <string.h>
 
 #include "io/conform.h"
+#include "util/bits.h"
 #include "util/rng.h"
 
 /* Binds this thread to its CPU. The kernel does not reorder what one CPU sends to one socket, so
@@ -207,6 +208,57 @@ void conform_pieces(const struct conform_row *row)
 	for (int i = 0; i < 4; i++) {
 		cr_assert_eq(out[i].sent, LEND_SENT);
 		conform_expect(p.server, want[i], (uint32_t)strlen(want[i]));
+	}
+	conform_close(&p);
+}
+
+/* Makes three datagrams of len bytes: all of it head; head and tail; head, piece and tail. */
+static void split_head(struct lend_out out[3], const uint8_t *bytes, uint32_t len, uint32_t peer)
+{
+	for (uint32_t i = 0; i < 3; i++) {
+		uint32_t tail = i > 0 ? 16 : 0, piece = i > 1 ? (len - tail) / 2 : 0;
+		uint32_t head = len - piece - tail;
+
+		out[i] = (struct lend_out){.head = bytes,
+					   .head_len = (uint16_t)head,
+					   .tail = bytes + len - tail,
+					   .tail_len = (uint8_t)tail,
+					   .peer = peer,
+					   .n = piece > 0,
+					   .piece = {{1, head, piece}}};
+	}
+}
+
+/* Datagrams with heads of up to the MTU, as several calls in one datagram have, arrive unchanged,
+ * one at a time and in a burst. The head may be overwritten after tx(). */
+void conform_long_head(const struct conform_row *row)
+{
+	static uint8_t bytes[1 << 16], want[1 << 16];
+	struct lend_seg seg[2] = {{0}, {.data = want, .len = sizeof(want), .cap = sizeof(want)}};
+	struct lend_bufs bufs = {seg, 2};
+	struct lend_out out[3];
+	struct conform_pair p;
+
+	conform_open(&p, row);
+	const uint32_t mtu = p.client->path.mtu, lens[] = {255, 256, 257, 1000, mtu - 1, mtu};
+
+	for (uint32_t round = 0; round < 12; round++) {
+		uint32_t len = lend_min_u32(lens[round / 2], mtu), step = round % 2 ? 3 : 1;
+
+		for (uint32_t i = 0; i < len; i++)
+			want[i] = (uint8_t)(i * 7 + (i >> 8) + round);
+		for (uint32_t i = 0; i < 3; i += step) {
+			memcpy(bytes, want, len);
+			split_head(out, bytes, len, p.peer);
+			p.client->ops->tx(p.client, &bufs, out + i, step);
+			memset(bytes, '#', len);
+			for (uint32_t k = i; k < i + step; k++) {
+				cr_assert_eq(out[k].sent, LEND_SENT, "%u bytes", len);
+				conform_expect(p.server, want, len);
+			}
+		}
+		while (!lend_io_flush(p.client, 1))
+			sched_yield();
 	}
 	conform_close(&p);
 }

@@ -32,6 +32,7 @@ enum bug {
 	NO_ROOM,    /* sleeps for room without telling the peer */
 	FLIPS,      /* one bit in 997 datagrams */
 	NO_TAIL,    /* sends without the trailer */
+	HEAD_8_BIT, /* keeps the head's length in 8 bits */
 	ONE_CLIENT, /* all clients have one index */
 	ONE_WAY,    /* urgent datagrams do not overtake */
 };
@@ -186,6 +187,9 @@ static void tx(struct lend_io *io, struct lend_bufs *bufs, struct lend_out *out,
 	if (bug == NO_TAIL)
 		for (uint32_t i = 0; i < n; i++)
 			out[i].tail_len = 0;
+	if (bug == HEAD_8_BIT)
+		for (uint32_t i = 0; i < n; i++)
+			out[i].head_len &= UINT8_MAX;
 	if (bug == ONE_WAY)
 		for (uint32_t i = 0; i < n; i++)
 			out[i].fast = 0;
@@ -343,4 +347,5 @@ PLANTED(planted_udp, &udp, NEVER_BACK, flush)
 PLANTED(planted_udp, &udp, KEEPS_NAME, restart)
 PLANTED(planted_udp, &udp, FLIPS, content)
 PLANTED(planted_udp, &udp, NO_TAIL, pieces)
+PLANTED(planted_udp, &udp, HEAD_8_BIT, long_head)
 PLANTED(planted_udp, &udp, ONE_CLIENT, clients)
