@@ -126,7 +126,7 @@ class Crafted(unittest.TestCase):
                          ("not sent: the carrier was full", FULL))
         ack = got[9]
         for name, value in (("ack.low", 200), ("ack.granted", 65000), ("ack.state", 1), ("ack.dropped", 1), ("ack.probed", 1),
-                            ("seen.acked", 10), ("seen.map", 0b101100000), ("seen.delay_ns", 250), ("seen.ecn", 4), ("request_in", 5)):
+                            ("ack.wait", 1), ("seen.acked", 10), ("seen.map", 0b101100000), ("seen.delay_ns", 250), ("seen.ecn", 4), ("request_in", 5)):
             self.assertEqual(number(ack, f"lend.{name}"), value, name)
         self.assertEqual(one(ack, "lend.seen.list"), "10, 3-4, 1")
         self.assertEqual(number(got[4], "lend.seen.frame"), 4)

@@ -175,7 +175,7 @@ def write_kinds(path):
     f.add(datagram("REQUEST", head + total[200:], 0x51, 2 << 10, 5, 200, 250), FULL, comment=b"not sent: the carrier was full")
     f.add(datagram("REQUEST", head + total[200:], 0x51, 2 << 10, 5, 200, 250))
     f.add(datagram("REQUEST", head + total[100:200], 0x51, 2 << 10, 6, 100, 250))
-    f.add(datagram("ACK", struct.pack("<II", 200, 65000) + SEEN, 0xC1, 2 << 10, 11, 1, 3, flags=3 | SERVED), RECEIVED)
+    f.add(datagram("ACK", struct.pack("<II", 200, 65000) + SEEN, 0xC1, 2 << 10, 11, 1, 7, flags=3 | SERVED), RECEIVED)
     f.add(datagram("PROBE", struct.pack("<II", 0, 100) + SEEN, 0x51, 2 << 10, 7, 2, 0))
     f.add(datagram("CANCEL", b"", 0x51, 2 << 10, 8))
     f.add(datagram("GONE", b"", 0xC1, 2 << 10, 12, flags=SERVED), RECEIVED)
