@@ -200,7 +200,6 @@ struct lend_mem {
 	uint32_t hold_cap, hold_used; /* used: including removed ones */
 	struct cn_part *parts;        /* free list */
 	TAILQ_HEAD(, cn_args) args;   /* calls and replies with arguments by reference */
-	uint32_t args_flying;         /* calls of args under way */
 	struct lend_ref *deferred;    /* deferred_release.c: references to be released */
 	uint32_t deferred_n, deferred_cap;
 	uint32_t deferred_reserved;     /* entries of `deferred` that args have reserved */

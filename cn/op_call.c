@@ -197,6 +197,7 @@ static void prepare_call(struct cn_op *op, struct lend_call *call)
 	call->priority = outer->priority;
 	if (op->step == CN_STEP_FETCH && !outer->priority && !outer->parent.id)
 		call->priority = CN_GUESS;
+	call->queue = 1;
 	call->parent = outer->parent;
 	call->timeout = op->deadline == LEND_NEVER ? LEND_NEVER : op->deadline - op->mem->now;
 	call->done = call_done;

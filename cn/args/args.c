@@ -119,27 +119,11 @@ static void end_unsent(struct cn_args *a)
 	end_args(a);
 }
 
-static bool start_call(struct cn_args *a);
-
-/* Starts the calls that wait for a call slot, the one that has waited for longest first, until one
- * must wait again. */
-static void retry_waiting(struct lend_mem *mem)
-{
-	struct cn_args *a;
-
-	do {
-		TAILQ_FOREACH(a, &mem->args, link)
-		if (a->waits)
-			break;
-	} while (a && start_call(a));
-}
-
 static void call_done(struct lend_call *call)
 {
 	struct cn_args *a = (struct cn_args *)((char *)call - offsetof(struct cn_args, call));
 	struct lend_mem *mem = a->mem;
 
-	mem->args_flying--;
 	if (call->hops)
 		cn_threshold_learn(mem, a->session, call->method, call->hops);
 	a->wraps++; /* keeps `a` allocated: what is given back below may be its last use */
@@ -149,7 +133,6 @@ static void call_done(struct lend_call *call)
 	call->request = NULL;
 	a->ended = true;
 	cn_args_wrap_gone(a);
-	retry_waiting(mem);
 }
 
 static enum lend_status why_not(int rc)
@@ -157,39 +140,31 @@ static enum lend_status why_not(int rc)
 	return rc == -ESTALE ? LEND_UNAVAILABLE : LEND_RESOURCE_EXHAUSTED;
 }
 
-/* Starts the call. Returns false if it waits for a call slot; true if it started or ended. */
-static bool start_call(struct cn_args *a)
+static void start_call(struct cn_args *a)
 {
 	struct lend_mem *mem = a->mem;
 	lend_ns now = lend_now(mem->ep);
 	int rc = -ENOMEM;
 	bool fine;
 
-	a->waits = false;
 	if (now >= a->deadline) {
 		note_failure(a, LEND_DEADLINE_EXCEEDED);
 		end_unsent(a);
-		return true;
+		return;
 	}
 	if (a->call.timeout && a->deadline != LEND_NEVER)
 		a->call.timeout = a->deadline - now;
 	a->call.request = cn_args_message(mem->ep, a->arg, a->n, a, &fine);
 	if (fine)
 		rc = lend_call_start(mem->ep, a->session, &a->call);
-	if (rc == 0) {
-		mem->args_flying++;
-		a->flying = true;
-		return true;
-	}
+	a->flying = rc == 0;
+	if (a->flying)
+		return;
 	if (a->call.request)
 		lend_buf_give(mem->ep, a->call.request);
 	a->call.request = NULL;
-	a->waits = rc == -EAGAIN && mem->args_flying;
-	if (a->waits)
-		return false;
 	note_failure(a, why_not(rc));
 	end_unsent(a);
-	return true;
 }
 
 static void send_answer(struct cn_args *a)
@@ -234,7 +209,7 @@ static void send_message(struct cn_args *a)
 	else if (a->status != LEND_OK)
 		end_unsent(a);
 	else
-		(void)start_call(a);
+		start_call(a);
 }
 
 static void drop_busy(struct cn_args *a)
@@ -320,6 +295,7 @@ void cn_args_start_call(struct cn_args *a, lend_session session, struct lend_cal
 				     .timeout = call->timeout,
 				     .parent = call->parent,
 				     .hops = call->hops,
+				     .queue = 1,
 				     .reply = call->reply,
 				     .done = call_done};
 	start_puts(a, &like, NULL);
@@ -342,10 +318,6 @@ void cn_args_cancel(struct cn_args *a)
 		for (uint32_t k = 0; k < a->puts; k++)
 			lend_op_cancel(a->mem, &a->put[k].op);
 		drop_busy(a);
-	} else if (a->waits) {
-		a->waits = false;
-		note_failure(a, LEND_CANCELLED);
-		end_unsent(a);
 	} else if (a->flying && !a->ended) {
 		lend_call_cancel(a->mem->ep, &a->call);
 	}

@@ -53,8 +53,7 @@ static inline const struct lend_ref *cn_arg_ref(const struct cn_arg *arg)
 	return arg->put && arg->put->kept ? &arg->put->op.ref : NULL;
 }
 
-/* Puts are under way (busy > 0) -> the call is, or waits for a call slot -> ended -> freed when
- * wraps is 0. */
+/* Puts are under way (busy > 0) -> the call is -> ended -> freed when wraps is 0. */
 struct cn_args {
 	TAILQ_ENTRY(cn_args) link;
 	struct lend_mem *mem; /* NULL: closed; the last wrap frees this */
@@ -65,7 +64,7 @@ struct cn_args {
 	uint32_t busy;  /* puts under way */
 	uint32_t wraps; /* segments of the caller's memory that a carrier may still use */
 	bool cancelled, ended;
-	bool flying, waits; /* the call is in flight; the call waits for a call slot */
+	bool flying; /* the call has started */
 	enum lend_status status;
 	struct lend_call *user; /* the caller's call; NULL: a reply */
 	struct lend_call call;

@@ -518,6 +518,9 @@ struct lend_call {
 	 * lend_request_take() needs no such mark. Out: services that the message went through; 0:
 	 * none ran. */
 	uint8_t hops;
+	/* 1: if no slot is free, the call waits for one in the session's queue, up to its deadline.
+	 * The most urgent call gets the next slot, of equal ones the first. 0: -EAGAIN. */
+	uint8_t queue;
 	lend_ns timeout; /* 0: the parent's remaining time, or the endpoint's default; LEND_NEVER */
 	/* The request that this call serves: the call ends no later, and is cancelled with it. id
 	 * 0: none. */
@@ -538,11 +541,11 @@ struct lend_call {
 	uint64_t reserved[8];    /* the runtime's; zero before the first start */
 };
 /* Starts a call. If it fails, done will not run.
- * Returns: 0; -EAGAIN: no free slot, wait for a call to end; -EMSGSIZE: the request is longer than
- * the peer takes; -ESTALE: the session or the parent is gone; -EALREADY: this call is in progress;
- * -EINVAL: a buffer is in use, or no such priority; -ENOMEM: no memory, or too many buffers.
- * Ownership: borrows call until done begins; takes its request and its landing memory until then.
- * After a failure nothing is taken. */
+ * Returns: 0; -EAGAIN: no free slot, wait for a call to end or set queue; -EMSGSIZE: the request is
+ * longer than the peer takes; -ESTALE: the session or the parent is gone; -EALREADY: this call is
+ * in progress; -EINVAL: a buffer is in use, or no such priority; -ENOMEM: no memory, or too many
+ * buffers. Ownership: borrows call until done begins; takes its request and its landing memory
+ * until then. After a failure nothing is taken. */
 int lend_call_start(struct lend_ep *ep, lend_session session, struct lend_call *call);
 /* Cancels a call: ends it with LEND_CANCELLED unless it has ended. done still runs, once, in the
  * next turn.

@@ -258,7 +258,8 @@ int lend_open(const struct lend_config *config, struct lend_ep **out)
 	ep->timer_at = LEND_NEVER;
 	ep->spin = LEND_SPIN_NS;
 	lend_contention_init(&ep->contention);
-	ep->pending = ep->session_free = LEND_NONE32;
+	ep->pending = ep->queued = ep->session_free = LEND_NONE32;
+	ep->queue_at = LEND_NEVER;
 	atomic_store(&ep->thread, lend_thread_mark());
 	rc = fill_config(ep, config);
 	if (rc == 0)

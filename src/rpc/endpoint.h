@@ -62,12 +62,14 @@ struct lend_session_rec {
 	uint8_t state; /* enum lend_session_state */
 	bool up;       /* the watch was notified that it is up */
 	uint8_t incarnation[16];
-	uint32_t next; /* free list, or list of pending ones; LEND_NONE32 ends it */
+	bool queued;   /* in the list of open sessions with waiting calls */
+	uint32_t next; /* free list, list of pending or of queued ones; LEND_NONE32 ends it */
+	/* Calls that wait for the address, or for a slot: by class, then in order of arrival. */
+	struct lend_call *first, *last;
+	uint32_t waiting;
 	/* Only while PENDING. */
 	char *address, *name; /* name: NULL: the address */
 	lend_ns give_up;
-	struct lend_call *first, *last; /* waiting calls */
-	uint32_t waiting;
 };
 
 /* The result of the last connect without a name: remembered, because many sessions go to one
@@ -106,8 +108,15 @@ struct lend_req {
 	void *arg;
 };
 
-/* PASSES: it passes on what its parent's message has. */
-enum { LEND_CALL_BUSY = 1, LEND_CALL_WAITS = 2, LEND_CALL_CHILD = 4, LEND_CALL_PASSES = 8 };
+/* WAITS: in its session's queue. PASSES: it passes on what its parent's message has. QUEUES: may
+ * wait for a slot. */
+enum {
+	LEND_CALL_BUSY = 1,
+	LEND_CALL_WAITS = 2,
+	LEND_CALL_CHILD = 4,
+	LEND_CALL_PASSES = 8,
+	LEND_CALL_QUEUES = 16,
+};
 
 /* State of a call, in lend_call.reserved. flags 0: not in progress, the other fields are unused. */
 struct __attribute__((may_alias)) lend_call_priv {
@@ -169,8 +178,9 @@ struct lend_ep {
 	uint32_t *by_core; /* index into session, + 1, by the core's index; 0: none */
 	uint32_t n_sessions,
 	    session_top; /* entries of session[]; those from session_top on were never used */
-	uint32_t session_free, pending; /* heads of lists; LEND_NONE32: empty */
-	uint32_t n_pending;             /* PENDING sessions: each will need a session of the core */
+	uint32_t session_free, pending, queued; /* heads of lists; LEND_NONE32: empty */
+	lend_ns queue_at; /* no call of queued sessions has to end before; 0: look at all of them */
+	uint32_t n_pending;      /* PENDING sessions: each will need a session of the core */
 	struct lend_call *ended; /* waiting calls of ended sessions: done is to run; by priv.next */
 	struct lend_call *adopted; /* calls with a parent request of home */
 	lend_watch_fn *watch;
@@ -299,10 +309,17 @@ void lend_sessions_retry(struct lend_ep *ep);
 
 /* call.c */
 void lend_calls_end(struct lend_ep *ep, const struct lend_event *ev);
-int lend_calls_submit(struct lend_ep *ep, uint64_t session, struct lend_call *call);
 void lend_calls_abandon(struct lend_ep *ep, struct lend_session_rec *session,
 			enum lend_status status);
 uint32_t lend_calls_ended(struct lend_ep *ep);
+/* Lets the calls that waited for a session's address continue, now that it is open. */
+void lend_calls_admit(struct lend_ep *ep, struct lend_session_rec *s);
+/* Ends the calls that wait for a slot of a session that ends. */
+void lend_calls_leave(struct lend_ep *ep, struct lend_session_rec *s, enum lend_status status);
+/* Ends the waiting calls that have passed their deadline, or whose parent was cancelled. */
+void lend_calls_expire(struct lend_ep *ep, struct lend_session_rec *s);
+/* Starts the calls that get a slot now, and ends those that no longer wait. */
+void lend_calls_unqueue(struct lend_ep *ep);
 
 /* nested_calls.c */
 struct lend_call **lend_nested_of(struct lend_ep *ep, uint64_t parent); /* NULL: no such request */

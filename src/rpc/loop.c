@@ -382,7 +382,7 @@ static uint32_t poll_carriers(struct lend_ep *ep)
 int lend_ep_turn(struct lend_ep *ep)
 {
 	uint32_t moved;
-	bool silent;
+	bool silent, due;
 
 	ep->turning = true;
 	ep->blocked = false;
@@ -395,8 +395,12 @@ int lend_ep_turn(struct lend_ep *ep)
 		do_odd_jobs(ep);
 		silent = false;
 	}
-	if (moved || is_due(ep))
+	due = moved || is_due(ep);
+	if (due)
 		moved += run_due(ep, silent);
+	/* Slots become free by datagrams, timers and cancels. */
+	if (ep->queued != LEND_NONE32 && (due || ep->now >= ep->queue_at))
+		lend_calls_unqueue(ep);
 	release_rx(ep);
 	ep->turning = false;
 	if (moved || ep->ran)

@@ -66,6 +66,7 @@ void lend_nested_end(struct lend_ep *ep, struct lend_req *req, bool cancel)
 	struct lend_call *call = req->children;
 
 	if (cancel) {
+		ep->queue_at = 0; /* some of its calls may wait for a slot */
 		for (; call; call = lend_call_priv(call)->next)
 			lend_core_cancel(ep->core, lend_call_priv(call)->core, LEND_CANCELLED);
 		return;
@@ -83,6 +84,7 @@ void lend_nested_end(struct lend_ep *ep, struct lend_req *req, bool cancel)
 /* For a worker's endpoint: cancels the calls with a cancelled parent. */
 void lend_nested_adopt(struct lend_ep *ep)
 {
+	ep->queue_at = 0;
 	for (struct lend_call *call = ep->adopted; call; call = lend_call_priv(call)->next)
 		if (lend_request_cancelled(ep->home, (lend_request){lend_call_priv(call)->parent}))
 			lend_core_cancel(ep->core, lend_call_priv(call)->core, LEND_CANCELLED);

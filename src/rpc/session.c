@@ -2,8 +2,8 @@
  *
  * A session has its handle before the core has the session: while its address is being resolved,
  * calls wait in its list. They go to the core, in order, when the session opens, or end
- * UNAVAILABLE. Layer: rpc. Threads: the endpoint's. Ownership: the table owns addresses; calls
- * belong to their callers. */
+ * UNAVAILABLE. In the list of an open session, calls wait for a slot. Layer: rpc. Threads: the
+ * endpoint's. Ownership: the table owns addresses; calls belong to their callers. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,6 +151,7 @@ void lend_sessions_down(struct lend_ep *ep, const struct lend_event *ev)
 				"its config.sessions");
 	if (find_core(ep, ev->session))
 		ep->by_core[core_index(ev->session)] = 0;
+	lend_calls_leave(ep, s, (enum lend_status)ev->status);
 	end_session(ep, s);
 }
 
@@ -255,29 +256,6 @@ int lend_connect(struct lend_ep *ep, const char *address, lend_session *session)
 	return lend_connect_as(ep, address, NULL, session);
 }
 
-/* Hands the calls that waited for the resolution of the address to the core, in their order. A call
- * that the core does not accept ends RESOURCE_EXHAUSTED. */
-static void submit_waiting(struct lend_ep *ep, struct lend_session_rec *s)
-{
-	while (s->first) {
-		struct lend_call *call = s->first;
-		struct lend_call_priv *p = lend_call_priv(call);
-		struct lend_call *next = p->next;
-
-		p->next = NULL;
-		s->first = next;
-		if (lend_calls_submit(ep, s->core, call) < 0) {
-			struct lend_session_rec one = {.first = call};
-
-			lend_calls_abandon(ep, &one, LEND_RESOURCE_EXHAUSTED);
-			continue;
-		}
-		p->flags &= ~(uint32_t)LEND_CALL_WAITS;
-	}
-	s->last = NULL;
-	s->waiting = 0;
-}
-
 /* Resolves one address again. True: no longer pending. */
 static bool retry_address(struct lend_ep *ep, struct lend_session_rec *s)
 {
@@ -292,36 +270,12 @@ static bool retry_address(struct lend_ep *ep, struct lend_session_rec *s)
 	ep->n_pending--;
 	if (rc == 0) {
 		bind_session(ep, s, core);
-		submit_waiting(ep, s);
+		lend_calls_admit(ep, s);
 		return true;
 	}
 	lend_calls_abandon(ep, s, LEND_UNAVAILABLE);
 	end_session(ep, s);
 	return true;
-}
-
-/* Ends the waiting calls that have passed their deadline. */
-static void expire_waiting(struct lend_ep *ep, struct lend_session_rec *s)
-{
-	struct lend_session_rec late = {.first = NULL};
-	struct lend_call **link = &s->first;
-
-	s->last = NULL;
-	while (*link) {
-		struct lend_call *call = *link;
-		struct lend_call_priv *p = lend_call_priv(call);
-
-		if (p->deadline > ep->now) {
-			s->last = call;
-			link = (struct lend_call **)&p->next;
-			continue;
-		}
-		*link = p->next;
-		s->waiting--;
-		p->next = late.first;
-		late.first = call;
-	}
-	lend_calls_abandon(ep, &late, LEND_DEADLINE_EXCEEDED);
 }
 
 void lend_sessions_retry(struct lend_ep *ep)
@@ -336,7 +290,7 @@ void lend_sessions_retry(struct lend_ep *ep)
 		if (s->state == LEND_SESSION_CLOSING) {
 			end_session(ep, s);
 		} else if (!retry_address(ep, s)) {
-			expire_waiting(ep, s);
+			lend_calls_expire(ep, s);
 			s->next = ep->pending;
 			ep->pending = i;
 		}
@@ -355,6 +309,7 @@ void lend_disconnect(struct lend_ep *ep, lend_session session)
 		ep->n_pending--;
 		lend_calls_abandon(ep, s, LEND_CANCELLED);
 	} else {
+		lend_calls_leave(ep, s, LEND_CANCELLED);
 		lend_core_disconnect(ep->core, s->core);
 	}
 	s->state = LEND_SESSION_CLOSING;

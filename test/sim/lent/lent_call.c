@@ -2,7 +2,6 @@
  * and calls that pass a received argument on. Layer: test/sim. */
 #include <string.h>
 
-#include "cn/args/args.h"
 #include "sim/lent/lent.h"
 #include "sim/lent/lent_serve.h"
 #include "sim/memory/mem_bytes.h"
@@ -223,18 +222,6 @@ void lent_call_race(void)
 	depth--;
 }
 
-/* Returns whether a call waits for a call slot: then it ends with the next one that has a slot,
- * even if its deadline passes before. */
-static bool is_queued(const struct lent_call *c)
-{
-	const struct cn_args *a;
-
-	TAILQ_FOREACH(a, &lent->node[c->node].mem->args, link)
-	if (a->user == &c->call)
-		return a->waits;
-	return false;
-}
-
 /* A call whose time is over is done soon, unless its own process is stopped. */
 void lent_call_check(void)
 {
@@ -244,7 +231,7 @@ void lent_call_check(void)
 		lend_ns paused = lent->node[c->node].paused;
 
 		if (!c->open || c->parent || since == LEND_NEVER || lent->node[c->node].busy ||
-		    lent->now < since + LENT_PATIENT || is_queued(c))
+		    lent->now < since + LENT_PATIENT)
 			continue;
 		since = paused > since ? paused : since;
 		LENT_CHECK(lent->now < since + LENT_PATIENT, "call %u ended and is not done: %s", i,

@@ -22,7 +22,8 @@ import pathlib
 import re
 import sys
 
-FILES = ("src/core/*.[ch]", "src/wire/*.[ch]", "mn/store/*.[ch]", "cn/args/*.[ch]", "cn/lent/*.[ch]", "cn/op_call.c")
+FILES = ("src/core/*.[ch]", "src/wire/*.[ch]", "mn/store/*.[ch]", "cn/args/*.[ch]", "cn/lent/*.[ch]", "cn/op_call.c",
+         "src/rpc/call.c")
 
 
 class Bad(Exception):
