@@ -98,7 +98,7 @@ static const struct command *find(const char *name)
 
 static int run(const struct command *c, const char *program, int argc, char **argv)
 {
-	app_name_set(program, c->name);
+	lend_cli_name_set(program, c->name);
 	if (!c->run)
 		app_bad("not in this build: install libturbojpeg0-dev and build again");
 	return c->run(argc, argv);
@@ -108,10 +108,10 @@ static int run_bench(int argc, char **argv)
 {
 	const struct command *c;
 
-	app_name_set("lend ", "bench");
+	lend_cli_name_set("lend ", "bench");
 	if (argc < 2 || asks_help(argv[1])) {
 		help_bench(argc < 2 ? stderr : stdout);
-		return argc < 2 ? APP_EXIT_USAGE : APP_EXIT_OK;
+		return argc < 2 ? LEND_EXIT_USAGE : APP_EXIT_OK;
 	}
 	c = find(argv[1]);
 	if (!c->name || c->group != BENCH)
@@ -136,7 +136,7 @@ int main(int argc, char **argv)
 
 	if (argc < 2) {
 		print_help(stderr);
-		return APP_EXIT_USAGE;
+		return LEND_EXIT_USAGE;
 	}
 	if (!strcmp(word, "help") && argc > 2)
 		return run_command(argv[2], 2, (char *[]){argv[2], (char *)"--help", NULL});

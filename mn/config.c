@@ -1,16 +1,17 @@
 #include "mn/config.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/option_table.h"
 #include "mn/config_file.h"
 #include "mn/memory.h"
-#include "sys/cli.h"
 #include "util/bits.h"
 #include "wire/memop.h"
+
+#define PROGRAM "lend-mn"
 
 static const char doc[] =
     "A memory node: stores pages for the processes that connect to it.\v"
@@ -26,239 +27,133 @@ static const char doc[] =
     "  lend-mn --listen shm:mn0 --size 8G --quota each:1G,uid=1000:4G   what users may keep\n"
     "  lend-mn --config /etc/lend/mn.yaml --size 2G  the rest from a file: lend.yaml(5)";
 
-static const struct argp_option options[] = {
-    {"listen", 'l', "ADDR[,ADDR...]", 0,
-     "Address to serve at: shm:NAME, udp:HOST:PORT (port 0 picks one), dpdk:...; pool:NAME is "
-     "shm:NAME, "
-     "and its clients map the pages themselves",
-     0},
-    {"size", 's', "BYTES", 0, "Memory to lend; K, M, G and T are powers of 1024 (default 1G)", 0},
-    {"page", 'P', "BYTES", 0,
-     "Size of a page: a power of two from 4K (default) to 2M. What is stored takes whole pages, "
-     "and "
-     "the first write to a shared page copies it",
-     0},
-    {"memory", 'm', "KIND", 0,
-     "Memory for pages: private (default), shared (clients over shm read it in place), memfd, huge "
-     "(a memfd on huge pages), or the path of a "
-     "folder (hugetlbfs, DAX), a file or a DAX device. A file must be this user's alone, and new, "
-     "empty or left by an earlier memory node",
-     0},
-    {"overwrite", 'O', NULL, 0, "Replace the file that --memory names, even if other data is in it",
-     0},
-    {"lease", 'e', "MS", 0, "How long a silent process keeps what it holds (default 30000)", 0},
-    {"id", 'i', "N", 0, "Number of this node, in 0x hex or decimal (default: random)", 0},
-    {"clients", 'c', "N", 0, "Clients at once (default 256)", 0},
-    {"quarantine", 'Q', "MS", 0,
-     "How long a freed page is not reused, even when no other is free; 0: reuse at once (default "
-     "1, unless pages run short)",
-     0},
-    {"checksum", 'S', NULL, 0,
-     "Store a checksum of each page and check it on each read: damaged pages end in DATA_LOSS", 0},
-    {"quota", 'q', "WHO:BYTES[:REFS[:CLIENTS]],...", 0,
-     "Limit per tenant. WHO: each (user of this host on shm; the network is one), uid=N, net, "
-     "secret=FILE (processes that prove the secret in its first line); -: no limit",
-     0},
-    {"keys", 'K', "FILE", 0,
-     "Keys that peers prove, from lend keygen (default $LEND_KEYS, ~/.config/lend/keys)", 0},
-    {"workers", 'w', "N", 0,
-     "Threads, each with its part of the memory and its own address, NAME.1 or PORT + 1 and so on; "
-     "clients find them (default 1)",
-     0},
-    {"pin", 'p', NULL, 0, "Keep each worker on a processor of its own", 0},
-    {"eal", 'E', "ARGS", 0, "Arguments of DPDK's environment, for dpdk addresses", 0},
-    {"capture", 'C', "FILE", 0, "Write every datagram to this pcapng file", 0},
-    {"capture-limit", 'L', "BYTES", 0, "Bytes of it; then it becomes FILE.1", 0},
-    {"json", 'j', NULL, 0, "Print the counters as JSON at the end", 0},
-    {"config", 'f', "FILE", 0, "Read options from this YAML file; the command line wins", 0},
-    {"keep", 'k', NULL, 0,
-     "Lose nothing over a restart or a crash: pages and tables lie in files that the service "
-     "manager keeps (systemd: FileDescriptorStoreMax=)",
-     0},
-    {"admin", 'a', "PATH", 0,
-     "A socket for lend mem ls, top and evict; only this user and root may speak to it", 0},
-    {"metrics", 'M', "[IP:]PORT", 0,
-     "Counters for Prometheus at http://IP:PORT/metrics (IP 127.0.0.1 unless said; port 0 picks "
-     "one)",
-     0},
-    {"drain", 'd', "MS", 0,
-     "After SIGTERM: how long replies in flight may take (default 1000); a second signal ends it",
-     0},
-    {0},
-};
-
-/* File and line of the current option; empty: the command line. */
-static char where[512];
-
-static void add_complaint(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
-static void add_complaint(const char *format, ...)
+static void take_page(const struct lend_option *option, void *args, char *value)
 {
-	char text[512];
-	va_list args;
+	struct mn_config *config = args;
 
-	va_start(args, format);
-	(void)vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
-	lend_cli_bad("lend-mn", "%s%s", where, text);
+	config->page =
+	    (uint32_t)lend_cli_size(option->name, value, LEND_MEM_PAGE, LEND_MEM_PAGE_MAX);
+	if (!lend_is_pow2(config->page))
+		lend_cli_bad("--page %s: give a power of two from 4K to 2M", value);
 }
 
-static uint64_t parse_number(const char *what, const char *text, uint64_t max, bool units)
+static void take_memory(const struct lend_option *option, void *args, char *value)
 {
-	static const char unit[] = "KMGT";
-	uint64_t n;
-	char *end;
-	const char *u;
-
-	errno = 0;
-	n = strtoull(text, &end, 0);
-	u = units && *end ? strchr(unit, *end >= 'a' ? *end - 32 : *end) : NULL;
-	if (u) {
-		unsigned shift = 10 * (unsigned)(u - unit + 1);
-
-		n = n > UINT64_MAX >> shift ? UINT64_MAX : n << shift;
-		end++;
-	}
-	if (errno || end == text || *end || *text == '-' || n < 1 || n > max)
-		add_complaint("--%s %s: give a number from 1 to %llu%s", what, text,
-			      (unsigned long long)max, units ? ", or one like 256M or 1G" : "");
-	return n;
+	(void)option;
+	if (!mn_memory_is_kind(value))
+		lend_cli_bad("--memory %s: give private, shared, memfd, huge or a path", value);
+	((struct mn_config *)args)->memory = value;
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state);
-
-/* Applies a line of the file. Options of the command line take precedence. */
-static void apply_line(uint32_t option, char *value, unsigned line, void *arg)
+static void take_quarantine(const struct lend_option *option, void *args, char *value)
 {
-	struct argp_state *state = arg;
-	struct mn_config *config = state->input;
-	const struct argp_option *o = &options[option];
+	struct mn_config *config = args;
+
+	config->quarantine_ms = lend_cli_u64(option->name, value, 0, 3600000);
+	config->yields = false;
+}
+
+static void take_keys(const struct lend_option *option, void *args, char *value)
+{
+	(void)option, (void)args;
+	if (setenv("LEND_KEYS", value, 1) != 0)
+		lend_cli_bad("--keys: %s", strerror(errno));
+}
+
+static const struct lend_option options[] = {
+    OPT_TEXT(struct mn_config, listen, "listen", "ADDR[,ADDR...]",
+	     "Address to serve at: shm:NAME, udp:HOST:PORT (port 0 picks one), dpdk:...; pool:NAME "
+	     "is shm:NAME, and its clients map the pages themselves",
+	     .key = 'l'),
+    OPT_SIZE(struct mn_config, size, "size", 1, UINT64_C(1) << 44,
+	     "Memory to lend; K, M, G and T are powers of 1024 (default 1G)", .key = 's'),
+    OPT_TAKEN("page", "BYTES", take_page,
+	      "Size of a page: a power of two from 4K (default) to 2M. What is stored takes whole "
+	      "pages, and the first write to a shared page copies it",
+	      .key = 'P'),
+    OPT_TAKEN("memory", "KIND", take_memory,
+	      "Memory for pages: private (default), shared (clients over shm read it in place), "
+	      "memfd, huge (a memfd on huge pages), or the path of a folder (hugetlbfs, DAX), a "
+	      "file or a DAX device. A file must be this user's alone, and new, empty or left by "
+	      "an earlier memory node",
+	      .key = 'm'),
+    OPT_FLAG(struct mn_config, overwrite, "overwrite",
+	     "Replace the file that --memory names, even if other data is in it", .key = 'O'),
+    OPT_VALUE(struct mn_config, lease_ms, NUMBER, "lease", "MS",
+	      "How long a silent process keeps what it holds (default 30000)", .key = 'e', .min = 1,
+	      .max = 86400000),
+    OPT_NUMBER(struct mn_config, id, "id", 1, UINT32_MAX,
+	       "Number of this node, in 0x hex or decimal (default: random)", .key = 'i'),
+    OPT_NUMBER(struct mn_config, clients, "clients", 1, 65535, "Clients at once (default 256)",
+	       .key = 'c'),
+    OPT_TAKEN("quarantine", "MS", take_quarantine,
+	      "How long a freed page is not reused, even when no other is free; 0: reuse at once "
+	      "(default 1, unless pages run short)",
+	      .key = 'Q'),
+    OPT_FLAG(
+	struct mn_config, checksum, "checksum",
+	"Store a checksum of each page and check it on each read: damaged pages end in DATA_LOSS",
+	.key = 'S'),
+    OPT_TEXT(struct mn_config, quota, "quota", "WHO:BYTES[:REFS[:CLIENTS]],...",
+	     "Limit per tenant. WHO: each (user of this host on shm; the network is one), uid=N, "
+	     "net, secret=FILE (processes that prove the secret in its first line); -: no limit",
+	     .key = 'q'),
+    OPT_TAKEN("keys", "FILE", take_keys,
+	      "Keys that peers prove, from lend keygen (default $LEND_KEYS, ~/.config/lend/keys)",
+	      .key = 'K'),
+    OPT_NUMBER(struct mn_config, workers, "workers", 1, LEND_MEMREF_WORKERS_MAX,
+	       "Threads, each with its part of the memory and its own address, NAME.1 or PORT + 1 "
+	       "and so on; clients find them (default 1)",
+	       .key = 'w'),
+    OPT_FLAG(struct mn_config, pin, "pin", "Keep each worker on a processor of its own",
+	     .key = 'p'),
+    OPT_TEXT(struct mn_config, eal, "eal", "ARGS",
+	     "Arguments of DPDK's environment, for dpdk addresses", .key = 'E'),
+    OPT_TEXT(struct mn_config, capture, "capture", "FILE",
+	     "Write every datagram to this pcapng file", .key = 'C'),
+    OPT_SIZE(struct mn_config, capture_limit, "capture-limit", 1, UINT64_C(1) << 40,
+	     "Bytes of it; then it becomes FILE.1", .key = 'L'),
+    OPT_FLAG(struct mn_config, json, "json", "Print the counters as JSON at the end", .key = 'j'),
+    OPT_TEXT(struct mn_config, file, "config", "FILE",
+	     "Read options from this YAML file; the command line wins", .key = 'f'),
+    OPT_FLAG(struct mn_config, keep, "keep",
+	     "Lose nothing over a restart or a crash: pages and tables lie in files that the "
+	     "service manager keeps (systemd: FileDescriptorStoreMax=)",
+	     .key = 'k'),
+    OPT_TEXT(struct mn_config, admin, "admin", "PATH",
+	     "A socket for lend mem ls, top and evict; only this user and root may speak to it",
+	     .key = 'a'),
+    OPT_TEXT(struct mn_config, metrics, "metrics", "[IP:]PORT",
+	     "Counters for Prometheus at http://IP:PORT/metrics (IP 127.0.0.1 unless said; port 0 "
+	     "picks one)",
+	     .key = 'M'),
+    OPT_VALUE(struct mn_config, drain_ms, NUMBER, "drain", "MS",
+	      "After SIGTERM: how long replies in flight may take (default 1000); a second signal "
+	      "ends it",
+	      .key = 'd', .min = 1, .max = 3600000),
+    {.name = NULL}};
+
+/* Applies a line of the file. */
+static void apply_line(uint32_t i, char *value, unsigned line, void *arg)
+{
+	struct mn_config *config = arg;
 	bool on = !strcmp(value, "true") || !strcmp(value, "yes") || !strcmp(value, "on");
 	bool off = !strcmp(value, "false") || !strcmp(value, "no") || !strcmp(value, "off");
+	char where[512];
 
-	if (config->given >> option & 1)
-		return;
-	(void)snprintf(where, sizeof(where), "%s:%u: ", config->file, line);
-	if (!o->arg && !on && !off)
-		add_complaint("%s: %s: give true or false", o->name, value);
-	if (o->arg || on)
-		(void)parse_option(o->key, o->arg ? value : NULL, state);
-	where[0] = 0;
-}
-
-/* Runs after the whole command line was read. */
-static void end_options(struct argp_state *state)
-{
-	struct mn_config *config = state->input;
-
-	if (config->file)
-		mn_config_file(config->file, options, "config", apply_line, state);
-	if (!config->listen || !config->listen[strspn(config->listen, ", ")])
-		add_complaint("no address to serve at; give one, as in --listen shm:mn0");
-}
-
-static void note_given(struct mn_config *config, int key)
-{
-	for (unsigned i = 0; !where[0] && options[i].name; i++)
-		if (options[i].key == key)
-			config->given |= UINT64_C(1) << i;
-}
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct mn_config *config = state->input;
-
-	note_given(config, key);
-	switch (key) {
-	case 'l':
-		config->listen = arg;
-		return 0;
-	case 's':
-		config->size = parse_number("size", arg, UINT64_C(1) << 44, true);
-		return 0;
-	case 'P':
-		config->page = (uint32_t)parse_number("page", arg, LEND_MEM_PAGE_MAX, true);
-		if (config->page < LEND_MEM_PAGE || !lend_is_pow2(config->page))
-			add_complaint("--page %s: give a power of two from 4K to 2M", arg);
-		return 0;
-	case 'm':
-		if (!mn_memory_is_kind(arg))
-			add_complaint("--memory %s: give private, shared, memfd, huge or a path",
-				      arg);
-		config->memory = arg;
-		return 0;
-	case 'O':
-		config->overwrite = true;
-		return 0;
-	case 'e':
-		config->lease_ms = parse_number("lease", arg, 86400000, false);
-		return 0;
-	case 'i':
-		config->id = (uint32_t)parse_number("id", arg, UINT32_MAX, false);
-		return 0;
-	case 'c':
-		config->clients = (uint32_t)parse_number("clients", arg, 65535, false);
-		return 0;
-	case 'Q':
-		config->quarantine_ms =
-		    strcmp(arg, "0") ? parse_number("quarantine", arg, 3600000, false) : 0;
-		config->yields = false;
-		return 0;
-	case 'S':
-		config->checksum = true;
-		return 0;
-	case 'q':
-		config->quota = arg;
-		return 0;
-	case 'w':
-		config->workers =
-		    (uint32_t)parse_number("workers", arg, LEND_MEMREF_WORKERS_MAX, false);
-		return 0;
-	case 'p':
-		config->pin = true;
-		return 0;
-	case 'E':
-		config->eal = arg;
-		return 0;
-	case 'K':
-		return setenv("LEND_KEYS", arg, 1) ? ENOMEM : 0;
-	case 'C':
-		config->capture = arg;
-		return 0;
-	case 'L':
-		config->capture_limit = parse_number("capture-limit", arg, UINT64_C(1) << 40, true);
-		return 0;
-	case 'j':
-		config->json = true;
-		return 0;
-	case 'f':
-		config->file = arg;
-		return 0;
-	case 'a':
-		config->admin = arg;
-		return 0;
-	case 'M':
-		config->metrics = arg;
-		return 0;
-	case 'k':
-		config->keep = true;
-		return 0;
-	case 'd':
-		config->drain_ms = (uint32_t)parse_number("drain", arg, 3600000, false);
-		return 0;
-	case ARGP_KEY_ARG:
-		add_complaint("%s: unexpected argument; addresses follow --listen", arg);
-		return 0;
-	case ARGP_KEY_END:
-		end_options(state);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	(void)snprintf(where, sizeof(where), ": %s:%u", config->file, line);
+	lend_cli_name_set(PROGRAM, where);
+	if (!options[i].value && !on && !off)
+		lend_cli_bad("%s: %s: give true or false", options[i].name, value);
+	if (options[i].value || on)
+		lend_option_set(&options[i], config, value);
+	lend_cli_name_set(PROGRAM, "");
 }
 
 void mn_config_read(struct mn_config *config, int argc, char **argv)
 {
-	static const struct argp argp = {.options = options, .parser = parse_option, .doc = doc};
+	static const struct lend_syntax syntax = {
+	    .option = options, .doc = doc, .version = PROGRAM " " LEND_VERSION};
 
 	*config = (struct mn_config){.size = UINT64_C(1) << 30,
 				     .page = LEND_MEM_PAGE,
@@ -267,5 +162,12 @@ void mn_config_read(struct mn_config *config, int argc, char **argv)
 				     .quarantine_ms = 1,
 				     .yields = true,
 				     .drain_ms = 1000};
-	lend_cli_parse(&argp, "lend-mn", "lend-mn " LEND_VERSION, argc, argv, config);
+	lend_cli_name_set(PROGRAM, "");
+	lend_options_read(&syntax, NULL, argc, argv, config);
+	if (config->file) { /* the command line, read again, takes precedence over the file */
+		mn_config_file(config->file, options, "config", apply_line, config);
+		lend_options_read(&syntax, NULL, argc, argv, config);
+	}
+	if (!config->listen || !config->listen[strspn(config->listen, ", ")])
+		lend_cli_bad("no address to serve at; give one, as in --listen shm:mn0");
 }

@@ -31,7 +31,6 @@ struct mn_config {
 	const char *metrics; /* PORT or IP:PORT, or NULL */
 	uint32_t drain_ms;   /* time for replies in flight at shutdown */
 	const char *file;    /* file that options were read from, or NULL */
-	uint64_t given; /* bit per option given on the command line, by its index in the table */
 };
 
 /* Reads the command line. Prints a text and exits on a request for help or an invalid option. */

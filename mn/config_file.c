@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sys/cli.h"
-
 #ifdef LEND_CYAML
 #include <cyaml/cyaml.h>
 
@@ -39,7 +37,7 @@ __attribute__((format(printf, 3, 0))) static void note_error(cyaml_log_t level, 
 }
 
 /* Every option is a field of the same kind: any scalar, as text. */
-static uint32_t describe_options(const struct argp_option *options, const char *skip,
+static uint32_t describe_options(const struct lend_option *options, const char *skip,
 				 cyaml_schema_field_t fields[OPTIONS_MAX])
 {
 	uint32_t n = 0;
@@ -79,7 +77,7 @@ static unsigned line_of(const char *path, const char *key)
 	return n;
 }
 
-void mn_config_file(const char *path, const struct argp_option *options, const char *skip,
+void mn_config_file(const char *path, const struct lend_option *options, const char *skip,
 		    void (*apply)(uint32_t option, char *value, unsigned line, void *arg),
 		    void *arg)
 {
@@ -99,14 +97,13 @@ void mn_config_file(const char *path, const struct argp_option *options, const c
 	cyaml_err_t err;
 
 	if (!file)
-		lend_cli_bad("lend-mn", "--config %s: %s", path, strerror(errno));
+		lend_cli_bad("--config %s: %s", path, strerror(errno));
 	fclose(file);
 	err = cyaml_load_file(path, &config, &top, (cyaml_data_t **)&values, NULL);
 	if (!strncmp(complaint.text, "Unexpected key: ", 16)) /* the line is its mapping's */
 		complaint.line = line_of(path, complaint.text + 16);
 	if (err != CYAML_OK || !values)
-		lend_cli_bad("lend-mn",
-			     "%s:%u: %s; one \"name: value\" per line, names as in lend-mn --help",
+		lend_cli_bad("%s:%u: %s; one \"name: value\" per line, names as in lend-mn --help",
 			     path, complaint.line,
 			     complaint.text[0] ? complaint.text : cyaml_strerror(err));
 	for (uint32_t i = 0; i < n; i++)
@@ -114,12 +111,11 @@ void mn_config_file(const char *path, const struct argp_option *options, const c
 			apply(i, values[i], line_of(path, options[i].name), arg);
 }
 #else
-void mn_config_file(const char *path, const struct argp_option *options, const char *skip,
+void mn_config_file(const char *path, const struct lend_option *options, const char *skip,
 		    void (*apply)(uint32_t option, char *value, unsigned line, void *arg),
 		    void *arg)
 {
 	(void)options, (void)skip, (void)apply, (void)arg;
-	lend_cli_bad("lend-mn",
-		     "--config %s: not in this build; install libcyaml-dev and build again", path);
+	lend_cli_bad("--config %s: not in this build; install libcyaml-dev and build again", path);
 }
 #endif

@@ -1,5 +1,6 @@
 # liblend.so, and the files that `cmake --install` adds: headers, lend.pc and a CMake package.
 add_library(lend_shared SHARED)
+list(REMOVE_ITEM layers lend_cli) # for programs
 foreach(layer IN LISTS layers)
 	target_sources(lend_shared PRIVATE $<TARGET_OBJECTS:${layer}>)
 endforeach()

@@ -45,14 +45,14 @@ static void check_args(void *input)
 		app_bad("--size: give at most %d bytes", APP_PATTERN_MAX);
 }
 
-static void take_hops(void *input, char *text)
+static void take_hops(const struct lend_option *option, void *input, char *text)
 {
 	struct app_chain *chain = input;
 	unsigned last = 0;
 
 	chain->lengths = 0;
 	for (char *word = strtok(text, ","); word; word = strtok(NULL, ",")) {
-		unsigned n = (unsigned)app_arg_u64("--hops", word, 1, APP_CHAIN_HOPS_MAX);
+		unsigned n = (unsigned)lend_cli_u64(option->name, word, 1, APP_CHAIN_HOPS_MAX);
 
 		if (n <= last || chain->lengths == APP_CHAIN_LENGTHS_MAX)
 			app_bad("--hops: give at most %d increasing numbers",
@@ -63,22 +63,19 @@ static void take_hops(void *input, char *text)
 		app_bad("--hops: give a number");
 }
 
-static const struct app_option options[] = {
-    {.name = "hops",
-     .key = 'h',
-     .kind = APP_IS_TAKEN,
-     .value = "N",
-     .take = take_hops,
-     .help = "Services in the chain (5); with --sweep a list of increasing numbers (1,2,3,5,10)"},
-    APP_CHOICE(struct app_chain, by, "by", "HOW", app_by_names,
+static const struct lend_option options[] = {
+    OPT_TAKEN("hops", "N", take_hops,
+	      "Services in the chain (5); with --sweep a list of increasing numbers (1,2,3,5,10)",
+	      .key = 'h'),
+    OPT_CHOICE(struct app_chain, by, "by", "HOW", app_by_names,
 	       "value; ref: the last hop reads the caller's memory (default); node: through a "
 	       "memory node; auto: as costs and hops that were measured say"),
-    APP_TEXT(struct app_chain, node_address, "node", "ADDR",
+    OPT_TEXT(struct app_chain, node_address, "node", "ADDR",
 	     "Use the memory node at ADDR instead of starting one"),
-    APP_FLAG(struct app_chain, pool, "pool",
+    OPT_FLAG(struct app_chain, pool, "pool",
 	     "The memory node shares its pages with the caller and the last hop (pool:)"),
-    APP_FLAG(struct app_chain, fresh, "fresh", "Write each payload anew before it is sent"),
-    APP_FLAG(struct app_chain, sweep, "sweep",
+    OPT_FLAG(struct app_chain, fresh, "fresh", "Write each payload anew before it is sent"),
+    OPT_FLAG(struct app_chain, sweep, "sweep",
 	     "Measure all ways at sizes from 4 KiB to --size, for each number of hops"),
     {.name = NULL}};
 
@@ -183,12 +180,12 @@ static const char doc[] =
 int app_chain(int argc, char **argv)
 {
 	static struct app_chain chain = {.load_args = APP_LOAD_ARGS_INIT, .by = APP_BY_REF};
-	static const struct app_syntax syntax = {.option = options,
-						 .child = &app_load_syntax,
-						 .child_at = offsetof(struct app_chain, load_args),
-						 .some = "carrier size seconds window json",
-						 .check = check_args,
-						 .doc = doc};
+	static const struct lend_syntax syntax = {.option = options,
+						  .child = &app_load_syntax,
+						  .child_at = offsetof(struct app_chain, load_args),
+						  .some = "carrier size seconds window json",
+						  .check = check_args,
+						  .doc = doc};
 	uint64_t wrong;
 
 	chain.load_args.size = 1 << 20;

@@ -31,9 +31,9 @@ struct relay {
 	struct relay *rest;
 };
 
-static const struct app_option options[] = {
-    APP_TEXT(struct hop, next_address, "next", "ADDR", "The next hop; without it this is the last"),
-    APP_TEXT(struct hop, node_address, "node", "ADDR",
+static const struct lend_option options[] = {
+    OPT_TEXT(struct hop, next_address, "next", "ADDR", "The next hop; without it this is the last"),
+    OPT_TEXT(struct hop, node_address, "node", "ADDR",
 	     "The memory node that the last hop reads from"),
     {.name = NULL}};
 
@@ -123,11 +123,11 @@ static void free_rest(struct hop *hop)
 
 int app_hop(int argc, char **argv)
 {
-	static const struct app_syntax syntax = {.option = options,
-						 .child = &app_server_syntax,
-						 .child_at = offsetof(struct hop, args),
-						 .check = check_args,
-						 .doc = "One service of lend chain."};
+	static const struct lend_syntax syntax = {.option = options,
+						  .child = &app_server_syntax,
+						  .child_at = offsetof(struct hop, args),
+						  .check = check_args,
+						  .doc = "One service of lend chain."};
 	struct hop hop = {.args = APP_SERVER_ARGS_INIT};
 	struct app_server server;
 	int rc;

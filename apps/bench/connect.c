@@ -6,7 +6,7 @@
  * when its end is reported. Layer: apps. Threads: one. */
 #include "apps/bench/burst.h"
 #include "apps/commands.h"
-#include "apps/common/option_table.h"
+#include "apps/common/options.h"
 #include "apps/common/bench.h"
 #include "apps/common/bench_server.h"
 #include "lend/stats.h"
@@ -259,10 +259,10 @@ struct args {
 	unsigned burst, processes; /* 0: not given; the same holds for load.time and load.window */
 };
 
-static const struct app_option options[] = {
-    APP_NUMBER(struct args, burst, "burst", 1, 100000,
+static const struct lend_option options[] = {
+    OPT_NUMBER(struct args, burst, "burst", 1, 100000,
 	       "Open N sessions at once, and measure until all are up"),
-    APP_NUMBER(struct args, processes, "processes", 1, APP_PROCS_MAX - 1,
+    OPT_NUMBER(struct args, processes, "processes", 1, APP_PROCS_MAX - 1,
 	       "With --burst: in each of N processes (1)"),
     {.name = NULL}};
 
@@ -278,11 +278,11 @@ static int run_burst(const struct args *args)
 
 int app_connect(int argc, char **argv)
 {
-	const struct app_syntax syntax = {.option = options,
-					  .child = &app_load_syntax,
-					  .child_at = offsetof(struct args, load),
-					  .some = "carrier connect seconds window one-thread json",
-					  .doc = doc};
+	const struct lend_syntax syntax = {.option = options,
+					   .child = &app_load_syntax,
+					   .child_at = offsetof(struct args, load),
+					   .some = "carrier connect seconds window one-thread json",
+					   .doc = doc};
 	const struct app_load_args usual = APP_LOAD_ARGS_INIT;
 	struct args args = {.load = APP_LOAD_ARGS_INIT};
 	static struct connects c;

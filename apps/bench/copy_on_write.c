@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "apps/commands.h"
-#include "apps/common/option_table.h"
+#include "apps/common/options.h"
 #include "apps/common/memnode_bench.h"
 #include "apps/common/chart.h"
 #include "util/bits.h"
@@ -256,11 +256,11 @@ static const char doc[] =
 int app_cow(int argc, char **argv)
 {
 	static struct cow c = {.args = {.load = APP_LOAD_ARGS_INIT}};
-	static const struct app_syntax syntax = {.child = &app_memory_syntax,
-						 .child_at = offsetof(struct cow, args),
-						 .some = APP_MEMORY_LOAD,
-						 .check = check_args,
-						 .doc = doc};
+	static const struct lend_syntax syntax = {.child = &app_memory_syntax,
+						  .child_at = offsetof(struct cow, args),
+						  .some = APP_MEMORY_LOAD,
+						  .check = check_args,
+						  .doc = doc};
 
 	c.args.load.size = 32 << 10;
 	app_options_read(&syntax, argc, argv, &c);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "apps/commands.h"
-#include "apps/common/option_table.h"
+#include "apps/common/options.h"
 #include "apps/common/bench.h"
 #include "apps/common/bench_server.h"
 #include "util/bits.h"
@@ -228,9 +228,9 @@ static void write_report(const struct args *args, const struct run *run)
 	app_report_end(&r);
 }
 
-static const struct app_option options[] = {
-    APP_NUMBER(struct args, percent, "load", 1, 99, "Percent of the worker's capacity: 90"),
-    APP_TIME(struct args, work, "work", "Time of a call in the worker (1ms)"),
+static const struct lend_option options[] = {
+    OPT_NUMBER(struct args, percent, "load", 1, 99, "Percent of the worker's capacity: 90"),
+    OPT_TIME(struct args, work, "work", "Time of a call in the worker (1ms)"),
     {.name = NULL}};
 
 static const char doc[] =
@@ -244,11 +244,11 @@ static const char doc[] =
 
 int app_deadlines(int argc, char **argv)
 {
-	const struct app_syntax syntax = {.option = options,
-					  .child = &app_load_syntax,
-					  .child_at = offsetof(struct args, load),
-					  .some = "carrier seconds json",
-					  .doc = doc};
+	const struct lend_syntax syntax = {.option = options,
+					   .child = &app_load_syntax,
+					   .child_at = offsetof(struct args, load),
+					   .some = "carrier seconds json",
+					   .doc = doc};
 	static struct run run;
 	struct args args = {.load = APP_LOAD_ARGS_INIT, .work = 1000000, .percent = 90};
 	uint64_t turns;

@@ -7,7 +7,7 @@
 #include "apps/common/bench.h"
 #include "apps/common/bench_server.h"
 #include "apps/common/closed_loop.h"
-#include "apps/common/option_table.h"
+#include "apps/common/options.h"
 #include "apps/common/report.h"
 #include "apps/common/samples.h"
 #include "apps/common/spawn.h"
@@ -33,8 +33,8 @@ struct reading {
 	struct loan *loan;
 };
 
-static const struct app_option options[] = {
-    APP_FLAG(struct loan, kept, "keep", "Pass the same loan each time instead of taking another"),
+static const struct lend_option options[] = {
+    OPT_FLAG(struct loan, kept, "keep", "Pass the same loan each time instead of taking another"),
     {.name = NULL}};
 
 static void check_args(void *input)
@@ -218,12 +218,12 @@ static const char doc[] =
 int app_loan(int argc, char **argv)
 {
 	static struct loan loan = {.load = APP_LOAD_ARGS_INIT};
-	static const struct app_syntax syntax = {.option = options,
-						 .child = &app_load_syntax,
-						 .child_at = offsetof(struct loan, load),
-						 .some = "carrier size seconds json",
-						 .check = check_args,
-						 .doc = doc};
+	static const struct lend_syntax syntax = {.option = options,
+						  .child = &app_load_syntax,
+						  .child_at = offsetof(struct loan, load),
+						  .some = "carrier size seconds json",
+						  .check = check_args,
+						  .doc = doc};
 	struct app_child child = {.pid = 0};
 	struct app_net net;
 

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 #include "apps/commands.h"
-#include "apps/common/option_table.h"
+#include "apps/common/options.h"
 #include "apps/common/cacheline_rtt.h"
 #include "apps/common/closed_loop.h"
 #include "apps/common/report.h"
@@ -56,10 +56,9 @@ struct race {
 	_Alignas(64) uint64_t *ring[RING];
 };
 
-static const struct app_option options[] = {
-    APP_OPTION(struct bench, time, .name = "seconds", .key = 't', .kind = APP_IS_TIME,
-	       .value = "TIME", .help = "How long to measure (10)"),
-    APP_JSON(struct bench, json),
+static const struct lend_option options[] = {
+    OPT_TIME(struct bench, time, "seconds", "How long to measure (10)", .key = 't'),
+    OPT_JSON(struct bench, json),
     {.name = NULL}};
 
 static uint64_t *take_object(const struct race *r)
@@ -336,7 +335,7 @@ static const char doc[] =
 
 int app_malloc(int argc, char **argv)
 {
-	static const struct app_syntax syntax = {.option = options, .doc = doc};
+	static const struct lend_syntax syntax = {.option = options, .doc = doc};
 	static struct bench b = {.time = 10000000000};
 	char *again[16] = {(char *)"lend"};
 

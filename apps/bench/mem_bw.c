@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "apps/commands.h"
-#include "apps/common/option_table.h"
+#include "apps/common/options.h"
 #include "apps/common/bench.h"
 #include "apps/common/chart.h"
 #include "apps/common/samples.h"
@@ -225,13 +225,14 @@ static uint64_t run_all(struct bw *bw)
 	return wrong;
 }
 
-static const struct app_option options[] = {
-    APP_NUMBER(struct bw, threads, "threads", 1, THREADS_MAX,
+static const struct lend_option options[] = {
+    OPT_NUMBER(struct bw, threads, "threads", 1, THREADS_MAX,
 	       "Threads that read and write, each with its endpoint (1)"),
-    APP_OPTION(struct bw, sweep, .name = "sweep", .kind = APP_IS_CHOICE, .min = SIZES,
-	       .names = (const char *const[]){"size", "window", "threads", NULL}, .value = "WHAT",
-	       .help = "A table too: size (32 bytes to 4 MiB), window (1 to 128) or threads (1 to "
-		       "--threads)"),
+    OPT_CHOICE(struct bw, sweep, "sweep", "WHAT",
+	       ((const char *const[]){"size", "window", "threads", NULL}),
+	       "A table too: size (32 bytes to 4 MiB), window (1 to 128) or threads (1 to "
+	       "--threads)",
+	       .min = SIZES),
     {.name = NULL}};
 
 static void check_args(void *input)
@@ -261,12 +262,12 @@ static const char doc[] =
 int app_mem_bw(int argc, char **argv)
 {
 	static struct bw bw = {.args = {.load = APP_LOAD_ARGS_INIT}, .threads = 1};
-	const struct app_syntax syntax = {.option = options,
-					  .child = &app_memory_syntax,
-					  .child_at = offsetof(struct bw, args),
-					  .some = APP_MEMORY_LOAD " window",
-					  .check = check_args,
-					  .doc = doc};
+	const struct lend_syntax syntax = {.option = options,
+					   .child = &app_memory_syntax,
+					   .child_at = offsetof(struct bw, args),
+					   .some = APP_MEMORY_LOAD " window",
+					   .check = check_args,
+					   .doc = doc};
 
 	bw.args.load.size = 4096;
 	bw.args.load.window = 32;

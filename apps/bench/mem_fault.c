@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "apps/commands.h"
-#include "apps/common/option_table.h"
+#include "apps/common/options.h"
 #include "apps/common/bench.h"
 #include "apps/common/cacheline_rtt.h"
 #include "apps/common/memnode_bench.h"
@@ -332,11 +332,11 @@ static const char doc[] = "How long a touch of a page waits when it must be fetc
 int app_mem_fault(int argc, char **argv)
 {
 	static struct bench b = {.args = {.load = APP_LOAD_ARGS_INIT}};
-	static const struct app_syntax syntax = {.child = &app_memory_syntax,
-						 .child_at = offsetof(struct bench, args),
-						 .some = APP_MEMORY_LOAD,
-						 .check = check_args,
-						 .doc = doc};
+	static const struct lend_syntax syntax = {.child = &app_memory_syntax,
+						  .child_at = offsetof(struct bench, args),
+						  .some = APP_MEMORY_LOAD,
+						  .check = check_args,
+						  .doc = doc};
 
 	b.args.load.size = 64 << 20;
 	app_options_read(&syntax, argc, argv, &b);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "apps/commands.h"
-#include "apps/common/option_table.h"
+#include "apps/common/options.h"
 #include "apps/common/bench.h"
 #include "apps/common/cacheline_rtt.h"
 #include "apps/common/chart.h"
@@ -37,9 +37,9 @@ struct lat {
 	struct app_scale among;
 };
 
-static const struct app_option options[] = {
-    APP_FLAG(struct lat, sweep, "sweep", "Also print a table of sizes from 32 bytes to 4 MiB"),
-    APP_NUMBER(struct lat, among.n, "among", APP_SCALE_FEW + 1, APP_SCALE_MAX,
+static const struct lend_option options[] = {
+    OPT_FLAG(struct lat, sweep, "sweep", "Also print a table of sizes from 32 bytes to 4 MiB"),
+    OPT_NUMBER(struct lat, among.n, "among", APP_SCALE_FEW + 1, APP_SCALE_MAX,
 	       "Also measure among 1,000 and among N references"),
     {.name = NULL}};
 
@@ -284,11 +284,11 @@ static const char doc[] =
 int app_mem_lat(int argc, char **argv)
 {
 	static struct lat lat = {.args = {.load = APP_LOAD_ARGS_INIT}};
-	const struct app_syntax syntax = {.option = options,
-					  .child = &app_memory_syntax,
-					  .child_at = offsetof(struct lat, args),
-					  .some = APP_MEMORY_LOAD,
-					  .doc = doc};
+	const struct lend_syntax syntax = {.option = options,
+					   .child = &app_memory_syntax,
+					   .child_at = offsetof(struct lat, args),
+					   .some = APP_MEMORY_LOAD,
+					   .doc = doc};
 
 	lat.args.load.size = 4096;
 	app_options_read(&syntax, argc, argv, &lat);

@@ -1,7 +1,7 @@
 /* offered - lend load: latency and losses under an open-loop load, which does not wait for replies.
  * Layer: apps. Threads: one. */
 #include "apps/commands.h"
-#include "apps/common/option_table.h"
+#include "apps/common/options.h"
 #include "apps/common/open_loop.h"
 #include "apps/common/bench.h"
 #include "apps/common/bench_server.h"
@@ -14,10 +14,10 @@ struct args {
 	uint64_t rate; /* calls per second */
 };
 
-static const struct app_option options[] = {
-    APP_NUMBER(struct args, rate, "rate", 1, RATE_MAX, "Calls per second offered (100000)"),
-    APP_TIME(struct args, arrivals.deadline, "deadline", "Deadline of each call (100ms)"),
-    APP_NUMBER(struct args, arrivals.seed, "seed", 0, UINT64_MAX,
+static const struct lend_option options[] = {
+    OPT_NUMBER(struct args, rate, "rate", 1, RATE_MAX, "Calls per second offered (100000)"),
+    OPT_TIME(struct args, arrivals.deadline, "deadline", "Deadline of each call (100ms)"),
+    OPT_NUMBER(struct args, arrivals.seed, "seed", 0, UINT64_MAX,
 	       "Seed of the random arrival times (1)"),
     {.name = NULL}};
 
@@ -37,7 +37,7 @@ int app_offered(int argc, char **argv)
 	static struct args args = {.load = APP_LOAD_ARGS_INIT,
 				   .arrivals = {.deadline = 100000000, .seed = 1},
 				   .rate = 100000};
-	const struct app_syntax syntax = {
+	const struct lend_syntax syntax = {
 	    .option = options,
 	    .child = &app_load_syntax,
 	    .child_at = offsetof(struct args, load),

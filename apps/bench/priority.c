@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "apps/commands.h"
-#include "apps/common/option_table.h"
+#include "apps/common/options.h"
 #include "apps/common/bench.h"
 #include "apps/common/echo.h"
 #include "apps/common/samples.h"
@@ -263,10 +263,10 @@ static void write_report(const struct args *args, const struct tally *tally, uin
 	app_report_end(&r);
 }
 
-static const struct app_option options[] = {
-    APP_SIZE(struct args, bulk, "bulk", 1 << 16, 1 << 30, "Length of the transfer (64M)"),
-    APP_TIME(struct args, every, "every", "Time between small calls (100us)"),
-    APP_NUMBER(struct args, rounds, "rounds", 1, ROUNDS_MAX, "Number of slices of the time (4)"),
+static const struct lend_option options[] = {
+    OPT_SIZE(struct args, bulk, "bulk", 1 << 16, 1 << 30, "Length of the transfer (64M)"),
+    OPT_TIME(struct args, every, "every", "Time between small calls (100us)"),
+    OPT_NUMBER(struct args, rounds, "rounds", 1, ROUNDS_MAX, "Number of slices of the time (4)"),
     {.name = NULL}};
 
 static const char doc[] =
@@ -279,11 +279,11 @@ static const char doc[] =
 
 int app_priority(int argc, char **argv)
 {
-	const struct app_syntax syntax = {.option = options,
-					  .child = &app_load_syntax,
-					  .child_at = offsetof(struct args, load),
-					  .some = "carrier connect seconds one-thread sleep json",
-					  .doc = doc};
+	const struct lend_syntax syntax = {.option = options,
+					   .child = &app_load_syntax,
+					   .child_at = offsetof(struct args, load),
+					   .some = "carrier connect seconds one-thread sleep json",
+					   .doc = doc};
 	static struct tally tally[PHASES];
 	struct args args = {
 	    .load = APP_LOAD_ARGS_INIT, .bulk = 64 << 20, .every = 100000, .rounds = 4};

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "apps/commands.h"
-#include "apps/common/option_table.h"
+#include "apps/common/options.h"
 #include "apps/common/bench.h"
 #include "apps/common/memnode_bench.h"
 #include "apps/common/bench_server.h"
@@ -161,7 +161,8 @@ static void write_report(const struct app_load_args *load, const struct starts *
 	app_report_end(&r);
 }
 
-static const struct app_option options[] = {APP_ALIAS(struct args, child, "child"), {.name = NULL}};
+static const struct lend_option options[] = {OPT_ALIAS(struct args, child, "child"),
+					     {.name = NULL}};
 
 static const char doc[] =
     "How long a program takes from its start to its first reply.\v"
@@ -173,11 +174,11 @@ static const char doc[] =
 
 int app_start(int argc, char **argv)
 {
-	const struct app_syntax syntax = {.option = options,
-					  .child = &app_load_syntax,
-					  .child_at = offsetof(struct args, load),
-					  .some = "carrier connect count json",
-					  .doc = doc};
+	const struct lend_syntax syntax = {.option = options,
+					   .child = &app_load_syntax,
+					   .child_at = offsetof(struct args, load),
+					   .some = "carrier connect count json",
+					   .doc = doc};
 	struct args args = {.load = APP_LOAD_ARGS_INIT};
 	static struct app_bench bench;
 	static struct starts s;

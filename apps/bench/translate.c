@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "apps/commands.h"
-#include "apps/common/option_table.h"
+#include "apps/common/options.h"
 #include "apps/common/closed_loop.h"
 #include "apps/common/report.h"
 #include "apps/common/samples.h"
@@ -31,17 +31,16 @@ struct translate {
 	uint64_t wrong, lookups;
 };
 
-static const struct app_option options[] = {
-    APP_SIZE(struct translate, space, "space", PAGE, UINT64_C(160) << 30,
+static const struct lend_option options[] = {
+    OPT_SIZE(struct translate, space, "space", PAGE, UINT64_C(160) << 30,
 	     "Address space behind the page tables (100G)"),
-    APP_CHOICE(struct translate, access, "access", "HOW", names,
+    OPT_CHOICE(struct translate, access, "access", "HOW", names,
 	       "Access that lookups_per_s reports: sequential, zipf (default), zipf_scattered, "
 	       "uniform"),
-    APP_OPTION(struct translate, time, .name = "seconds", .key = 't', .kind = APP_IS_TIME,
-	       .value = "TIME", .help = "How long to measure each access (1)"),
-    APP_FLAG(struct translate, streaming, "streaming", "Lookups do not depend on the previous one"),
-    APP_FLAG(struct translate, small_pages, "small-pages", "Keep all tables out of huge pages"),
-    APP_JSON(struct translate, json),
+    OPT_TIME(struct translate, time, "seconds", "How long to measure each access (1)", .key = 't'),
+    OPT_FLAG(struct translate, streaming, "streaming", "Lookups do not depend on the previous one"),
+    OPT_FLAG(struct translate, small_pages, "small-pages", "Keep all tables out of huge pages"),
+    OPT_JSON(struct translate, json),
     {.name = NULL}};
 
 /* Draws a rank in [0, n) from a Zipf distribution with exponent 0.99, by rejection-inversion
@@ -161,7 +160,7 @@ static const char doc[] =
 
 int app_translate(int argc, char **argv)
 {
-	static const struct app_syntax syntax = {.option = options, .doc = doc};
+	static const struct lend_syntax syntax = {.option = options, .doc = doc};
 	static struct translate t = {
 	    .space = UINT64_C(100) << 30, .time = 1000000000, .access = ZIPF};
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "apps/commands.h"
-#include "apps/common/option_table.h"
+#include "apps/common/options.h"
 #include "apps/common/bench.h"
 #include "apps/common/cacheline_rtt.h"
 #include "apps/common/bench_server.h"
@@ -210,9 +210,9 @@ static void write_report(const struct args *args, const struct waits *w)
 	app_report_end(&r);
 }
 
-static const struct app_option options[] = {
-    APP_NUMBER(struct args, idle, "idle", 1, 1024, "Idle sessions (128)"),
-    APP_NUMBER(struct args, busy, "busy", 1, APP_BUSY_MAX,
+static const struct lend_option options[] = {
+    OPT_NUMBER(struct args, idle, "idle", 1, 1024, "Idle sessions (128)"),
+    OPT_NUMBER(struct args, busy, "busy", 1, APP_BUSY_MAX,
 	       "Only this: calls and eventfds next to N threads that compute"),
     {.name = NULL}};
 
@@ -230,11 +230,11 @@ static const char doc[] =
 
 int app_wait(int argc, char **argv)
 {
-	const struct app_syntax syntax = {.option = options,
-					  .child = &app_load_syntax,
-					  .child_at = offsetof(struct args, load),
-					  .some = "carrier seconds json",
-					  .doc = doc};
+	const struct lend_syntax syntax = {.option = options,
+					   .child = &app_load_syntax,
+					   .child_at = offsetof(struct args, load),
+					   .some = "carrier seconds json",
+					   .doc = doc};
 	static struct waits w;
 	struct args args = {.load = APP_LOAD_ARGS_INIT};
 

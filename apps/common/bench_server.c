@@ -9,36 +9,35 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apps/common/option_table.h"
+#include "apps/common/options.h"
 #include "apps/common/report.h"
 #include "apps/common/spawn.h"
 #include "lend/stats.h"
 
-static void take_cpu(void *args, char *value)
+static void take_cpu(const struct lend_option *option, void *args, char *value)
 {
 	((struct app_server_args *)args)->cpu =
-	    strcmp(value, "-1") ? (int)app_arg_u64("--cpu", value, 0, 1023) : APP_ANY_CPU;
+	    strcmp(value, "-1") ? (int)lend_cli_u64(option->name, value, 0, 1023) : APP_ANY_CPU;
 }
 
-static const struct app_option options[] = {
-    APP_OPTION(struct app_server_args, listen, .name = "listen", .key = 'l', .kind = APP_IS_TEXT,
-	       .value = "ADDR", .help = "Address to serve at: shm:NAME, udp:HOST:PORT, dpdk:..."),
-    APP_TEXT(struct app_server_args, eal, "eal", "ARGS", "DPDK's EAL arguments"),
-    APP_OPTION(struct app_server_args, ready_fd, .name = "ready-fd", .kind = APP_IS_NUMBER,
-	       .hidden = true, .max = 1 << 20, .value = "FD"),
-    APP_TAKEN("cpu", "N", take_cpu, "Stay on this CPU"),
-    APP_FLAG(struct app_server_args, spin, "spin",
+static const struct lend_option options[] = {
+    OPT_TEXT(struct app_server_args, listen, "listen", "ADDR",
+	     "Address to serve at: shm:NAME, udp:HOST:PORT, dpdk:...", .key = 'l'),
+    OPT_TEXT(struct app_server_args, eal, "eal", "ARGS", "DPDK's EAL arguments"),
+    OPT_NUMBER(struct app_server_args, ready_fd, "ready-fd", 0, 1 << 20, NULL, .hidden = true),
+    OPT_TAKEN("cpu", "N", take_cpu, "Stay on this CPU"),
+    OPT_FLAG(struct app_server_args, spin, "spin",
 	     "Poll all the time instead of sleeping when idle"),
-    APP_FLAG(struct app_server_args, json, "json",
+    OPT_FLAG(struct app_server_args, json, "json",
 	     "Print the counters as JSON at the end and at SIGUSR1"),
-    APP_NUMBER(struct app_server_args, calls, "calls", 0, 1024,
+    OPT_NUMBER(struct app_server_args, calls, "calls", 0, 1024,
 	       "Calls in flight per session, at most"),
-    APP_NUMBER(struct app_server_args, sessions, "sessions", 0, 1 << 20, "Sessions, at most"),
-    APP_NUMBER(struct app_server_args, workers, "workers", 1, 256, "Threads for slow handlers"),
-    APP_SIZE(struct app_server_args, message_max, "message-max", 0, 1 << 30, "The longest message"),
-    APP_SIZE(struct app_server_args, receive_budget, "receive-budget", 0, UINT64_C(1) << 40,
+    OPT_NUMBER(struct app_server_args, sessions, "sessions", 0, 1 << 20, "Sessions, at most"),
+    OPT_NUMBER(struct app_server_args, workers, "workers", 1, 256, "Threads for slow handlers"),
+    OPT_SIZE(struct app_server_args, message_max, "message-max", 0, 1 << 30, "The longest message"),
+    OPT_SIZE(struct app_server_args, receive_budget, "receive-budget", 0, UINT64_C(1) << 40,
 	     "Bytes in flight to this server, at most"),
-    APP_CHOICE(struct app_server_args, schedule, "schedule", "HOW", app_schedule_names,
+    OPT_CHOICE(struct app_server_args, schedule, "schedule", "HOW", app_schedule_names,
 	       "Order within a priority: shortest, deadline or fifo"),
     {.name = NULL}};
 
@@ -50,7 +49,7 @@ static void check_args(void *input)
 		app_bad("--listen %s: no address; give shm:NAME or udp:HOST:PORT", args->listen);
 }
 
-const struct app_syntax app_server_syntax = {.option = options, .check = check_args};
+const struct lend_syntax app_server_syntax = {.option = options, .check = check_args};
 
 void app_bench_serves(const char *address, enum lend_status status)
 {

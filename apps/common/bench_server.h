@@ -12,7 +12,7 @@
 
 #include <stdbool.h>
 
-#include "apps/common/option_table.h"
+#include "cli/option_table.h"
 #include "lend/rpc.h"
 
 /* Reserved method numbers of benchmark servers. images and demo use those from APP_METHOD_IMAGES
@@ -47,7 +47,7 @@ struct app_server_args {
 	{                                                                                          \
 		.ready_fd = -1, .cpu = -1                                                          \
 	}
-extern const struct app_syntax app_server_syntax;
+extern const struct lend_syntax app_server_syntax;
 
 struct app_server {
 	struct lend_ep *ep;

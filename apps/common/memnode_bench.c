@@ -6,20 +6,20 @@
 
 #include "apps/common/chart.h"
 #include "apps/common/memnode.h"
-#include "apps/common/option_table.h"
+#include "apps/common/options.h"
 #include "apps/store/inproc_node.h"
 #include "util/bits.h"
 
 enum { WAIT_NS = 50000000 };
 
-static const struct app_option options[] = {
-    APP_TEXT(struct app_memory_args, node, "node", "ADDR",
+static const struct lend_option options[] = {
+    OPT_TEXT(struct app_memory_args, node, "node", "ADDR",
 	     "Use the memory node at ADDR instead of starting one"),
-    APP_FLAG(struct app_memory_args, pool, "pool",
+    OPT_FLAG(struct app_memory_args, pool, "pool",
 	     "The node that this command starts shares its pages with this process (pool:)"),
-    APP_SIZE(struct app_memory_args, page, "page", APP_PAGE, APP_PAGE_MAX,
+    OPT_SIZE(struct app_memory_args, page, "page", APP_PAGE, APP_PAGE_MAX,
 	     "Page size of the node that this command starts: 4K (default) to 2M"),
-    APP_TEXT(struct app_memory_args, plot, "plot", "FILE", "Draw the table into FILE, as SVG"),
+    OPT_TEXT(struct app_memory_args, plot, "plot", "FILE", "Draw the table into FILE, as SVG"),
     {.name = NULL}};
 
 static void check_args(void *input)
@@ -40,10 +40,10 @@ static void check_args(void *input)
 		app_bad("--pool starts a node on this host: leave out --node and --carrier");
 }
 
-const struct app_syntax app_memory_syntax = {.option = options,
-					     .child = &app_load_syntax,
-					     .child_at = offsetof(struct app_memory_args, load),
-					     .check = check_args};
+const struct lend_syntax app_memory_syntax = {.option = options,
+					      .child = &app_load_syntax,
+					      .child_at = offsetof(struct app_memory_args, load),
+					      .check = check_args};
 
 static void open_client(const struct app_memory *m, struct lend_config *config, uint64_t bytes,
 			struct lend_ep **ep, struct lend_mem **mem)

@@ -24,7 +24,7 @@ struct app_memory_args {
 /* --node, --pool, --page, --plot and options of app_load_syntax. APP_MEMORY_LOAD names those of
  * commands with one operation at a time. */
 #define APP_MEMORY_LOAD "carrier size seconds one-thread sleep json"
-extern const struct app_syntax app_memory_syntax;
+extern const struct lend_syntax app_memory_syntax;
 
 struct app_memory {
 	struct app_memory_args args;

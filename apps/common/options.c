@@ -1,6 +1,7 @@
 /* common/options - see options.h. */
 #include "apps/common/options.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -12,20 +13,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "apps/common/option_table.h"
 #include "apps/common/report.h"
-
-static char command[64] = "lend";
-
-void app_name_set(const char *program, const char *name)
-{
-	snprintf(command, sizeof(command), "%s%s", program, name);
-}
-
-const char *app_name(void)
-{
-	return command;
-}
 
 __attribute__((format(printf, 1, 0))) static void print_line(const char *format, va_list args)
 {
@@ -34,7 +22,7 @@ __attribute__((format(printf, 1, 0))) static void print_line(const char *format,
 	vsnprintf(line, sizeof(line), format, args);
 	app_progress_clear();
 	fflush(stdout);
-	fprintf(stderr, "%s: %s\n", command, line);
+	fprintf(stderr, "%s: %s\n", lend_cli_name(), line);
 }
 
 void app_bad(const char *format, ...)
@@ -44,7 +32,7 @@ void app_bad(const char *format, ...)
 	va_start(args, format);
 	print_line(format, args);
 	va_end(args);
-	exit(APP_EXIT_USAGE);
+	exit(LEND_EXIT_USAGE);
 }
 
 /* Returns the signal that killed a child of this process, or 0. The child stays a zombie. Waits up
@@ -95,94 +83,75 @@ void app_note(const char *format, ...)
 	va_end(args);
 }
 
-/* Parses a number without a sign; *end is the position behind it. Returns false for anything else.
- */
-static bool parse_number(const char *text, double *value, char **end)
-{
-	if (!(text[0] >= '0' && text[0] <= '9') && text[0] != '.')
-		return false;
-	errno = 0;
-	*value = strtod(text, end);
-	return !errno && *end != text;
-}
-
-uint64_t app_arg_u64(const char *option, const char *text, uint64_t min, uint64_t max)
-{
-	char *end = NULL;
-	unsigned long long value;
-
-	errno = 0;
-	value = strtoull(text, &end, 10);
-	if (text[0] < '0' || text[0] > '9' || errno || *end || value < min || value > max)
-		app_bad("%s %s: give a whole number from %llu to %llu", option, text,
-			(unsigned long long)min, (unsigned long long)max);
-	return value;
-}
-
-uint64_t app_arg_size(const char *option, const char *text, uint64_t min, uint64_t max)
-{
-	static const char units[] = "KMGT";
-	const char *unit;
-	char *end = NULL;
-	double value;
-	bool good = parse_number(text, &value, &end);
-
-	if (good && *end && (unit = strchr(units, *end & ~0x20)) && *unit) {
-		value *= (double)(UINT64_C(1024) << 10 * (unit - units));
-		end++;
-		if (!strcasecmp(end, "B") || !strcasecmp(end, "iB"))
-			end = strchr(end, 0);
-	}
-	if (!good || *end || value > (double)max || value < (double)min)
-		app_bad("%s %s: give a size from %llu to %llu bytes, such as 64, 4K, 1M or 1G",
-			option, text, (unsigned long long)min, (unsigned long long)max);
-	return (uint64_t)value;
-}
-
-lend_ns app_arg_ns(const char *option, const char *text)
-{
-	static const struct {
-		const char *name;
-		double ns;
-	} unit[] = {{"", 1e9}, {"s", 1e9}, {"ms", 1e6}, {"us", 1e3}, {"m", 6e10}, {"h", 3.6e12}};
-	char *end = NULL;
-	double value;
-
-	if (parse_number(text, &value, &end))
-		for (unsigned i = 0; i < sizeof(unit) / sizeof(unit[0]); i++)
-			if (!strcmp(end, unit[i].name) && value * unit[i].ns < 1e18 &&
-			    value * unit[i].ns >= 1e3)
-				return (lend_ns)(value * unit[i].ns);
-	app_bad("%s %s: give a time above zero, such as 0.5 (seconds), 200ms, 10m or 1h", option,
-		text);
-}
-
 const char *const app_schedule_names[] = {[LEND_SHORTEST_FIRST] = "shortest",
 					  [LEND_EARLIEST_FIRST] = "deadline",
 					  [LEND_AS_THEY_COME] = "fifo",
 					  NULL};
 
-static const struct app_option load_options[] = {
+/* Exports a value to the library and to processes that this one starts: --cc as LEND_CC. */
+static void export_value(const struct lend_option *o, void *field, char *value)
+{
+	char name[32] = "LEND_", number[24];
+
+	(void)field;
+	for (size_t n = strlen(name), i = 0; o->name[i] && n + 1 < sizeof(name); i++)
+		name[n++] = (char)(o->name[i] == '-' ? '_' : toupper(o->name[i]));
+	if (o->max) {
+		(void)snprintf(number, sizeof(number), "%" PRIu64,
+			       lend_cli_size(o->name, value, o->min, o->max));
+		value = number;
+	}
+	if (setenv(name, value, 1) != 0)
+		app_die("%s=%s: %s", name, value, strerror(errno));
+}
+
+/* What all commands take. */
+static const struct lend_option common_options[] = {
+    OPT_TAKEN("capture", "FILE", export_value,
+	      "Write every datagram to a pcapng FILE (further processes: FILE with their id)"),
+    OPT_TAKEN("capture-limit", "BYTES", export_value, "Then FILE becomes FILE.1", .min = 65536,
+	      .max = UINT64_C(1) << 40),
+    OPT_TAKEN("capture-snap", "BYTES", export_value, "Keep the first of each datagram", .min = 1,
+	      .max = 1 << 30),
+    OPT_TAKEN("cc", "NAME", export_value,
+	      "Congestion control: none, timely, swift, dctcp or credit (as LEND_CC)"),
+    OPT_TAKEN("keys", "FILE", export_value,
+	      "Keys that peers prove, from lend keygen (as LEND_KEYS; default "
+	      "~/.config/lend/keys)"),
+    {.name = NULL}};
+
+void app_options_read(const struct lend_syntax *syntax, int argc, char **argv, void *args)
+{
+	lend_options_read(syntax, common_options, argc, argv, args);
+}
+
+void app_take_carrier(const struct lend_option *o, void *field, char *value)
+{
+	if (!app_carrier_parse(value, field))
+		app_bad("--%s %s: give shm, udp, dpdk:memif, dpdk:ring or an address", o->name,
+			value);
+}
+
+static const struct lend_option load_options[] = {
     APP_CARRIER(struct app_load_args, carrier,
 		"shm (default), udp, dpdk:memif, dpdk:ring, or what to listen at: see "
 		"apps/README.md"),
-    APP_TEXT(struct app_load_args, connect, "connect", "ADDR",
+    OPT_TEXT(struct app_load_args, connect, "connect", "ADDR",
 	     "Use the server at ADDR (lend serve prints it) instead of starting one"),
-    APP_OPTION(struct app_load_args, size, .name = "size", .key = 's', .kind = APP_IS_SIZE,
-	       .max = 1 << 30, .value = "BYTES", .help = "Payload of a request: 64, 4K, 1M ..."),
-    APP_OPTION(struct app_load_args, time, .name = "seconds", .key = 't', .kind = APP_IS_TIME,
-	       .value = "TIME", .help = "How long to measure: 2, 0.5, 500ms"),
-    APP_NUMBER(struct app_load_args, count, "count", 1, UINT64_C(1) << 40,
+    OPT_SIZE(struct app_load_args, size, "size", 0, 1 << 30, "Payload of a request: 64, 4K, 1M ...",
+	     .key = 's'),
+    OPT_TIME(struct app_load_args, time, "seconds", "How long to measure: 2, 0.5, 500ms",
+	     .key = 't'),
+    OPT_NUMBER(struct app_load_args, count, "count", 1, UINT64_C(1) << 40,
 	       "Number of calls to measure"),
-    APP_OPTION(struct app_load_args, window, .name = "window", .key = 'w', .kind = APP_IS_NUMBER,
-	       .min = 1, .max = 1024, .value = "N", .help = "Calls in flight per session"),
-    APP_OPTION(struct app_load_args, sessions, .name = "sessions", .key = 'n',
-	       .kind = APP_IS_NUMBER, .min = 1, .max = 1024, .value = "N",
-	       .help = "Sessions to the server"),
-    APP_FLAG(struct app_load_args, one_thread, "one-thread",
+    OPT_NUMBER(struct app_load_args, window, "window", 1, 1024, "Calls in flight per session",
+	       .key = 'w'),
+    OPT_NUMBER(struct app_load_args, sessions, "sessions", 1, 1024, "Sessions to the server",
+	       .key = 'n'),
+    OPT_FLAG(struct app_load_args, one_thread, "one-thread",
 	     "Both ends in one thread, polled alternately"),
-    APP_FLAG(struct app_load_args, sleep, "sleep", "Ends sleep while they wait instead of polling"),
-    APP_JSON(struct app_load_args, json),
+    OPT_FLAG(struct app_load_args, sleep, "sleep", "Ends sleep while they wait instead of polling"),
+    OPT_JSON(struct app_load_args, json),
     {.name = NULL}};
 
 static void check_load(void *args)
@@ -193,7 +162,7 @@ static void check_load(void *args)
 		app_bad("--connect: no address; give the one that lend serve prints");
 }
 
-const struct app_syntax app_load_syntax = {.option = load_options, .check = check_load};
+const struct lend_syntax app_load_syntax = {.option = load_options, .check = check_load};
 
 enum app_carrier app_load_carrier(const struct app_load_args *args)
 {
@@ -204,6 +173,7 @@ enum app_carrier app_load_carrier(const struct app_load_args *args)
 void app_load_args_read(struct app_load_args *args, int argc, char **argv, const char *names,
 			const char *doc)
 {
-	app_options_read(&(struct app_syntax){.child = &app_load_syntax, .some = names, .doc = doc},
-			 argc, argv, args);
+	app_options_read(
+	    &(struct lend_syntax){.child = &app_load_syntax, .some = names, .doc = doc}, argc, argv,
+	    args);
 }

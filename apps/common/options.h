@@ -7,14 +7,11 @@
 #include <stdint.h>
 
 #include "apps/common/topology.h"
+#include "cli/option_table.h"
 #include "lend/rpc.h"
 
-/* lend's exit codes: success, failure during the run, invalid command line. */
-enum { APP_EXIT_OK = 0, APP_EXIT_FAILED = 1, APP_EXIT_USAGE = 2 };
-
-/* Sets the prefix of every message: "lend " "lat", or "peer-" "ucx". */
-void app_name_set(const char *program, const char *name);
-const char *app_name(void);
+/* lend's exit codes: success, failure during the run; LEND_EXIT_USAGE. */
+enum { APP_EXIT_OK = 0, APP_EXIT_FAILED = 1 };
 
 /* Prints one line "lend lat: ..." on stderr that names the fix, and exits with 2 (bad input) or 1
  * (failure). Children started by spawn.h end with their parent. When a signal killed one of them,
@@ -26,15 +23,8 @@ const char *app_why_killed(int signal);
 /* Prints the same line and continues, for what the user should know. */
 void app_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Return the parsed value; app_bad() with the option, the text and the range when it is invalid.
- * Sizes: 64, 4K, 1M, 1G (powers of 1024). Durations: 2 (seconds), 0.5, 200ms, 10m, 1h. */
-uint64_t app_arg_u64(const char *option, const char *text, uint64_t min, uint64_t max);
-uint64_t app_arg_size(const char *option, const char *text, uint64_t min, uint64_t max);
-lend_ns app_arg_ns(const char *option, const char *text);
 /* Names of enum lend_schedule, and NULL. */
 extern const char *const app_schedule_names[];
-
-struct app_syntax;
 
 /* The server that a measuring command calls, the shape of its calls, and how long it measures. */
 struct app_load_args {
@@ -56,7 +46,15 @@ struct app_load_args {
 #define APP_LOAD_ALL "carrier connect size seconds count window sessions one-thread sleep json"
 /* Returns the carrier to the server: the given one, or that of --connect's address. */
 enum app_carrier app_load_carrier(const struct app_load_args *args);
-extern const struct app_syntax app_load_syntax;
+extern const struct lend_syntax app_load_syntax;
+#define APP_CARRIER(TYPE, FIELD, HELP)                                                             \
+	{                                                                                          \
+		OPT_FIELD(TYPE, FIELD), .name = "carrier", .key = 'c', .kind = OPT_IS_TAKEN,       \
+					.take = app_take_carrier, .value = "C", .help = HELP       \
+	}
+void app_take_carrier(const struct lend_option *option, void *field, char *value);
+/* Parses a command line, in which the options of all commands may be: --capture, --cc, --keys. */
+void app_options_read(const struct lend_syntax *syntax, int argc, char **argv, void *args);
 /* Parses the command line of a command that has only those options whose names it gives. */
 void app_load_args_read(struct app_load_args *args, int argc, char **argv, const char *names,
 			const char *doc);

@@ -200,7 +200,7 @@ void app_progress(lend_ns since, double part, double whole)
 		return;
 	last = now;
 	shown = true;
-	fprintf(stderr, "\r%s: %.0f %% \033[K", app_name(),
+	fprintf(stderr, "\r%s: %.0f %% \033[K", lend_cli_name(),
 		100 * (part < whole ? part / whole : 1));
 }
 

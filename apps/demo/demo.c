@@ -11,7 +11,7 @@
 #include "apps/commands.h"
 #include "apps/common/closed_loop.h"
 #include "apps/common/html.h"
-#include "apps/common/option_table.h"
+#include "apps/common/options.h"
 #include "apps/common/report.h"
 #include "apps/demo/demo.h"
 #include "apps/images/images_list.h"
@@ -30,11 +30,11 @@ struct progress {
 	lend_ns step_began;
 };
 
-static const struct app_option options[] = {
-    APP_WORD(struct args, dir),
-    APP_TEXT(struct args, report, "report", "FILE", "File of the report (./lend-demo.html)"),
-    APP_TEXT(struct args, svg, "svg", "FILE", "Also a picture of the result"),
-    APP_FLAG(struct args, quick, "quick", "Over shm alone, and no chain"),
+static const struct lend_option options[] = {
+    OPT_WORD(struct args, dir),
+    OPT_TEXT(struct args, report, "report", "FILE", "File of the report (./lend-demo.html)"),
+    OPT_TEXT(struct args, svg, "svg", "FILE", "Also a picture of the result"),
+    OPT_FLAG(struct args, quick, "quick", "Over shm alone, and no chain"),
     {.name = NULL}};
 
 /* Updates the progress line. A step is assumed to take 5 s; the line shows at most 90 % of a
@@ -231,7 +231,7 @@ static const char doc[] =
 
 int app_demo(int argc, char **argv)
 {
-	static const struct app_syntax syntax = {.option = options, .words = "[DIR]", .doc = doc};
+	static const struct lend_syntax syntax = {.option = options, .words = "[DIR]", .doc = doc};
 	struct args args = {.dir = NULL, .report = "lend-demo.html"};
 	char full[4096];
 

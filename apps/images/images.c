@@ -10,7 +10,7 @@
 #include "apps/commands.h"
 #include "apps/common/closed_loop.h"
 #include "apps/common/memnode.h"
-#include "apps/common/option_table.h"
+#include "apps/common/options.h"
 #include "apps/common/report.h"
 #include "apps/images/images_client.h"
 #include "apps/images/images_cluster.h"
@@ -41,23 +41,23 @@ struct run {
 	struct lend_mem_stat node; /* at the end of the run */
 };
 
-static const struct app_option options[] = {
-    APP_WORD(struct args, dir),
-    APP_CHOICE(struct args, by, "by", "HOW", images_by_names,
+static const struct lend_option options[] = {
+    OPT_WORD(struct args, dir),
+    OPT_CHOICE(struct args, by, "by", "HOW", images_by_names,
 	       "value; ref: workers read the client's memory (default); node: through a memory "
 	       "node (default with --pool); auto"),
-    APP_CHOICE(struct args, work, "work", "WHAT", work_names,
+    OPT_CHOICE(struct args, work, "work", "WHAT", work_names,
 	       "codec: scale and encode (default); nearest: scale to a tenth by nearest neighbour"),
     APP_CARRIER(struct args, carrier,
 		"shm (default), udp, dpdk:memif, or what to listen at; dpdk:ring with --threads"),
-    APP_TEXT(struct args, out, "out", "DIR", "Write the results there"),
-    APP_NUMBER(struct args, window, "window", 1, IMAGES_WINDOW_MAX,
+    OPT_TEXT(struct args, out, "out", "DIR", "Write the results there"),
+    OPT_NUMBER(struct args, window, "window", 1, IMAGES_WINDOW_MAX,
 	       "Images under way at a time (4), when throughput is measured"),
-    APP_NUMBER(struct args, repeat, "repeat", 1, 1000000, "Send every image N times in each pass"),
-    APP_FLAG(struct args, pool, "pool",
+    OPT_NUMBER(struct args, repeat, "repeat", 1, 1000000, "Send every image N times in each pass"),
+    OPT_FLAG(struct args, pool, "pool",
 	     "The memory node shares its pages with client and workers (pool:)"),
-    APP_FLAG(struct args, threads, "threads", "Tiers as threads of one process"),
-    APP_JSON(struct args, json),
+    OPT_FLAG(struct args, threads, "threads", "Tiers as threads of one process"),
+    OPT_JSON(struct args, json),
     {.name = NULL}};
 
 static void check_args(void *input)
@@ -279,7 +279,7 @@ static void run_all(struct run *run)
 
 int app_images(int argc, char **argv)
 {
-	static const struct app_syntax syntax = {
+	static const struct lend_syntax syntax = {
 	    .option = options, .check = check_args, .words = "DIR", .doc = doc};
 	static struct run run;
 	struct sums sums;

@@ -12,20 +12,20 @@ struct args {
 	unsigned nexts;
 };
 
-static void take_next(void *input, char *value)
+static void take_next(const struct lend_option *option, void *input, char *value)
 {
 	struct args *args = input;
 
 	if (args->nexts == 2)
-		app_bad("--next %s: two are enough", value);
+		app_bad("--%s %s: two are enough", option->name, value);
 	args->next[args->nexts++] = value;
 }
 
-static const struct app_option options[] = {
-    APP_CHOICE(struct args, role, "role", "ROLE", images_role_names,
+static const struct lend_option options[] = {
+    OPT_CHOICE(struct args, role, "role", "ROLE", images_role_names,
 	       "firewall, balancer, server or worker"),
-    APP_TAKEN("next", "ADDR", take_next, "A tier to pass requests on to; at most two, in turn"),
-    APP_TEXT(struct args, node, "node", "ADDR",
+    OPT_TAKEN("next", "ADDR", take_next, "A tier to pass requests on to; at most two, in turn"),
+    OPT_TEXT(struct args, node, "node", "ADDR",
 	     "A worker's memory node, for results and pixels there"),
     {.name = NULL}};
 
@@ -44,11 +44,11 @@ static void stop_tier(void *arg)
 
 int app_tier(int argc, char **argv)
 {
-	static const struct app_syntax syntax = {.option = options,
-						 .child = &app_server_syntax,
-						 .child_at = offsetof(struct args, server),
-						 .check = check_args,
-						 .doc = "One tier of the image service."};
+	static const struct lend_syntax syntax = {.option = options,
+						  .child = &app_server_syntax,
+						  .child_at = offsetof(struct args, server),
+						  .check = check_args,
+						  .doc = "One tier of the image service."};
 	struct args args = {.server = APP_SERVER_ARGS_INIT, .role = IMAGES_FIREWALL};
 	struct lend_config config = LEND_CONFIG_INIT;
 	struct app_server server;

@@ -370,7 +370,7 @@ static void write_report(void)
 
 int main(int argc, char **argv)
 {
-	app_name_set("peer-", peer_this.name);
+	lend_cli_name_set("peer-", peer_this.name);
 	app_cpus(); /* before the first call that pins */
 	peer_args_read(&args, argc, argv);
 	run_measurement();

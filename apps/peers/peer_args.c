@@ -5,38 +5,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/common/option_table.h"
+#include "apps/common/options.h"
 #include "apps/common/closed_loop.h"
 
-static void print_lanes(void *args, char *value)
+static void print_lanes(const struct lend_option *option, void *args, char *value)
 {
-	(void)args;
-	(void)value;
+	(void)option, (void)args, (void)value;
 	for (const struct peer_lane *lane = peer_this.lane; lane->name; lane++)
 		printf("%s %llu %u\n", lane->name, (unsigned long long)lane->len_max,
 		       lane->window_max);
 	exit(APP_EXIT_OK);
 }
 
-static const struct app_option options[] = {
-    APP_OPTION(struct peer_args, job.lane, .name = "lane", .key = 'l', .kind = APP_IS_TEXT,
-	       .value = "NAME",
-	       .help = "What it goes over (--lanes lists them); the first unless given"),
-    APP_TAKEN("lanes", NULL, print_lanes,
+static const struct lend_option options[] = {
+    OPT_TEXT(struct peer_args, job.lane, "lane", "NAME",
+	     "What it goes over (--lanes lists them); the first unless given", .key = 'l'),
+    OPT_TAKEN("lanes", NULL, print_lanes,
 	      "Print the lanes: name, longest request, most in flight; 0: any"),
-    APP_SIZE(struct peer_args, job.request, "request", 8, APP_PATTERN_MAX,
+    OPT_SIZE(struct peer_args, job.request, "request", 8, APP_PATTERN_MAX,
 	     "Bytes of each request (64)"),
-    APP_SIZE(struct peer_args, job.reply, "reply", 8, APP_PATTERN_MAX,
+    OPT_SIZE(struct peer_args, job.reply, "reply", 8, APP_PATTERN_MAX,
 	     "Bytes of each answer: as many as the request, or 8"),
-    APP_OPTION(struct peer_args, job.window, .name = "window", .key = 'w', .kind = APP_IS_NUMBER,
-	       .min = 1, .max = PEER_WINDOW_MAX, .value = "N", .help = "Requests in flight (1)"),
-    APP_TIME(struct peer_args, time, "seconds", "How long (1)"),
-    APP_FLAG(struct peer_args, job.ends, "ends",
+    OPT_NUMBER(struct peer_args, job.window, "window", 1, PEER_WINDOW_MAX, "Requests in flight (1)",
+	       .key = 'w'),
+    OPT_TIME(struct peer_args, time, "seconds", "How long (1)"),
+    OPT_FLAG(struct peer_args, job.ends, "ends",
 	     "The server reads the first and last 4 KiB, not every byte"),
-    APP_FLAG(struct peer_args, job.rewrite, "rewrite",
+    OPT_FLAG(struct peer_args, job.rewrite, "rewrite",
 	     "The client writes the bytes of each request again"),
-    APP_FLAG(struct peer_args, job.untuned, "untuned", "The library as it comes"),
-    APP_JSON(struct peer_args, json),
+    OPT_FLAG(struct peer_args, job.untuned, "untuned", "The library as it comes"),
+    OPT_JSON(struct peer_args, json),
     {.name = NULL}};
 
 static void choose_lane(void *input)
@@ -64,7 +62,7 @@ static void choose_lane(void *input)
 
 void peer_args_read(struct peer_args *args, int argc, char **argv)
 {
-	static const struct app_syntax syntax = {
+	static const struct lend_syntax syntax = {
 	    .option = options,
 	    .check = choose_lane,
 	    .doc = "Requests to a server on another core, timed and checked; see "

@@ -7,7 +7,7 @@
 
 #include "apps/commands.h"
 #include "apps/common/closed_loop.h"
-#include "apps/common/option_table.h"
+#include "apps/common/options.h"
 #include "apps/common/report.h"
 #include "apps/tools/reach.h"
 
@@ -20,14 +20,14 @@ struct args {
 	bool hex, json;
 };
 
-static const struct app_option options[] = {
-    APP_WORD(struct args, address),
-    APP_WORD(struct args, method),
-    APP_TEXT(struct args, data, "data", "DATA",
+static const struct lend_option options[] = {
+    OPT_WORD(struct args, address),
+    OPT_WORD(struct args, method),
+    OPT_TEXT(struct args, data, "data", "DATA",
 	     "The request: a text, @FILE, or - for standard input"),
-    APP_FLAG(struct args, hex, "hex", "Print the reply as a hex dump"),
-    APP_TIME(struct args, timeout, "timeout", "At most so long for each of connect and call: 5s"),
-    APP_FLAG(struct args, json, "json", "One JSON object on one line, also of a call that failed"),
+    OPT_FLAG(struct args, hex, "hex", "Print the reply as a hex dump"),
+    OPT_TIME(struct args, timeout, "timeout", "At most so long for each of connect and call: 5s"),
+    OPT_FLAG(struct args, json, "json", "One JSON object on one line, also of a call that failed"),
     {.name = NULL}};
 
 static uint32_t method_of(const char *text)
@@ -193,7 +193,7 @@ static const char doc[] =
 
 int app_call(int argc, char **argv)
 {
-	static const struct app_syntax syntax = {
+	static const struct lend_syntax syntax = {
 	    .option = options, .words = "ADDR METHOD", .doc = doc};
 	struct lend_config config = LEND_CONFIG_INIT;
 	struct args args = {.timeout = UINT64_C(5000000000)};

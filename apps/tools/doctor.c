@@ -18,7 +18,7 @@
 
 #include "apps/commands.h"
 #include "apps/common/cacheline_rtt.h"
-#include "apps/common/option_table.h"
+#include "apps/common/options.h"
 #include "apps/common/report.h"
 #include "apps/common/spawn.h"
 #include "apps/tools/doctor.h"
@@ -359,11 +359,10 @@ struct args {
 
 int app_doctor(int argc, char **argv)
 {
-	static const struct app_option options[] = {
-	    APP_OPTION(struct args, json, .name = "json", .key = 'j', .kind = APP_IS_FLAG,
-		       .help = "One JSON object on one line"),
+	static const struct lend_option options[] = {
+	    OPT_FLAG(struct args, json, "json", "One JSON object on one line", .key = 'j'),
 	    {.name = NULL}};
-	static const struct app_syntax syntax = {
+	static const struct lend_syntax syntax = {
 	    .option = options,
 	    .doc = "Tells what this machine offers, and how to fix what is missing.\v"
 		   "  lend doctor\n"

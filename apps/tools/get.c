@@ -11,7 +11,7 @@
 #include "apps/commands.h"
 #include "apps/common/closed_loop.h"
 #include "apps/common/memnode.h"
-#include "apps/common/option_table.h"
+#include "apps/common/options.h"
 #include "apps/common/report.h"
 
 struct args {
@@ -20,11 +20,11 @@ struct args {
 
 enum { PART = 1 << 20, TEMP_MAX = 4096, REF_MAX = 512 };
 
-static const struct app_option options[] = {
-    APP_WORD(struct args, ref),
-    APP_OPTION(struct args, out, .name = "output", .key = 'o', .kind = APP_IS_TEXT, .value = "FILE",
-	       .help = "Where to write; without it to standard output"),
-    APP_TEXT(struct args, ref_file, "ref-file", "FILE", "Read the reference from FILE instead"),
+static const struct lend_option options[] = {
+    OPT_WORD(struct args, ref),
+    OPT_TEXT(struct args, out, "output", "FILE", "Where to write; without it to standard output",
+	     .key = 'o'),
+    OPT_TEXT(struct args, ref_file, "ref-file", "FILE", "Read the reference from FILE instead"),
     {.name = NULL}};
 
 /* Returns the reference in the first line of a file, without the blanks around it. */
@@ -134,7 +134,7 @@ static void finish_file(int fd, const char *out)
 
 int app_get(int argc, char **argv)
 {
-	static const struct app_syntax syntax = {
+	static const struct lend_syntax syntax = {
 	    .option = options,
 	    .words = "[REF|-]",
 	    .doc = "Writes the bytes behind a reference.\vWith -o the "

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "apps/commands.h"
-#include "apps/common/option_table.h"
+#include "apps/common/options.h"
 #include "lend/rpc.h"
 
 struct args {
@@ -20,8 +20,8 @@ int app_keygen(int argc, char **argv)
 	    "then move it to the front at the clients, then remove the old one.\n\n"
 	    "  lend keygen && scp ~/.config/lend/keys other:.config/lend/keys\n"
 	    "  lend keygen shop.keys && lend-mn --listen udp:0.0.0.0:7000 --keys shop.keys";
-	static const struct app_option options[] = {APP_WORD(struct args, file), {.name = NULL}};
-	static const struct app_syntax syntax = {.option = options, .words = "[FILE]", .doc = doc};
+	static const struct lend_option options[] = {OPT_WORD(struct args, file), {.name = NULL}};
+	static const struct lend_syntax syntax = {.option = options, .words = "[FILE]", .doc = doc};
 	struct args args = {.file = NULL};
 	char made[PATH_MAX];
 

@@ -3,6 +3,8 @@
  * Layer: apps. Threads: one. */
 #include "apps/tools/mem_admin.h"
 
+#include "apps/common/options.h"
+
 #ifdef LEND_JANSSON
 #include <errno.h>
 #include <inttypes.h>
@@ -13,21 +15,19 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "apps/common/option_table.h"
-
 struct args {
 	const char *path, *what, *admin, *node;
 	uint64_t limit;
 	bool json;
 };
 
-static const struct app_option options[] = {
-    APP_WORD(struct args, path),
-    APP_WORD(struct args, what),
-    APP_ALIAS(struct args, admin, "admin"),
-    APP_ALIAS(struct args, node, "node"),
-    APP_NUMBER(struct args, limit, "limit", 1, 1000000, "At most so many rows (default 100)"),
-    APP_FLAG(struct args, json, "json", "The node's answer as it is: one JSON object on one line"),
+static const struct lend_option options[] = {
+    OPT_WORD(struct args, path),
+    OPT_WORD(struct args, what),
+    OPT_ALIAS(struct args, admin, "admin"),
+    OPT_ALIAS(struct args, node, "node"),
+    OPT_NUMBER(struct args, limit, "limit", 1, 1000000, "At most so many rows (default 100)"),
+    OPT_FLAG(struct args, json, "json", "The node's answer as it is: one JSON object on one line"),
     {.name = NULL}};
 
 /* Checks the arguments. With --admin PATH the only word is what to evict. */
@@ -228,7 +228,7 @@ int app_mem_admin_stat(const char *path, bool json)
 
 int app_mem_admin(int argc, char **argv)
 {
-	static const struct app_syntax syntax = {
+	static const struct lend_syntax syntax = {
 	    .option = options,
 	    .words = "ADMIN-SOCKET [OBJECT|PROCESS]",
 	    .doc = "What a memory node holds, by object (ls) or by client (top), and ending it "
@@ -254,7 +254,6 @@ int app_mem_admin(int argc, char **argv)
 	return APP_EXIT_OK;
 }
 #else
-#include "apps/common/options.h"
 
 int app_mem_admin(int argc, char **argv)
 {

@@ -4,7 +4,7 @@
 
 #include "apps/commands.h"
 #include "apps/common/memnode.h"
-#include "apps/common/option_table.h"
+#include "apps/common/options.h"
 #include "apps/common/report.h"
 #include "apps/tools/mem_admin.h"
 
@@ -13,11 +13,11 @@ struct args {
 	bool json;
 };
 
-static const struct app_option options[] = {APP_WORD(struct args, what),
-					    APP_WORD(struct args, node),
-					    APP_ALIAS(struct args, node, "node"),
-					    APP_JSON(struct args, json),
-					    {.name = NULL}};
+static const struct lend_option options[] = {OPT_WORD(struct args, what),
+					     OPT_WORD(struct args, node),
+					     OPT_ALIAS(struct args, node, "node"),
+					     OPT_JSON(struct args, json),
+					     {.name = NULL}};
 
 static void check(const struct args *args)
 {
@@ -54,7 +54,7 @@ static void report(const struct args *args, const struct lend_mem_stat *stat)
 
 int app_mem(int argc, char **argv)
 {
-	static const struct app_syntax syntax = {
+	static const struct lend_syntax syntax = {
 	    .option = options,
 	    .words =
 		"stat NODE|ADMIN-SOCKET\nls|top ADMIN-SOCKET\nevict ADMIN-SOCKET OBJECT|PROCESS",
@@ -70,16 +70,16 @@ int app_mem(int argc, char **argv)
 	struct lend_ep *ep;
 
 	if (argc > 1 && !strcmp(argv[1], "lat")) {
-		app_name_set("lend ", "mem-lat");
+		lend_cli_name_set("lend ", "mem-lat");
 		return app_mem_lat(argc - 1, argv + 1);
 	}
 	if (argc > 1 &&
 	    (!strcmp(argv[1], "ls") || !strcmp(argv[1], "top") || !strcmp(argv[1], "evict"))) {
-		app_name_set("lend ", "mem");
+		lend_cli_name_set("lend ", "mem");
 		return app_mem_admin(argc - 1, argv + 1);
 	}
 	if (argc > 1 && !strcmp(argv[1], "fault")) {
-		app_name_set("lend ", "mem-fault");
+		lend_cli_name_set("lend ", "mem-fault");
 		return app_mem_fault(argc - 1, argv + 1);
 	}
 	app_options_read(&syntax, argc, argv, &args);

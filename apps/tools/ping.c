@@ -8,7 +8,7 @@
 
 #include "apps/commands.h"
 #include "apps/common/closed_loop.h"
-#include "apps/common/option_table.h"
+#include "apps/common/options.h"
 #include "apps/common/report.h"
 #include "apps/tools/reach.h"
 
@@ -35,12 +35,12 @@ static void on_signal(int number)
 		lend_stop(running);
 }
 
-static const struct app_option options[] = {
-    APP_WORD(struct ping, address),
-    APP_NUMBER(struct ping, count, "count", 1, COUNT_MAX, "How many calls: 5 unless given"),
-    APP_TIME(struct ping, interval, "interval", "From call to call: 200ms unless given"),
-    APP_TIME(struct ping, timeout, "timeout", "At most so long for the session and each call: 5s"),
-    APP_JSON(struct ping, json),
+static const struct lend_option options[] = {
+    OPT_WORD(struct ping, address),
+    OPT_NUMBER(struct ping, count, "count", 1, COUNT_MAX, "How many calls: 5 unless given"),
+    OPT_TIME(struct ping, interval, "interval", "From call to call: 200ms unless given"),
+    OPT_TIME(struct ping, timeout, "timeout", "At most so long for the session and each call: 5s"),
+    OPT_JSON(struct ping, json),
     {.name = NULL}};
 
 /* Makes one call. Returns false when the session has ended. */
@@ -130,7 +130,7 @@ static const char doc[] =
 
 int app_ping(int argc, char **argv)
 {
-	static const struct app_syntax syntax = {.option = options, .words = "ADDR", .doc = doc};
+	static const struct lend_syntax syntax = {.option = options, .words = "ADDR", .doc = doc};
 	struct ping p = {.count = 5, .interval = 200000000, .timeout = UINT64_C(5000000000)};
 	struct sigaction action = {.sa_handler = on_signal};
 	bool good;

@@ -11,7 +11,7 @@
 #include "apps/commands.h"
 #include "apps/common/closed_loop.h"
 #include "apps/common/memnode.h"
-#include "apps/common/option_table.h"
+#include "apps/common/options.h"
 #include "apps/common/report.h"
 
 struct args {
@@ -22,12 +22,12 @@ struct args {
 
 enum { PART = 1 << 20 };
 
-static const struct app_option options[] = {
-    APP_WORD(struct args, file),
-    APP_WORD(struct args, node),
-    APP_ALIAS(struct args, node, "node"),
-    APP_TIME(struct args, ttl, "ttl", "How long it can be read: 10m (default), 30s, 2h"),
-    APP_JSON(struct args, json),
+static const struct lend_option options[] = {
+    OPT_WORD(struct args, file),
+    OPT_WORD(struct args, node),
+    OPT_ALIAS(struct args, node, "node"),
+    OPT_TIME(struct args, ttl, "ttl", "How long it can be read: 10m (default), 30s, 2h"),
+    OPT_JSON(struct args, json),
     {.name = NULL}};
 
 static int open_file(const char *path, uint64_t *len)
@@ -117,7 +117,7 @@ static void write_report(const struct args *args, const char *text, uint64_t len
 
 int app_put(int argc, char **argv)
 {
-	static const struct app_syntax syntax = {
+	static const struct lend_syntax syntax = {
 	    .option = options,
 	    .words = "FILE NODE",
 	    .doc = "Copies a file to a memory node and prints its reference.\v"

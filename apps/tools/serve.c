@@ -35,7 +35,7 @@ static void serve_work(lend_request request, const struct lend_buf *bytes, void 
 
 int app_serve(int argc, char **argv)
 {
-	static const struct app_syntax syntax = {
+	static const struct lend_syntax syntax = {
 	    .child = &app_server_syntax,
 	    .check = check_args,
 	    .doc = "Serves the calls of lend bench --connect, until a signal ends it.\v"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "apps/commands.h"
-#include "apps/common/option_table.h"
+#include "apps/common/options.h"
 #include "apps/common/memnode_bench.h"
 #include "apps/common/chart.h"
 #include "apps/store/release.h"
@@ -373,11 +373,11 @@ static const char doc[] =
 int app_snapshot(int argc, char **argv)
 {
 	static struct snap s = {.args = {.load = APP_LOAD_ARGS_INIT}};
-	static const struct app_syntax syntax = {.child = &app_memory_syntax,
-						 .child_at = offsetof(struct snap, args),
-						 .some = APP_MEMORY_LOAD,
-						 .check = check_args,
-						 .doc = doc};
+	static const struct lend_syntax syntax = {.child = &app_memory_syntax,
+						  .child_at = offsetof(struct snap, args),
+						  .some = APP_MEMORY_LOAD,
+						  .check = check_args,
+						  .doc = doc};
 	struct app_memory_args open;
 	uint64_t all = 0;
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "apps/commands.h"
-#include "apps/common/option_table.h"
+#include "apps/common/options.h"
 #include "apps/common/closed_loop.h"
 #include "apps/common/report.h"
 #include "apps/tools/top.h"
@@ -209,21 +209,22 @@ static void watch_servers(struct top *top)
 	} while (!top->once);
 }
 
-static void take_address(void *input, char *value)
+static void take_address(const struct lend_option *option, void *input, char *value)
 {
 	struct top *top = input;
 
+	(void)option;
 	if (strlen(value) >= sizeof(top->server[0].address))
 		app_bad("%s: too long an address", value);
 	add_server(top, value);
 	top->named = true;
 }
 
-static const struct app_option options[] = {
-    APP_TAKEN("", NULL, take_address, NULL),
-    APP_FLAG(struct top, once, "once", "Print one interval and leave"),
-    APP_TIME(struct top, interval, "interval", "Between two looks: 1s unless given"),
-    APP_FLAG(struct top, json, "json", "One JSON object on one line per interval"),
+static const struct lend_option options[] = {
+    OPT_TAKEN("", NULL, take_address, NULL),
+    OPT_FLAG(struct top, once, "once", "Print one interval and leave"),
+    OPT_TIME(struct top, interval, "interval", "Between two looks: 1s unless given"),
+    OPT_FLAG(struct top, json, "json", "One JSON object on one line per interval"),
     {.name = NULL}};
 
 static const char doc[] =
@@ -240,7 +241,7 @@ static const char doc[] =
 
 int app_top(int argc, char **argv)
 {
-	static const struct app_syntax syntax = {
+	static const struct lend_syntax syntax = {
 	    .option = options, .words = "[ADDRESS...]", .doc = doc};
 	static struct top top;
 	struct sigaction action = {.sa_handler = on_signal};

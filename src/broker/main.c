@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "broker/broker.h"
+#include "cli/option_table.h"
 #include "sys/clock.h"
-#include "sys/cli.h"
 #include "sys/last_error.h"
 
 #define SPIN_NS UINT64_C(50000) /* about a round trip; then it sleeps */
@@ -24,46 +24,16 @@ static void stop_broker(int signal_number)
 	leaving = 1;
 }
 
-static const struct argp_option options[] = {
-    {"name", 'n', "NAME", 0, "Processes find it as broker:NAME", 0},
-    {"device", 'd', "ADDR", 0, "The device: udp:HOST:0, dpdk:KIND@IP:0, ...", 0},
-    {"eal", 'e', "ARGS", 0, "DPDK's EAL arguments", 0},
-    {"spin", 's', NULL, 0, "Poll all the time instead of sleeping when idle", 0},
-    {"json", 'j', NULL, 0, "Print the counters as JSON at the end", 0},
-    {0}};
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct args *args = state->input;
-
-	switch (key) {
-	case 'n':
-		args->config.name = arg;
-		return 0;
-	case 'd':
-		args->config.device = arg;
-		return 0;
-	case 'e':
-		args->config.eal = arg;
-		return 0;
-	case 's':
-		args->spin = true;
-		return 0;
-	case 'j':
-		args->json = true;
-		return 0;
-	case ARGP_KEY_ARG:
-		lend_cli_bad("lend-broker", "%s: unexpected argument; the device follows --device",
-			     arg);
-	case ARGP_KEY_END:
-		if (!args->config.name || !args->config.device)
-			lend_cli_bad("lend-broker", "give --name and --device: lend-broker --name "
-						    "nic --device udp:127.0.0.1:0");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
+static const struct lend_option options[] = {
+    OPT_TEXT(struct args, config.name, "name", "NAME", "Processes find it as broker:NAME",
+	     .key = 'n'),
+    OPT_TEXT(struct args, config.device, "device", "ADDR",
+	     "The device: udp:HOST:0, dpdk:KIND@IP:0, ...", .key = 'd'),
+    OPT_TEXT(struct args, config.eal, "eal", "ARGS", "DPDK's EAL arguments", .key = 'e'),
+    OPT_FLAG(struct args, spin, "spin", "Poll all the time instead of sleeping when idle",
+	     .key = 's'),
+    OPT_FLAG(struct args, json, "json", "Print the counters as JSON at the end", .key = 'j'),
+    {.name = NULL}};
 
 static const char doc[] =
     "Opens a network device for other processes of the same user. They attach in a fraction of a "
@@ -107,12 +77,17 @@ static void print_stats(const struct lend_broker *h)
 
 int main(int argc, char **argv)
 {
-	static const struct argp argp = {.options = options, .parser = parse_option, .doc = doc};
+	static const struct lend_syntax syntax = {
+	    .option = options, .doc = doc, .version = "lend-broker " LEND_VERSION};
 	const struct sigaction end = {.sa_handler = stop_broker};
 	struct args args = {.spin = false};
 	struct lend_broker *h;
 
-	lend_cli_parse(&argp, "lend-broker", "lend-broker " LEND_VERSION, argc, argv, &args);
+	lend_cli_name_set("lend-broker", "");
+	lend_options_read(&syntax, NULL, argc, argv, &args);
+	if (!args.config.name || !args.config.device)
+		lend_cli_bad("give --name and --device: lend-broker --name nic --device "
+			     "udp:127.0.0.1:0");
 	if (lend_broker_open(&args.config, &h) < 0) {
 		fprintf(stderr, "lend-broker: %s\n", lend_why_text());
 		return EXIT_FAILURE;

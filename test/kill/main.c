@@ -1,6 +1,5 @@
 /* lend-kill - kills processes at every store and at random moments, then counts what is left. One
  * supervisor process per carrier; its counters are in shared pages. */
-#include <argp.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,17 +9,21 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/option_table.h"
 #include "kill/kill_round.h"
 #include "kill/lent_role.h"
 #include "sys/rand.h"
 
+enum part { ALL_PARTS, LOOP, POINTS, LENT };
+enum carrier { BOTH, SHM, UDP, POOL };
+
 struct options {
-	double seconds;
-	uint64_t seed;
-	int64_t round;
+	uint64_t ns, seed;
+	int64_t round; /* -1: all */
 	uint32_t workers;
-	const char *part, *carrier;
-	bool json, verbose, pool;
+	enum part part;
+	enum carrier carrier;
+	bool json, verbose;
 };
 
 static const char doc[] =
@@ -31,76 +34,43 @@ static const char doc[] =
     "  lend-kill --carrier pool --seconds 60   clients that map pages, killed in their stores\n"
     "  lend-kill --part loop --workers 2 --seconds 60   a node of two workers\n"
     "  lend-kill --seed 7 --part loop --carrier shm --round 41   one round, again and again\n";
-static const struct argp_option argp_options[] = {
-    {"seconds", 's', "N", 0, "Duration (default 10)", 0},
-    {"seed", 'r', "N", 0, "Histories (default: random, and printed)", 0},
-    {"part", 'p', "loop|points|lent", 0,
-     "Random moments, store by store, or of calls that lend their arguments (default all)", 0},
-    {"carrier", 'c', "shm|udp|pool", 0,
-     "Only this one (default shm and udp, side by side; pool: shm, and clients map the pages)", 0},
-    {"round", 'n', "N", 0, "loop: this round only, again and again", 0},
-    {"workers", 'w', "N", 0, "Of the node, up to 8 (default 1)", 0},
-    {"verbose", 'v', NULL, 0, "A line for each round", 0},
-    {"json", 'j', NULL, 0, "One JSON object instead of the table", 0},
-    {0},
-};
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct options *o = state->input;
-
-	switch (key) {
-	case 's':
-		o->seconds = atof(arg);
-		return 0;
-	case 'r':
-		o->seed = strtoull(arg, NULL, 0);
-		return 0;
-	case 'p':
-		o->part = arg;
-		return strcmp(arg, "loop") && strcmp(arg, "points") && strcmp(arg, "lent") ? EINVAL
-											   : 0;
-	case 'c':
-		o->carrier = arg;
-		o->pool = !strcmp(arg, "pool");
-		return !o->pool && strcmp(arg, "shm") && strcmp(arg, "udp") ? EINVAL : 0;
-	case 'n':
-		o->round = atoll(arg);
-		return 0;
-	case 'w':
-		o->workers = (uint32_t)atoi(arg);
-		return o->workers < 1 || o->workers > WORKERS_MAX ? EINVAL : 0;
-	case 'j':
-		o->json = true;
-		return 0;
-	case 'v':
-		o->verbose = true;
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static bool has_choice(const char *choice, const char *one)
-{
-	return !choice || !strcmp(choice, one);
-}
+static const struct lend_option options[] = {
+    OPT_TIME(struct options, ns, "seconds", "Duration (default 10)", .key = 's'),
+    OPT_NUMBER(struct options, seed, "seed", 0, UINT64_MAX,
+	       "Histories (default: random, and printed)", .key = 'r'),
+    OPT_CHOICE(struct options, part, "part", "PART",
+	       ((const char *const[]){"loop", "points", "lent", NULL}),
+	       "loop: random moments; points: store by store; lent: of calls that lend their "
+	       "arguments (default all)",
+	       .key = 'p', .min = LOOP),
+    OPT_CHOICE(
+	struct options, carrier, "carrier", "CARRIER",
+	((const char *const[]){"shm", "udp", "pool", NULL}),
+	"Only this one (default shm and udp, side by side; pool: shm, and clients map the pages)",
+	.key = 'c', .min = SHM),
+    OPT_NUMBER(struct options, round, "round", 0, INT64_MAX,
+	       "loop: this round only, again and again", .key = 'n'),
+    OPT_NUMBER(struct options, workers, "workers", 1, WORKERS_MAX, "Of the node (default 1)",
+	       .key = 'w'),
+    OPT_FLAG(struct options, verbose, "verbose", "A line for each round", .key = 'v'),
+    OPT_FLAG(struct options, json, "json", "One JSON object instead of the table", .key = 'j'),
+    {.name = NULL}};
 
 static void run_all(const struct options *o, struct kill_page *page, bool udp, uint64_t from)
 {
-	uint64_t all = (uint64_t)(o->seconds * 1e9);
-	uint64_t lent = o->part || o->pool ? 0 : all / 8;
+	uint64_t all = o->ns;
+	uint64_t lent = o->part || o->carrier == POOL ? 0 : all / 8;
 	bool both = !o->part && FUSES;
 
-	if (lent || (o->part && !strcmp(o->part, "lent")))
+	if (lent || o->part == LENT)
 		lent_run(page, udp, o->seed, from + (lent ? lent : all));
 
 	page->verbose = o->verbose;
 	page->workers = o->workers;
-	page->pool = o->pool;
-	if (FUSES && has_choice(o->part, "points"))
+	page->pool = o->carrier == POOL;
+	if (FUSES && (!o->part || o->part == POINTS))
 		points_run(page, udp, o->seed, from + (both ? all / 2 : all));
-	if (!atomic_load(&page->bad) && has_choice(o->part, "loop"))
+	if (!atomic_load(&page->bad) && (!o->part || o->part == LOOP))
 		loop_run(page, udp, o->seed, from + all, o->round);
 	_exit(0);
 }
@@ -173,8 +143,8 @@ static bool is_empty(const char *folder)
 
 int main(int argc, char **argv)
 {
-	static const struct argp argp = {argp_options, parse_option, NULL, doc, NULL, NULL, NULL};
-	struct options o = {.seconds = 10, .round = -1, .workers = 1};
+	static const struct lend_syntax syntax = {.option = options, .doc = doc};
+	struct options o = {.ns = 10000 * MS, .round = -1, .workers = 1};
 	struct kill_page *page = mmap(NULL, 2 * sizeof(*page), PROT_READ | PROT_WRITE,
 				      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	char folder[] = "/tmp/lend-kill-XXXXXX";
@@ -183,11 +153,12 @@ int main(int argc, char **argv)
 	int status;
 
 	lend_random(&o.seed, 4);
-	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	lend_cli_name_set("lend-kill", "");
+	lend_options_read(&syntax, NULL, argc, argv, &o);
 	if (page == MAP_FAILED || !mkdtemp(folder) || setenv("XDG_RUNTIME_DIR", folder, 1))
 		return 2;
 	for (int udp = 0; udp < 2; udp++)
-		if ((o.pool ? !udp : has_choice(o.carrier, udp ? "udp" : "shm")) && fork() == 0)
+		if (o.carrier != (udp ? SHM : UDP) && !(udp && o.carrier == POOL) && fork() == 0)
 			run_all(&o, &page[udp], udp, start);
 	while (wait(&status) > 0)
 		if (status)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/cli.h"
 #include "sim/command.h"
 #include "sim/explore/explore.h"
 
@@ -40,7 +41,9 @@ static int print_usage(void)
 int main(int argc, char **argv)
 {
 	for (size_t i = 0; argc > 1 && i < COMMANDS; i++)
-		if (strcmp(argv[1], command[i].name) == 0)
+		if (strcmp(argv[1], command[i].name) == 0) {
+			lend_cli_name_set("lend-sim ", command[i].name);
 			return command[i].run(argc - 1, argv + 1);
+		}
 	return print_usage();
 }

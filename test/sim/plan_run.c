@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "sim/command.h"
+#include "sim/sim_args.h"
 
 enum {
 	TWICE_EVERY = 100,
@@ -237,38 +238,24 @@ static void print_failures(struct board *b, const struct options *o)
 	sim_print_trace(&b->failure[0]);
 }
 
-static bool parse_options(int argc, char **argv, struct options *o)
+static void take_minutes(const struct lend_option *option, void *args, char *value)
 {
-	for (int i = 1; i < argc; i++) {
-		const char *next = i + 1 < argc ? argv[i + 1] : "";
-		unsigned long long a, z;
+	double *minutes = &((struct options *)args)->minutes;
 
-		if (strcmp(argv[i], "--json") == 0) {
-			o->json = true;
-		} else if (strcmp(argv[i], "--quiet") == 0) {
-			o->quiet = true;
-		} else if (strcmp(argv[i], "--twice") == 0) {
-			o->twice = true;
-		} else if (strcmp(argv[i], "--no-shrink") == 0) {
-			o->no_shrink = true;
-		} else if (strcmp(argv[i], "--seeds") == 0 &&
-			   sscanf(next, "%llu..%llu", &a, &z) == 2) {
-			o->first = a;
-			o->last = z;
-			i++;
-		} else if (strcmp(argv[i], "--step") == 0 && sscanf(next, "%llu", &a) == 1) {
-			o->step = a;
-			i++;
-		} else if (strcmp(argv[i], "--minutes") == 0 && sscanf(next, "%lf", &o->minutes)) {
-			i++;
-		} else if (strcmp(argv[i], "--jobs") == 0 && sscanf(next, "%u", &o->jobs) == 1) {
-			i++;
-		} else {
-			return false;
-		}
-	}
-	return o->step >= 1 && o->jobs >= 1 && o->jobs <= SIM_JOBS_MAX;
+	if (sscanf(value, "%lf", minutes) != 1 || *minutes <= 0)
+		lend_cli_bad("--%s %s: give a number above zero", option->name, value);
 }
+
+static const struct lend_option options[] = {
+    OPT_SEEDS(struct options, first, "Plans to run (1..200)"),
+    OPT_NUMBER(struct options, step, "step", 1, UINT64_MAX, "Run one seed in N"),
+    OPT_TAKEN("minutes", "M", take_minutes, "Run new seeds until then"),
+    OPT_NUMBER(struct options, jobs, "jobs", 1, SIM_JOBS_MAX, "Processes (1)"),
+    OPT_FLAG(struct options, quiet, "quiet", "No progress"),
+    OPT_FLAG(struct options, no_shrink, "no-shrink", "Leave the first failed plan as it is"),
+    OPT_FLAG(struct options, twice, "twice", "Run each seed twice and compare"),
+    OPT_JSON(struct options, json),
+    {.name = NULL}};
 
 int sim_cmd_run(int argc, char **argv)
 {
@@ -278,11 +265,7 @@ int sim_cmd_run(int argc, char **argv)
 	struct desk all;
 	pid_t child[SIM_JOBS_MAX];
 
-	if (!parse_options(argc, argv, &o)) {
-		fprintf(stderr, "usage: lend-sim run [--seeds A..B [--step N] | --minutes M] "
-				"[--jobs J] [--json] [--quiet] [--no-shrink] [--twice]\n");
-		return 2;
-	}
+	lend_options_read(&(struct lend_syntax){.option = options}, NULL, argc, argv, &o);
 	if (o.minutes > 0 && o.first == 1 && o.last == 200)
 		o.last = UINT64_MAX;
 	b = mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -1,93 +1,92 @@
 #include "sim/sim_args.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/cc.h"
 #include "sim/net/net_state.h"
 
-static bool parse_number(const struct option *o, const char *text, uint64_t *out)
+/* Splits a list at its commas; each item is parsed by one. */
+static void split_list(const struct lend_option *o, struct option_list *list, char *value,
+		       uint64_t (*one)(const struct lend_option *, const char *))
 {
-	char *end;
+	char *word;
 
-	errno = 0;
-	*out = strtoull(text, &end, 10);
-	return *text && !*end && !errno && *out >= !o->zero && *out <= o->max;
+	for (list->n = 0; (word = strsep(&value, ",")); list->value[list->n++] = one(o, word))
+		if (list->n == OPTION_LIST)
+			lend_cli_bad("--%s: give at most %d", o->name, OPTION_LIST);
 }
 
-/* Splits a list at its commas; each item goes to take. */
-static bool parse_words(const char *text, struct option_list *list, const struct option *o,
-			bool (*take)(const struct option *, const char *, uint64_t *))
+static uint64_t parse_number(const struct lend_option *o, const char *word)
 {
-	char copy[512], *at = copy, *word;
-
-	if (strlen(text) >= sizeof(copy))
-		return false;
-	strcpy(copy, text);
-	for (list->n = 0; (word = strsep(&at, ",")); list->n++)
-		if (list->n == OPTION_LIST || !take(o, word, &list->value[list->n]))
-			return false;
-	return true;
+	return lend_cli_u64(o->name, word, o->min, o->max);
 }
 
-static bool parse_algorithm(const struct option *o, const char *word, uint64_t *out)
+static uint64_t parse_algorithm(const struct lend_option *o, const char *word)
 {
-	(void)o;
-	*out = lend_cc_named(word);
-	return *out < LEND_CC_KINDS;
+	enum lend_cc cc = lend_cc_named(word);
+
+	if (cc >= LEND_CC_KINDS)
+		lend_cli_bad("--%s %s: give none, timely, swift, dctcp or credit", o->name, word);
+	return cc;
 }
 
-static bool set_value(const struct option *o, const char *value)
+void take_list(const struct lend_option *option, void *field, char *value)
 {
-	if (o->word)
-		*o->word = value;
-	else if (o->list)
-		return parse_words(value, o->list, o, parse_number);
-	else
-		return parse_number(o, value, o->number);
-	return true;
+	split_list(option, field, value, parse_number);
 }
 
-static bool find_option(const struct option *known, uint32_t n, const char *name, const char *value,
-			bool *fits)
+void take_seeds(const struct lend_option *option, void *field, char *value)
 {
-	for (uint32_t i = 0; i < n; i++)
-		if (strcmp(name, known[i].name) == 0) {
-			*fits = set_value(&known[i], value);
-			return true;
-		}
-	return false;
+	unsigned long long first, last;
+
+	if (sscanf(value, "%llu..%llu", &first, &last) != 2)
+		lend_cli_bad("--%s %s: give A..B, as in 1..1000", option->name, value);
+	memcpy(field, (uint64_t[]){first, last}, 2 * sizeof(uint64_t));
 }
 
-static bool takes_value(struct options_common *c, const struct option *known, uint32_t n,
-			const char *name, const char *value)
+static void take_algorithms(const struct lend_option *option, void *args, char *value)
 {
-	uint64_t gbps = c->net.mbps / 1000;
-	const struct option common[] = {
-	    {"--plot", NULL, 0, NULL, &c->plot, false},
-	    {"--gbps", &gbps, 800, NULL, NULL, false},
-	    {"--delay-ns", &c->net.delay_ns, 100000000, NULL, NULL, false},
-	    {"--buffer-kb", &c->net.buffer_kb, 1 << 20, NULL, NULL, false},
-	    {"--mark-kb", &c->net.mark_kb, 1 << 20, NULL, NULL, true},
-	    {"--queues", &c->net.queues, NET_QUEUES, NULL, NULL, false},
-	    {"--share", &c->net.share, 1 << 10, NULL, NULL, true},
-	    {"--seed", &c->net.seed, UINT64_MAX, NULL, NULL, false},
-	};
-	bool fits = false;
-
-	if (strcmp(name, "--cc") == 0)
-		return parse_words(value, &c->cc, NULL, parse_algorithm);
-	if (!find_option(known, n, name, value, &fits))
-		find_option(common, sizeof(common) / sizeof(common[0]), name, value, &fits);
-	c->net.mbps = gbps * 1000;
-	return fits;
+	split_list(option, &((struct options_common *)args)->cc, value, parse_algorithm);
 }
+
+static void take_form(const struct lend_option *option, void *args, char *value)
+{
+	(void)value;
+	((struct options_common *)args)->form =
+	    strcmp(option->name, "csv") ? TABLE_JSON : TABLE_CSV;
+}
+
+static const struct lend_option options[] = {
+    OPT_TAKEN("cc", "NAME,...", take_algorithms,
+	      "Congestion control: none, timely, swift, dctcp, credit (all)"),
+    OPT_NUMBER(struct options_common, gbps, "gbps", 1, 800, "Rate of a host's link (100)"),
+    OPT_NUMBER(struct options_common, net.delay_ns, "delay-ns", 1, 100000000, "Delay of a link"),
+    OPT_NUMBER(struct options_common, net.buffer_kb, "buffer-kb", 1, 1 << 20, "Of a switch"),
+    OPT_NUMBER(struct options_common, net.mark_kb, "mark-kb", 0, 1 << 20,
+	       "Queue from which a switch sets ECN marks (96)"),
+    OPT_NUMBER(struct options_common, net.queues, "queues", 1, NET_QUEUES, "Of a port"),
+    OPT_NUMBER(struct options_common, net.share, "share", 0, 1 << 10,
+	       "Eighths of the free buffer that a port may use (8)"),
+    OPT_NUMBER(struct options_common, net.seed, "seed", 1, UINT64_MAX, "Of all random choices"),
+    OPT_TEXT(struct options_common, plot, "plot", "FILE.svg", "Draw the results"),
+    OPT_TAKEN("csv", NULL, take_form, "Rows of comma-separated values"),
+    OPT_TAKEN("json", NULL, take_form, "JSON"),
+    {.name = NULL}};
+
+static void set_rate(void *args)
+{
+	struct options_common *c = args;
+
+	c->net.mbps = c->gbps * 1000;
+}
+
+const struct lend_syntax options_common = {.option = options, .check = set_rate};
 
 void options_default(struct options_common *c, uint64_t delay_ns)
 {
 	c->net = sim_plan_calm();
+	c->gbps = c->net.mbps / 1000;
 	c->net.delay_ns = delay_ns;
 	c->net.share = 8;
 	c->net.queues = NET_QUEUES;
@@ -95,36 +94,4 @@ void options_default(struct options_common *c, uint64_t delay_ns)
 	c->net.checked = 1; /* saves a fifth of the time */
 	for (c->cc.n = 0; c->cc.n < LEND_CC_KINDS; c->cc.n++)
 		c->cc.value[c->cc.n] = c->cc.n;
-}
-
-static bool parse_options(struct options_common *c, const struct option *known, uint32_t n,
-			  int argc, char **argv)
-{
-	for (int i = 1; i < argc; i++) {
-		if (strcmp(argv[i], "--csv") == 0) {
-			c->form = TABLE_CSV;
-		} else if (strcmp(argv[i], "--json") == 0) {
-			c->form = TABLE_JSON;
-		} else if (i + 1 == argc || !takes_value(c, known, n, argv[i], argv[i + 1])) {
-			fprintf(stderr, "%s: unknown, or without a valid value\n", argv[i]);
-			return false;
-		} else {
-			i++;
-		}
-	}
-	return true;
-}
-
-bool options_parse(struct options_common *c, const struct option *known, uint32_t n, int argc,
-		   char **argv, const char *usage)
-{
-	if (parse_options(c, known, n, argc, argv))
-		return true;
-	fprintf(
-	    stderr,
-	    "usage: lend-sim %s %s\n  [--cc NAME,...] [--gbps G] [--delay-ns D] [--buffer-kb K] "
-	    "[--share EIGHTHS] [--mark-kb K]\n  [--queues N] [--seed S] [--csv | --json] [--plot "
-	    "FILE.svg]\n",
-	    argv[0], usage);
-	return false;
 }

@@ -141,20 +141,13 @@ static bool plot_results(const struct sweep *s)
 	return ok;
 }
 
-static bool parse_options(struct sweep *s, int argc, char **argv)
-{
-	const struct option known[] = {
-	    {"--senders", NULL, SENDERS_MAX, &s->senders, NULL, false},
-	    {"--size", &s->plan.bytes, 1 << 26, NULL, NULL, false},
-	    {"--messages", &s->plan.messages, 1000000, NULL, NULL, false},
-	};
-
-	bool ok = options_parse(&s->o, known, sizeof(known) / sizeof(known[0]), argc, argv,
-				"[--senders N,...] [--size B] [--messages M]");
-
-	s->plan.net = s->o.net;
-	return ok;
-}
+static const struct lend_option options[] = {
+    OPT_LIST(struct sweep, senders, "senders", SENDERS_MAX, "How many send at once"),
+    OPT_NUMBER(struct sweep, plan.bytes, "size", 1, 1 << 26, "Bytes of a message (65536)"),
+    OPT_NUMBER(struct sweep, plan.messages, "messages", 1, 1000000, "Of each sender (1)"),
+    {.name = NULL}};
+static const struct lend_syntax syntax = {
+    .option = options, .child = &options_common, .child_at = offsetof(struct sweep, o)};
 
 int sim_cmd_congestion(int argc, char **argv)
 {
@@ -163,8 +156,8 @@ int sim_cmd_congestion(int argc, char **argv)
 	bool ok;
 
 	options_default(&s.o, 2500);
-	if (!parse_options(&s, argc, argv))
-		return 2;
+	lend_options_read(&syntax, NULL, argc, argv, &s);
+	s.plan.net = s.o.net;
 	s.table = (struct table){s.o.form, s.senders.n * s.o.cc.n == 1, 0};
 	s.result = calloc(s.senders.n * s.o.cc.n, sizeof(*s.result));
 	if (!s.result)

@@ -182,41 +182,49 @@ static bool parse_mixes(struct sweep *s)
 	return s->mixes > 0 && !at;
 }
 
-static bool parse_options(struct sweep *s, int argc, char **argv)
-{
-	struct fabric_plan *p = &s->plan;
-	struct sim_plan *net = &s->o.net;
-	const struct option known[] = {
-	    {"--hosts", &net->nodes, HOSTS_MAX, NULL, NULL, false},
-	    {"--racks", &net->racks, HOSTS_MAX, NULL, NULL, false},
-	    {"--spines", &net->spines, 64, NULL, NULL, false},
-	    {"--speed", &net->speed, 16, NULL, NULL, false},
-	    {"--spread", &net->spread, 1, NULL, NULL, true},
-	    {"--peers", &p->peers, HOSTS_MAX, NULL, NULL, true},
-	    {"--mix", NULL, 0, NULL, &s->mix_words, false},
-	    {"--load", NULL, 100, &s->load, NULL, false},
-	    {"--messages", &p->messages, 20000000, NULL, NULL, false},
-	    {"--us", &p->us, 10000000, NULL, NULL, false},
-	    {"--fail", &p->fail, HOSTS_MAX, NULL, NULL, true},
-	    {"--detect-us", &p->detect_us, 1000000, NULL, NULL, true},
-	};
+static const struct lend_option options[] = {
+    OPT_NUMBER(struct sweep, o.net.nodes, "hosts", 2, HOSTS_MAX, "Hosts (144)"),
+    OPT_NUMBER(struct sweep, o.net.racks, "racks", 1, HOSTS_MAX,
+	       "Racks (one for 16 hosts; for 32 from 256 hosts)"),
+    OPT_NUMBER(struct sweep, o.net.spines, "spines", 1, 64,
+	       "Spines (as many uplinks as downlinks)"),
+    OPT_NUMBER(struct sweep, o.net.speed, "speed", 1, 16, "Of an uplink, in downlinks (4)"),
+    OPT_NUMBER(struct sweep, o.net.spread, "spread", 0, 1,
+	       "1: datagrams of a flow take all spines (1)"),
+    OPT_NUMBER(struct sweep, plan.peers, "peers", 0, HOSTS_MAX, "Receivers of each host; 0: all"),
+    OPT_TEXT(struct sweep, mix_words, "mix", "w1..w5,...", "Message lengths (w4)"),
+    OPT_LIST(struct sweep, load, "load", 100, "Percent of the links (80)"),
+    OPT_NUMBER(struct sweep, plan.messages, "messages", 1, 20000000, "At most (100000)"),
+    OPT_NUMBER(struct sweep, plan.us, "us", 1, 10000000, "Simulated microseconds (5000)"),
+    OPT_NUMBER(struct sweep, plan.fail, "fail", 0, HOSTS_MAX,
+	       "Links that fail; --csv is then the course"),
+    OPT_NUMBER(struct sweep, plan.detect_us, "detect-us", 0, 1000000,
+	       "Until switches route around them (200)"),
+    {.name = NULL}};
 
-	if (!options_parse(&s->o, known, sizeof(known) / sizeof(known[0]), argc, argv,
-			   "[--hosts N] [--mix w1..w5,...] [--load PERCENT,...] [--us SPAN] "
-			   "[--messages MAX]\n  [--racks R] [--spines S] [--speed X] "
-			   "[--spread 0|1] [--peers N] [--fail LINKS] [--detect-us U],\n  --csv "
-			   "with --fail is the course"))
-		return false;
-	/* By default there are as many uplinks as downlinks. */
+/* By default there are as many uplinks as downlinks. */
+static void check_options(void *args)
+{
+	struct sweep *s = args;
+	struct sim_plan *net = &s->o.net;
+
 	if (!net->racks)
 		net->racks = net->nodes > 256 ? net->nodes / 32 : (net->nodes + 15) / 16;
 	if (!net->spines)
 		net->spines =
 		    (net->nodes + net->racks * net->speed - 1) / (net->racks * net->speed);
-	p->net = *net;
-	return parse_mixes(s) && net->nodes > 1 && net->racks <= net->nodes &&
-	       p->fail <= net->racks && net->spines <= 64;
+	s->plan.net = *net;
+	if (!parse_mixes(s))
+		lend_cli_bad("--mix %s: give w1 to w5, with commas between them", s->mix_words);
+	if (net->racks > net->nodes || net->spines > 64 || s->plan.fail > net->racks)
+		lend_cli_bad("give at most as many --racks as --hosts, 64 --spines, and as many "
+			     "--fail as racks");
 }
+
+static const struct lend_syntax syntax = {.option = options,
+					  .child = &options_common,
+					  .child_at = offsetof(struct sweep, o),
+					  .check = check_options};
 
 int sim_cmd_fabric(int argc, char **argv)
 {
@@ -229,8 +237,7 @@ int sim_cmd_fabric(int argc, char **argv)
 	s.o.net.nodes = 144;
 	s.o.net.speed = 4;
 	s.o.net.spread = 1;
-	if (!parse_options(&s, argc, argv))
-		return 2;
+	lend_options_read(&syntax, NULL, argc, argv, &s);
 	s.ways = s.o.cc.n + 1;
 	s.table.form = s.o.form;
 	s.result = calloc((size_t)s.mixes * s.load.n * s.ways, sizeof(*s.result));

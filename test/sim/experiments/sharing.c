@@ -216,22 +216,32 @@ static int run_all(struct sharing_plan *p, const struct options_common *o)
 	return ok ? 0 : 1;
 }
 
+struct sharing_args {
+	struct sharing_plan plan;
+	struct options_common common;
+};
+
+static const struct lend_option options[] = {
+    OPT_NUMBER(struct sharing_args, plan.senders, "senders", 1, SENDERS_MAX,
+	       "They start one by one (8)"),
+    OPT_NUMBER(struct sharing_args, plan.step_us, "step-us", 1, 1000000,
+	       "Time between two starts (1000)"),
+    OPT_NUMBER(struct sharing_args, plan.bytes, "size", 1, 1 << 26, "Bytes of a message (1048576)"),
+    OPT_NUMBER(struct sharing_args, plan.depth, "depth", 1, CALLS,
+	       "Messages in flight per sender (2)"),
+    {.name = NULL}};
+static const struct lend_syntax syntax = {.option = options,
+					  .child = &options_common,
+					  .child_at = offsetof(struct sharing_args, common),
+					  .doc = "With --csv: the course."};
+
 int sim_cmd_sharing(int argc, char **argv)
 {
-	struct sharing_plan p = {.senders = 8, .step_us = 1000, .bytes = 1 << 20, .depth = 2};
-	struct options_common o = {0};
-	const struct option known[] = {
-	    {"--senders", &p.senders, SENDERS_MAX, NULL, NULL, false},
-	    {"--step-us", &p.step_us, 1000000, NULL, NULL, false},
-	    {"--size", &p.bytes, 1 << 26, NULL, NULL, false},
-	    {"--depth", &p.depth, CALLS, NULL, NULL, false},
-	};
+	struct sharing_args s = {
+	    .plan = {.senders = 8, .step_us = 1000, .bytes = 1 << 20, .depth = 2}};
 
-	options_default(&o, 2500);
-	if (!options_parse(
-		&o, known, sizeof(known) / sizeof(known[0]), argc, argv,
-		"[--senders N] [--step-us U] [--size B] [--depth N], --csv is the course"))
-		return 2;
-	p.net = o.net;
-	return run_all(&p, &o);
+	options_default(&s.common, 2500);
+	lend_options_read(&syntax, NULL, argc, argv, &s);
+	s.plan.net = s.common.net;
+	return run_all(&s.plan, &s.common);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/option_table.h"
 #include "sim/explore/explore_search.h"
 #include "sim/planted/plants.h"
 #include "util/check.h"
@@ -15,13 +16,12 @@ extern unsigned lend_planted __attribute__((weak));
 enum { STATES_MAX = 4000000 };
 
 struct options {
-	double seconds;
+	uint64_t ns;
 	uint32_t states;
 	const char *scope, *replay;
 	bool json;
 	int budget[4]; /* replaces the scope's; negative: unchanged */
 };
-static const char *const budget_name[] = {"--drops", "--dups", "--ticks", "--window"};
 
 /* Result of the widest round of a scope. */
 struct result {
@@ -38,44 +38,23 @@ struct totals {
 enum { ROUNDS_MAX = 9, SCOPES_MAX = 32 };
 static struct result results[SCOPES_MAX];
 
-static void print_usage(FILE *to)
+static void list_scopes(const struct lend_option *option, void *args, char *value)
 {
-	fprintf(to,
-		"usage: lend-sim explore [OPTION]...\n\n"
-		"Explores every order of deliveries, losses, retransmissions, timeouts and crashes "
-		"within small scopes.\n"
-		"  --seconds N    of CPU time, for all scopes together (45)\n"
-		"  --states N     per scope, at most\n"
-		"  --scope NAME   this one only\n"
-		"  --replay TEXT  choices that a violation printed: prints each step\n"
-		"  --json         one object on the standard output\n"
-		"  --list         the scopes\n");
-}
-
-static void list_scopes(void)
-{
+	(void)option, (void)args, (void)value;
 	for (uint32_t i = 0; i < ex_n_scopes; i++)
 		printf("%-10s %s\n", ex_scopes[i].name, ex_scopes[i].what);
+	exit(EXIT_SUCCESS);
 }
 
-static bool choose_plant(const char *name)
+static void choose_plant(const struct lend_option *option, void *args, char *name)
 {
+	(void)args;
 	for (unsigned i = 0; lend_plants && i < lend_plants_n; i++)
 		if (!strcmp(lend_plants[i].name, name)) {
 			lend_planted = i + 1;
-			return true;
+			return;
 		}
-	return false;
-}
-
-static bool parse_budget(const char *name, const char *value, struct options *o)
-{
-	for (uint32_t i = 0; i < 4; i++)
-		if (!strcmp(name, budget_name[i])) {
-			o->budget[i] = atoi(value);
-			return true;
-		}
-	return false;
+	lend_cli_bad("--%s %s: no such bug in this build", option->name, name);
 }
 
 /* The scope with the budgets of the command line, or with `more` added to its own. */
@@ -93,39 +72,22 @@ static struct ex_scope chosen_scope(const struct options *o, uint32_t i, uint32_
 	return s;
 }
 
-/* 0: run; else the exit code + 2. */
-static int parse_options(int argc, char **argv, struct options *o)
-{
-	for (int i = 1; i < argc; i++) {
-		const char *value = i + 1 < argc ? argv[i + 1] : NULL;
-
-		if (!strcmp(argv[i], "--json")) {
-			o->json = true;
-		} else if (!strcmp(argv[i], "--list")) {
-			list_scopes();
-			return 2;
-		} else if (!strcmp(argv[i], "--help")) {
-			print_usage(stdout);
-			return 2;
-		} else if (value && !strcmp(argv[i], "--seconds")) {
-			o->seconds = atof(argv[++i]);
-		} else if (value && !strcmp(argv[i], "--states")) {
-			o->states = (uint32_t)strtoul(argv[++i], NULL, 10);
-		} else if (value && !strcmp(argv[i], "--scope")) {
-			o->scope = argv[++i];
-		} else if (value && !strcmp(argv[i], "--replay")) {
-			o->replay = argv[++i];
-		} else if (value && !strcmp(argv[i], "--plant") && choose_plant(value)) {
-			i++;
-		} else if (value && parse_budget(argv[i], value, o)) {
-			i++;
-		} else {
-			print_usage(stderr);
-			return 4;
-		}
-	}
-	return 0;
-}
+static const struct lend_option options[] = {
+    OPT_TIME(struct options, ns, "seconds", "Of CPU time, for all scopes together (45)"),
+    OPT_NUMBER(struct options, states, "states", 1, UINT32_MAX, "Per scope, at most"),
+    OPT_TEXT(struct options, scope, "scope", "NAME", "This one only"),
+    OPT_TEXT(struct options, replay, "replay", "TEXT",
+	     "Choices that a violation printed: prints each step"),
+    OPT_TAKEN("list", NULL, list_scopes, "Print the scopes"),
+    OPT_TAKEN("plant", "NAME", choose_plant, "Explore with this bug (lend-sim-planted)"),
+    OPT_NUMBER(struct options, budget[0], "drops", 0, UINT8_MAX, "In place of the scope's"),
+    OPT_NUMBER(struct options, budget[1], "dups", 0, UINT8_MAX, "In place of the scope's"),
+    OPT_NUMBER(struct options, budget[2], "ticks", 0, UINT8_MAX, "In place of the scope's"),
+    OPT_NUMBER(struct options, budget[3], "window", 0, UINT8_MAX, "In place of the scope's"),
+    OPT_JSON(struct options, json),
+    {.name = NULL}};
+static const char doc[] = "Explores every order of deliveries, losses, retransmissions, timeouts "
+			  "and crashes within small scopes.";
 
 /* Returns ex_n_scopes when there is no scope of this name. */
 static uint32_t find_scope(const char *name, size_t len)
@@ -145,10 +107,8 @@ static int replay_choices(const struct options *o)
 	const char *more = strchr(o->replay, '+'), *choices = strchr(o->replay, ':'), *bad;
 	struct ex_scope scope;
 
-	if (i == ex_n_scopes || !choices || !more) {
-		fprintf(stderr, "explore: no such scope: %s\n", o->replay);
-		return 2;
-	}
+	if (i == ex_n_scopes || !choices || !more)
+		lend_cli_bad("--replay %s: no such scope; --list prints them", o->replay);
 	scope = chosen_scope(o, i, (uint32_t)atoi(more));
 	bad = ex_search_replay(&scope, choices + 1, stdout);
 	printf("%s\n", bad ? bad : "no violation");
@@ -213,21 +173,20 @@ static void print_json(const struct totals *t)
 
 int sim_explore(int argc, char **argv)
 {
-	struct options o = {.seconds = 45, .states = STATES_MAX, .budget = {-1, -1, -1, -1}};
+	static const struct lend_syntax syntax = {.option = options, .doc = doc};
+	struct options o = {
+	    .ns = UINT64_C(45000000000), .states = STATES_MAX, .budget = {-1, -1, -1, -1}};
 	struct totals t = {.rounds = 0};
-	int rc = parse_options(argc, argv, &o);
-	uint32_t one = o.scope ? find_scope(o.scope, strlen(o.scope)) : 0;
+	uint32_t one;
 
-	if (rc)
-		return rc - 2;
+	lend_options_read(&syntax, NULL, argc, argv, &o);
 	if (o.replay)
 		return replay_choices(&o);
-	if (one == ex_n_scopes) {
-		fprintf(stderr, "explore: no such scope: %s\n", o.scope);
-		return 2;
-	}
+	one = o.scope ? find_scope(o.scope, strlen(o.scope)) : 0;
+	if (one == ex_n_scopes)
+		lend_cli_bad("--scope %s: no such scope; --list prints them", o.scope);
 	LEND_CHECK(ex_n_scopes <= SCOPES_MAX);
-	t.left = o.seconds;
+	t.left = (double)o.ns / 1e9;
 	run_all(&o, one, o.scope ? one + 1 : ex_n_scopes, &t);
 	if (o.json)
 		print_json(&t);

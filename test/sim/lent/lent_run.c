@@ -11,6 +11,7 @@
 #include "lend/alloc.h"
 #include "sim/command.h"
 #include "sim/lent/lent.h"
+#include "sim/sim_args.h"
 #include "util/check.h"
 
 enum { SETTLE_MS = 120, JOBS_MAX = 16, RUNS_MANY = 100 };
@@ -177,33 +178,24 @@ static void run_job(struct lent_sums *sums, unsigned long first, unsigned long l
 }
 
 struct options {
-	unsigned long first, last, seconds;
+	uint64_t first, last, seconds;
 	uint32_t jobs;
 	bool json;
 };
 
-static bool parse_options(int argc, char **argv, struct options *o)
+static void take_trace(const struct lend_option *option, void *args, char *value)
 {
-	for (int i = 1; i < argc; i++) {
-		const char *next = i + 1 < argc ? argv[i + 1] : "";
-
-		if (strcmp(argv[i], "--trace") == 0)
-			traced = true;
-		else if (strcmp(argv[i], "--json") == 0)
-			o->json = true;
-		else if (strcmp(argv[i], "--seeds") == 0 && ++i &&
-			 sscanf(next, "%lu..%lu", &o->first, &o->last) == 2)
-			continue;
-		else if (strcmp(argv[i], "--seconds") == 0 && ++i &&
-			 sscanf(next, "%lu", &o->seconds) == 1)
-			continue;
-		else if (strcmp(argv[i], "--jobs") == 0 && ++i && sscanf(next, "%u", &o->jobs) == 1)
-			continue;
-		else
-			return false;
-	}
-	return o->first && o->jobs && o->jobs <= JOBS_MAX;
+	(void)option, (void)args, (void)value;
+	traced = true;
 }
+
+static const struct lend_option options[] = {
+    OPT_SEEDS(struct options, first, "Seeds to run (1..200)"),
+    OPT_NUMBER(struct options, seconds, "seconds", 0, 86400, "Start no seed later (3600)"),
+    OPT_NUMBER(struct options, jobs, "jobs", 1, JOBS_MAX, "Processes (1)"),
+    OPT_TAKEN("trace", NULL, take_trace, "Print each step"),
+    OPT_JSON(struct options, json),
+    {.name = NULL}};
 
 /* Prints the sums. Returns the number of violations: a sum that many runs did not reach is one. */
 static unsigned print_sums(const struct lent_sums *s, unsigned violations, bool json)
@@ -253,11 +245,7 @@ int sim_cmd_lent(int argc, char **argv)
 	struct lent_sums all = {.runs = 0}, *sums;
 	unsigned failed;
 
-	if (!parse_options(argc, argv, &o)) {
-		fprintf(stderr, "usage: lend-sim lent [--seeds A..B] [--seconds N] [--jobs J] "
-				"[--json] [--trace]\n");
-		return 2;
-	}
+	lend_options_read(&(struct lend_syntax){.option = options}, NULL, argc, argv, &o);
 	sums = mmap(NULL, JOBS_MAX * sizeof(*sums), PROT_READ | PROT_WRITE,
 		    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	LEND_CHECK(sums != MAP_FAILED);

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/option_table.h"
 #include "sim/command.h"
 #include "sim/explore/explore.h"
 #include "sim/lent/lent.h"
@@ -301,33 +302,14 @@ static void print_text(const struct desk *desk, unsigned wanted, unsigned found,
 	printf("%u of %u planted bugs found in %.1f s\n", found, wanted, seconds);
 }
 
-static bool parse_options(int argc, char **argv, struct options *o)
-{
-	for (int i = 1; i < argc; i++) {
-		const char *next = i + 1 < argc ? argv[i + 1] : NULL;
-
-		if (strcmp(argv[i], "--json") == 0) {
-			o->json = true;
-			continue;
-		}
-		if (!next)
-			return false;
-		if (strcmp(argv[i], "--first") == 0)
-			o->first = strtoull(next, NULL, 10);
-		else if (strcmp(argv[i], "--seeds") == 0)
-			o->seeds = strtoull(next, NULL, 10);
-		else if (strcmp(argv[i], "--jobs") == 0)
-			o->jobs = (uint32_t)strtoul(next, NULL, 10);
-		else if (strcmp(argv[i], "--only") == 0)
-			o->only = next;
-		else if (strcmp(argv[i], "--file") == 0)
-			o->file = next;
-		else
-			return false;
-		i++;
-	}
-	return o->jobs >= 1 && o->jobs <= JOBS_MAX && o->seeds >= 1;
-}
+static const struct lend_option options[] = {
+    OPT_NUMBER(struct options, first, "first", 0, UINT64_MAX, "First seed (1)"),
+    OPT_NUMBER(struct options, seeds, "seeds", 1, UINT64_MAX, "For each bug, at most (10000)"),
+    OPT_NUMBER(struct options, jobs, "jobs", 1, JOBS_MAX, "Processes (2)"),
+    OPT_TEXT(struct options, only, "only", "NAME", "This bug only"),
+    OPT_TEXT(struct options, file, "file", "PREFIX", "Bugs in files whose paths begin so"),
+    OPT_JSON(struct options, json),
+    {.name = NULL}};
 
 int sim_cmd_planted(int argc, char **argv)
 {
@@ -336,11 +318,7 @@ int sim_cmd_planted(int argc, char **argv)
 	struct desk *desk;
 	unsigned wanted = 0, found = 0;
 
-	if (!parse_options(argc, argv, &o)) {
-		fprintf(stderr, "usage: lend-sim planted [--first SEED] [--seeds MAX] [--jobs J] "
-				"[--only NAME] [--file PREFIX] [--json]\n");
-		return 2;
-	}
+	lend_options_read(&(struct lend_syntax){.option = options}, NULL, argc, argv, &o);
 	LEND_CHECK(lend_plants_n < PLANTS_MAX);
 	desk = mmap(NULL, PLANTS_MAX * sizeof(*desk), PROT_READ | PROT_WRITE,
 		    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
