@@ -2,7 +2,7 @@
  * other peers. Method: a default server in a thread, over udp and shm. A raw peer fills call
  * records, reassemblies, memory or sessions. Two honest clients, one connected before the attack
  * and one after, make short and long calls. Without fair shares these wait for their deadline of 5
- * s, or are refused. Covers: src/core/table_share.c, src/core/table_scan.c */
+ * s, or are refused. Covers: src/core/table_share.c, src/core/heavy_hitters.c */
 #include <criterion/criterion.h>
 
 #include "e2e/raw_peer.h"

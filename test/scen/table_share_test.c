@@ -1,7 +1,7 @@
 /* Goal: a server without a free call record answers RESOURCE_EXHAUSTED: ran no for a request that
  * it refuses, ran maybe for a reply that it released; also when this answer is lost. Method: two
  * cores and a table of two records; the datagrams to lose are chosen by kind, and the trace is the
- * expectation. Covers: src/core/table_share.c, src/core/table_scan.c */
+ * expectation. Covers: src/core/table_share.c, src/core/heavy_hitters.c */
 #include <criterion/criterion.h>
 
 #include "scen/core_pair.h"

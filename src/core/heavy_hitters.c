@@ -1,4 +1,4 @@
-/* table_scan - scans a table and counts the entries of each peer. Second half of table_share.h.
+/* heavy_hitters - finds the peers that hold most of a table. Second half of table_share.h.
  * Layer: core (pure). */
 #include "core/table_share.h"
 
