@@ -2,11 +2,11 @@
  * call is cut after every number of turns: refused, cancelled, timed out, callee, session or client
  * closed. Checked by counters of the node. Covers: cn/args/args.c, cn/args/args_start.c,
  * cn/args/args_message.c, cn/deferred_release.c */
-#include <criterion/criterion.h>
 #include <errno.h>
 #include <signal.h>
 
 #include "e2e/args_pair.h"
+#include "one_line_test.h"
 
 static void run_refused(const char *carrier)
 {
@@ -71,15 +71,8 @@ static void timed_out(const char *carrier)
 	close_all();
 }
 
-Test(mem_args_end, timed_out_shm)
-{
-	timed_out("shm");
-}
-
-Test(mem_args_end, timed_out_udp)
-{
-	timed_out("udp");
-}
+TestRuns(mem_args_end, timed_out_shm, timed_out("shm"));
+TestRuns(mem_args_end, timed_out_udp, timed_out("udp"));
 
 /* The callee, or the caller's client, is closed during the call. */
 static void one_side_ends(const char *carrier, struct side *dying)
@@ -107,25 +100,10 @@ static void one_side_ends(const char *carrier, struct side *dying)
 	close_all();
 }
 
-Test(mem_args_end, callee_closes_shm)
-{
-	one_side_ends("shm", &callee);
-}
-
-Test(mem_args_end, callee_closes_udp)
-{
-	one_side_ends("udp", &callee);
-}
-
-Test(mem_args_end, client_is_closed_shm)
-{
-	one_side_ends("shm", &caller);
-}
-
-Test(mem_args_end, client_is_closed_udp)
-{
-	one_side_ends("udp", &caller);
-}
+TestRuns(mem_args_end, callee_closes_shm, one_side_ends("shm", &callee));
+TestRuns(mem_args_end, callee_closes_udp, one_side_ends("udp", &callee));
+TestRuns(mem_args_end, client_is_closed_shm, one_side_ends("shm", &caller));
+TestRuns(mem_args_end, client_is_closed_udp, one_side_ends("udp", &caller));
 
 /* The callee's client is closed while it puts its reply: the parts already put are released. A
  * reply that was sent belongs to the caller. */

@@ -4,13 +4,13 @@
  * call or after every number of turns of it; the bytes are compared at both ends, and the node's
  * counters show leftovers. Covers: cn/args/args.c, cn/args/args_start.c,
  * cn/args/inline_threshold.c */
-#include <criterion/criterion.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "e2e/args_pair.h"
+#include "one_line_test.h"
 
 static struct lend_args_stat stat_of(struct lend_mem *mem)
 {
@@ -157,15 +157,8 @@ static void run_stopped_node(const char *carrier)
 	close_all();
 }
 
-Test(mem_args_value, stopped_shm)
-{
-	run_stopped_node("shm");
-}
-
-Test(mem_args_value, stopped_udp)
-{
-	run_stopped_node("udp");
-}
+TestRuns(mem_args_value, stopped_shm, run_stopped_node("shm"));
+TestRuns(mem_args_value, stopped_udp, run_stopped_node("udp"));
 
 /* The put gets half of the call's time, so that the other half is left for the bytes. */
 Test(mem_args_value, stopped_with_a_short_deadline)
@@ -196,10 +189,7 @@ static void run_without_node(const char *name)
 	close_all();
 }
 
-Test(mem_args_value, no_node_is_named)
-{
-	run_without_node(NULL);
-}
+TestRuns(mem_args_value, no_node_is_named, run_without_node(NULL));
 
 Test(mem_args_value, no_node_answers_on_shm)
 {
@@ -248,15 +238,8 @@ static void run_killed_node(const char *carrier, int step)
 	}
 }
 
-Test(mem_args_value, dies_shm)
-{
-	run_killed_node("shm", 1);
-}
-
-Test(mem_args_value, dies_udp)
-{
-	run_killed_node("udp", 9);
-}
+TestRuns(mem_args_value, dies_shm, run_killed_node("shm", 1));
+TestRuns(mem_args_value, dies_udp, run_killed_node("udp", 9));
 
 /* The caller cancels: bytes that were not put are not sent by value either. */
 Test(mem_args_value, cancelled_is_not_sent)

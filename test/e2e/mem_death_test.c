@@ -2,11 +2,11 @@
  * whatever still arrives at the node. Method: SIGKILL of clients and SIGSTOP of nodes at moments
  * that a pipe or a counter signals; then the node's own count of pages. Covers: mn/peers.c,
  * mn/store/lease.c, mn/store/store.c, cn/op_call.c, cn/forget.c */
-#include <criterion/criterion.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include "e2e/mem_node.h"
+#include "one_line_test.h"
 
 static int done_runs;
 static void count_done(struct lend_op *op)
@@ -38,20 +38,12 @@ static void put_for_ever(const char *address, int fd)
 	}
 }
 
-Test(mem_death, client_killed_shm, .timeout = 60)
-{
-	mem_child_killed(put_for_ever, "shm", "", 1000);
-}
-
-Test(mem_death, client_killed_pool, .timeout = 60)
-{
-	mem_child_killed(put_for_ever, "pool", "", 1000);
-}
-
-Test(mem_death, client_killed_udp, .timeout = 60)
-{
-	mem_child_killed(put_for_ever, "udp", "--lease 50", 8000);
-}
+TestRuns(mem_death, client_killed_shm, mem_child_killed(put_for_ever, "shm", "", 1000),
+	 .timeout = 60);
+TestRuns(mem_death, client_killed_pool, mem_child_killed(put_for_ever, "pool", "", 1000),
+	 .timeout = 60);
+TestRuns(mem_death, client_killed_udp, mem_child_killed(put_for_ever, "udp", "--lease 50", 8000),
+	 .timeout = 60);
 
 /* A put that the node runs long after its caller cancelled must leave nothing. */
 static void run_forgotten(const char *carrier, size_t len)
@@ -84,25 +76,10 @@ static void run_forgotten(const char *carrier, size_t len)
 	mem_node_stop(&node);
 }
 
-Test(mem_death, forgotten_short_shm)
-{
-	run_forgotten("shm", 5000);
-}
-
-Test(mem_death, forgotten_long_shm)
-{
-	run_forgotten("shm", 9 << 20);
-}
-
-Test(mem_death, forgotten_short_udp)
-{
-	run_forgotten("udp", 5000);
-}
-
-Test(mem_death, forgotten_long_udp)
-{
-	run_forgotten("udp", 1 << 20);
-}
+TestRuns(mem_death, forgotten_short_shm, run_forgotten("shm", 5000));
+TestRuns(mem_death, forgotten_long_shm, run_forgotten("shm", 9 << 20));
+TestRuns(mem_death, forgotten_short_udp, run_forgotten("udp", 5000));
+TestRuns(mem_death, forgotten_long_udp, run_forgotten("udp", 1 << 20));
 
 static void run_cancelled(const char *carrier)
 {
@@ -131,20 +108,9 @@ static void run_cancelled(const char *carrier)
 	mem_node_stop(&node);
 }
 
-Test(mem_death, cancelled_shm)
-{
-	run_cancelled("shm");
-}
-
-Test(mem_death, cancelled_pool)
-{
-	run_cancelled("pool");
-}
-
-Test(mem_death, cancelled_udp)
-{
-	run_cancelled("udp");
-}
+TestRuns(mem_death, cancelled_shm, run_cancelled("shm"));
+TestRuns(mem_death, cancelled_pool, run_cancelled("pool"));
+TestRuns(mem_death, cancelled_udp, run_cancelled("udp"));
 
 /* Includes long operations, which are between two calls at times. */
 Test(mem_death, closed_with_operations_in_progress)

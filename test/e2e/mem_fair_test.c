@@ -6,7 +6,6 @@
  * has no operation queued, the node runs only the other's; a few such gaps do not move a median. A
  * quarter of the rounds may fail, because a process may not be scheduled for long: a wrong queue
  * fails in all rounds. Covers: mn/fair_queue.c, mn/node_server.c */
-#include <criterion/criterion.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -18,6 +17,7 @@
 #include <unistd.h>
 
 #include "e2e/mem_node.h"
+#include "one_line_test.h"
 
 #define SECOND UINT64_C(1000000000)
 enum { DEPTH = 64, ENDS = 8, LEN_MAX = 64 << 10, ROUNDS = 11, FEW = 60, WINDOW = 8 };
@@ -218,22 +218,7 @@ static void run_modest(const char *carrier, size_t len, uint64_t least, uint64_t
 	free(bytes);
 }
 
-Test(mem_fair, bytes_shm)
-{
-	run_modest("shm", LEN_MAX, WINDOW / 2, 2 * WINDOW);
-}
-
-Test(mem_fair, bytes_udp)
-{
-	run_modest("udp", LEN_MAX, WINDOW / 2, 2 * WINDOW);
-}
-
-Test(mem_fair, operations_shm)
-{
-	run_modest("shm", 64, WINDOW, 6 * WINDOW);
-}
-
-Test(mem_fair, operations_udp)
-{
-	run_modest("udp", 64, WINDOW, 6 * WINDOW);
-}
+TestRuns(mem_fair, bytes_shm, run_modest("shm", LEN_MAX, WINDOW / 2, 2 * WINDOW));
+TestRuns(mem_fair, bytes_udp, run_modest("udp", LEN_MAX, WINDOW / 2, 2 * WINDOW));
+TestRuns(mem_fair, operations_shm, run_modest("shm", 64, WINDOW, 6 * WINDOW));
+TestRuns(mem_fair, operations_udp, run_modest("udp", 64, WINDOW, 6 * WINDOW));

@@ -2,12 +2,12 @@
  * processes out. Method: a node with the default table of 256 clients. A child process sends 256
  * HELLOs in one session, then 16 in each of 32 more, and keeps its sessions alive. Then a new
  * client of another process puts, gets and releases. Covers: mn/store/lease.c, mn/store/exec.c */
-#include <criterion/criterion.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "e2e/mem_node.h"
 #include "e2e/thief.h"
+#include "one_line_test.h"
 
 enum { CLIENTS = 256, SESSIONS = 33, EACH = 16, ROUNDS = 50, LEN = 3 };
 
@@ -65,12 +65,5 @@ static void run_hellos(const char *carrier)
 	mem_node_kill(&node);
 }
 
-Test(mem_hoard, hellos_of_one_process__udp)
-{
-	run_hellos("udp");
-}
-
-Test(mem_hoard, hellos_of_one_process__shm)
-{
-	run_hellos("shm");
-}
+TestRuns(mem_hoard, hellos_of_one_process__udp, run_hellos("udp"));
+TestRuns(mem_hoard, hellos_of_one_process__shm, run_hellos("shm"));

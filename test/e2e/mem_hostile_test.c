@@ -2,13 +2,13 @@
  * serves. Method: calls of the memory method with random bodies, truncated bodies, and valid
  * headers with false lengths, short and longer than a page frame; then an ordinary put and get, and
  * the node's own count. Covers: mn/node_server.c, mn/store/exec.c, src/wire/memop.c */
-#include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "e2e/mem_node.h"
 #include "util/rng.h"
 #include "wire/memop.h"
+#include "one_line_test.h"
 
 static enum lend_status send_bytes(struct lend_ep *ep, lend_session session, const void *bytes,
 				   uint32_t len)
@@ -89,15 +89,8 @@ static void run_hostile(const char *carrier, uint64_t seed)
 	free(bytes);
 }
 
-Test(mem_hostile, shm)
-{
-	run_hostile("shm", 1);
-}
-
-Test(mem_hostile, udp)
-{
-	run_hostile("udp", 2);
-}
+TestRuns(mem_hostile, shm, run_hostile("shm", 1));
+TestRuns(mem_hostile, udp, run_hostile("udp", 2));
 
 /* Longer than a part: refused before its bytes arrive, and nothing is kept for it. */
 Test(mem_hostile, a_message_longer_than_a_part)

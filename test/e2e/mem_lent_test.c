@@ -3,7 +3,6 @@
  * without a node; calls are cut after every number of turns and the memory is overwritten in done;
  * forged references, readers that stop, callers that lie or are killed.
  * Covers: cn/lent/lender.c, cn/lent/caller.c */
-#include <criterion/criterion.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,6 +15,7 @@
 #include "sys/ref_counts.h"
 #include "util/rng.h"
 #include "util/bits.h"
+#include "one_line_test.h"
 
 #define SECOND UINT64_C(1000000000)
 enum { READ = 1, PASS, KEEP, LENT = 0x4c454e41, MOST = 5 << 20 };
@@ -214,15 +214,8 @@ static void read_all(const char *carrier)
 	close_all();
 }
 
-Test(mem_lent, read__over_shm__bytes_of_the_call)
-{
-	read_all("shm");
-}
-
-Test(mem_lent, read__over_udp__bytes_of_the_call)
-{
-	read_all("udp");
-}
+TestRuns(mem_lent, read__over_shm__bytes_of_the_call, read_all("shm"));
+TestRuns(mem_lent, read__over_udp__bytes_of_the_call, read_all("udp"));
 
 /* The parent of the reads of an old argument is a later request of the same caller. */
 static void stale_and_forged(const char *carrier)
@@ -258,15 +251,8 @@ static void stale_and_forged(const char *carrier)
 	close_all();
 }
 
-Test(mem_lent, reference__stale_or_forged__refused_over_shm)
-{
-	stale_and_forged("shm");
-}
-
-Test(mem_lent, reference__stale_or_forged__refused_over_udp)
-{
-	stale_and_forged("udp");
-}
+TestRuns(mem_lent, reference__stale_or_forged__refused_over_shm, stale_and_forged("shm"));
+TestRuns(mem_lent, reference__stale_or_forged__refused_over_udp, stale_and_forged("udp"));
 
 /* The call is cancelled, and done overwrites the memory, after every number of turns of a read. */
 static void cut(const char *carrier)
@@ -295,15 +281,8 @@ static void cut(const char *carrier)
 	close_all();
 }
 
-Test(mem_lent, read__call_ends_meanwhile__never_torn_over_shm)
-{
-	cut("shm");
-}
-
-Test(mem_lent, read__call_ends_meanwhile__never_torn_over_udp)
-{
-	cut("udp");
-}
+TestRuns(mem_lent, read__call_ends_meanwhile__never_torn_over_shm, cut("shm"));
+TestRuns(mem_lent, read__call_ends_meanwhile__never_torn_over_udp, cut("udp"));
 
 /* Readers that ask and then do nothing: the caller alone is turned. */
 static void stopped(const char *carrier)
@@ -332,15 +311,8 @@ static void stopped(const char *carrier)
 	close_all();
 }
 
-Test(mem_lent, done__reader_stops__does_not_wait_over_shm)
-{
-	stopped("shm");
-}
-
-Test(mem_lent, done__reader_stops__does_not_wait_over_udp)
-{
-	stopped("udp");
-}
+TestRuns(mem_lent, done__reader_stops__does_not_wait_over_shm, stopped("shm"));
+TestRuns(mem_lent, done__reader_stops__does_not_wait_over_udp, stopped("udp"));
 
 /* A caller that answers reads with other lengths than it was asked for. */
 static uint32_t lie;
@@ -443,15 +415,8 @@ static void killed(const char *carrier)
 	free(into);
 }
 
-Test(mem_lent, caller__killed__reads_end_over_shm)
-{
-	killed("shm");
-}
-
-Test(mem_lent, caller__killed__reads_end_over_udp)
-{
-	killed("udp");
-}
+TestRuns(mem_lent, caller__killed__reads_end_over_shm, killed("shm"));
+TestRuns(mem_lent, caller__killed__reads_end_over_udp, killed("udp"));
 
 /* The head of an argument, a reference, and the length and text of its home, cut at any byte. */
 Test(mem_lent, message__malformed_home__refused)
@@ -569,15 +534,8 @@ static void start_at_once(const char *carrier)
 	free(into);
 }
 
-Test(mem_lent, start__before_session_is_up__lent_over_shm)
-{
-	start_at_once("shm");
-}
-
-Test(mem_lent, start__before_session_is_up__lent_over_udp)
-{
-	start_at_once("udp");
-}
+TestRuns(mem_lent, start__before_session_is_up__lent_over_shm, start_at_once("shm"));
+TestRuns(mem_lent, start__before_session_is_up__lent_over_udp, start_at_once("udp"));
 
 /* An endpoint that does not listen cannot lend: without a node the arguments go by value. */
 Test(mem_lent, caller__without_an_address__by_value)

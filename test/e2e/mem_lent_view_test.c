@@ -3,7 +3,6 @@
  * bytes. Method: caller and reader in one thread, memory in and outside of the shared heap; calls
  * end with views open; forged tables; callers that are killed.
  * Covers: cn/lent/arg_read.c, cn/lent/arg_view.c, cn/lent/in_place.c, src/rpc/peer_memory.c */
-#include <criterion/criterion.h>
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "lend/alloc.h"
 #include "lend/stats.h"
 #include "sys/ref_counts.h"
+#include "one_line_test.h"
 
 enum { LENT_METHOD = 0x4c454e41, MOST = 20 << 20 };
 
@@ -51,20 +51,9 @@ static void view_all(const char *carrier, bool shared)
 	lent_close();
 }
 
-Test(mem_lent_view, map__over_shm_in_shared_heap__bytes_of_the_call)
-{
-	view_all("shm", true);
-}
-
-Test(mem_lent_view, map__over_shm_other_memory__bytes_of_the_call)
-{
-	view_all("shm", false);
-}
-
-Test(mem_lent_view, map__over_udp__bytes_of_the_call)
-{
-	view_all("udp", false);
-}
+TestRuns(mem_lent_view, map__over_shm_in_shared_heap__bytes_of_the_call, view_all("shm", true));
+TestRuns(mem_lent_view, map__over_shm_other_memory__bytes_of_the_call, view_all("shm", false));
+TestRuns(mem_lent_view, map__over_udp__bytes_of_the_call, view_all("udp", false));
 
 /* From the second read on neither side sends anything, and nothing is copied. */
 Test(mem_lent_view, map__second_time__no_message_no_copy)
@@ -131,15 +120,10 @@ static void ends_with_view(const char *carrier, bool shared, int intact)
 	lent_close();
 }
 
-Test(mem_lent_view, call_ends__shared_heap__view_is_not_intact)
-{
-	ends_with_view("shm", true, -ESTALE);
-}
-
-Test(mem_lent_view, call_ends__other_memory__view_is_not_intact)
-{
-	ends_with_view("shm", false, -ESTALE);
-}
+TestRuns(mem_lent_view, call_ends__shared_heap__view_is_not_intact,
+	 ends_with_view("shm", true, -ESTALE));
+TestRuns(mem_lent_view, call_ends__other_memory__view_is_not_intact,
+	 ends_with_view("shm", false, -ESTALE));
 
 /* The next endpoint's first loan has the old one's place in the process's table of loans. */
 Test(mem_lent_view, caller__lends_by_another_endpoint__not_intact)
@@ -164,10 +148,8 @@ Test(mem_lent_view, caller__lends_by_another_endpoint__not_intact)
 	lent_close();
 }
 
-Test(mem_lent_view, call_ends__over_udp__view_has_its_own_bytes)
-{
-	ends_with_view("udp", false, 0);
-}
+TestRuns(mem_lent_view, call_ends__over_udp__view_has_its_own_bytes,
+	 ends_with_view("udp", false, 0));
 
 /* Replies that name no table, or one outside of the caller's memory: the bytes come by message. */
 static uint64_t table[2];

@@ -1,11 +1,11 @@
 /* Goal: a loan is memory that is passed without a copy; a published one is read after the call that
  * brought its reference, until it is given back. Method: caller and reader in one thread, over shm
  * and UDP. Covers: cn/lent/loan.c */
-#include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
 
 #include "e2e/lent_pair.h"
+#include "one_line_test.h"
 
 enum { BIG = 8 << 20 };
 
@@ -37,15 +37,8 @@ static void pass_loan(const char *carrier)
 	lent_close();
 }
 
-Test(mem_loan, argument__over_shm__in_place)
-{
-	pass_loan("shm");
-}
-
-Test(mem_loan, argument__over_udp__fetched)
-{
-	pass_loan("udp");
-}
+TestRuns(mem_loan, argument__over_shm__in_place, pass_loan("shm"));
+TestRuns(mem_loan, argument__over_udp__fetched, pass_loan("udp"));
 
 static void publish_loan(const char *carrier)
 {
@@ -83,15 +76,8 @@ static void publish_loan(const char *carrier)
 	lent_close();
 }
 
-Test(mem_loan, publish__over_shm__read_by_later_calls)
-{
-	publish_loan("shm");
-}
-
-Test(mem_loan, publish__over_udp__read_by_later_calls)
-{
-	publish_loan("udp");
-}
+TestRuns(mem_loan, publish__over_shm__read_by_later_calls, publish_loan("shm"));
+TestRuns(mem_loan, publish__over_udp__read_by_later_calls, publish_loan("udp"));
 
 Test(mem_loan, publish__given_with_view_open__view_is_not_intact)
 {

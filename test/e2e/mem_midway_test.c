@@ -2,7 +2,6 @@
  * and nodes restarted under load: every operation ends with a status that reports its effect, and
  * no byte is wrong. Method: real processes, stopped or killed while others work; seeds; every read
  * compared. Covers: cn/op_order.c, cn/op_protocol.c, cn/life.c, cn/node.c, mn/store/lease.c */
-#include <criterion/criterion.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 
 #include "e2e/mem_node.h"
 #include "util/rng.h"
+#include "one_line_test.h"
 
 #define MIB (1 << 20)
 
@@ -151,15 +151,8 @@ static void two_writers(const char *carrier)
 	mem_node_stop(&node);
 }
 
-Test(mem_midway, two_writers_to_one_space_shm)
-{
-	two_writers("shm");
-}
-
-Test(mem_midway, two_writers_to_one_space_udp)
-{
-	two_writers("udp");
-}
+TestRuns(mem_midway, two_writers_to_one_space_shm, two_writers("shm"));
+TestRuns(mem_midway, two_writers_to_one_space_udp, two_writers("udp"));
 
 /* Release and map in both orders, without a wait in between. */
 static void map_of_a_released_reference(const char *carrier)
@@ -193,15 +186,8 @@ static void map_of_a_released_reference(const char *carrier)
 	mem_node_stop(&node);
 }
 
-Test(mem_midway, map_of_a_released_reference_shm)
-{
-	map_of_a_released_reference("shm");
-}
-
-Test(mem_midway, map_of_a_released_reference_udp)
-{
-	map_of_a_released_reference("udp");
-}
+TestRuns(mem_midway, map_of_a_released_reference_shm, map_of_a_released_reference("shm"));
+TestRuns(mem_midway, map_of_a_released_reference_udp, map_of_a_released_reference("udp"));
 
 /* One of several streams that work at once: put, get, compare, release, for ever. */
 enum { STREAMS = 24, STREAM_LEN = 3 * 4096 + 5 };
@@ -314,17 +300,6 @@ static void run_restarted(const char *carrier, const char *more)
 	mem_node_stop(&node);
 }
 
-Test(mem_midway, node_restarted_under_load_shm)
-{
-	run_restarted("shm", "");
-}
-
-Test(mem_midway, node_restarted_under_load_udp)
-{
-	run_restarted("udp", "");
-}
-
-Test(mem_midway, node_restarted_under_load_workers)
-{
-	run_restarted("shm", "--workers 2");
-}
+TestRuns(mem_midway, node_restarted_under_load_shm, run_restarted("shm", ""));
+TestRuns(mem_midway, node_restarted_under_load_udp, run_restarted("udp", ""));
+TestRuns(mem_midway, node_restarted_under_load_workers, run_restarted("shm", "--workers 2"));

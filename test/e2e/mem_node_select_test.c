@@ -1,7 +1,6 @@
 /* Goal: new objects are placed by the client's policy: round robin, to the emptiest node, or to a
  * named one; full and dead nodes are skipped, as long as one can take them. Method: several
  * lend-mn; a client of its own queries each for what it holds. Covers: cn/node_select.c */
-#include <criterion/criterion.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -9,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "e2e/mem_node.h"
+#include "one_line_test.h"
 
 enum { NODES = 3, LEN = 64 << 10, PAGES = LEN / 4096 };
 
@@ -129,15 +129,8 @@ static void full(enum lend_spread spread)
 	close_all();
 }
 
-Test(mem_node_select, full_in_turn)
-{
-	full(LEND_ROUND_ROBIN);
-}
-
-Test(mem_node_select, full_least_used)
-{
-	full(LEND_LEAST_USED);
-}
+TestRuns(mem_node_select, full_in_turn, full(LEND_ROUND_ROBIN));
+TestRuns(mem_node_select, full_least_used, full(LEND_LEAST_USED));
 
 /* One node is killed: objects go to the others; a named node is still the only choice. After its
  * restart it gets its share again. */
@@ -167,12 +160,5 @@ static void dead(enum lend_spread spread)
 	close_all();
 }
 
-Test(mem_node_select, dead_in_turn)
-{
-	dead(LEND_ROUND_ROBIN);
-}
-
-Test(mem_node_select, dead_least_used)
-{
-	dead(LEND_LEAST_USED);
-}
+TestRuns(mem_node_select, dead_in_turn, dead(LEND_ROUND_ROBIN));
+TestRuns(mem_node_select, dead_least_used, dead(LEND_LEAST_USED));

@@ -1,7 +1,6 @@
 /* Goal: a client notices that a node died, finds its replacement, does not mistake it for the old
  * one, and distinguishes two nodes. Method: SIGKILL of real nodes, new ones behind the same name;
  * references to both. Covers: cn/node.c, cn/life.c, cn/client.c */
-#include <criterion/criterion.h>
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 
 #include "e2e/mem_node.h"
 #include "lend/stats.h"
+#include "one_line_test.h"
 
 static void node_killed(const char *carrier)
 {
@@ -38,20 +38,9 @@ static void node_killed(const char *carrier)
 	mem_client_close(node.ep, node.mem);
 }
 
-Test(mem_nodes, node_killed_shm)
-{
-	node_killed("shm");
-}
-
-Test(mem_nodes, node_killed_pool)
-{
-	node_killed("pool");
-}
-
-Test(mem_nodes, node_killed_udp)
-{
-	node_killed("udp");
-}
+TestRuns(mem_nodes, node_killed_shm, node_killed("shm"));
+TestRuns(mem_nodes, node_killed_pool, node_killed("pool"));
+TestRuns(mem_nodes, node_killed_udp, node_killed("udp"));
 
 /* The session ends while no operation is in flight: the next one has to notice it and succeed. */
 Test(mem_nodes, node_restarted_behind_an_idle_client)

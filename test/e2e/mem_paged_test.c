@@ -2,11 +2,11 @@
  * its own pages. Method: nodes of 64 KiB and 2 MiB pages on shm, udp and as a pool; lengths in
  * pairs around a page, slices that begin inside one, stores of one byte. Covers:
  * cn/paging/paged_view.c, cn/pool/pool_view.c, mn/store/frame.c */
-#include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "e2e/mem_node.h"
+#include "one_line_test.h"
 
 enum { MAX = (4 << 20) + 3 };
 
@@ -55,10 +55,7 @@ static void bytes_and_pages(struct mem_node *node, uint32_t page)
 	}
 }
 
-Test(mem_paged, bytes_and_pages)
-{
-	run_each(bytes_and_pages);
-}
+TestRuns(mem_paged, bytes_and_pages, run_each(bytes_and_pages));
 
 /* A slice from the middle of a page on, a store of one byte in it, a seal: all other bytes are
  * unchanged. */
@@ -89,7 +86,4 @@ static void through_a_pointer(struct mem_node *node, uint32_t page)
 	cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
 }
 
-Test(mem_paged, through_a_pointer)
-{
-	run_each(through_a_pointer);
-}
+TestRuns(mem_paged, through_a_pointer, run_each(through_a_pointer));

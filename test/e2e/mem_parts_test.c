@@ -3,7 +3,6 @@
  * Method: long puts and gets of odd lengths, offsets and pieces; cancelled after some turns, timed
  * out, node killed or client closed in between; checked by the nodes' counters. Covers:
  * cn/op_split.c, cn/op_call.c, cn/forget.c */
-#include <criterion/criterion.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 
 #include "e2e/mem_node.h"
 #include "lend/stats.h"
+#include "one_line_test.h"
 
 enum { LEN = 21 * (1 << 20) + 4321 };
 
@@ -89,10 +89,7 @@ static void pieces_round(struct mem_node *node)
 	cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
 }
 
-Test(mem_parts, pieces)
-{
-	run_each(pieces_round);
-}
+TestRuns(mem_parts, pieces, run_each(pieces_round));
 
 static int ends;
 
@@ -132,10 +129,7 @@ static void cancel_round(struct mem_node *node)
 	cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
 }
 
-Test(mem_parts, cancelled)
-{
-	run_each(cancel_round);
-}
+TestRuns(mem_parts, cancelled, run_each(cancel_round));
 
 static void timeout_round(struct mem_node *node)
 {
@@ -153,10 +147,7 @@ static void timeout_round(struct mem_node *node)
 	}
 }
 
-Test(mem_parts, timed_out)
-{
-	run_each(timeout_round);
-}
+TestRuns(mem_parts, timed_out, run_each(timeout_round));
 
 /* Puts a put and a get in flight. */
 static void start_both(struct lend_ep *ep, struct lend_mem *mem, struct lend_op op[2])
@@ -188,10 +179,7 @@ static void close_round(struct mem_node *node)
 	cr_assert_eq(ends, 2);
 }
 
-Test(mem_parts, closed)
-{
-	run_each(close_round);
-}
+TestRuns(mem_parts, closed, run_each(close_round));
 
 static void node_dies(const char *carrier)
 {
@@ -221,15 +209,8 @@ static void node_dies(const char *carrier)
 	free(out);
 }
 
-Test(mem_parts, node_dies_shm)
-{
-	node_dies("shm");
-}
-
-Test(mem_parts, node_dies_udp)
-{
-	node_dies("udp");
-}
+TestRuns(mem_parts, node_dies_shm, node_dies("shm"));
+TestRuns(mem_parts, node_dies_udp, node_dies("udp"));
 
 /* References of three nodes, in turn, some of them held twice: one operation releases all. A node
  * that is gone does not keep the others from their part. */
@@ -311,10 +292,7 @@ static void release_round(struct mem_node *node)
 	cr_expect_eq(release.status, LEND_OK);
 }
 
-Test(mem_parts, release_of_several__waits_for_an_earlier_get)
-{
-	run_each(release_round);
-}
+TestRuns(mem_parts, release_of_several__waits_for_an_earlier_get, run_each(release_round));
 
 /* 64 MiB to a node of 8 MiB: the parts after the first that fails are not sent. */
 Test(mem_parts, long_put__first_part_fails__the_rest_is_not_sent)

@@ -4,7 +4,6 @@
  * Method: lend-mn is stopped, killed or restarted while a thread waits for a page; a child forbids
  * itself userfaultfd by seccomp. Covers: cn/paging/page_fetch.c, cn/paging/pager.c,
  * cn/space_pointer.c, cn/space_view.c, src/sys/uffd.c */
-#include <criterion/criterion.h>
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -22,6 +21,7 @@
 #include "e2e/manager.h"
 #include "e2e/mem_node.h"
 #include "lend/stats.h"
+#include "one_line_test.h"
 
 enum { PAGE = 4096, LEN = 64 * PAGE };
 
@@ -149,15 +149,10 @@ static void stopped_while_a_page_is_awaited(const char *carrier, void (*then)(st
 	end_view(v);
 }
 
-Test(mem_pointer_end, killed_while_a_page_is_awaited)
-{
-	stopped_while_a_page_is_awaited("shm", kill_node);
-}
-
-Test(mem_pointer_end, node_stopped_while_a_page_is_awaited)
-{
-	stopped_while_a_page_is_awaited("udp", leave_node);
-}
+TestRuns(mem_pointer_end, killed_while_a_page_is_awaited,
+	 stopped_while_a_page_is_awaited("shm", kill_node));
+TestRuns(mem_pointer_end, node_stopped_while_a_page_is_awaited,
+	 stopped_while_a_page_is_awaited("udp", leave_node));
 
 static void run_paused(const char *carrier)
 {
@@ -174,15 +169,8 @@ static void run_paused(const char *carrier)
 	end_view(v);
 }
 
-Test(mem_pointer_end, a_pause_is_waited_for_shm)
-{
-	run_paused("shm");
-}
-
-Test(mem_pointer_end, a_pause_is_waited_for_udp)
-{
-	run_paused("udp");
-}
+TestRuns(mem_pointer_end, a_pause_is_waited_for_shm, run_paused("shm"));
+TestRuns(mem_pointer_end, a_pause_is_waited_for_udp, run_paused("udp"));
 
 /* A restarted node without the old memory is another node: that is detected at once. */
 Test(mem_pointer_end, node_restarted)

@@ -4,7 +4,6 @@
  * around the edges of pages; in between, threads store into parts of their own, in shared pages. A
  * failure prints its seed: LEND_SEED=N runs that one alone. Covers: cn/space_pointer.c,
  * cn/space_view.c, cn/space_ops.c, cn/paging/paged_view.c, cn/pool/pool_view.c */
-#include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 
 #include "e2e/mem_node.h"
 #include "util/rng.h"
+#include "one_line_test.h"
 
 enum { PAGE = 4096, MAX = 40 * PAGE, SPACES = 6, REFS = 6, THREADS = 3, STEPS = 150, SEEDS = 12 };
 
@@ -319,22 +319,7 @@ static void run_seeds(const char *carrier, const char *more, uint64_t first)
 	mem_node_stop(&node);
 }
 
-Test(mem_pointer_seeds, shm)
-{
-	run_seeds("shm", "", 1000);
-}
-
-Test(mem_pointer_seeds, pool)
-{
-	run_seeds("pool", "", 3000);
-}
-
-Test(mem_pointer_seeds, udp)
-{
-	run_seeds("udp", "", 2000);
-}
-
-Test(mem_pointer_seeds, workers)
-{
-	run_seeds("shm", "--workers 2", 4000);
-}
+TestRuns(mem_pointer_seeds, shm, run_seeds("shm", "", 1000));
+TestRuns(mem_pointer_seeds, pool, run_seeds("pool", "", 3000));
+TestRuns(mem_pointer_seeds, udp, run_seeds("udp", "", 2000));
+TestRuns(mem_pointer_seeds, workers, run_seeds("shm", "--workers 2", 4000));

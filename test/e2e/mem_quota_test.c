@@ -3,7 +3,6 @@
  * of a table; clients are processes of their own (lend put), because a process belongs to one
  * tenant; and a client of this process that fills its quota, is refused, releases, and succeeds
  * again. Covers: mn/tenants.c, mn/store/tenant.c, mn/config.c */
-#include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "e2e/mem_node.h"
+#include "one_line_test.h"
 
 static struct mem_node node;
 static char secret[64], wrong[64];
@@ -191,15 +191,8 @@ static void silent_sessions(const char *carrier, const char *quota)
 	mem_node_kill(&node);
 }
 
-Test(mem_quota, idle_sessions_shm)
-{
-	silent_sessions("shm", "--quota each:1M:100:2");
-}
-
-Test(mem_quota, idle_sessions_udp)
-{
-	silent_sessions("udp", "--quota net:1M:100:2");
-}
+TestRuns(mem_quota, idle_sessions_shm, silent_sessions("shm", "--quota each:1M:100:2"));
+TestRuns(mem_quota, idle_sessions_udp, silent_sessions("udp", "--quota net:1M:100:2"));
 
 Test(mem_quota, no_further_client__the_options_are_named)
 {

@@ -3,7 +3,6 @@
  * clients continue. A start with other parameters is refused. Method: a service manager made of a
  * socket (manager.h) and clients that live across; kills at random moments under load, by seeds.
  * Covers: mn/backing.c, mn/memory.c, mn/fdstore.c, mn/notify.c, mn/store/recover.c, mn/lend_mn.c */
-#include <criterion/criterion.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #include "e2e/manager.h"
 #include "e2e/mem_node.h"
 #include "util/rng.h"
+#include "one_line_test.h"
 
 static const struct lend_terms owned = {sizeof(owned), LEND_OWNED, 0, 0};
 static const struct lend_terms given = {sizeof(given), LEND_TRANSFER, 0, 600 * SECOND};
@@ -132,25 +132,10 @@ static void over_a_restart(int sig, const char *carrier, const char *more)
 	end_rig(&r);
 }
 
-Test(mem_restart, stopped_node__restarted__continues)
-{
-	over_a_restart(SIGTERM, "shm", "");
-}
-
-Test(mem_restart, killed_node__restarted__continues)
-{
-	over_a_restart(SIGKILL, "shm", "");
-}
-
-Test(mem_restart, workers_go_on)
-{
-	over_a_restart(SIGKILL, "shm", "--workers 2");
-}
-
-Test(mem_restart, pool__restarted__continues)
-{
-	over_a_restart(SIGKILL, "pool", "");
-}
+TestRuns(mem_restart, stopped_node__restarted__continues, over_a_restart(SIGTERM, "shm", ""));
+TestRuns(mem_restart, killed_node__restarted__continues, over_a_restart(SIGKILL, "shm", ""));
+TestRuns(mem_restart, workers_go_on, over_a_restart(SIGKILL, "shm", "--workers 2"));
+TestRuns(mem_restart, pool__restarted__continues, over_a_restart(SIGKILL, "pool", ""));
 
 /* Its pages are sealed, so each start continues with a copy, which the next start must find. */
 Test(mem_restart, pool__restarted_often__continues)
@@ -324,13 +309,7 @@ static void killed_at_random(const char *more)
 	end_rig(&r);
 }
 
-Test(mem_restart, killed_at_random_under_load)
-{
-	killed_at_random("");
-}
+TestRuns(mem_restart, killed_at_random_under_load, killed_at_random(""));
 
 /* Each worker is killed at another point of its turn, and all of them must recover together. */
-Test(mem_restart, workers_killed_at_random_under_load)
-{
-	killed_at_random("--workers 3");
-}
+TestRuns(mem_restart, workers_killed_at_random_under_load, killed_at_random("--workers 3"));

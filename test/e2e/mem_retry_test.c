@@ -2,9 +2,9 @@
  * node also ran the first try. Method: an adopt ran at the node, but its caller never read the
  * reply, cancels, and adopts again at once, in done(); checked by the node's counters. Covers:
  * cn/op_order.c, cn/op_ids.c, cn/ref_ops.c, cn/forget.c, mn/store/ref_exec.c */
-#include <criterion/criterion.h>
 
 #include "e2e/mem_node.h"
+#include "one_line_test.h"
 
 static const struct lend_terms given = {sizeof(given), LEND_TRANSFER, 0, 60 * SECOND};
 static struct lend_mem *taker;
@@ -66,15 +66,8 @@ static void cancelled_and_anew(struct mem_node *node, struct lend_ep *ep)
 	cr_assert_eq(mem_release(taker, &ref), LEND_OK);
 }
 
-Test(mem_retry, cancelled_and_retried_shm)
-{
-	rounds("shm", cancelled_and_anew);
-}
-
-Test(mem_retry, cancelled_and_retried_udp)
-{
-	rounds("udp", cancelled_and_anew);
-}
+TestRuns(mem_retry, cancelled_and_retried_shm, rounds("shm", cancelled_and_anew));
+TestRuns(mem_retry, cancelled_and_retried_udp, rounds("udp", cancelled_and_anew));
 
 /* A reference that was given away and adopted is no longer held by its giver, even if the giver
  * never saw the answer. */
@@ -100,12 +93,5 @@ static void granted_and_cancelled(struct mem_node *node, struct lend_ep *ep)
 	cr_assert_eq(mem_adopt(node->mem, &ref), LEND_NOT_FOUND);
 }
 
-Test(mem_retry, granted_and_cancelled_shm)
-{
-	rounds("shm", granted_and_cancelled);
-}
-
-Test(mem_retry, granted_and_cancelled_udp)
-{
-	rounds("udp", granted_and_cancelled);
-}
+TestRuns(mem_retry, granted_and_cancelled_shm, rounds("shm", granted_and_cancelled));
+TestRuns(mem_retry, granted_and_cancelled_udp, rounds("udp", granted_and_cancelled));

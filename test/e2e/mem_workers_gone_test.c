@@ -2,7 +2,6 @@
  * of its last session there. Method: lend-mn with 2 and 3 workers over shm and udp; a client that
  * is killed, and one that hangs up at one worker after the other; the node's own count, summed over
  * workers. Covers: mn/node_worker.c, mn/notify.c, mn/peers.c */
-#include <criterion/criterion.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include "e2e/mem_node.h"
 #include "wire/memop.h"
 #include "wire/worker_address.h"
+#include "one_line_test.h"
 
 enum { OBJECTS = 12, LEN = 5000 };
 
@@ -33,15 +33,10 @@ static void put_and_wait(const char *address, int fd)
 	_exit(2);
 }
 
-Test(mem_workers_gone, client_killed_shm, .timeout = 60)
-{
-	mem_child_killed(put_and_wait, "shm", "--workers 3", 1000);
-}
-
-Test(mem_workers_gone, client_killed_udp, .timeout = 60)
-{
-	mem_child_killed(put_and_wait, "udp", "--workers 3 --lease 1000", 8000);
-}
+TestRuns(mem_workers_gone, client_killed_shm,
+	 mem_child_killed(put_and_wait, "shm", "--workers 3", 1000), .timeout = 60);
+TestRuns(mem_workers_gone, client_killed_udp,
+	 mem_child_killed(put_and_wait, "udp", "--workers 3 --lease 1000", 8000), .timeout = 60);
 
 /* Encodes and sends one operation on a session of the test's own. */
 static size_t send_op(struct lend_ep *ep, lend_session session, struct lend_memop *op,

@@ -3,13 +3,13 @@
  * one address of it; restarts with other numbers of workers; the node's own count, summed over
  * workers. Covers: mn/node_worker.c, mn/worker_addresses.c, cn/node_workers.c,
  * src/wire/worker_address.c */
-#include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "e2e/mem_node.h"
 #include "wire/memop.h"
 #include "wire/worker_address.h"
+#include "one_line_test.h"
 
 enum { OBJECTS = 12, LEN = 5000 };
 
@@ -68,15 +68,8 @@ static void all_are_used(const char *carrier)
 	mem_node_stop(&node);
 }
 
-Test(mem_workers, all_are_used_shm)
-{
-	all_are_used("shm");
-}
-
-Test(mem_workers, all_are_used_udp)
-{
-	all_are_used("udp");
-}
+TestRuns(mem_workers, all_are_used_shm, all_are_used("shm"));
+TestRuns(mem_workers, all_are_used_udp, all_are_used("udp"));
 
 /* Puts when the next worker has no room, and when none has. */
 Test(mem_workers, one_that_is_full_is_passed_by)
@@ -129,20 +122,10 @@ static void started_anew(const char *before, const char *after, unsigned want)
 	mem_node_kill(&node);
 }
 
-Test(mem_workers, restarted_with_more)
-{
-	started_anew("", "12M --workers 3", 7);
-}
-
-Test(mem_workers, restarted_with_fewer)
-{
-	started_anew("--workers 3", "12M", 1);
-}
-
-Test(mem_workers, restarted_with_fewer_under_one_number)
-{
-	started_anew("--workers 3 --id 7", "12M --id 7", 1);
-}
+TestRuns(mem_workers, restarted_with_more, started_anew("", "12M --workers 3", 7));
+TestRuns(mem_workers, restarted_with_fewer, started_anew("--workers 3", "12M", 1));
+TestRuns(mem_workers, restarted_with_fewer_under_one_number,
+	 started_anew("--workers 3 --id 7", "12M --id 7", 1));
 
 /* A reference with a worker that the node does not have is a forgery. */
 static void no_such_worker(const char *more, unsigned workers)
@@ -169,20 +152,9 @@ static void no_such_worker(const char *more, unsigned workers)
 	mem_node_stop(&node);
 }
 
-Test(mem_workers, no_such_worker_of_one)
-{
-	no_such_worker("", 1);
-}
-
-Test(mem_workers, no_such_worker_of_three)
-{
-	no_such_worker("--workers 3", 3);
-}
-
-Test(mem_workers, restarted_with_as_many)
-{
-	started_anew("--workers 3", "12M --workers 3", 7);
-}
+TestRuns(mem_workers, no_such_worker_of_one, no_such_worker("", 1));
+TestRuns(mem_workers, no_such_worker_of_three, no_such_worker("--workers 3", 3));
+TestRuns(mem_workers, restarted_with_as_many, started_anew("--workers 3", "12M --workers 3", 7));
 
 /* The address of any worker leads to all, and so does a reference's text. */
 Test(mem_workers, any_address_will_do)

@@ -4,7 +4,6 @@
  * killed. Another client calls within the 5 s until its sessions end. A client that has begun long
  * requests and stops leaves memory for the long request of another. Covers: src/core/table_share.c,
  * src/rpc/server.c */
-#include <criterion/criterion.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "e2e/rpc_server.h"
+#include "one_line_test.h"
 
 enum { SESSIONS = 16, EACH = 128, ALL = SESSIONS * EACH, CALLS = 500, KEEP = 30 };
 
@@ -102,15 +102,8 @@ static void run_silence(int signal)
 	server_stop(&server);
 }
 
-Test(rpc_hoard, client_stopped__others_not_delayed, .timeout = 30)
-{
-	run_silence(SIGSTOP);
-}
-
-Test(rpc_hoard, client_killed__others_not_delayed, .timeout = 30)
-{
-	run_silence(SIGKILL);
-}
+TestRuns(rpc_hoard, client_stopped__others_not_delayed, run_silence(SIGSTOP), .timeout = 30);
+TestRuns(rpc_hoard, client_killed__others_not_delayed, run_silence(SIGKILL), .timeout = 30);
 
 enum { LONG = 8 << 20, BEGUN = 12 };
 

@@ -2,12 +2,12 @@
  * freed however it ends and whatever is started meanwhile. Method: two endpoints of one thread; few
  * sessions, and more deaths than sessions; done functions that connect at once. Covers:
  * src/rpc/session.c */
-#include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "e2e/rpc_pair.h"
+#include "one_line_test.h"
 
 #define LIMIT UINT64_C(10000000000)
 
@@ -173,12 +173,5 @@ static void dies_again_and_again(const char *scheme)
 	lend_close(server);
 }
 
-Test(rpc_session, dies_again_and_again_shm)
-{
-	dies_again_and_again("shm");
-}
-
-Test(rpc_session, dies_again_and_again_udp)
-{
-	dies_again_and_again("udp");
-}
+TestRuns(rpc_session, dies_again_and_again_shm, dies_again_and_again("shm"));
+TestRuns(rpc_session, dies_again_and_again_udp, dies_again_and_again("udp"));

@@ -3,7 +3,6 @@
  * Method: the conformance suite with a capture in front; single blocks and whole files, read by a
  * reader that shares no code with the writer.
  * Covers: src/io/capture/capture.c, src/io/capture/pcapng.c, src/io/capture/header.c */
-#include <criterion/criterion.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include "io/capture/capture.h"
 #include "io/captured.h"
 #include "io/capture/pcapng.h"
+#include "one_line_test.h"
 
 TestSuite(capture, .init = captured_begin, .fini = captured_end, .timeout = 600);
 
@@ -108,15 +108,8 @@ static void check_both_sides(const struct conform_row *row, bool ip)
 	blocks_free(b);
 }
 
-Test(capture, both_sides_of_udp)
-{
-	check_both_sides(&captured_udp, true);
-}
-
-Test(capture, both_sides_of_shm)
-{
-	check_both_sides(&captured_shm, false);
-}
+TestRuns(capture, both_sides_of_udp, check_both_sides(&captured_udp, true));
+TestRuns(capture, both_sides_of_shm, check_both_sides(&captured_shm, false));
 
 Test(capture, snap_keeps_the_first_bytes)
 {

@@ -3,7 +3,6 @@
  * Method: net_pcap reads frames from one file and writes to another, so no privileges are needed.
  * One EAL per test; each test is a process.
  * Covers: src/io/dpdk/rx.c, src/io/dpdk/neigh.c, src/io/dpdk/shared_port.c, src/io/eth/frame.c */
-#include <criterion/criterion.h>
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -16,6 +15,7 @@
 #include "io/io.h"
 #include "sys/clock.h"
 #include "sys/last_error.h"
+#include "one_line_test.h"
 
 static uint8_t frame[4096];
 
@@ -179,15 +179,8 @@ static void run_hostile(bool four)
 	cr_assert(answered);
 }
 
-Test(dpdk_eth, hostile_ip4)
-{
-	run_hostile(true);
-}
-
-Test(dpdk_eth, hostile_ip6)
-{
-	run_hostile(false);
-}
+TestRuns(dpdk_eth, hostile_ip4, run_hostile(true));
+TestRuns(dpdk_eth, hostile_ip6, run_hostile(false));
 
 static struct lend_io *open_more(const char *listen, const char *peer, int want)
 {

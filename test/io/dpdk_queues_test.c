@@ -13,6 +13,7 @@
 #include "io/conform.h"
 #include "io/veth.h"
 #include "sys/last_error.h"
+#include "one_line_test.h"
 
 enum { ENDS = 4, ROUNDS = 512, WINDOW = 32, RETRY_MS = 500, PATIENCE_MS = 10000 };
 
@@ -171,12 +172,6 @@ static void open_shared(const char *kind, const char *more)
 		server[i].io->ops->close(server[i].io);
 }
 
-Test(dpdk_queues, several_of_a_packet_socket, .timeout = 60)
-{
-	open_shared("net_af_packet", ",qpairs=4");
-}
-
-Test(dpdk_queues, one_of_an_xdp_socket, .timeout = 60)
-{
-	open_shared("net_af_xdp", "");
-}
+TestRuns(dpdk_queues, several_of_a_packet_socket, open_shared("net_af_packet", ",qpairs=4"),
+	 .timeout = 60);
+TestRuns(dpdk_queues, one_of_an_xdp_socket, open_shared("net_af_xdp", ""), .timeout = 60);

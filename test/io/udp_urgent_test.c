@@ -10,6 +10,7 @@
 
 #include "io/conform.h"
 #include "util/traffic_class.h"
+#include "one_line_test.h"
 
 enum {
 	LONG = 8192,
@@ -155,15 +156,9 @@ static void single_before(const struct conform_row *row, int rounds)
 	conform_close(&p);
 }
 
-Test(udp_urgent, urgent__overtakes_a_single_peer, .timeout = 60)
-{
-	single_before(&udp, 3);
-}
-
-Test(udp_urgent, urgent__overtakes_at_a_wildcard_address, .timeout = 60)
-{
-	single_before(&any, 3);
-}
+TestRuns(udp_urgent, urgent__overtakes_a_single_peer, single_before(&udp, 3), .timeout = 60);
+TestRuns(udp_urgent, urgent__overtakes_at_a_wildcard_address, single_before(&any, 3),
+	 .timeout = 60);
 
 /* When a filter names no member, the kernel selects one by a hash of the ports, which is the right
  * one for half of all ports. */

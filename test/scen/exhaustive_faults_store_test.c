@@ -4,11 +4,11 @@
  * B adopts, reads and releases, A releases; after its timeout a client sends FORGET and
  * retries. Covers: mn/store/exec.c, mn/store/hold.c, mn/store/ref_exec.c, mn/store/data_exec.c,
  * mn/store/lease.c */
-#include <criterion/criterion.h>
 #include <stdalign.h>
 
 #include "mn/store/exec.h"
 #include "scen/exhaustive_faults.h"
+#include "one_line_test.h"
 
 enum { A, B, NODE, CLIENTS = 2, SMALL = 1000, LARGE = 8 * 1376 - 200, PAGES = 8 };
 enum { ARENA = 128 << 10, SALT = 9 };
@@ -314,21 +314,13 @@ static void all_faults(struct plan plan)
 static const struct lend_memterms transfer = {LEND_TERMS_TRANSFER, 0, TTL};
 static const struct lend_memterms shared = {LEND_TERMS_SHARED, 1, TTL};
 
-Test(exhaustive_faults_store, small_and_transferred)
-{
-	all_faults((struct plan){"put, adopt, get, release", SMALL, transfer, true, 0});
-}
-
-Test(exhaustive_faults_store, from_connect_on)
-{
-	all_faults((struct plan){"connect, put, adopt, get, release", SMALL, shared, false, 0});
-}
-
-Test(exhaustive_faults_store, three_pages_shared)
-{
-	all_faults(
-	    (struct plan){"put, adopt, get, release of three pages", LARGE, shared, true, 0});
-}
+TestRuns(exhaustive_faults_store, small_and_transferred,
+	 all_faults((struct plan){"put, adopt, get, release", SMALL, transfer, true, 0}));
+TestRuns(exhaustive_faults_store, from_connect_on,
+	 all_faults((struct plan){"connect, put, adopt, get, release", SMALL, shared, false, 0}));
+TestRuns(exhaustive_faults_store, three_pages_shared,
+	 all_faults((struct plan){"put, adopt, get, release of three pages", LARGE, shared, true,
+				  0}));
 
 Test(exhaustive_faults_store, impatient_clients_forget)
 {

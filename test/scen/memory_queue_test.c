@@ -3,10 +3,10 @@
  * notice of the drop was lost or refused. Method: two cores with pools too small for their load;
  * calls without a deadline, all of which must end well. Covers: src/core/memory_queue.c,
  * src/core/rx.c, src/core/tx.c, src/core/control.c */
-#include <criterion/criterion.h>
 #include <string.h>
 
 #include "scen/core_pair.h"
+#include "one_line_test.h"
 
 #define MS UINT64_C(1000000)
 
@@ -197,15 +197,8 @@ static void short_of_one(int from)
 	pair_close(&d);
 }
 
-Test(memory_queue, idle_request__holds_memory__is_evicted)
-{
-	short_of_one(0);
-}
-
-Test(memory_queue, idle_reply__holds_memory__is_evicted)
-{
-	short_of_one(1);
-}
+TestRuns(memory_queue, idle_request__holds_memory__is_evicted, short_of_one(0));
+TestRuns(memory_queue, idle_reply__holds_memory__is_evicted, short_of_one(1));
 
 static void keep_nothing(struct core_pair *d, const struct lend_event *e)
 {

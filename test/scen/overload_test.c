@@ -3,7 +3,6 @@
  * session, not by all. Method: two cores in steps of 32 us; the receive queues hold QUEUE datagrams
  * and drop the rest, the server takes 32 per step. An open loop of empty calls over many sessions,
  * from a seed. Covers: src/core/request_window.c, src/core/client_call.c, src/core/sent_ring.c */
-#include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +10,7 @@
 #include "core/arena.h"
 #include "core/request_window.h"
 #include "util/rng.h"
+#include "one_line_test.h"
 
 #define MS UINT64_C(1000000)
 
@@ -239,24 +239,15 @@ static void expect_rate(double per_step, uint32_t client, uint32_t server)
 	}
 }
 
-Test(overload, four_times_the_peak__full_rate_for_all)
-{
-	expect_rate(SERVED, QUEUE, QUEUE);
-}
+TestRuns(overload, four_times_the_peak__full_rate_for_all, expect_rate(SERVED, QUEUE, QUEUE));
 
 /* Replies fill the client's queue as requests fill the server's: it may have 128 in flight, and
  * reads them every eighth step. */
-Test(overload, a_small_queue_at_the_client__no_reply_lost)
-{
-	expect_rate(128 / 8, 128, QUEUE);
-}
+TestRuns(overload, a_small_queue_at_the_client__no_reply_lost, expect_rate(128 / 8, 128, QUEUE));
 
 /* The server has records for 24 calls of each session. Replies that wait for their acknowledgement
  * must not push each other out of a session's few ring entries. */
-Test(overload, no_queue_overflows__no_reply_resent)
-{
-	expect_rate(SERVED, DEEP, DEEP);
-}
+TestRuns(overload, no_queue_overflows__no_reply_resent, expect_rate(SERVED, DEEP, DEEP));
 
 Test(overload, half_of_the_peak__no_call_waits)
 {

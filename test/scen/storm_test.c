@@ -4,13 +4,13 @@
  * pool, with cancels and deadlines; then a fault-free phase, and an audit. LEND_SEED=n runs one
  * seed; the seed of a failure is printed. Covers: src/core/core.c, src/core/loss.c,
  * src/core/client_call.c, src/core/server_call.c, src/core/rx.c, src/core/tx.c */
-#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "scen/core_pair.h"
 #include "util/rng.h"
+#include "one_line_test.h"
 
 enum { CALLS = 60, NET = 4096, MTU = 1472 };
 
@@ -306,12 +306,5 @@ static void print_seed(void)
 
 TestSuite(storm, .fini = print_seed);
 
-Test(storm, lossy)
-{
-	run_seeds(false);
-}
-
-Test(storm, lossless_and_often_full)
-{
-	run_seeds(true);
-}
+TestRuns(storm, lossy, run_seeds(false));
+TestRuns(storm, lossless_and_often_full, run_seeds(true));

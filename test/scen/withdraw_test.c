@@ -2,10 +2,10 @@
  * were before, or no reply, and never waits. Method: two cores; a reply is withdrawn after every
  * number of datagrams, its memory is overwritten, and the notice is lost or arrives.
  * Covers: src/core/table_share.c */
-#include <criterion/criterion.h>
 #include <string.h>
 
 #include "scen/core_pair.h"
+#include "one_line_test.h"
 
 enum { LEN = 40000, SALT = 5, MAYBE = 2, EXHAUSTED = 8 };
 
@@ -85,15 +85,8 @@ static void everywhere(bool lossless)
 	cr_assert(play(lossless, 80, 1, 0));
 }
 
-Test(withdraw, reply__after_each_datagram__whole_or_none)
-{
-	everywhere(false);
-}
-
-Test(withdraw, reply__on_a_lossless_carrier__whole_or_none)
-{
-	everywhere(true);
-}
+TestRuns(withdraw, reply__after_each_datagram__whole_or_none, everywhere(false));
+TestRuns(withdraw, reply__on_a_lossless_carrier__whole_or_none, everywhere(true));
 
 Test(withdraw, request_that_still_runs__nothing_happens)
 {

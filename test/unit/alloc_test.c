@@ -3,7 +3,6 @@
  * survived. Method: a table of size classes, a naive list of live objects under seeds, ulimit -v.
  * Covers: src/alloc/alloc.c, src/alloc/cache.c, src/alloc/slab.c, src/alloc/run.c,
  * src/alloc/region.c, src/alloc/depot.c */
-#include <criterion/criterion.h>
 
 #include <errno.h>
 #include <signal.h>
@@ -18,6 +17,7 @@
 #include "lend/alloc.h"
 #include "sys/last_error.h"
 #include "util/rng.h"
+#include "one_line_test.h"
 
 #define MIB ((size_t)1 << 20)
 
@@ -279,15 +279,9 @@ Test(alloc, double_free_of_a_run, .signal = SIGABRT)
 	lend_free(p);
 }
 
-Test(alloc, free_of_an_inside, .signal = SIGABRT)
-{
-	lend_free((char *)lend_malloc(300) + 64);
-}
-
-Test(alloc, free_of_an_inside_of_a_run, .signal = SIGABRT)
-{
-	lend_free((char *)lend_malloc(MIB) + LEND_TILE_LEN);
-}
+TestRuns(alloc, free_of_an_inside, lend_free((char *)lend_malloc(300) + 64), .signal = SIGABRT);
+TestRuns(alloc, free_of_an_inside_of_a_run, lend_free((char *)lend_malloc(MIB) + LEND_TILE_LEN),
+	 .signal = SIGABRT);
 
 Test(alloc, free_of_foreign_memory, .signal = SIGABRT)
 {

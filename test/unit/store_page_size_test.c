@@ -4,6 +4,7 @@
  * mn/store/cow.c, mn/store/page_tree.c */
 #include "unit/storekit.h"
 #include "util/bits.h"
+#include "one_line_test.h"
 
 #define OK(call) cr_assert_eq(call, LEND_MEM_OK)
 
@@ -63,10 +64,7 @@ static void takes_whole_pages(uint32_t page)
 	}
 }
 
-Test(store_page_size, what_is_stored_takes_whole_pages)
-{
-	each(takes_whole_pages);
-}
+TestRuns(store_page_size, what_is_stored_takes_whole_pages, each(takes_whole_pages));
 
 /* A write that crosses from page 1 to page 2 of a map which begins in the middle of a page. */
 static void copies_one_page(uint32_t page)
@@ -92,10 +90,7 @@ static void copies_one_page(uint32_t page)
 	OK(kit_release(k, &a, &ref));
 }
 
-Test(store_page_size, a_write_copies_the_pages_that_it_touches)
-{
-	each(copies_one_page);
-}
+TestRuns(store_page_size, a_write_copies_the_pages_that_it_touches, each(copies_one_page));
 
 /* The number of frames that a write of len bytes lands in directly. */
 static uint32_t landing(const struct lend_memspace *space, uint64_t offset, uint64_t len)
@@ -134,10 +129,7 @@ static void lands_from_a_page_on(uint32_t page)
 	OK(kit_space_op(k, &a, LEND_MEMOP_FREE, &space, 0, 0, NULL));
 }
 
-Test(store_page_size, a_write_lands_in_frames_from_a_page_on)
-{
-	each(lands_from_a_page_on);
-}
+TestRuns(store_page_size, a_write_lands_in_frames_from_a_page_on, each(lands_from_a_page_on));
 
 static void frees_bit_by_bit(uint32_t page)
 {
@@ -159,10 +151,7 @@ static void frees_bit_by_bit(uint32_t page)
 	cr_expect_eq(kit_stats(k).nodes_used, 0, "%u", page);
 }
 
-Test(store_page_size, a_step_frees_no_more_bytes_of_large_pages)
-{
-	each(frees_bit_by_bit);
-}
+TestRuns(store_page_size, a_step_frees_no_more_bytes_of_large_pages, each(frees_bit_by_bit));
 
 /* Frames that are still being freed are available to an allocation, even in the middle of a
  * node. */
@@ -177,7 +166,4 @@ static void full_is_not_full(uint32_t page)
 	}
 }
 
-Test(store_page_size, alloc__frames_being_freed__are_used)
-{
-	each(full_is_not_full);
-}
+TestRuns(store_page_size, alloc__frames_being_freed__are_used, each(full_is_not_full));
