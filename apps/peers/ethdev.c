@@ -2,8 +2,9 @@
  * bursts.
  *
  * memif: net_memif between two processes, one copy in each direction. ring: two net_ring ends in
- * one thread, which pass the frames themselves. Requests of one turn are sent in one burst, as in
- * Lend. Layer: apps/peers. Threads: one per process, and EAL's own. */
+ * one thread, which pass the frames themselves. Requests of one turn are sent in one burst. The
+ * packed lanes put as many of them into a frame as fit, as Lend does. Layer: apps/peers. Threads:
+ * one per process, and EAL's own. */
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_eth_ring.h>
@@ -41,7 +42,24 @@ struct end {
 
 static bool is_ring(const struct peer_job *job)
 {
-	return !strcmp(job->lane, "ring");
+	return !strncmp(job->lane, "ring", 4);
+}
+
+static bool is_packed(const struct peer_job *job)
+{
+	return strchr(job->lane, '-') != NULL;
+}
+
+/* Returns the distance of two messages in a frame. */
+static uint64_t step_of(uint64_t len)
+{
+	return (len + 7) & ~UINT64_C(7);
+}
+
+/* Returns how many messages of this length a frame has. */
+static uint64_t messages_in(const struct rte_mbuf *frame, uint64_t len)
+{
+	return (frame->data_len + step_of(len) - len) / step_of(len);
 }
 
 static const char *const words[] = {"ethdev",      "--no-huge",      "-m", "128", "--no-pci",
@@ -167,18 +185,22 @@ static void flush_frames(struct end *e)
 		memmove(e->frame, e->frame + sent, e->waiting * sizeof(e->frame[0]));
 }
 
+/* Answers the requests of a frame in place. An answer is not longer than its request. */
 static void answer_frame(struct end *e, struct rte_mbuf *frame)
 {
-	const struct iovec part = {.iov_base = rte_pktmbuf_mtod(frame, void *),
-				   .iov_len = frame->data_len};
-	char sum[PEER_SUM_LEN];
+	char *bytes = rte_pktmbuf_mtod(frame, char *), sum[PEER_SUM_LEN];
+	uint64_t len = e->job->request, n = messages_in(frame, len);
+	bool echo = peer_is_echo(e->job);
 
-	peer_serve(e->job, &part, 1, peer_is_echo(e->job) ? NULL : sum);
-	if (!peer_is_echo(e->job)) {
-		memcpy(part.iov_base, sum, sizeof(sum));
-		frame->data_len = sizeof(sum);
-		frame->pkt_len = sizeof(sum);
+	for (uint64_t i = 0; i < n; i++) {
+		const struct iovec part = {.iov_base = bytes + i * step_of(len), .iov_len = len};
+
+		peer_serve(e->job, &part, 1, echo ? NULL : sum);
+		if (!echo)
+			memcpy(bytes + i * sizeof(sum), sum, sizeof(sum));
 	}
+	if (!echo)
+		frame->pkt_len = frame->data_len = (uint16_t)(n * sizeof(sum));
 	e->frame[e->waiting++] = frame;
 }
 
@@ -193,17 +215,40 @@ void peer_server_turn(void *server)
 	flush_frames(e);
 }
 
+/* Returns the frame for the next request: the last one that waits, if it may have more and has
+ * room, else a new one. */
+static struct rte_mbuf *open_frame(struct end *e)
+{
+	struct rte_mbuf *frame = e->waiting ? e->frame[e->waiting - 1] : NULL;
+
+	if (frame && is_packed(e->job) && step_of(frame->data_len) + e->job->request <= FRAME_MAX) {
+		rte_pktmbuf_append(frame, (uint16_t)(step_of(frame->data_len) - frame->data_len));
+		return frame;
+	}
+	frame = rte_pktmbuf_alloc(e->pool);
+	if (!frame)
+		app_die("no more frames");
+	return e->frame[e->waiting++] = frame;
+}
+
 int peer_client_start(void *client, unsigned slot, const void *request)
 {
 	struct end *e = client;
-	struct rte_mbuf *frame = rte_pktmbuf_alloc(e->pool);
+	struct rte_mbuf *frame = open_frame(e);
 
-	if (!frame)
-		app_die("no more frames");
 	memcpy(rte_pktmbuf_append(frame, (uint16_t)e->job->request), request, e->job->request);
-	e->frame[e->waiting++] = frame;
 	peer_fifo_push(&e->fifo, slot);
 	return 0;
+}
+
+/* Ends the requests that a frame has the answers of. */
+static void take_answers(struct end *e, const struct rte_mbuf *frame)
+{
+	const char *bytes = rte_pktmbuf_mtod(frame, const char *);
+	uint64_t len = e->job->reply, n = messages_in(frame, len);
+
+	for (uint64_t i = 0; i < n; i++)
+		peer_end_at(peer_fifo_pop(&e->fifo), bytes + i * step_of(len), len);
 }
 
 void peer_client_turn(void *client)
@@ -215,8 +260,7 @@ void peer_client_turn(void *client)
 	flush_frames(e);
 	n = rte_eth_rx_burst(e->port, 0, frame, BURST);
 	for (uint16_t i = 0; i < n; i++) {
-		peer_end_at(peer_fifo_pop(&e->fifo), rte_pktmbuf_mtod(frame[i], void *),
-			    frame[i]->data_len);
+		take_answers(e, frame[i]);
 		rte_pktmbuf_free(frame[i]);
 	}
 }
@@ -231,7 +275,10 @@ void peer_close(void *end)
 	free(e);
 }
 
-const struct peer peer_this = {"ethdev",
-			       {{.name = "memif", .len_max = FRAME_MAX, .server_first = true},
-				{.name = "ring", .len_max = FRAME_MAX, .one_thread = true}},
-			       false};
+const struct peer peer_this = {
+    "ethdev",
+    {{.name = "memif", .len_max = FRAME_MAX, .server_first = true},
+     {.name = "memif-packed", .len_max = FRAME_MAX, .server_first = true},
+     {.name = "ring", .len_max = FRAME_MAX, .one_thread = true},
+     {.name = "ring-packed", .len_max = FRAME_MAX, .one_thread = true}},
+    false};
