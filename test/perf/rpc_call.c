@@ -1,8 +1,10 @@
 /* rpc_call - the cost of a call through the public interface: two endpoints in one thread.
  * perf_rpc_call [-c shm|ring|udp] [-s REQUEST] [-r REPLY] [-w WINDOW] [-n CALLS] [-p PEERS]
+ * [-S SESSIONS]
  * Prints cycles per call of both ends and their carrier; `count.sh` has callgrind count
  * instructions. A request goes out again in the buffer that it came back in, as in a client that
- * reuses buffers. PEERS more clients make one call each and are idle then. ring: DPDK's net_ring,
+ * reuses buffers. The calls are spread over SESSIONS: with as many as calls in flight, no two calls
+ * share a datagram. PEERS more clients make one call each and are idle then. ring: DPDK's net_ring,
  * no root, no hugepages. Threads: one. */
 #include <getopt.h>
 #include <stdio.h>
@@ -13,18 +15,18 @@
 
 #include <lend/rpc.h>
 
-enum { ECHO = 1, WINDOW_MAX = 128, PEERS_MAX = 1000 };
+enum { ECHO = 1, WINDOW_MAX = 128, PEERS_MAX = 1000, SPARE = 7 };
 
 struct bench {
 	struct lend_ep *server, *client;
-	lend_session session;
+	lend_session session[WINDOW_MAX];
 	struct lend_ep *peer[PEERS_MAX];
-	uint32_t size, reply_size, window, peers;
+	uint32_t size, reply_size, window, peers, sessions;
 	uint64_t calls, started, ended;
 	struct lend_call call[WINDOW_MAX];
 };
 
-static struct bench bench = {.size = 32, .reply_size = 8, .window = 32};
+static struct bench bench = {.size = 32, .reply_size = 8, .window = 32, .sessions = 1};
 
 static void fail_bench(const char *what)
 {
@@ -49,7 +51,8 @@ static void start_call(struct lend_call *call)
 	if (bench.started == bench.calls)
 		return;
 	call->request->len = bench.size;
-	if (lend_call_start(bench.client, bench.session, call) < 0)
+	if (lend_call_start(bench.client, bench.session[(call - bench.call) % bench.sessions],
+			    call) < 0)
 		fail_bench("start");
 	bench.started++;
 }
@@ -81,7 +84,7 @@ static void open_ends(const char *carrier)
 	char address[128];
 
 	snprintf(address, sizeof(address), "shm:perf-%d", (int)getpid());
-	config.sessions = bench.peers + 8;
+	config.sessions = bench.peers + bench.sessions + SPARE;
 	config.listen = strcmp(carrier, "ring") == 0  ? "dpdk:ring@127.0.0.1:0"
 			: strcmp(carrier, "udp") == 0 ? "udp:127.0.0.1:0"
 						      : address;
@@ -89,11 +92,13 @@ static void open_ends(const char *carrier)
 	    lend_address(bench.server, address, sizeof(address)) < 0)
 		fail_bench(config.listen);
 	config.listen = NULL;
-	config.sessions = 8;
+	config.sessions = bench.sessions + SPARE;
 	if (lend_serve(bench.server, ECHO, serve_echo, NULL, 0) < 0 ||
-	    lend_open(&config, &bench.client) < 0 ||
-	    lend_connect(bench.client, address, &bench.session) < 0)
+	    lend_open(&config, &bench.client) < 0)
 		fail_bench(address);
+	for (uint32_t i = 0; i < bench.sessions; i++)
+		if (lend_connect(bench.client, address, &bench.session[i]) < 0)
+			fail_bench(address);
 	for (uint32_t i = 0; i < bench.window; i++) {
 		bench.call[i] = (struct lend_call){.method = ECHO, .done = call_done};
 		bench.call[i].request = lend_buf_take(bench.client, bench.size);
@@ -128,7 +133,7 @@ static void open_peer(struct lend_ep **ep, const char *address)
 static int print_usage(void)
 {
 	fprintf(stderr, "usage: perf_rpc_call [-c shm|ring|udp] [-s REQUEST] [-r REPLY] "
-			"[-w WINDOW 1..128] [-n CALLS] [-p PEERS 0..1000]\n");
+			"[-w WINDOW 1..128] [-n CALLS] [-p PEERS 0..1000] [-S SESSIONS 1..128]\n");
 	return 2;
 }
 
@@ -139,7 +144,7 @@ int main(int argc, char **argv)
 	uint64_t calls = 1000000, begin;
 	int option;
 
-	while ((option = getopt(argc, argv, "c:s:r:w:n:p:")) != -1) {
+	while ((option = getopt(argc, argv, "c:s:r:w:n:p:S:")) != -1) {
 		if (option == 'c')
 			carrier = optarg;
 		else if (option == 's')
@@ -150,13 +155,15 @@ int main(int argc, char **argv)
 			bench.window = (uint32_t)strtoul(optarg, NULL, 10);
 		else if (option == 'p')
 			bench.peers = (uint32_t)strtoul(optarg, NULL, 10);
+		else if (option == 'S')
+			bench.sessions = (uint32_t)strtoul(optarg, NULL, 10);
 		else if (option == 'n')
 			calls = strtoull(optarg, NULL, 10);
 		else
 			return print_usage();
 	}
 	if (bench.window < 1 || bench.window > WINDOW_MAX || bench.size < 1 || calls < 1 ||
-	    bench.peers > PEERS_MAX)
+	    bench.peers > PEERS_MAX || bench.sessions < 1 || bench.sessions > WINDOW_MAX)
 		return print_usage();
 	open_ends(carrier);
 	lend_address(bench.server, address, sizeof(address));
@@ -165,9 +172,9 @@ int main(int argc, char **argv)
 	run_calls(1000);
 	begin = __rdtsc();
 	run_calls(calls);
-	printf("%.1f cycles per call, %u B there, %u B back, %u in flight, %s\n",
+	printf("%.1f cycles per call, %u B there, %u B back, %u in flight, %u sessions, %s\n",
 	       (double)(__rdtsc() - begin) / (double)calls, bench.size, bench.reply_size,
-	       bench.window, carrier);
+	       bench.window, bench.sessions, carrier);
 	for (uint32_t i = 0; i < bench.peers; i++)
 		lend_close(bench.peer[i]);
 	lend_close(bench.client);
