@@ -28,7 +28,7 @@ DATA, PAGE = FOLDER / "results.json", FOLDER / "RESULTS.md"
 BEGIN, END = "<!-- results -->\n", "<!-- end -->\n"
 LIMIT = 120  # timeout of one command in seconds
 SHORT = "-quick"  # suffix of the names of short runs, which do not replace whole ones
-UNUSED = ("runs", "lend_is_better", "line_ns", "p99_us", "cycles_per_call", "calls_per_s", "gbit_per_s", "p50_us", "other_mode")
+UNUSED = ("runs", "lend_is_better", "line_ns", "p99_us", "calls_per_s", "gbit_per_s", "p50_us", "other_mode")
 CARRIERS = ("shm", "udp", "dpdk:memif")
 # Command, keys of its JSON object, what the keys mean.
 BENCHES = (
@@ -41,6 +41,8 @@ BENCHES = (
       for way in ("value", "ref", "node")),
     *((f"chain --hops 5 --size 1M --by {way}", ("bytes_moved_per_call",), "bytes moved per call") for way in ("value", "ref", "node")),
     ("bench loan --size 16M", ("loan_p50_us",), "p50, us"),
+    *((f"bench load --size 64 --rate {rate}", ("p50_us", "p99_us", "completed_per_s"), "open loop: p50 / p99, us / completed per s")
+      for rate in (50000, 200000, 500000, 1000000, 2000000, 4000000)),
 )
 HEAD = """# Results
 
@@ -50,12 +52,12 @@ All measured figures of Lend. `scripts/results.py` writes this file from `result
 distance of the two CPUs: a cache line there and back takes less than {near} ns, or more.
 
 """
-PEERS = (  # name in README, group, program and lane
+PEERS = (  # name in README, group, program and lanes, of which the first with a figure counts
     ("Lend, shared memory", "shm", "lend", "shm"),
     ("UCX, shared memory", "shm", "ucx", "posix"),
     ("libfabric, shared memory", "shm", "fabric", "shm"),
     ("Lend, UDP", "net", "lend", "udp"),
-    ("gRPC, Unix socket", "shm", "grpc", ("unary-unix", "async-unix")),
+    ("gRPC, Unix socket", "shm", "grpc", "async-unix unary-unix"),
 )
 
 
@@ -79,7 +81,10 @@ def measured(row):
         return ""
     if row["median"] is None:
         return "failed"
-    return number(row["median"]) + (f" ±{row['spread'] * 50:.0f} %" if "spread" in row else "")
+    text = number(row["median"]) + (f" ±{row['spread'] * 50:.0f} %" if "spread" in row else "")
+    if row.get("instructions"):
+        text += f", {row['cycles_per_call']:.0f} cycles, {row['instructions']} instructions"
+    return text
 
 
 def render_group(run, group):
@@ -132,8 +137,7 @@ def render_peers(data):
     run = next(run for run in data["runs"] if run["name"] == "compare")
     body = []
     for name, group, peer, lanes in PEERS:
-        one, many = (lanes, lanes) if isinstance(lanes, str) else lanes
-        rows = find(run, group, "echo64", peer, one), find(run, group, "echo64x64", peer, many)
+        rows = [next(filter(None, (find(run, group, shape, peer, lane) for lane in lanes.split())), None) for shape in ("echo64", "echo64x64")]
         body.append([name, *(number(row["median"]) if row else "-" for row in rows)])
     head = f"[all figures]({PAGE})"
     return table([head, "round trip of a small call, us", "many in flight, calls/s"], body)
@@ -187,6 +191,10 @@ def count(build):
 def comparison(result, by_reference=False):
     """What compare.py measured, as a run."""
     rows = [{key: value for key, value in row.items() if key not in UNUSED} for row in result["rows"]]
+    for row in rows:
+        if not row.get("instructions"):
+            row.pop("instructions", None)
+            row.pop("cycles_per_call", None)
     short = result["repeats"] < 5 or result["seconds"] < 0.5
     name, title, option = (("reference", "Passing by reference, next to other ways", " --by-reference") if by_reference else
                            ("compare", "Lend next to other libraries", ""))
