@@ -6,6 +6,7 @@ usage: compare.py BUILD [--quick] [--json] [--only WORD]... [--repeats N] [--sec
 import argparse
 import json
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from compare_targets import ONE_THREAD
 
 LIMIT = 120  # seconds for one run
 TRIES = 3  # of a run with failed self checks
+COUNTED = 500, 1500  # calls of two runs, the difference of which is counted
 
 # name: bytes of request and reply, requests in flight, further options, and the figure that is compared.
 SHAPES = {
@@ -28,10 +30,10 @@ SHAPES = {
     "call966x64": (966, 8, 64, [], "calls_per_s"),
     "echo4k": (4 << 10, 4 << 10, 1, [], "p50_us"),
     "call64kx16": (64 << 10, 8, 16, [], "gbit_per_s"),
-    "send1m": (1 << 20, 8, 4, [], "gbit_per_s"),
-    "send8m": (8 << 20, 8, 2, [], "gbit_per_s"),
-    "send8m_ends": (8 << 20, 8, 2, ["--ends"], "gbit_per_s"),
-    "untuned64": (64, 64, 1, ["--untuned"], "p50_us"),
+    "send1m": (1 << 20, 8, 4, ["--rewrite"], "gbit_per_s"),
+    "send8m": (8 << 20, 8, 2, ["--rewrite"], "gbit_per_s"),
+    "send8m_ends": (8 << 20, 8, 2, ["--rewrite", "--ends"], "gbit_per_s"),
+    "sleep64": (64, 64, 1, ["--sleep"], "p50_us"),
     "ref64k": (64 << 10, 8, 1, ["--rewrite"], "p50_us"),
     "ref1m": (1 << 20, 8, 1, ["--rewrite"], "p50_us"),
     "ref16m": (16 << 20, 8, 1, ["--rewrite"], "p50_us"),
@@ -44,28 +46,30 @@ RING = ["call32x64", "call966x64", "call64kx16"]
 REFERENCE = ["ref64k", "ref1m", "ref16m", "ref16m_ends"]
 # Program, lane, group, shapes. The runs of a group are compared with its first run.
 RUNS = [
-    ("lend", "shm", "shm", ONE + MANY + LONG + ["untuned64"]),
+    ("lend", "shm", "shm", ONE + MANY + LONG + ["sleep64"]),
     ("memcpy", "memory", "shm", LONG),
-    ("ucx", "posix", "shm", ONE + MANY + LONG),
+    ("ucx", "posix", "shm", ONE + MANY + LONG + ["sleep64"]),
+    ("ucx", "rkey", "shm", LONG),
     ("ucx", "shm", "shm", LONG),
-    ("ucx", "auto", "shm", ["untuned64"]),
     ("fabric", "shm", "shm", ONE + MANY + LONG),
-    ("grpc", "unary-unix", "shm", ONE + ["untuned64"]),
-    ("grpc", "async-unix", "shm", MANY + ["send1m", "send8m"]),
+    ("grpc", "async-unix", "shm", ONE + MANY + ["send1m", "send8m", "sleep64"]),
+    ("grpc", "unary-unix", "shm", ["sleep64"]),
     ("grpc", "stream-unix", "shm", MANY),
-    ("lend", "udp", "net", ONE + MANY + LONG + ["untuned64"]),
-    ("kernel", "udp", "net", ONE + MANY + ["untuned64"]),
-    ("ucx", "tcp", "net", ONE + MANY + LONG),
-    ("fabric", "tcp", "net", ONE + MANY + LONG),
+    ("lend", "udp", "net", ONE + MANY + LONG + ["sleep64"]),
+    ("kernel", "udp", "net", ONE + MANY + ["sleep64"]),
+    ("ucx", "tcp", "net", ONE + MANY + LONG + ["sleep64"]),
+    ("fabric", "tcp", "net", ONE + MANY + LONG + ["sleep64"]),
     ("fabric", "udp", "net", ONE + MANY + ["send1m"]),
-    ("fabric", "auto", "net", ["untuned64"]),
-    ("grpc", "unary-tcp", "net", ONE + ["untuned64"]),
-    ("grpc", "async-tcp", "net", MANY + ["send1m", "send8m"]),
+    ("grpc", "async-tcp", "net", ONE + MANY + ["send1m", "send8m", "sleep64"]),
+    ("grpc", "unary-tcp", "net", ["sleep64"]),
     ("grpc", "stream-tcp", "net", MANY),
-    ("lend", "memif", "memif", ONE + MANY + LONG),
+    ("lend", "memif", "memif", ONE + MANY + LONG + ["call64kx16"]),
     ("ethdev", "memif", "memif", ["echo64", "call32"] + MANY),
+    ("ethdev", "memif-packed", "memif", MANY),
+    ("memcpy", "memory", "memif", ["call64kx16"]),
     ("lend", "ring", "ring", RING),
     ("ethdev", "ring", "ring", ["call32x64", "call966x64"]),
+    ("ethdev", "ring-packed", "ring", ["call32x64", "call966x64"]),
     ("memcpy", "memory", "ring", RING),
 ]
 # The runs of --by-reference.
@@ -92,10 +96,10 @@ class Row:
     def name(self):
         return f"{self.group} {self.shape}"
 
-    def command(self, build, who, seconds):
+    def command(self, build, who, *duration):
         program, lane = who
         return [str(build / f"peer-{program}"), "--lane", lane, "--request", str(self.request), "--reply",
-                str(self.reply), "--window", str(self.window), "--seconds", str(seconds), "--json", *self.options]
+                str(self.reply), "--window", str(self.window), *map(str, duration), "--json", *self.options]
 
     def ratio(self, who, base, figure):
         """One's figure over the other's, and how far apart the cores were: the median of the turns in which both ran at the
@@ -133,7 +137,7 @@ def common(a, b):
 def run_once(row, build, who, seconds):
     """The program's output, or the line with the reason why there is none."""
     try:
-        done = subprocess.run(row.command(build, who, seconds), capture_output=True, text=True, errors="replace", timeout=LIMIT)
+        done = subprocess.run(row.command(build, who, "--seconds", seconds), capture_output=True, text=True, errors="replace", timeout=LIMIT)
     except subprocess.TimeoutExpired:
         return None, f"took longer than {LIMIT} s"
     lines = done.stdout.strip().splitlines()
@@ -145,6 +149,22 @@ def run_once(row, build, who, seconds):
     if run["wrong_bytes"]:
         wrong.append(f"{run['wrong_bytes']} wrong bytes")
     return run, ", ".join(wrong)
+
+
+def instructions(row, build, who):
+    """Instructions per call of a run in one thread, counted by callgrind as the difference of two runs; None: no valgrind."""
+    counts = []
+    for calls in COUNTED:
+        command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *row.command(build, who, "--count", calls)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=LIMIT)
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        collected = re.search(r"Collected : (\d+)", done.stderr)
+        if done.returncode or not collected:
+            return None
+        counts.append(int(collected[1]))
+    return round((counts[1] - counts[0]) / (COUNTED[1] - COUNTED[0]))
 
 
 class Comparison:
@@ -214,7 +234,7 @@ def of_common_mode(runs):
     return [run for run in runs if run["mode"] == mode]
 
 
-def summary(row, who):
+def summary(row, who, build):
     """A line of the table."""
     runs = of_common_mode(row.runs[who])
     line = {"group": row.group, "shape": row.shape, "peer": who[0], "lane": who[1], "figure": row.figure, "runs": row.runs[who],
@@ -228,6 +248,7 @@ def summary(row, who):
     line["spread"] = (max(values) - min(values)) / line["median"]
     line["lend_is_better"] = row.times_better(who)
     line["mode"] = runs[0]["mode"]
+    line["instructions"] = instructions(row, build, who) if line["mode"] == ONE_THREAD else None
     line["other_mode"] = sum(run is not None for run in row.runs[who]) - len(runs)
     line["line_ns"] = [statistics.median(run[f"line_ns_{when}"] for run in runs) for when in ("before", "after")]
     return line
@@ -258,7 +279,7 @@ def main():
     comparison.run()
     result = {"repeats": comparison.repeats, "seconds": comparison.seconds,
               "absent": sorted(comparison.absent), "failures": comparison.failures,
-              "rows": [summary(row, who) for row in comparison.rows for who in row.runs],
+              "rows": [summary(row, who, comparison.build) for row in comparison.rows for who in row.runs],
               "targets": compare_targets.judge(comparison, args.by_reference)}
     if args.results and not args.only:
         results.add(results.comparison(result, args.by_reference))

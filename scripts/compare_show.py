@@ -14,7 +14,7 @@ SHAPES = {
     "call966x64": "966 B request, 8 B reply, 64 in flight", "echo4k": "4 KiB echo, one in flight",
     "call64kx16": "64 KiB request, 8 B reply, 16 in flight", "send1m": "1 MiB, every byte read, 4 in flight",
     "send8m": "8 MiB, every byte read, 2 in flight", "send8m_ends": "8 MiB, only its ends read, 2 in flight",
-    "untuned64": "64 B echo, each as it comes",
+    "sleep64": "64 B echo, ends that wait may sleep",
     "ref64k": "64 KiB, written again and read", "ref1m": "1 MiB, written again and read",
     "ref16m": "16 MiB, written again and read", "ref16m_ends": "16 MiB, only its ends written and read",
 }
@@ -52,6 +52,11 @@ def times(line):
     return f"Lend {number(line['lend_is_better'])}x" if line["lend_is_better"] else ""
 
 
+def counted(line):
+    """Instructions per call, where they were counted."""
+    return f"{line['instructions']} instructions" if line.get("instructions") else ""
+
+
 def where(target):
     """The distance that a figure holds for."""
     return f", cores {target['mode']}" if target["measured"] is not None and target["mode"] != ONE_THREAD else ""
@@ -78,7 +83,7 @@ def print_rows(result):
                 continue
             cores = "" if line["mode"] == ONE_THREAD else "{} {:.0f}/{:.0f} ns".format(line["mode"], *line["line_ns"])
             print(f"  {name_of(line):18} {number(line['median']):>9}  +-{line['spread'] * 50:3.0f} %  p99 "
-                  f"{number(line['p99_us']):>8} us  {number(line['cycles_per_call']):>8} cycles  {times(line):12} {cores}")
+                  f"{number(line['p99_us']):>8} us  {number(line['cycles_per_call']):>8} cycles  {times(line):12} {cores}{counted(line)}")
 
 
 def print_all(result):

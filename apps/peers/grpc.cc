@@ -2,7 +2,8 @@
  * completion queues, and one bidirectional stream. C++, since that is gRPC's public API.
  *
  * A lane is a kind of call and a carrier: unary-tcp, async-unix, ... The server offers all three
- * kinds. Asynchronous calls are served through a queue too, the others by gRPC's own threads.
+ * kinds. Asynchronous calls are served through a queue too, and both queues are polled unless both
+ * ends sleep. The others are served by gRPC's own threads, which sleep.
  * Layer: apps/peers. Threads: gRPC's, all of a process on its CPU. */
 #include <cerrno>
 #include <cstdio>
@@ -42,13 +43,10 @@ static bool is_stream(const peer_job *job)
 	return !std::strncmp(job->lane, "stream", 6);
 }
 
-/* Applies the settings of gRPC's performance guide, none for untuned runs. Long messages must be
- * allowed in either case. */
-template <class Options> static void tune(const peer_job *job, Options set)
+/* Applies the settings of gRPC's performance guide, and allows long messages. */
+template <class Options> static void tune(Options set)
 {
 	set(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, -1);
-	if (job->untuned)
-		return;
 	set(GRPC_ARG_HTTP2_BDP_PROBE, 0);
 	set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 16 << 20);
 	set(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, (16 << 20) - 1);
@@ -142,7 +140,7 @@ void *peer_server_open(const peer_job *job, peer_pipe *door)
 
 	if (is_unix(job))
 		address = "unix-abstract:peer-grpc-" + std::to_string(getpid());
-	tune(job, [&](const char *name, int value) { builder.AddChannelArgument(name, value); });
+	tune([&](const char *name, int value) { builder.AddChannelArgument(name, value); });
 	builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
 	if (is_async(job)) {
 		builder.RegisterService(&s->async);
@@ -162,7 +160,18 @@ void *peer_server_open(const peer_job *job, peer_pipe *door)
 	return s;
 }
 
-/* Serves one event. A signal interrupts the sleep; a wait for the queue lasts at most as long. */
+/* Takes an event of a queue: false: there is none. A wait lasts at most as long as a sleep. */
+static bool next_event(const peer_job *job, grpc::CompletionQueue *queue, void **tag, bool *ok)
+{
+	gpr_timespec until = gpr_inf_past(GPR_CLOCK_MONOTONIC);
+
+	if (job->sleep)
+		until = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+				     gpr_time_from_micros(NAP_US, GPR_TIMESPAN));
+	return queue->AsyncNext(tag, ok, until) == grpc::CompletionQueue::GOT_EVENT;
+}
+
+/* Serves one event. A signal interrupts the sleep. */
 void peer_server_turn(void *server)
 {
 	auto *s = static_cast<Server *>(server);
@@ -173,8 +182,7 @@ void peer_server_turn(void *server)
 		usleep(NAP_US);
 		return;
 	}
-	auto until = std::chrono::system_clock::now() + std::chrono::microseconds(NAP_US);
-	if (s->queue->AsyncNext(&tag, &ok, until) != grpc::CompletionQueue::GOT_EVENT)
+	if (!next_event(s->job, s->queue.get(), &tag, &ok))
 		return;
 	auto *one = static_cast<Served *>(tag);
 	if (!ok)
@@ -218,20 +226,35 @@ struct Client {
 	std::vector<Asked> asked;
 	std::vector<Bytes> kind;	 /* encoded messages of the patterns */
 	std::vector<const void *> bytes; /* the patterns they were encoded from */
+	std::vector<Bytes> written;	 /* messages of rewritten requests, by slot */
 	peer_fifo fifo{};
 	std::vector<const Bytes *> request; /* the message of each slot */
 	grpc::ClientContext talk_context;
 	std::unique_ptr<grpc::ClientReaderWriter<Bytes, Bytes>> talk;
 
-	explicit Client(const peer_job *j) : job(j), asked(j->window), request(j->window)
+	explicit Client(const peer_job *j) : job(j), asked(j->window), written(j->window),
+					     request(j->window)
 	{
 	}
 };
 
-/* Returns the encoded message of a request, from a cache, so that encoding is not measured. The
- * cache key is the address: the bytes at an address of the pattern never change. */
-static const Bytes *message_of(Client *c, const void *bytes)
+/* Requests are rewritten in the message that is sent. */
+void *peer_client_place(void *client, unsigned slot)
 {
+	auto *c = static_cast<Client *>(client);
+	std::string *data = c->written[slot].mutable_data();
+
+	data->resize(c->job->request);
+	return &(*data)[0];
+}
+
+/* Returns the message of a request. One that is not rewritten is from a cache, so that making it is
+ * not measured. The cache key is the address: the bytes at an address of the pattern never change.
+ */
+static const Bytes *message_of(Client *c, unsigned slot, const void *bytes)
+{
+	if (c->job->rewrite)
+		return &c->written[slot];
 	for (size_t i = 0; i < c->bytes.size(); i++)
 		if (c->bytes[i] == bytes)
 			return &c->kind[i];
@@ -249,7 +272,7 @@ void *peer_client_open(const peer_job *job, peer_pipe *door)
 
 	c->kind.reserve(KINDS);
 	peer_receive_text(door, address, sizeof(address));
-	tune(job, [&](const char *name, int value) { args.SetInt(name, value); });
+	tune([&](const char *name, int value) { args.SetInt(name, value); });
 	c->stub = Asking::NewStub(
 	    grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), args));
 	if (is_stream(job))
@@ -260,7 +283,7 @@ void *peer_client_open(const peer_job *job, peer_pipe *door)
 int peer_client_start(void *client, unsigned slot, const void *bytes)
 {
 	auto *c = static_cast<Client *>(client);
-	const Bytes *request = message_of(c, bytes);
+	const Bytes *request = message_of(c, slot, bytes);
 
 	if (!is_async(c->job)) {
 		c->request[slot] = request;
@@ -286,7 +309,9 @@ static void turn_async(Client *c)
 	void *tag;
 	bool ok;
 
-	if (!c->queue.Next(&tag, &ok) || !ok)
+	if (!next_event(c->job, &c->queue, &tag, &ok))
+		return;
+	if (!ok)
 		die("a call ended without an answer");
 	auto slot = static_cast<unsigned>(reinterpret_cast<uintptr_t>(tag) - 1);
 	if (!c->asked[slot].status.ok())

@@ -17,7 +17,7 @@ pub struct Job {
     reply: u64,
     window: u32,
     ends: bool,
-    untuned: bool,
+    sleep: bool,
     rewrite: bool,
 }
 

@@ -59,12 +59,12 @@ static void *open_either(const struct peer_job *job, struct peer_pipe *channel)
 	return e;
 }
 
-/* Receives one datagram, or returns -1. Untuned ends sleep until a datagram arrives. */
+/* Receives one datagram, or returns -1. Ends that may sleep do so until a datagram arrives. */
 static ssize_t receive_datagram(struct end *e)
 {
 	struct pollfd wait = {.fd = e->fd, .events = POLLIN};
 
-	if (e->job->untuned)
+	if (e->job->sleep)
 		poll(&wait, 1, WAIT_MS);
 	return recv(e->fd, e->bytes, sizeof(e->bytes), MSG_DONTWAIT);
 }

@@ -9,6 +9,7 @@
 #include "apps/common/options.h"
 #include "apps/common/closed_loop.h"
 #include "apps/peers/peer.h"
+#include "lend/alloc.h"
 #include "lend/rpc.h"
 
 enum { ASK = 1, PARTS_MAX = 1024, SMALL = 4096, WAIT_NS = 50000000 };
@@ -22,6 +23,7 @@ struct slot {
 	struct lend_call call;
 	struct client *client;
 	struct lend_buf *small; /* reused for each request that is copied */
+	void *place;            /* memory that long requests are rewritten in */
 };
 
 struct client {
@@ -42,10 +44,10 @@ static struct lend_ep *open_ep(const char *listen)
 	return ep;
 }
 
-/* Runs a turn. Untuned ends sleep when they are idle. */
+/* Runs a turn, which may sleep. */
 static void turn_ep(const struct peer_job *job, struct lend_ep *ep)
 {
-	int rc = job->untuned ? lend_wait(ep, lend_now(ep) + WAIT_NS) : lend_poll(ep);
+	int rc = job->sleep ? lend_wait(ep, lend_now(ep) + WAIT_NS) : lend_poll(ep);
 
 	if (rc < 0)
 		app_die("%s", lend_why());
@@ -137,11 +139,21 @@ void *peer_client_open(const struct peer_job *job, struct peer_pipe *channel)
 	c->job = job;
 	c->ep = open_ep(NULL);
 	peer_receive_text(channel, address, sizeof(address));
-	if (!job->untuned)
-		app_pattern_register(c->ep);
+	app_pattern_register(c->ep);
 	if (lend_connect(c->ep, address, &c->session) < 0)
 		app_die("%s", lend_why());
 	return c;
+}
+
+/* Long requests are sent from memory that peers over shm read in place. */
+void *peer_client_place(void *client, unsigned i)
+{
+	struct client *c = client;
+	struct slot *slot = &c->slot[i];
+
+	if (!slot->place && c->job->request > SMALL)
+		slot->place = lend_malloc_shared(c->job->request);
+	return slot->place;
 }
 
 static void call_done(struct lend_call *call)
@@ -215,6 +227,8 @@ void peer_client_close(void *client)
 		if (c->slot[i].small)
 			lend_buf_give(c->ep, c->slot[i].small);
 	lend_close(c->ep);
+	for (unsigned i = 0; i < PEER_WINDOW_MAX; i++)
+		lend_free(c->slot[i].place);
 	free(c);
 }
 

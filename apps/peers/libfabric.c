@@ -11,7 +11,7 @@
 #include "apps/common/options.h"
 #include "apps/peers/peer.h"
 
-enum { HEAD = 8, SPARE = 8, BURST = 16 };
+enum { HEAD = 8, SPARE = 8, BURST = 16, WAIT_MS = 50 };
 
 /* A message of HEAD bytes (the slot) and a body; the context of its completion. */
 struct message {
@@ -65,7 +65,7 @@ static struct fi_info *find_info(const struct peer_job *job)
 	hints->caps = FI_MSG;
 	hints->mode = FI_CONTEXT | FI_CONTEXT2;
 	hints->domain_attr->mr_mode = 0;
-	hints->domain_attr->threading = job->untuned ? FI_THREAD_UNSPEC : FI_THREAD_DOMAIN;
+	hints->domain_attr->threading = FI_THREAD_DOMAIN;
 	if (provider)
 		hints->fabric_attr->prov_name = strdup(provider);
 	check_rc(fi_getinfo(FI_VERSION(1, 17), node, NULL, node ? FI_SOURCE : 0, hints, &info),
@@ -77,7 +77,9 @@ static struct fi_info *find_info(const struct peer_job *job)
 static void open_objects(struct end *e)
 {
 	struct fi_av_attr av = {.type = FI_AV_TABLE, .count = 2};
-	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_MSG, .size = 4 * PEER_WINDOW_MAX};
+	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_MSG,
+				.size = 4 * PEER_WINDOW_MAX,
+				.wait_obj = e->job->sleep ? FI_WAIT_UNSPEC : FI_WAIT_NONE};
 
 	check_rc(fi_fabric(e->info->fabric_attr, &e->fabric, NULL), "no fabric");
 	check_rc(fi_domain(e->fabric, e->info, &e->domain, NULL), "no domain");
@@ -147,13 +149,18 @@ static struct end *open_end(const struct peer_job *job, struct peer_pipe *channe
 	return e;
 }
 
-/* Sends a message with head and body from separate buffers. */
+/* Sends a message, the head of which is in its bytes. A short one is injected: its bytes may change
+ * at once, and it completes without an event. Others are sent from the body's own memory. */
 static long send_message(struct end *e, struct message *m, const void *body, size_t len)
 {
 	struct iovec iov[2] = {{.iov_base = m->bytes, .iov_len = HEAD},
 			       {.iov_base = (void *)(uintptr_t)body, .iov_len = len}};
 
-	return fi_sendv(e->ep, iov, NULL, 2, e->other, m);
+	if (HEAD + len > e->info->tx_attr->inject_size)
+		return fi_sendv(e->ep, iov, NULL, 2, e->other, m);
+	if (body != m->bytes + HEAD)
+		memcpy(m->bytes + HEAD, body, len);
+	return fi_inject(e->ep, m->bytes, HEAD + len, e->other);
 }
 
 /* Answers with the slot's outgoing message. It is free, since the client has received the slot's
@@ -175,8 +182,8 @@ static void answer_message(struct end *e, struct message *in)
 	if (echo) /* the buffer is posted again at once */
 		memcpy(out->bytes + HEAD, in->bytes + HEAD, in->len);
 	post_receive(e, in);
-	while ((rc = fi_send(e->ep, out->bytes, HEAD + (echo ? e->job->request : PEER_SUM_LEN),
-			     NULL, e->other, out)) == -FI_EAGAIN)
+	while ((rc = send_message(e, out, out->bytes + HEAD,
+				  echo ? e->job->request : PEER_SUM_LEN)) == -FI_EAGAIN)
 		fi_cq_read(e->cq, NULL, 0);
 	check_rc(rc, "cannot answer");
 }
@@ -205,7 +212,8 @@ void peer_turn(void *end)
 	struct end *e = end;
 	struct fi_cq_msg_entry entry[BURST];
 	struct fi_cq_err_entry error = {0};
-	ssize_t n = fi_cq_read(e->cq, entry, BURST);
+	ssize_t n = e->job->sleep ? fi_cq_sread(e->cq, entry, BURST, NULL, WAIT_MS)
+				  : fi_cq_read(e->cq, entry, BURST);
 
 	if (n == -FI_EAVAIL) {
 		fi_cq_readerr(e->cq, &error, 0);

@@ -18,7 +18,7 @@
 #include "apps/peers/peer_args.h"
 #include "apps/peers/checksum.h"
 
-enum { SEED = 7, WARM_SHARE = 5, LIMIT_S = 30 };
+enum { SEED = 7, WARM_SHARE = 5, WARM_COUNT = 1000, LIMIT_S = 30 };
 
 struct peer_pipe {
 	int fd; /* -1: the other side is this process */
@@ -304,7 +304,7 @@ static void run_measurement(void)
 	for (unsigned i = 0; i < args.job.window; i++)
 		run.order[i] = &run.slot[i];
 	app_pattern_init(SEED, args.job.request);
-	run.line_before = app_cacheline_ns(app_cpu(0), app_cpu(1));
+	run.line_before = args.count ? 0 : app_cacheline_ns(app_cpu(0), app_cpu(1));
 	alarm((unsigned)(args.time / 1000000000) * 3 +
 	      LIMIT_S); /* ends both processes when a peer hangs */
 	open_server();
@@ -313,11 +313,11 @@ static void run_measurement(void)
 	run.client = peer_client_open(&args.job, &run.channel);
 	app_pin(app_cpu(0));
 	load_for(0, args.job.window);
-	load_for(args.time / WARM_SHARE + 1, 0);
-	load_for(args.time, 0);
+	load_for(args.count ? 0 : args.time / WARM_SHARE + 1, args.count ? WARM_COUNT : 0);
+	load_for(args.count ? 0 : args.time, args.count);
 	close_both();
 	app_unpin();
-	run.line_after = app_cacheline_ns(app_cpu(0), app_cpu(1));
+	run.line_after = args.count ? 0 : app_cacheline_ns(app_cpu(0), app_cpu(1));
 }
 
 /* Returns whether the server's counters match the requests of the client exactly. */
@@ -354,7 +354,7 @@ static void write_report(void)
 	app_report_int(&r, "reply", args.job.reply, "bytes of its answer");
 	app_report_int(&r, "window", args.job.window, "requests kept in flight");
 	app_report_bool(&r, "rewrite", args.job.rewrite, "the bytes are written for each request");
-	app_report_bool(&r, "untuned", args.job.untuned, "the library as it comes");
+	app_report_bool(&r, "sleep", args.job.sleep, "both ends sleep while they wait");
 	app_report_bool(&r, "one_thread", args.lane->one_thread, "both ends in one thread");
 	app_report_text(&r, "verified",
 			peer_is_echo(&args.job) ? "memcmp"

@@ -27,7 +27,7 @@ struct peer_job {
 	uint64_t reply;   /* bytes of each answer: request (an echo), or PEER_SUM_LEN */
 	unsigned window;  /* requests kept in flight; slots are [0, window) */
 	bool ends;        /* the sum reads the first and last 4 KiB only, not every byte */
-	bool untuned;     /* the library's defaults, not its manual's settings for speed */
+	bool sleep;       /* both ends sleep while they wait, instead of polling */
 	bool rewrite;     /* the client writes the bytes of each request again: all, or both ends */
 };
 

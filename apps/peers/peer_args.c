@@ -33,7 +33,9 @@ static const struct lend_option options[] = {
 	     "The server reads the first and last 4 KiB, not every byte"),
     OPT_FLAG(struct peer_args, job.rewrite, "rewrite",
 	     "The client writes the bytes of each request again"),
-    OPT_FLAG(struct peer_args, job.untuned, "untuned", "The library as it comes"),
+    OPT_FLAG(struct peer_args, job.sleep, "sleep", "Both ends sleep while they wait"),
+    OPT_NUMBER(struct peer_args, count, "count", 1, UINT32_MAX,
+	       "End after N requests, for a profiler"),
     OPT_JSON(struct peer_args, json),
     {.name = NULL}};
 

@@ -10,6 +10,7 @@ struct peer_args {
 	struct peer_job job;
 	const struct peer_lane *lane; /* lane of the job, one of peer_this */
 	lend_ns time;                 /* duration of the measurement */
+	uint64_t count;               /* requests to measure instead; 0: until time */
 	bool json;
 };
 

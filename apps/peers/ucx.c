@@ -1,6 +1,9 @@
 /* ucx - UCX's active messages, used like in its own benchmark: a handler per side, one worker each.
- * Layer: apps/peers. Threads: one per process. */
+ * On the lane rkey the client writes requests into memory that the server maps (ucp_rkey_ptr) and
+ * reads in place; an active message has the slot only. Layer: apps/peers. Threads: one per process.
+ */
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <ucp/api/ucp.h>
@@ -8,7 +11,7 @@
 #include "apps/common/options.h"
 #include "apps/peers/peer.h"
 
-enum { AM_REQUEST, AM_REPLY };
+enum { AM_REQUEST, AM_REPLY, WAIT_MS = 50 };
 
 struct end;
 
@@ -36,7 +39,12 @@ struct end {
 	const struct peer_job *job;
 	ucp_context_h context;
 	ucp_worker_h worker;
-	ucp_ep_h ep; /* the client's */
+	ucp_ep_h ep; /* to the other side; the server has one on the lane rkey */
+	int fd;      /* to sleep on; -1: this side polls */
+	/* Lane rkey: the memory of requests, a slot each. The server maps it. */
+	char *shared;
+	ucp_mem_h memory;
+	ucp_rkey_h rkey;
 	struct incoming *incoming;
 	struct outgoing *outgoing;
 };
@@ -45,6 +53,16 @@ static void check_status(ucs_status_t status, const char *what)
 {
 	if (status != UCS_OK)
 		app_die("%s: %s; UCX_LOG_LEVEL=info says more", what, ucs_status_string(status));
+}
+
+static bool is_rkey(const struct end *e)
+{
+	return !strcmp(e->job->lane, "rkey");
+}
+
+static char *shared_slot(const struct end *e, unsigned slot)
+{
+	return e->shared + e->job->request * slot;
 }
 
 /* Returns the state of a send request: NULL is done, else it is a pointer or an error. */
@@ -207,6 +225,8 @@ static ucs_status_t on_message(void *arg, const void *head, size_t head_len, voi
 		fetch_message(e, ep, slot, data, len);
 		return UCS_INPROGRESS;
 	}
+	if (e->rkey)
+		return answer_bytes(e, ep, slot, shared_slot(e, slot), e->job->request, NULL);
 	if (ep)
 		return answer_bytes(e, ep, slot, data, len, NULL);
 	peer_end_at(slot, data, len);
@@ -230,14 +250,16 @@ static void handle_message(struct end *e, unsigned id)
 /* "auto": UCX chooses. */
 static const char *tls_of(const char *lane)
 {
-	if (!strcmp(lane, "posix"))
+	if (!strcmp(lane, "posix") || !strcmp(lane, "rkey"))
 		return "posix,self";
 	return strcmp(lane, "auto") ? lane : "all";
 }
 
 static struct end *open_end(const struct peer_job *job, unsigned id)
 {
-	ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_AM};
+	ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+			       .features = UCP_FEATURE_AM |
+					   (job->sleep ? (uint64_t)UCP_FEATURE_WAKEUP : 0)};
 	ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
 				      .thread_mode = UCS_THREAD_MODE_SINGLE};
 	struct end *e = calloc(1, sizeof(*e));
@@ -246,25 +268,85 @@ static struct end *open_end(const struct peer_job *job, unsigned id)
 	if (!e)
 		app_die("no memory");
 	e->job = job;
+	e->fd = -1;
+	if (is_rkey(e) && peer_is_echo(job))
+		app_bad("rkey passes requests only: --reply 8");
+	if (is_rkey(e))
+		params.features |= UCP_FEATURE_RMA;
 	check_status(ucp_config_read(NULL, NULL, &config), "cannot read UCX's settings");
 	check_status(ucp_config_modify(config, "TLS", tls_of(job->lane)),
 		     "cannot choose a transport");
 	check_status(ucp_init(&params, config, &e->context), "cannot start");
 	ucp_config_release(config);
 	check_status(ucp_worker_create(e->context, &worker, &e->worker), "cannot make a worker");
+	if (job->sleep)
+		check_status(ucp_worker_get_efd(e->worker, &e->fd), "cannot sleep");
 	handle_message(e, id);
 	return e;
 }
 
-void *peer_server_open(const struct peer_job *job, struct peer_pipe *channel)
+static void connect_end(struct end *e, const void *address)
 {
-	struct end *e = open_end(job, AM_REQUEST);
+	ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS,
+				  .address = address};
+
+	check_status(ucp_ep_create(e->worker, &params, &e->ep), "cannot reach the other side");
+}
+
+static void send_address(struct end *e, struct peer_pipe *channel)
+{
 	ucp_address_t *address;
 	size_t len;
 
 	check_status(ucp_worker_get_address(e->worker, &address, &len), "no address");
 	peer_send_text(channel, address, len);
 	ucp_worker_release_address(e->worker, address);
+}
+
+/* Allocates the memory of requests and tells the server how to map it. */
+static void share_memory(struct end *e, struct peer_pipe *channel)
+{
+	ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+						     UCP_MEM_MAP_PARAM_FIELD_FLAGS,
+				       .length = e->job->request * e->job->window,
+				       .flags = UCP_MEM_MAP_ALLOCATE};
+	ucp_mem_attr_t attr = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS};
+	void *key;
+	size_t len;
+
+	check_status(ucp_mem_map(e->context, &params, &e->memory), "no memory");
+	check_status(ucp_mem_query(e->memory, &attr), "no memory");
+	e->shared = attr.address;
+	check_status(ucp_rkey_pack(e->context, e->memory, &key, &len), "no key");
+	send_address(e, channel);
+	peer_send_text(channel, &e->shared, sizeof(e->shared));
+	peer_send_text(channel, key, len);
+	ucp_rkey_buffer_release(key);
+}
+
+/* Maps the memory of requests, as the server. */
+static void map_memory(struct end *e, struct peer_pipe *channel)
+{
+	unsigned char text[PEER_ADDRESS_MAX];
+	uint64_t address;
+	void *here;
+
+	peer_receive_text(channel, text, sizeof(text));
+	connect_end(e, text);
+	peer_receive_text(channel, &address, sizeof(address));
+	peer_receive_text(channel, text, sizeof(text));
+	check_status(ucp_ep_rkey_unpack(e->ep, text, &e->rkey), "cannot use the key");
+	check_status(ucp_rkey_ptr(e->rkey, address, &here), "cannot map the memory");
+	e->shared = here;
+}
+
+void *peer_server_open(const struct peer_job *job, struct peer_pipe *channel)
+{
+	struct end *e = open_end(job, AM_REQUEST);
+
+	send_address(e, channel);
+	if (is_rkey(e))
+		map_memory(e, channel);
 	return e;
 }
 
@@ -272,21 +354,31 @@ void *peer_client_open(const struct peer_job *job, struct peer_pipe *channel)
 {
 	struct end *e = open_end(job, AM_REPLY);
 	unsigned char address[PEER_ADDRESS_MAX];
-	ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
 
 	peer_receive_text(channel, address, sizeof(address));
-	params.address = (const ucp_address_t *)address;
-	check_status(ucp_ep_create(e->worker, &params, &e->ep), "cannot reach the server");
+	connect_end(e, address);
+	if (is_rkey(e))
+		share_memory(e, channel);
 	return e;
+}
+
+void *peer_client_place(void *client, unsigned slot)
+{
+	struct end *e = client;
+
+	return e->shared ? shared_slot(e, slot) : NULL;
 }
 
 int peer_client_start(void *client, unsigned slot, const void *request)
 {
 	struct end *e = client;
 	struct outgoing *out = take_outgoing(e);
+	size_t len = e->shared ? 0 : e->job->request;
 
+	if (e->shared && request != shared_slot(e, slot))
+		memcpy(shared_slot(e, slot), request, e->job->request);
 	out->head = slot;
-	if (send_am(out, e->ep, AM_REQUEST, request, e->job->request) == UCS_OK)
+	if (send_am(out, e->ep, AM_REQUEST, request, len) == UCS_OK)
 		give_outgoing(out);
 	return 0;
 }
@@ -294,8 +386,11 @@ int peer_client_start(void *client, unsigned slot, const void *request)
 void peer_turn(void *end)
 {
 	struct end *e = end;
+	struct pollfd wait = {.fd = e->fd, .events = POLLIN};
 
-	ucp_worker_progress(e->worker);
+	if (ucp_worker_progress(e->worker) == 0 && e->fd >= 0 &&
+	    ucp_worker_arm(e->worker) == UCS_OK)
+		poll(&wait, 1, WAIT_MS);
 }
 
 static void free_lists(struct end *e)
@@ -315,11 +410,16 @@ void peer_close(void *end)
 {
 	struct end *e = end;
 	ucp_request_param_t param = {0};
-	ucs_status_ptr_t request = e->ep ? ucp_ep_close_nbx(e->ep, &param) : NULL;
+	ucs_status_ptr_t request;
 
+	if (e->rkey)
+		ucp_rkey_destroy(e->rkey);
+	request = e->ep ? ucp_ep_close_nbx(e->ep, &param) : NULL;
 	while (state_of(request) == UCS_INPROGRESS &&
 	       ucp_request_check_status(request) == UCS_INPROGRESS)
 		ucp_worker_progress(e->worker);
+	if (e->memory)
+		ucp_mem_unmap(e->context, e->memory);
 	ucp_worker_destroy(e->worker);
 	ucp_cleanup(e->context);
 	free_lists(e);
@@ -327,4 +427,6 @@ void peer_close(void *end)
 }
 
 const struct peer peer_this = {
-    "ucx", {{.name = "posix"}, {.name = "shm"}, {.name = "tcp"}, {.name = "auto"}}, false};
+    "ucx",
+    {{.name = "posix"}, {.name = "rkey"}, {.name = "shm"}, {.name = "tcp"}, {.name = "auto"}},
+    false};

@@ -72,7 +72,7 @@ def check_figures():
     assert (shm["median"], shm["other_mode"], posix["median"]) == (1.5, 2, 0.5), got
     assert posix["lend_is_better"] == 0.5 and shm["lend_is_better"] is None, got
     assert (target(got, "posix")["measured"], target(got, "posix")["met"]) == (2, True), got
-    assert target(got, "gRPC's unary")["met"] is None and {"grpc", "kernel"} <= set(got["absent"]), got
+    assert target(got, "gRPC's polled")["met"] is None and {"grpc", "kernel"} <= set(got["absent"]), got
     assert target(got, "posix")["mode"] == "near" and len(got["rows"]) == 5, got
     code, out, _ = compare({"lend": {"shm": [{"p50_us": 2.01}]}, "ucx": {}}, "--repeats", "1")
     assert code == 0 and "NOT met" in out and "not built here: grpc" in out, out
