@@ -544,8 +544,9 @@ struct lend_call {
  * Returns: 0; -EAGAIN: no free slot, wait for a call to end or set queue; -EMSGSIZE: the request is
  * longer than the peer takes; -ESTALE: the session or the parent is gone; -EALREADY: this call is
  * in progress; -EINVAL: a buffer is in use, or no such priority; -ENOMEM: no memory, or too many
- * buffers. Ownership: borrows call until done begins; takes its request and its landing memory
- * until then. After a failure nothing is taken. */
+ * buffers.
+ * Ownership: borrows call until done begins; takes its request and its landing memory until then.
+ * After a failure nothing is taken. */
 int lend_call_start(struct lend_ep *ep, lend_session session, struct lend_call *call);
 /* Cancels a call: ends it with LEND_CANCELLED unless it has ended. done still runs, once, in the
  * next turn.
