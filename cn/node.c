@@ -63,8 +63,10 @@ int cn_node_add(struct lend_mem *mem, const char *address, size_t len)
 	if (pool)
 		(void)snprintf(dialled, sizeof(dialled), "shm:%.*s", (int)len - 5, address + 5);
 	index = cn_node_make(mem, pool ? dialled : address, pool ? len - 1 : len);
-	if (index >= 0 && pool && cn_pool_join(mem->node[index]) < 0)
-		return -ENOMEM;
+	for (uint32_t i = 0; index >= 0 && pool && i < mem->nodes; i++)
+		if (cn_workers_same(mem->node[i], mem->node[index]) &&
+		    cn_pool_join(mem->node[i]) < 0)
+			return -ENOMEM;
 	for (uint32_t i = 0; index >= 0 && i < mem->n_named; i++)
 		if (mem->named[i] == index)
 			return index;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "cn/life.h"
-
+#include "cn/pool/pool_client.h"
 #include "wire/worker_address.h"
 
 static struct cn_node *find_worker(const struct lend_mem *mem, uint32_t id, uint32_t worker)
@@ -79,6 +79,8 @@ void cn_workers_learn(struct cn_node *node, uint32_t before)
 		if (index < 0)
 			continue;
 		cn_life_name(mem->node[index]->home, node->home);
+		if (node->pool) /* without memory for it, this worker is used as over shm */
+			(void)cn_pool_join(mem->node[index]);
 		expect_hello(mem->node[index], node, worker);
 	}
 	if (node->workers > 1)

@@ -151,6 +151,17 @@ static int go_on(struct mn_worker *worker, const struct mn_config *config,
 	return 0;
 }
 
+/* Shares the pages at the name of this worker's shm address. */
+static int open_pool(struct mn_worker *worker, const char *pool)
+{
+	char name[LEND_MEMOP_TEXT_MAX + 1];
+
+	if (worker->index)
+		(void)snprintf(name, sizeof(name), "%s.%u", pool, worker->index);
+	return mn_pool_open(worker->ep, worker->store, &worker->pages, worker->index ? name : pool,
+			    &worker->pool);
+}
+
 int mn_worker_open(struct mn_worker *worker, const struct mn_config *config,
 		   const struct lend_store_config *store)
 {
@@ -172,10 +183,7 @@ int mn_worker_open(struct mn_worker *worker, const struct mn_config *config,
 	if (rc < 0)
 		return rc;
 	mn_serve_set_tenants(worker->serve, worker->tenants);
-	if (config->pool)
-		return mn_pool_open(worker->ep, worker->store, &worker->pages, config->pool,
-				    &worker->pool);
-	return 0;
+	return config->pool ? open_pool(worker, config->pool) : 0;
 }
 
 static int run_turn(struct mn_worker *worker)

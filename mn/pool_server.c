@@ -68,12 +68,7 @@ int mn_pool_plan(struct mn_config *config)
 	config->listen = listen;
 	if (!strcmp(config->memory, "private") || !strcmp(config->memory, "shared"))
 		config->memory = "memfd";
-	return config->workers == 1
-		   ? 0
-		   : lend_fail(EINVAL,
-			       "pool:%s: a pool has one worker; leave --workers out, or "
-			       "listen at shm:%s",
-			       config->pool, config->pool);
+	return 0;
 }
 
 void mn_pool_text(const struct mn_config *config, const char *addresses, char *out, size_t cap)

@@ -20,7 +20,8 @@ struct mn_pool;
 int mn_pool_plan(struct mn_config *config);
 /* Writes addresses in the form that users give: the one of the pool begins with "pool:". */
 void mn_pool_text(const struct mn_config *config, const char *addresses, char *out, size_t cap);
-/* Seals the memory, if that is possible, and listens at NAME. 0, or -errno with lend_why(). */
+/* Seals a worker's memory, if that is possible, and listens at the name of its shm address. 0, or
+ * -errno with lend_why(). */
 int mn_pool_open(struct lend_ep *ep, struct lend_store *store, struct mn_memory *memory,
 		 const char *name, struct mn_pool **out);
 /* Handles the queued events. Call it once per event-loop iteration; cheap when there are none. NULL

@@ -1,8 +1,8 @@
 /* Goal: a node of several workers is one node to its clients: all its memory is used, and each
- * reference finds its worker. Method: lend-mn with 3 workers over shm and udp; clients that know
- * one address of it; restarts with other numbers of workers; the node's own count, summed over
+ * reference finds its worker. Method: lend-mn with 3 workers over shm, pool and udp; clients that
+ * know one address of it; restarts with other numbers of workers; the node's own count, summed over
  * workers. Covers: mn/node_worker.c, mn/worker_addresses.c, cn/node_workers.c,
- * src/wire/worker_address.c */
+ * cn/node.c, src/wire/worker_address.c */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "wire/worker_address.h"
 #include "one_line_test.h"
 
-enum { OBJECTS = 12, LEN = 5000 };
+enum { OBJECTS = 12, LEN = 20000, PAGES = 5 };
 
 static unsigned worker_of(const struct lend_ref *ref)
 {
@@ -46,8 +46,21 @@ static void get_all(struct lend_mem *mem, const struct lend_ref ref[OBJECTS])
 	}
 }
 
+/* Gets all by a client; from a pool, each is copied from pages of its worker. */
+static void get_with(struct lend_mem *mem, const struct lend_ref ref[OBJECTS], bool pool)
+{
+	struct lend_mem_cache_stat before, after;
+
+	lend_mem_cache_stat_get(&before);
+	get_all(mem, ref);
+	lend_mem_cache_stat_get(&after);
+	cr_expect_eq(after.pool_gets - before.pool_gets, pool ? OBJECTS : 0);
+	cr_expect_eq(after.pool_gets_sent, before.pool_gets_sent);
+}
+
 static void all_are_used(const char *carrier)
 {
+	bool pool = !strcmp(carrier, "pool");
 	struct lend_op op = {.timeout = 5 * SECOND};
 	struct lend_ref ref[OBJECTS];
 	struct lend_mem_stat stat;
@@ -59,16 +72,18 @@ static void all_are_used(const char *carrier)
 	cr_expect_eq(put_all(node.mem, ref), 7, "objects lie on all workers");
 	mem_stat(node.mem, &stat);
 	cr_expect_eq(stat.pages_total, (12 << 20) / LEND_MEM_PAGE);
-	cr_expect_eq(stat.pages_used, 2 * OBJECTS);
+	cr_expect_eq(stat.pages_used, PAGES * OBJECTS);
 	cr_expect_eq(stat.refs, OBJECTS);
+	get_with(node.mem, ref, pool);
 	mem_client_open(&node, &ep, &mem); /* knows the first address, and has put nothing */
-	get_all(mem, ref);
+	get_with(mem, ref, pool);
 	mem_client_close(ep, mem);
 	cr_assert_eq(mem_end(node.mem, &op, lend_release(node.mem, ref, OBJECTS, &op)), LEND_OK);
 	mem_node_stop(&node);
 }
 
 TestRuns(mem_workers, all_are_used_shm, all_are_used("shm"));
+TestRuns(mem_workers, all_are_used_pool, all_are_used("pool"));
 TestRuns(mem_workers, all_are_used_udp, all_are_used("udp"));
 
 /* Puts when the next worker has no room, and when none has. */
@@ -93,7 +108,7 @@ Test(mem_workers, one_that_is_full_is_passed_by)
 }
 
 /* A client continues with the workers that exist now. */
-static void started_anew(const char *before, const char *after, unsigned want)
+static void started_anew(const char *carrier, const char *before, const char *after, unsigned want)
 {
 	struct lend_ref old[OBJECTS], ref[OBJECTS];
 	enum lend_status status;
@@ -102,7 +117,7 @@ static void started_anew(const char *before, const char *after, unsigned want)
 	unsigned seen;
 	char c;
 
-	mem_node_start(&node, "shm", "12M", before);
+	mem_node_start(&node, carrier, "12M", before);
 	(void)put_all(node.mem, old);
 	mem_node_restart(&node, after);
 	for (unsigned i = 0; i < OBJECTS; i++) {
@@ -115,17 +130,18 @@ static void started_anew(const char *before, const char *after, unsigned want)
 	(void)put_all(node.mem, ref);
 	seen = put_all(node.mem, old);
 	cr_expect_eq(seen, want, "%x", seen);
-	get_all(node.mem, ref);
+	get_with(node.mem, ref, !strcmp(carrier, "pool"));
 	get_all(node.mem, old);
 	mem_stat(node.mem, &stat);
-	cr_expect_eq(stat.pages_used, 4 * OBJECTS);
+	cr_expect_eq(stat.pages_used, 2 * PAGES * OBJECTS);
 	mem_node_kill(&node);
 }
 
-TestRuns(mem_workers, restarted_with_more, started_anew("", "12M --workers 3", 7));
-TestRuns(mem_workers, restarted_with_fewer, started_anew("--workers 3", "12M", 1));
+TestRuns(mem_workers, restarted_with_more, started_anew("shm", "", "12M --workers 3", 7));
+TestRuns(mem_workers, a_pool_restarted_with_more, started_anew("pool", "", "12M --workers 3", 7));
+TestRuns(mem_workers, restarted_with_fewer, started_anew("shm", "--workers 3", "12M", 1));
 TestRuns(mem_workers, restarted_with_fewer_under_one_number,
-	 started_anew("--workers 3 --id 7", "12M --id 7", 1));
+	 started_anew("shm", "--workers 3 --id 7", "12M --id 7", 1));
 
 /* A reference with a worker that the node does not have is a forgery. */
 static void no_such_worker(const char *more, unsigned workers)
@@ -154,7 +170,8 @@ static void no_such_worker(const char *more, unsigned workers)
 
 TestRuns(mem_workers, no_such_worker_of_one, no_such_worker("", 1));
 TestRuns(mem_workers, no_such_worker_of_three, no_such_worker("--workers 3", 3));
-TestRuns(mem_workers, restarted_with_as_many, started_anew("--workers 3", "12M --workers 3", 7));
+TestRuns(mem_workers, restarted_with_as_many,
+	 started_anew("shm", "--workers 3", "12M --workers 3", 7));
 
 /* The address of any worker leads to all, and so does a reference's text. */
 Test(mem_workers, any_address_will_do)
@@ -183,6 +200,25 @@ Test(mem_workers, any_address_will_do)
 	}
 	mem_client_close(last.ep, last.mem);
 	mem_node_stop(&node);
+}
+
+/* A client that knows all workers over shm names the pool later. */
+Test(mem_workers, a_node_becomes_a_pool)
+{
+	struct lend_ref ref[OBJECTS];
+	struct mem_node node;
+	char address[sizeof(node.address)];
+
+	mem_node_start(&node, "pool", "12M", "--workers 3");
+	mem_client_close(node.ep, node.mem);
+	memcpy(address, node.address, sizeof(address));
+	snprintf(node.address, sizeof(node.address), "shm:%s", address + strlen("pool:"));
+	mem_client_open(&node, &node.ep, &node.mem);
+	cr_expect_eq(put_all(node.mem, ref), 7);
+	get_with(node.mem, ref, false);
+	cr_assert_geq(lend_mem_add(node.mem, address), 0, "%s", lend_why());
+	get_with(node.mem, ref, true);
+	mem_node_kill(&node);
 }
 
 /* All addresses follow from one, for any number of workers. */
