@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "lend/stats.h"
@@ -13,8 +14,9 @@
 #include "sys/cpu.h"
 #include "sys/memlimit.h"
 #include "sys/last_error.h"
+#include "util/bits.h"
 
-enum { HUGE_PAGE = 2 << 20 };
+enum { PAGE = 4096, HUGE_PAGE = 2 << 20 };
 
 int mn_worker_listen(struct mn_worker *worker, const struct mn_config *config, const char *listen)
 {
@@ -75,6 +77,17 @@ static int open_memory(struct mn_worker *worker, const struct mn_config *config,
 	return mn_memory_open(&worker->arena, kind, "lend-arena", lend_store_size(c), false);
 }
 
+/* Keeps the records on small pages: each client writes a few of its own at first, and huge pages
+ * would make those of all clients resident. */
+static void keep_records_small(struct mn_worker *worker)
+{
+	uint64_t bytes, at = lend_store_records(worker->store, &bytes);
+	uint64_t first = lend_align_up(at, PAGE), end = (at + bytes) & ~(uint64_t)(PAGE - 1);
+
+	if (first < end)
+		(void)madvise((char *)worker->arena.base + first, end - first, MADV_NOHUGEPAGE);
+}
+
 static int open_store(struct mn_worker *worker, const struct mn_config *config,
 		      const struct lend_store_config *c)
 {
@@ -83,7 +96,7 @@ static int open_store(struct mn_worker *worker, const struct mn_config *config,
 	if (rc < 0)
 		return rc;
 	worker->store =
-	    lend_store_init(worker->arena.base, c, worker->pages.base, lend_now(worker->ep));
+	    lend_store_build(worker->arena.base, c, worker->pages.base, lend_now(worker->ep));
 	if (config->keep)
 		rc = mn_fdstore_store(c->worker, MN_FDSTORE_PAGES, &worker->pages);
 	if (config->keep && rc == 0)
@@ -179,6 +192,7 @@ int mn_worker_open(struct mn_worker *worker, const struct mn_config *config,
 		rc = open_store(worker, config, &c);
 	if (rc < 0)
 		return rc;
+	keep_records_small(worker);
 	rc = mn_serve_open(worker->ep, worker->store, &worker->serve);
 	if (rc < 0)
 		return rc;

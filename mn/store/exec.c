@@ -102,7 +102,7 @@ static enum lend_mem_status run_recorded(struct lend_step *t)
 		t->record.status = (uint8_t)run_op(t);
 		t->record.id = id;
 		t->record.kind = t->op->kind;
-		lend_undo_log(s, &r->id);
+		lend_record_use(s, t->client, r);
 		*r = t->record;
 	} else if (r->kind != t->op->kind && r->kind != LEND_MEMOP_FORGET) {
 		return LEND_MEM_INVALID_ARGUMENT; /* one id for two operations */

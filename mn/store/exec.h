@@ -60,6 +60,13 @@ size_t lend_store_pages_size(const struct lend_store_config *config);
  * blocks stay the caller's and must live as long as the store. */
 struct lend_store *lend_store_init(void *mem, const struct lend_store_config *config, void *pages,
 				   lend_ns now);
+/* The same where mem is all zero. Touches few pages of it: the tables may be far larger than the
+ * memory that is left. */
+struct lend_store *lend_store_build(void *mem, const struct lend_store_config *config, void *pages,
+				    lend_ns now);
+/* Returns the offset of the records in the arena, and their bytes. Each client has its own part and
+ * uses little of it at first. */
+uint64_t lend_store_records(const struct lend_store *store, uint64_t *bytes);
 /* The limits of a tenant; all ones: no limit. A quota applies to new requests: nothing that exists
  * is taken away. */
 struct lend_store_quota {

@@ -73,7 +73,7 @@ static void run_each(struct lend_store *s, void (*to)(struct lend_store *, uint3
 	}
 }
 
-void lend_free_init(struct lend_store *s, uint32_t first)
+void lend_free_clear(struct lend_store *s)
 {
 	struct lend_free *f = &s->free;
 
@@ -82,6 +82,12 @@ void lend_free_init(struct lend_store *s, uint32_t first)
 	lend_set_clear(s, &f->whole);
 	lend_set_clear(s, &f->rest[0]);
 	lend_set_clear(s, &f->rest[1]);
+}
+
+void lend_free_init(struct lend_store *s, uint32_t first)
+{
+	struct lend_free *f = &s->free;
+
 	f->first = first;
 	f->n = s->frame.cap + 1 - first;
 	run_each(s, add_frames);

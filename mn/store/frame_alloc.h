@@ -8,7 +8,8 @@
 
 /* Places the sets for this many frames at an offset in the arena. Returns where they end. */
 uint64_t lend_free_lay_out(struct lend_free *f, uint32_t frames, uint64_t at);
-/* Makes the frames from first on free, and no others. */
+/* Empty the sets; make the frames from first on free, when the sets are empty. */
+void lend_free_clear(struct lend_store *s);
 void lend_free_init(struct lend_store *s, uint32_t first);
 /* Frames that are going to be taken. */
 struct lend_expected {

@@ -88,6 +88,14 @@ struct lend_record *lend_record_at(const struct lend_store *s, uint32_t client, 
 	return r + (uint64_t)(client - 1) * s->config.open + (id & (s->config.open - 1));
 }
 
+void lend_record_use(struct lend_store *s, uint32_t client, const struct lend_record *r)
+{
+	struct lend_client *c = lend_client_at(s, client);
+
+	c->records = lend_max_u32(c->records, (uint32_t)(r - lend_record_at(s, client, 0)) + 1);
+	lend_undo_log(s, &r->id);
+}
+
 void lend_client_link(struct lend_store *s, uint32_t client)
 {
 	struct lend_client *c = lend_client_at(s, client);
@@ -150,8 +158,9 @@ uint32_t lend_client_open(struct lend_store *s, lend_ns now, const struct lend_s
 	LEND_TAKE(s, client, i);
 	LEND_CHECK(i);
 	c = lend_client_at(s, i);
+	memset(lend_record_at(s, i, 0), 0, c->records * sizeof(struct lend_record));
+	lend_undo_fence();
 	memset(c, 0, sizeof(*c));
-	memset(lend_record_at(s, i, 0), 0, s->config.open * sizeof(struct lend_record));
 	c->life = lend_incarnation_at(s, inc)->life;
 	c->incarnation = inc;
 	c->number = number;

@@ -39,6 +39,8 @@ void lend_client_drop_records(struct lend_store *s, uint32_t client, uint64_t lo
 /* Returns the slot of an id's record; the id must be in the window above the low-water mark. The
  * slot is empty or another operation's unless its id matches. */
 struct lend_record *lend_record_at(const struct lend_store *s, uint32_t client, uint64_t id);
+/* Call it before a record without an id is written: logs the id, and marks the record as used. */
+void lend_record_use(struct lend_store *s, uint32_t client, const struct lend_record *r);
 
 void lend_lease_renew(struct lend_store *s, lend_ns now, uint32_t incarnation);
 

@@ -225,6 +225,7 @@ static bool recover_trees(struct lend_store *s)
 static void recover_frames(struct lend_store *s)
 {
 	s->frame.used = 0;
+	lend_free_clear(s);
 	lend_free_init(s, s->frame.top + 1);
 	for (uint32_t i = 1; i <= s->frame.top; i++) {
 		if (lend_frame_at(s, i)->refs) {

@@ -289,7 +289,7 @@ enum lend_mem_status lend_op_forget(struct lend_step *t)
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	r = lend_record_at(t->s, t->client, target);
 	if (r->id == 0) {
-		lend_undo_log(t->s, &r->id);
+		lend_record_use(t->s, t->client, r);
 		memset(r, 0, sizeof(*r));
 		r->id = target;
 		t->record.forgot = LEND_FORGOT_PREVENTED;

@@ -79,10 +79,16 @@ size_t lend_store_pages_size(const struct lend_store_config *config)
 struct lend_store *lend_store_init(void *mem, const struct lend_store_config *config, void *pages,
 				   lend_ns now)
 {
+	memset(mem, 0, lend_store_size(config));
+	return lend_store_build(mem, config, pages, now);
+}
+
+struct lend_store *lend_store_build(void *mem, const struct lend_store_config *config, void *pages,
+				    lend_ns now)
+{
 	struct lend_store *s = mem;
 
 	(void)now;
-	memset(mem, 0, lend_store_size(config));
 	s->config = *config;
 	s->config.tenants = lend_max_u32(config->tenants, 1);
 	lend_store_lay_out(s, config);
@@ -101,6 +107,12 @@ struct lend_store *lend_store_init(void *mem, const struct lend_store_config *co
 	/* Life numbers of other starts are not reused: their operations may still arrive. */
 	s->life = lend_siphash64(config->key, &config->epoch, sizeof(config->epoch)) >> 1;
 	return s;
+}
+
+uint64_t lend_store_records(const struct lend_store *store, uint64_t *bytes)
+{
+	*bytes = (uint64_t)store->config.clients * store->config.open * sizeof(struct lend_record);
+	return store->records;
 }
 
 void lend_store_attach(struct lend_store *store, void *pages)

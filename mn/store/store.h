@@ -117,6 +117,7 @@ struct lend_client {
 	uint32_t chain;         /* next client in the hash chain */
 	uint32_t prev, next;    /* links in the life's list; next also in the free list */
 	uint32_t live;          /* 0: free, or being closed */
+	uint32_t records; /* the entry's records from this index on were never used: all zero */
 };
 
 struct lend_incarnation {

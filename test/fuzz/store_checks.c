@@ -270,8 +270,10 @@ static void forgive(struct lend_store *was, const struct lend_store *is)
 {
 	memcpy(lend_at(was, was->records), lend_at(is, is->records),
 	       (size_t)is->config.clients * is->config.open * sizeof(struct lend_record));
-	for (uint32_t i = 1; i <= is->client.top; i++)
+	for (uint32_t i = 1; i <= is->client.top; i++) {
 		lend_client_at(was, i)->low = lend_client_at(is, i)->low;
+		lend_client_at(was, i)->records = lend_client_at(is, i)->records;
+	}
 	for (uint32_t i = 1; i <= is->incarnation.top; i++)
 		lend_incarnation_at(was, i)->expires = lend_incarnation_at(is, i)->expires;
 	was->lease_next = is->lease_next;

@@ -185,3 +185,15 @@ TestThen(store_life, numbers__hello_and_bye_in_a_loop__never_again)
 	}
 	cr_assert_geq(UINT64_MAX - last, UINT64_C(1) << 62);
 }
+
+/* A client's entry and records are used again by the next one, whose operation ids are the same. */
+TestThen(store_life, records__entry_used_again__empty)
+{
+	struct client next = {.number = 0};
+	struct lend_memspace space;
+
+	lend_store_hangup(k->store, a.life);
+	OK(kit_hello(k, &next, 2, 1));
+	OK(kit_alloc(k, &next, 100, &space)); /* a's first operation was a PUT */
+	cr_assert_eq(kit_stats(k).repeats, 0);
+}
