@@ -24,7 +24,7 @@ enum { PAGE = 4096, HUGE = 2 << 20 };
 static int open_private(struct mn_memory *memory, size_t len)
 {
 	struct lend_mapping heap = {.base = NULL};
-	int rc = lend_mapping_map(&heap, len);
+	int rc = lend_mapping_map_unreserved(&heap, len);
 
 	if (rc < 0)
 		return rc;

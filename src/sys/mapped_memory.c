@@ -30,9 +30,9 @@ static bool map_huge(struct lend_mapping *heap, size_t len)
 }
 
 /* Maps at the alignment of a huge page: maps more than len and unmaps the excess at both ends. */
-static void *map_aligned(size_t len)
+static void *map_aligned(size_t len, int flags)
 {
-	uint8_t *at = map_pages(len + HUGE, 0);
+	uint8_t *at = map_pages(len + HUGE, flags);
 	size_t before = -(uintptr_t)at & (HUGE - 1);
 
 	if (at == NULL)
@@ -43,7 +43,7 @@ static void *map_aligned(size_t len)
 	return at + before;
 }
 
-static int map_as(struct lend_mapping *heap, size_t len, bool huge)
+static int map_as(struct lend_mapping *heap, size_t len, bool huge, int flags)
 {
 	LEND_CHECK(len > 0);
 	if (len > SIZE_MAX / 2)
@@ -53,7 +53,7 @@ static int map_as(struct lend_mapping *heap, size_t len, bool huge)
 		return 0;
 	heap->huge = false;
 	heap->len = (len + PAGE - 1) & ~(size_t)(PAGE - 1);
-	heap->base = huge ? map_aligned(heap->len) : map_pages(heap->len, 0);
+	heap->base = huge ? map_aligned(heap->len, flags) : map_pages(heap->len, flags);
 	if (heap->base == NULL)
 		return lend_fail(
 		    ENOMEM, "%zu bytes of memory: refused; ask for less, or raise ulimit -v", len);
@@ -64,12 +64,17 @@ static int map_as(struct lend_mapping *heap, size_t len, bool huge)
 
 int lend_mapping_map(struct lend_mapping *heap, size_t len)
 {
-	return map_as(heap, len, len >= HUGE);
+	return map_as(heap, len, len >= HUGE, 0);
 }
 
 int lend_mapping_map_sparse(struct lend_mapping *heap, size_t len)
 {
-	return map_as(heap, len, len >= SPARSE_MAX);
+	return map_as(heap, len, len >= SPARSE_MAX, 0);
+}
+
+int lend_mapping_map_unreserved(struct lend_mapping *heap, size_t len)
+{
+	return map_as(heap, len, len >= HUGE, MAP_NORESERVE);
 }
 
 void lend_mapping_unmap(struct lend_mapping *heap)

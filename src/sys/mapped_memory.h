@@ -18,6 +18,9 @@ int lend_mapping_map(struct lend_mapping *heap, size_t len);
 /* Maps memory that is used sparsely. Below 32 MiB it asks for no huge pages, because the kernel
  * clears a whole one at its first touch: 60 to 200 us instead of 2 us for a small page. */
 int lend_mapping_map_sparse(struct lend_mapping *heap, size_t len);
+/* Maps memory that may exceed what the host has, unless vm.overcommit_memory is 2: pages that are
+ * not huge are not reserved. */
+int lend_mapping_map_unreserved(struct lend_mapping *heap, size_t len);
 /* Unmaps it. Never fails; an empty heap is allowed. */
 void lend_mapping_unmap(struct lend_mapping *heap);
 
