@@ -110,7 +110,8 @@ static bool within_quota(struct lend_store *s, const struct lend_view *view, uin
 static void announce_frames(struct lend_store *s, const struct lend_view *view, uint64_t first,
 			    uint64_t n)
 {
-	const uint32_t *leaf = n && first ? lend_tree_leaf(s, view, first - 1) : NULL;
+	uint64_t hole;
+	const uint32_t *leaf = n && first ? lend_tree_leaf(s, view, first - 1, &hole) : NULL;
 
 	lend_free_expect(s, &(struct lend_expected){
 				.n = n, .beside = leaf ? leaf[(first - 1) & (LEND_FAN - 1)] : 0});

@@ -31,12 +31,13 @@ uint32_t lend_tree_height(const struct lend_store *s, uint64_t end)
 }
 
 const uint32_t *lend_tree_leaf(const struct lend_store *s, const struct lend_view *view,
-			       uint64_t page)
+			       uint64_t page, uint64_t *hole)
 {
-	uint32_t id = view->root;
+	uint32_t id = view->root, level = view->height;
 
-	for (uint32_t level = view->height; level > 1 && id; level--)
+	for (; level > 1 && id; level--)
 		id = lend_node_at(s, id)->child[index_at(page, level)];
+	*hole = level_span(level) - (page & (level_span(level) - 1));
 	if (!id)
 		return NULL;
 	return view->height ? lend_node_at(s, id)->child : &view->root;

@@ -13,10 +13,10 @@
 
 /* Returns the height of a tree that covers bytes [0, end). */
 uint32_t lend_tree_height(const struct lend_store *s, uint64_t end);
-/* Returns the 64 frames of the leaf node that covers a page; NULL: all zeros. In a tree of height 0
- * there is only that one frame. */
+/* Returns the 64 frames of the leaf node that covers a page; in a tree of height 0 there is only
+ * that one frame. NULL: *hole pages from this one on have no frames. */
 const uint32_t *lend_tree_leaf(const struct lend_store *s, const struct lend_view *view,
-			       uint64_t page);
+			       uint64_t page, uint64_t *hole);
 /* Makes *out share bytes [offset, offset + len) of view, which must contain them. False: no nodes
  * left. */
 bool lend_tree_share_range(struct lend_store *s, const struct lend_view *view, uint64_t offset,

@@ -166,7 +166,7 @@ uint32_t lend_pinned_map_encode(const struct lend_store *s, uint32_t space, uint
 	struct lend_view view = lend_object_view(s, map);
 	struct lend_memview v = {.n = 0};
 	const uint32_t *leaf = NULL;
-	uint64_t end, first;
+	uint64_t end, hole = 0;
 
 	if (!map)
 		return lend_memview_encode(&v, at);
@@ -175,14 +175,14 @@ uint32_t lend_pinned_map_encode(const struct lend_store *s, uint32_t space, uint
 	v.pages = lend_pages_of(s, v.base + view.len);
 	if (page >= v.pages)
 		return lend_memview_encode(&v, at);
-	end = lend_min_u64(v.pages, page + max);
-	first = lend_page_at(s, view.base);
-	for (uint64_t i = first + page, n; i < first + end; i += n) {
-		if (!(i & (LEND_FAN - 1)) || i == first + page)
-			leaf = lend_tree_leaf(s, &view, i);
-		n = leaf ? 1 : lend_min_u64(LEND_FAN - (i & (LEND_FAN - 1)), first + end - i);
+	end = lend_page_at(s, view.base) + v.pages;
+	for (uint64_t i = end - v.pages + page, n; i < end && max > 0; i += n) {
+		if (!leaf || !(i & (LEND_FAN - 1)))
+			leaf = lend_tree_leaf(s, &view, i, &hole);
+		n = leaf ? 1 : lend_min_u64(hole, end - i);
 		if (!add_page(&v, leaf ? leaf[i & (LEND_FAN - 1)] : 0, (uint32_t)n))
 			break;
+		max--; /* a hole of any length costs as much as a page */
 	}
 	return lend_memview_encode(&v, at);
 }
