@@ -49,7 +49,8 @@ static void handle_signal(int signal_number)
 
 static int open_stores(struct node *node, const struct mn_config *config)
 {
-	uint64_t each = config->size / node->workers, most = (uint64_t)config->page << 24;
+	uint64_t each = config->size / node->workers,
+		 most = (uint64_t)config->page * LEND_STORE_PAGES_MAX;
 	struct lend_store_config c;
 	int rc = 0;
 

@@ -105,10 +105,7 @@ uint32_t lend_set_next(const struct lend_store *s, const struct lend_set *set, u
 		i = (i >> LEND_SET_BITS) + 1;
 		last >>= LEND_SET_BITS;
 	}
-	/* The top level has at most two words. */
-	return i <= last && *lend_set_word_at(s, set, LEND_SET_LEVELS - 1, i << LEND_SET_BITS)
-		   ? descend_min(s, set, LEND_SET_LEVELS, i)
-		   : LEND_SET_NONE;
+	return LEND_SET_NONE;
 }
 
 uint32_t lend_set_run(const struct lend_store *s, const struct lend_set *set, uint32_t i,

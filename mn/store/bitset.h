@@ -1,5 +1,5 @@
 /* bitset - sets of numbers from 0 to a limit, in the arena. Each uint64_t of a level has a bit in
- * the level above, set while that uint64_t is not zero. So add, remove and next access at most four
+ * the level above, set while that uint64_t is not zero. So add, remove and next access at most five
  * of them.
  *
  * Layer: mn/store (pure), private to it. Memory: the arena's; all zero is the empty set. */
@@ -11,12 +11,12 @@
 
 struct lend_store;
 
-enum { LEND_SET_BITS = 6, LEND_SET_LEVELS = 4, LEND_SET_NONE = UINT32_MAX };
+enum { LEND_SET_BITS = 6, LEND_SET_LEVELS = 5, LEND_SET_NONE = UINT32_MAX };
 
 struct lend_set {
 	uint64_t
 	    at[LEND_SET_LEVELS]; /* offsets of the words of each level; level 0 has the members */
-	uint32_t last;           /* largest number that may be a member; below 2^25 */
+	uint32_t last;           /* largest number that may be a member; below 2^30 */
 	uint32_t n;              /* number of members */
 };
 

@@ -98,12 +98,13 @@ static bool write_fits(struct lend_store *s, const struct lend_view *view, uint6
 	return lend_tree_room(s, cost->nodes, cost->frames);
 }
 
-static bool within_quota(struct lend_store *s, const struct lend_view *view, uint32_t charge)
+/* A page that an object gains must also fit into the width of its charge. */
+static bool within_quota(struct lend_store *s, const struct lend_view *view, uint64_t charge)
 {
 	bool yes = charge <= view->charge || charge <= view->limit;
 
 	s->counts.over_quota += !yes;
-	return yes;
+	return yes && charge <= LEND_CHARGE_MAX;
 }
 
 /* Allocates the pages of sequential writes next to each other. */
@@ -125,7 +126,7 @@ bool lend_cow_write(struct lend_store *s, struct lend_view *view, uint64_t offse
 	bool late = s->dying != 0;
 	struct lend_tree_cost cost;
 	uint64_t first, last;
-	uint32_t charge;
+	uint64_t charge;
 
 	if (len == 0)
 		return true;
@@ -139,7 +140,7 @@ bool lend_cow_write(struct lend_store *s, struct lend_view *view, uint64_t offse
 	charge = lend_charge_of(s, view, view->charge + cost.zeros);
 	if (!within_quota(s, view, charge))
 		return false;
-	view->charge = charge;
+	view->charge = (uint32_t)charge;
 	if (view->space) /* first, so that a restart never finds more pages than are charged */
 		lend_object_at(s, view->space)->charge = charge & LEND_CHARGE_MAX;
 	announce_frames(s, view, first, cost.frames);

@@ -178,7 +178,7 @@ enum lend_mem_status lend_op_seal(struct lend_step *t)
 	     !lend_tenant_room(t->s, tenant_of(t), lend_charge_of(t->s, &view, whole.charge), 0)) ||
 	    !lend_tree_share_range(t->s, &whole, t->op->offset, t->op->len, &view))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
-	view.charge = lend_charge_of(t->s, &view, whole.charge);
+	view.charge = (uint32_t)lend_charge_of(t->s, &view, whole.charge);
 	if (consume)
 		lend_space_end(t->s, space);
 	make_snapshot(t, &view);
@@ -201,7 +201,7 @@ enum lend_mem_status lend_op_map(struct lend_step *t)
 	    !lend_tenant_room(t->s, tenant_of(t), lend_charge_of(t->s, &view, whole.charge), 1) ||
 	    !lend_tree_share_range(t->s, &whole, first, len, &view))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
-	view.charge = lend_charge_of(t->s, &view, whole.charge);
+	view.charge = (uint32_t)lend_charge_of(t->s, &view, whole.charge);
 	record_object(t, lend_space_make(t->s, &view, t->client));
 	return LEND_MEM_OK;
 }

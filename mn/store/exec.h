@@ -23,8 +23,10 @@
 
 struct lend_store;
 
+enum { LEND_STORE_PAGES_MAX = 1 << 27 };
+
 struct lend_store_config {
-	uint32_t pages;        /* usable pages, 1 .. 2^24 */
+	uint32_t pages;        /* usable pages, 1 .. LEND_STORE_PAGES_MAX */
 	uint32_t page;         /* bytes per page: a power of two, LEND_MEM_PAGE .. _MAX */
 	uint32_t objects;      /* snapshots and spaces, 1 .. 2^24 - 1 */
 	uint32_t holds;        /* 1 .. 2^24 - 1 */

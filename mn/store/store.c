@@ -10,7 +10,7 @@
 
 void lend_store_config_default(struct lend_store_config *config, uint64_t bytes, uint32_t page)
 {
-	uint64_t pages = lend_max_u64(1, lend_min_u64(bytes / page, 1u << 24));
+	uint64_t pages = lend_max_u64(1, lend_min_u64(bytes / page, LEND_STORE_PAGES_MAX));
 	uint32_t objects = (uint32_t)lend_max_u64(1024, lend_min_u64(pages * 2, 1u << 20));
 
 	*config = (struct lend_store_config){
@@ -48,7 +48,7 @@ static uint32_t text_len(const char *text)
 
 static bool is_valid(const struct lend_store_config *c)
 {
-	return in_range(c->pages, 1, 1u << 24) &&
+	return in_range(c->pages, 1, LEND_STORE_PAGES_MAX) &&
 	       in_range(c->page, LEND_MEM_PAGE, LEND_MEM_PAGE_MAX) && lend_is_pow2(c->page) &&
 	       in_range(c->objects, 1, (1u << 24) - 1) && in_range(c->holds, 1, (1u << 24) - 1) &&
 	       in_range(c->grants, 1, (1u << 24) - 1) && in_range(c->clients, 1, (1u << 16) - 1) &&

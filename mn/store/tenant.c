@@ -37,13 +37,12 @@ bool lend_tenant_pin_room(struct lend_store *s, uint32_t tenant, uint64_t pages)
 	return false;
 }
 
-uint32_t lend_charge_of(const struct lend_store *s, const struct lend_view *view, uint64_t pages)
+uint64_t lend_charge_of(const struct lend_store *s, const struct lend_view *view, uint64_t pages)
 {
 	uint64_t from = lend_page_rest(s, view->base);
 	uint64_t span = view->len ? lend_pages_of(s, from + view->len) : 0;
 
-	return (uint32_t)lend_min_u64(lend_min_u64(pages, span),
-				      lend_min_u64(s->config.pages, LEND_CHARGE_MAX));
+	return lend_min_u64(lend_min_u64(pages, span), s->config.pages);
 }
 
 static bool is_payer(const struct lend_object *o, uint32_t tenant)

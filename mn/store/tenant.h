@@ -23,7 +23,7 @@ bool lend_tenant_pin_room(struct lend_store *s, uint32_t tenant, uint64_t pages)
 
 /* Returns the charge of a view that could have up to this many pages: at most the pages that it
  * spans. */
-uint32_t lend_charge_of(const struct lend_store *s, const struct lend_view *view, uint64_t pages);
+uint64_t lend_charge_of(const struct lend_store *s, const struct lend_view *view, uint64_t pages);
 
 /* Add or drop a stake: a hold or a grant. cost: the pages that one more stake would be charged. */
 uint64_t lend_stake_cost(const struct lend_store *s, uint32_t object, uint32_t tenant);

@@ -332,7 +332,7 @@ class Mistakes(unittest.TestCase):
             self.assertIn("no address to serve at", run(MN, "--listen", nowhere, code=2).stderr)
             self.assertIn("no address", run(LEND, "serve", "--listen", nowhere, code=2).stderr)
         self.assertIn("can be written", run(MN, "--listen", NAME, "--memory", WHERE + "/none/f", code=1).stderr)
-        for size in ("1", "8191", "1T"):  # less than a page for each of two; more pages than a store can have
+        for size in ("1", "8191", "2T"):  # less than a page for each of two; more pages than a store can have
             self.assertRegex(run(MN, "--listen", NAME, "--size", size, "--workers", "2", code=1).stderr,
                              r"\Alend-mn: --size \d+: give 4096 to [^\n]*--page\n\Z")
         self.assertRegex(run(MN, "--listen", NAME, "--size", "lots", code=2).stderr, r"\Alend-mn: --size lots: give [^\n]*\n\Z")

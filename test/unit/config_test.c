@@ -84,7 +84,7 @@ Test(config, store_fields_have_limits)
 {
 	static const struct limit limit[] = {
 	    LIMIT(lend_store_config, pages, 0, 1),
-	    LIMIT(lend_store_config, pages, (1u << 24) + 1, 1u << 24),
+	    LIMIT(lend_store_config, pages, LEND_STORE_PAGES_MAX + 1, LEND_STORE_PAGES_MAX),
 	    LIMIT(lend_store_config, page, 2048, 4096),
 	    LIMIT(lend_store_config, page, 12288, 16384),
 	    LIMIT(lend_store_config, page, 4 << 20, 2 << 20),

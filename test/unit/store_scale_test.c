@@ -3,12 +3,13 @@
  * Method: snapshots of one page, so that only tables grow; table bytes come from the arena's size.
  * Times are this thread's CPU time, the least of several runs, and are printed; they fail the test
  * only when far beyond what a busy machine explains. Covers: mn/store/store.c, mn/store/hold.c,
- * mn/store/space.c, mn/store/frame.c */
+ * mn/store/space.c, mn/store/frame.c, mn/store/cow.c */
 #include <math.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <time.h>
 
+#include "mn/store/store.h"
 #include "unit/storekit.h"
 #include "util/rng.h"
 
@@ -191,4 +192,36 @@ Test(store_scale, a_large_object_goes_in_bounded_turns)
 	    LARGE, (unsigned long long)turns, (unsigned long long)most, sum / LARGE, worst / 1e3);
 	cr_assert_leq(most, k->config.reap * 64);
 	kit_close(k);
+}
+
+/* The charge of an object has 24 bits, fewer than the number of a frame. The tables are sparse, and
+ * only the first frames are used. */
+Test(store_scale, an_object_ends_at_the_width_of_its_charge)
+{
+	enum { FRAMES = 16 };
+	uint8_t page[LEND_MEM_PAGE] = {1};
+	struct lend_memspace space;
+
+	k = calloc(1, sizeof(*k));
+	lend_store_config_default(&k->config, (uint64_t)LEND_STORE_PAGES_MAX * LEND_MEM_PAGE,
+				  LEND_MEM_PAGE);
+	k->config.epoch = 1;
+	k->store = mmap(NULL, lend_store_size(&k->config), PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	cr_assert_neq(k->store, MAP_FAILED);
+	k->pages = map_memory(FRAMES * LEND_MEM_PAGE);
+	memset(k->pages, 0, FRAMES * LEND_MEM_PAGE);
+	(void)lend_store_build(k->store, &k->config, k->pages, k->now);
+	memset(&a, 0, sizeof(a));
+	cr_assert_eq(kit_hello(k, &a, 1, 1), LEND_MEM_OK);
+	cr_assert_eq(kit_alloc(k, &a, UINT64_C(100) << 30, &space), LEND_MEM_OK);
+	lend_object_at(k->store, space.slot)->charge = LEND_CHARGE_MAX - 1;
+	for (uint64_t i = 0; i < 3; i++)
+		cr_assert_eq(kit_space_op(k, &a, LEND_MEMOP_WRITE, &space, i % 2 * LEND_MEM_PAGE,
+					  sizeof(page), page),
+			     i == 1 ? LEND_MEM_RESOURCE_EXHAUSTED : LEND_MEM_OK, "%d", (int)i);
+	cr_assert_eq(lend_object_at(k->store, space.slot)->charge, LEND_CHARGE_MAX);
+	munmap(k->store, lend_store_size(&k->config));
+	free(k->pages);
+	free(k);
 }
