@@ -248,7 +248,8 @@ static void run_calls(struct bench *b, uint64_t calls)
 	}
 }
 
-/* A few at a time: a server limits the half-open ones. */
+/* Makes a call on each session, the i-th on session i: a session is half-open at its server until
+ * then, and servers limit the half-open ones. */
 static void connect_all(struct bench *b)
 {
 	b->session = calloc(b->sessions, sizeof(*b->session));
@@ -258,6 +259,7 @@ static void connect_all(struct bench *b)
 					     &b->session[i]) == 0);
 		for (int j = 0; j < 4; j++)
 			run_turn(b, j % 2);
+		run_calls(b, 1);
 	}
 }
 
@@ -322,7 +324,8 @@ int main(int argc, char **argv)
 	    b.window > 64 || calls < 1 || b.sessions < 1 || b.sessions > 1u << 20 ||
 	    congestion == LEND_CC_KINDS)
 		return print_usage();
-	config = config_of(&path, b.sessions, congestion);
+	/* A full table refuses the session that would fill it. */
+	config = config_of(&path, b.sessions > 1 ? 2 * b.sessions : 1, congestion);
 	config.fast = (uint8_t)fast;
 	for (int i = 0; i < 2; i++) {
 		open_bufs(&b.side[i], BUFS + 2 * b.sessions, (b.size + 63) & ~63u);
