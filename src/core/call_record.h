@@ -43,7 +43,9 @@ LEND_HOT struct lend_call_rec *lend_call_new(struct lend_core *c, struct lend_se
 	k->tx.win = LEND_NONE;
 	k->rx.frags = LEND_NONE;
 	if (s->calls++ == 0 && !s->lingers)
-		lend_window_busy(c, true);
+		lend_window_busy(c, s, true);
+	if (lend_pkt_slot(wire) >> s->level)
+		lend_window_raise(c, s, lend_pkt_slot(wire));
 	return k;
 }
 
@@ -56,7 +58,7 @@ static inline void lend_call_uncount(struct lend_core *c, struct lend_sess *s)
 	s->oldest = s->number;
 	lend_ring_close(c, s);
 	if (!s->lingers)
-		lend_window_busy(c, false);
+		lend_window_busy(c, s, false);
 }
 
 /* Clears the receive state after its memory was released, and removes the call from the memory

@@ -17,7 +17,7 @@ static uint32_t put_kept(struct lend_core *c, struct lend_sess *s, size_t positi
 	to->pkt.number = s->number;
 	to->pkt.offset = 0;
 	to->pkt.length = sl->len;
-	to->reply = lend_kept_block(c, sl, c->now);
+	to->reply = lend_kept_block(c, s, sl, c->now);
 	if (s->ack_due)
 		len += lend_make_report(c, s, to, len);
 	memcpy(to->bytes + len, lend_kept_bytes(c, position), LEND_KEPT_MAX);

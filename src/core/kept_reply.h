@@ -79,24 +79,25 @@ static inline uint32_t lend_kept_delay(const struct lend_sslot *sl, lend_ns now)
 }
 
 /* Returns the block of a reply that the slot keeps. */
-LEND_HOT struct lend_pkt_reply lend_kept_block(const struct lend_core *c,
+LEND_HOT struct lend_pkt_reply lend_kept_block(const struct lend_core *c, const struct lend_sess *s,
 					       const struct lend_sslot *sl, lend_ns now)
 {
 	return (struct lend_pkt_reply){.status = sl->status,
 				       .ran = sl->ran,
 				       .patience_ms = LEND_PATIENCE_KEPT,
-				       .window = c->share_sent,
+				       .window = c->share_sent[s->level],
 				       .delay_ns = lend_kept_delay(sl, now),
 				       .acked = sl->number};
 }
 
 /* Appends the reply to a coalesced datagram: its first transmission. data: its bytes. */
-LEND_HOT void lend_kept_frame(struct lend_core *c, struct lend_coalesced *d, struct lend_sslot *sl,
-			      uint32_t call, const void *data)
+LEND_HOT void lend_kept_frame(struct lend_core *c, const struct lend_sess *s,
+			      struct lend_coalesced *d, struct lend_sslot *sl, uint32_t call,
+			      const void *data)
 {
 	struct lend_pkt_frame *f = lend_coalesce_add(d, call, sl->len, sl->class | LEND_PKT_SERVED);
 
-	f->reply = lend_kept_block(c, sl, lend_max_u64(d->begun, sl->arrived));
+	f->reply = lend_kept_block(c, s, sl, lend_max_u64(d->begun, sl->arrived));
 	if (sl->len)
 		lend_copy_short(f + 1, data, sl->len);
 	sl->arrived = LEND_NEVER;
@@ -111,7 +112,7 @@ void lend_kept_make(struct lend_core *c, struct lend_sess *s, struct lend_sslot 
 static inline void lend_kept_close(struct lend_core *c, struct lend_sess *s)
 {
 	s->lingers = 0;
-	lend_window_busy(c, false);
+	lend_window_busy(c, s, false);
 }
 
 static inline void lend_kept_on_tick(struct lend_core *c, struct lend_sess *s)

@@ -18,8 +18,8 @@ static bool is_roomy(const struct lend_core *c)
 	return c->used[1] <= c->cfg.inflight / 2;
 }
 
-static void put_reply(const struct lend_core *c, struct lend_pkt_reply *to,
-		      const struct lend_call_rec *k)
+static void put_reply(const struct lend_core *c, const struct lend_sess *s,
+		      struct lend_pkt_reply *to, const struct lend_call_rec *k)
 {
 	lend_ns delay = c->now - k->stamp;
 
@@ -29,7 +29,7 @@ static void put_reply(const struct lend_core *c, struct lend_pkt_reply *to,
 	*to = (struct lend_pkt_reply){.status = k->status,
 				      .ran = (uint8_t)(k->ran | k->more_hops << LEND_RAN_BITS),
 				      .patience_ms = is_roomy(c) ? LEND_ACK_DELAY_MS : 0,
-				      .window = c->share_sent,
+				      .window = c->share_sent[s->level],
 				      .delay_ns = (uint32_t)delay,
 				      .acked = k->number};
 }
@@ -83,7 +83,7 @@ LEND_HOT uint32_t put_head(struct lend_core *c, union lend_head *to, const struc
 	to->pkt.offset = offset;
 	to->pkt.length = k->tx.len;
 	if (server)
-		put_reply(c, &to->reply, k);
+		put_reply(c, s, &to->reply, k);
 	else
 		lend_make_request(&to->request, k, c->now);
 	return s->ack_due ? len + lend_make_report(c, s, to, len) : len;

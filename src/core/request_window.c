@@ -2,7 +2,12 @@
 
 #include "core/arena.h"
 
-enum { RECORDS_NUM = 3, RECORDS_DEN = 4 }; /* the rest is for unacknowledged replies */
+enum {
+	RECORDS_NUM = 3, /* share of the records; the rest is for unacknowledged replies */
+	RECORDS_DEN = 4,
+	RAISE = 2,  /* largest window above an equal share, as a multiple of the slots in use */
+	RECENT = 8, /* datagrams per slot of a level, during which the level counts as used */
+};
 
 uint32_t lend_window_of(uint8_t code)
 {
@@ -22,11 +27,26 @@ uint8_t lend_window_code(uint64_t n)
 	return (uint8_t)(n < 16 ? n : 8 * (top - 2) + (n >> (top - 3)) % 8);
 }
 
-static uint8_t code_of(const struct lend_core *c, uint64_t capacity)
+/* Divides the capacity among n sessions: max-min fairness. Returns the share of those that would
+ * use more. */
+static uint64_t divide_fairly(const struct lend_core *c, uint64_t capacity, uint64_t n)
 {
-	uint64_t share = lend_max_u64(capacity / lend_max_u32(c->busy, 1), 1);
+	for (uint32_t i = 0; n > c->levels[i].n && capacity / n > UINT64_C(1) << i; i++) {
+		capacity -= (uint64_t)c->levels[i].n << i;
+		n -= c->levels[i].n;
+	}
+	return capacity / n;
+}
 
-	return share < c->cfg.calls ? lend_window_code(share) : LEND_WINDOW_OPEN;
+static void set_shares(const struct lend_core *c, uint64_t capacity, uint32_t n, uint8_t code[])
+{
+	uint64_t equal = capacity / n, fair = divide_fairly(c, capacity, n), share;
+
+	for (uint32_t i = 0; i < LEND_WINDOW_LEVELS; i++) {
+		share =
+		    lend_max_u64(lend_min_u64(fair, lend_max_u64(equal, (uint64_t)RAISE << i)), 1);
+		code[i] = share < c->cfg.calls ? lend_window_code(share) : LEND_WINDOW_OPEN;
+	}
 }
 
 /* Returns the smallest capacity of all carriers. */
@@ -40,17 +60,59 @@ static uint64_t room_of(const struct lend_core *c)
 	return least;
 }
 
-/* Computes the shares, valid until an eighth more sessions have calls, or a quarter fewer. */
+/* Computes the shares, valid until a level has an eighth more sessions, or a quarter fewer. */
 void lend_window_divide(struct lend_core *c)
 {
 	uint64_t records = (uint64_t)c->cfg.inflight * RECORDS_NUM / RECORDS_DEN;
-	uint32_t fewer = lend_min_u32(c->busy, c->busy / 4 + 1);
 	uint64_t room = room_of(c);
+	uint32_t busy = 0;
 
-	c->share_sent = code_of(c, lend_min_u64(records, room));
-	c->share_own = code_of(c, room);
-	c->busy_low = c->busy - fewer;
-	c->busy_span = fewer + c->busy / 8;
+	for (struct lend_window_level *l = c->levels; l < c->levels + LEND_WINDOW_LEVELS; l++) {
+		uint32_t fewer = lend_min_u32(l->n, l->n / 4 + 1);
+
+		l->low = l->n - fewer;
+		l->span = fewer + l->n / 8;
+		busy += l->n;
+	}
+	set_shares(c, lend_min_u64(records, room), lend_max_u32(busy, 1), c->share_sent);
+	set_shares(c, room, lend_max_u32(busy, 1), c->share_own);
+}
+
+static void change_level(struct lend_core *c, struct lend_sess *s, uint32_t level)
+{
+	bool busy = s->calls > 0 || s->lingers;
+
+	if (busy)
+		lend_window_busy(c, s, false);
+	s->level = (uint8_t)level;
+	if (busy)
+		lend_window_busy(c, s, true);
+}
+
+void lend_window_raise(struct lend_core *c, struct lend_sess *s, uint32_t slot)
+{
+	change_level(c, s, 32 - (uint32_t)__builtin_clz(slot));
+}
+
+/* Returns whether the lowest slot that only this level and higher ones use was used lately. It is
+ * the one used most, because a caller takes the lowest free slot. */
+static bool is_level_used(struct lend_core *c, const struct lend_sess *s, uint32_t level)
+{
+	uint32_t slot = 1u << (level - 1), i = lend_sess_index(c, s);
+
+	return (slot < s->sslots &&
+		lend_sslot_at(c, i, slot)->number + ((uint64_t)RECENT << level) > s->seen) ||
+	       (slot < s->cslots && lend_cslot_at(c, i, slot)->rec != LEND_NONE);
+}
+
+void lend_window_lower(struct lend_core *c, struct lend_sess *s)
+{
+	uint32_t level = s->level;
+
+	while (level && !is_level_used(c, s, level))
+		level--;
+	if (level < s->level)
+		change_level(c, s, level);
 }
 
 void lend_window_open(struct lend_sess *s)
@@ -70,8 +132,8 @@ static void send_queued(struct lend_core *c, struct lend_sess *s)
 
 void lend_window_set(struct lend_core *c, struct lend_sess *s, uint8_t code)
 {
-	if (lend_window_of(c->share_own) < lend_window_of(code))
-		code = c->share_own;
+	if (lend_window_of(c->share_own[s->level]) < lend_window_of(code))
+		code = c->share_own[s->level];
 	s->room =
 	    (int16_t)(s->room + (int32_t)lend_window_of(code) - (int32_t)lend_window_of(s->window));
 	s->window = code;

@@ -1,11 +1,20 @@
 /* request_window - requests of one datagram that a session may have in flight.
  *
  * A receiver's socket buffer and a server's call records have room for a limited number of short
- * messages of all sessions together. Each end divides its number equally among its sessions with
- * open calls. A server puts the session's share into each REPLY; a client also obeys its own share,
+ * messages of all sessions together. Each end divides its number among its sessions with open calls
+ * by max-min fairness: what a session does not use goes to those that would use more than an equal
+ * share. A server puts the session's share into each REPLY; a client also obeys its own share,
  * because each call brings a reply. Calls beyond the window wait in the session's queue, by class,
  * then in order of arrival; their deadlines run. A request leaves the window when its reply
  * arrives, or an ACK of the whole request.
+ *
+ * The largest slot that a session used lately shows how many calls it has at once, also calls that
+ * wait in its client or in a receive queue: a caller takes the lowest free slot. The number of bits
+ * of that slot is the session's level. Free call records alone would not do: where handlers answer
+ * at once, all records are free, however full the receive queue is.
+ *
+ * A window above an equal share is at most twice the slots of the level. So a session with few
+ * calls comes to a large window in steps, and its peers give way meanwhile.
  *
  * Windows travel as a code of one byte, see lend_window_of(). A session starts with FIRST where
  * datagrams may be lost, and with no more than that after it was idle.
@@ -28,12 +37,19 @@ uint8_t lend_window_code(uint64_t n);
 /* Computes the shares again after the capacity or the number of sessions with calls has changed. */
 void lend_window_divide(struct lend_core *c);
 /* Notes that a session got its first call (more) or that its last call ended. */
-static inline void lend_window_busy(struct lend_core *c, bool more)
+static inline void lend_window_busy(struct lend_core *c, const struct lend_sess *s, bool more)
 {
-	c->busy += more ? 1 : UINT32_MAX;
-	if (c->busy - c->busy_low > c->busy_span)
+	struct lend_window_level *l = &c->levels[s->level];
+
+	l->n += more ? 1 : UINT32_MAX;
+	if (l->n - l->low > l->span)
 		lend_window_divide(c);
 }
+
+/* Raises the level of a session that begins a call in a slot beyond it. */
+void lend_window_raise(struct lend_core *c, struct lend_sess *s, uint32_t slot);
+/* Lowers the level of a session to that of the slots in use. */
+void lend_window_lower(struct lend_core *c, struct lend_sess *s);
 
 /* Sets the window of a new session. */
 void lend_window_open(struct lend_sess *s);

@@ -174,10 +174,12 @@ bool lend_rx_defer(struct lend_core *c, struct lend_call_rec *k)
 static bool within_grant(struct lend_core *c, const struct lend_call_rec *k,
 			 const struct lend_pkt_view *v)
 {
+	struct lend_sess *s = lend_sess_at(c, k->sess);
+
 	if ((uint64_t)v->head.offset + v->payload_len <= k->rx.granted)
 		return true;
 	LEND_COUNT(c, rx_window);
-	lend_sess_at(c, k->sess)->strikes++;
+	s->strikes += s->strikes < LEND_OVERRUNS_MAX;
 	return false;
 }
 

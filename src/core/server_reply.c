@@ -36,7 +36,7 @@ LEND_HOT bool keep_reply(struct lend_core *c, struct lend_call_rec *k, uint8_t s
 	sl->queued = 0;
 	if (len)
 		lend_copy_short(lend_kept_bytes(c, position), data, len);
-	lend_kept_frame(c, d, sl, k->wire, data);
+	lend_kept_frame(c, s, d, sl, k->wire, data);
 	if (!s->lingers)
 		start_linger(c, s);
 	lend_call_free(c, s, k);

@@ -137,6 +137,8 @@ void lend_sess_tick(struct lend_core *c, struct lend_sess *s)
 		lend_kept_on_tick(c, s);
 	if (s->calls == 0)
 		lend_window_shrink_idle(c, s);
+	if (s->level)
+		lend_window_lower(c, s);
 	if (s->has_blocked)
 		lend_sched_unblock(c, s);
 	while ((k = lend_sess_next_made(c, s, &slot)))

@@ -287,7 +287,8 @@ struct lend_sess {
 	uint32_t message_max;
 	uint16_t calls; /* open calls without orphans; found by lend_sess_next_call() */
 	uint16_t orphans;
-	uint16_t strikes;        /* datagrams beyond the grant */
+	uint8_t strikes;         /* datagrams beyond the grant, at most LEND_OVERRUNS_MAX */
+	uint8_t level;           /* bits of the largest slot used lately, see request_window.h */
 	uint16_t rtt_at;         /* time of the newest RTT sample, its low bits */
 	uint32_t ring;           /* index; LEND_NONE: none, `few` is used */
 	uint16_t cslots, sslots; /* slots that were set up; slots from here on were never used */
@@ -328,6 +329,13 @@ _Static_assert(offsetof(struct lend_sess, message_max) == 192, "a line");
 _Static_assert(offsetof(struct lend_sess, few) % 64 == 0, "three in a line");
 _Static_assert(sizeof(struct lend_sess) == 15 * 64, "a session is to stay small");
 
+/* Sessions with calls of one level, see request_window.h. */
+enum { LEND_WINDOW_LEVELS = 11 };
+struct lend_window_level {
+	uint32_t n;
+	uint32_t low, span; /* the shares are valid while low <= n <= low + span */
+};
+
 struct lend_core {
 	struct lend_core_config cfg;
 	struct lend_grants grants;
@@ -345,12 +353,13 @@ struct lend_core {
 	uint32_t timers;  /* number of sessions on the wheel of timer.h */
 	uint32_t supply_n, supply_cap;
 	uint32_t ctl_head, ctl_n;
-	uint32_t fed;                       /* 1: memory or budget came back since the last tick */
-	uint32_t busy, busy_low, busy_span; /* sessions with calls; see request_window.h */
-	uint8_t share_sent; /* share of a session in our receive capacity, as a window code */
-	uint8_t share_own;  /* share of a session that limits our own calls, as a window code */
-	uint8_t fast;       /* enum lend_fast, see kept_reply.h */
-	uint8_t joins;      /* a carrier sends adjacent datagrams of equal length as one */
+	uint32_t fed; /* 1: memory or budget came back since the last tick */
+	struct lend_window_level levels[LEND_WINDOW_LEVELS];
+	/* Shares of a session by its level, as window codes: of our receive capacity; of what our
+	 * own calls may use. */
+	uint8_t share_sent[LEND_WINDOW_LEVELS], share_own[LEND_WINDOW_LEVELS];
+	uint8_t fast;  /* enum lend_fast, see kept_reply.h */
+	uint8_t joins; /* a carrier sends adjacent datagrams of equal length as one */
 	uint64_t budget_used;
 	uint64_t connects, connects_first; /* attempt numbers: newest; random first one */
 	lend_ns now;

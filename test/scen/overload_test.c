@@ -132,20 +132,21 @@ static void run_end(struct world *w, int i, uint32_t most)
 	send_all(w, i);
 }
 
+static bool start_call(struct world *w, uint32_t s)
+{
+	struct lend_bufs none = {.seg = NULL};
+	struct lend_core_call c = {
+	    .method = 1, .class = 3, .deadline = w->now + 100 * MS, .tag = s};
+	uint64_t handle;
+
+	return lend_core_call(w->end[0].core, w->now, w->session[s], &none, &c, &handle) == 0;
+}
+
 /* Starts n calls, each over a random session. */
 static void start_arrivals(struct world *w, uint32_t calls)
 {
-	struct lend_bufs none = {.seg = NULL};
-
-	for (uint32_t k = 0; k < calls; k++) {
-		uint32_t s = (uint32_t)lend_rng_below(&w->rng, SESSIONS);
-		struct lend_core_call c = {
-		    .method = 1, .class = 3, .deadline = w->now + 100 * MS, .tag = s};
-		uint64_t handle;
-
-		w->refused +=
-		    lend_core_call(w->end[0].core, w->now, w->session[s], &none, &c, &handle) < 0;
-	}
+	for (uint32_t k = 0; k < calls; k++)
+		w->refused += !start_call(w, (uint32_t)lend_rng_below(&w->rng, SESSIONS));
 }
 
 static void run_step(struct world *w, uint32_t calls)
@@ -255,6 +256,48 @@ Test(overload, half_of_the_peak__no_call_waits)
 
 	cr_assert_geq(r.per_step, 0.99 * SERVED / 2);
 	cr_assert_eq(r.dropped + r.repeats, 0);
+}
+
+/* Runs steps in which session 0 always has as many calls as it may, and each other session as many
+ * as given. Returns the calls of session 0 that ended per step. */
+static double run_busy(struct world *w, uint32_t others, uint32_t steps)
+{
+	uint32_t begun[SESSIONS] = {0};
+
+	memset(w->done, 0, sizeof(w->done));
+	for (uint32_t i = 0; i < steps; i++) {
+		while (start_call(w, 0))
+			continue;
+		for (uint32_t s = 1; s < SESSIONS; s++)
+			for (; begun[s] < w->done[s] + others; begun[s]++)
+				cr_assert(start_call(w, s));
+		run_step(w, 0);
+	}
+	for (uint32_t s = 1; s < SESSIONS; s++)
+		while (w->done[s] < begun[s])
+			run_step(w, 0);
+	return (double)w->done[0] / steps;
+}
+
+/* The equal share of a session is 8 calls. Sessions that use one each leave the rest to the busy
+ * one, until they need it. */
+Test(overload, others_use_little__busy_session_has_the_rest)
+{
+	static struct world w;
+	double alone, crowded, again;
+
+	open_world(&w, QUEUE, QUEUE, 1);
+	(void)run_busy(&w, 1, SETTLE);
+	alone = run_busy(&w, 1, SETTLE);
+	(void)run_busy(&w, 24, SETTLE);
+	crowded = run_busy(&w, 24, SETTLE);
+	(void)run_busy(&w, 1, 8 * SETTLE);
+	again = run_busy(&w, 1, SETTLE);
+	cr_expect_geq(alone, SERVED, "%.1f calls per step", alone);
+	cr_expect_leq(crowded, 2.0 * SERVED / SESSIONS, "%.1f calls per step", crowded);
+	cr_expect_geq(again, SERVED, "%.1f calls per step", again);
+	cr_expect_eq(w.end[0].dropped + w.end[1].dropped, 0);
+	close_world(&w);
 }
 
 Test(overload, stopped_server__one_probe_per_session_and_timeout)

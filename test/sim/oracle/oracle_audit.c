@@ -55,7 +55,8 @@ static bool list_agrees(const struct lend_list *l, struct lend_links t, uint32_t
 
 struct count {
 	struct set calls, wins, frags, sess, rings;
-	uint32_t busy, used[2], ready, no_budget, no_memory[2], behind[2], partials, wanting;
+	uint32_t busy[LEND_WINDOW_LEVELS], used[2], ready, no_budget, no_memory[2], behind[2],
+	    partials, wanting;
 	uint64_t budget, credit, ahead, senders;
 };
 
@@ -242,7 +243,7 @@ static const char *audit_session(struct lend_core *c, struct lend_sess *s, struc
 		return "a session miscounts its partly received messages";
 	if (waiting != s->waiting.n || orphans != s->orphans)
 		return "a session miscounts its waiting calls, or its orphans";
-	n->busy += calls > 0 || s->lingers;
+	n->busy[s->level] += calls > 0 || s->lingers;
 	why = audit_window(c, s);
 	for (uint32_t w = 0; w < c->cfg.calls && !why; w++)
 		why = audit_slot(c, s, i, w);
@@ -345,8 +346,9 @@ static const char *audit_tables(struct lend_core *c, struct count *n)
 	if (n->credit != c->grants.used || n->ahead != c->grants.ahead ||
 	    n->wanting != c->grants.waiting || n->senders != c->grants.senders)
 		return "credit: the sums of granted or waiting messages differ";
-	if (n->busy != c->busy)
-		return "sessions with calls are miscounted";
+	for (uint32_t i = 0; i < LEND_WINDOW_LEVELS; i++)
+		if (n->busy[i] != c->levels[i].n)
+			return "sessions with calls are miscounted";
 	if (n->used[0] != c->used[0] || n->used[1] != c->used[1])
 		return "call records are miscounted";
 	if (!pool_agrees(c, &c->free_calls, c->at_free_calls, &n->calls))
