@@ -2,27 +2,34 @@
 
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 struct lent_pair lent;
 
-static struct lend_ep *lent_open_side(const char *listen, struct lend_mem **mem)
+static lend_session onward; /* of the service to the reader */
+
+static struct lend_ep *lent_open_side(const char *carrier, char side, struct lend_mem **mem)
 {
 	struct lend_config config = LEND_CONFIG_INIT;
+	char listen[64] = "udp:127.0.0.1:0";
 	struct lend_ep *ep;
 
+	if (!strcmp(carrier, "shm"))
+		snprintf(listen, sizeof(listen), "shm:lent%d.%c", (int)getpid(), side);
 	config.listen = listen;
 	config.probe = SECOND / 50;
 	config.dead = SECOND / 2;
 	cr_assert_eq(lend_open(&config, &ep), 0, "%s", lend_why());
-	cr_assert_eq(lend_mem_open(ep, "", mem), 0);
+	cr_assert(!mem || lend_mem_open(ep, "", mem) == 0);
 	return ep;
 }
 
 void lent_turn(void)
 {
 	cr_assert(!lent.caller || lend_poll(lent.caller) >= 0);
+	cr_assert(!lent.middle || lend_poll(lent.middle) >= 0);
 	cr_assert(!lent.reader || lend_poll(lent.reader) >= 0);
 }
 
@@ -38,34 +45,62 @@ static void on_keep(lend_request of, const struct lend_buf *bytes, void *unused)
 
 void lent_open_reader(const char *carrier)
 {
-	char listen[64] = "udp:127.0.0.1:0";
-
-	if (!strcmp(carrier, "shm"))
-		snprintf(listen, sizeof(listen), "shm:view%d.r", (int)getpid());
-	lent.reader = lent_open_side(listen, &lent.reader_mem);
+	lent.reader = lent_open_side(carrier, 'r', &lent.reader_mem);
 	cr_assert_eq(lend_serve(lent.reader, LENT_KEEP, on_keep, NULL, 0), 0);
+	cr_assert_eq(lend_address(lent.reader, lent.address, sizeof(lent.address)), 0);
+}
+
+void lent_connect_caller(const char *carrier, const char *to)
+{
+	lent.caller = lent_open_side(carrier, 'c', &lent.caller_mem);
+	cr_assert_eq(lend_connect(lent.caller, to, &lent.session), 0);
+	cr_assert_eq(lend_args_place(lent.caller_mem, LEND_ARG_CALLER), 0);
 }
 
 void lent_open_caller(const char *carrier, const char *to)
 {
-	char listen[64] = "udp:127.0.0.1:0";
 	uint8_t context[32];
 
-	if (!strcmp(carrier, "shm"))
-		snprintf(listen, sizeof(listen), "shm:view%d.c", (int)getpid());
-	lent.caller = lent_open_side(listen, &lent.caller_mem);
-	cr_assert_eq(lend_connect(lent.caller, to, &lent.session), 0);
-	cr_assert_eq(lend_args_place(lent.caller_mem, LEND_ARG_CALLER), 0);
+	lent_connect_caller(carrier, to);
 	while (lend_session_context(lent.caller, lent.session, context) < 0)
 		lent_turn();
 }
 
 void lent_open(const char *carrier)
 {
+	lent_open_reader(carrier);
+	lent_open_caller(carrier, lent.address);
+}
+
+static void on_passed(struct lend_call *call)
+{
+	if (call->request)
+		lend_buf_give(lent.middle, call->request);
+	lend_reply(lent.middle, call->parent, call->status, call->reply);
+	free(call);
+}
+
+static void pass_on(lend_request of, const struct lend_buf *bytes, void *unused)
+{
+	struct lend_call *call = calloc(1, sizeof(*call));
+
+	(void)unused, (void)bytes;
+	*call = (struct lend_call){.method = LENT_KEEP,
+				   .parent = of,
+				   .request = lend_request_take(lent.middle, of),
+				   .done = on_passed};
+	cr_assert_eq(lend_call_start(lent.middle, onward, call), 0);
+}
+
+void lent_open_through(const char *carrier)
+{
 	char address[104];
 
 	lent_open_reader(carrier);
-	cr_assert_eq(lend_address(lent.reader, address, sizeof(address)), 0);
+	lent.middle = lent_open_side(carrier, 'm', NULL);
+	cr_assert_eq(lend_serve(lent.middle, LENT_KEEP, pass_on, NULL, 0), 0);
+	cr_assert_eq(lend_connect(lent.middle, lent.address, &onward), 0);
+	cr_assert_eq(lend_address(lent.middle, address, sizeof(address)), 0);
 	lent_open_caller(carrier, address);
 }
 
@@ -73,6 +108,7 @@ void lent_close(void)
 {
 	lend_mem_close(lent.reader_mem);
 	lend_close(lent.reader);
+	lend_close(lent.middle);
 	lend_mem_close(lent.caller_mem);
 	lend_close(lent.caller);
 }
@@ -83,32 +119,45 @@ void lent_fill(void *bytes, uint64_t len, unsigned seed)
 		((uint8_t *)bytes)[i] = (uint8_t)(i * seed + i / 253);
 }
 
-bool lent_is_filled(const void *bytes, uint64_t len, unsigned seed)
+bool lent_is_part(const void *bytes, uint64_t offset, uint64_t len, unsigned seed)
 {
-	for (uint64_t i = 0; i < len; i++)
-		if (((const uint8_t *)bytes)[i] != (uint8_t)(i * seed + i / 253))
+	for (uint64_t i = offset; i < offset + len; i++)
+		if (((const uint8_t *)bytes)[i - offset] != (uint8_t)(i * seed + i / 253))
 			return false;
 	return true;
+}
+
+bool lent_is_filled(const void *bytes, uint64_t len, unsigned seed)
+{
+	return lent_is_part(bytes, 0, len, seed);
 }
 
 static void on_ended(struct lend_call *call)
 {
 	if (call->reply)
 		lend_buf_give(lent.caller, call->reply);
+	if (lent.overwrites)
+		memset(lent.arg.iov_base, 0xee, lent.arg.iov_len);
 	lent.ended++;
 }
 
-/* Starts a call that lends memory; returns when the reader has its request. */
+void lent_start(struct lend_call *call, void *memory, uint64_t len)
+{
+	lent.arg = (struct iovec){memory, len};
+	*call = (struct lend_call){.method = LENT_KEEP, .done = on_ended, .timeout = 60 * SECOND};
+	cr_assert_eq(lend_call_start_args(lent.caller_mem, lent.session, call, &lent.arg, 1), 0,
+		     "%s", lend_why());
+}
+
 void lent_begin(struct lend_call *call, void *memory, uint64_t len)
 {
-	struct iovec arg = {memory, len};
 	int before = lent.begun;
 
-	*call = (struct lend_call){.method = LENT_KEEP, .done = on_ended, .timeout = 60 * SECOND};
-	cr_assert_eq(lend_call_start_args(lent.caller_mem, lent.session, call, &arg, 1), 0, "%s",
-		     lend_why());
-	while (lent.begun == before)
+	lent_start(call, memory, len);
+	while (lent.begun == before) {
+		cr_assert_eq(call->status, LEND_UNKNOWN, "%d", call->status);
 		lent_turn();
+	}
 	cr_assert_null(lent.seen.bytes);
 }
 
@@ -138,15 +187,27 @@ enum lend_status lent_map(struct lend_arg_view *view)
 	return op.status;
 }
 
-enum lend_status lent_get(void *into, uint64_t len)
+int lent_start_get(void *into, uint64_t offset, uint64_t len)
 {
-	struct iovec iov = {into, len};
-	struct lend_op op = {.parent = lent.request, .done = on_read};
+	static struct iovec to;
+
+	to = (struct iovec){into, len};
+	memset(into, 0, len);
+	lent.op = (struct lend_op){.parent = lent.request, .done = on_read};
+	return lend_arg_get(lent.reader_mem, &lent.seen, offset, &to, 1, &lent.op);
+}
+
+enum lend_status lent_get_at(void *into, uint64_t offset, uint64_t len)
+{
 	int before = lent.read_ops;
 
-	cr_assert_eq(lend_arg_get(lent.reader_mem, &lent.seen, 0, &iov, 1, &op), 0, "%s",
-		     lend_why());
+	cr_assert_eq(lent_start_get(into, offset, len), 0, "%s", lend_why());
 	while (lent.read_ops == before)
 		lent_turn();
-	return op.status;
+	return lent.op.status;
+}
+
+enum lend_status lent_get(void *into, uint64_t len)
+{
+	return lent_get_at(into, 0, len);
 }

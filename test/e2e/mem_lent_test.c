@@ -5,189 +5,60 @@
  * Covers: cn/lent/lender.c, cn/lent/caller.c */
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "lend/mem.h"
+#include "e2e/lent_pair.h"
 #include "sys/ref_counts.h"
 #include "util/rng.h"
 #include "util/bits.h"
 #include "one_line_test.h"
 
-#define SECOND UINT64_C(1000000000)
-enum { READ = 1, PASS, KEEP, LENT = 0x4c454e41, MOST = 5 << 20 };
+enum { LENT = 0x4c454e41, MOST = 5 << 20, SEED = 7 };
 
-struct side {
-	struct lend_ep *ep;
-	struct lend_mem *mem;
-	char address[104];
-};
-static struct side caller, middle, reader;
-static lend_session first, second;
 static unsigned char *data, *into;
-static struct iovec arg;
-static struct lend_arg seen;
-static lend_request request;
-static struct lend_op op;
-static int begun, ended, fetched;
 
-static void open_side(struct side *side, const char *carrier, const char *name)
-{
-	struct lend_config config = LEND_CONFIG_INIT;
-	char listen[64] = "udp:127.0.0.1:0";
-
-	if (!strcmp(carrier, "shm"))
-		snprintf(listen, sizeof(listen), "shm:lent%d.%s", (int)getpid(), name);
-	config.listen = listen;
-	config.probe = SECOND / 50;
-	config.dead = SECOND / 2;
-	cr_assert_eq(lend_open(&config, &side->ep), 0, "%s", lend_why());
-	cr_assert_eq(lend_mem_open(side->ep, "", &side->mem), 0);
-	cr_assert_eq(lend_address(side->ep, side->address, sizeof(side->address)), 0);
-}
-
-static void close_side(struct side *side)
-{
-	lend_mem_close(side->mem);
-	lend_close(side->ep);
-	*side = (struct side){.ep = NULL};
-}
-
-static void turn(void)
-{
-	cr_assert(!caller.ep || lend_poll(caller.ep) >= 0);
-	cr_assert(!middle.ep || lend_poll(middle.ep) >= 0);
-	cr_assert(!reader.ep || lend_poll(reader.ep) >= 0);
-}
-
-static void on_fetched(struct lend_op *of)
-{
-	(void)of;
-	fetched++;
-}
-
-static int fetch(uint64_t offset, uint64_t len)
-{
-	static struct iovec to;
-
-	to = (struct iovec){into, len};
-	memset(into, 0, len);
-	op = (struct lend_op){.done = on_fetched, .parent = request};
-	return lend_arg_get(reader.mem, &seen, offset, &to, 1, &op);
-}
-
-static void keep(lend_request of, const struct lend_buf *bytes, void *unused)
-{
-	uint32_t cursor = 0;
-
-	(void)unused;
-	request = of;
-	cr_assert_eq(lend_arg_next(bytes, &cursor, &seen), 1, "%s", lend_why());
-	begun++;
-}
-
-static void passed(struct lend_call *call)
-{
-	if (call->request)
-		lend_buf_give(middle.ep, call->request);
-	lend_reply(middle.ep, call->parent, call->status, call->reply);
-	free(call);
-}
-
-static void pass(lend_request of, const struct lend_buf *bytes, void *unused)
-{
-	struct lend_call *call = calloc(1, sizeof(*call));
-
-	(void)unused, (void)bytes;
-	*call = (struct lend_call){.method = KEEP,
-				   .parent = of,
-				   .request = lend_request_take(middle.ep, of),
-				   .done = passed};
-	cr_assert_eq(lend_call_start(middle.ep, second, call), 0);
-}
-
-/* The bytes are the caller's again: it uses the memory for something else. */
-static void on_ended(struct lend_call *call)
-{
-	if (call->reply)
-		lend_buf_give(caller.ep, call->reply);
-	memset(data, 0xee, arg.iov_len);
-	ended++;
-}
-
-static void fill(uint64_t len)
-{
-	for (uint64_t i = 0; i < len; i++)
-		data[i] = (unsigned char)(i * 7 + i / 251);
-	arg = (struct iovec){data, len};
-}
-
-static bool is_same(uint64_t offset, uint64_t len)
-{
-	for (uint64_t i = 0; i < len; i++)
-		if (into[i] != (unsigned char)((i + offset) * 7 + (i + offset) / 251))
-			return false;
-	return true;
-}
-
+/* The memory is overwritten as soon as a call has ended: it is the caller's again. */
 static void open_all(const char *carrier)
 {
-	open_side(&caller, carrier, "a");
-	open_side(&middle, carrier, "b");
-	open_side(&reader, carrier, "c");
-	cr_assert_eq(lend_serve(middle.ep, PASS, pass, NULL, 0), 0);
-	cr_assert_eq(lend_serve(reader.ep, KEEP, keep, NULL, 0), 0);
-	cr_assert_eq(lend_connect(caller.ep, middle.address, &first), 0);
-	cr_assert_eq(lend_connect(middle.ep, reader.address, &second), 0);
-	cr_assert_eq(lend_args_place(caller.mem, LEND_ARG_CALLER), 0);
+	lent_open_through(carrier);
+	lent.overwrites = true;
 	data = malloc(MOST);
 	into = malloc(MOST);
 }
 
 static void close_all(void)
 {
-	close_side(&reader);
-	close_side(&middle);
-	if (caller.ep)
-		close_side(&caller);
+	lent_close();
 	free(data);
 	free(into);
 }
 
-/* Starts a call that lends len bytes, and returns when the reader has its request. */
 static void begin(struct lend_call *call, uint64_t len)
 {
-	int before = begun;
+	char home[104];
 
-	fill(len);
-	*call = (struct lend_call){.method = PASS, .done = on_ended, .timeout = 10 * SECOND};
-	cr_assert_eq(lend_call_start_args(caller.mem, first, call, &arg, 1), 0, "%s", lend_why());
-	while (begun == before)
-		turn();
-	cr_assert_null(seen.bytes);
-	cr_assert_str_eq(seen.home, caller.address);
+	lent_fill(data, len, SEED);
+	lent_begin(call, data, len);
+	cr_assert_eq(lend_address(lent.caller, home, sizeof(home)), 0);
+	cr_assert_str_eq(lent.seen.home, home);
+}
+
+static int fetch(uint64_t offset, uint64_t len)
+{
+	return lent_start_get(into, offset, len);
 }
 
 static enum lend_status get(uint64_t offset, uint64_t len)
 {
-	int before = fetched;
-
-	cr_assert_eq(fetch(offset, len), 0, "%s", lend_why());
-	while (fetched == before)
-		turn();
-	return op.status;
+	return lent_get_at(into, offset, len);
 }
 
-static void finish(enum lend_status status)
+static bool is_same(uint64_t offset, uint64_t len)
 {
-	int before = ended;
-
-	lend_reply(reader.ep, request, status, NULL);
-	while (ended == before)
-		turn();
+	return lent_is_part(into, offset, len, SEED);
 }
 
 static void read_all(const char *carrier)
@@ -200,15 +71,15 @@ static void read_all(const char *carrier)
 	for (int round = 0; round < 3; round++)
 		for (size_t i = 0; i < 4; i++) {
 			begin(&call, len[i]);
-			cr_assert_eq(get(0, len[i]), LEND_OK, "%d", op.status);
+			cr_assert_eq(get(0, len[i]), LEND_OK, "%d", lent.op.status);
 			cr_assert(is_same(0, len[i]), "%lu bytes", (unsigned long)len[i]);
 			cr_assert_eq(get(777, 1234), LEND_OK);
 			cr_assert(is_same(777, 1234));
 			cr_assert_eq(get(len[i] - 1, 2), LEND_OUT_OF_RANGE);
-			finish(LEND_OK);
+			lent_finish();
 			cr_assert_eq(call.status, LEND_OK);
 		}
-	lend_args_stat_get(caller.mem, &stat);
+	lend_args_stat_get(lent.caller_mem, &stat);
 	cr_assert_eq(stat.lent, 12);
 	cr_assert_eq(stat.by_ref + stat.fallbacks, 0);
 	close_all();
@@ -226,28 +97,28 @@ static void stale_and_forged(const char *carrier)
 
 	open_all(carrier);
 	begin(&call, 50000);
-	old = seen;
-	finish(LEND_OK);
+	old = lent.seen;
+	lent_finish();
 	begin(&call, 50000);
 	for (uint32_t bit = 0; bit < 512; bit++) {
-		struct lend_arg good = seen;
-		int before = fetched;
+		struct lend_arg good = lent.seen;
+		int before = lent.read_ops;
 
-		bits = (unsigned char *)&seen.ref;
+		bits = (unsigned char *)&lent.seen.ref;
 		bits[bit / 8] ^= (unsigned char)(1u << bit % 8);
 		if (fetch(0, 50000) == 0) {
-			while (fetched == before)
-				turn();
-			cr_assert(op.status == LEND_NOT_FOUND ||
-				      op.status == LEND_PERMISSION_DENIED,
-				  "bit %u: %d", bit, op.status);
+			while (lent.read_ops == before)
+				lent_turn();
+			cr_assert(lent.op.status == LEND_NOT_FOUND ||
+				      lent.op.status == LEND_PERMISSION_DENIED,
+				  "bit %u: %d", bit, lent.op.status);
 		}
-		seen = good;
+		lent.seen = good;
 	}
 	cr_assert_eq(get(0, 50000), LEND_OK);
-	seen = old;
+	lent.seen = old;
 	cr_assert_eq(get(0, 50000), LEND_NOT_FOUND);
-	finish(LEND_OK);
+	lent_finish();
 	close_all();
 }
 
@@ -262,20 +133,21 @@ static void cut(const char *carrier)
 	open_all(carrier);
 	for (int turns = 0; turns < 120; turns++) {
 		struct lend_call call;
-		int before = fetched;
+		int before = lent.read_ops;
 
 		begin(&call, 3 << 20);
 		cr_assert_eq(fetch(0, 3 << 20), 0);
-		for (int i = 0; i < turns && fetched == before; i++)
-			turn();
-		ended = 0;
-		lend_call_cancel_args(caller.mem, &call);
-		while (!ended || fetched == before)
-			turn();
-		fine += op.status == LEND_OK;
-		refused += op.status != LEND_OK;
-		cr_assert(op.status != LEND_OK || is_same(0, 3 << 20), "torn, %d turns", turns);
-		(void)lend_reply(reader.ep, request, LEND_OK, NULL);
+		for (int i = 0; i < turns && lent.read_ops == before; i++)
+			lent_turn();
+		lent.ended = 0;
+		lend_call_cancel_args(lent.caller_mem, &call);
+		while (!lent.ended || lent.read_ops == before)
+			lent_turn();
+		fine += lent.op.status == LEND_OK;
+		refused += lent.op.status != LEND_OK;
+		cr_assert(lent.op.status != LEND_OK || is_same(0, 3 << 20), "torn, %d turns",
+			  turns);
+		(void)lend_reply(lent.reader, lent.request, LEND_OK, NULL);
 	}
 	cr_assert(refused, "%d reads whole, %d refused", fine, refused);
 	close_all();
@@ -296,17 +168,17 @@ static void stopped(const char *carrier)
 		begin(&call, 4 << 20);
 		cr_assert_eq(fetch(0, 4 << 20), 0);
 		for (int i = 0; i < turns; i++)
-			turn();
-		until = lend_now(caller.ep) + SECOND / 10;
-		ended = 0;
-		lend_call_cancel_args(caller.mem, &call);
-		while (!ended && lend_now(caller.ep) < until)
-			cr_assert(lend_poll(caller.ep) >= 0);
-		cr_assert(ended, "done waits for the reader, after %d turns", turns);
-		lend_op_cancel(reader.mem, &op);
-		(void)lend_reply(reader.ep, request, LEND_OK, NULL);
+			lent_turn();
+		until = lend_now(lent.caller) + SECOND / 10;
+		lent.ended = 0;
+		lend_call_cancel_args(lent.caller_mem, &call);
+		while (!lent.ended && lend_now(lent.caller) < until)
+			cr_assert(lend_poll(lent.caller) >= 0);
+		cr_assert(lent.ended, "done waits for the reader, after %d turns", turns);
+		lend_op_cancel(lent.reader_mem, &lent.op);
+		(void)lend_reply(lent.reader, lent.request, LEND_OK, NULL);
 		for (int i = 0; i < 50; i++)
-			turn();
+			lent_turn();
 	}
 	close_all();
 }
@@ -319,13 +191,13 @@ static uint32_t lie;
 
 static void on_lie(lend_request of, const struct lend_buf *bytes, void *unused)
 {
-	struct lend_buf *reply = lend_buf_take(caller.ep, lie + 1);
+	struct lend_buf *reply = lend_buf_take(lent.caller, lie + 1);
 
 	(void)bytes, (void)unused;
 	memset(reply->data, 1, lie);
 	reply->len = lie;
 	reply->next = NULL;
-	lend_reply(caller.ep, of, LEND_OK, reply);
+	lend_reply(lent.caller, of, LEND_OK, reply);
 }
 
 Test(mem_lent, caller__lies_about_lengths__read_fails)
@@ -335,12 +207,12 @@ Test(mem_lent, caller__lies_about_lengths__read_fails)
 
 	open_all("shm");
 	begin(&call, 20000);
-	cr_assert_eq(lend_serve(caller.ep, LENT, on_lie, NULL, LEND_RESERVED), 0);
+	cr_assert_eq(lend_serve(lent.caller, LENT, on_lie, NULL, LEND_RESERVED), 0);
 	for (size_t i = 0; i < sizeof(len) / sizeof(len[0]); i++) {
 		lie = len[i];
 		cr_assert_neq(get(0, 20000), LEND_OK, "%u bytes", lie);
 	}
-	finish(LEND_OK);
+	lent_finish();
 	close_all();
 }
 
@@ -349,25 +221,31 @@ Test(mem_lent, caller__names_other_addresses__no_bytes)
 {
 	static const char *const home[] = {"udp:127.0.0.1:9", "", "shm", ":", "shm:", "mail:x"};
 	struct lend_call call;
+	char good[104];
 
 	open_all("shm");
 	begin(&call, 20000);
+	strcpy(good, lent.seen.home);
 	for (size_t i = 0; i < sizeof(home) / sizeof(home[0]); i++) {
-		strcpy(seen.home, home[i]);
+		strcpy(lent.seen.home, home[i]);
 		if (fetch(0, 20000) < 0)
 			continue;
-		while (!fetched)
-			turn();
-		cr_assert_eq(op.status, LEND_UNAVAILABLE, "%s: %d", home[i], op.status);
-		fetched = 0;
+		while (!lent.read_ops)
+			lent_turn();
+		cr_assert_eq(lent.op.status, LEND_UNAVAILABLE, "%s: %d", home[i], lent.op.status);
+		lent.read_ops = 0;
 	}
-	strcpy(seen.home, reader.address); /* as another process that took the caller's address */
-	cr_assert_eq(get(0, 20000), LEND_NOT_FOUND, "a process that lends nothing: %d", op.status);
-	strcpy(seen.home, caller.address);
-	op.parent.id = 0;
-	cr_assert_eq(lend_arg_get(reader.mem, &seen, 0, &(struct iovec){into, 1}, 1, &op), -EINVAL);
+	/* as another process that took the caller's address */
+	cr_assert_eq(lend_address(lent.reader, lent.seen.home, sizeof(lent.seen.home)), 0);
+	cr_assert_eq(get(0, 20000), LEND_NOT_FOUND, "a process that lends nothing: %d",
+		     lent.op.status);
+	strcpy(lent.seen.home, good);
+	lent.op.parent.id = 0;
+	cr_assert_eq(
+	    lend_arg_get(lent.reader_mem, &lent.seen, 0, &(struct iovec){into, 1}, 1, &lent.op),
+	    -EINVAL);
 	cr_assert_eq(get(0, 20000), LEND_OK);
-	finish(LEND_OK);
+	lent_finish();
 	close_all();
 }
 
@@ -377,40 +255,39 @@ static void killed(const char *carrier)
 	struct lend_call call;
 	pid_t pid;
 
-	open_side(&reader, carrier, "c");
-	cr_assert_eq(lend_serve(reader.ep, KEEP, keep, NULL, 0), 0);
+	lent_open_reader(carrier);
 	data = malloc(MOST);
 	into = malloc(MOST);
 	pid = fork();
 	if (!pid) {
-		open_side(&caller, carrier, "a");
-		(void)lend_args_place(caller.mem, LEND_ARG_CALLER);
-		(void)lend_connect(caller.ep, reader.address, &first);
-		reader.ep = NULL;
-		fill(MOST);
-		call = (struct lend_call){.method = KEEP, .timeout = 60 * SECOND};
-		(void)lend_call_sync_args(caller.mem, first, &call, &arg, 1);
+		struct iovec arg = {data, MOST};
+
+		lent.reader = NULL;
+		lent_connect_caller(carrier, lent.address);
+		lent_fill(data, MOST, SEED);
+		call = (struct lend_call){.method = LENT_KEEP, .timeout = 60 * SECOND};
+		(void)lend_call_sync_args(lent.caller_mem, lent.session, &call, &arg, 1);
 		_exit(0);
 	}
-	while (!begun)
-		turn();
+	while (!lent.begun)
+		lent_turn();
 	cr_assert_eq(get(0, MOST), LEND_OK);
-	fill(MOST);
 	cr_assert(is_same(0, MOST));
 	cr_assert_eq(fetch(0, MOST), 0);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
-	for (lend_ns until = lend_now(reader.ep) + 5 * SECOND; fetched < 2;) {
-		turn();
-		cr_assert(lend_now(reader.ep) < until, "a read of a dead caller hangs");
+	for (lend_ns until = lend_now(lent.reader) + 5 * SECOND; lent.read_ops < 2;) {
+		lent_turn();
+		cr_assert(lend_now(lent.reader) < until, "a read of a dead caller hangs");
 	}
-	cr_assert(op.status != LEND_OK || is_same(0, MOST));
+	cr_assert(lent.op.status != LEND_OK || is_same(0, MOST));
 	if (fetch(0, MOST) == 0) { /* a failed fetch means that the request ended with its caller */
-		while (fetched < 3)
-			turn();
-		cr_assert(op.status != LEND_OK || is_same(0, MOST));
+		while (lent.read_ops < 3)
+			lent_turn();
+		cr_assert(lent.op.status != LEND_OK || is_same(0, MOST));
 	}
-	close_side(&reader);
+	lend_mem_close(lent.reader_mem);
+	lend_close(lent.reader);
 	free(data);
 	free(into);
 }
@@ -432,7 +309,7 @@ Test(mem_lent, message__malformed_home__refused)
 	open_all("shm");
 	begin(&call, 20000);
 	lend_store_u64(bytes, 20000 | by_ref | homed);
-	memcpy(bytes + 8, &seen.ref, sizeof(seen.ref));
+	memcpy(bytes + 8, &lent.seen.ref, sizeof(lent.seen.ref));
 	lend_store_u64(bytes + 72, 5);
 	memcpy(bytes + 80, "shm:x", 5);
 	cr_assert_eq(lend_arg_next(&message, &cursor, &got), 1, "%s", lend_why());
@@ -455,7 +332,7 @@ Test(mem_lent, message__malformed_home__refused)
 	cursor = 0;
 	lend_store_u64(bytes, 16 | homed);
 	cr_assert_eq(lend_arg_next(&message, &cursor, &got), -EINVAL);
-	finish(LEND_OK);
+	lent_finish();
 	close_all();
 }
 
@@ -466,25 +343,25 @@ Test(mem_lent, clients__two_of_one_endpoint__both_lend)
 	struct lend_call call;
 
 	open_all("shm");
-	mem = caller.mem;
-	cr_assert_eq(lend_mem_open(caller.ep, "", &other), 0);
+	mem = lent.caller_mem;
+	cr_assert_eq(lend_mem_open(lent.caller, "", &other), 0);
 	cr_assert_eq(lend_args_place(other, LEND_ARG_CALLER), 0);
-	caller.mem = other;
+	lent.caller_mem = other;
 	begin(&call, 30000);
 	cr_assert_eq(get(0, 30000), LEND_OK);
-	finish(LEND_OK);
+	lent_finish();
 	lend_mem_close(other);
-	caller.mem = mem;
+	lent.caller_mem = mem;
 	begin(&call, 30000);
-	cr_assert_eq(lend_ref_slice(&seen.ref, 1000, 500, LEND_READ, &seen.ref), 0);
+	cr_assert_eq(lend_ref_slice(&lent.seen.ref, 1000, 500, LEND_READ, &lent.seen.ref), 0);
 	cr_assert_eq(get(100, 400), LEND_OK);
 	cr_assert(is_same(1100, 400));
 	cr_assert_eq(get(100, 401), LEND_OUT_OF_RANGE);
-	finish(LEND_OK);
+	lent_finish();
 	begin(&call, 30000);
-	cr_assert_eq(lend_ref_slice(&seen.ref, 0, 500, LEND_MAP, &seen.ref), 0);
+	cr_assert_eq(lend_ref_slice(&lent.seen.ref, 0, 500, LEND_MAP, &lent.seen.ref), 0);
 	cr_assert_eq(get(0, 1), LEND_PERMISSION_DENIED);
-	finish(LEND_OK);
+	lent_finish();
 	close_all();
 }
 
@@ -493,45 +370,35 @@ Test(mem_lent, place__changed_back__method_is_gone)
 {
 	struct lend_call call = {.method = LENT};
 	lend_session session;
+	char address[104];
 
-	open_side(&caller, "shm", "a");
-	open_side(&reader, "shm", "c");
-	cr_assert_eq(lend_args_place(caller.mem, LEND_ARG_CALLER), 0);
-	cr_assert_eq(lend_args_place(caller.mem, LEND_ARG_NODE), 0);
-	cr_assert_eq(lend_connect(reader.ep, caller.address, &session), 0);
+	lent_open("shm");
+	cr_assert_eq(lend_args_place(lent.caller_mem, LEND_ARG_NODE), 0);
+	cr_assert_eq(lend_address(lent.caller, address, sizeof(address)), 0);
+	cr_assert_eq(lend_connect(lent.reader, address, &session), 0);
 	call.timeout = 5 * SECOND;
-	cr_assert_eq(lend_call_start(reader.ep, session, &call), 0);
+	cr_assert_eq(lend_call_start(lent.reader, session, &call), 0);
 	while (call.status == LEND_UNKNOWN)
-		turn();
+		lent_turn();
 	cr_assert_eq(call.status, LEND_UNIMPLEMENTED, "%d", call.status);
-	close_side(&reader);
-	close_side(&caller);
+	lent_close();
 }
 
 /* Its session is not up, and no message could hold it: it is lent, too. */
 static void start_at_once(const char *carrier)
 {
 	enum { LONG = 20 << 20 };
-	struct lend_call call = {.method = KEEP, .done = on_ended};
+	struct lend_call call;
 
-	open_side(&caller, carrier, "a");
-	open_side(&reader, carrier, "c");
-	cr_assert_eq(lend_serve(reader.ep, KEEP, keep, NULL, 0), 0);
-	cr_assert_eq(lend_connect(caller.ep, reader.address, &first), 0);
+	lent_open_reader(carrier);
+	lent_connect_caller(carrier, lent.address);
 	data = malloc(LONG);
 	into = malloc(4096);
-	fill(LONG);
-	cr_assert_eq(lend_call_start_args(caller.mem, first, &call, &arg, 1), 0, "%s", lend_why());
-	while (!begun && !ended)
-		turn();
-	cr_assert_eq(begun, 1, "status %d", call.status);
+	begin(&call, LONG);
 	cr_assert_eq(get(LONG - 4096, 4096), LEND_OK);
 	cr_assert(is_same(LONG - 4096, 4096));
-	finish(LEND_OK);
-	close_side(&reader);
-	close_side(&caller);
-	free(data);
-	free(into);
+	lent_finish();
+	close_all();
 }
 
 TestRuns(mem_lent, start__before_session_is_up__lent_over_shm, start_at_once("shm"));
@@ -540,29 +407,25 @@ TestRuns(mem_lent, start__before_session_is_up__lent_over_udp, start_at_once("ud
 /* An endpoint that does not listen cannot lend: without a node the arguments go by value. */
 Test(mem_lent, caller__without_an_address__by_value)
 {
-	struct lend_call call = {.method = KEEP, .done = on_ended};
 	uint64_t before = lend_ref_counts.by_value;
 	struct lend_args_stat stat;
+	struct lend_call call;
 
-	open_side(&reader, "shm", "c");
-	cr_assert_eq(lend_serve(reader.ep, KEEP, keep, NULL, 0), 0);
-	cr_assert_eq(lend_open(NULL, &caller.ep), 0);
-	cr_assert_eq(lend_mem_open(caller.ep, "", &caller.mem), 0);
-	cr_assert_eq(lend_args_place(caller.mem, LEND_ARG_CALLER), 0);
-	cr_assert_eq(lend_connect(caller.ep, reader.address, &first), 0);
+	lent_open_reader("shm");
+	cr_assert_eq(lend_open(NULL, &lent.caller), 0);
+	cr_assert_eq(lend_mem_open(lent.caller, "", &lent.caller_mem), 0);
+	cr_assert_eq(lend_args_place(lent.caller_mem, LEND_ARG_CALLER), 0);
+	cr_assert_eq(lend_connect(lent.caller, lent.address, &lent.session), 0);
 	data = malloc(MOST);
-	fill(100000);
-	cr_assert_eq(lend_call_start_args(caller.mem, first, &call, &arg, 1), 0);
-	while (!begun)
-		turn();
-	cr_assert(seen.bytes);
-	lend_args_stat_get(caller.mem, &stat);
+	lent_start(&call, data, 100000);
+	while (!lent.begun)
+		lent_turn();
+	cr_assert(lent.seen.bytes);
+	lend_args_stat_get(lent.caller_mem, &stat);
 	cr_assert_eq(stat.lent, 0);
 	cr_assert_eq(lend_ref_counts.by_value, before + 1);
-	finish(LEND_OK);
+	lent_finish();
 	if (call.request)
-		lend_buf_give(caller.ep, call.request);
-	close_side(&reader);
-	close_side(&caller);
-	free(data);
+		lend_buf_give(lent.caller, call.request);
+	close_all();
 }

@@ -217,17 +217,15 @@ Test(mem_lent_view, map__bytes_in_message__at_once)
 Test(mem_lent_view, caller__killed__view_stays_mapped)
 {
 	struct lend_arg_view view;
-	char address[104];
 	pid_t pid;
 
 	lent_open_reader("shm");
-	cr_assert_eq(lend_address(lent.reader, address, sizeof(address)), 0);
 	pid = fork();
 	if (!pid) {
 		struct lend_call call = {.method = LENT_KEEP, .timeout = 60 * SECOND};
 
 		lent.reader = NULL;
-		lent_open_caller("shm", address);
+		lent_open_caller("shm", lent.address);
 		struct iovec arg = {lend_malloc_shared(MOST), MOST};
 		lent_fill(arg.iov_base, MOST, 9);
 		(void)lend_call_sync_args(lent.caller_mem, lent.session, &call, &arg, 1);
