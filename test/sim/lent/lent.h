@@ -1,7 +1,7 @@
 /* lent - simulated runs of calls that lend their arguments.
  *
- *   caller: real cn, rpc, core --> carrier (lent_net) --> network --> carrier --> server: the same
- *                    clock, random bits, carriers and loans through hooks (lent_hooks)
+ *   caller: real cn, rpc, core --> carrier (lent_carrier) --> network --> carrier --> server: the
+ * same clock, random bits, carriers and loans through hooks (lent_hooks)
  *
  * A run is a function of its seed. All nodes are endpoints of this process, which turn one at a
  * time; memory of the shared heap is that of any of them. A violation ends the process. Layer:
@@ -187,13 +187,16 @@ __attribute__((no_sanitize("address"))) static inline void lent_copy(void *to, c
  * makes once, so that all runs after it repeat. */
 void lent_run_seed(uint64_t seed);
 
-/* lent_net.c: the carriers, and the network between them. */
-int lent_net_open(enum lent_kind kind, const struct lend_io_config *config, struct lend_io **io);
+/* lent_carrier.c: the carriers. */
+int lent_carrier_open(enum lent_kind kind, const struct lend_io_config *config,
+		      struct lend_io **io);
+void lent_carrier_address(enum lent_kind kind, uint32_t node, char *text, size_t cap);
+
+/* lent_net.c: the network between them. */
 void lent_net_event(enum lent_what what, uint32_t flight);
 /* The node's process was killed: its carriers are silent, and shm peers see it. */
 void lent_net_kill(uint32_t node);
 void lent_net_close(void);
-void lent_net_address(enum lent_kind kind, uint32_t node, char *text, size_t cap);
 
 /* lent_node.c: nodes and time. */
 void lent_node_birth(uint32_t node);

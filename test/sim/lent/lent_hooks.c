@@ -47,12 +47,12 @@ HOOK(void, lend_random, void *bytes, size_t len)
 
 HOOK(int, lend_io_shm_open, const struct lend_io_config *config, struct lend_io **io)
 {
-	return lent ? lent_net_open(LENT_SHM, config, io) : __real_lend_io_shm_open(config, io);
+	return lent ? lent_carrier_open(LENT_SHM, config, io) : __real_lend_io_shm_open(config, io);
 }
 
 HOOK(int, lend_io_udp_open, const struct lend_io_config *config, struct lend_io **io)
 {
-	return lent ? lent_net_open(LENT_UDP, config, io) : __real_lend_io_udp_open(config, io);
+	return lent ? lent_carrier_open(LENT_UDP, config, io) : __real_lend_io_udp_open(config, io);
 }
 
 HOOK(bool, lend_lent_add, struct lend_lent_table *t, uint64_t at, uint64_t len, const uint8_t *key,

@@ -14,8 +14,8 @@ void lent_node_birth(uint32_t node)
 	struct lent_node *n = &lent->node[node];
 	char shm[32], udp[32], both[66];
 
-	lent_net_address(LENT_SHM, node, shm, sizeof(shm));
-	lent_net_address(LENT_UDP, node, udp, sizeof(udp));
+	lent_carrier_address(LENT_SHM, node, shm, sizeof(shm));
+	lent_carrier_address(LENT_UDP, node, udp, sizeof(udp));
 	snprintf(both, sizeof(both), "%s,%s", shm, udp);
 	config.listen = both;
 	config.sessions = SESSIONS;
@@ -175,7 +175,7 @@ lend_session lent_node_session(uint32_t node, uint32_t to, enum lent_kind kind)
 
 	if (session->id && lend_session_message_max(n->ep, *session))
 		return *session;
-	lent_net_address(kind, to, address, sizeof(address));
+	lent_carrier_address(kind, to, address, sizeof(address));
 	if (lend_connect(n->ep, address, session) < 0)
 		session->id = 0;
 	return *session;
