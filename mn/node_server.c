@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lend/stats.h"
+#include "mn/landing.h"
 #include "mn/memory.h"
 #include "mn/peers.h"
 #include "sys/last_error.h"
@@ -25,15 +26,6 @@ struct pins {
 	struct pin pin[PINS_CHUNK];
 };
 
-/* A message received into frames. FREE (head NULL) -> LANDING -> taken -> FREE */
-struct landing {
-	struct mn_serve *serve;
-	const struct lend_buf *head; /* first segment of the chain */
-	uint32_t placement;          /* 0: exec_request() took it */
-	uint32_t wraps;
-	uint8_t fixed[LEND_MEMOP_FIXED_MAX]; /* the bytes before the payload */
-};
-
 struct mn_serve {
 	struct lend_ep *ep;
 	struct lend_store *store;
@@ -44,7 +36,7 @@ struct mn_serve {
 	bool refuses;
 	struct pin *pins;
 	struct pins *chunks;
-	struct landing landing[4096];
+	struct mn_landings *landings;
 	struct lend_store_seg seg[SEGS_MAX]; /* scratch */
 	struct lend_store_out out;
 };
@@ -146,26 +138,6 @@ static void send_answer(struct mn_serve *serve, lend_request request)
 	(void)lend_reply(serve->ep, request, status, reply);
 }
 
-static struct landing *find_landing(struct mn_serve *serve, const struct lend_buf *head)
-{
-	for (size_t i = 0; i < sizeof(serve->landing) / sizeof(serve->landing[0]); i++)
-		if (serve->landing[i].head == head)
-			return &serve->landing[i];
-	return NULL;
-}
-
-static void landing_released(void *arg)
-{
-	struct landing *l = arg;
-
-	LEND_CHECK(l->wraps > 0);
-	if (--l->wraps)
-		return;
-	if (l->placement)
-		lend_store_unplace(l->serve->store, l->placement);
-	l->head = NULL;
-}
-
 /* Passes the endpoint's count of sent bytes to the store before a STAT, whose reply contains it. */
 static void set_tx_bytes(struct mn_serve *serve, const struct lend_buf *bytes)
 {
@@ -202,7 +174,6 @@ static void exec_request(struct mn_serve *serve, lend_session session, const str
 static uint64_t run_request(struct mn_serve *serve, lend_session session, lend_request request,
 			    const struct lend_buf *bytes, bool late)
 {
-	struct landing *l = bytes->next ? find_landing(serve, bytes) : NULL;
 	struct lend_store_in in = {
 	    .peer = mn_peers_find(serve->peers, session), .seg = serve->seg, .late = late};
 	uint64_t cost = MN_FAIR_OPERATION;
@@ -221,10 +192,8 @@ static uint64_t run_request(struct mn_serve *serve, lend_session session, lend_r
 		serve->seg[in.n++].len = b->len;
 		cost += b->len;
 	}
-	if (l) {
-		in.placement = l->placement;
-		l->placement = 0;
-	}
+	if (bytes->next)
+		in.placement = mn_landings_take(serve->landings, bytes);
 	exec_request(serve, session, bytes, &in);
 	cost += serve->out.len;
 	send_answer(serve, request);
@@ -303,60 +272,14 @@ static void handle_request(lend_request request, const struct lend_buf *bytes, v
 		mn_fair_charge(mn_peers_flow(serve->peers, session), cost);
 }
 
-static struct lend_buf *land_at(struct landing *l, void *data, uint64_t len)
-{
-	struct lend_buf *buf =
-	    lend_buf_wrap(l->serve->ep, data, (uint32_t)len, landing_released, l);
-
-	l->wraps += buf != NULL;
-	return buf;
-}
-
-/* Receives the first bytes into the entry, the payload into frames. */
-static struct lend_buf *make_landing(struct landing *l, uint32_t fixed,
-				     const struct lend_store_seg *seg, uint32_t n)
-{
-	struct lend_buf *first = land_at(l, l->fixed, fixed), **last;
-
-	if (!first)
-		return NULL;
-	last = &first->next;
-	for (uint32_t i = 0; i < n; i++) {
-		*last = land_at(l, seg[i].data, seg[i].len);
-		if (!*last) {
-			lend_buf_give(l->serve->ep, first);
-			return NULL;
-		}
-		last = &(*last)->next;
-	}
-	return first;
-}
-
 static struct lend_buf *choose_landing(lend_session session, uint32_t method, uint64_t len,
 				       const void *first, uint32_t n, void *arg)
 {
 	struct mn_serve *serve = arg;
 	const struct lend_store_peer *peer = mn_peers_find(serve->peers, session);
-	struct landing *l = find_landing(serve, NULL);
-	uint32_t segs = 0, fixed = 0, placement = 0;
-	struct lend_buf *chain = NULL;
 
 	(void)method;
-	if (!peer || len > LEND_MEM_PART_MAX + LEND_MEMOP_FIXED_MAX)
-		return NULL;
-	if (l)
-		placement =
-		    lend_store_place(serve->store, peer, first, n, len, serve->seg, &segs, &fixed);
-	if (!placement)
-		return lend_buf_take(serve->ep, (uint32_t)len);
-	l->serve = serve;
-	l->placement = placement;
-	l->wraps = 1;
-	chain = make_landing(l, fixed, serve->seg, segs);
-	if (chain)
-		l->head = chain;
-	landing_released(l); /* drops the reference that kept it alive meanwhile */
-	return chain;
+	return peer ? mn_landings_choose(serve->landings, peer, first, n, len) : NULL;
 }
 
 int mn_serve_open(struct lend_ep *ep, struct lend_store *store, struct mn_serve **out)
@@ -364,8 +287,12 @@ int mn_serve_open(struct lend_ep *ep, struct lend_store *store, struct mn_serve 
 	struct mn_serve *serve = calloc(1, sizeof(*serve));
 	int rc;
 
-	if (!serve)
+	if (serve)
+		serve->landings = mn_landings_open(ep, store);
+	if (!serve || !serve->landings) {
+		free(serve);
 		return lend_fail(ENOMEM, "no memory to serve a store");
+	}
 	serve->ep = ep;
 	serve->store = store;
 	rc = mn_peers_open(ep, store, &serve->peers);
@@ -415,5 +342,6 @@ void mn_serve_close(struct mn_serve *serve)
 	}
 	if (serve->peers)
 		mn_peers_close(serve->peers);
+	mn_landings_close(serve->landings);
 	free(serve);
 }

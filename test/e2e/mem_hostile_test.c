@@ -1,7 +1,8 @@
 /* Goal: a live memory node answers any bytes with a typed status, keeps none of them, and still
  * serves. Method: calls of the memory method with random bodies, truncated bodies, and valid
  * headers with false lengths, short and longer than a page frame; then an ordinary put and get, and
- * the node's own count. Covers: mn/node_server.c, mn/store/exec.c, src/wire/memop.c */
+ * the node's own count. Covers: mn/node_server.c, mn/landing.c, mn/store/exec.c, src/wire/memop.c
+ */
 #include <stdlib.h>
 #include <string.h>
 
