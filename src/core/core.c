@@ -200,7 +200,7 @@ void lend_core_tick(struct lend_core *c, lend_ns now)
 const struct lend_event *lend_core_next(struct lend_core *c)
 {
 	struct lend_unhashed *a = lend_unhashed(c);
-	const struct lend_event *e = &a->ev[a->ev_first];
+	const struct lend_event *e;
 
 	if (a->ev_n == 0) {
 		/* Restart at the ring's first cache lines, which are warm. The event returned last
@@ -209,6 +209,7 @@ const struct lend_event *lend_core_next(struct lend_core *c)
 		a->ev_end = 0;
 		return NULL;
 	}
+	e = &a->ev[a->ev_first];
 	a->ev_n--;
 	if (++a->ev_first == a->ev_cap)
 		a->ev_first = 0;
@@ -329,13 +330,6 @@ bool lend_core_defer(struct lend_core *c, uint64_t call)
 		return false;
 	lend_ctl_ack(c, k);
 	return true;
-}
-
-lend_ns lend_core_request_deadline(const struct lend_core *c, uint64_t call)
-{
-	const struct lend_call_rec *k = lend_call_of((struct lend_core *)(uintptr_t)c, call);
-
-	return k && k->server ? k->deadline : 0;
 }
 
 void lend_core_reply_hops(struct lend_core *c, uint64_t call, uint8_t more)

@@ -51,8 +51,13 @@ struct lend_event {
 	uint32_t peer;    /* SESSION_*, PEER_*: carrier and index */
 	uint64_t session; /* handle: index and generation, so that a stale one is caught */
 	uint64_t call; /* handle of the call: index and generation, so that a stale one is caught */
-	uint64_t tag;  /* as given to lend_core_call() or lend_core_connect(); PROVE: key id */
-	uint64_t len;  /* bytes of the message; CALL_END: of the reply, even if it was too long */
+	union {
+		uint64_t
+		    tag; /* as given to lend_core_call() or lend_core_connect(); PROVE: key id */
+		lend_ns
+		    deadline; /* REQUEST: when its caller stops waiting; LEND_NEVER: no deadline */
+	};
+	uint64_t len; /* bytes of the message; CALL_END: of the reply, even if it was too long */
 	/* Owned by the caller from now on; 0: none. CALL_END: the request; REQUEST: the message, in
 	 * a buffer of its own; REPLY_END: the reply. */
 	uint32_t buf;
@@ -203,9 +208,6 @@ void lend_core_withdraw(struct lend_core *core, lend_ns now, uint64_t call);
 /* Pauses output: before `until`, sends only control datagrams and fast ones, which may overtake
  * others. A time in the past ends the pause. */
 void lend_core_pause_bulk(struct lend_core *core, lend_ns until);
-/* Returns the time at which the caller of this request stops waiting; LEND_NEVER: no deadline; 0
- * for a stale handle. */
-lend_ns lend_core_request_deadline(const struct lend_core *core, uint64_t call);
 /* Returns whether the caller no longer waits, or the handle is stale. */
 bool lend_core_request_cancelled(const struct lend_core *core, uint64_t call);
 /* Returns the peer of a session and its incarnation, which is zeros until the session is up. 0, or

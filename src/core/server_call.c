@@ -75,6 +75,7 @@ LEND_HOT void run(struct lend_core *c, struct lend_call_rec *k, const struct len
 	e->call = lend_call_handle(c, k);
 	e->method = k->method;
 	e->class = k->class;
+	e->deadline = k->deadline;
 	e->len = v->head.length;
 	if (k->rx.frags == LEND_NONE) {
 		e->data = v->payload;

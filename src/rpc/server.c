@@ -259,8 +259,7 @@ static void fill_request(struct lend_ep *ep, struct lend_req *req, const struct 
 		lend_msg_landed(req->bytes, ev->len);
 	}
 	atomic_store_explicit(&req->cancelled, false, memory_order_relaxed);
-	atomic_store_explicit(&req->deadline, lend_core_request_deadline(ep->core, ev->call),
-			      memory_order_relaxed);
+	atomic_store_explicit(&req->deadline, ev->deadline, memory_order_relaxed);
 	atomic_store_explicit(&req->id, ev->call, memory_order_release);
 }
 

@@ -125,11 +125,6 @@ static void step_ask(struct choice *c, int side)
 
 	fuzz_hostile++;
 	remember_core(side);
-	if (world_is_running(side, h))
-		FUZZ_CHECK(lend_core_request_deadline(core, h) > 0, "a handler without a deadline");
-	else
-		FUZZ_CHECK(lend_core_request_deadline(core, h) == 0 || core->used[1] > 0,
-			   "a deadline without a timer");
 	(void)lend_core_request_cancelled(core, h);
 	FUZZ_CHECK(!is_session(side, h) || lend_core_session_peer(core, h, &peer, incarnation) == 0,
 		   "an unknown session");

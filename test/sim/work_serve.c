@@ -91,10 +91,9 @@ void sim_work_answer(struct sim *sim, uint32_t call, uint32_t life)
 		send_reply(sim, k->to, serving_at(sim, k->to, k->serves), call);
 }
 
-static void start_nested(struct sim *sim, uint32_t node, uint32_t call, uint64_t handle)
+static void start_nested(struct sim *sim, uint32_t node, uint32_t call, lend_ns due)
 {
 	struct sim_node *n = &sim->node[node];
-	lend_ns due = lend_core_request_deadline(n->core, handle);
 	lend_ns mine = sim->now + 1 + sim_below(sim, SIM_RNG_HANDLER, 1000 * sim->plan.deadline_us);
 	uint32_t to = (uint32_t)sim_below(sim, SIM_RNG_HANDLER, sim->plan.nodes - 1);
 
@@ -121,7 +120,7 @@ static void handle_request(struct sim *sim, uint32_t node, uint32_t call,
 		       SIM_ANSWER, call, life);
 		return;
 	case SIM_NEST:
-		start_nested(sim, node, call, e->call);
+		start_nested(sim, node, call, e->deadline);
 		return;
 	case SIM_NEVER:
 		return; /* when it is cancelled */
