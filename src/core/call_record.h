@@ -10,13 +10,26 @@
 #include "core/memory_queue.h"
 #include "core/request_window.h"
 
-/* Clears one cache line at a time with plain stores: a call of memset() would cost more. rx is left
- * out: lend_call_clear_rx() has cleared it if it was used. */
+/* Returns lend_call_rec.phase of a call with these fields; the others are 0. */
+LEND_HOT uint32_t lend_call_phase(uint8_t state, uint8_t class, bool server, bool fast,
+				  bool in_window)
+{
+	struct lend_call_rec k;
+
+	k.phase = 0;
+	k.state = state;
+	k.class = class;
+	k.server = server;
+	k.fast = fast;
+	k.in_window = in_window;
+	return k.phase;
+}
+
+/* Clears the fields before tx. A free record's tx and rx are clear: lend_call_free() and
+ * lend_call_clear_rx() see to it. */
 LEND_HOT void lend_call_clear(struct lend_call_rec *k)
 {
-	memset(k, 0, 64);
-	memset((char *)k + 64, 0, 64);
-	memset((char *)k + 128, 0, offsetof(struct lend_call_rec, rx) - 128);
+	memset(k, 0, offsetof(struct lend_call_rec, tx));
 }
 
 /* Takes a record for either side; the caller has checked that one is free, and sets the slot. */
@@ -81,6 +94,7 @@ LEND_HOT void lend_call_free(struct lend_core *c, struct lend_sess *s, struct le
 		lend_call_clear_rx(c, k);
 	if (k->tx.win != LEND_NONE)
 		lend_tx_close(c, &k->tx);
+	memset(&k->tx, 0, sizeof(k->tx));
 	/* Its datagrams in flight are gone, so other calls may send. An orphan had none, and its
 	 * session may have ended. */
 	if (k->state != LEND_CALL_ORPHAN) {

@@ -182,7 +182,7 @@ LEND_HOT bool coalesce_request(struct lend_core *c, struct lend_sess *s,
 	return true;
 }
 
-int lend_core_call(struct lend_core *c, lend_ns now, uint64_t session, struct lend_bufs *bufs,
+int lend_call_make(struct lend_core *c, lend_ns now, uint64_t session, struct lend_bufs *bufs,
 		   const struct lend_core_call *call, uint64_t *handle)
 {
 	struct lend_sess *s;

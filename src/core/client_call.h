@@ -60,6 +60,9 @@ LEND_HOT void lend_call_sent(struct lend_core *c, struct lend_sess *s, struct le
 	lend_sess_arm(c, s, k->timer);
 }
 
+/* lend_core_call() for any call. */
+int lend_call_make(struct lend_core *c, lend_ns now, uint64_t session, struct lend_bufs *bufs,
+		   const struct lend_core_call *call, uint64_t *handle);
 void lend_call_stop(struct lend_core *c, struct lend_call_rec *k, uint8_t status);
 /* Ends the call without draining, because its session ends. */
 void lend_call_abort(struct lend_core *c, struct lend_call_rec *k, uint8_t status);

@@ -20,14 +20,26 @@
 /* Longest payload of a frame, bytes. */
 enum { LEND_FRAME_MAX = 512 };
 
+_Static_assert((LEND_COALESCED_BYTES - sizeof(struct lend_pkt)) / sizeof(struct lend_pkt_frame) <=
+		   LEND_PKT_FRAMES_MAX,
+	       "a datagram is full before it has too many frames");
+
 /* A datagram that is being filled, or was sent with the last output(). */
 static inline struct lend_coalesced *lend_coalesced_at(struct lend_core *c, uint32_t i)
 {
 	return LEND_AT(c, at_coalesced, struct lend_coalesced) + i;
 }
 
-/* Returns whether a message of this session and class may be coalesced now. draw: a number that
- * differs from message to message, for LEND_FAST_COIN. */
+/* Returns whether the configuration lets a message take the fast path. draw: a number that differs
+ * from message to message, for LEND_FAST_COIN. */
+LEND_HOT bool lend_coalesce_draw(const struct lend_core *c, uint64_t draw)
+{
+	return c->cfg.fast == LEND_FAST_ALWAYS ||
+	       (c->cfg.fast == LEND_FAST_COIN &&
+		(draw ^ c->cfg.seed[0]) * UINT64_C(0x9e3779b97f4a7c15) >> 63);
+}
+
+/* Returns whether a message of this session and class may be coalesced now. */
 LEND_HOT bool lend_coalesce_admits(const struct lend_core *c, const struct lend_sess *s,
 				   uint8_t class, bool fast, uint64_t draw)
 {
@@ -35,9 +47,18 @@ LEND_HOT bool lend_coalesce_admits(const struct lend_core *c, const struct lend_
 	    (c->ready.n && lend_sched_classes(c) & ((2u << class) - 1)) ||
 	    (c->bulk_paused_until > c->now && !fast))
 		return false;
-	return c->cfg.fast == LEND_FAST_ALWAYS ||
-	       (c->cfg.fast == LEND_FAST_COIN &&
-		(draw ^ c->cfg.seed[0]) * UINT64_C(0x9e3779b97f4a7c15) >> 63);
+	return lend_coalesce_draw(c, draw);
+}
+
+/* Sets the limit of the requests that the session's frames carry: none unless it is up. */
+static inline void lend_coalesce_limit(const struct lend_core *c, struct lend_sess *s)
+{
+	uint32_t most = lend_min_u32(LEND_FRAME_MAX, lend_min_u32(s->payload, s->message_max));
+
+	s->frame_limit = 0;
+	if (s->state == LEND_SESS_UP && c->cfg.fast != LEND_FAST_NEVER &&
+	    c->cfg.order != LEND_ORDER_DEADLINE)
+		s->frame_limit = (uint16_t)(most + 1);
 }
 
 /* Begins a datagram with room for a payload of `length` bytes. NULL: there is none. */
@@ -51,8 +72,7 @@ LEND_HOT struct lend_coalesced *lend_coalesce_open(struct lend_core *c, struct l
 
 	if (s->coalesced) {
 		d = lend_coalesced_at(c, s->coalesced - 1u);
-		if (d->class == class && d->at + lend_pkt_frame_len(length) <= d->end &&
-		    d->frames < LEND_PKT_FRAMES_MAX)
+		if (d->class == class && d->at + lend_pkt_frame_len(length) <= d->end)
 			return d;
 	}
 	return lend_coalesce_begin(c, s, class, fast, length);

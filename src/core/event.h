@@ -6,6 +6,18 @@
 
 #include "core/arena.h"
 
+/* Appends an event and returns it, to be filled in place: all of its fields. The caller has called
+ * lend_event_room(). */
+LEND_HOT struct lend_event *lend_event_add(struct lend_unhashed *a)
+{
+	struct lend_event *e = &a->ev[a->ev_end];
+
+	a->ev_n++;
+	if (++a->ev_end == a->ev_cap)
+		a->ev_end = 0;
+	return e;
+}
+
 /* Appends a zeroed event of this kind and returns it, to be filled in place. */
 LEND_HOT struct lend_event *lend_event_push(struct lend_core *c, uint8_t kind)
 {
@@ -13,10 +25,7 @@ LEND_HOT struct lend_event *lend_event_push(struct lend_core *c, uint8_t kind)
 	struct lend_event *e;
 
 	LEND_CHECK(a->ev_n + 1 < a->ev_cap); /* the event returned last stays valid */
-	e = &a->ev[a->ev_end];
-	a->ev_n++;
-	if (++a->ev_end == a->ev_cap)
-		a->ev_end = 0;
+	e = lend_event_add(a);
 	*e = (struct lend_event){.kind = kind};
 	return e;
 }

@@ -9,6 +9,7 @@
 #include "core/loss.h"
 #include "core/server_call.h"
 #include "core/sess.h"
+#include "core/short_call.h"
 #include "core/memory_queue.h"
 
 /* Answers a datagram of an unknown session. The answer is never longer than that datagram, so it
@@ -75,38 +76,12 @@ static bool report_sane(struct lend_core *c, struct lend_sess *s, const struct l
 	return false;
 }
 
-/* Handles the frames of a coalesced datagram up to the first faulty one. Changes the view. */
-LEND_HOT void on_frames(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
-			struct lend_pkt_view *v)
-{
-	const uint8_t *frames = v->payload;
-	const uint32_t len = v->payload_len;
-	uint32_t at = 0;
-
-	for (uint32_t n = 0; at < len && s->state == LEND_SESS_UP; n++) {
-		if (!lend_event_room(c)) {
-			LEND_COUNT(c, rx_full);
-			return;
-		}
-		if (n == LEND_PKT_FRAMES_MAX || !lend_pkt_decode_frame(v, frames, len, &at)) {
-			LEND_COUNT(c, rx_length);
-			return;
-		}
-		if (v->head.call == 0)
-			continue; /* withdrawn */
-		if (v->head.flags & LEND_PKT_SERVED)
-			lend_call_on_whole(c, bufs, s, v);
-		else
-			lend_serve_on_request(c, bufs, s, v);
-	}
-}
-
 static __attribute__((noinline)) void on_calls(struct lend_core *c, struct lend_bufs *bufs,
 					       struct lend_sess *s, const struct lend_pkt_view *v)
 {
 	struct lend_pkt_view frame = *v;
 
-	on_frames(c, bufs, s, &frame);
+	lend_short_receive(c, bufs, s, &frame);
 }
 
 static void dispatch_up(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
@@ -247,7 +222,7 @@ LEND_HOT bool input_whole(struct lend_core *c, struct lend_bufs *bufs, const str
 	else if (v.head.kind == LEND_PKT_REPLY)
 		lend_call_on_whole(c, bufs, s, &v);
 	else
-		on_frames(c, bufs, s, &v);
+		lend_short_receive(c, bufs, s, &v);
 	end_greedy(c, s);
 	return true;
 }

@@ -76,6 +76,7 @@ static void block_session(struct lend_core *c, struct lend_sess *s, bool fast)
 		return;
 	*for_ns = (uint32_t)lend_min_u64(lend_max_u64(2 * *for_ns, 2 * LEND_US), 5 * LEND_MS);
 	s->blocked[fast] = c->now + *for_ns;
+	s->coalesced = 0; /* closes the open datagram */
 }
 
 /* Ends the backoff when the carrier took a datagram, and the block if its time is over: the results

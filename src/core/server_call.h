@@ -45,6 +45,9 @@ LEND_HOT void lend_serve_answer(struct lend_core *c, struct lend_sess *s, struct
 
 void lend_serve_on_request(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
 			   const struct lend_pkt_view *v);
+/* lend_core_reply_short() for any call. */
+int lend_reply_keep(struct lend_core *c, lend_ns now, uint64_t call, uint8_t status,
+		    const void *data, uint32_t len);
 /* Handles an ACK or PROBE of a reply. */
 void lend_serve_on_ack(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v);
 void lend_serve_on_cancel(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v);

@@ -43,12 +43,12 @@ LEND_HOT bool keep_reply(struct lend_core *c, struct lend_call_rec *k, uint8_t s
 	return true;
 }
 
-int lend_core_reply_short(struct lend_core *c, lend_ns now, uint64_t call, uint8_t status,
-			  const void *data, uint32_t len)
+int lend_reply_keep(struct lend_core *c, lend_ns now, uint64_t call, uint8_t status,
+		    const void *data, uint32_t len)
 {
 	struct lend_call_rec *k;
 
-	if (c->fast == LEND_FAST_NEVER || len > LEND_KEPT_MAX)
+	if (c->fast == LEND_FAST_NEVER)
 		return E_AGAIN;
 	k = lend_call_of(c, call);
 	if (!k || k->state != LEND_CALL_RUNNING || k->cancelled)

@@ -117,6 +117,7 @@ void lend_sess_free(struct lend_core *c, struct lend_sess *s)
 		lend_kept_close(c, s);
 	lend_event_push(c, LEND_EV_PEER_DROP)->peer = s->peer;
 	s->state = LEND_SESS_FREE;
+	s->frame_limit = 0;
 	s->id = 0;
 	lend_pool_give(&c->free_sess, LEND_AT(c, at_free_sess, uint32_t), i);
 }
@@ -134,6 +135,7 @@ void lend_sess_up(struct lend_core *c, struct lend_sess *s)
 	struct lend_event *e = lend_event_push(c, LEND_EV_SESSION_UP);
 
 	s->state = LEND_SESS_UP;
+	lend_coalesce_limit(c, s);
 	s->ctl_tries = 0; /* from now on it counts retransmissions of calls */
 	e->session = s->id;
 	e->peer = s->peer;
@@ -189,6 +191,7 @@ void lend_sess_down(struct lend_core *c, struct lend_sess *s, uint8_t status, bo
 		return;
 	}
 	s->state = LEND_SESS_CLOSING;
+	s->frame_limit = 0;
 	s->ctl_tries = 0;
 	s->ctl_timer = c->now + lend_loss_rto(s, 0);
 	lend_ctl_sess(c, s, LEND_PKT_BYE, 0, 0);

@@ -132,43 +132,57 @@ enum lend_call_state {
 	LEND_CALL_ORPHAN, /* the handler runs, the caller does not wait */
 };
 
-/* Four cache lines; a message of one datagram does not touch the last one. */
+/* Four cache lines; a call of short_call.h touches the first two. */
 struct lend_call_rec {
-	uint32_t gen;      /* generation of the record; with the index, it is the handle */
-	uint32_t self;     /* index of this record; never changes */
-	uint32_t sess;     /* index of its session; an orphan's may have been reused: see sess_id */
-	uint8_t in_window; /* client: counts in its session's window */
-	uint8_t more_hops; /* server: hops that the reply reports */
-	uint8_t zero[2];
+	uint32_t gen;  /* generation of the record; with the index, it is the handle */
+	uint32_t self; /* index of this record; never changes */
 	uint64_t sess_id;
+	uint32_t sess; /* index of its session; an orphan's may have been reused: see sess_id */
 	uint32_t wire; /* number of the call on the wire: slot and sequence */
-	uint8_t state; /* enum lend_call_state */
-	uint8_t server;
-	uint8_t class;
-	uint8_t status, ran; /* status of the call, and whether the handler ran, from the reply */
-	uint8_t whole;       /* client: the server has all of the request */
-	uint8_t tries;       /* timer expiries since the last progress */
-	uint8_t ack_queued;
-	uint8_t cancelled; /* server: the caller no longer waits */
-	uint8_t refused;   /* server: answered by the core itself, so no REPLY_END */
-	uint8_t waits;     /* tx.ready is a link of its session's waiting list; see LEND_WAITS_* */
-	uint8_t queue;     /* the ready list that it is on */
-	uint8_t paused;    /* the receiver has no memory: nothing is sent until it has some */
-	uint8_t fast;      /* its datagrams may overtake others */
-	uint8_t shared;    /* the outgoing message: see lend_tx_is_shared() */
-	uint8_t zero_rtt;  /* client: may be sent with its session's CONNECT (0-RTT) */
+	union {
+		struct {
+			uint8_t state; /* enum lend_call_state */
+			uint8_t class;
+			uint8_t tries; /* timer expiries since the last progress */
+			uint8_t server : 1;
+			uint8_t fast : 1;      /* its datagrams may overtake others */
+			uint8_t in_window : 1; /* client: counts in its session's window */
+			uint8_t whole : 1;     /* client: the server has all of the request */
+			uint8_t received : 1;  /* rx was used; else only rx.granted is valid */
+			uint8_t cancelled : 1; /* server: the caller no longer waits */
+			uint8_t refused : 1;   /* server: answered by the core, so no REPLY_END */
+			uint8_t shared : 1;    /* the outgoing message: see lend_tx_is_shared() */
+		};
+		uint32_t phase; /* all of them, for short_call.h */
+	};
 	uint32_t method;
-	uint32_t reply_cap; /* client: bytes of room in rx.buf, when attached */
-	uint32_t received;  /* 1: rx was used; 0: only rx.granted is valid */
-	lend_ns deadline;
-	lend_ns timer;   /* client: next retransmission or PROBE; server: last ACK of the reply */
-	lend_ns stamp;   /* client: last transmission; server: arrival that completed the request */
+	union {
+		struct {
+			uint8_t status, ran; /* of the call, from the reply */
+			uint8_t ack_queued;
+			uint8_t waits;  /* tx.ready is a link of its session's waiting list; see
+					   LEND_WAITS_* */
+			uint8_t queue;  /* the ready list that it is on */
+			uint8_t paused; /* the receiver has no memory: nothing is sent until it has
+					   some */
+			uint8_t zero_rtt;  /* client: may be sent with its session's CONNECT */
+			uint8_t more_hops; /* server: hops that the reply reports */
+		};
+		uint64_t rare; /* all of them: 0 in most calls */
+	};
 	uint64_t number; /* number of the datagram sent or received at `stamp` */
+	lend_ns stamp;   /* client: last transmission; server: arrival that completed the request */
+	lend_ns deadline;
+
+	lend_ns timer; /* client: next retransmission or PROBE; server: last ACK of the reply */
 	uint64_t tag;
+	uint32_t reply_cap; /* client: bytes of room in rx.buf, when attached */
+	uint32_t zero;
 	struct lend_tx tx;
 	struct lend_rx rx;
-	uint32_t spare[4];
+	uint32_t spare[6];
 };
+_Static_assert(offsetof(struct lend_call_rec, timer) == 64, "a line");
 _Static_assert(sizeof(struct lend_call_rec) == 256, "four cache lines");
 
 /* Calls with datagrams to send: a queue per class and size of the rest, see sched.h. */
@@ -252,16 +266,18 @@ struct lend_sess {
 	uint32_t peer;
 	uint32_t payload;
 	uint8_t state;
-	uint8_t client; /* made by lend_core_connect() */
-	uint8_t lossless, checked;
 	uint8_t ack_due; /* a reply of one datagram waits to be acknowledged */
 	uint8_t ctl_tries;
+	uint8_t lossless : 1, checked : 1;
+	uint8_t client : 1;      /* made by lend_core_connect() */
 	uint8_t bye_taken : 1;   /* the carrier took a BYE */
 	uint8_t ctl_waits : 1;   /* a CONNECT, BYE or PROOF of it is in the control queue */
 	uint8_t lingers : 1;     /* counts as a session with calls, see kept_reply.h */
 	uint8_t has_blocked : 1; /* calls wait until the carrier has room */
 	uint8_t coalesced;       /* 1 + the index of its open datagram of coalesce.h; 0: none */
-	uint64_t number;         /* number of the next datagram to send */
+	uint8_t zero;
+	uint16_t frame_limit; /* requests shorter than this fit a frame; 0: none does */
+	uint64_t number;      /* number of the next datagram to send */
 	uint64_t seen, seen_map;
 	lend_ns seen_at;
 

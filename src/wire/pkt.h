@@ -361,26 +361,45 @@ static inline uint32_t lend_pkt_frame_len(uint32_t length)
 	       ((length + LEND_PKT_FRAME_ALIGN - 1) & ~(LEND_PKT_FRAME_ALIGN - 1u));
 }
 
-/* Decodes the frame at *at of the payload of a CALLS datagram, as if it were a datagram of its own:
- * call, flags, length, block and payload in view. Advances *at. False: the frame is not valid. */
+/* Copies the frame at `at`, of which len bytes are left in its CALLS datagram. Returns its payload;
+ * NULL: the frame is not valid. */
+static inline const uint8_t *lend_pkt_read_frame(struct lend_pkt_frame *f, const uint8_t *at,
+						 size_t len)
+{
+	if (len < sizeof(*f))
+		return NULL;
+	memcpy(f, at, sizeof(*f));
+	LEND_ONCE(*f);
+	if (lend_pkt_frame_len(f->length) > len ||
+	    f->flags & (uint8_t) ~(LEND_PKT_CLASS | LEND_PKT_SERVED) || f->zero)
+		return NULL;
+	return at + sizeof(*f);
+}
+
+/* Fills a view as if the frame and its payload were a datagram of their own: call, flags, length,
+ * block and payload. */
+static inline void lend_pkt_view_frame(struct lend_pkt_view *view, const struct lend_pkt_frame *f,
+				       const uint8_t *payload)
+{
+	view->head.call = f->call;
+	view->head.flags = f->flags;
+	view->head.length = f->length;
+	view->reply = f->reply;
+	view->payload = payload;
+	view->payload_len = f->length;
+}
+
+/* Decodes the frame at *at of the payload of a CALLS datagram into a view. Advances *at. False: the
+ * frame is not valid. */
 static inline bool lend_pkt_decode_frame(struct lend_pkt_view *view, const uint8_t *frames,
 					 uint32_t len, uint32_t *at)
 {
 	struct lend_pkt_frame f;
+	const uint8_t *payload = lend_pkt_read_frame(&f, frames + *at, len - *at);
 
-	if (len - *at < sizeof(f))
+	if (!payload)
 		return false;
-	memcpy(&f, frames + *at, sizeof(f));
-	LEND_ONCE(f);
-	if (lend_pkt_frame_len(f.length) > len - *at ||
-	    f.flags & (uint8_t) ~(LEND_PKT_CLASS | LEND_PKT_SERVED) || f.zero)
-		return false;
-	view->head.call = f.call;
-	view->head.flags = f.flags;
-	view->head.length = f.length;
-	view->reply = f.reply;
-	view->payload = frames + *at + sizeof(f);
-	view->payload_len = f.length;
+	lend_pkt_view_frame(view, &f, payload);
 	*at += lend_pkt_frame_len(f.length);
 	return true;
 }

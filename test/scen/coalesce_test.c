@@ -2,7 +2,7 @@
  * waits for others, and each is handled as if it had a datagram of its own: order, refusal by the
  * carrier, cancel, deadline, end of the session. Method: two cores and the text of what is sent;
  * datagrams are counted. Covers: src/core/coalesce.c, src/core/coalesce.h,
- * src/core/output_result.c, src/core/input.c */
+ * src/core/output_result.c, src/core/input.c, src/core/short_call.c, src/core/short_call.h */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -99,6 +99,28 @@ Test(coalesce, room__used_up__another_datagram)
 	cr_assert_eq(pair_turn(&d, 0, ENOUGH), 3);
 	d.quiet = false;
 	pair_finish(&d);
+}
+
+/* Requests that fit a frame, with replies that do not: two datagrams, into memory of the core's.
+ * The second round uses the records of the first. */
+Test(coalesce, short_request__long_reply__whole)
+{
+	struct core_pair d;
+
+	for (int lossless = 0; lossless < 2; lossless++) {
+		pair_begin(&d, lossless, set_always);
+		d.quiet = true;
+		d.answer = 2000;
+		for (uint32_t i = 0; i < 8; i++) {
+			pair_request(&d, i, NORMAL);
+			if (i % 4 == 3)
+				pair_settle(&d);
+			cr_assert_eq(d.side[0].ev[LEND_EV_CALL_END].status, 0);
+		}
+		cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 8);
+		cr_assert_eq(d.side[0].ev[LEND_EV_CALL_END].len, 2000);
+		pair_finish(&d);
+	}
 }
 
 static bool refuse_all(struct core_pair *d, int from)

@@ -1,0 +1,379 @@
+#include "core/short_call.h"
+
+#include "core/client_call.h"
+#include "core/coalesce.h"
+#include "core/grant.h"
+#include "core/kept_reply.h"
+#include "core/server_call.h"
+#include "core/sess.h"
+
+/* Takes a record, and sets all fields but deadline, timer, tag, reply_cap, tx and rx. */
+LEND_HOT struct lend_call_rec *take_record(struct lend_core *c, struct lend_sess *s, uint32_t sess,
+					   uint32_t wire, uint32_t phase, uint64_t number,
+					   uint32_t method)
+{
+	struct lend_call_rec *k;
+	uint32_t i;
+
+	LEND_CHECK(c->free_calls.free > 0);
+	i = lend_pool_take(&c->free_calls, LEND_AT(c, at_free_calls, uint32_t));
+	k = lend_call_at(c, i);
+	k->gen = lend_max_u32(k->gen + 1, 1);
+	k->self = i;
+	k->sess_id = s->id;
+	k->sess = sess;
+	k->wire = wire;
+	k->phase = phase;
+	k->method = method;
+	k->rare = 0;
+	k->number = number;
+	k->stamp = c->now;
+	k->tx.win = LEND_NONE;
+	k->rx.frags = LEND_NONE;
+	if (s->calls++ == 0 && !s->lingers)
+		lend_window_busy(c, true);
+	return k;
+}
+
+/* Frees the record of a call that is on no list and has no memory. */
+LEND_HOT void give_record(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
+{
+	k->state = LEND_CALL_FREE;
+	lend_pool_give(&c->free_calls, LEND_AT(c, at_free_calls, uint32_t), k->self);
+	lend_call_uncount(c, s);
+}
+
+static __attribute__((noinline)) struct lend_coalesced *
+begin_datagram(struct lend_core *c, struct lend_sess *s, uint8_t class, uint32_t len)
+{
+	bool fast = class < LEND_CLASS_NORMAL && c->cfg.order != LEND_ORDER_FIFO;
+
+	return s->blocked[fast] ? NULL : lend_coalesce_begin(c, s, class, fast, len);
+}
+
+/* Returns the session's open datagram, which is closed when the session is blocked, or begins one.
+ * NULL: neither is possible. */
+LEND_HOT struct lend_coalesced *open_datagram(struct lend_core *c, struct lend_sess *s,
+					      uint8_t class, uint32_t len)
+{
+	struct lend_coalesced *d;
+
+	if (s->coalesced) {
+		d = lend_coalesced_at(c, s->coalesced - 1u);
+		if (d->class == class && d->at + lend_pkt_frame_len(len) <= d->end)
+			return d;
+	}
+	return begin_datagram(c, s, class, len);
+}
+
+/* Writes the frame of a request. */
+LEND_HOT void write_request(struct lend_coalesced *d, uint32_t wire, uint32_t len,
+			    const struct lend_core_call *call, uint32_t grant, const void *data)
+{
+	struct lend_pkt_frame *f;
+	lend_ns left = call->deadline - d->begun;
+
+	d->first |= UINT64_C(1) << d->frames;
+	f = lend_coalesce_add(d, wire, len, d->class);
+	f->request.method = call->method;
+	f->request.left_us = call->deadline == LEND_NEVER
+				 ? UINT32_MAX
+				 : (uint32_t)lend_min_u64(left / LEND_US, UINT32_MAX - 1);
+	f->request.grant = grant;
+	f->request_end = 0;
+	if (len)
+		lend_copy_short(f + 1, data, len);
+}
+
+/* Makes the call, and writes its request into the session's open datagram. */
+LEND_HOT bool start_short(struct lend_core *c, lend_ns now, uint64_t session,
+			  const struct lend_bufs *bufs, const struct lend_core_call *call,
+			  uint64_t *handle)
+{
+	uint32_t i = (uint32_t)(session & LEND_INDEX_MASK), len = 0, next = 0, bit, seq;
+	const void *data = NULL;
+	struct lend_coalesced *d;
+	struct lend_call_rec *k;
+	struct lend_cslot *slot;
+	struct lend_sess *s;
+
+	if (i >= c->cfg.sessions)
+		return false;
+	s = lend_sess_at(c, i);
+	if (call->request) {
+		len = bufs->seg[call->request].len;
+		next = bufs->seg[call->request].next;
+		data = bufs->seg[call->request].data;
+	}
+	if (s->id != session || len >= s->frame_limit || next || call->reply || !s->slots[0] ||
+	    s->room <= 0 || s->unscheduled_used + len > s->unscheduled || c->ready.n ||
+	    c->used[0] >= c->cfg.inflight || !lend_event_room(c))
+		return false;
+	bit = (uint32_t)__builtin_ctzll(s->slots[0]);
+	if (call->class > LEND_CLASS_NORMAL || bit >= s->limit || bit >= s->cslots ||
+	    c->bulk_paused_until > c->now || call->deadline <= c->now)
+		return false;
+	slot = lend_cslot_at(c, i, bit);
+	seq = (slot->seq + 1) & LEND_CALL_SEQ_MASK;
+	if (!seq || !lend_coalesce_draw(c, s->id ^ lend_pkt_call(bit, seq) ^ s->number << 32))
+		return false;
+	c->now = lend_max_u64(c->now, now);
+	d = open_datagram(c, s, call->class, len);
+	if (!d)
+		return false;
+	c->used[0]++;
+	s->slots[0] &= s->slots[0] - 1;
+	s->unscheduled_used += len;
+	s->room--;
+	k = take_record(c, s, i, lend_pkt_call(bit, seq),
+			lend_call_phase(LEND_CALL_OPEN, d->class, false, d->fast, true),
+			d->head.pkt.number, call->method);
+	slot->seq = seq;
+	slot->rec = k->self;
+	k->deadline = call->deadline;
+	k->timer = c->now + lend_loss_rto(s, 0);
+	k->tag = call->tag;
+	k->reply_cap = 0;
+	k->tx.buf = call->request;
+	k->tx.seg = call->request;
+	k->tx.len = len;
+	k->tx.charged = len;
+	k->tx.total = 1;
+	k->tx.next = 1;
+	k->rx.granted = lend_grants_first_reply(c, s);
+	write_request(d, k->wire, len, call, k->rx.granted, data);
+	lend_sess_arm(c, s, lend_min_u64(k->timer, k->deadline));
+	*handle = lend_call_handle(c, k);
+	return true;
+}
+
+int lend_core_call(struct lend_core *c, lend_ns now, uint64_t session, struct lend_bufs *bufs,
+		   const struct lend_core_call *call, uint64_t *handle)
+{
+	if (start_short(c, now, session, bufs, call, handle))
+		return 0;
+	return lend_call_make(c, now, session, bufs, call, handle);
+}
+
+/* Begins the call of a request. */
+LEND_HOT bool begin_short(struct lend_core *c, struct lend_sess *s, uint32_t sess, uint64_t number,
+			  const struct lend_pkt_frame *f, const uint8_t *data)
+{
+	uint32_t slot = lend_pkt_slot(f->call), seq = lend_pkt_seq(f->call),
+		 left = f->request.left_us;
+	uint8_t class = f->flags & LEND_PKT_CLASS;
+	bool fast = class < LEND_CLASS_NORMAL && c->cfg.order != LEND_ORDER_FIFO;
+	struct lend_sslot *sl;
+	struct lend_call_rec *k;
+	struct lend_event *e;
+
+	if (slot >= s->sslots)
+		return false;
+	sl = lend_sslot_at(c, sess, slot);
+	if (seq == 0 || seq == sl->seq || number <= sl->number || !lend_slot_is_empty(sl->rec) ||
+	    c->used[1] >= c->share_threshold || f->length > c->cfg.message_max)
+		return false;
+	c->used[1]++;
+	k = take_record(c, s, sess, f->call,
+			lend_call_phase(LEND_CALL_RUNNING, class, true, fast, false), number,
+			f->request.method);
+	sl->seq = seq;
+	sl->number = number;
+	sl->rec = k->self;
+	k->deadline = left == UINT32_MAX ? LEND_NEVER : c->now + left * LEND_US;
+	k->timer = LEND_NEVER;
+	k->reply_cap = f->request.grant;
+	k->rx.granted = lend_min_u32(f->length, s->first_sent);
+	e = lend_event_add(lend_unhashed(c));
+	*e = (struct lend_event){.kind = LEND_EV_REQUEST,
+				 .class = class,
+				 .data_len = f->length,
+				 .method = f->request.method,
+				 .session = s->id,
+				 .call = lend_call_handle(c, k),
+				 .deadline = k->deadline,
+				 .len = f->length,
+				 .data = data};
+	return true;
+}
+
+/* Works as lend_copy_short() to two places. */
+LEND_HOT void copy_twice(uint8_t *to, uint8_t *also, const uint8_t *from, uint32_t len)
+{
+	struct part {
+		uint64_t word[2];
+	} part;
+
+	if (len < 16) {
+		lend_copy_short(to, from, len);
+		lend_copy_short(also, from, len);
+		return;
+	}
+	for (uint32_t at = 0; at < len - 16; at += 16) {
+		memcpy(&part, from + at, 16);
+		memcpy(to + at, &part, 16);
+		memcpy(also + at, &part, 16);
+	}
+	memcpy(&part, from + len - 16, 16);
+	memcpy(to + len - 16, &part, 16);
+	memcpy(also + len - 16, &part, 16);
+}
+
+/* Answers a call: copies the reply into its slot and into the session's open datagram. */
+LEND_HOT bool reply_short(struct lend_core *c, lend_ns now, uint64_t call, uint8_t status,
+			  const void *data, uint32_t len)
+{
+	const uint32_t any = lend_call_phase(0, UINT8_MAX, false, true, false);
+	const uint32_t running = lend_call_phase(LEND_CALL_RUNNING, 0, true, false, false);
+	uint32_t i = (uint32_t)call;
+	struct lend_pkt_frame *f;
+	struct lend_coalesced *d;
+	struct lend_call_rec *k;
+	struct lend_sslot *sl;
+	struct lend_sess *s;
+	size_t position;
+
+	if (i >= c->records)
+		return false;
+	k = lend_call_at(c, i);
+	s = lend_sess_at(c, k->sess);
+	if (k->gen != call >> 32 || (k->phase & ~any) != running || s->state != LEND_SESS_UP ||
+	    !s->lingers || s->waiting.n || c->ready.n || c->bulk_paused_until > c->now ||
+	    c->fast == LEND_FAST_NEVER ||
+	    !lend_coalesce_draw(c, k->sess_id ^ k->wire ^ k->number << 32))
+		return false;
+	c->now = lend_max_u64(c->now, now);
+	d = open_datagram(c, s, k->class, len);
+	if (!d)
+		return false;
+	position = lend_slot_position(c, k->sess, lend_pkt_slot(k->wire));
+	sl = lend_sslot_in(c, position);
+	f = lend_coalesce_add(d, k->wire, len, k->class | LEND_PKT_SERVED);
+	sl->rec = LEND_SLOT_KEPT;
+	sl->arrived = LEND_NEVER;
+	sl->status = status & (uint8_t)~LEND_REPLY_NOT_RUN;
+	sl->ran = (uint8_t)((status & LEND_REPLY_NOT_RUN ? RAN_NO : RAN_YES) |
+			    k->more_hops << LEND_RAN_BITS);
+	sl->class = k->class;
+	sl->len = (uint8_t)len;
+	sl->queued = 0;
+	f->reply.status = sl->status;
+	f->reply.ran = sl->ran;
+	f->reply.patience_ms = LEND_PATIENCE_KEPT;
+	f->reply.window = c->share_sent;
+	/* After a duplicate of the request, the client's last number has another arrival. */
+	f->reply.delay_ns = UINT32_MAX;
+	if (sl->number == k->number)
+		f->reply.delay_ns =
+		    (uint32_t)lend_min_u64(lend_max_u64(d->begun, k->stamp) - k->stamp, UINT32_MAX);
+	f->reply.acked = sl->number;
+	if (len)
+		copy_twice((uint8_t *)(f + 1), lend_kept_bytes(c, position), data, len);
+	c->used[1]--;
+	give_record(c, s, k);
+	return true;
+}
+
+int lend_core_reply_short(struct lend_core *c, lend_ns now, uint64_t call, uint8_t status,
+			  const void *data, uint32_t len)
+{
+	if (len > LEND_KEPT_MAX)
+		return E_AGAIN;
+	return reply_short(c, now, call, status, data, len)
+		   ? 0
+		   : lend_reply_keep(c, now, call, status, data, len);
+}
+
+/* Ends the call of a reply. */
+LEND_HOT bool end_short(struct lend_core *c, struct lend_sess *s, uint32_t sess,
+			const struct lend_pkt_frame *f, const uint8_t *data)
+{
+	const uint32_t any = lend_call_phase(0, UINT8_MAX, false, true, false);
+	const uint32_t sent = lend_call_phase(LEND_CALL_OPEN, 0, false, false, true);
+	uint32_t slot = lend_pkt_slot(f->call);
+	const struct lend_pkt_reply *r = &f->reply;
+	uint8_t ran = r->ran & ((1 << LEND_RAN_BITS) - 1);
+	struct lend_cslot *cs;
+	struct lend_call_rec *k;
+	struct lend_event *e;
+
+	if (slot >= s->cslots)
+		return false;
+	cs = lend_cslot_at(c, sess, slot);
+	if (cs->seq != lend_pkt_seq(f->call) || cs->rec == LEND_NONE)
+		return false;
+	k = lend_call_at(c, cs->rec);
+	if ((k->phase & ~any) != sent || k->tx.ready.in || f->length > c->cfg.message_max ||
+	    r->patience_ms != LEND_PATIENCE_KEPT || r->status > STATUS_MAX || ran > RAN_MAYBE ||
+	    s->ack_due || s->ecn || s->room < 0 || s->waiting.n || s->parked)
+		return false;
+	if (r->acked == k->number)
+		lend_loss_rtt_first(c, s, c->now - k->stamp, r->delay_ns);
+	s->unscheduled_used -= k->tx.charged;
+	s->room++;
+	lend_window_learn(c, s, r->window);
+	e = lend_event_add(lend_unhashed(c));
+	*e = (struct lend_event){.kind = LEND_EV_CALL_END,
+				 .status = r->status,
+				 .ran = ran,
+				 .class = k->class,
+				 .more_hops = r->ran >> LEND_RAN_BITS,
+				 .data_len = f->length,
+				 .method = k->method,
+				 .session = s->id,
+				 .call = lend_call_handle(c, k),
+				 .tag = k->tag,
+				 .len = f->length,
+				 .buf = k->tx.buf,
+				 .data = data};
+	cs->rec = LEND_NONE;
+	s->slots[slot / 64] |= UINT64_C(1) << (slot % 64);
+	memset(&k->tx, 0, sizeof(k->tx));
+	c->used[0]--;
+	give_record(c, s, k);
+	lend_sess_on_call_end(c, s);
+	return true;
+}
+
+/* Handles a frame in the general way. False: the session has ended. */
+static __attribute__((noinline)) bool receive_slowly(struct lend_core *c, struct lend_bufs *bufs,
+						     struct lend_sess *s, struct lend_pkt_view *v,
+						     const struct lend_pkt_frame *f,
+						     const uint8_t *data)
+{
+	lend_pkt_view_frame(v, f, data);
+	if (f->flags & LEND_PKT_SERVED)
+		lend_call_on_whole(c, bufs, s, v);
+	else
+		lend_serve_on_request(c, bufs, s, v);
+	return s->state == LEND_SESS_UP;
+}
+
+void lend_short_receive(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
+			struct lend_pkt_view *v)
+{
+	const uint8_t *at = v->payload, *end = at + v->payload_len, *data;
+	const uint64_t number = v->head.number;
+	const uint32_t sess = lend_sess_index(c, s);
+	struct lend_pkt_frame f;
+
+	for (uint32_t n = 0; at < end; n++) {
+		if (!lend_event_room(c)) {
+			LEND_COUNT(c, rx_full);
+			return;
+		}
+		data = lend_pkt_read_frame(&f, at, (size_t)(end - at));
+		if (n == LEND_PKT_FRAMES_MAX || !data) {
+			LEND_COUNT(c, rx_length);
+			return;
+		}
+		at += lend_pkt_frame_len(f.length);
+		if (f.call == 0)
+			continue; /* withdrawn */
+		if (f.flags & LEND_PKT_SERVED ? end_short(c, s, sess, &f, data)
+					      : begin_short(c, s, sess, number, &f, data))
+			continue;
+		if (!receive_slowly(c, bufs, s, v, &f, data))
+			return;
+	}
+}
