@@ -189,14 +189,9 @@ int lend_call_make(struct lend_core *c, lend_ns now, uint64_t session, struct le
 	struct lend_call_rec *k;
 	struct lend_cslot *slot;
 	uint64_t len = 0;
-	uint32_t i = (uint32_t)(session & LEND_INDEX_MASK);
+	uint32_t i;
 	int rc;
 
-	if (c->cfg.sessions >= LEND_MANY && i < c->cfg.sessions) {
-		lend_sess_fetch(c, i);
-		lend_timer_fetch(c, i);
-		__builtin_prefetch(lend_cslot_at(c, i, 0), 1);
-	}
 	s = lend_sess_find(c, session);
 	rc = check_call(c, s, bufs, call->request, call->class & LEND_PKT_CLASS, &len);
 	if (rc < 0)

@@ -48,8 +48,6 @@ int lend_reply_keep(struct lend_core *c, lend_ns now, uint64_t call, uint8_t sta
 {
 	struct lend_call_rec *k;
 
-	if (c->fast == LEND_FAST_NEVER)
-		return E_AGAIN;
 	k = lend_call_of(c, call);
 	if (!k || k->state != LEND_CALL_RUNNING || k->cancelled)
 		return E_AGAIN;
