@@ -31,7 +31,7 @@ LEND_HOT struct lend_call_rec *take_record(struct lend_core *c, struct lend_sess
 	k->tx.win = LEND_NONE;
 	k->rx.frags = LEND_NONE;
 	if (s->calls++ == 0 && !s->lingers)
-		lend_window_busy(c, true);
+		lend_window_busy(c, s, true);
 	return k;
 }
 
@@ -275,7 +275,7 @@ LEND_HOT bool reply_short(struct lend_core *c, lend_ns now, struct lend_call_rec
 	f->reply.status = sl->status;
 	f->reply.ran = sl->ran;
 	f->reply.patience_ms = LEND_PATIENCE_KEPT;
-	f->reply.window = c->share_sent;
+	f->reply.window = c->share_sent[s->level];
 	/* After a duplicate of the request, the client's last number has another arrival. */
 	f->reply.delay_ns = UINT32_MAX;
 	if (sl->number == k->number)
