@@ -32,6 +32,15 @@ LEND_HOT void lend_call_clear(struct lend_call_rec *k)
 	memset(k, 0, offsetof(struct lend_call_rec, tx));
 }
 
+/* Counts a call that begins in its session. */
+LEND_HOT void lend_call_count(struct lend_core *c, struct lend_sess *s, uint32_t wire)
+{
+	if (s->calls++ == 0 && !s->lingers)
+		lend_window_busy(c, s, true);
+	if (lend_pkt_slot(wire) >> s->level)
+		lend_window_raise(c, s, lend_pkt_slot(wire));
+}
+
 /* Takes a record for either side; the caller has checked that one is free, and sets the slot. */
 LEND_HOT struct lend_call_rec *lend_call_new(struct lend_core *c, struct lend_sess *s,
 					     uint32_t wire, bool server)
@@ -55,10 +64,7 @@ LEND_HOT struct lend_call_rec *lend_call_new(struct lend_core *c, struct lend_se
 	k->deadline = LEND_NEVER;
 	k->tx.win = LEND_NONE;
 	k->rx.frags = LEND_NONE;
-	if (s->calls++ == 0 && !s->lingers)
-		lend_window_busy(c, s, true);
-	if (lend_pkt_slot(wire) >> s->level)
-		lend_window_raise(c, s, lend_pkt_slot(wire));
+	lend_call_count(c, s, wire);
 	return k;
 }
 

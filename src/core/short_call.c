@@ -30,8 +30,7 @@ LEND_HOT struct lend_call_rec *take_record(struct lend_core *c, struct lend_sess
 	k->stamp = c->now;
 	k->tx.win = LEND_NONE;
 	k->rx.frags = LEND_NONE;
-	if (s->calls++ == 0 && !s->lingers)
-		lend_window_busy(c, s, true);
+	lend_call_count(c, s, wire);
 	return k;
 }
 
