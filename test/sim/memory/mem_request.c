@@ -131,11 +131,13 @@ static void run_again(struct sim *sim, uint32_t node, const struct lend_store_in
 			  "node %u: %s repeated has another reply", node, mem_op_name(op->kind));
 }
 
-/* State before an operation, to check that a failed one changes only its record. Other changes that
+/* State before an operation, to check that a failed one changes only its record, and how many
+ * records of its client were ever used. Other changes that
  * a failed operation may make are made before. */
 struct before {
 	uint64_t hash;
 	struct lend_record record, *at;
+	uint32_t used, *records;
 };
 
 static void look_before(struct sim *sim, uint32_t node, const struct lend_store_peer *peer,
@@ -155,6 +157,8 @@ static void look_before(struct sim *sim, uint32_t node, const struct lend_store_
 			lend_client_drop_records(store, client, op->low);
 		b->at = lend_record_at(store, client, op->id);
 		b->record = *b->at;
+		b->records = &lend_client_at(store, client)->records;
+		b->used = *b->records;
 	}
 	b->hash = lend_store_hash(store);
 }
@@ -163,18 +167,23 @@ static void look_after(struct sim *sim, uint32_t node, const struct lend_memop *
 		       const struct before *b)
 {
 	struct lend_record now;
+	uint32_t used;
 
 	if (server_at(sim, node)->out.status == LEND_MEM_OK)
 		return;
 	if (b->at) {
 		now = *b->at;
+		used = *b->records;
 		*b->at = b->record;
+		*b->records = b->used;
 	}
 	SIM_CHECK(sim, lend_store_hash(sim->node[node].store) == b->hash,
 		  "node %u: %s failed with %u and changed the state", node, mem_op_name(op->kind),
 		  server_at(sim, node)->out.status);
-	if (b->at)
+	if (b->at) {
 		*b->at = now;
+		*b->records = used;
+	}
 }
 
 static struct mem_reply *take_reply(struct mem_server *s)
