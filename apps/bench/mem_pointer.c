@@ -56,6 +56,26 @@ static uint64_t sum_of(const char *bytes)
 	return a[0] + a[1];
 }
 
+/* Returns shared memory of the object's bytes that stays mapped: what a map can be at best. */
+static char *map_plain(const char *bytes)
+{
+	char *plain =
+	    mmap(NULL, APP_POINTER_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (plain == MAP_FAILED)
+		app_die("no shared memory for %d bytes: %s; end some processes", APP_POINTER_SIZE,
+			strerror(errno));
+	return memcpy(plain, bytes, APP_POINTER_SIZE);
+}
+
+static void read_plain(struct app_pointer *p, const char *plain, uint64_t want)
+{
+	uint64_t began = app_ticks(), word = sum_of(plain);
+
+	add_time(&p->plain, began);
+	p->wrong_bytes += word != want ? APP_POINTER_SIZE : 0;
+}
+
 /* Reads 8 bytes of the object in one map, then the whole object in another map. */
 static void load_object(struct app_memory *m, struct app_pointer *p, const struct lend_ref *ref,
 			const char *bytes)
@@ -115,6 +135,7 @@ static void run_rounds(struct app_memory *m, lend_ns time, struct app_pointer *p
 {
 	const char *bytes = app_pattern(0, APP_POINTER_SIZE);
 	struct iovec iov = {into, APP_POINTER_SIZE};
+	char *plain = map_plain(bytes);
 	lend_ns began = app_now();
 	struct app_timed t;
 
@@ -122,8 +143,10 @@ static void run_rounds(struct app_memory *m, lend_ns time, struct app_pointer *p
 		app_timed_add(m, &t, lend_get(m->mem, ref, 0, &iov, 1, app_timed_begin(&t)), "get",
 			      &p->get);
 		load_object(m, p, ref, bytes);
+		read_plain(p, plain, sum_of(bytes));
 		p->rounds++;
 	}
+	munmap(plain, APP_POINTER_SIZE);
 	do
 		store_pages(m, p, ref, bytes);
 	while (app_now() < began + time);
@@ -140,7 +163,8 @@ static bool is_offered(struct app_memory *m, const struct lend_ref *ref)
 
 void app_pointer_measure(struct app_memory *m, lend_ns time, struct app_pointer *p)
 {
-	struct lend_hist *const hist[] = {&p->get, &p->touch, &p->read, &p->store, &p->fault};
+	struct lend_hist *const hist[] = {&p->get,   &p->touch, &p->read,
+					  &p->plain, &p->store, &p->fault};
 	const char *bytes = app_pattern(0, APP_POINTER_SIZE);
 	struct iovec data = {(void *)(uintptr_t)bytes, APP_POINTER_SIZE};
 	char *into = malloc(APP_POINTER_SIZE);
@@ -170,7 +194,7 @@ void app_pointer_measure(struct app_memory *m, lend_ns time, struct app_pointer 
 void app_pointer_report(const struct app_pointer *p, struct app_report *r)
 {
 	double get = app_hist_us(&p->get, 0.5), touch = app_hist_us(&p->touch, 0.5);
-	double read = app_hist_us(&p->read, 0.5);
+	double read = app_hist_us(&p->read, 0.5), plain = app_hist_us(&p->plain, 0.5);
 	double store = app_hist_us(&p->store, 0.5), fault = app_hist_us(&p->fault, 0.5);
 
 	app_report_bool(r, "pointers", p->offered, "lend_space_pointer() works here");
@@ -183,6 +207,9 @@ void app_pointer_report(const struct app_pointer *p, struct app_report *r)
 	app_report_num(r, "get_1m_us", get, 2, "us, get of 1 MiB");
 	app_report_num(r, "map_touch_1m_us", touch, 2, "us, map of 1 MiB and one word of it");
 	app_report_num(r, "map_read_1m_us", read, 2, "us, map of 1 MiB and a sum over all of it");
+	app_report_num(r, "plain_read_1m_us", plain, 2,
+		       "us, a sum over 1 MiB of shared memory that stays mapped");
+	app_report_num(r, "map_read_over_plain", read / plain, 2, "");
 	app_report_num(r, "get_over_touch", get / touch, 2, "");
 	app_report_num(r, "get_over_read", get / read, 2, "");
 	app_report_num(r, "first_store_ns", store * 1e3 / PAGES, 1, "ns, first store to a page");

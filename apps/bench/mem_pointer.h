@@ -14,8 +14,8 @@ struct app_pointer {
 	uint64_t rounds, wrong_bytes;
 	/* Counted by lend_mem_cache_stat during the run. */
 	uint64_t pool_views, pool_fetched, pool_gets, pool_gets_sent;
-	struct lend_hist get, touch, read; /* ns */
-	struct lend_hist store, fault;     /* ns for all pages of the object */
+	struct lend_hist get, touch, read, plain; /* ns */
+	struct lend_hist store, fault;            /* ns for all pages of the object */
 };
 void app_pointer_measure(struct app_memory *m, lend_ns time, struct app_pointer *p);
 void app_pointer_report(const struct app_pointer *p, struct app_report *report);
