@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "util/bits.h"
@@ -29,9 +30,12 @@ struct cn_window {
 /* Returns false for huge pages and devices: they are mapped, and dropped, in other units. */
 static bool is_plain(int file)
 {
+	struct statfs
+	    fs; /* not st_blksize, which is that of a huge page wherever shmem may use some */
 	struct stat st;
 
-	return fstat(file, &st) == 0 && S_ISREG(st.st_mode) && st.st_blksize <= PAGE;
+	return fstat(file, &st) == 0 && S_ISREG(st.st_mode) && fstatfs(file, &fs) == 0 &&
+	       fs.f_bsize <= PAGE;
 }
 
 struct cn_window *cn_window_open(int file, uint64_t size, int pagemap)
