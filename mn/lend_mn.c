@@ -133,7 +133,7 @@ static void print_ready(const struct node *node, const struct mn_config *config)
 	printf("lend-mn: serving %" PRIu64 " bytes at %s", config->size, text);
 	if (node->workers > 1)
 		printf(" by %u workers", node->workers);
-	putchar('\n');
+	printf(" on %s pages\n", mn_memory_pages(&node->worker->pages));
 	if (node->metrics)
 		printf("lend-mn: metrics at %s\n", node->url);
 	fflush(stdout);

@@ -214,6 +214,36 @@ int mn_memory_adopt(struct mn_memory *memory, int fd, const char *name, size_t l
 	return rc;
 }
 
+/* Returns whether a setting of transparent huge pages permits them where they are asked for. */
+static bool permits_huge(const char *setting)
+{
+	char path[80], text[128] = "";
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/sys/kernel/mm/transparent_hugepage/%s", setting);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	if (!fgets(text, sizeof(text), file))
+		text[0] = 0;
+	fclose(file);
+	return text[0] && !strstr(text, "[never]") && !strstr(text, "[deny]");
+}
+
+const char *mn_memory_pages(const struct mn_memory *memory)
+{
+	bool is_shmem = memory->arena || memory->sealable;
+	struct stat st;
+
+	if (memory->grain >= HUGE)
+		return "reserved huge";
+	if (memory->fd >= 0 && fstat(memory->fd, &st) == 0 && st.st_blksize >= HUGE)
+		return "transparent huge"; /* a mount of tmpfs has a setting of its own */
+	if (memory->fd >= 0 && !is_shmem)
+		return "small";
+	return permits_huge(is_shmem ? "shmem_enabled" : "enabled") ? "transparent huge" : "small";
+}
+
 int mn_memory_seal(struct mn_memory *memory)
 {
 	if (!memory->sealable || memory->sealed)

@@ -33,6 +33,9 @@ int mn_memory_open(struct mn_memory *memory, const char *kind, const char *name,
 /* Maps the file of an earlier start and keeps its bytes. Takes fd on success, and never closes it
  * on failure. A file sealed against writing is copied. -EINVAL: shorter than len. */
 int mn_memory_adopt(struct mn_memory *memory, int fd, const char *name, size_t len);
+/* Returns the kind of pages that the system gives this memory: "reserved huge", "transparent huge"
+ * or "small". */
+const char *mn_memory_pages(const struct mn_memory *memory);
 /* Seals the memory: from now on no other process can write to it or change its length; this mapping
  * can write. Does nothing to a file that cannot be sealed: see sealed. Returns 0, or -errno with
  * lend_why(). */

@@ -51,6 +51,7 @@ Test(mn_memory, kinds)
 		cr_assert_eq(m.len % m.grain, 0);
 		cr_assert_eq(m.fd >= 0, i > 2);
 		is_zero(&m);
+		cr_assert_eq(!strcmp(mn_memory_pages(&m), "reserved huge"), m.grain > 4096);
 		memset(m.base, 1, m.len);
 		mn_memory_close(&m);
 		mn_memory_close(&m);
