@@ -4,6 +4,7 @@
 usage: results.py                      renders both files from results.json
        results.py --check              changes nothing; fails if a file is not what results.json gives
        results.py --bench BUILD [--seconds S] [--note TEXT]     runs the commands of BENCHES first and stores their figures
+       results.py --load BUILD [--seconds S] [--note TEXT]      offers the open loops of LOADS first and stores their figures
        results.py --count BUILD [--note TEXT]                   counts instructions (test/perf/count.sh) and stores them
        results.py --add FILE [--note TEXT]                      stores a comparison of `compare.py --json` first
 
@@ -41,9 +42,9 @@ BENCHES = (
       for way in ("value", "ref", "node")),
     *((f"chain --hops 5 --size 1M --by {way}", ("bytes_moved_per_call",), "bytes moved per call") for way in ("value", "ref", "node")),
     ("bench loan --size 16M", ("loan_p50_us",), "p50, us"),
-    *((f"bench load --size 64 --rate {rate}", ("p50_us", "p99_us", "completed_per_s"), "open loop: p50 / p99, us / completed per s")
-      for rate in (50000, 200000, 500000, 1000000, 2000000, 4000000)),
 )
+LOADS = tuple((f"bench load --size 64 --rate {rate}", ("p50_us", "p99_us", "completed_per_s"), "p50 / p99, us / completed per s")
+              for rate in (50000, 200000, 500000, 1000000, 2000000, 4000000))
 HEAD = """# Results
 
 All measured figures of Lend. `scripts/results.py` writes this file from `results.json`; do not edit it.
@@ -163,10 +164,10 @@ def bench_once(build, command, carrier, seconds):
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-def bench(build, seconds):
-    """The commands of BENCHES over each carrier, as one run."""
+def bench(build, seconds, option="--bench", name="bench", title="Lend's own benchmarks", benches=BENCHES):
+    """The commands of benches over each carrier, as one run."""
     got, rows = {}, []
-    for command, keys, meaning in BENCHES:
+    for command, keys, meaning in benches:
         row = [f"`lend {command}`: {meaning}"]
         for carrier in CARRIERS:
             if (command, carrier) not in got:
@@ -175,7 +176,7 @@ def bench(build, seconds):
             row.append(" / ".join(number(found[key]) for key in keys) if found else "failed")
         rows.append(row)
     short = seconds < 2
-    return {"name": "bench" + SHORT * short, "title": "Lend's own benchmarks" + ", short run" * short, "command": f"scripts/results.py --bench build --seconds {seconds}",
+    return {"name": name + SHORT * short, "title": title + ", short run" * short, "command": f"scripts/results.py {option} build --seconds {seconds}",
             "columns": ["command", *CARRIERS], "rows": rows}
 
 
@@ -259,6 +260,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--bench", type=pathlib.Path, metavar="BUILD")
+    parser.add_argument("--load", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--count", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--add", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--seconds", type=float, default=2)
@@ -270,6 +272,8 @@ def main():
         add(comparison(json.loads(args.add.read_text())), args.note)
     if args.bench:
         add(bench(args.bench.resolve(), args.seconds), args.note)
+    if args.load:
+        add(bench(args.load.resolve(), args.seconds, "--load", "load", "Open loop: latency at the load that is offered", LOADS), args.note)
     if args.count:
         add(count(args.count.resolve()), args.note)
     write(json.loads((REPO / DATA).read_text()))
