@@ -19,7 +19,10 @@ from compare_targets import ONE_THREAD
 
 LIMIT = 120  # seconds for one run
 TRIES = 3  # of a run with failed self checks
+COUNTED_MAX = 64 << 10  # bytes of the longest request that is counted
 COUNTED = 500, 1500  # calls of two runs, the difference of which is counted
+# Counts the turns of both ends, without the calibration of the clock, which lasts a fixed time.
+COUNT = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--collect-atstart=no", "--toggle-collect=run_turn"]
 
 # name: bytes of request and reply, requests in flight, further options, and the figure that is compared.
 SHAPES = {
@@ -155,7 +158,7 @@ def instructions(row, build, who):
     """Instructions per call of a run in one thread, counted by callgrind as the difference of two runs; None: no valgrind."""
     counts = []
     for calls in COUNTED:
-        command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *row.command(build, who, "--count", calls)]
+        command = [*COUNT, *row.command(build, who, "--count", calls)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=LIMIT)
         except (OSError, subprocess.TimeoutExpired):
@@ -248,7 +251,7 @@ def summary(row, who, build):
     line["spread"] = (max(values) - min(values)) / line["median"]
     line["lend_is_better"] = row.times_better(who)
     line["mode"] = runs[0]["mode"]
-    line["instructions"] = instructions(row, build, who) if line["mode"] == ONE_THREAD else None
+    line["instructions"] = instructions(row, build, who) if line["mode"] == ONE_THREAD and row.request <= COUNTED_MAX else None
     line["other_mode"] = sum(run is not None for run in row.runs[who]) - len(runs)
     line["line_ns"] = [statistics.median(run[f"line_ns_{when}"] for run in runs) for when in ("before", "after")]
     return line
