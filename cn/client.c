@@ -55,6 +55,7 @@ static void destroy_client(struct lend_mem *mem)
 	}
 	cn_callers_drop(mem);
 	cn_loans_drop(mem);
+	lend_alarm_set(mem->ep, &mem->alarm, LEND_NEVER);
 	if (mem->lender)
 		cn_lender_leave(mem->lender);
 	cn_split_drop(mem);
@@ -79,6 +80,7 @@ int lend_mem_open(struct lend_ep *ep, const char *nodes, struct lend_mem **out)
 	mem->space_free = UINT32_MAX;
 	mem->next_node = mem->client * 7 + (uint32_t)getpid(); /* differs between clients */
 	mem->inline_max = LEND_NEVER;
+	mem->alarm.at = LEND_NEVER;
 	TAILQ_INIT(&mem->wait);
 	TAILQ_INIT(&mem->flight);
 	TAILQ_INIT(&mem->wide);
@@ -193,6 +195,7 @@ void lend_mem_close(struct lend_mem *mem)
 	until = lend_now(mem->ep) + CLOSE_WAIT;
 	mem->closing = mem->pumping = true; /* nothing new starts */
 	cn_serves_end(mem);
+	(void)cn_args_expire(mem, true);
 	cn_args_cancel_all(mem);
 	cn_threshold_cancel(mem);
 	cancel_all(mem);

@@ -77,6 +77,7 @@ struct __attribute__((may_alias)) cn_op {
 	uint64_t pool;   /* GET: the key in the POOL_MAP under way; 0: the node sends the bytes */
 	bool lent;       /* a read of a caller's memory: node is at least CN_NODES_MAX */
 	bool placing;    /* lent: the call under way asks where the bytes are mapped */
+	bool ends;       /* lent: a GET of no bytes that ends a result */
 	struct cn_op *parent; /* only in a part: the operation it belongs to */
 };
 _Static_assert(sizeof(struct cn_op) <= sizeof(((struct lend_op *)0)->reserved), "fits");
@@ -210,6 +211,8 @@ struct lend_mem {
 	struct cn_serves *serves;       /* cn/args/args_serve.c; made at its first use */
 	struct cn_lender *publisher;    /* lends published loans; counted reference, or NULL */
 	struct cn_published *published; /* loan.c: references that end with the client */
+	struct lend_alarm alarm;        /* loan.c: when to look at loans and results */
+	lend_ns loan_ttl;               /* of loans and results; 0: the defaults */
 	struct lend_args_stat args_stat;
 };
 

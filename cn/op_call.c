@@ -101,7 +101,7 @@ static void judge_call(struct cn_op *op, struct lend_call *call)
 			len = chain_len(call->reply);
 		else
 			len = cn_buf_read(call->reply, body, sizeof(body));
-		if (status == LEND_ABORTED && op->life == node->life)
+		if (status == LEND_ABORTED && op->life == node->life && !op->lent)
 			cn_node_fenced(node);
 		op->again = cn_step_after(op, &status, body, len);
 	}

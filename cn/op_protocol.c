@@ -176,8 +176,8 @@ void cn_step_encode(struct cn_op *op, struct lend_memop *say)
 	case LEND_MEMOP_WRITE:
 		say->offset = op->offset + op->at;
 		say->len = op->part;
-		if (op->placing)
-			say->flags = LEND_MEMOP_IN_PLACE;
+		if (op->placing || op->ends)
+			say->flags = op->ends ? LEND_MEMOP_END : LEND_MEMOP_IN_PLACE;
 		else if (op->kind == LEND_MEMOP_GET)
 			cn_pool_get_say(op, say);
 		break;

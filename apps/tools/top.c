@@ -101,8 +101,9 @@ static bool take_reply(struct top_view *view, const struct lend_buf *reply)
 	    head->session_size > 4096 || head->n > 4096 || head->size > reply->len ||
 	    reply->len - head->size < (uint64_t)head->n * head->session_size)
 		return false;
-	if (head->size >= sizeof(*head))
-		memcpy(&head->refs, at + HEAD_MIN, sizeof(head->refs));
+	if (head->size > HEAD_MIN)
+		memcpy(&head->refs, at + HEAD_MIN,
+		       head->size < sizeof(*head) ? head->size - HEAD_MIN : sizeof(head->refs));
 	at += head->size;
 	for (uint32_t i = 0; i < head->n && view->n < TOP_SESSIONS; i++) {
 		memcpy(&view->session[view->n], at, sizeof(view->session[0]));

@@ -14,12 +14,14 @@
 #include "cn/args/inline_threshold.h"
 #include "cn/deferred_release.h"
 #include "cn/lent/lender.h"
+#include "cn/lent/loan.h"
 #include "lend/alloc.h"
 #include "sys/ref_counts.h"
 #include "util/bits.h"
 #include "util/check.h"
 
-#define TTL UINT64_C(30000000000)
+#define TTL     UINT64_C(30000000000)
+#define LOOK_NS UINT64_C(250000000) /* between looks at the sessions of results */
 
 static void send_message(struct cn_args *a);
 static void retire_args(struct cn_args *a);
@@ -40,10 +42,10 @@ static void note_failure(struct cn_args *a, enum lend_status status)
 }
 
 /* Releases the references that were put, unless they were handed over. */
-static void let_go(struct cn_args *a, bool handed)
+static void let_go(struct cn_args *a)
 {
 	for (uint32_t k = 0; k < a->puts; k++)
-		if (a->put[k].kept && !a->put[k].lent && !handed)
+		if (a->put[k].kept && !a->put[k].lent && !a->handed)
 			cn_deferred_add(a->mem, &a->put[k].op.ref, a->user != NULL);
 		else
 			cn_deferred_unreserve(a->mem, 1);
@@ -80,7 +82,7 @@ static void retire_args(struct cn_args *a)
 
 	if (mem) {
 		TAILQ_REMOVE(&mem->args, a, link);
-		let_go(a, false);
+		let_go(a);
 		cn_pump(mem);
 	}
 	if (a->user) {
@@ -94,18 +96,33 @@ static void retire_args(struct cn_args *a)
 	free_args(a);
 }
 
+static void end_loan(struct cn_args *a, struct cn_put *put)
+{
+	if (!put->lent)
+		return;
+	put->lent = put->kept = false;
+	cn_lent_end(a->mem->lender, &put->op.ref);
+}
+
 /* Ends the loans: from now on no reader gets bytes of the arguments. */
 static void end_loans(struct cn_args *a)
 {
 	for (uint32_t k = 0; k < a->puts; k++)
-		if (a->put[k].lent)
-			cn_lent_end(a->mem->lender, &a->put[k].op.ref);
+		end_loan(a, &a->put[k]);
+}
+
+static bool has_loans(const struct cn_args *a)
+{
+	uint32_t k = 0;
+
+	while (k < a->puts && !a->put[k].lent)
+		k++;
+	return k < a->puts;
 }
 
 static void end_args(struct cn_args *a)
 {
-	if (a->user)
-		end_loans(a);
+	end_loans(a);
 	a->ended = true;
 	if (!a->wraps)
 		retire_args(a);
@@ -169,16 +186,64 @@ static void start_call(struct cn_args *a)
 
 static void send_answer(struct cn_args *a)
 {
-	bool fine = a->status == LEND_OK, handed;
+	bool fine = a->status == LEND_OK;
 	struct lend_buf *buf = NULL;
 
 	if (fine)
 		buf = cn_args_message(a->mem->ep, a->arg, a->n, a, &fine);
 	if (!fine)
 		note_failure(a, LEND_RESOURCE_EXHAUSTED);
-	handed = lend_reply(a->mem->ep, a->request, fine ? a->answer : a->status, buf) == 0 && fine;
-	let_go(a, handed);
-	end_args(a);
+	a->handed =
+	    lend_reply(a->mem->ep, a->request, fine ? a->answer : a->status, buf) == 0 && fine;
+	if (!a->handed || !has_loans(a) || a->mem->closing) {
+		end_args(a);
+		return;
+	}
+	a->until = lend_now(a->mem->ep) + (a->mem->loan_ttl ? a->mem->loan_ttl : TTL);
+	cn_loans_watch(a->mem, lend_min_u64(a->until, lend_now(a->mem->ep) + LOOK_NS));
+}
+
+bool cn_args_release(struct cn_args *a, const struct lend_ref *ref)
+{
+	if (a->user)
+		return false;
+	for (uint32_t k = 0; k < a->puts; k++)
+		if (a->put[k].lent && !memcmp(&a->put[k].op.ref, ref, sizeof(*ref)))
+			end_loan(a, &a->put[k]);
+	if (a->handed && !a->ended && !has_loans(a))
+		end_args(a);
+	return true;
+}
+
+/* Returns whether a result has to end. A caller whose session is gone will not release it. */
+static bool is_over(const struct cn_args *a, lend_ns now)
+{
+	bool late = now >= a->until;
+
+	if (late)
+		lend_ref_count(&lend_ref_counts.expired);
+	return late || !lend_session_message_max(a->mem->ep, a->session);
+}
+
+lend_ns cn_args_expire(struct lend_mem *mem, bool all)
+{
+	lend_ns now = lend_now(mem->ep), next;
+	struct cn_args *a;
+
+	do {
+		next = LEND_NEVER;
+		TAILQ_FOREACH(a, &mem->args, link)
+		{
+			if (!a->until || a->ended)
+				continue;
+			if (all || is_over(a, now))
+				break;
+			next = lend_min_u64(next, lend_min_u64(a->until, now + LOOK_NS));
+		}
+		if (a)
+			end_args(a);
+	} while (a);
+	return next;
 }
 
 /* Returns whether all arguments can be sent in the message. */
@@ -306,6 +371,7 @@ void cn_args_start_reply(struct cn_args *a)
 	static const struct lend_terms terms = {sizeof(terms), LEND_TRANSFER, 0, TTL};
 	struct lend_op like = {.parent = a->request};
 
+	a->session = lend_request_session(a->mem->ep, a->request);
 	start_puts(a, &like, &terms);
 }
 

@@ -3,6 +3,7 @@
  *   call   put large arguments -> call -> its end -> release what was put
  *   reply  put large arguments, TRANSFER -> reply
  *   call   lend large arguments -> call -> end of the loans
+ *   reply  lend results -> reply -> end of each loan: released, ttl, or end of the session
  *   both   references that the user gives are sent as they are
  *
  * An argument that no node took is sent by value, if the message is not longer than the peer takes.
@@ -22,7 +23,7 @@ struct cn_put {
 	struct lend_op op;
 	struct cn_args *args;
 	struct cn_arg *arg;
-	bool kept; /* its bytes are on the node, or lent */
+	bool kept; /* its bytes are on the node, or lent; not after the end of the loan */
 	bool lent;
 };
 
@@ -64,7 +65,9 @@ struct cn_args {
 	uint32_t busy;  /* puts under way */
 	uint32_t wraps; /* segments of the caller's memory that a carrier may still use */
 	bool cancelled, ended;
-	bool flying; /* the call has started */
+	bool flying;   /* the call has started */
+	bool handed;   /* the reply was sent: the references that were put are the caller's */
+	lend_ns until; /* reply with loans that was sent: when they end at the latest */
 	enum lend_status status;
 	struct lend_call *user; /* the caller's call; NULL: a reply */
 	struct lend_call call;
@@ -91,6 +94,12 @@ void cn_args_wrap_gone(void *args);
 void cn_args_cancel_all(struct lend_mem *mem);
 void cn_args_detach(struct lend_mem *mem);
 bool cn_args_busy(const struct lend_mem *mem, bool late);
+
+/* Ends one loan of a result, which its receiver needs no more. Returns false: args is no result. */
+bool cn_args_release(struct cn_args *args, const struct lend_ref *ref);
+/* Ends the results whose time has passed, or whose caller is gone; all: every one. Returns when to
+ * call it again; LEND_NEVER: no result is left. */
+lend_ns cn_args_expire(struct lend_mem *mem, bool all);
 
 /* args_plan.c: the planning of the arguments of one call or reply. */
 struct cn_planning {

@@ -9,6 +9,7 @@
 #include "cn/args/args.h"
 #include "cn/args/inline_threshold.h"
 #include "cn/lent/lender.h"
+#include "cn/lent/loan.h"
 #include "lend/alloc.h"
 #include "sys/last_error.h"
 #include "sys/ref_counts.h"
@@ -39,10 +40,10 @@ static int check_ref(const struct cn_planning *p, const struct lend_argument *in
 	if (in->n || !lend_memref_decode((const uint8_t *)in->ref, &ref))
 		return lend_fail(EINVAL, "an argument is a reference or bytes: this is neither");
 	if (ref.home == LEND_HOME_CALLER)
-		return p->is_call && p->parent.id && in->home && in->home[0] &&
-			       strlen(in->home) < CN_ADDRESS_MAX
+		return (!p->is_call || p->parent.id || cn_loan_is_own(p->mem, &ref)) && in->home &&
+			       in->home[0] && strlen(in->home) < CN_ADDRESS_MAX
 			   ? 0
-			   : lend_fail(EINVAL, "a reference to a caller's memory is passed on for "
+			   : lend_fail(EINVAL, "a reference to a process's memory is passed on for "
 					       "the request that it came with: set call.parent "
 					       "and the argument's home");
 	if (p->is_call && !p->parent.id && !cn_hold_find(p->mem, &ref))
@@ -56,7 +57,7 @@ static const char *find_home(struct cn_planning *p)
 {
 	struct lend_mem *mem = p->mem;
 
-	if (p->home || !p->is_call)
+	if (p->home)
 		return p->home;
 	if (!mem->lender)
 		mem->lender = cn_lender_join(mem->ep);
@@ -73,8 +74,8 @@ static bool prefers_ref(struct cn_planning *p, uint64_t len)
 		return len > mem->inline_max;
 	if (mem->way != LEND_ARG_AUTO)
 		return len > PLACED_MIN;
-	return len > CLEAR_MAX &&
-	       len > cn_threshold(mem, p->session, p->method, len, find_home(p) != NULL);
+	return len > CLEAR_MAX && len > cn_threshold(mem, p->session, p->method, len,
+						     p->is_call && find_home(p) != NULL);
 }
 
 static enum cn_arg_plan choose_plan(struct cn_planning *p, const struct lend_argument *in,
@@ -87,13 +88,13 @@ static enum cn_arg_plan choose_plan(struct cn_planning *p, const struct lend_arg
 	if (way == LEND_ARG_AUTO) {
 		if (p->mem->way == LEND_ARG_VALUE || !prefers_ref(p, len))
 			return CN_ARG_INLINE;
-		way = p->mem->way;
+		way = p->mem->way == LEND_ARG_CALLER && !p->is_call ? LEND_ARG_NODE : p->mem->way;
 	}
-	if (way != LEND_ARG_NODE && find_home(p))
+	if ((p->is_call ? way != LEND_ARG_NODE : way == LEND_ARG_CALLER) && find_home(p))
 		return CN_ARG_LEND;
 	if (p->mem->n_named)
 		return CN_ARG_PUT;
-	if (p->is_call) /* a reply is never lent */
+	if (p->is_call || in->way == LEND_ARG_CALLER) /* the others of a reply are never lent */
 		lend_ref_count(&lend_ref_counts.by_value);
 	return CN_ARG_INLINE;
 }

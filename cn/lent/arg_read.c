@@ -8,21 +8,37 @@
 #include "cn/ref_ops.h"
 #include "sys/last_error.h"
 
-/* Begins a read from the caller's memory. The sender of a message may name any host as the home of
+/* Ends the operation at once. */
+static int end_here(struct lend_op *op, enum lend_status status)
+{
+	cn_op_inner(op)->state = CN_DONE;
+	cn_op_inner(op)->err = 0;
+	op->status = status;
+	op->ran = LEND_RAN_NO;
+	if (op->done)
+		op->done(op);
+	return 0;
+}
+
+/* Begins a read from the sender's memory. The sender of a message may name any host as the home of
  * an argument. So this process connects to that address only on the carrier that the message came
  * by. */
 static int begin_read(struct lend_mem *mem, const struct lend_arg *arg, struct lend_op *op)
 {
+	lend_session via =
+	    arg->session.id ? arg->session : lend_request_session(mem->ep, op->parent);
 	struct cn_op *o = cn_op_inner(op);
 	struct lend_peer peer;
 	int rc;
 
-	if (lend_session_peer(mem->ep, lend_request_session(mem->ep, op->parent), &peer) < 0)
-		return lend_fail(EINVAL, "a lent argument is read for the request that it came "
-					 "with: set op.parent to a request that is not answered");
+	if (lend_session_peer(mem->ep, via, &peer) < 0)
+		return lend_fail(arg->session.id ? ESTALE : EINVAL,
+				 "a lent argument is read for the message that it came "
+				 "with: set op.parent to a request that is not answered, "
+				 "or the argument's session to that of the reply");
 	if (!cn_caller_near(&peer, arg->home) || strlen(arg->home) >= CN_ADDRESS_MAX)
 		return lend_fail(EINVAL,
-				 "%.103s: the caller's address is not on the request's "
+				 "%.103s: the lender's address is not on the message's "
 				 "carrier",
 				 arg->home);
 	rc = cn_op_begin(mem, op, LEND_MEMOP_GET);
@@ -50,6 +66,14 @@ static int begin_get(struct lend_mem *mem, const struct lend_arg *arg, struct le
 	return begin_read(mem, arg, op);
 }
 
+/* Starts an operation that rc began. That of a result of a session that has ended fails at once. */
+static int go_on(const struct lend_arg *arg, struct lend_op *op, int rc)
+{
+	if (rc == -ESTALE && arg->session.id)
+		return end_here(op, LEND_UNAVAILABLE);
+	return rc < 0 ? rc : cn_op_go(cn_op_inner(op));
+}
+
 int lend_arg_get(struct lend_mem *mem, const struct lend_arg *arg, uint64_t offset,
 		 const struct iovec *into, int n, struct lend_op *op)
 {
@@ -59,18 +83,7 @@ int lend_arg_get(struct lend_mem *mem, const struct lend_arg *arg, uint64_t offs
 	if (rc == 0)
 		rc = cn_take_iov(o, into, n);
 	o->offset = offset;
-	return rc < 0 ? rc : cn_op_go(o);
-}
-
-/* Ends the operation at once, because the bytes are in the message. */
-static int end_here(struct lend_op *op)
-{
-	cn_op_inner(op)->state = CN_DONE;
-	op->status = LEND_OK;
-	op->ran = LEND_RAN_NO;
-	if (op->done)
-		op->done(op);
-	return 0;
+	return go_on(arg, op, rc);
 }
 
 int lend_arg_map(struct lend_mem *mem, const struct lend_arg *arg, struct lend_arg_view *view,
@@ -82,16 +95,33 @@ int lend_arg_map(struct lend_mem *mem, const struct lend_arg *arg, struct lend_a
 	*view = (struct lend_arg_view){.bytes = arg->bytes, .len = arg->len};
 	if (arg->bytes) {
 		rc = cn_op_begin(mem, op, LEND_MEMOP_GET);
-		return rc < 0 ? rc : end_here(op);
+		return rc < 0 ? rc : end_here(op, LEND_OK);
 	}
 	rc = begin_get(mem, arg, op);
-	if (rc < 0)
-		return rc;
-	view->len = o->len = lend_ref_len(&arg->ref);
-	o->n = 1;
-	o->out = view;
-	o->view = true;
-	return cn_op_go(o);
+	if (rc == 0) {
+		view->len = o->len = lend_ref_len(&arg->ref);
+		o->n = 1;
+		o->out = view;
+		o->view = true;
+	}
+	return go_on(arg, op, rc);
+}
+
+int lend_arg_release(struct lend_mem *mem, const struct lend_arg *arg, struct lend_op *op)
+{
+	struct lend_memref ref;
+	int rc;
+
+	if (arg->bytes) {
+		rc = cn_op_begin(mem, op, LEND_MEMOP_GET);
+		return rc < 0 ? rc : end_here(op, LEND_OK);
+	}
+	if (!lend_memref_decode((const uint8_t *)&arg->ref, &ref) || ref.home != LEND_HOME_CALLER)
+		return lend_release(mem, &arg->ref, 1, op);
+	rc = begin_read(mem, arg, op);
+	if (rc == 0)
+		cn_op_inner(op)->ends = cn_op_inner(op)->by_message = true;
+	return go_on(arg, op, rc);
 }
 
 void lend_arg_unmap(struct lend_mem *mem, struct lend_arg_view *view)

@@ -107,7 +107,7 @@ bool cn_in_place_after(struct cn_op *op, enum lend_status *status, const uint8_t
 	struct lend_memref ref;
 
 	if (*status == LEND_NOT_FOUND || *status == LEND_PERMISSION_DENIED ||
-	    *status == LEND_OUT_OF_RANGE)
+	    *status == LEND_OUT_OF_RANGE || *status == LEND_ABORTED)
 		return false;
 	if (*status != LEND_OK || len != 16 || lend_load_u64(body + 8) != LEND_LENT_MAX ||
 	    lend_session_memory(op->mem->ep, caller->session, &memory) < 0)

@@ -147,7 +147,7 @@ static enum lend_mem_status find(struct cn_lender *lender, const struct lend_mem
 
 	if (say->kind != LEND_MEMOP_GET)
 		return LEND_MEM_UNIMPLEMENTED;
-	if (ref->node != lender->id || ref->epoch != lender->epoch || ref->slot >= LEND_LENT_MAX)
+	if (!cn_lender_made(lender, ref) || ref->slot >= LEND_LENT_MAX)
 		return LEND_MEM_NOT_FOUND;
 	status = lend_lent_check(&lender->entry[ref->slot], ref, say->offset, say->len, &first);
 	*loan = &lender->loan[ref->slot];
@@ -171,6 +171,16 @@ static bool is_copied(struct cn_lender *lender, const struct loan *loan, lend_re
 		cn_caller_near(&peer, "shm:"));
 }
 
+/* Ends the loan of a result. encoded: its reference, in the request. */
+static enum lend_mem_status end_result(struct loan *loan, const uint8_t *encoded)
+{
+	struct lend_ref ref;
+
+	lend_ref_load(&ref, encoded);
+	return loan->args && cn_args_release(loan->args, &ref) ? LEND_MEM_OK
+							       : LEND_MEM_FAILED_PRECONDITION;
+}
+
 static void serve_get(lend_request request, const struct lend_buf *message, void *arg)
 {
 	struct cn_lender *lender = arg;
@@ -185,6 +195,8 @@ static void serve_get(lend_request request, const struct lend_buf *message, void
 	status = lend_memop_decode(head, len < sizeof(head) ? len : sizeof(head), len, &say);
 	if (status == LEND_MEM_OK)
 		status = find(lender, &say, &loan, &bytes);
+	if (status == LEND_MEM_OK && say.flags & LEND_MEMOP_END)
+		status = end_result(loan, head + LEND_MEMOP_HEAD);
 	if (status != LEND_MEM_OK || !say.len) {
 		lend_reply(lender->ep, request, (enum lend_status)status, NULL);
 		return;
@@ -323,6 +335,19 @@ bool cn_lent_begin(struct cn_lender *lender, const struct iovec *memory, struct 
 	LIST_INIT(&loan->gets);
 	lend_memref_encode(&ref, (uint8_t *)out);
 	return true;
+}
+
+void cn_lent_expire(struct cn_lender *lender, const struct lend_ref *encoded)
+{
+	struct lend_memref ref;
+
+	cn_ref_in(&ref, encoded);
+	lend_lent_move(&lender->entry[ref.slot], LEND_LENT_EXPIRED);
+}
+
+bool cn_lender_made(const struct cn_lender *lender, const struct lend_memref *ref)
+{
+	return ref->node == lender->id && ref->epoch == lender->epoch;
 }
 
 void cn_lent_end(struct cn_lender *lender, const struct lend_ref *encoded)

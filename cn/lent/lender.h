@@ -24,6 +24,10 @@ const char *cn_lender_home(struct cn_lender *lender, lend_session session);
  * cn_args_wrap_gone(args). */
 bool cn_lent_begin(struct cn_lender *lender, const struct iovec *memory, struct cn_args *args,
 		   struct lend_ref *ref);
+/* Lets no reader begin a read of a published loan any more: it ends ABORTED. */
+void cn_lent_expire(struct cn_lender *lender, const struct lend_ref *ref);
+/* Returns whether a reference was made by this lender. */
+bool cn_lender_made(const struct cn_lender *lender, const struct lend_memref *ref);
 /* Ends a loan: no further GET of it is answered, and no further byte of it is sent. */
 void cn_lent_end(struct cn_lender *lender, const struct lend_ref *ref);
 

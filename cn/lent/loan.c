@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cn/args/args.h"
 #include "cn/lent/lender.h"
 #include "lend/alloc.h"
 #include "sys/last_error.h"
+#include "sys/ref_counts.h"
 #include "util/bits.h"
 
 enum { ALIGN = 4096 };
@@ -16,6 +18,7 @@ struct cn_published {
 	struct cn_published *next;
 	struct lend_ref ref;
 	uint64_t id;
+	lend_ns until; /* LEND_NEVER: it has no ttl, or has expired */
 };
 
 static void *take_memory(uint64_t len)
@@ -110,12 +113,57 @@ int lend_loan_publish(struct lend_mem *mem, struct lend_loan *loan, lend_session
 		free(p);
 		return lend_fail(ENOSPC, "all loans of this endpoint are in use: end some");
 	}
+	p->until = mem->loan_ttl ? lend_now(mem->ep) + mem->loan_ttl : LEND_NEVER;
+	cn_loans_watch(mem, p->until);
 	p->id = loan->id = ++mem->seq;
 	p->next = mem->published;
 	mem->published = p;
 	*arg = (struct lend_arg){.len = loan->len, .ref = p->ref};
 	strcpy(arg->home, home);
 	return 0;
+}
+
+/* Ends reads of published loans whose ttl has passed; their memory stays the producer's. Returns
+ * when to call it again. */
+static lend_ns expire_published(struct lend_mem *mem)
+{
+	lend_ns now = lend_now(mem->ep), next = LEND_NEVER;
+
+	for (struct cn_published *p = mem->published; p; p = p->next) {
+		if (now >= p->until) {
+			p->until = LEND_NEVER;
+			cn_lent_expire(mem->publisher, &p->ref);
+			lend_ref_count(&lend_ref_counts.expired);
+		}
+		next = lend_min_u64(next, p->until);
+	}
+	return next;
+}
+
+static void check_lifetimes(struct lend_alarm *alarm)
+{
+	struct lend_mem *mem =
+	    (struct lend_mem *)((char *)alarm - offsetof(struct lend_mem, alarm));
+	lend_ns next = expire_published(mem);
+
+	cn_loans_watch(mem, lend_min_u64(next, cn_args_expire(mem, false)));
+}
+
+void cn_loans_watch(struct lend_mem *mem, lend_ns at)
+{
+	mem->alarm.ring = check_lifetimes;
+	if (at < mem->alarm.at)
+		lend_alarm_set(mem->ep, &mem->alarm, at);
+}
+
+bool cn_loan_is_own(const struct lend_mem *mem, const struct lend_memref *ref)
+{
+	return mem->publisher && cn_lender_made(mem->publisher, ref);
+}
+
+void lend_loan_ttl_set(struct lend_mem *mem, lend_ns ttl)
+{
+	mem->loan_ttl = ttl;
 }
 
 static void end_published(struct lend_mem *mem, struct cn_published **at)

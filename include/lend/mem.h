@@ -349,6 +349,13 @@ int lend_mem_cache_limit(uint64_t bytes);
  * reply are transferred: the receiver adopts or releases each within 30 s, then the node releases
  * them.
  *
+ * A result is an argument of a reply with LEND_ARG_CALLER: the server lends its memory, for example
+ * a loan, to the caller. The caller sets the argument's session to that of the call, then reads it
+ * with lend_arg_get() or lend_arg_map() and ends it with lend_arg_release(). The server has its
+ * memory back after the last release, at the end of the caller's session, after
+ * lend_loan_ttl_set(), or when its client closes. From then on reads end NOT_FOUND, and views are
+ * not intact. Reads of a server that ended are UNAVAILABLE.
+ *
  * Arguments go in the message if no node takes them, because all are full or do not answer: the put
  * has 250 ms plus 100 ns per byte, at most half of the call's time. If they are longer than the
  * peer's lend_session_message_max(), the put has all of the call's time. If it then fails, the call
@@ -360,7 +367,7 @@ int lend_mem_cache_limit(uint64_t bytes);
 enum lend_arg_way {
 	LEND_ARG_AUTO,   /* as lend_args_place() selects; by default the way that costs least */
 	LEND_ARG_VALUE,  /* in the message */
-	LEND_ARG_CALLER, /* lent: callees read the caller's memory; in replies as NODE */
+	LEND_ARG_CALLER, /* lent: the receiver reads the sender's memory. In replies a result */
 	LEND_ARG_NODE,   /* put on a memory node */
 };
 /* An argument of a call or reply: bytes, in any number of pieces, or a reference. */
@@ -369,13 +376,14 @@ struct lend_argument {
 	int n;                      /* number of pieces; 0 with a reference */
 	enum lend_arg_way way;      /* used for bytes only */
 	const struct lend_ref *ref; /* NULL: bytes. Held by this client, or received; or a slice */
-	/* The home field of the received argument that ref is, or is a slice of. NULL or "": ref is
-	 * a node's. */
+	/* The home field of the argument that ref is, or is a slice of: one that was received, or
+	 * of a published loan. NULL or "": ref is a node's. */
 	const char *home;
 };
 /* Starts a call with a request of n arguments, at most 1024; call->request must be NULL, and is
  * NULL in done. A reference is passed on as it is: no byte moves. A received one needs
- * call->parent, the request that it came with, and is valid until that request is answered.
+ * call->parent, the request that it came with, and is valid until that request is answered. That of
+ * a loan that this client published needs no parent.
  * Returns: 0; -EINVAL: arguments, a reference that this client neither holds nor received with
  * call->parent, call->request is not NULL, or the client closes; -ENOMEM: no memory; or an error of
  * lend_call_start().
@@ -390,14 +398,16 @@ int lend_call_start_argv(struct lend_mem *mem, lend_session session, struct lend
  * Ownership: as lend_call_start_argv(). */
 int lend_call_sync_argv(struct lend_mem *mem, lend_session session, struct lend_call *call,
 			const struct lend_argument *arg, int n);
-/* Answers a request of the client's own endpoint with n arguments, at most 1024. A reference must
- * be granted to the caller, see lend_grant(). If no node takes the bytes and they are longer than
- * the caller's message_max, the reply has the put's status and no arguments.
+/* Answers a request of the client's own endpoint with n arguments, at most 1024. A reference to a
+ * node must be granted to the caller, see lend_grant(). One to a process's memory is of a published
+ * loan, or of a result that this client received: it ends as that does. If no node takes the bytes
+ * and they are longer than the caller's message_max, the reply has the put's status and no
+ * arguments.
  * Returns: 0; -ESTALE: the caller is gone or was answered; -EINVAL: arguments, or the client
  * closes; -ENOMEM: no memory. Except for -ESTALE the request still needs an answer.
  * Ownership: borrows the bytes, and the arrays data, until release(of) runs, once, possibly before
- * this function returns. release NULL: until lend_mem_close(). After a failure nothing is borrowed,
- * and release does not run. */
+ * this function returns; if there are results, at the end of the last one. release NULL: until
+ * lend_mem_close(). After a failure nothing is borrowed, and release does not run. */
 int lend_reply_argv(struct lend_mem *mem, lend_request request, enum lend_status status,
 		    const struct lend_argument *arg, int n, void (*release)(void *of), void *of);
 /* Starts a call as lend_call_start_argv(), with arguments of one piece each.
@@ -433,6 +443,9 @@ struct lend_arg {
 	const void *bytes;   /* in the message; NULL: by reference */
 	struct lend_ref ref; /* nothing is fetched until lend_arg_get() or lend_space_map() */
 	char home[104];      /* address of the caller that lends its memory; "": ref is of a node */
+	/* Set by the receiver of a reply: the session of the call. id 0: the argument of a request.
+	 */
+	lend_session session;
 	/* Of a handler of lend_serve_args(): for lend_arg_intact(). NULL: the bytes do not change.
 	 */
 	const struct lend_arg_view *view;
@@ -446,7 +459,9 @@ int lend_arg_next(const struct lend_buf *message, uint32_t *cursor, struct lend_
 /* Reads bytes of an argument that is a reference, as lend_get() does. If the caller lends its
  * memory, the bytes come from the caller, on the same host without a message: OK means that they
  * are the bytes of that call. op->parent is the request that the argument came with, or one that
- * the same call tree made of it. NOT_FOUND: the call has ended. PERMISSION_DENIED: forged.
+ * the same call tree made of it; or arg->session is the session that a result came by. NOT_FOUND:
+ * the call or the result has ended. ABORTED: the ttl of the loan has passed. PERMISSION_DENIED:
+ * forged.
  * RESOURCE_EXHAUSTED, also: it ended while the bytes were in flight.
  * Returns: 0; -EINVAL: the bytes are in the message, op->parent is not an unanswered request of
  * this endpoint (as in a LEND_SLOW handler's thread), or the address is of another carrier than the
@@ -475,6 +490,12 @@ int lend_arg_map(struct lend_mem *mem, const struct lend_arg *arg, struct lend_a
  * Ownership: borrows view.
  * Threads: any. */
 int lend_arg_intact(const struct lend_arg_view *view);
+/* Releases an argument of a reply, after its reads: a result ends, a node's reference is released.
+ * Bytes in the message need none. Like any operation it may be repeated: NOT_FOUND means that the
+ * result has ended. FAILED_PRECONDITION: it is no result.
+ * Returns: 0, or an error of lend_arg_get() or lend_release().
+ * Ownership: borrows arg and op until done. */
+int lend_arg_release(struct lend_mem *mem, const struct lend_arg *arg, struct lend_op *op);
 /* Ends a view, before lend_mem_close().
  * Ownership: the bytes are not lent any more; bytes of the message stay. */
 void lend_arg_unmap(struct lend_mem *mem, struct lend_arg_view *view);
@@ -557,13 +578,18 @@ int lend_loan_take(struct lend_mem *mem, uint64_t len, struct lend_loan *loan);
 int lend_loan_resize(struct lend_mem *mem, struct lend_loan *loan, uint64_t len);
 /* Publishes a loan: its bytes must not change from now on. The result can be copied into messages
  * and read by any process with lend_arg_get() and lend_arg_map(), until lend_loan_give(),
- * lend_mem_close() or the end of this process; then reads end NOT_FOUND. op.parent of a read is a
- * request that came by the same carrier.
+ * lend_mem_close() or the end of this process; then reads end NOT_FOUND. Between its ttl
+ * (lend_loan_ttl_set()) and that time, reads end ABORTED. op.parent of a read is a request that
+ * came by the same carrier, or the argument's session is a session on that carrier.
  * Returns: 0; -EALREADY: it is published; -EADDRNOTAVAIL: the endpoint does not listen on that
  * carrier; -ESTALE: the session is gone; -ENOSPC: 4,096 loans are in use; -ENOMEM: no memory.
  * Ownership: borrows loan and arg. session: one to a reader, or on the same carrier. */
 int lend_loan_publish(struct lend_mem *mem, struct lend_loan *loan, lend_session session,
 		      struct lend_arg *arg);
+/* Sets the ttl of loans that are published, and of results that are sent, from now on; 0: none for
+ * loans, 30 s for results. It ends with the first turn after that time. The statistics count it:
+ * `lend top` shows the loans that expired. */
+void lend_loan_ttl_set(struct lend_mem *mem, lend_ns ttl);
 /* Gives a loan back. Calls with it as an argument must have ended. Does not wait for readers: they
  * find out with lend_arg_intact().
  * Ownership: takes the memory; *loan is zero afterwards. */

@@ -453,6 +453,21 @@ typedef void lend_watch_fn(lend_session session, const uint8_t incarnation[16], 
  * Ownership: borrows arg until the watch is replaced or lend_close(). */
 int lend_watch_sessions(struct lend_ep *ep, lend_watch_fn *watch, void *arg);
 
+/* lend_alarm(3) - run a function at a time.
+ *
+ * Threads: the endpoint's. */
+
+/* An alarm, in the caller's memory. Set next to NULL. */
+struct lend_alarm {
+	/* Runs once, inside the first turn at or after the time; the alarm may be set again. */
+	void (*ring)(struct lend_alarm *alarm);
+	lend_ns at;              /* the time, as of lend_now(); LEND_NEVER: not set */
+	struct lend_alarm *next; /* the runtime's */
+};
+/* Sets an alarm, which replaces its earlier time. LEND_NEVER: it does not ring.
+ * Ownership: borrows alarm until it rings, or is set to LEND_NEVER. */
+void lend_alarm_set(struct lend_ep *ep, struct lend_alarm *alarm, lend_ns at);
+
 /* lend_secret(3) - prove secrets between endpoints.
  *
  * In the handshake of a session the client proves that it has the key of its config.secret. The

@@ -78,6 +78,7 @@ struct lend_ref_stats {
 	 * pages cannot be, see struct lend_mem_cache_stat. */
 	uint64_t copied;
 	uint64_t by_value; /* sent in the message: no node took them, or callees cannot read them */
+	uint64_t expired;  /* published loans and results that their ttl ended */
 };
 /* Head of a reply of LEND_METHOD_STATS. */
 struct lend_stats_head {

@@ -5,7 +5,7 @@
  *   sleep.c         spinning, sleeping, waking  call.c     calls made here
  *   worker.c        threads for slow handlers   server.c   requests answered here
  *   nested_calls.c  calls that serve a request  request.c  queries about a request
- *   job_queue.c, bufs.c, msg.c, deferred_free.c, method.c, stats.c, stats_service.c,
+ *   alarm.c, job_queue.c, bufs.c, msg.c, deferred_free.c, method.c, stats.c, stats_service.c,
  *   session_proof.c, keys.c, peer_memory.c; adaptive_spin.h, bulk_pause.h
  *
  * Layer: rpc. Threads: the endpoint's own, but for the fields marked "any thread".
@@ -180,7 +180,8 @@ struct lend_ep {
 	    session_top; /* entries of session[]; those from session_top on were never used */
 	uint32_t session_free, pending, queued; /* heads of lists; LEND_NONE32: empty */
 	lend_ns queue_at; /* no call of queued sessions has to end before; 0: look at all of them */
-	uint32_t n_pending;      /* PENDING sessions: each will need a session of the core */
+	uint32_t n_pending;        /* PENDING sessions: each will need a session of the core */
+	struct lend_alarm *alarms; /* the earliest first */
 	struct lend_call *ended; /* waiting calls of ended sessions: done is to run; by priv.next */
 	struct lend_call *adopted; /* calls with a parent request of home */
 	lend_watch_fn *watch;
@@ -295,6 +296,9 @@ void lend_ep_free_deferred(struct lend_ep *ep);
 int lend_ep_turn(struct lend_ep *ep); /* returns how many handlers and done functions ran */
 void lend_ep_urgent_slow(struct lend_ep *ep);
 void lend_ep_pause_bulk_slow(struct lend_ep *ep, bool answered);
+
+/* alarm.c */
+void lend_alarms_ring(struct lend_ep *ep);
 
 /* sleep.c */
 void lend_ep_wake(struct lend_ep *ep); /* any thread */

@@ -401,6 +401,8 @@ int lend_ep_turn(struct lend_ep *ep)
 	/* Slots become free by datagrams, timers and cancels. */
 	if (ep->queued != LEND_NONE32 && (due || ep->now >= ep->queue_at))
 		lend_calls_unqueue(ep);
+	if (ep->alarms && ep->alarms->at <= ep->now)
+		lend_alarms_ring(ep);
 	release_rx(ep);
 	ep->turning = false;
 	if (moved || ep->ran)

@@ -67,6 +67,8 @@ static lend_ns next_time(struct lend_ep *ep)
 
 	if ((ep->lent || ep->pending != LEND_NONE32) && retry < at)
 		at = retry;
+	if (ep->alarms && ep->alarms->at < at)
+		at = ep->alarms->at;
 	if (ep->queued != LEND_NONE32 && ep->queue_at < at)
 		at = ep->queue_at;
 	for (uint32_t c = 0; c < ep->n_carriers; c++) {

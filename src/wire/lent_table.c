@@ -73,6 +73,8 @@ enum lend_mem_status lend_lent_check(const struct lend_lent_entry *e, const stru
 		return LEND_MEM_NOT_FOUND;
 	if (!derives_from_root(e, ref) || !(lend_memref_rights(ref) & LEND_RIGHT_READ))
 		return LEND_MEM_PERMISSION_DENIED;
+	if (atomic_load_explicit(&e->at, memory_order_relaxed) == LEND_LENT_EXPIRED)
+		return LEND_MEM_ABORTED;
 	if (offset > n || len > n - offset)
 		return LEND_MEM_OUT_OF_RANGE;
 	*start = first + offset;

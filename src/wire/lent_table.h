@@ -15,12 +15,13 @@
 
 enum { LEND_LENT_MAX = 4096 };
 #define LEND_LENT_SERIAL_MAX ((UINT64_C(1) << 48) - 1)
-#define LEND_LENT_NOWHERE    UINT64_MAX /* offset of bytes that are not in shared memory */
+#define LEND_LENT_NOWHERE    UINT64_MAX       /* offset of bytes that are not in shared memory */
+#define LEND_LENT_EXPIRED    (UINT64_MAX - 1) /* of bytes that are not read any more */
 #define LEND_LENT_TABLE_LEN  (LEND_LENT_MAX * sizeof(struct lend_lent_entry))
 
 struct lend_lent_entry {
 	_Atomic uint64_t serial; /* 0: free */
-	_Atomic uint64_t at;     /* offset in the owner's shared memory, or LEND_LENT_NOWHERE */
+	_Atomic uint64_t at;     /* offset in the owner's shared memory, NOWHERE or EXPIRED */
 	uint64_t len;            /* bytes */
 	uint8_t token[16];       /* token of the root reference */
 	uint64_t zero[3];
@@ -48,7 +49,7 @@ bool lend_lent_end(struct lend_lent_table *t, uint32_t slot, uint64_t serial);
 /* Checks a decoded reference of home CALLER against an entry or a copy of one, for the bytes
  * [offset, offset + len) of what the reference names. Returns LEND_MEM_OK and where they start in
  * the lent memory in *first; NOT_FOUND: the entry is free or another; PERMISSION_DENIED: the token
- * is wrong, or there is no right to read; OUT_OF_RANGE. */
+ * is wrong, or there is no right to read; ABORTED: it has expired; OUT_OF_RANGE. */
 enum lend_mem_status lend_lent_check(const struct lend_lent_entry *e, const struct lend_memref *ref,
 				     uint64_t offset, uint64_t len, uint64_t *first);
 

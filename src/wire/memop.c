@@ -196,7 +196,7 @@ static bool has_sense(const struct lend_memop *op, uint64_t payload)
 	bool part = op->kind == LEND_MEMOP_GET || op->kind == LEND_MEMOP_READ ||
 		    shape[op->kind] & HAS_BYTES;
 	uint16_t flags = op->kind == LEND_MEMOP_SEAL  ? LEND_MEMOP_CONSUME
-			 : op->kind == LEND_MEMOP_GET ? LEND_MEMOP_IN_PLACE
+			 : op->kind == LEND_MEMOP_GET ? LEND_MEMOP_IN_PLACE | LEND_MEMOP_END
 						      : 0;
 
 	if (op->flags & ~flags || payload != lend_memop_payload(op))

@@ -133,8 +133,9 @@ struct lend_memspace {
 	uint64_t serial;
 };
 
-/* Flags, by operation: of SEAL; of GET. */
-enum { LEND_MEMOP_CONSUME = 1, LEND_MEMOP_IN_PLACE = 1 };
+/* Flags, by operation: of SEAL; of GET at a process that lends. END: the receiver of a result needs
+ * it no more; no bytes are read. */
+enum { LEND_MEMOP_CONSUME = 1, LEND_MEMOP_IN_PLACE = 1, LEND_MEMOP_END = 2 };
 
 enum {
 	LEND_MEMOP_HEAD = 32,

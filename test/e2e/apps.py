@@ -204,7 +204,7 @@ class Commands(unittest.TestCase):
             self.assertGreater(busy["rx_per_s"], 0)
             for field in ("calls", "served", "queued"):
                 self.assertEqual(len(busy[field]), 8)
-            self.assertEqual([end["refs_in_place"], end["refs_copied"], end["refs_by_value"]], [0, 0, 0])
+            self.assertEqual([end["refs_" + n] for n in ("in_place", "copied", "by_value", "expired")], [0] * 4)
             found = [c["found"] for c in lend_json("doctor")["checks"] if c["name"] == "references"]
             self.assertRegex(found[0], "^[1-9][0-9]* endpoints at shm: ")
             table = subprocess.run([LEND, "top", "--once", "--interval", "20ms"], capture_output=True, text=True)

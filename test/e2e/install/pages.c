@@ -169,13 +169,22 @@ static void answer_erase(lend_request request, const struct lend_buf *in, void *
 	lend_reply(ep, request, may ? LEND_OK : LEND_PERMISSION_DENIED, NULL);
 }
 
+static void ring_late(struct lend_alarm *alarm)
+{
+	(void)alarm;
+	fprintf(stderr, "pages: the server runs for an hour\n");
+}
+
 static void *run_server(void *arg)
 {
+	struct lend_alarm late = {.ring = ring_late};
 	struct lend_ep *ep = arg;
 
+	lend_alarm_set(ep, &late, lend_now(ep) + 3600 * UINT64_C(1000000000));
 	if (lend_serve(ep, SUM, answer_sum, ep, LEND_SLOW) == 0 &&
 	    lend_serve(ep, ERASE, answer_erase, ep, 0) == 0)
 		lend_run(ep, LEND_NEVER); /* until lend_stop() */
+	lend_alarm_set(ep, &late, LEND_NEVER);
 	return NULL;
 }
 
