@@ -27,6 +27,7 @@ enum {
 #define LENT_US      UINT64_C(1000)
 #define LENT_MS      UINT64_C(1000000)
 #define LENT_STEP    (20 * LENT_US) /* longest time between two turns of a node */
+#define LENT_TTL     (20 * LENT_MS) /* of results */
 #define LENT_PATIENT (4 * LENT_MS)  /* in which a call that ended is done at its caller */
 
 /* One random stream per concern, so that a fault does not change the workload. */
@@ -38,11 +39,21 @@ enum lent_stream {
 	LENT_FAULT,
 	LENT_RACE,
 	LENT_BITS,
+	LENT_RESULT,
 	LENT_STREAMS
 };
 
 enum lent_kind { LENT_SHM, LENT_UDP, LENT_KINDS }; /* of carriers */
-enum lent_what { LENT_READ, LENT_ARRIVE, LENT_CALL, LENT_CANCEL, LENT_ACT, LENT_CRASH, LENT_PAUSE };
+enum lent_what {
+	LENT_READ,
+	LENT_ARRIVE,
+	LENT_CALL,
+	LENT_CANCEL,
+	LENT_ACT,
+	LENT_CRASH,
+	LENT_PAUSE,
+	LENT_USE
+};
 
 struct lent_plan {
 	uint32_t nodes, calls, len_max;
@@ -51,7 +62,7 @@ struct lent_plan {
 	lend_ns delay, jitter, span;
 	lend_ns dma;          /* longest time until a carrier has read pieces; 0: at once */
 	lend_ns crash, pause; /* mean time between faults; 0: none */
-	uint32_t cancel_ppm, deadline_ppm, race_ppm;
+	uint32_t cancel_ppm, deadline_ppm, race_ppm, result_ppm;
 };
 
 struct lent_io;
@@ -79,7 +90,8 @@ struct lent_head {
 	uint64_t first; /* where the reference begins in the argument of that call */
 };
 
-/* A call with a lent argument, or one that passes the argument of another on. */
+/* A call with a lent argument, or one that passes the argument of another on; or a result, of which
+ * node is the server. */
 struct lent_call {
 	struct lend_call call; /* first */
 	struct lent_head head;
@@ -90,6 +102,10 @@ struct lent_call {
 	lend_ns due;           /* a time at which it is done at the latest, but for LENT_PATIENT */
 	bool lent, open, cancelled, torn;
 	struct lent_request *parent; /* of one that passes on */
+	lend_session session;
+	bool result;
+	uint32_t reader, reader_life; /* of a result that arrived: its caller */
+	struct lend_arg arg;
 };
 
 struct lent_request {
@@ -137,6 +153,8 @@ extern struct lent *lent; /* the run; NULL: none */
 	X(calls, "calls")                                                                          \
 	X(loans, "loans")                                                                          \
 	X(passed, "arguments passed on")                                                           \
+	X(results, "results lent")                                                                 \
+	X(released, "results released by their caller")                                            \
 	X(datagrams, "datagrams")                                                                  \
 	X(kills, "nodes killed")                                                                   \
 	X(cancels, "calls cancelled")                                                              \
@@ -214,6 +232,8 @@ void lent_call_start(void);
 /* Passes a received argument on, as part of its request. False: it could not. */
 bool lent_call_pass(struct lent_request *r);
 void lent_call_cancel(uint32_t call);
+/* Answers a request with a result, if results are drawn. */
+void lent_call_answer(uint32_t node, lend_request request);
 /* Another process may run here: cancels the call, if it is cancelled at all, and runs turns. */
 void lent_call_race(void);
 void lent_call_check(void); /* no call that ended waits for a reader */
@@ -222,6 +242,8 @@ uint32_t lent_call_open(void);
 /* lent_serve.c: servers. */
 int lent_serve_open(uint32_t node);
 void lent_serve_act(uint32_t request);
+/* The caller of a result reads it, or releases it. */
+void lent_serve_use(uint32_t result);
 /* Replies at the end of what it waited for. */
 void lent_serve_passed(struct lent_request *r, enum lend_status status);
 void lent_serve_drop(uint32_t node, bool views); /* of a node that dies: views, or all */

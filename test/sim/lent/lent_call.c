@@ -8,9 +8,9 @@
 
 #define NEVER_US UINT64_C(30000) /* the timeout of calls without a deadline of their own */
 
-static struct lent_block *take_block(uint32_t *index)
+static struct lent_block *take_block(enum lent_stream stream, uint32_t *index)
 {
-	uint32_t first = (uint32_t)lent_below(LENT_CALLER, LENT_BLOCKS);
+	uint32_t first = (uint32_t)lent_below(stream, LENT_BLOCKS);
 
 	for (uint32_t i = 0; i < LENT_BLOCKS; i++) {
 		*index = (first + i) % LENT_BLOCKS;
@@ -44,6 +44,35 @@ static void check_status(const struct lent_call *c)
 		   c->id);
 }
 
+/* Finds the result in a reply, whose caller uses it later on, or never. */
+static void take_result(const struct lent_call *c, const struct lend_buf *reply)
+{
+	struct lend_arg head, bytes;
+	struct lent_head of;
+	struct lent_call *result;
+	uint32_t cursor = 0;
+
+	if (lend_arg_next(reply, &cursor, &head) != 1)
+		return;
+	LENT_CHECK(lend_arg_next(reply, &cursor, &bytes) == 1 && head.len == sizeof(of),
+		   "call %u: its reply is no result", c->id);
+	memcpy(&of, head.bytes, sizeof(of));
+	LENT_CHECK(of.call < lent->calls && lent->call[of.call].result,
+		   "call %u: a result of no reply", c->id);
+	result = &lent->call[of.call];
+	if (bytes.bytes) {
+		LENT_CHECK(mem_match(bytes.bytes, result->version, 0, bytes.len) == bytes.len,
+			   "result %u: wrong bytes in the reply", of.call);
+		return;
+	}
+	result->reader = c->node;
+	result->reader_life = c->life;
+	result->arg = bytes;
+	result->arg.session = c->session;
+	for (uint64_t i = lent_below(LENT_RESULT, 5); i; i--)
+		lent_at(lent->now + lent_below(LENT_RESULT, LENT_TTL / 2), LENT_USE, of.call, 0);
+}
+
 static void call_done(struct lend_call *call)
 {
 	struct lent_call *c = (struct lent_call *)call;
@@ -51,6 +80,8 @@ static void call_done(struct lend_call *call)
 
 	LENT_CHECK(c->open, "call %u is done twice", c->id);
 	lent_trace("call %u of node %u: done, status %d", c->id, c->node, call->status);
+	if (call->status == LEND_OK)
+		take_result(c, call->reply);
 	if (call->reply)
 		lend_buf_give(n->ep, call->reply);
 	c->open = false;
@@ -75,7 +106,6 @@ static struct lent_call *make_call(uint32_t node, uint32_t to)
 	c->to = to;
 	c->ended = c->due = LEND_NEVER;
 	c->open = true;
-	c->call.method = LENT_METHOD + (uint32_t)lent_below(LENT_CALLER, LENT_METHODS);
 	c->call.timeout = NEVER_US * LENT_US;
 	c->call.done = call_done;
 	return c;
@@ -98,6 +128,7 @@ static bool start_call(struct lent_call *c, enum lent_kind kind, const struct le
 
 	if (!session.id)
 		return false;
+	c->session = session;
 	lent->lending = c;
 	n->busy++;
 	rc = lend_call_start_argv(n->mem, session, &c->call, arg, 2);
@@ -106,14 +137,14 @@ static bool start_call(struct lent_call *c, enum lent_kind kind, const struct le
 	return rc == 0;
 }
 
-static void draw_bytes(struct lent_call *c, struct lent_block *b)
+static void draw_bytes(enum lent_stream stream, struct lent_call *c, struct lent_block *b)
 {
-	uint64_t most = lent_below(LENT_CALLER, 4) ? 8192 : lent->plan.len_max;
+	uint64_t most = lent_below(stream, 4) ? 8192 : lent->plan.len_max;
 	uint64_t cut;
 
-	c->len = 1 + lent_below(LENT_CALLER, most);
+	c->len = 1 + lent_below(stream, most);
 	c->version = c->id + 1;
-	cut = lent_below(LENT_CALLER, 4) ? c->len : lent_below(LENT_CALLER, c->len);
+	cut = lent_below(stream, 4) ? c->len : lent_below(stream, c->len);
 	c->piece[0] = (struct iovec){b->at, cut};
 	c->piece[1] = (struct iovec){b->at + cut, c->len - cut};
 	mem_fill(b->at, c->version, 0, c->len);
@@ -138,12 +169,13 @@ void lent_call_start(void)
 
 	if (!lent->node[node].ep || lent->node[node].busy || lent->calls == LENT_CALLS)
 		return;
-	b = take_block(&index);
+	b = take_block(LENT_CALLER, &index);
 	if (!b)
 		return;
 	c = make_call(node, draw_other(LENT_CALLER, node));
+	c->call.method = LENT_METHOD + (uint32_t)lent_below(LENT_CALLER, LENT_METHODS);
 	c->block = index;
-	draw_bytes(c, b);
+	draw_bytes(LENT_CALLER, c, b);
 	draw_end(c);
 	bytes.data = c->piece;
 	bytes.n = c->piece[1].iov_len ? 2 : 1;
@@ -173,6 +205,7 @@ bool lent_call_pass(struct lent_request *r)
 	    lend_ref_slice(&r->arg.ref, cut, r->arg.len - cut, LEND_READ, &ref) == 0)
 		first += cut;
 	c = make_call(r->node, draw_other(LENT_SERVER, r->node));
+	c->call.method = LENT_METHOD + (uint32_t)lent_below(LENT_CALLER, LENT_METHODS);
 	c->call.parent = r->request;
 	c->call.timeout = 0;
 	c->head = (struct lent_head){r->head.call, r->head.depth + 1, first};
@@ -184,9 +217,64 @@ bool lent_call_pass(struct lent_request *r)
 	return c->open;
 }
 
+static void result_done(void *of)
+{
+	struct lent_call *c = of;
+
+	LENT_CHECK(c->open, "result %u ends twice", c->id);
+	LENT_CHECK(!c->lent || c->ended != LEND_NEVER,
+		   "result %u: its memory is back, and its loan lasts", c->id);
+	lent_trace("result %u of node %u ends", c->id, c->node);
+	c->open = false;
+	reuse_block(c);
+}
+
+/* Answers with a result. False: it did not. */
+static bool answer_with(struct lent_node *n, struct lent_call *c, lend_request request)
+{
+	struct iovec iov = {&c->head, sizeof(c->head)};
+	struct lend_argument arg[2] = {
+	    {.data = &iov, .n = 1, .way = LEND_ARG_VALUE},
+	    {.data = c->piece, .n = c->piece[1].iov_len ? 2 : 1, .way = LEND_ARG_CALLER}};
+	struct lent_call *outer = lent->lending;
+	int rc;
+
+	lent->lending = c;
+	rc = lend_reply_argv(n->mem, request, LEND_OK, arg, 2, result_done, c);
+	lent->lending = outer;
+	lent_sums.results += rc == 0 && c->lent;
+	return rc == 0;
+}
+
+void lent_call_answer(uint32_t node, lend_request request)
+{
+	struct lent_node *n = &lent->node[node];
+	struct lent_block *b = NULL;
+	struct lent_call *c;
+	uint32_t index;
+
+	if (lent->calls < LENT_CALLS && lent_odds(LENT_RESULT, lent->plan.result_ppm))
+		b = take_block(LENT_RESULT, &index);
+	if (!b) {
+		(void)lend_reply(n->ep, request, LEND_OK, NULL);
+		return;
+	}
+	c = make_call(node, node);
+	c->result = true;
+	c->block = index;
+	draw_bytes(LENT_RESULT, c, b);
+	c->head.call = c->id;
+	c->due = lent->now + LENT_TTL;
+	if (answer_with(n, c, request))
+		return;
+	LENT_CHECK(!c->lent || c->ended != LEND_NEVER, "a result that was not sent lends");
+	c->open = b->used = false;
+	(void)lend_reply(n->ep, request, LEND_OK, NULL);
+}
+
 static bool is_cancellable(const struct lent_call *c)
 {
-	return c->open && !c->parent && lent->node[c->node].life == c->life &&
+	return c->open && !c->parent && !c->result && lent->node[c->node].life == c->life &&
 	       !lent->node[c->node].busy && lent->node[c->node].ep;
 }
 

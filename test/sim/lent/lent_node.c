@@ -31,6 +31,7 @@ void lent_node_birth(uint32_t node)
 	LENT_CHECK(lend_open(&config, &n->ep) == 0 && lend_mem_open(n->ep, NULL, &n->mem) == 0 &&
 		       lent_serve_open(node) == 0,
 		   "node %u does not open: %s", node, lend_why());
+	lend_loan_ttl_set(n->mem, LENT_TTL);
 	lent_trace("node %u is born", node);
 }
 
@@ -140,6 +141,9 @@ static void run_event(const struct sim_event *e)
 		break;
 	case LENT_ACT:
 		lent_serve_act(e->a);
+		break;
+	case LENT_USE:
+		lent_serve_use(e->a);
 		break;
 	case LENT_CRASH:
 		draw_crash(e->a, e->b);

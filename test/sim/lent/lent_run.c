@@ -79,6 +79,7 @@ static void draw_plan(struct lent_plan *p)
 	p->cancel_ppm = draw_ppm(1000000);
 	p->deadline_ppm = draw_ppm(1000000);
 	p->race_ppm = draw_ppm(300000);
+	p->result_ppm = (uint32_t)(lent_below(LENT_RESULT, 2) * lent_below(LENT_RESULT, 1000000));
 }
 
 static void open_run(uint64_t seed)

@@ -39,7 +39,9 @@ static void answer_request(struct lent_request *r, enum lend_status status)
 	if (r->answered)
 		return;
 	r->answered = true;
-	if (n->ep && n->life == r->life)
+	if (n->ep && n->life == r->life && status == LEND_OK)
+		lent_call_answer(r->node, r->request);
+	else if (n->ep && n->life == r->life)
 		(void)lend_reply(n->ep, r->request, status, NULL);
 }
 
@@ -144,54 +146,101 @@ static void read_done(struct lend_op *op)
 	settle_request(request);
 }
 
-static struct lent_read *make_read(struct lent_request *request)
+/* Makes a read of a part of an argument, which is that of the call from first on. */
+static struct lent_read *make_read(enum lent_stream stream, uint32_t node, uint32_t call,
+				   uint64_t first, uint64_t len)
 {
-	bool by_view = lent_below(LENT_SERVER, 2) == 0;
-	uint64_t len = request->arg.len, at = by_view ? 0 : lent_below(LENT_SERVER, len);
+	bool by_view = lent_below(stream, 2) == 0;
+	uint64_t at = by_view ? 0 : lent_below(stream, len);
 	struct lent_read *r;
 
-	len = by_view ? len : 1 + lent_below(LENT_SERVER, len - at);
+	len = by_view ? len : 1 + lent_below(stream, len - at);
 	r = calloc(1, sizeof(*r) + len);
 	LEND_CHECK(r);
-	r->request = request;
-	r->node = request->node;
-	r->life = request->life;
-	r->call = request->head.call;
-	r->first = request->head.first + at;
+	r->node = node;
+	r->life = lent->node[node].life;
+	r->call = call;
+	r->first = first + at;
 	r->len = len;
 	r->by_view = by_view;
 	r->busy = true;
 	r->began = lent->now;
-	r->until = lent->now + lent_below(LENT_SERVER, VIEW_MS * LENT_MS);
-	r->late = has_ended(r->call);
-	r->into[0] = (struct iovec){r->bytes, lent_below(LENT_SERVER, len + 1)};
+	r->until = lent->now + lent_below(stream, VIEW_MS * LENT_MS);
+	r->late = has_ended(call);
+	r->into[0] = (struct iovec){r->bytes, lent_below(stream, len + 1)};
 	r->into[1] = (struct iovec){r->bytes + r->into[0].iov_len, len - r->into[0].iov_len};
-	r->op.parent = request->request;
 	r->op.done = read_done;
 	r->next = lent->reads;
 	return lent->reads = r;
 }
 
-static void start_read(struct lent_request *request)
+/* Starts a read of the bytes from at on. Returns the library's result. */
+static int start_one(struct lent_read *r, const struct lend_arg *arg, uint64_t at)
 {
-	struct lend_mem *mem = lent->node[request->node].mem;
-	struct lent_read *r = make_read(request);
+	struct lend_mem *mem = lent->node[r->node].mem;
 	uint32_t outer = lent_reading;
 	int rc;
 
-	request->reads++;
 	lent_reading = r->call;
-	rc = r->by_view ? lend_arg_map(mem, &request->arg, &r->view, &r->op)
-			: lend_arg_get(mem, &request->arg, r->first - request->head.first, r->into,
-				       2, &r->op);
+	rc = r->by_view ? lend_arg_map(mem, arg, &r->view, &r->op)
+			: lend_arg_get(mem, arg, at, r->into, 2, &r->op);
 	lent_reading = outer;
-	if (rc == 0)
+	return rc;
+}
+
+static void start_read(struct lent_request *request)
+{
+	struct lent_read *r = make_read(LENT_SERVER, request->node, request->head.call,
+					request->head.first, request->arg.len);
+
+	request->reads++;
+	r->request = request;
+	r->op.parent = request->request;
+	if (start_one(r, &request->arg, r->first - request->head.first) == 0)
 		return;
 	LENT_CHECK(!lend_request_session(lent->node[request->node].ep, request->request).id,
 		   "call %u: a read of a request that lasts is refused: %s", r->call, lend_why());
 	request->reads--;
 	r->by_view = false;
 	free_read(r);
+}
+
+/* A release, in memory of its own. */
+static void release_done(struct lend_op *op)
+{
+	lent_sums.released += op->status == LEND_OK;
+	free(op);
+}
+
+static void release_result(const struct lent_call *result)
+{
+	struct lend_op *op = calloc(1, sizeof(*op));
+
+	LEND_CHECK(op);
+	op->done = release_done;
+	op->timeout = VIEW_MS * LENT_MS;
+	LENT_CHECK(lend_arg_release(lent->node[result->reader].mem, &result->arg, op) == 0,
+		   "result %u: a release is refused: %s", result->id, lend_why());
+}
+
+void lent_serve_use(uint32_t result)
+{
+	const struct lent_call *c = &lent->call[result];
+	struct lent_node *n = &lent->node[c->reader];
+	struct lent_read *r;
+
+	if (!n->ep || n->life != c->reader_life || n->busy || n->paused > lent->now)
+		return;
+	n->busy++;
+	if (lent_below(LENT_RESULT, 3) == 0) {
+		release_result(c);
+	} else {
+		r = make_read(LENT_RESULT, c->reader, result, 0, c->len);
+		r->op.timeout = VIEW_MS * LENT_MS;
+		LENT_CHECK(start_one(r, &c->arg, r->first) == 0, "result %u: a read is refused: %s",
+			   result, lend_why());
+	}
+	n->busy--;
 }
 
 /* Does one thing with a request: reads, or passes it on. */
@@ -279,7 +328,7 @@ static void serve_fetched(lend_request request, const struct lend_arg *arg, int 
 	struct lent_head head = head_of(arg, n);
 
 	check_here(head, &arg[1]);
-	(void)lend_reply(node->ep, request, LEND_OK, NULL);
+	lent_call_answer((uint32_t)(node - lent->node), request);
 }
 
 static void serve_part(lend_request request, const struct lend_arg *arg, int n, void *of)
@@ -290,7 +339,7 @@ static void serve_part(lend_request request, const struct lend_arg *arg, int n, 
 
 	if (arg[1].bytes) {
 		check_here(head, &arg[1]);
-		(void)lend_reply(node->ep, request, LEND_OK, NULL);
+		lent_call_answer((uint32_t)(node - lent->node), request);
 		return;
 	}
 	r = calloc(1, sizeof(*r));
