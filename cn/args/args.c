@@ -205,12 +205,14 @@ static void send_answer(struct cn_args *a)
 
 bool cn_args_release(struct cn_args *a, const struct lend_ref *ref)
 {
-	if (a->user)
+	uint32_t k = 0;
+
+	while (k < a->puts && memcmp(&a->put[k].op.ref, ref, sizeof(*ref)) != 0)
+		k++;
+	if (!a->until || a->ended || k == a->puts)
 		return false;
-	for (uint32_t k = 0; k < a->puts; k++)
-		if (a->put[k].lent && !memcmp(&a->put[k].op.ref, ref, sizeof(*ref)))
-			end_loan(a, &a->put[k]);
-	if (a->handed && !a->ended && !has_loans(a))
+	end_loan(a, &a->put[k]);
+	if (!has_loans(a))
 		end_args(a);
 	return true;
 }

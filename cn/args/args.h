@@ -95,7 +95,8 @@ void cn_args_cancel_all(struct lend_mem *mem);
 void cn_args_detach(struct lend_mem *mem);
 bool cn_args_busy(const struct lend_mem *mem, bool late);
 
-/* Ends one loan of a result, which its receiver needs no more. Returns false: args is no result. */
+/* Ends one loan of a result, which its receiver needs no more. Returns false: ref is of no result,
+ * or a slice. */
 bool cn_args_release(struct cn_args *args, const struct lend_ref *ref);
 /* Ends the results whose time has passed, or whose caller is gone; all: every one. Returns when to
  * call it again; LEND_NEVER: no result is left. */

@@ -203,6 +203,8 @@ static bool has_sense(const struct lend_memop *op, uint64_t payload)
 		return false;
 	if (part && op->len > LEND_MEM_PART_MAX)
 		return false;
+	if (op->kind == LEND_MEMOP_GET && op->flags & LEND_MEMOP_END && op->len)
+		return false;
 	if (lend_memop_recorded(op->kind) && op->id == 0)
 		return false;
 	return op->kind != LEND_MEMOP_GRANT || op->terms.kind != LEND_TERMS_OWNED;

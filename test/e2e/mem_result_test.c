@@ -2,13 +2,16 @@
  * server has its memory back at the end of each, whatever the caller does. Method: server and
  * caller in one thread, over shm and UDP; a killed server in a process of its own. Covers:
  * cn/args/args.c, cn/args/args_plan.c, cn/lent/arg_read.c, cn/lent/lender.c, cn/lent/loan.c,
- * src/rpc/alarm.c */
+ * src/rpc/alarm.c, src/wire/memop.c */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "e2e/lent_pair.h"
 #include "e2e/mem_node.h"
+#include "wire/memop.h"
 
 enum { LEN = 3 << 20, RESULTS = 2 };
 
@@ -256,6 +259,38 @@ Test(mem_result, argument_of_a_call__cannot_be_released)
 	lent_close();
 }
 
+/* A release that also asks for bytes would read what it frees. One by a slice ends nothing. */
+Test(mem_result, release_with_bytes_or_of_a_slice__is_refused)
+{
+	struct lend_memop say = {.kind = LEND_MEMOP_GET, .flags = LEND_MEMOP_END, .len = 1};
+	struct lend_call end = {.method = 0x4c454e41u};
+	struct lend_buf *buf;
+	struct lend_arg whole;
+
+	lent_open("shm");
+	call_for_results();
+	say.ref_bytes = (const uint8_t *)&result[0].ref;
+	buf = lend_buf_take(lent.caller, LEND_MEMOP_FIXED_MAX);
+	cr_assert_not_null(buf);
+	buf->len = lend_memop_encode(&say, buf->data);
+	end.request = buf;
+	cr_assert_eq(lend_call_start(lent.caller, lent.session, &end), 0);
+	while (end.status == LEND_UNKNOWN)
+		lent_turn();
+	cr_assert_eq(end.status, LEND_INVALID_ARGUMENT);
+	lend_buf_give(lent.caller, end.request);
+	lend_buf_give(lent.caller, end.reply);
+	whole = result[0];
+	cr_assert_eq(lend_ref_slice(&whole.ref, 1, 10, LEND_READ, &result[0].ref), 0);
+	cr_assert_eq(release_result(0), LEND_FAILED_PRECONDITION);
+	result[0] = whole;
+	cr_assert_eq(release_result(0), LEND_OK);
+	cr_assert_eq(release_result(1), LEND_OK);
+	while (!released)
+		lent_turn();
+	lent_close();
+}
+
 static void publish_for_a_while(const char *carrier)
 {
 	static uint8_t bytes[100000], seen[100000];
@@ -297,4 +332,101 @@ Test(mem_result, published_loan_has_a_ttl__ends_aborted_shm)
 Test(mem_result, published_loan_has_a_ttl__ends_aborted_udp)
 {
 	publish_for_a_while("udp");
+}
+
+static struct lend_ep *server_ep;
+static struct lend_mem *server_mem;
+
+static void answer_loan(lend_request request, const struct lend_buf *in, void *unused)
+{
+	struct iovec iov = {NULL, LEN};
+	struct lend_argument arg = {.data = &iov, .n = 1, .way = LEND_ARG_CALLER};
+	struct lend_loan filled;
+
+	(void)in;
+	(void)unused;
+	if (lend_loan_take(server_mem, LEN, &filled) < 0)
+		_exit(1);
+	lent_fill(filled.data, LEN, 5);
+	iov.iov_base = filled.data;
+	if (lend_reply_argv(server_mem, request, LEND_OK, &arg, 1, NULL, NULL) < 0)
+		_exit(1);
+}
+
+/* A server in a process of its own. Writes its address to fd. */
+static void run_server(const char *listen, int fd)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+	char address[104] = "";
+
+	config.listen = listen;
+	if (lend_open(&config, &server_ep) < 0 || lend_mem_open(server_ep, "", &server_mem) < 0 ||
+	    lend_serve(server_ep, LENT_KEEP, answer_loan, NULL, 0) < 0 ||
+	    lend_address(server_ep, address, sizeof(address)) < 0 ||
+	    write(fd, address, sizeof(address)) < 0)
+		_exit(1);
+	(void)lend_run(server_ep, LEND_NEVER);
+	_exit(0);
+}
+
+static void on_loan(struct lend_call *of)
+{
+	uint32_t cursor = 0;
+
+	cr_assert_eq(of->status, LEND_OK);
+	cr_assert_eq(lend_arg_next(of->reply, &cursor, &result[0]), 1);
+	result[0].session = lent.session;
+	lend_buf_give(lent.caller, of->reply);
+	lent.ended++;
+}
+
+/* Reads of a killed server's result are right or have a status of their own. */
+static void server_is_killed(const char *carrier)
+{
+	static uint8_t bytes[LEN];
+	char listen[64] = "udp:127.0.0.1:0", address[104];
+	struct lend_arg_view view;
+	enum lend_status status;
+	int fds[2], begun;
+	pid_t pid;
+
+	if (!strcmp(carrier, "shm"))
+		snprintf(listen, sizeof(listen), "shm:kill%d", (int)getpid());
+	cr_assert_eq(pipe(fds), 0);
+	pid = mem_fork();
+	if (!pid)
+		run_server(listen, fds[1]);
+	cr_assert_eq(read(fds[0], address, sizeof(address)), (ssize_t)sizeof(address));
+	lent_open_caller(carrier, address);
+	call = (struct lend_call){.method = LENT_KEEP, .done = on_loan, .timeout = 60 * SECOND};
+	begun = lent.ended;
+	cr_assert_eq(lend_call_start(lent.caller, lent.session, &call), 0);
+	while (lent.ended == begun)
+		lent_turn();
+	cr_assert_eq(map_result(0, &view), LEND_OK);
+	mem_child_kill(pid);
+	do {
+		status = get_result(0, bytes, LEN);
+		cr_assert(status == LEND_OK || status == LEND_UNAVAILABLE ||
+			      status == LEND_NOT_FOUND || status == LEND_DEADLINE_EXCEEDED,
+			  "%d", status);
+		cr_assert(status != LEND_OK || lent_is_filled(bytes, LEN, 5));
+		lent_turn();
+	} while (lend_session_message_max(lent.caller, lent.session));
+	cr_assert_eq(get_result(0, bytes, LEN), LEND_UNAVAILABLE);
+	cr_assert_eq(lend_arg_intact(&view), 0);
+	cr_assert(lent_is_filled(view.bytes, LEN, 5), "the mapping outlives the process");
+	lend_arg_unmap(lent.caller_mem, &view);
+	lend_mem_close(lent.caller_mem);
+	lend_close(lent.caller);
+}
+
+Test(mem_result, server_killed__right_bytes_or_status_shm)
+{
+	server_is_killed("shm");
+}
+
+Test(mem_result, server_killed__right_bytes_or_status_udp)
+{
+	server_is_killed("udp");
 }
