@@ -83,6 +83,7 @@ BY_REFERENCE = [
     ("lend_ref", "pool", "reference", REFERENCE),
     ("lend_ref", "node", "reference", REFERENCE),
     ("redis", "unix", "reference", REFERENCE),
+    ("ray", "plasma", "reference", REFERENCE),
     ("lend_ref", "udp", "reference", REFERENCE),
     ("lend", "shm", "reference", REFERENCE[:2]),
     ("lend", "udp", "reference", REFERENCE[:2]),

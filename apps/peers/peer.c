@@ -225,10 +225,10 @@ static _Noreturn void be_server(void)
 	struct sigaction action = {.sa_handler = on_stop};
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	sigaction(SIGTERM, &action, NULL);
 	if (peer_this.pin_first)
 		app_pin(server_cpu());
 	run.server = peer_server_open(&args.job, &run.channel);
+	sigaction(SIGTERM, &action, NULL); /* in the place of a library's own */
 	app_pin(server_cpu());
 	while (!stopping)
 		peer_server_turn(run.server);
