@@ -20,11 +20,15 @@ static bool as_began(const struct run *run, const struct footprint *now)
 {
 	const struct footprint *start = &run->at_start;
 	bool udp = run->page->udp;
+	uint32_t workers = run->page->workers;
+	/* The survivor connects to the pool of a worker when it first uses it: 3 descriptors, and
+	 * one of the node, which each worker counts. */
+	uint32_t pools = run->page->pool ? workers - 1 : 0;
 
 	return now->fds && now->sessions == start->sessions &&
 	       now->node_rings == start->node_rings && now->rings == start->rings &&
-	       near(now->node_fds, start->node_fds, udp ? run->page->workers : 0) &&
-	       near(now->fds, start->fds, udp);
+	       near(now->node_fds, start->node_fds, udp ? workers : pools * workers) &&
+	       near(now->fds, start->fds, udp ? 1 : 2 * pools);
 }
 
 /* Checks the sockets, rings and sessions of node and survivor against those at the start, once the
