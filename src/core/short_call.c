@@ -90,6 +90,7 @@ LEND_HOT bool start_short(struct lend_core *c, lend_ns now, struct lend_sess *s,
 			  uint64_t *handle)
 {
 	uint32_t i = lend_sess_index(c, s), len = 0, next = 0, bit, seq;
+	lend_ns at = lend_max_u64(c->now, now);
 	const void *data = NULL;
 	struct lend_coalesced *d;
 	struct lend_call_rec *k;
@@ -106,13 +107,13 @@ LEND_HOT bool start_short(struct lend_core *c, lend_ns now, struct lend_sess *s,
 		return false;
 	bit = (uint32_t)__builtin_ctzll(s->slots[0]);
 	if (call->class > LEND_CLASS_NORMAL || bit >= s->limit || bit >= s->cslots ||
-	    c->bulk_paused_until > c->now || call->deadline <= c->now)
+	    c->bulk_paused_until > at || call->deadline <= at)
 		return false;
 	slot = lend_cslot_at(c, i, bit);
 	seq = (slot->seq + 1) & LEND_CALL_SEQ_MASK;
 	if (!seq || !lend_coalesce_draw(c, s->id ^ lend_pkt_call(bit, seq) ^ s->number << 32))
 		return false;
-	c->now = lend_max_u64(c->now, now);
+	c->now = at;
 	d = open_datagram(c, s, call->class, len);
 	if (!d)
 		return false;

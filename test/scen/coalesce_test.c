@@ -226,6 +226,32 @@ Test(coalesce, deadline__as_of_sending)
 	pair_finish(&d);
 }
 
+/* The core's time is that of its last input: a deadline after it may still have passed. */
+Test(coalesce, deadline__passed_since_the_last_input__no_time_left)
+{
+	struct lend_core_call call = {.class = NORMAL};
+	const struct pair_dgram *g;
+	struct lend_pkt_view v, f;
+	struct core_pair d;
+	uint64_t handle;
+	uint32_t at = 0;
+
+	pair_begin(&d, true, set_always);
+	d.quiet = true;
+	pair_request(&d, 1, NORMAL);
+	pair_settle(&d);
+	d.now += 2 * MS;
+	call.deadline = d.now - MS;
+	cr_assert_eq(pair_try(&d, 0, &call, &handle), 0);
+	cr_assert_eq(pair_turn(&d, 0, ENOUGH), 1);
+	g = &d.side[0].wire[d.side[0].n - 1];
+	cr_assert_eq(lend_pkt_decode(&v, g->data, g->len, true), LEND_PKT_OK);
+	cr_assert(lend_pkt_decode_frame(&f, v.payload, v.payload_len, &at));
+	cr_assert_eq(f.request.left_us, 0);
+	d.quiet = false;
+	pair_finish(&d);
+}
+
 /* A session that ends takes its messages with it. */
 Test(coalesce, close__before_it_is_sent__nothing_but_bye)
 {
