@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sys/last_error.h"
-
 struct entry {
 	LIST_ENTRY(entry) link;
 	char home[CN_HOME_MAX], name[CN_HOME_MAX];

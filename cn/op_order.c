@@ -14,8 +14,6 @@
  * Layer: cn. Threads: the endpoint's. */
 #include "cn/client.h"
 
-#include "util/bits.h"
-
 enum cn_class { CN_READ, CN_CHANGE, CN_END };
 
 static enum cn_class class_of(uint8_t kind)

@@ -10,7 +10,6 @@
 #include "cn/space_view.h"
 #include "cn/pool/pool_client.h"
 #include "cn/pool/pool_get.h"
-#include "sys/last_error.h"
 #include "util/bits.h"
 
 static const struct lend_ref *refs_of(struct cn_op *op)

@@ -1,7 +1,5 @@
 #include "mn/fair_queue.h"
 
-#include "util/bits.h"
-
 void mn_fair_open(struct mn_fair *fair)
 {
 	*fair = (struct mn_fair){.round = 1, .busy = MN_FAIR_MEMORY};

@@ -10,7 +10,6 @@
 #include "mn/peers.h"
 #include "sys/last_error.h"
 #include "util/bits.h"
-#include "util/check.h"
 
 enum { SEGS_MAX = LEND_STORE_SEGS_MAX + 8, PINS_CHUNK = 512 };
 

@@ -2,13 +2,11 @@
  * Layer: apps. Threads: one. */
 #include "apps/bench/chain.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "apps/commands.h"
 #include "apps/common/bench_server.h"
 #include "apps/common/memnode.h"
-#include "lend/stats.h"
 
 enum { WARM_SHARE = 10 };
 

@@ -4,9 +4,7 @@
  * random times, at a share of the rate that was just measured as its capacity. Two such servers,
  * which differ only in their order, get the same calls in turns of about a second, since the
  * capacity of a machine changes. Layer: apps. Threads: one. */
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "apps/commands.h"

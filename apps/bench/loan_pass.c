@@ -9,7 +9,6 @@
 #include "apps/common/closed_loop.h"
 #include "apps/common/options.h"
 #include "apps/common/report.h"
-#include "apps/common/samples.h"
 #include "apps/common/spawn.h"
 #include "lend/mem.h"
 

@@ -1,5 +1,4 @@
 /* mem_bw_slot - see mem_bw.h. */
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

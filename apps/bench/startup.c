@@ -1,12 +1,9 @@
 /* startup - how long it takes from the start of a program to its first reply.
  * Layer: apps. Threads: one; a process per measurement. */
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "apps/commands.h"

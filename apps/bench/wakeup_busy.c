@@ -1,7 +1,6 @@
 /* wakeup_busy - see wakeup_busy.h. */
 #include "apps/bench/wakeup_busy.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>

@@ -2,7 +2,6 @@
 #include "apps/common/bench.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,8 +6,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "apps/common/options.h"
-
 #if defined(__x86_64__)
 #include <x86intrin.h>
 #endif

@@ -3,7 +3,6 @@
  * A block of random bytes is as long as the longest request and a little more: the k-th request is
  * the block from (k % KINDS) * STEP on, so that neighbours differ in every place and no request
  * costs more than a pointer. Layer: apps. Threads: the main one; read only once made. */
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 

@@ -1,6 +1,5 @@
 /* demo_report - the demo's results as an HTML page. Layer: apps. Threads: one. */
 #include <dirent.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "apps/common/options.h"
-
 /* Processes of the net, in the order of their start; the tiers are FIRST_TIER + their place in
  * `tiers`. */
 enum { CLIENT, NODE, FIRST_TIER };

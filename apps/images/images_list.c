@@ -12,7 +12,6 @@
 
 #include "apps/common/options.h"
 #include "apps/common/closed_loop.h"
-#include "apps/common/report.h"
 #include "lend/alloc.h"
 
 enum { FILE_MAX_BYTES = 256 << 20, LIST_MAX = 1 << 20 };

@@ -1,9 +1,7 @@
 /* lend_ref - Lend, passing each request by reference: memory of the caller that the server reads in
  * place (loan) or fetches (udp), or a memory node (node, pool).
  * Layer: apps/peers. Threads: one per process. */
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -2,7 +2,6 @@
  * On the lane rkey the client writes requests into memory that the server maps (ucp_rkey_ptr) and
  * reads in place; an active message has the slot only. Layer: apps/peers. Threads: one per process.
  */
-#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* ping - the time to connect to an endpoint, and round trips of a call that every endpoint
  * answers.
  * Layer: apps. Threads: one. */
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

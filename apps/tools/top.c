@@ -3,7 +3,6 @@
  * Each endpoint is queried by a call (LEND_METHOD_STATS). Rates are the differences of two replies.
  * Layer: apps. Threads: one. */
 #include <dirent.h>
-#include <errno.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>

@@ -1,8 +1,6 @@
 /* args/costs - see costs.h. */
 #include "cn/args/costs.h"
 
-#include <stddef.h>
-
 #define COPY_NS     0.04 /* to copy one byte */
 #define IN_PLACE_NS 200.0
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "sys/rand.h"
-#include "util/check.h"
 
 static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 

@@ -5,13 +5,10 @@
  * next input invalidates them. Layer: rpc. Threads: the endpoint's. */
 #include "rpc/endpoint.h"
 
-#include <errno.h>
-
 #include "rpc/msg.h"
 #include "sys/clock.h"
 #include "sys/last_error.h"
 #include "util/bits.h"
-#include "util/check.h"
 
 enum { LOOKS = 3 }; /* polls in a turn without other work: more of them gain nothing */
 /* Calls whose replies or successors leave before the next ones are handled: the peer can work on

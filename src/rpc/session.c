@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "rpc/endpoint.h"
-#include "sys/clock.h"
 #include "sys/last_error.h"
 #include "util/check.h"
 #include "wire/pkt.h"

@@ -7,7 +7,6 @@
 #include "rpc/endpoint.h"
 #include "sys/ref_counts.h"
 #include "util/bits.h"
-#include "util/check.h"
 
 enum { AT_ONCE = 64 }; /* sessions in a reply */
 

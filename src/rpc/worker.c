@@ -13,7 +13,6 @@
 #include "rpc/job_queue.h"
 #include "sys/clock.h"
 #include "sys/last_error.h"
-#include "util/check.h"
 
 enum { WORKERS_DEFAULT = 2, WORKERS_MAX = 256 };
 

@@ -8,7 +8,6 @@
  * fails in all rounds. Covers: mn/fair_queue.c, mn/node_server.c */
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

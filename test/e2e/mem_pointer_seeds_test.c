@@ -5,7 +5,6 @@
  * failure prints its seed: LEND_SEED=N runs that one alone. Covers: cn/space_pointer.c,
  * cn/space_view.c, cn/space_ops.c, cn/paging/paged_view.c, cn/pool/pool_view.c */
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -14,9 +14,7 @@
 
 #define SUITE mem_pointer
 #include "e2e/mem_view.h"
-#include "lend/stats.h"
 #include "sys/uffd.h"
-#include "util/rng.h"
 
 ALL(sizes)
 {

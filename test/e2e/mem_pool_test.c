@@ -5,7 +5,6 @@
  * mn/pool_server.c, mn/store/pinned_map.c */
 #include <criterion/criterion.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>

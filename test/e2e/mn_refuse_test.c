@@ -4,7 +4,6 @@
  * mn/node_server.c */
 #include <criterion/criterion.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "cn/client.h"

@@ -3,7 +3,6 @@
  * shm and udp; each one passes the message on, sends other bytes, or a copy that is marked.
  * Covers: src/rpc/nested_calls.c, src/rpc/call.c, src/core/core.c */
 #include <criterion/criterion.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

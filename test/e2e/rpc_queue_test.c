@@ -2,7 +2,6 @@
  * slots of a session are held by calls without an answer, or by cancelled ones of which the server
  * knows nothing yet. Covers: src/rpc/call.c, cn/op_call.c, cn/args/args.c */
 #include <criterion/criterion.h>
-#include <errno.h>
 #include <signal.h>
 #include <string.h>
 

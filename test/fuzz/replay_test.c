@@ -6,7 +6,6 @@
  * hostile traffic ends are opened again. LEND_SEED=n repeats a run. Covers: src/core/input.c,
  * src/core/handshake.c, src/core/rx.c, src/core/server_call.c, src/wire/pkt.c */
 #include <criterion/criterion.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,10 +1,7 @@
 /* conform_peer - cases about peers: unknown, many, closed, restarted. Layer: test. */
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "io/conform.h"
-#include "util/bits.h"
 
 struct last {
 	uint32_t n, gone, peer, seq, id;

@@ -5,7 +5,6 @@
  * Covers: src/sys/unix_listener.c, src/io/shm/rendezvous.c, src/io/shm/handshake.c */
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>

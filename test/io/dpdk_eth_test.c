@@ -4,9 +4,7 @@
  * One EAL per test; each test is a process.
  * Covers: src/io/dpdk/rx.c, src/io/dpdk/neigh.c, src/io/dpdk/shared_port.c, src/io/eth/frame.c */
 #include <errno.h>
-#include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -1,7 +1,6 @@
 #include "io/dpdk_fixture.h"
 
 #include <criterion/criterion.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -5,7 +5,6 @@
  * Covers: src/io/shm/multihost_memory.c, src/sys/mapfile.c */
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -4,7 +4,6 @@
  * Covers: src/io/shm/carrier.c, src/io/shm/poll.c, src/io/shm/peers.c, src/io/shm/send.c */
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/time.h>

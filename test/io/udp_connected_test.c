@@ -5,7 +5,6 @@
  * compared with what each has sent.
  * Covers: src/io/udp/connected.c */
 #include <netinet/in.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>

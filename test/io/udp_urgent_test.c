@@ -3,7 +3,6 @@
  * Method: one end sends a batch of long datagrams and an urgent one behind it; the other end
  * receives one at a time.
  * Covers: src/io/udp/urgent.c */
-#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>

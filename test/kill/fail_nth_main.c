@@ -6,7 +6,6 @@
  * src/rpc/session.c, src/io/shm/carrier.c, src/io/shm/rendezvous.c, src/io/shm/handshake.c,
  * src/io/udp/sock.c, src/io/udp/carrier.c, src/sys/unix_listener.c, src/sys/fd_passing.c,
  * cn/client.c, mn/lend_mn.c, mn/node_server.c */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

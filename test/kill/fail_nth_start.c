@@ -3,14 +3,12 @@
  * way. Part of fail_nth_world.h. */
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "kill/fail_nth_world.h"
-#include "kill/watch.h"
 
 enum { LEAKED = 99 };
 int kill_mn_main(int argc, char **argv);

@@ -1,6 +1,5 @@
 #include "kill/kill_round.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

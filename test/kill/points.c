@@ -2,7 +2,6 @@
  * client, once in the node, once in the server. Part of kill_round.h. */
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 

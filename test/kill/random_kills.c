@@ -1,6 +1,5 @@
 /* random_kills - random kills of client, server, node, or several at once, by the clock or at a
  * store. Part of kill_round.h. */
-#include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
 

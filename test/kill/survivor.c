@@ -1,8 +1,6 @@
 #include "kill/survivor.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cn/client.h"

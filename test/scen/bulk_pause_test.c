@@ -4,7 +4,6 @@
 #include <criterion/criterion.h>
 
 #include "scen/core_pair.h"
-#include "util/bits.h"
 
 enum { LONG = 100000, SHORT = 64, BULK = 7, URGENT = 0 };
 

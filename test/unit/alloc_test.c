@@ -4,9 +4,7 @@
  * Covers: src/alloc/alloc.c, src/alloc/cache.c, src/alloc/slab.c, src/alloc/run.c,
  * src/alloc/region.c, src/alloc/depot.c */
 
-#include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>

@@ -4,7 +4,6 @@
  * ended. Method: reads in steps, with ends, other loans and stores between any two of them.
  * Covers: src/wire/lent_table.c */
 #include <criterion/criterion.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "util/rng.h"

@@ -3,7 +3,6 @@
  * keys that differ in one field each; a scan next to pages that are used again; then seeds against
  * a model of every page that was added. Covers: cn/paging/page_cache.c */
 #include <criterion/criterion.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cn/paging/page_cache.h"

@@ -4,7 +4,6 @@
  * once, and each check that their own file stays. Covers: src/sys/sweep.c,
  * src/sys/unix_listener.c */
 #include <criterion/criterion.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>

@@ -3,7 +3,6 @@
  * loop is the test's; another thread asks. Covers: mn/worker_query.c */
 #include <criterion/criterion.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 

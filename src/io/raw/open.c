@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "io/module/module.h"
-#include "sys/clock.h"
 #include "sys/last_error.h"
 
 LEND_IO_EXPORT lend_io_open_fn lend_io_raw_open;

@@ -10,7 +10,6 @@
  */
 #include "io/udp/udp.h"
 
-#include <errno.h>
 #include <netinet/udp.h>
 #include <poll.h>
 #include <string.h>

@@ -8,7 +8,6 @@
  */
 #include "io/udp/udp.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "io/builtin.h"

@@ -8,11 +8,9 @@
  */
 #include "io/verbs/verbs.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "sys/last_error.h"
 #include "util/bits.h"
 
 static struct lend_udp_key host_of(const struct lend_udp_key *peer)

@@ -15,7 +15,6 @@
 #include "io/builtin.h"
 #include "sys/last_error.h"
 #include "util/bits.h"
-#include "util/check.h"
 
 enum { FLUSH_TRIES = 200 };
 

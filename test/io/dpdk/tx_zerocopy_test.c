@@ -5,9 +5,7 @@
  * this file replaces the DPDK functions that describe it, map memory and free frames.
  * Covers: src/io/dpdk/tx_zerocopy.c */
 #include <dlfcn.h>
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 

@@ -2,7 +2,6 @@
  *
  * The bug is between the suite and a real carrier that passes the suite. Layer: test. Threads: each
  * end has its own state; the bug is selected before any carrier is opened. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
