@@ -22,7 +22,7 @@ for _ in $(seq 300); do # 30 s at most
 	! grep -q ' at ' "$temp/said" || break
 	sleep 0.1
 done
-addresses=$(sed -n 's/.* at //p' "$temp/said")
+addresses=$(sed -n 's/.* at \([^ ]*\).*/\1/p' "$temp/said")
 head -c 200000 /dev/urandom >"$temp/bytes"
 for address in ${addresses//,/ }; do
 	ref=$(checked "$build/lend" put "$temp/bytes" --node "$address" --ttl 1m)
