@@ -31,7 +31,8 @@ uint8_t lend_window_code(uint64_t n)
  * use more. */
 static uint64_t divide_fairly(const struct lend_core *c, uint64_t capacity, uint64_t n)
 {
-	for (uint32_t i = 0; n > c->levels[i].n && capacity / n > UINT64_C(1) << i; i++) {
+	for (uint32_t i = 0;
+	     i < LEND_WINDOW_LEVELS && n > c->levels[i].n && capacity / n > UINT64_C(1) << i; i++) {
 		capacity -= (uint64_t)c->levels[i].n << i;
 		n -= c->levels[i].n;
 	}
