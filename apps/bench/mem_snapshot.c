@@ -1,4 +1,4 @@
-/* snapshot - how long seal, map, the first write and release take, by size.
+/* mem_snapshot - how long seal, map, the first write and release take, by size.
  * Layer: apps. Threads: one. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -268,7 +268,7 @@ static void choose_sizes(struct snap *s)
 		size_label(&s->row[i]);
 }
 
-static double p50(const struct row *row, int what)
+static double p50_of(const struct row *row, int what)
 {
 	return app_hist_us(&row->hist[what], 0.5);
 }
@@ -282,12 +282,12 @@ static void report_ends(const struct snap *s, struct app_report *r)
 	for (int k = 0; k < TIMES; k++) {
 		for (unsigned i = 0; i < s->rows; i += s->rows - 1) {
 			snprintf(key, sizeof(key), "%s_us_%s", names[k], s->row[i].label);
-			app_report_num(r, key, p50(&s->row[i], k), 3, "us, median round trip");
+			app_report_num(r, key, p50_of(&s->row[i], k), 3, "us, median round trip");
 		}
 		if (k > MAP)
 			continue;
 		snprintf(key, sizeof(key), "%s_%s_over_%s", names[k], large->label, small->label);
-		app_report_num(r, key, p50(large, k) / p50(small, k), 2, "");
+		app_report_num(r, key, p50_of(large, k) / p50_of(small, k), 2, "");
 	}
 	snprintf(key, sizeof(key), "drain_us_%s", large->label);
 	app_report_num(r, key, large->drain_us, 1, "us from the release until no page was in use");
@@ -315,7 +315,7 @@ static void report_sizes(const struct snap *s, struct app_report *r)
 	for (unsigned i = 0; i < s->rows; i++) {
 		cell[i][0] = (double)s->row[i].size;
 		for (int k = 0; k < TIMES; k++) {
-			cell[i][1 + k] = p50(&s->row[i], k);
+			cell[i][1 + k] = p50_of(&s->row[i], k);
 			ordered = ordered && app_hist_is_ordered(&s->row[i].hist[k]);
 		}
 		cell[i][1 + TIMES] = s->row[i].drain_us;
@@ -354,7 +354,7 @@ static void plot_rows(const struct snap *s)
 	for (int k = SEAL; k <= WRITE; k++) {
 		for (unsigned i = 0; i < s->rows; i++) {
 			x[i] = (double)s->row[i].size;
-			y[k][i] = p50(&s->row[i], k);
+			y[k][i] = p50_of(&s->row[i], k);
 		}
 		chart.line[k] = (struct chart_line){names[k], x, y[k], s->rows, color[k]};
 	}
