@@ -58,7 +58,7 @@ static bool lengths_agree(const struct lend_pkt_view *v)
 	if (has_zero_rtt_call(&v->head))
 		return v->payload_len == v->head.length;
 	if (v->head.kind == LEND_PKT_CALLS)
-		return v->payload_len == v->head.length && v->head.offset == 0;
+		return v->payload_len == v->head.length && v->head.offset == 0 && v->head.call == 0;
 	if (!carries_message(v->head.kind))
 		return v->payload_len == 0;
 	if (v->head.length > LEND_MESSAGE_MAX || v->head.offset > v->head.length ||

@@ -207,8 +207,13 @@ _Static_assert(sizeof(struct lend_pkt_ack) == 8, "wire");
 struct lend_pkt_frame {
 	uint32_t call;
 	uint16_t length; /* bytes of payload */
-	uint8_t flags;   /* class; LEND_PKT_SERVED: a reply, else a request */
-	uint8_t zero;
+	union {
+		struct {
+			uint8_t flags; /* class; LEND_PKT_SERVED: a reply, else a request */
+			uint8_t zero;
+		};
+		uint16_t flags_zero; /* both, for one comparison */
+	};
 	union {
 		struct {
 			struct lend_pkt_request request;
@@ -326,9 +331,10 @@ static inline bool lend_pkt_decode_short(struct lend_pkt_view *view, const void 
 	first &= ~((uint32_t)(LEND_PKT_CLASS | LEND_PKT_SERVED | LEND_PKT_ACKED) << 24);
 	if (first == lend_pkt_first(LEND_PKT_REQUEST, 0))
 		need = sizeof(view->head) + sizeof(view->request);
-	else if (first == lend_pkt_first(LEND_PKT_CALLS, 0))
+	else if (first == lend_pkt_first(LEND_PKT_CALLS, 0)) {
 		need = sizeof(view->head);
-	else if (first != lend_pkt_first(LEND_PKT_REPLY, 0))
+		view->head.offset |= view->head.call; /* both must be 0 */
+	} else if (first != lend_pkt_first(LEND_PKT_REPLY, 0))
 		return false;
 	if (view->head.flags & LEND_PKT_ACKED) {
 		if (len < need + sizeof(view->seen))
@@ -371,7 +377,8 @@ static inline const uint8_t *lend_pkt_read_frame(struct lend_pkt_frame *f, const
 	memcpy(f, at, sizeof(*f));
 	LEND_ONCE(*f);
 	if (lend_pkt_frame_len(f->length) > len ||
-	    f->flags & (uint8_t) ~(LEND_PKT_CLASS | LEND_PKT_SERVED) || f->zero)
+	    f->flags_zero & (uint16_t) ~(LEND_PKT_CLASS | LEND_PKT_SERVED) ||
+	    (!(f->flags & LEND_PKT_SERVED) && f->request_end))
 		return NULL;
 	return at + sizeof(*f);
 }

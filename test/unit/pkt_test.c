@@ -129,8 +129,8 @@ Test(pkt, frames__every_length_and_every_cut)
 
 Test(pkt, frames__one_wrong_field__refused)
 {
-	static const uint8_t bit[][2] = {{6, 0x10}, {6, 0x20}, {6, 0x40},
-					 {6, 0x80}, {7, 1},    {5, 1}};
+	static const uint8_t bit[][2] = {{6, 0x10}, {6, 0x20}, {6, 0x40}, {6, 0x80},
+					 {7, 1},    {5, 1},    {20, 1},   {23, 0x80}};
 	struct lend_pkt_frame f = {.call = 7 << 10, .length = 8, .flags = 3};
 	struct lend_pkt_view v;
 
@@ -141,6 +141,24 @@ Test(pkt, frames__one_wrong_field__refused)
 		memcpy(data, &f, sizeof(f));
 		data[bit[i][0]] ^= bit[i][1];
 		cr_assert_not(lend_pkt_decode_frame(&v, data, sizeof(data), &at), "row %zu", i);
+	}
+}
+
+Test(pkt, calls__one_wrong_field_of_the_head__refused)
+{
+	static const size_t at[] = {4, 7, 24, 27, 28, 31}; /* call, offset, length */
+
+	for (size_t i = 0; i < 2 * sizeof(at) / sizeof(at[0]); i++) {
+		struct lend_pkt head = good_head(LEND_PKT_CALLS, 24);
+		uint8_t data[256];
+		struct lend_pkt_view v;
+
+		head.flags = i & 1 ? LEND_PKT_ACKED : 0;
+		cr_assert_eq(decode_copy(data, build_packet(data, &head, 24, true), true, &v),
+			     LEND_PKT_OK);
+		((uint8_t *)&head)[at[i / 2]] ^= 1;
+		cr_assert_eq(decode_copy(data, build_packet(data, &head, 24, true), true, &v),
+			     LEND_PKT_LENGTH, "byte %zu", at[i / 2]);
 	}
 }
 
