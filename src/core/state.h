@@ -290,8 +290,8 @@ struct lend_sess {
 	lend_ns ack_timer; /* when the pending ACK is sent; LEND_NEVER: none is pending */
 
 	lend_ns last_rx;
-	lend_ns blocked[2]; /* time until which the carrier counts as full, [1]: for fast datagrams;
-			       0: it is not full */
+	lend_ns blocked[2]; /* backpressure: until then the carrier counts as full, [1]: for fast
+			       ones; 0: it is not full */
 	uint32_t unscheduled, unscheduled_used;
 	uint32_t ecn;
 	uint32_t unacked;         /* fragments and short replies since the last acknowledgement */

@@ -153,7 +153,7 @@ struct lend_ep {
 	bool turning;
 	bool closing;
 	bool dirty;   /* the core was called since its last output */
-	bool blocked; /* a carrier was full in the last turn */
+	bool blocked; /* backpressure: a carrier was full in the last turn */
 	uint8_t n_carriers;
 	uint8_t rx_open; /* carriers that still need rx_done(), by bit */
 	uint8_t lenders; /* carriers that may read pieces after tx(), by bit */

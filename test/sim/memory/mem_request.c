@@ -166,8 +166,8 @@ static void look_before(struct sim *sim, uint32_t node, const struct lend_store_
 static void look_after(struct sim *sim, uint32_t node, const struct lend_memop *op,
 		       const struct before *b)
 {
-	struct lend_record now;
-	uint32_t used;
+	struct lend_record now = {0};
+	uint32_t used = 0;
 
 	if (server_at(sim, node)->out.status == LEND_MEM_OK)
 		return;
