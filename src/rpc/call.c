@@ -78,49 +78,9 @@ static inline int submit_call(struct lend_ep *ep, lend_ns now, uint64_t session,
 	return 0;
 }
 
-/* Adds a call to those that wait at their session: behind all that are as urgent. */
-static void insert_waiting(struct lend_session_rec *s, struct lend_call *call)
+int lend_call_submit(struct lend_ep *ep, struct lend_session_rec *s, struct lend_call *call)
 {
-	struct lend_call_priv *p = lend_call_priv(call);
-	struct lend_call **link = &s->first;
-
-	if (s->last && lend_call_priv(s->last)->class <= p->class)
-		link = &lend_call_priv(s->last)->next;
-	while (*link && lend_call_priv(*link)->class <= p->class)
-		link = &lend_call_priv(*link)->next;
-	p->next = *link;
-	*link = call;
-	if (!p->next)
-		s->last = call;
-	s->waiting++;
-	p->flags |= LEND_CALL_WAITS;
-}
-
-/* Adds an open session to those with calls that wait for a slot, one of them up to a deadline. */
-static void join_queue(struct lend_ep *ep, struct lend_session_rec *s, lend_ns deadline)
-{
-	ep->queue_at = lend_min_u64(ep->queue_at, deadline);
-	if (s->queued)
-		return;
-	s->queued = true;
-	s->next = ep->queued;
-	ep->queued = (uint32_t)(s - ep->session);
-}
-
-/* Lets a call wait until its session's address is resolved, or for a slot. */
-static __attribute__((noinline)) int wait_there(struct lend_ep *ep, struct lend_session_rec *s,
-						struct lend_call *call)
-{
-	struct lend_call_priv *p = lend_call_priv(call);
-
-	if (!(p->flags & LEND_CALL_QUEUES) && s->waiting >= lend_core_slots(ep->core, p->class))
-		return lend_fail(EAGAIN,
-				 "%u calls wait for this session to open: wait for some to end",
-				 s->waiting);
-	insert_waiting(s, call);
-	if (s->state == LEND_SESSION_OPEN)
-		join_queue(ep, s, p->deadline);
-	return 0;
+	return submit_call(ep, ep->now, s->core, call, lend_call_priv(call));
 }
 
 /* Starts a prepared call that may wait for a slot. It does not overtake waiting ones. */
@@ -132,7 +92,7 @@ submit_or_wait(struct lend_ep *ep, lend_ns now, struct lend_session_rec *s, stru
 
 	if (!s->first || p->class < lend_call_priv(s->first)->class)
 		rc = submit_call(ep, now, s->core, call, p);
-	return rc == -EAGAIN ? wait_there(ep, s, call) : rc;
+	return rc == -EAGAIN ? lend_calls_wait(ep, s, call) : rc;
 }
 
 static int explain_failure(int rc, uint64_t len)
@@ -234,7 +194,7 @@ int lend_call_start(struct lend_ep *ep, lend_session session, struct lend_call *
 	if (rc == 0)
 		rc = prepare_call(ep, p);
 	if (rc == 0)
-		rc = s->state == LEND_SESSION_PENDING ? wait_there(ep, s, call)
+		rc = s->state == LEND_SESSION_PENDING ? lend_calls_wait(ep, s, call)
 		     : call->queue                    ? submit_or_wait(ep, now, s, call)
 						      : submit_call(ep, now, s->core, call, p);
 	if (rc < 0)
@@ -377,144 +337,6 @@ uint32_t lend_calls_ended(struct lend_ep *ep)
 	return n;
 }
 
-/* Hands waiting calls to the core, in their order, until one has to wait for a slot. A call that
- * may not wait, or that the core does not accept, ends. */
-static void submit_waiting(struct lend_ep *ep, struct lend_session_rec *s)
-{
-	while (s->first) {
-		struct lend_call *call = s->first;
-		struct lend_call_priv *p = lend_call_priv(call);
-		struct lend_call *next = p->next;
-		int rc;
-
-		p->next = NULL;
-		rc = submit_call(ep, ep->now, s->core, call, p);
-		if (rc == -EAGAIN && p->flags & LEND_CALL_QUEUES) {
-			p->next = next;
-			return;
-		}
-		s->first = next;
-		s->waiting--;
-		if (rc < 0) {
-			struct lend_session_rec one = {.first = call};
-
-			lend_calls_abandon(
-			    ep, &one, rc == -ESTALE ? LEND_UNAVAILABLE : LEND_RESOURCE_EXHAUSTED);
-			continue;
-		}
-		p->flags &= ~(uint32_t)LEND_CALL_WAITS;
-	}
-	s->last = NULL;
-}
-
-void lend_calls_admit(struct lend_ep *ep, struct lend_session_rec *s)
-{
-	if (s->first)
-		join_queue(ep, s, 0);
-}
-
-void lend_calls_leave(struct lend_ep *ep, struct lend_session_rec *s, enum lend_status status)
-{
-	uint32_t *at = &ep->queued;
-
-	if (!s->queued)
-		return;
-	lend_calls_abandon(ep, s, status);
-	while (&ep->session[*at] != s)
-		at = &ep->session[*at].next;
-	*at = s->next;
-	s->queued = false;
-}
-
-/* Returns the status of a waiting call that has to end; LEND_OK: it still waits. */
-static enum lend_status why_end(struct lend_ep *ep, const struct lend_call_priv *p)
-{
-	struct lend_req *parent;
-
-	if (p->deadline <= ep->now)
-		return LEND_DEADLINE_EXCEEDED;
-	parent =
-	    p->parent ? lend_serve_find(ep->home ? ep->home : ep, (lend_request){p->parent}) : NULL;
-	return parent && atomic_load_explicit(&parent->cancelled, memory_order_relaxed)
-		   ? LEND_CANCELLED
-		   : LEND_OK;
-}
-
-void lend_calls_expire(struct lend_ep *ep, struct lend_session_rec *s)
-{
-	struct lend_call **link = &s->first;
-
-	s->last = NULL;
-	while (*link) {
-		struct lend_call *call = *link;
-		struct lend_call_priv *p = lend_call_priv(call);
-		struct lend_session_rec one = {.first = call};
-		enum lend_status status = why_end(ep, p);
-
-		if (status == LEND_OK) {
-			ep->queue_at = lend_min_u64(ep->queue_at, p->deadline);
-			s->last = call;
-			link = (struct lend_call **)&p->next;
-			continue;
-		}
-		*link = p->next;
-		s->waiting--;
-		p->next = NULL;
-		lend_calls_abandon(ep, &one, status);
-	}
-}
-
-void lend_calls_unqueue(struct lend_ep *ep)
-{
-	bool due = ep->now >= ep->queue_at;
-	uint32_t *at = &ep->queued;
-
-	if (due)
-		ep->queue_at = LEND_NEVER;
-	while (*at != LEND_NONE32) {
-		struct lend_session_rec *s = &ep->session[*at];
-		struct lend_call *first = s->first;
-
-		if (due)
-			lend_calls_expire(ep, s);
-		submit_waiting(ep, s);
-		ep->dirty |= s->first != first;
-		if (s->first) {
-			at = &s->next;
-			continue;
-		}
-		*at = s->next;
-		s->queued = false;
-	}
-	if (ep->ended)
-		ep->ran += lend_calls_ended(ep);
-}
-
-/* Cancels a call if it waits at this session. lend_call_cancel() tries all sessions with waiting
- * calls: a cancel before the call has a slot is rare. */
-static bool cancel_waiting(struct lend_ep *ep, struct lend_session_rec *s, struct lend_call *call)
-{
-	struct lend_session_rec one = {.first = NULL};
-	struct lend_call *before = NULL;
-
-	for (struct lend_call *at = s->first; at; before = at, at = lend_call_priv(at)->next) {
-		if (at != call)
-			continue;
-		if (before)
-			lend_call_priv(before)->next = lend_call_priv(call)->next;
-		else
-			s->first = lend_call_priv(call)->next;
-		if (s->last == call)
-			s->last = before;
-		s->waiting--;
-		lend_call_priv(call)->next = NULL;
-		one.first = call;
-		lend_calls_abandon(ep, &one, LEND_CANCELLED);
-		return true;
-	}
-	return false;
-}
-
 void lend_call_cancel(struct lend_ep *ep, struct lend_call *call)
 {
 	struct lend_call_priv *p = lend_call_priv(call);
@@ -522,16 +344,10 @@ void lend_call_cancel(struct lend_ep *ep, struct lend_call *call)
 	if (!(p->flags & LEND_CALL_BUSY))
 		return;
 	ep->dirty = true;
-	if (!(p->flags & LEND_CALL_WAITS)) {
+	if (p->flags & LEND_CALL_WAITS)
+		lend_calls_cancel(ep, call);
+	else
 		lend_core_cancel(ep->core, p->core, LEND_CANCELLED);
-		return;
-	}
-	for (uint32_t i = ep->pending; i != LEND_NONE32; i = ep->session[i].next)
-		if (cancel_waiting(ep, &ep->session[i], call))
-			return;
-	for (uint32_t i = ep->queued; i != LEND_NONE32; i = ep->session[i].next)
-		if (cancel_waiting(ep, &ep->session[i], call))
-			return;
 }
 
 int lend_call_sync(struct lend_ep *ep, lend_session session, struct lend_call *call)

@@ -246,7 +246,7 @@ static void release_endpoint(struct lend_ep *ep)
 	free(ep);
 }
 
-int lend_open(const struct lend_config *config, struct lend_ep **out)
+int lend_ep_open(const struct lend_config *config, struct lend_ep **out)
 {
 	struct lend_ep *ep = aligned_alloc(64, (sizeof(*ep) + 63) & ~(size_t)63);
 	int rc;
@@ -272,8 +272,6 @@ int lend_open(const struct lend_config *config, struct lend_ep **out)
 		rc = lend_ep_listen(ep);
 	if (rc == 0)
 		rc = open_core(ep);
-	if (rc == 0)
-		rc = lend_stats_serve(ep);
 	if (rc < 0) {
 		release_endpoint(ep);
 		return rc;

@@ -257,6 +257,8 @@ static inline lend_ns lend_ep_now(struct lend_ep *ep)
 }
 
 /* endpoint.c */
+/* lend_open() without the services of stats_service.c. */
+int lend_ep_open(const struct lend_config *config, struct lend_ep **ep);
 int lend_ep_check_slow(struct lend_ep *ep);
 /* Returns 0 if a turn may run; -EPERM in a fork's child; -EDEADLK inside a turn. */
 static inline int lend_ep_check(struct lend_ep *ep)
@@ -316,6 +318,16 @@ void lend_calls_end(struct lend_ep *ep, const struct lend_event *ev);
 void lend_calls_abandon(struct lend_ep *ep, struct lend_session_rec *session,
 			enum lend_status status);
 uint32_t lend_calls_ended(struct lend_ep *ep);
+/* Hands a prepared call to the core. Returns 0 or what lend_core_call() does; it stays prepared on
+ * failure. */
+int lend_call_submit(struct lend_ep *ep, struct lend_session_rec *s, struct lend_call *call);
+
+/* call_queue.c */
+/* Lets a call wait until its session's address is resolved, or for a slot. -EAGAIN: too many do. */
+int lend_calls_wait(struct lend_ep *ep, struct lend_session_rec *s, struct lend_call *call);
+/* Cancels a waiting call. All sessions with waiting calls are searched: a cancel before the call
+ * has a slot is rare. */
+void lend_calls_cancel(struct lend_ep *ep, struct lend_call *call);
 /* Lets the calls that waited for a session's address continue, now that it is open. */
 void lend_calls_admit(struct lend_ep *ep, struct lend_session_rec *s);
 /* Ends the calls that wait for a slot of a session that ends. */

@@ -55,7 +55,7 @@ struct lend_ep *lend_worker_ep(struct lend_ep *home)
 		return ep;
 	config.listen = NULL;
 	config.sessions = config.sessions < 64 ? config.sessions : 64;
-	if (lend_open(&config, &ep) < 0)
+	if (lend_ep_open(&config, &ep) < 0)
 		return NULL;
 	ep->home = home;
 	atomic_store_explicit(&self->ep, ep, memory_order_release);

@@ -1,6 +1,6 @@
 /* Goal: a call with queue set waits for a slot, in order, and ends in time without one. Method: the
  * slots of a session are held by calls without an answer, or by cancelled ones of which the server
- * knows nothing yet. Covers: src/rpc/call.c, cn/op_call.c, cn/args/args.c */
+ * knows nothing yet. Covers: src/rpc/call_queue.c, cn/op_call.c, cn/args/args.c */
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <string.h>

@@ -23,7 +23,7 @@ import re
 import sys
 
 FILES = ("src/core/*.[ch]", "src/wire/*.[ch]", "mn/store/*.[ch]", "cn/args/*.[ch]", "cn/lent/*.[ch]", "cn/op_call.c",
-         "src/rpc/call.c")
+         "src/rpc/call_queue.c")
 
 
 class Bad(Exception):
