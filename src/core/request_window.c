@@ -39,14 +39,24 @@ static uint64_t divide_fairly(const struct lend_core *c, uint64_t capacity, uint
 	return capacity / n;
 }
 
+static uint8_t share_code(const struct lend_core *c, uint64_t share)
+{
+	return share < c->cfg.calls ? lend_window_code(lend_max_u64(share, 1)) : LEND_WINDOW_OPEN;
+}
+
+/* Only the levels between the equal share and the fair one have a code of their own: this runs for
+ * every few calls where sessions make one each. */
 static void set_shares(const struct lend_core *c, uint64_t capacity, uint32_t n, uint8_t code[])
 {
-	uint64_t equal = capacity / n, fair = divide_fairly(c, capacity, n), share;
+	uint64_t fair = divide_fairly(c, capacity, n), equal = lend_min_u64(capacity / n, fair);
+	uint8_t least = share_code(c, equal), most = share_code(c, fair);
 
 	for (uint32_t i = 0; i < LEND_WINDOW_LEVELS; i++) {
-		share =
-		    lend_max_u64(lend_min_u64(fair, lend_max_u64(equal, (uint64_t)RAISE << i)), 1);
-		code[i] = share < c->cfg.calls ? lend_window_code(share) : LEND_WINDOW_OPEN;
+		uint64_t share = (uint64_t)RAISE << i;
+
+		code[i] = least;
+		if (share > equal)
+			code[i] = share < fair ? share_code(c, share) : most;
 	}
 }
 
