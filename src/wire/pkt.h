@@ -207,13 +207,8 @@ _Static_assert(sizeof(struct lend_pkt_ack) == 8, "wire");
 struct lend_pkt_frame {
 	uint32_t call;
 	uint16_t length; /* bytes of payload */
-	union {
-		struct {
-			uint8_t flags; /* class; LEND_PKT_SERVED: a reply, else a request */
-			uint8_t zero;
-		};
-		uint16_t flags_zero; /* both, for one comparison */
-	};
+	uint8_t flags;   /* class; LEND_PKT_SERVED: a reply, else a request */
+	uint8_t zero;
 	union {
 		struct {
 			struct lend_pkt_request request;
@@ -377,7 +372,7 @@ static inline const uint8_t *lend_pkt_read_frame(struct lend_pkt_frame *f, const
 	memcpy(f, at, sizeof(*f));
 	LEND_ONCE(*f);
 	if (lend_pkt_frame_len(f->length) > len ||
-	    f->flags_zero & (uint16_t) ~(LEND_PKT_CLASS | LEND_PKT_SERVED) ||
+	    f->flags & (uint8_t) ~(LEND_PKT_CLASS | LEND_PKT_SERVED) || f->zero ||
 	    (!(f->flags & LEND_PKT_SERVED) && f->request_end))
 		return NULL;
 	return at + sizeof(*f);

@@ -1,7 +1,7 @@
 /* Goal: session statistics are correct, and visible to their own program and to authorised peers
  * only; more sessions than fit into one answer come in several. Method: two endpoints of one thread
  * with known calls in flight; queries with and without a secret. Covers: src/rpc/stats_service.c,
- * src/rpc/open.c, src/rpc/stats.c, src/core/sess_stats.c */
+ * src/rpc/open_services.c, src/rpc/stats.c, src/core/sess_stats.c */
 #include <criterion/criterion.h>
 #include <string.h>
 

@@ -18,7 +18,7 @@ import unittest
 from pair import DEV, Pair, wait_for
 
 KIND = sys.argv[1]
-CALLS = 20000
+CALLS = 100000
 
 
 class Link(unittest.TestCase):

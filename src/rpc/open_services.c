@@ -1,4 +1,4 @@
-/* open - opens an endpoint with the services that every endpoint offers to its peers.
+/* open_services - opens an endpoint with the services that every endpoint offers to its peers.
  * Layer: rpc. Threads: the one that becomes the endpoint's. */
 #include "rpc/endpoint.h"
 
