@@ -253,7 +253,8 @@ void lent_call_answer(uint32_t node, lend_request request)
 	struct lent_call *c;
 	uint32_t index;
 
-	if (lent->calls < LENT_CALLS && lent_odds(LENT_RESULT, lent->plan.result_ppm))
+	/* A node that closes may have no client of memory nodes any more. */
+	if (!n->dying && lent->calls < LENT_CALLS && lent_odds(LENT_RESULT, lent->plan.result_ppm))
 		b = take_block(LENT_RESULT, &index);
 	if (!b) {
 		(void)lend_reply(n->ep, request, LEND_OK, NULL);
