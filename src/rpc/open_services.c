@@ -4,12 +4,15 @@
 
 int lend_open(const struct lend_config *config, struct lend_ep **out)
 {
-	int rc = lend_ep_open(config, out);
+	struct lend_ep *ep;
+	int rc = lend_ep_open(config, &ep);
 
 	if (rc < 0)
 		return rc;
-	rc = lend_stats_serve(*out);
+	rc = lend_stats_serve(ep);
 	if (rc < 0)
-		lend_close(*out);
+		lend_close(ep);
+	else
+		*out = ep;
 	return rc;
 }
