@@ -57,6 +57,9 @@ for header in "$tmp/moved/include/lend/"*.h; do
 done
 
 programs=$tmp/moved/bin
+answers() { # NAME: a name is there before its server accepts connections
+	[ -e "$XDG_RUNTIME_DIR/lend/$1" ] && "$programs/lend" ping --count 1 "shm:$1" >/dev/null 2>&1
+}
 "$programs/lend" --help >/dev/null || fail "the installed lend does not start"
 "$programs/lend-mn" --help >/dev/null || fail "the installed lend-mn does not start"
 if [ -e "$lib/lend/lend_io_dpdk.so" ]; then
@@ -84,8 +87,8 @@ node=$!
 "$tmp/lines" &
 server=$!
 for name in mn0 lines; do
-	for _ in $(seq 500); do # until it serves; at most 10 s
-		[ -e "$XDG_RUNTIME_DIR/lend/$name" ] && break
+	for _ in $(seq 500); do # at most 10 s
+		answers "$name" && break
 		sleep 0.02
 	done
 done
@@ -108,8 +111,8 @@ server= node=
 
 "$tmp/hello" &
 server=$!
-for _ in $(seq 500); do # until its name is there; at most 10 s
-	[ -e "$XDG_RUNTIME_DIR/lend/hello" ] && break
+for _ in $(seq 500); do # at most 10 s
+	answers hello && break
 	kill -0 "$server" 2>/dev/null || fail "the server ended by itself"
 	sleep 0.02
 done
@@ -131,12 +134,12 @@ done
 "$cxx" -std=c++17 -Wall -Wextra -Werror $flags -o "$tmp/kv" "$examples/kv.cc" $(pkg-config --cflags --libs lend)
 began= # processes that run
 trap 'kill $began 2>/dev/null || true; rm -rf "$tmp"' EXIT
-begin() { # NAME PROGRAM ARG...: starts a server, until its name is there; at most 10 s
+begin() { # NAME PROGRAM ARG...: starts a server, until it answers; at most 10 s
 	rm -f "$XDG_RUNTIME_DIR/lend/$1"
 	"${@:2}" >"$tmp/$1.out" &
 	began="$began $!"
 	for _ in $(seq 500); do
-		[ -e "$XDG_RUNTIME_DIR/lend/$1" ] && return
+		answers "$1" && return
 		sleep 0.02
 	done
 	fail "$2 does not serve at shm:$1"
