@@ -22,7 +22,8 @@ def read(export):
     taken = {}
     for function in json.loads(pathlib.Path(export).read_text())["data"][0]["functions"]:
         for line, column, _, _, true, false, file, _, _ in function["branches"]:
-            path = pathlib.Path(function["filenames"][file])
+            # A compiler cache may make the paths relative to the build.
+            path = (ROOT / "build-cov" / function["filenames"][file]).resolve()
             name = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else ""
             if name.startswith(FOLDERS):
                 sums = taken.setdefault((name, line, column), [0, 0])
