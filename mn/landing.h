@@ -16,7 +16,7 @@ struct mn_landings;
 struct mn_landings *mn_landings_open(struct lend_ep *ep, struct lend_store *store);
 /* Call it when nothing is in flight. NULL does nothing. */
 void mn_landings_close(struct mn_landings *table);
-/* Returns where a message of len bytes from this peer is received, whose first n bytes are known:
+/* Returns where a message of len bytes from this peer is received, of which the first n are known:
  * in frames, in a buffer if it needs none, or NULL if it is too long or memory is short. */
 struct lend_buf *mn_landings_choose(struct mn_landings *table, const struct lend_store_peer *peer,
 				    const void *first, uint32_t n, uint64_t len);

@@ -137,7 +137,7 @@ static void send_answer(struct mn_serve *serve, lend_request request)
 	(void)lend_reply(serve->ep, request, status, reply);
 }
 
-/* Passes the endpoint's count of sent bytes to the store before a STAT, whose reply contains it. */
+/* Passes the endpoint's count of sent bytes to the store before a STAT: the reply contains it. */
 static void set_tx_bytes(struct mn_serve *serve, const struct lend_buf *bytes)
 {
 	struct lend_stats stats;

@@ -302,7 +302,7 @@ static void send_address(struct end *e, struct peer_pipe *channel)
 	ucp_worker_release_address(e->worker, address);
 }
 
-/* Allocates the memory of requests and tells the server how to map it. */
+/* Allocates the memory of requests, and sends the server the key to map it. */
 static void share_memory(struct end *e, struct peer_pipe *channel)
 {
 	ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH |

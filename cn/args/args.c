@@ -42,10 +42,10 @@ static void note_failure(struct cn_args *a, enum lend_status status)
 }
 
 /* Releases the references that were put, unless they were handed over. */
-static void let_go(struct cn_args *a)
+static void release_kept(struct cn_args *a)
 {
 	for (uint32_t k = 0; k < a->puts; k++)
-		if (a->put[k].kept && !a->put[k].lent && !a->handed)
+		if (a->put[k].kept && !a->put[k].lent && !a->replied)
 			cn_deferred_add(a->mem, &a->put[k].op.ref, a->user != NULL);
 		else
 			cn_deferred_unreserve(a->mem, 1);
@@ -82,7 +82,7 @@ static void retire_args(struct cn_args *a)
 
 	if (mem) {
 		TAILQ_REMOVE(&mem->args, a, link);
-		let_go(a);
+		release_kept(a);
 		cn_pump(mem);
 	}
 	if (a->user) {
@@ -174,8 +174,8 @@ static void start_call(struct cn_args *a)
 	a->call.request = cn_args_message(mem->ep, a->arg, a->n, a, &fine);
 	if (fine)
 		rc = lend_call_start(mem->ep, a->session, &a->call);
-	a->flying = rc == 0;
-	if (a->flying)
+	a->in_flight = rc == 0;
+	if (a->in_flight)
 		return;
 	if (a->call.request)
 		lend_buf_give(mem->ep, a->call.request);
@@ -193,9 +193,9 @@ static void send_answer(struct cn_args *a)
 		buf = cn_args_message(a->mem->ep, a->arg, a->n, a, &fine);
 	if (!fine)
 		note_failure(a, LEND_RESOURCE_EXHAUSTED);
-	a->handed =
+	a->replied =
 	    lend_reply(a->mem->ep, a->request, fine ? a->answer : a->status, buf) == 0 && fine;
-	if (!a->handed || !has_loans(a) || a->mem->closing) {
+	if (!a->replied || !has_loans(a) || a->mem->closing) {
 		end_args(a);
 		return;
 	}
@@ -217,8 +217,8 @@ bool cn_args_release(struct cn_args *a, const struct lend_ref *ref)
 	return true;
 }
 
-/* Returns whether a result has to end. A caller whose session is gone will not release it. */
-static bool is_over(const struct cn_args *a, lend_ns now)
+/* Returns whether a result has to end. After the end of its session, no caller can release it. */
+static bool has_expired(const struct cn_args *a, lend_ns now)
 {
 	bool late = now >= a->until;
 
@@ -238,7 +238,7 @@ lend_ns cn_args_expire(struct lend_mem *mem, bool all)
 		{
 			if (!a->until || a->ended)
 				continue;
-			if (all || is_over(a, now))
+			if (all || has_expired(a, now))
 				break;
 			next = lend_min_u64(next, lend_min_u64(a->until, now + LOOK_NS));
 		}
@@ -386,7 +386,7 @@ void cn_args_cancel(struct cn_args *a)
 		for (uint32_t k = 0; k < a->puts; k++)
 			lend_op_cancel(a->mem, &a->put[k].op);
 		drop_busy(a);
-	} else if (a->flying && !a->ended) {
+	} else if (a->in_flight && !a->ended) {
 		lend_call_cancel(a->mem->ep, &a->call);
 	}
 }

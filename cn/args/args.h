@@ -65,9 +65,9 @@ struct cn_args {
 	uint32_t busy;  /* puts under way */
 	uint32_t wraps; /* segments of the caller's memory that a carrier may still use */
 	bool cancelled, ended;
-	bool flying;   /* the call has started */
-	bool handed;   /* the reply was sent: the references that were put are the caller's */
-	lend_ns until; /* reply with loans that was sent: when they end at the latest */
+	bool in_flight; /* the call has started */
+	bool replied;   /* the reply was sent: the references that were put are the caller's */
+	lend_ns until;  /* reply with loans that was sent: when they end at the latest */
 	enum lend_status status;
 	struct lend_call *user; /* the caller's call; NULL: a reply */
 	struct lend_call call;
@@ -98,7 +98,7 @@ bool cn_args_busy(const struct lend_mem *mem, bool late);
 /* Ends one loan of a result, which its receiver needs no more. Returns false: ref is of no result,
  * or a slice. */
 bool cn_args_release(struct cn_args *args, const struct lend_ref *ref);
-/* Ends the results whose time has passed, or whose caller is gone; all: every one. Returns when to
+/* Ends the results that have expired or have lost their session; all: every one. Returns when to
  * call it again; LEND_NEVER: no result is left. */
 lend_ns cn_args_expire(struct lend_mem *mem, bool all);
 

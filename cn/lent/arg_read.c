@@ -67,7 +67,7 @@ static int begin_get(struct lend_mem *mem, const struct lend_arg *arg, struct le
 }
 
 /* Starts an operation that rc began. That of a result of a session that has ended fails at once. */
-static int go_on(const struct lend_arg *arg, struct lend_op *op, int rc)
+static int start_begun(const struct lend_arg *arg, struct lend_op *op, int rc)
 {
 	if (rc == -ESTALE && arg->session.id)
 		return end_here(op, LEND_UNAVAILABLE);
@@ -83,7 +83,7 @@ int lend_arg_get(struct lend_mem *mem, const struct lend_arg *arg, uint64_t offs
 	if (rc == 0)
 		rc = cn_take_iov(o, into, n);
 	o->offset = offset;
-	return go_on(arg, op, rc);
+	return start_begun(arg, op, rc);
 }
 
 int lend_arg_map(struct lend_mem *mem, const struct lend_arg *arg, struct lend_arg_view *view,
@@ -104,7 +104,7 @@ int lend_arg_map(struct lend_mem *mem, const struct lend_arg *arg, struct lend_a
 		o->out = view;
 		o->view = true;
 	}
-	return go_on(arg, op, rc);
+	return start_begun(arg, op, rc);
 }
 
 int lend_arg_release(struct lend_mem *mem, const struct lend_arg *arg, struct lend_op *op)
@@ -121,7 +121,7 @@ int lend_arg_release(struct lend_mem *mem, const struct lend_arg *arg, struct le
 	rc = begin_read(mem, arg, op);
 	if (rc == 0)
 		cn_op_inner(op)->ends = cn_op_inner(op)->by_message = true;
-	return go_on(arg, op, rc);
+	return start_begun(arg, op, rc);
 }
 
 void lend_arg_unmap(struct lend_mem *mem, struct lend_arg_view *view)

@@ -123,7 +123,7 @@ int lend_loan_publish(struct lend_mem *mem, struct lend_loan *loan, lend_session
 	return 0;
 }
 
-/* Ends reads of published loans whose ttl has passed; their memory stays the producer's. Returns
+/* Ends reads of published loans that have expired; their memory stays the producer's. Returns
  * when to call it again. */
 static lend_ns expire_published(struct lend_mem *mem)
 {

@@ -7,7 +7,7 @@
 
 /* Ends the client's published loans. */
 void cn_loans_drop(struct lend_mem *mem);
-/* Ends loans and results whose time is over, at that time at the latest. */
+/* Ends loans and results that have expired, by this time at the latest. */
 void cn_loans_watch(struct lend_mem *mem, lend_ns at);
 /* Returns whether ref is of a loan that this client published. */
 bool cn_loan_is_own(const struct lend_mem *mem, const struct lend_memref *ref);

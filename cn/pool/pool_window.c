@@ -30,8 +30,8 @@ struct cn_window {
 /* Returns false for huge pages and devices: they are mapped, and dropped, in other units. */
 static bool is_plain(int file)
 {
-	struct statfs
-	    fs; /* not st_blksize, which is that of a huge page wherever shmem may use some */
+	/* Not st_blksize, which is that of a huge page wherever shmem may use some. */
+	struct statfs fs;
 	struct stat st;
 
 	return fstat(file, &st) == 0 && S_ISREG(st.st_mode) && fstatfs(file, &fs) == 0 &&

@@ -384,7 +384,7 @@ struct lend_argument {
  * NULL in done. A reference is passed on as it is: no byte moves. A received one needs
  * call->parent, the request that it came with, and is valid until that request is answered. That of
  * a loan that this client published needs no parent.
- * Returns: 0; -EINVAL: arguments, a reference that this client neither holds nor received with
+ * Returns: 0; -EINVAL: arguments, a reference that is not held and was not received with
  * call->parent, call->request is not NULL, or the client closes; -ENOMEM: no memory; or an error of
  * lend_call_start().
  * Ownership: borrows call, the bytes, and an argument's array data if its n is 2 or more, until
@@ -571,7 +571,7 @@ struct lend_loan {
  * Returns: 0; -ENOMEM: no memory; -EINVAL: len.
  * Ownership: *loan is the caller's until lend_loan_give(), which is due before lend_mem_close(). */
 int lend_loan_take(struct lend_mem *mem, uint64_t len, struct lend_loan *loan);
-/* Changes the length of a loan that is neither published nor an argument of a call in flight. The
+/* Changes the length of a loan that is not published and not an argument of a call in flight. The
  * bytes up to the smaller length stay; data may change.
  * Returns: 0; -ENOMEM: no memory, nothing has changed; -EINVAL: len; -EBUSY: it is published.
  * Ownership: borrows loan. */

@@ -164,7 +164,7 @@ LEND_HOT bool coalesce_request(struct lend_core *c, struct lend_sess *s,
 	    !lend_coalesce_admits(c, s, k->class, k->fast, draw) ||
 	    !lend_call_charge(s, k, k->tx.len))
 		return false;
-	d = lend_coalesce_open(c, s, k->class, k->fast, k->tx.len);
+	d = lend_coalesce_open(c, s, k->class, k->tx.len);
 	if (!d) {
 		lend_call_uncharge(s, k);
 		return false;

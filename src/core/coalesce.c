@@ -24,18 +24,18 @@ static uint32_t take_entry(struct lend_core *c)
 	return a->coalesced_next < c->coalesced_cap ? a->coalesced_next++ : LEND_NONE;
 }
 
-__attribute__((noinline)) struct lend_coalesced *lend_coalesce_begin(struct lend_core *c,
-								     struct lend_sess *s,
-								     uint8_t class, bool fast,
-								     uint32_t length)
+__attribute__((noinline)) struct lend_coalesced *
+lend_coalesce_begin(struct lend_core *c, struct lend_sess *s, uint8_t class, uint32_t length)
 {
 	uint32_t most =
 	    LEND_COALESCED_BYTES - sizeof(struct lend_pkt) - sizeof(struct lend_pkt_seen);
 	uint32_t len = sizeof(struct lend_pkt), i;
+	bool fast = lend_sched_is_fast(c, class);
 	struct lend_coalesced *d;
 
 	most = lend_min_u32(most, s->payload);
-	if (lend_pkt_frame_len(length) > most || (i = take_entry(c)) == LEND_NONE)
+	if (s->blocked[fast] || lend_pkt_frame_len(length) > most ||
+	    (i = take_entry(c)) == LEND_NONE)
 		return NULL;
 	d = lend_coalesced_at(c, i);
 	d->sess = lend_sess_index(c, s);

@@ -43,7 +43,7 @@ LEND_HOT bool lend_coalesce_draw(const struct lend_core *c, uint64_t draw)
 LEND_HOT bool lend_coalesce_admits(const struct lend_core *c, const struct lend_sess *s,
 				   uint8_t class, bool fast, uint64_t draw)
 {
-	if (s->state != LEND_SESS_UP || s->blocked[fast] ||
+	if (s->state != LEND_SESS_UP ||
 	    (c->ready.n && lend_sched_classes(c) & ((2u << class) - 1)) ||
 	    (c->bulk_paused_until > c->now && !fast))
 		return false;
@@ -61,12 +61,14 @@ static inline void lend_coalesce_limit(const struct lend_core *c, struct lend_se
 		s->frame_limit = (uint16_t)(most + 1);
 }
 
-/* Begins a datagram with room for a payload of `length` bytes. NULL: there is none. */
+/* Begins a datagram with room for a payload of `length` bytes. NULL: there is none, or the session
+ * is blocked. */
 struct lend_coalesced *lend_coalesce_begin(struct lend_core *c, struct lend_sess *s, uint8_t class,
-					   bool fast, uint32_t length);
-/* Returns the session's open datagram for one more frame. NULL: the message takes the slow path. */
+					   uint32_t length);
+/* Returns the session's open datagram for one more frame, or begins one. It is closed when the
+ * session is blocked. NULL: the message takes the slow path. */
 LEND_HOT struct lend_coalesced *lend_coalesce_open(struct lend_core *c, struct lend_sess *s,
-						   uint8_t class, bool fast, uint32_t length)
+						   uint8_t class, uint32_t length)
 {
 	struct lend_coalesced *d;
 
@@ -75,7 +77,7 @@ LEND_HOT struct lend_coalesced *lend_coalesce_open(struct lend_core *c, struct l
 		if (d->class == class && d->at + lend_pkt_frame_len(length) <= d->end)
 			return d;
 	}
-	return lend_coalesce_begin(c, s, class, fast, length);
+	return lend_coalesce_begin(c, s, class, length);
 }
 
 /* Appends a frame and returns it. The caller writes its block and a payload of `length` bytes. */

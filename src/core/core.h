@@ -51,11 +51,11 @@ struct lend_event {
 	uint32_t peer;    /* SESSION_*, PEER_*: carrier and index */
 	uint64_t session; /* handle: index and generation, so that a stale one is caught */
 	uint64_t call; /* handle of the call: index and generation, so that a stale one is caught */
+	/* tag: as given to lend_core_call() or lend_core_connect(); PROVE: key id. deadline of a
+	 * REQUEST: when its caller stops waiting; LEND_NEVER: never. */
 	union {
-		uint64_t
-		    tag; /* as given to lend_core_call() or lend_core_connect(); PROVE: key id */
-		lend_ns
-		    deadline; /* REQUEST: when its caller stops waiting; LEND_NEVER: no deadline */
+		uint64_t tag;
+		lend_ns deadline;
 	};
 	uint64_t len; /* bytes of the message; CALL_END: of the reply, even if it was too long */
 	/* Owned by the caller from now on; 0: none. CALL_END: the request; REQUEST: the message, in

@@ -78,6 +78,19 @@ static inline uint32_t lend_kept_delay(const struct lend_sslot *sl, lend_ns now)
 	return sl->arrived == LEND_NEVER || delay > UINT32_MAX ? UINT32_MAX : (uint32_t)delay;
 }
 
+/* Fills the slot with a reply's fields, all but its arrival and its bytes. */
+LEND_HOT void lend_kept_fill(struct lend_sslot *sl, const struct lend_call_rec *k, uint8_t status,
+			     uint32_t len)
+{
+	sl->rec = LEND_SLOT_KEPT;
+	sl->status = status & (uint8_t)~LEND_REPLY_NOT_RUN;
+	sl->ran = (uint8_t)((status & LEND_REPLY_NOT_RUN ? RAN_NO : RAN_YES) |
+			    k->more_hops << LEND_RAN_BITS);
+	sl->class = k->class;
+	sl->len = (uint8_t)len;
+	sl->queued = 0;
+}
+
 /* Returns the block of a reply that the slot keeps. */
 LEND_HOT struct lend_pkt_reply lend_kept_block(const struct lend_core *c, const struct lend_sess *s,
 					       const struct lend_sslot *sl, lend_ns now)

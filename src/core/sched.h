@@ -22,12 +22,17 @@
 enum { LEND_WAITS_CREDIT = 1, LEND_WAITS_CARRIER, LEND_WAITS_WINDOW };
 
 void lend_sched_init(struct lend_core *c);
-/* Sets the class, and whether the call's datagrams may overtake others in the carrier. */
+/* Returns whether datagrams of this class may overtake others in the carrier. */
+static inline bool lend_sched_is_fast(const struct lend_core *c, uint8_t class)
+{
+	return class < LEND_CLASS_NORMAL && c->cfg.order != LEND_ORDER_FIFO;
+}
+
 static inline void lend_sched_class(const struct lend_core *c, struct lend_call_rec *k,
 				    uint8_t class)
 {
 	k->class = class;
-	k->fast = class < LEND_CLASS_NORMAL && c->cfg.order != LEND_ORDER_FIFO;
+	k->fast = lend_sched_is_fast(c, class);
 }
 
 /* Lets the call wait until its session gets credit or room in flight. */

@@ -22,18 +22,12 @@ LEND_HOT bool keep_reply(struct lend_core *c, struct lend_call_rec *k, uint8_t s
 
 	if (!lend_coalesce_admits(c, s, k->class, k->fast, k->sess_id ^ k->wire ^ k->number << 32))
 		return false;
-	d = lend_coalesce_open(c, s, k->class, k->fast, len);
+	d = lend_coalesce_open(c, s, k->class, len);
 	if (!d)
 		return false;
-	sl->rec = LEND_SLOT_KEPT;
+	lend_kept_fill(sl, k, status, len);
 	/* After a duplicate of the request, the client's last number has another arrival. */
 	sl->arrived = sl->number == k->number ? k->stamp : LEND_NEVER;
-	sl->status = status & (uint8_t)~LEND_REPLY_NOT_RUN;
-	sl->ran = (uint8_t)((status & LEND_REPLY_NOT_RUN ? RAN_NO : RAN_YES) |
-			    k->more_hops << LEND_RAN_BITS);
-	sl->class = k->class;
-	sl->len = (uint8_t)len;
-	sl->queued = 0;
 	if (len)
 		lend_copy_short(lend_kept_bytes(c, position), data, len);
 	lend_kept_frame(c, s, d, sl, k->wire, data);

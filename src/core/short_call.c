@@ -42,29 +42,6 @@ LEND_HOT void give_record(struct lend_core *c, struct lend_sess *s, struct lend_
 	lend_call_uncount(c, s);
 }
 
-static __attribute__((noinline)) struct lend_coalesced *
-begin_datagram(struct lend_core *c, struct lend_sess *s, uint8_t class, uint32_t len)
-{
-	bool fast = class < LEND_CLASS_NORMAL && c->cfg.order != LEND_ORDER_FIFO;
-
-	return s->blocked[fast] ? NULL : lend_coalesce_begin(c, s, class, fast, len);
-}
-
-/* Returns the session's open datagram, which is closed when the session is blocked, or begins one.
- * NULL: neither is possible. */
-LEND_HOT struct lend_coalesced *open_datagram(struct lend_core *c, struct lend_sess *s,
-					      uint8_t class, uint32_t len)
-{
-	struct lend_coalesced *d;
-
-	if (s->coalesced) {
-		d = lend_coalesced_at(c, s->coalesced - 1u);
-		if (d->class == class && d->at + lend_pkt_frame_len(len) <= d->end)
-			return d;
-	}
-	return begin_datagram(c, s, class, len);
-}
-
 /* Writes the frame of a request. */
 LEND_HOT void write_request(struct lend_coalesced *d, uint32_t wire, uint32_t len,
 			    const struct lend_core_call *call, uint32_t grant, const void *data)
@@ -114,7 +91,7 @@ LEND_HOT bool start_short(struct lend_core *c, lend_ns now, struct lend_sess *s,
 	if (!seq || !lend_coalesce_draw(c, s->id ^ lend_pkt_call(bit, seq) ^ s->number << 32))
 		return false;
 	c->now = at;
-	d = open_datagram(c, s, call->class, len);
+	d = lend_coalesce_open(c, s, call->class, len);
 	if (!d)
 		return false;
 	c->used[0]++;
@@ -184,7 +161,7 @@ LEND_HOT bool begin_short(struct lend_core *c, struct lend_sess *s, uint32_t ses
 	uint32_t slot = lend_pkt_slot(f->call), seq = lend_pkt_seq(f->call),
 		 left = f->request.left_us;
 	uint8_t class = f->flags & LEND_PKT_CLASS;
-	bool fast = class < LEND_CLASS_NORMAL && c->cfg.order != LEND_ORDER_FIFO;
+	bool fast = lend_sched_is_fast(c, class);
 	struct lend_sslot *sl;
 	struct lend_call_rec *k;
 	struct lend_event *e;
@@ -258,20 +235,14 @@ LEND_HOT bool reply_short(struct lend_core *c, lend_ns now, struct lend_call_rec
 	    !lend_coalesce_draw(c, k->sess_id ^ k->wire ^ k->number << 32))
 		return false;
 	c->now = lend_max_u64(c->now, now);
-	d = open_datagram(c, s, k->class, len);
+	d = lend_coalesce_open(c, s, k->class, len);
 	if (!d)
 		return false;
 	position = lend_slot_position(c, k->sess, lend_pkt_slot(k->wire));
 	sl = lend_sslot_in(c, position);
 	f = lend_coalesce_add(d, k->wire, len, k->class | LEND_PKT_SERVED);
-	sl->rec = LEND_SLOT_KEPT;
+	lend_kept_fill(sl, k, status, len);
 	sl->arrived = LEND_NEVER;
-	sl->status = status & (uint8_t)~LEND_REPLY_NOT_RUN;
-	sl->ran = (uint8_t)((status & LEND_REPLY_NOT_RUN ? RAN_NO : RAN_YES) |
-			    k->more_hops << LEND_RAN_BITS);
-	sl->class = k->class;
-	sl->len = (uint8_t)len;
-	sl->queued = 0;
 	f->reply.status = sl->status;
 	f->reply.ran = sl->ran;
 	f->reply.patience_ms = LEND_PATIENCE_KEPT;

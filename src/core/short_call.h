@@ -2,8 +2,9 @@
  *
  * Each function does what the general one does, for the usual value of every field: the session is
  * up and not blocked, no record is missing, no memory was named, nothing was retransmitted. All
- * conditions are tested before the first store. If one fails, nothing was done, and the general
- * function takes over. The call is the same either way, so both paths may serve one call in turn.
+ * conditions are tested before the first store but that of the core's time. If one fails, the
+ * general function takes over. The call is the same either way, so both paths may serve one call in
+ * turn.
  *
  * Layer: core (pure). */
 #ifndef LEND_CORE_SHORT_CALL_H

@@ -132,7 +132,7 @@ enum lend_call_state {
 	LEND_CALL_ORPHAN, /* the handler runs, the caller does not wait */
 };
 
-/* Four cache lines; a call of short_call.h touches the first two. */
+/* Four cache lines; a call of short_call.h touches the first three. */
 struct lend_call_rec {
 	uint32_t gen;  /* generation of the record; with the index, it is the handle */
 	uint32_t self; /* index of this record; never changes */
