@@ -27,6 +27,7 @@ enum { JOBS_MAX = 16, PLANTS_MAX = 512, WHY = 160, HANG_SECONDS = 8, PLAN_TRIES 
 struct options {
 	uint64_t first, seeds;
 	uint32_t jobs;
+	uint32_t quarter; /* every fourth bug, from this one on; 0: all of them */
 	bool json;
 	const char *only; /* a bug's name, or NULL */
 	const char *file; /* bugs of files with this name prefix, or NULL */
@@ -306,6 +307,8 @@ static const struct lend_option options[] = {
     OPT_NUMBER(struct options, first, "first", 0, UINT64_MAX, "First seed (1)"),
     OPT_NUMBER(struct options, seeds, "seeds", 1, UINT64_MAX, "For each bug, at most (10000)"),
     OPT_NUMBER(struct options, jobs, "jobs", 1, JOBS_MAX, "Processes (2)"),
+    OPT_NUMBER(struct options, quarter, "quarter", 0, 4,
+	       "Every fourth bug, from this one on (0: all)"),
     OPT_TEXT(struct options, only, "only", "NAME", "This bug only"),
     OPT_TEXT(struct options, file, "file", "PREFIX", "Bugs in files whose paths begin so"),
     OPT_JSON(struct options, json),
@@ -327,7 +330,8 @@ int sim_cmd_planted(int argc, char **argv)
 		const struct lend_plant *p = &lend_plants[i - 1];
 
 		desk[i].wanted = (!o.only || strcmp(p->name, o.only) == 0) &&
-				 (!o.file || strncmp(p->file, o.file, strlen(o.file)) == 0);
+				 (!o.file || strncmp(p->file, o.file, strlen(o.file)) == 0) &&
+				 (o.quarter == 0 || (i - 1) % 4 == o.quarter - 1);
 		wanted += desk[i].wanted;
 	}
 	run_all(desk, &o);
