@@ -468,6 +468,35 @@ struct lend_alarm {
  * Ownership: borrows alarm until it rings, or is set to LEND_NEVER. */
 void lend_alarm_set(struct lend_ep *ep, struct lend_alarm *alarm, lend_ns at);
 
+/* lend_watch_fd(3) - run a function when a file descriptor is ready.
+ *
+ * One thread then serves calls and the sockets of other libraries, and sleeps in one place.
+ *
+ * Threads: the endpoint's. */
+
+/* Events of a file descriptor. */
+enum {
+	LEND_FD_READ = 1,  /* a read would not block */
+	LEND_FD_WRITE = 2, /* a write would not block */
+};
+/* A watched file descriptor, in the caller's memory. Set ready and fd, and events to 0. */
+struct lend_fd_watch {
+	/* Runs inside a turn, again until the descriptor is not ready any more. events: which of
+	 * the requested ones are; all of them after an error or a hang-up. May change and end any
+	 * watch. */
+	void (*ready)(struct lend_fd_watch *watch, unsigned events);
+	int fd;          /* the file descriptor */
+	unsigned events; /* the runtime's: the requested ones; 0: not watched */
+};
+/* Watches a file descriptor for LEND_FD_* events, in place of the earlier ones; 0 ends the watch.
+ * End it before the descriptor is closed. An endpoint that does not sleep looks at descriptors
+ * every 5 us.
+ * Returns: 0; -EINVAL: an unknown event, or no ready; -EBADF: fd is not open; -EEXIST: another
+ * watch has it; -EPERM: it is a file or directory, or this is the child of a fork; -EMFILE,
+ * -ENOSPC, -ENOMEM: a limit of the system.
+ * Ownership: borrows watch until it is ended, or lend_close(). */
+int lend_watch_fd(struct lend_ep *ep, struct lend_fd_watch *watch, unsigned events);
+
 /* lend_secret(3) - prove secrets between endpoints.
  *
  * In the handshake of a session the client proves that it has the key of its config.secret. The

@@ -238,6 +238,7 @@ static void release_endpoint(struct lend_ep *ep)
 		LEND_UNROOT(ep->tables.base, ep->tables.len);
 	lend_mapping_unmap(&ep->tables);
 	lend_mapping_unmap(&ep->core_memory);
+	lend_descriptors_close(ep);
 	close_fd(ep->epoll);
 	close_fd(ep->timer);
 	close_fd(ep->wake);
@@ -254,7 +255,8 @@ int lend_ep_open(const struct lend_config *config, struct lend_ep **out)
 	if (!ep)
 		return lend_fail(ENOMEM, "no memory for an endpoint");
 	memset(ep, 0, sizeof(*ep));
-	ep->epoll = ep->timer = ep->wake = -1;
+	ep->epoll = ep->timer = ep->wake = ep->descriptors.epoll = -1;
+	ep->descriptors.look_at = LEND_NEVER;
 	ep->timer_at = LEND_NEVER;
 	ep->spin = LEND_SPIN_NS;
 	lend_contention_init(&ep->contention);

@@ -5,8 +5,8 @@
  *   sleep.c         spinning, sleeping, waking  call.c     calls made here
  *   worker.c        threads for slow handlers   server.c   requests answered here
  *   nested_calls.c  calls that serve a request  request.c  queries about a request
- *   alarm.c, job_queue.c, bufs.c, msg.c, deferred_free.c, method.c, stats.c, stats_service.c,
- *   session_proof.c, keys.c, peer_memory.c; adaptive_spin.h, bulk_pause.h
+ *   alarm.c, descriptors.c, job_queue.c, bufs.c, msg.c, deferred_free.c, method.c, stats.c,
+ * stats_service.c, session_proof.c, keys.c, peer_memory.c; adaptive_spin.h, bulk_pause.h
  *
  * Layer: rpc. Threads: the endpoint's own, but for the fields marked "any thread".
  */
@@ -14,6 +14,7 @@
 #define LEND_RPC_ENDPOINT_H
 
 #include <stdatomic.h>
+#include <sys/epoll.h>
 #include <sys/types.h>
 
 #include "core/core.h"
@@ -144,6 +145,16 @@ struct lend_answer {
 	struct lend_buf *reply;
 };
 
+/* File descriptors of the application: descriptors.c. */
+enum { LEND_READY_MAX = 16 };
+struct lend_descriptors {
+	int epoll;       /* holds them all; -1: there were none yet */
+	uint32_t n;      /* watches */
+	lend_ns look_at; /* time of the next look, if no sleep ends for them before; LEND_NEVER */
+	uint32_t left;   /* entries of ready[] that are still to be reported */
+	struct epoll_event ready[LEND_READY_MAX];
+};
+
 struct lend_ep {
 	struct lend_core *core;
 	uint64_t key_id; /* id of the key that it connects with; 0: none */
@@ -182,6 +193,7 @@ struct lend_ep {
 	lend_ns queue_at; /* no call of queued sessions has to end before; 0: look at all of them */
 	uint32_t n_pending;        /* PENDING sessions: each will need a session of the core */
 	struct lend_alarm *alarms; /* the earliest first */
+	struct lend_descriptors descriptors;
 	struct lend_call *ended; /* waiting calls of ended sessions: done is to run; by priv.next */
 	struct lend_call *adopted; /* calls with a parent request of home */
 	lend_watch_fn *watch;
@@ -298,6 +310,10 @@ void lend_ep_free_deferred(struct lend_ep *ep);
 int lend_ep_turn(struct lend_ep *ep); /* returns how many handlers and done functions ran */
 void lend_ep_urgent_slow(struct lend_ep *ep);
 void lend_ep_pause_bulk_slow(struct lend_ep *ep, bool answered);
+
+/* descriptors.c */
+void lend_descriptors_look(struct lend_ep *ep);
+void lend_descriptors_close(struct lend_ep *ep);
 
 /* alarm.c */
 void lend_alarms_ring(struct lend_ep *ep);

@@ -274,13 +274,13 @@ static void release_rx(struct lend_ep *ep)
 	}
 }
 
-/* Returns whether other threads left work, or there is work that no interrupt announces. */
+/* Returns whether other threads left work, or there is work to look for. */
 static bool has_odd_jobs(struct lend_ep *ep)
 {
 	return atomic_load_explicit(&ep->answers, memory_order_relaxed) ||
 	       atomic_load_explicit(&ep->wake_workers, memory_order_relaxed) ||
 	       atomic_load_explicit(&ep->bufs->inbox, memory_order_relaxed) ||
-	       ep->pending != LEND_NONE32 || ep->lent;
+	       ep->pending != LEND_NONE32 || ep->lent || ep->descriptors.look_at <= ep->now;
 }
 
 static __attribute__((noinline)) void do_odd_jobs(struct lend_ep *ep)
@@ -294,6 +294,8 @@ static __attribute__((noinline)) void do_odd_jobs(struct lend_ep *ep)
 	if (ep->lent)
 		lend_ep_free_deferred(ep);
 	lend_bufs_drain(ep->bufs);
+	if (ep->descriptors.look_at <= ep->now)
+		lend_descriptors_look(ep);
 }
 
 /* Returns whether there is something to send or a timer is due. Most polls find nothing: then the

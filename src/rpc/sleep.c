@@ -19,6 +19,9 @@
 #include "sys/clock.h"
 #include "sys/last_error.h"
 
+/* Descriptors of the endpoint's epoll: carriers, timer, eventfd, descriptors.c. */
+enum { SOURCES = LEND_CARRIERS_MAX + 3 };
+
 static inline void pause_cpu(void)
 {
 #if defined(__x86_64__)
@@ -151,13 +154,13 @@ static void clear_wakeups(struct lend_ep *ep, const struct epoll_event *event, i
 
 static void sleep_until(struct lend_ep *ep, lend_ns until)
 {
-	struct epoll_event event[LEND_CARRIERS_MAX + 2];
+	struct epoll_event event[SOURCES];
 	int n;
 
 	if (!prepare_sleep(ep, until))
 		return;
 	ep->stats.sleeps++;
-	n = epoll_wait(ep->epoll, event, LEND_CARRIERS_MAX + 2, -1);
+	n = epoll_wait(ep->epoll, event, SOURCES, -1);
 	clear_wakeups(ep, event, n);
 	ep->active = lend_clock_now();
 }
@@ -165,9 +168,9 @@ static void sleep_until(struct lend_ep *ep, lend_ns until)
 /* Ends a sleep that lend_prepare_sleep() began for the user's own event loop. */
 static __attribute__((noinline)) void awake_elsewhere(struct lend_ep *ep)
 {
-	struct epoll_event event[LEND_CARRIERS_MAX + 2];
+	struct epoll_event event[SOURCES];
 
-	clear_wakeups(ep, event, epoll_wait(ep->epoll, event, LEND_CARRIERS_MAX + 2, 0));
+	clear_wakeups(ep, event, epoll_wait(ep->epoll, event, SOURCES, 0));
 }
 
 int lend_poll(struct lend_ep *ep)

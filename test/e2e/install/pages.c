@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <lend/alloc.h>
 #include <lend/mem.h>
@@ -256,6 +257,50 @@ static bool pass_loan(struct lend_ep *ep, lend_session session)
 	return call.status == LEND_OK;
 }
 
+/* A pipe that the endpoint's thread reads between calls. */
+struct feed {
+	struct lend_fd_watch watch; /* must be the first member */
+	struct lend_ep *ep;
+	size_t bytes;
+};
+
+static void read_feed(struct lend_fd_watch *watch, unsigned events)
+{
+	struct feed *feed = (struct feed *)watch;
+	char piece[4096];
+	ssize_t n = read(watch->fd, piece, sizeof(piece));
+
+	(void)events; /* LEND_FD_READ was all that it asked for */
+	if (n > 0)
+		feed->bytes += (size_t)n;
+	else
+		lend_watch_fd(feed->ep, watch, 0); /* the end */
+}
+
+/* Serves and calls until the pipe has ended. */
+static bool reads_pipe(struct lend_ep *ep, int fd, size_t *bytes)
+{
+	struct feed feed = {.watch = {.ready = read_feed, .fd = fd}, .ep = ep};
+
+	if (lend_watch_fd(ep, &feed.watch, LEND_FD_READ) < 0)
+		return false;
+	while (feed.watch.events)
+		lend_wait(ep, LEND_NEVER);
+	*bytes = feed.bytes;
+	return true;
+}
+
+static bool watch_pipe(struct lend_ep *ep)
+{
+	size_t bytes = 0;
+	int fd[2];
+	bool fine = pipe(fd) == 0 && write(fd[1], "bytes", 5) == 5 && close(fd[1]) == 0 &&
+		    reads_pipe(ep, fd[0], &bytes);
+
+	close(fd[0]);
+	return fine && bytes == 5;
+}
+
 static bool call_server(struct lend_ep *ep)
 {
 	struct lend_call call = {.method = SUM};
@@ -303,7 +348,8 @@ int main(void)
 		fprintf(stderr, "pages: %s\n", lend_why());
 		return 1;
 	}
-	fine = call_server(client) && use_node(client) && use_heap() && watch_heap();
+	fine = call_server(client) && watch_pipe(client) && use_node(client) && use_heap() &&
+	       watch_heap();
 	if (!fine)
 		fprintf(stderr, "pages: %s\n", lend_why());
 	lend_stop(server);
