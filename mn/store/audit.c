@@ -99,7 +99,7 @@ static bool is_zero(const struct lend_store *s, uint32_t frame)
 static void audit_frames(struct audit *a)
 {
 	const struct lend_store *s = a->s;
-	uint32_t used = 0, pinned = 0;
+	uint32_t used = 0, pinned = 0, dirty = 0;
 
 	for (uint32_t p = 1; p <= s->placement.top; p++)
 		for (uint32_t f = lend_placement_at(s, p)->first; f; f = lend_frame_at(s, f)->next)
@@ -114,11 +114,13 @@ static void audit_frames(struct audit *a)
 		a->pins += f->pins;
 		if (lend_free_has(s, i) != (!f->refs && !f->pins))
 			a->bad = "a frame is both free and in use, or neither";
-		if (f->refs || f->pins)
-			continue;
-		if (!is_zero(s, i))
+		if (lend_set_word(s, &s->free.dirty, i) >> (i & 63) & 1)
+			dirty += !f->refs && !f->pins;
+		else if (!f->refs && !f->pins && !is_zero(s, i))
 			a->bad = "a free page is not zero";
 	}
+	if (dirty != s->free.dirty.n)
+		a->bad = "dirty frames are miscounted, or in use";
 	if (!lend_free_is_sound(s) ||
 	    s->free.n + s->free.any.n + s->free.rest[0].n + s->free.rest[1].n !=
 		lend_table_room(&s->frame))

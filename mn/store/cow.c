@@ -38,9 +38,9 @@ static uint32_t writable_frame(struct lend_store *s, uint32_t old, uint32_t from
 
 	if (lend_frame_is_exclusive(s, old))
 		return old;
-	frame = lend_frame_take(s);
 	if (!old)
-		return frame;
+		return lend_frame_take(s, from, to);
+	frame = lend_frame_take(s, 0, lend_page_size(s));
 	if (lend_frame_at(s, old)->refs > 1)
 		s->counts.cow_copies++;
 	else

@@ -10,9 +10,11 @@
 #include <emmintrin.h>
 #endif
 
-/* Up to this many freed bytes that were not taken again are zeroed through the cache, so that the
- * next put finds a freed page there. */
-enum { WARM_BYTES = 4 << 20 };
+/* A freed page keeps its bytes until it is taken or cleaned: a put that overwrites it whole needs
+ * no zeros, and most pages are taken again soon. CLEAN_NS: time from the first such page to the
+ * cleaning of all. CLEAN_STEP: bytes per tick. Up to WARM_BYTES in all are zeroed through the
+ * cache, so that the next put finds them there. */
+enum { CLEAN_NS = 10000000, CLEAN_STEP = 128 << 10, WARM_BYTES = 4 << 20 };
 
 /* Zeroes a page by streaming stores: faster when the page is not in the cache, and without filling
  * it. */
@@ -34,26 +36,25 @@ static void zero_cold(uint8_t *page, uint32_t size)
 #endif
 }
 
-static void zero_page(struct lend_store *s, uint8_t *page)
+static bool is_dirty(const struct lend_store *s, uint32_t frame)
 {
-	uint32_t size = lend_page_size(s);
-
-	if (s->warm >= WARM_BYTES / size) {
-		zero_cold(page, size);
-		return;
-	}
-	s->warm++;
-	memset(page, 0, size);
+	return lend_set_word(s, &s->free.dirty, frame) >> (frame & 63) & 1;
 }
 
-uint32_t lend_frame_take(struct lend_store *s)
+uint32_t lend_frame_take(struct lend_store *s, uint32_t from, uint32_t to)
 {
 	uint32_t i = lend_free_take(s);
 	struct lend_frame *f;
 
 	LEND_CHECK(i);
 	s->frame.used++;
-	s->warm -= s->warm > 0;
+	if (is_dirty(s, i)) {
+		lend_set_remove(s, &s->free.dirty, i);
+		if (from > 0)
+			memset(lend_page(s, i), 0, from);
+		if (to < lend_page_size(s))
+			memset(lend_page(s, i) + to, 0, lend_page_size(s) - to);
+	}
 	s->frame.top = lend_max_u32(s->frame.top, i);
 	lend_undo_fence(); /* frames above top are zero */
 	f = lend_frame_at(s, i);
@@ -66,7 +67,9 @@ uint32_t lend_frame_take(struct lend_store *s)
 static void give_frame(struct lend_store *s, uint32_t frame)
 {
 	lend_frame_at(s, frame)->gen++;
-	zero_page(s, lend_page(s, frame));
+	if (!s->free.dirty.n)
+		s->clean_at = 0;
+	lend_set_add(s, &s->free.dirty, frame);
 	if (s->config.quarantine)
 		lend_free_quarantine(s, frame);
 	else
@@ -89,6 +92,30 @@ void lend_frame_zero(struct lend_store *s, uint32_t frame)
 
 	if (page[0] || memcmp(page, page + 1, lend_page_size(s) - 1))
 		zero_cold(page, lend_page_size(s));
+}
+
+lend_ns lend_frame_clean_deadline(const struct lend_store *s)
+{
+	return s->free.dirty.n ? s->clean_at : LEND_NEVER;
+}
+
+void lend_frame_clean(struct lend_store *s, lend_ns now)
+{
+	struct lend_set *dirty = &s->free.dirty;
+	uint32_t n = lend_max_u32(CLEAN_STEP / lend_page_size(s), 1);
+
+	if (dirty->n && !s->clean_at)
+		s->clean_at = now + CLEAN_NS;
+	if (now < s->clean_at)
+		return;
+	for (uint32_t i = 0; dirty->n && n > 0; n--) {
+		i = lend_set_next(s, dirty, i);
+		if (dirty->n <= WARM_BYTES / lend_page_size(s))
+			memset(lend_page(s, i), 0, lend_page_size(s));
+		else
+			zero_cold(lend_page(s, i), lend_page_size(s));
+		lend_set_remove(s, dirty, i);
+	}
 }
 
 void lend_frame_pin(struct lend_store *s, uint32_t frame)

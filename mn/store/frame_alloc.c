@@ -25,7 +25,8 @@ uint64_t lend_free_lay_out(struct lend_free *f, uint32_t frames, uint64_t at)
 	at = lend_set_lay_out(&f->part, frames / BLOCK, at);
 	at = lend_set_lay_out(&f->whole, frames / BLOCK, at);
 	at = lend_set_lay_out(&f->rest[0], frames, at);
-	return lend_set_lay_out(&f->rest[1], frames, at);
+	at = lend_set_lay_out(&f->rest[1], frames, at);
+	return lend_set_lay_out(&f->dirty, frames, at);
 }
 
 /* Makes these frames of a block free; none of them is free before. */
@@ -82,6 +83,7 @@ void lend_free_clear(struct lend_store *s)
 	lend_set_clear(s, &f->whole);
 	lend_set_clear(s, &f->rest[0]);
 	lend_set_clear(s, &f->rest[1]);
+	lend_set_clear(s, &f->dirty);
 }
 
 void lend_free_init(struct lend_store *s, uint32_t first)

@@ -285,6 +285,7 @@ void lend_store_tick(struct lend_store *store, lend_ns now)
 	lend_free_end_quarantine(store, now);
 	lend_tree_free_dropped(store);
 	lend_grant_expire(store, now);
+	lend_frame_clean(store, now);
 	if (now < store->lease_next)
 		return;
 	if (now - store->lease_next > store->config.late)
@@ -294,5 +295,7 @@ void lend_store_tick(struct lend_store *store, lend_ns now)
 
 lend_ns lend_store_deadline(const struct lend_store *store)
 {
-	return store->dying ? 0 : lend_min_u64(lend_grant_deadline(store), store->lease_next);
+	lend_ns at = lend_min_u64(lend_grant_deadline(store), store->lease_next);
+
+	return store->dying ? 0 : lend_min_u64(at, lend_frame_clean_deadline(store));
 }

@@ -98,39 +98,19 @@ static void drop_child(struct lend_store *s, uint32_t id, uint32_t level)
 		queue_dead_node(s, id, level);
 }
 
-/* Returns how many children are dropped at a time: of frames, as many as have the bytes of 64
- * frames of 4 KiB, because each is zeroed. */
-static uint32_t share_of(const struct lend_store *s, uint32_t level)
-{
-	return level > 1 ? LEND_FAN : lend_max_u32(1, LEND_FAN * LEND_MEM_PAGE / lend_page_size(s));
-}
-
 static void reap_node(struct lend_store *s)
 {
 	uint32_t id = s->dying, word = *lend_node_refs(s, id), level = word & LEND_LEVEL_MASK;
-	uint32_t n = share_of(s, level), i;
 
 	s->dying = word >> LEND_LEVEL_BITS;
-	/* Backwards, so that the free list returns the frames in ascending order again. */
-	for (i = LEND_FAN; i > 0 && n > 0; i--) {
-		uint32_t *child = &lend_node_at(s, id)->child[i - 1];
-
-		n -= *child != 0;
-		drop_child(s, *child, level - 1);
-		*child = 0;
-	}
-	if (i > 0) /* large pages: it stays at the head, because frames add nothing to the list */
-		s->dying = id;
-	else
-		give_node(s, id);
+	for (uint32_t i = 0; i < LEND_FAN; i++)
+		drop_child(s, lend_node_at(s, id)->child[i], level - 1);
+	give_node(s, id);
 }
 
 void lend_tree_free_dropped(struct lend_store *s)
 {
-	/* A page of more than 64 * 4 KiB uses that much more of the budget. */
-	uint32_t each = lend_max_u32(1, lend_page_size(s) / (LEND_FAN * LEND_MEM_PAGE));
-
-	for (; s->dying && s->free_budget > 0; s->free_budget -= lend_min_u32(s->free_budget, each))
+	for (; s->dying && s->free_budget > 0; s->free_budget--)
 		reap_node(s);
 }
 

@@ -77,7 +77,7 @@ uint32_t lend_store_place(struct lend_store *store, const struct lend_store_peer
 	for (left = op.len; left > 0;) {
 		uint64_t part = lend_min_u64(left, lend_page_size(store));
 
-		*link = lend_frame_take(store);
+		*link = lend_frame_take(store, 0, (uint32_t)part);
 		lend_seg_add(seg, segs, lend_page(store, *link), part);
 		link = &lend_frame_at(store, *link)->next;
 		left -= part;

@@ -25,7 +25,7 @@ static bool is_same_free(const struct lend_free *a, const struct lend_free *b)
 {
 	return is_same_set(&a->any, &b->any) && is_same_set(&a->part, &b->part) &&
 	       is_same_set(&a->whole, &b->whole) && is_same_set(&a->rest[0], &b->rest[0]) &&
-	       is_same_set(&a->rest[1], &b->rest[1]);
+	       is_same_set(&a->rest[1], &b->rest[1]) && is_same_set(&a->dirty, &b->dirty);
 }
 
 static bool is_laid_out(const struct lend_store *s, const struct lend_store_config *c)

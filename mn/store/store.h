@@ -14,8 +14,8 @@
 enum { LEND_LEVEL_BITS = 3, LEND_LEVEL_MASK = 7 };
 enum { LEND_FAN = 64, LEND_FAN_BITS = 6, LEND_HEIGHT_MAX = 5 };
 
-/* A page of bytes. It is free when refs and pins are zero; its bytes are zero then. Frame 0 is the
- * page of zeros that unwritten parts of a space read as. */
+/* A page of bytes. It is free when refs and pins are zero; its bytes are zero then, unless it is
+ * marked as dirty. Frame 0 is the page of zeros that unwritten parts of a space read as. */
 struct lend_frame {
 	uint32_t refs; /* references from tree parents, or 1 for a placement */
 	uint32_t pins; /* number of replies in flight that read the page */
@@ -156,6 +156,7 @@ struct lend_free {
 	struct lend_set any;         /* free to be taken */
 	struct lend_set part, whole; /* blocks of 64 frames: some of them free; all free */
 	struct lend_set rest[2];     /* quarantine: freed frames that are not used again yet */
+	struct lend_set dirty;       /* free frames that still have the bytes of their last use */
 	uint32_t young;     /* index of the set that frames are added to; the other set is older */
 	uint32_t first, n;  /* run of free frames that the operation reserved: no longer in `any` */
 	uint32_t want;      /* frames that the operation still needs */
@@ -193,7 +194,6 @@ struct lend_store {
 	struct lend_memstats counts;   /* counters that only grow; stats() fills in the rest */
 	uint32_t free_budget;          /* nodes that this operation may still free */
 	uint32_t undo_n;               /* words logged by this operation; see undo_log.h */
-	uint32_t warm; /* frames zeroed through the cache and not taken since; see frame.c */
 
 	struct lend_token token[LEND_TOKENS]; /* cached tokens, by slot */
 
@@ -204,9 +204,10 @@ struct lend_store {
 	uint64_t life;      /* number of the newest life */
 	uint32_t pinned, zero;
 	struct lend_free free;
-	lend_ns guard;  /* time when the quarantine sets last swapped roles */
-	uint32_t dying; /* list of unreferenced nodes to be freed; see page_tree.c */
-	uint32_t ended; /* list of objects that this operation ended */
+	lend_ns guard;    /* time when the quarantine sets last swapped roles */
+	lend_ns clean_at; /* when dirty frames are zeroed; 0: not determined yet */
+	uint32_t dying;   /* list of unreferenced nodes to be freed; see page_tree.c */
+	uint32_t ended;   /* list of objects that this operation ended */
 	struct lend_table frame, node, object, hold, grant, client, incarnation, placement, mapper;
 	/* Offsets of arrays in the arena. */
 	uint64_t sums, node_refs, hold_buckets, client_buckets, heap, records, tenants;

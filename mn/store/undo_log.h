@@ -6,8 +6,8 @@
  * lend_store_recover() rebuilds it. So only changes of essential state are ordered. Trees: a page
  * or node is filled, then linked; unlinked, then freed. The rest: before an operation changes a
  * field, it logs the old value. The one store that empties the log commits the operation. Objects
- * that the operation ends are freed after the commit, because their pages are zeroed. A client that
- * is closed is first marked as not live; recovery drops everything that still refers to it.
+ * that the operation ends are freed after the commit, because that takes several steps. A client
+ * that is closed is first marked as not live; recovery drops everything that still refers to it.
  *
  * A killed process's stores are seen in program order, so the fences are for the compiler only.
  * Alternatives considered: a copy of the data that changes (twice the memory traffic), replay of

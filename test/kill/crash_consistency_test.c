@@ -44,12 +44,13 @@ static uint64_t pick(uint64_t n)
 /* Releases everything, to the last page. */
 static void let_go(void)
 {
+	lend_ns later = w->k->now + (UINT64_C(1) << 50), next;
 	struct lend_memstats stats;
 
 	for (int i = 0; i < CLIENTS; i++)
 		lend_store_hangup(copy, w->client[i].life);
-	while (lend_store_deadline(copy) != LEND_NEVER)
-		lend_store_tick(copy, w->k->now + (UINT64_C(1) << 50));
+	while ((next = lend_store_deadline(copy)) != LEND_NEVER)
+		lend_store_tick(copy, next > later ? next : later);
 	lend_store_stats(copy, &stats);
 	cr_assert(stats.pages_used + stats.nodes_used + stats.refs + stats.spaces == 0,
 		  "seed %llu: pages are lost", (unsigned long long)w->seed);

@@ -7,6 +7,7 @@
 #include <stdalign.h>
 
 #include "mn/store/exec.h"
+#include "mn/store/frame.h"
 #include "scen/exhaustive_faults.h"
 #include "one_line_test.h"
 
@@ -252,6 +253,8 @@ static void audit(struct faults *f, bool over)
 		faults_wrong(f, "a hold or pin is left");
 	if (over && (s.refs || s.grants || s.pages_used || s.nodes_used || s.leases_expired))
 		faults_wrong(f, "a snapshot, grant, page or node is left");
+	while (over && lend_frame_clean_deadline(at.store) < LEND_NEVER)
+		lend_frame_clean(at.store, lend_frame_clean_deadline(at.store));
 	for (uint32_t i = 0; over && i < sizeof(pages) / 8; i++)
 		if (((const uint64_t *)(const void *)pages)[i])
 			faults_wrong(f, "a free page has bytes");

@@ -3,6 +3,8 @@
  * nodes. Covers: mn/store/page_tree.c, mn/store/frame.c, mn/store/cow.c */
 #include "unit/storekit.h"
 
+#include "mn/store/store.h"
+
 #define OK(call) cr_assert_eq(call, LEND_MEM_OK)
 
 enum { PAGE = LEND_MEM_PAGE, PAGES = 2048, STEP = 4 * 64 };
@@ -45,6 +47,30 @@ Test(store_freeing, a_step_frees_no_more_than_its_share)
 	}
 	cr_assert_gt(lend_store_deadline(k->store), k->now);
 	cr_assert_eq(kit_stats(k).nodes_used, 0);
+	kit_close(k);
+}
+
+Test(store_freeing, freed_pages__nothing_else_to_do__are_zeroed_in_steps)
+{
+	struct kit *k = open_with(PAGES, 4);
+	const struct lend_set *dirty = &k->store->free.dirty;
+	struct lend_memref ref;
+
+	OK(kit_put(k, &a, data, 100 * PAGE, kit_owned, &ref));
+	OK(kit_release(k, &a, &ref));
+	while (lend_store_deadline(k->store) <= k->now)
+		lend_store_tick(k->store, k->now);
+	cr_assert_eq(dirty->n, 100, "they can be taken before");
+	k->now = lend_store_deadline(k->store);
+	for (uint32_t before = dirty->n; before > 0; before = dirty->n) {
+		cr_assert_leq(lend_store_deadline(k->store), k->now);
+		lend_store_tick(k->store, k->now);
+		kit_audit(k);
+		cr_assert(dirty->n < before && before - dirty->n <= 32);
+	}
+	cr_assert_gt(lend_store_deadline(k->store), k->now);
+	for (uint32_t i = 0; i < PAGE; i++)
+		cr_assert_eq(lend_page(k->store, 1)[i] | lend_page(k->store, 100)[i], 0);
 	kit_close(k);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/arena.h"
+#include "mn/store/frame.h"
 #include "mn/store/recover.h"
 #include "mn/store/store.h"
 #include "sim/memory/mem_state.h"
@@ -284,11 +285,12 @@ void sim_mem_turn(struct sim *sim, uint32_t node)
 lend_ns sim_mem_deadline(struct sim *sim, uint32_t node)
 {
 	const struct mem_model *m = &server_at(sim, node)->model;
-	lend_ns told = lend_store_deadline(sim->node[node].store);
+	const struct lend_store *store = sim->node[node].store;
+	lend_ns told = lend_store_deadline(store), clean = lend_frame_clean_deadline(store);
 
-	if (sim->node[node].store->dying)
+	if (store->dying)
 		return told; /* at once */
-	SIM_CHECK(sim, told >= lend_min_u64(m->grant_next, m->lease_next),
+	SIM_CHECK(sim, told >= lend_min_u64(clean, lend_min_u64(m->grant_next, m->lease_next)),
 		  "node %u: its deadline is too early", node);
 	for (uint32_t i = 1; i <= m->grant_top; i++)
 		SIM_CHECK(sim, !m->grant[i].serial || m->grant[i].expires >= told,
