@@ -127,6 +127,7 @@ bool lend_cow_write(struct lend_store *s, struct lend_view *view, uint64_t offse
 	struct lend_tree_cost cost;
 	uint64_t first, last;
 	uint64_t charge;
+	uint32_t *slot = NULL;
 
 	if (len == 0)
 		return true;
@@ -147,8 +148,10 @@ bool lend_cow_write(struct lend_store *s, struct lend_view *view, uint64_t offse
 	while (at < end) {
 		uint32_t from = lend_page_rest(s, at);
 		uint32_t to = (uint32_t)lend_min_u64(lend_page_size(s), from + (end - at));
-		uint32_t *slot = lend_tree_own(s, view, lend_page_at(s, at));
 
+		slot = slot && lend_page_at(s, at) & (LEND_FAN - 1)
+			   ? slot + 1 /* the next page of the same leaf */
+			   : lend_tree_own(s, view, lend_page_at(s, at));
 		if (swap)
 			put_placed(s, slot, to, placed);
 		else

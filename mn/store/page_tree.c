@@ -191,9 +191,14 @@ static void add_cost(const struct lend_store *s, uint32_t id, uint32_t level, bo
 {
 	uint64_t part;
 
+	if (!id && level < 2) {
+		sum->frames += last - first + 1;
+		sum->zeros += last - first + 1;
+		sum->nodes += level;
+		return;
+	}
 	if (level == 0) {
 		sum->frames += shared || !lend_frame_is_exclusive(s, id);
-		sum->zeros += id == 0;
 		return;
 	}
 	shared = shared || !id || *lend_node_refs(s, id) > 1;
