@@ -1,5 +1,9 @@
 /* loop - one turn: clock, rx, core, handlers, core, tx.
  *
+ * A turn that moves short datagrams does nothing else. Timers, memory for long messages, other
+ * threads' work and waiting calls are for turns that find nothing, that move long datagrams, or
+ * that begin TICK_NS after the last one of these.
+ *
  * Received datagrams stay on loan from their carrier until the end of the turn, so handlers see
  * bytes in place; rx_done() comes last. The core's events are read after every input, because the
  * next input invalidates them. Layer: rpc. Threads: the endpoint's. */
@@ -22,6 +26,10 @@ enum { QUANTUM = 16 << 10, MOMENT_NS = 1000000 };
 /* Limit in bytes of a burst otherwise, for carriers that deliver whole messages: a worker or a
  * caller copies them at once. */
 enum { WHOLE = 4 << 20 };
+enum { SHORT = QUANTUM / LEND_BURST }; /* bytes: a burst of such datagrams needs no limit */
+/* Limit of the time from one check of the timers to the next: no timer of short messages is more
+ * exact. */
+enum { TICK_NS = 100000 };
 
 void lend_ep_urgent_slow(struct lend_ep *ep)
 {
@@ -48,17 +56,22 @@ static bool is_urgent(const struct lend_ep *ep)
 /* Returns how many datagrams of the recent maximum length a burst may have. */
 static uint32_t burst_of(const struct lend_ep *ep, uint32_t longest)
 {
-	uint32_t most = longest <= QUANTUM / LEND_BURST || !is_urgent(ep) ? WHOLE : QUANTUM;
+	uint32_t most;
 
+	if (longest <= SHORT)
+		return LEND_BURST;
+	most = is_urgent(ep) ? QUANTUM : WHOLE;
 	if (longest <= most / LEND_BURST)
 		return LEND_BURST;
 	return longest < most ? most / longest : 1;
 }
 
-/* Tracks the recent maximum length. It decays slowly: short bursts in between do not reset it. */
-static void note_length(uint32_t *longest, uint32_t len)
+/* Tracks the recent maximum length, above SHORT. It decays slowly: short bursts in between do not
+ * reset it. */
+static inline void note_length(uint32_t *longest, uint32_t len)
 {
-	*longest = len > *longest ? len : *longest - *longest / 64;
+	if (lend_max_u32(len, *longest) > SHORT)
+		*longest = len > *longest ? len : *longest - *longest / 64;
 }
 
 static inline void give_back(struct lend_ep *ep, const struct lend_event *ev)
@@ -112,7 +125,7 @@ static __attribute__((noinline)) uint32_t dispatch_rare(struct lend_ep *ep,
 	return 0;
 }
 
-static void count_sent(struct lend_ep *ep, const struct lend_out *out, uint32_t n)
+static inline void count_sent(struct lend_ep *ep, const struct lend_out *out, uint32_t n)
 {
 	uint32_t longest = 0, sent = 0;
 	uint64_t bytes = 0;
@@ -158,7 +171,7 @@ static __attribute__((noinline)) void hand_apart(struct lend_ep *ep, struct lend
 /* The first carrier's peers have the same number in the core and in the carrier. */
 _Static_assert(LEND_PEER(0, 1) == 1, "an only carrier needs no translation");
 
-static void hand_out(struct lend_ep *ep, struct lend_out *out, uint32_t n)
+static inline void hand_out(struct lend_ep *ep, struct lend_out *out, uint32_t n)
 {
 	struct lend_io *io = ep->carrier[0].io;
 
@@ -169,7 +182,8 @@ static void hand_out(struct lend_ep *ep, struct lend_out *out, uint32_t n)
 		hand_apart(ep, out, n);
 }
 
-static uint32_t transmit_burst(struct lend_ep *ep, uint32_t burst)
+static inline __attribute__((always_inline)) uint32_t transmit_burst(struct lend_ep *ep,
+								     uint32_t burst)
 {
 	struct lend_out out[LEND_BURST];
 	uint32_t n = lend_core_output(ep->core, ep->now, &ep->bufs->table, out, burst);
@@ -182,6 +196,11 @@ static uint32_t transmit_burst(struct lend_ep *ep, uint32_t burst)
 	return n;
 }
 
+static __attribute__((noinline)) void send_between(struct lend_ep *ep)
+{
+	transmit_burst(ep, LEND_BURST);
+}
+
 static __attribute__((noinline)) void run_some(struct lend_ep *ep, const struct lend_event *ev)
 {
 	uint32_t n = 0;
@@ -190,11 +209,11 @@ static __attribute__((noinline)) void run_some(struct lend_ep *ep, const struct 
 		if (ev->kind == LEND_EV_CALL_END) {
 			lend_calls_end(ep, ev);
 			if (++n % SEND_AFTER == 0)
-				transmit_burst(ep, LEND_BURST);
+				send_between(ep);
 		} else if (ev->kind == LEND_EV_REQUEST) {
 			lend_serve_request(ep, ev);
 			if (++n % SEND_AFTER == 0)
-				transmit_burst(ep, LEND_BURST);
+				send_between(ep);
 		} else if (ev->kind == LEND_EV_REPLY_END || ev->kind == LEND_EV_BUF_BACK) {
 			give_back(ep, ev);
 		} else {
@@ -229,7 +248,7 @@ static void supply_buffers(struct lend_ep *ep)
 }
 
 /* Translates the senders to the core's peer numbers, and counts. */
-static void note_received(struct lend_ep *ep, uint32_t c, struct lend_in *in, uint32_t n)
+static inline void note_received(struct lend_ep *ep, uint32_t c, struct lend_in *in, uint32_t n)
 {
 	uint32_t longest = 0;
 	uint64_t bytes = 0;
@@ -246,7 +265,7 @@ static void note_received(struct lend_ep *ep, uint32_t c, struct lend_in *in, ui
 	ep->stats.rx_datagrams += n;
 }
 
-static uint32_t receive_burst(struct lend_ep *ep, uint32_t c)
+static inline __attribute__((always_inline)) uint32_t receive_burst(struct lend_ep *ep, uint32_t c)
 {
 	struct lend_io *io = ep->carrier[c].io;
 	struct lend_in in[LEND_BURST];
@@ -256,10 +275,6 @@ static uint32_t receive_burst(struct lend_ep *ep, uint32_t c)
 		return 0;
 	ep->rx_open |= (uint8_t)(1u << c);
 	note_received(ep, c, in, n);
-	if (io->path.room != ep->core_config.path[c].room) {
-		ep->core_config.path[c].room = io->path.room;
-		lend_core_path(ep->core, c, &io->path);
-	}
 	lend_core_input(ep->core, ep->now, &ep->bufs->table, in, n);
 	run_events(ep);
 	return n;
@@ -298,25 +313,9 @@ static __attribute__((noinline)) void do_odd_jobs(struct lend_ep *ep)
 		lend_descriptors_look(ep);
 }
 
-/* Returns whether there is something to send or a timer is due. Most polls find nothing: then the
- * turn skips the output. */
-static bool is_due(const struct lend_ep *ep)
-{
-	return ep->dirty || ep->ended || lend_core_deadline(ep->core) <= ep->now;
-}
-
-/* Runs the core's timers that are due; false: none is. */
-static bool run_timers(struct lend_ep *ep)
-{
-	ep->tick_at = lend_core_deadline(ep->core);
-	if (ep->tick_at > ep->now)
-		return false;
-	lend_core_tick(ep->core, ep->now);
-	return true;
-}
-
-/* Sends all output. Returns the number of datagrams. */
-static uint32_t send_all(struct lend_ep *ep)
+/* Sends all output. Returns the number of datagrams. Events of calls into the core since the last
+ * turn, such as a cancelled call's end, are handled after the first round. */
+static inline __attribute__((always_inline)) uint32_t send_all(struct lend_ep *ep)
 {
 	uint64_t sent = ep->stats.tx_bytes;
 	uint32_t moved = 0, round;
@@ -337,38 +336,68 @@ static uint32_t send_all(struct lend_ep *ep)
 	return moved;
 }
 
-/* Returns whether timers run before the output: when one is due, so that an expired call is not
- * sent; and with long messages, so that grants and pauses precede their data. Otherwise short
- * replies do not wait for a tick that mostly finds nothing. */
-static bool ticks_first(const struct lend_ep *ep)
+/* Tells the core how many datagrams a carrier has room for, if that changed. */
+static void note_room(struct lend_ep *ep)
 {
-	return ep->tick_at <= ep->now ||
-	       lend_max_u32(ep->rx_long, ep->tx_long) > QUANTUM / LEND_BURST;
+	for (uint32_t c = 0; c < ep->n_carriers; c++) {
+		const struct lend_path *path = &ep->carrier[c].io->path;
+
+		if (path->room == ep->core_config.path[c].room)
+			continue;
+		ep->core_config.path[c].room = path->room;
+		lend_core_path(ep->core, c, path);
+	}
 }
 
-/* Runs what is due and sends. Returns the number of datagrams. The flag: the core has no events. */
-static uint32_t run_due(struct lend_ep *ep, bool silent)
+/* Does everything that may be due before the output. Returns whether there may be output: most
+ * polls find nothing, then the turn skips it. */
+static __attribute__((noinline)) bool prepare_output(struct lend_ep *ep, uint32_t received)
 {
-	bool first = ticks_first(ep);
-	uint32_t moved;
+	bool silent = received, due;
 
-	if (first && run_timers(ep))
+	note_room(ep);
+	supply_buffers(ep);
+	if (has_odd_jobs(ep)) {
+		do_odd_jobs(ep);
 		silent = false;
-	if (!silent)
-		run_events(ep);
-	moved = send_all(ep);
-	if (first) {
-		ep->tick_at = lend_core_deadline(ep->core);
-	} else if (run_timers(ep) && !ep->blocked) {
-		run_events(ep);
-		moved += send_all(ep);
 	}
-	return moved;
+	/* Timers may end a call before it is sent. Grants and pauses precede long messages. */
+	ep->tick_at = lend_core_deadline(ep->core);
+	due = received || ep->dirty || ep->ended || ep->tick_at <= ep->now;
+	if (ep->tick_at <= ep->now) {
+		lend_core_tick(ep->core, ep->now);
+		silent = false;
+	}
+	if (due && !silent)
+		run_events(ep);
+	return due;
+}
+
+/* Does everything that may be due after the output. */
+static __attribute__((noinline)) void finish_turn(struct lend_ep *ep, bool sent)
+{
+	if (sent)
+		ep->tick_at = lend_core_deadline(ep->core);
+	ep->tick_at = lend_min_u64(ep->tick_at, ep->now + TICK_NS);
+	/* Slots become free by datagrams, timers and cancels. */
+	if (ep->queued != LEND_NONE32 && (sent || ep->now >= ep->queue_at))
+		lend_calls_unqueue(ep);
+	if (ep->alarms && ep->alarms->at <= ep->now)
+		lend_alarms_ring(ep);
+}
+
+/* Returns whether a turn has nothing to do but send after what it received. */
+static inline bool only_sends(const struct lend_ep *ep, uint32_t received)
+{
+	return (received || ep->dirty) && ep->tick_at > ep->now && ep->queued == LEND_NONE32 &&
+	       lend_max_u32(ep->rx_long, ep->tx_long) <= SHORT &&
+	       !atomic_load_explicit(&ep->answers, memory_order_relaxed) &&
+	       !atomic_load_explicit(&ep->wake_workers, memory_order_relaxed);
 }
 
 /* Polls the carriers; returns the number of datagrams. One that arrives just after a poll waits for
  * the next poll. So a turn without other work polls several times if polls are cheap. */
-static uint32_t poll_carriers(struct lend_ep *ep)
+static inline __attribute__((always_inline)) uint32_t poll_carriers(struct lend_ep *ep)
 {
 	uint32_t moved = 0, looks = ep->slow_poll || ep->dirty ? 1 : LOOKS;
 
@@ -381,27 +410,21 @@ static uint32_t poll_carriers(struct lend_ep *ep)
 int lend_ep_turn(struct lend_ep *ep)
 {
 	uint32_t moved;
-	bool silent, due;
+	bool quick, due;
 
 	ep->turning = true;
 	ep->blocked = false;
 	ep->ran = 0;
 	ep->now = lend_clock_now();
-	supply_buffers(ep);
 	moved = poll_carriers(ep);
-	silent = moved;
-	if (has_odd_jobs(ep)) {
-		do_odd_jobs(ep);
-		silent = false;
-	}
-	due = moved || is_due(ep);
+	quick = only_sends(ep, moved);
+	due = quick || prepare_output(ep, moved);
 	if (due)
-		moved += run_due(ep, silent);
-	/* Slots become free by datagrams, timers and cancels. */
-	if (ep->queued != LEND_NONE32 && (due || ep->now >= ep->queue_at))
-		lend_calls_unqueue(ep);
-	if (ep->alarms && ep->alarms->at <= ep->now)
-		lend_alarms_ring(ep);
+		moved += send_all(ep);
+	if (!quick)
+		finish_turn(ep, due);
+	else if (ep->blocked)
+		ep->tick_at = ep->now; /* the core retries soon */
 	release_rx(ep);
 	ep->turning = false;
 	if (moved || ep->ran)
