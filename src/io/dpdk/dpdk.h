@@ -150,9 +150,10 @@ struct dpdk_port {
 	_Atomic bool up;
 	_Atomic uint32_t downs; /* times the link went down */
 	uint32_t downs_seen;
-	uint16_t last_peer; /* peer of the last frame, as links are point to point; or DPDK_NONE */
-	uint8_t ways;       /* queues per direction: 1 or DPDK_ROUTES */
-	uint8_t reads;      /* enum dpdk_reads */
+	/* peer of the last frame, as links are point to point; DPDK_NONE: none, or not ALIVE */
+	uint16_t last_peer;
+	uint8_t ways;  /* queues per direction: 1 or DPDK_ROUTES */
+	uint8_t reads; /* enum dpdk_reads */
 	/* Buffers to offer to a queue in one burst; shrinks when the device refuses some. */
 	uint32_t window[DPDK_ROUTES];
 	uint32_t full_in[DPDK_ROUTES]; /* burst number of the last refusal; no more in that burst */

@@ -16,7 +16,8 @@ bool dpdk_mbuf_cache_fill(struct dpdk *io);
 /* Returns all buffers to the pool. */
 void dpdk_mbuf_cache_drop(struct dpdk *io);
 
-/* Takes an empty buffer. NULL: none is left. */
+/* Takes an empty buffer: one segment, with no flags. Its lengths are not set. NULL: none is left.
+ */
 static inline struct rte_mbuf *dpdk_mbuf_cache_take(struct dpdk *io)
 {
 	struct rte_mbuf *buf;
@@ -24,7 +25,8 @@ static inline struct rte_mbuf *dpdk_mbuf_cache_take(struct dpdk *io)
 	if (io->mbuf_cache_n == 0 && !dpdk_mbuf_cache_fill(io))
 		return NULL;
 	buf = io->mbuf_cache[--io->mbuf_cache_n];
-	rte_pktmbuf_reset(buf);
+	buf->data_off = RTE_PKTMBUF_HEADROOM;
+	buf->ol_flags = 0;
 	return buf;
 }
 

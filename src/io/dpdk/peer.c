@@ -57,6 +57,8 @@ static void unhash_peer(struct dpdk *io, uint32_t index)
 	while (*link != index)
 		link = &io->peer[*link].next;
 	*link = peer->next;
+	if (io->port[peer->port] && io->port[peer->port]->last_peer == index)
+		io->port[peer->port]->last_peer = DPDK_NONE;
 }
 
 /* Finds an unused entry: a free one, or one of a sender that is not pinned. */

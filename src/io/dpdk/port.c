@@ -89,7 +89,6 @@ static void reconcile_memif(struct dpdk *io, uint32_t index)
 	if (downs != port->downs_seen) {
 		port->downs_seen = downs;
 		port->connecting = false;
-		port->last_peer = DPDK_NONE;
 		dpdk_peer_hangup(io, (uint16_t)index);
 	}
 	port->active = atomic_load(&port->up);

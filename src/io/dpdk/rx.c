@@ -28,8 +28,8 @@ static uint32_t sender_of(struct dpdk *io, uint32_t index, const struct lend_eth
 	struct dpdk_peer *peer;
 	uint32_t i = port->last_peer;
 
-	if (i == DPDK_NONE || io->peer[i].life != DPDK_ALIVE || io->peer[i].udp != frame->udp ||
-	    !lend_ip_same(&io->peer[i].ip, &frame->from) || io->peer[i].port != index)
+	if (i == DPDK_NONE || io->peer[i].udp != frame->udp ||
+	    !lend_ip_same(&io->peer[i].ip, &frame->from))
 		i = dpdk_peer_find(io, (uint16_t)index, &frame->from, frame->udp);
 	if (i == DPDK_NONE)
 		i = dpdk_peer_add(io, (uint16_t)index, &frame->from, frame->udp, frame->mac);
@@ -91,24 +91,15 @@ static const uint8_t *take_frame(struct dpdk *io, uint32_t index, const struct r
 	return hand_out(&io->peer[i], i, frame.data, frame.len, frame.ecn, in);
 }
 
-/* Returns the link's last sender and its index. NULL: there is none, or it is gone. */
-static inline const struct dpdk_peer *last_of(const struct dpdk *io, uint32_t index, uint32_t *i)
-{
-	const struct dpdk_peer *peer;
-
-	*i = io->port[index]->last_peer;
-	peer = &io->peer[*i & (DPDK_PEERS_MAX - 1)];
-	return *i != DPDK_NONE && peer->life == DPDK_ALIVE && peer->port == index ? peer : NULL;
-}
-
-/* Like take_frame(), for a frame with the same header bytes as that peer's last one. NULL: they
- * differ. */
-static inline const uint8_t *take_usual(const struct dpdk_peer *peer, uint32_t i,
+/* Like take_frame(), for a frame with the same header bytes as the last one of the link's last
+ * sender. NULL: they differ. */
+static inline const uint8_t *take_usual(const struct dpdk *io, const struct dpdk_port *port,
 					const uint8_t *bytes, uint32_t room, struct lend_in *in)
 {
-	uint32_t len;
+	uint32_t len, i = port->last_peer;
+	const struct dpdk_peer *peer = &io->peer[i & (DPDK_PEERS_MAX - 1)];
 
-	if (peer == NULL || !lend_eth_is_expected(&peer->usual, bytes, room, &len))
+	if (i == DPDK_NONE || !lend_eth_is_expected(&peer->usual, bytes, room, &len))
 		return NULL;
 	return hand_out(peer, i, bytes + LEND_ETH_HEAD4, len, lend_eth_is_marked4(bytes), in);
 }
@@ -140,15 +131,12 @@ static uint32_t split_one(struct dpdk *io, struct dpdk_rx *rx, struct lend_in *i
 	struct rte_mbuf *buf = rx->frame[rx->at];
 	bool more = is_whole(io, buf), many = io->kind != DPDK_DEVICE;
 	const uint8_t *start = rte_pktmbuf_mtod(buf, const uint8_t *), *end;
-	uint32_t n = 0, len = buf->data_len, offset = rx->offset, port = rx->port, i;
-	const struct dpdk_peer *peer = last_of(io, port, &i);
+	uint32_t n = 0, len = buf->data_len, offset = rx->offset;
 
 	while (n < cap && more) {
-		end = take_usual(peer, i, start + offset, len - offset, &in[n]);
-		if (end == NULL) {
-			end = take_frame(io, port, buf, start + offset, len - offset, &in[n]);
-			peer = last_of(io, port, &i);
-		}
+		end = take_usual(io, io->port[rx->port], start + offset, len - offset, &in[n]);
+		if (end == NULL)
+			end = take_frame(io, rx->port, buf, start + offset, len - offset, &in[n]);
 		if (end == NULL)
 			break;
 		n++;
@@ -215,15 +203,13 @@ static uint32_t room_for(const struct dpdk *io, uint32_t cap)
 
 /* Fast path for a buffer with one frame from the link's last sender: the usual case when each end
  * waits for the other. */
-static bool take_single(struct dpdk *io, uint32_t index, struct rte_mbuf *buf, struct lend_in *in)
+static inline bool take_single(struct dpdk *io, const struct dpdk_port *port, struct rte_mbuf *buf,
+			       struct lend_in *in)
 {
-	const uint8_t *start = rte_pktmbuf_mtod(buf, const uint8_t *);
-	uint32_t len = buf->data_len, i;
-	const struct dpdk_peer *peer = last_of(io, index, &i);
+	const uint8_t *start = rte_pktmbuf_mtod(buf, const uint8_t *), *end;
 
-	if (buf->nb_segs > 1 || len < LEND_ETH_HEAD4 ||
-	    len >= lend_eth_end4(start) + LEND_ETH_HEAD4 ||
-	    take_usual(peer, i, start, len, in) == NULL)
+	end = buf->nb_segs == 1 ? take_usual(io, port, start, buf->data_len, in) : NULL;
+	if (end == NULL || (uint32_t)(end - start) + LEND_ETH_HEAD4 <= buf->data_len)
 		return false;
 	io->held[io->held_n++] = buf;
 	return true;
@@ -235,8 +221,6 @@ static __rte_noinline uint32_t rx_some(struct dpdk *io, const struct dpdk_rx_sou
 {
 	struct dpdk_rx *rx = &io->rx[way];
 
-	if (got == 1 && take_single(io, look->index, rx->frame[0], in))
-		return 1;
 	for (uint16_t i = 1; i < got; i++)
 		rte_prefetch0(rte_pktmbuf_mtod(rx->frame[i], void *));
 	rx->n = got;
@@ -245,9 +229,9 @@ static __rte_noinline uint32_t rx_some(struct dpdk *io, const struct dpdk_rx_sou
 	return split_bufs(io, rx, in, cap);
 }
 
-/* Polls that queue of a port. Most polls find nothing, so this path is short. */
-static __rte_noinline uint32_t rx_port(struct dpdk *io, const struct dpdk_rx_source *look,
-				       uint16_t way, struct lend_in *in, uint32_t cap)
+/* Polls that queue of a port. */
+static __rte_always_inline uint32_t rx_port(struct dpdk *io, const struct dpdk_rx_source *look,
+					    uint16_t way, struct lend_in *in, uint32_t cap)
 {
 	uint32_t room = room_for(io, cap);
 	uint16_t got;
@@ -255,20 +239,36 @@ static __rte_noinline uint32_t rx_port(struct dpdk *io, const struct dpdk_rx_sou
 	if (way >= look->port->ways || room == 0)
 		return 0;
 	got = poll_port(io, look->port, way, io->rx[way].frame, (uint16_t)room);
+	if (got == 1 && take_single(io, look->port, io->rx[way].frame[0], in))
+		return 1;
 	return got > 0 ? rx_some(io, look, way, got, in, cap) : 0;
 }
 
+static __rte_noinline uint32_t rx_port_of(struct dpdk *io, const struct dpdk_rx_source *look,
+					  uint16_t way, struct lend_in *in, uint32_t cap)
+{
+	return rx_port(io, look, way, in, cap);
+}
+
 /* Splits buffers left from the previous call, then polls that queue of each port. */
-static inline uint32_t rx_way(struct dpdk *io, uint16_t way, struct lend_in *in, uint32_t cap)
+static __rte_always_inline uint32_t rx_way(struct dpdk *io, uint16_t way, struct lend_in *in,
+					   uint32_t cap)
 {
 	struct dpdk_rx *rx = &io->rx[way];
 	uint32_t n = rx->at < rx->n ? split_bufs(io, rx, in, cap) : 0, at = io->turn;
 
+	if (io->looks == 1 && rx->at == rx->n)
+		return n + rx_port(io, io->look, way, in + n, cap - n);
 	for (uint32_t left = io->looks; left > 0 && rx->at == rx->n; left--) {
-		n += rx_port(io, &io->look[at], way, in + n, cap - n);
+		n += rx_port_of(io, &io->look[at], way, in + n, cap - n);
 		at = at + 1 < io->looks ? at + 1 : 0;
 	}
 	return n;
+}
+
+static __rte_noinline uint32_t rx_urgent(struct dpdk *io, struct lend_in *in, uint32_t cap)
+{
+	return rx_way(io, 1, in, cap);
 }
 
 /* Polls the urgent queue first, and the normal queue only if it is empty, so that urgent datagrams
@@ -280,12 +280,22 @@ static uint32_t rx_ports(struct dpdk *io, struct lend_in *in, uint32_t cap)
 	uint32_t n = 0;
 
 	if (io->kind == DPDK_MEMIF && (io->found ? io->turns % FAIR != 0 : io->turns % SELDOM == 0))
-		n = rx_way(io, 1, in, cap);
+		n = rx_urgent(io, in, cap);
 	if (n == 0)
 		n = rx_way(io, 0, in, cap);
 	io->found = n > 0;
 	io->turn = io->turn + 1 < io->looks ? io->turn + 1 : 0;
 	return n;
+}
+
+/* Changes the links after a burst. Returns the number of peers reported as gone. */
+static __rte_noinline uint32_t change_links(struct dpdk *io, struct lend_in *in, uint32_t cap)
+{
+	if (io->grow)
+		dpdk_memif_grow(io);
+	if (io->ending && dpdk_rx_waiting(io) == 0)
+		end_rings(io);
+	return dpdk_rx_waiting(io) == 0 ? dpdk_peer_gone(io, in, cap) : 0;
 }
 
 uint32_t dpdk_rx(struct lend_io *base, struct lend_in *in, uint32_t cap)
@@ -301,12 +311,8 @@ uint32_t dpdk_rx(struct lend_io *base, struct lend_in *in, uint32_t cap)
 		dpdk_device_tick(io);
 	n = rx_ports(io, in, cap);
 	dpdk_leave(io);
-	if (io->grow)
-		dpdk_memif_grow(io);
-	if (io->ending && dpdk_rx_waiting(io) == 0)
-		end_rings(io);
-	if (io->gone_n > 0 && dpdk_rx_waiting(io) == 0)
-		n += dpdk_peer_gone(io, in + n, cap - n);
+	if (io->gone_n > 0 || io->grow || io->ending)
+		n += change_links(io, in + n, cap - n);
 	return n;
 }
 

@@ -95,9 +95,12 @@ static inline uint8_t *put_bytes(uint8_t *at, const void *from, uint32_t len)
 {
 	const uint8_t *bytes = from;
 
-	if (len - 8 > 64 - 8)
+	if (len - 8 > 128 - 8)
 		return len > 0 ? mempcpy(at, from, len) : at;
-	if (len > 32) {
+	if (len > 64) {
+		memcpy(at, bytes, 64);
+		memcpy(at + len - 64, bytes + len - 64, 64);
+	} else if (len > 32) {
 		memcpy(at, bytes, 32);
 		memcpy(at + len - 32, bytes + len - 32, 32);
 	} else if (len >= 16) {
@@ -227,28 +230,6 @@ static uint32_t send_some(struct dpdk *io, struct dpdk_port *port, const struct 
 	return sent > 0 ? load.n[sent - 1] : 0;
 }
 
-/* Sends one datagram over a link: the usual case when each end waits for the other. */
-static void send_single(struct dpdk *io, const struct dpdk_port *port, const struct lend_bufs *bufs,
-			struct lend_out *out)
-{
-	struct rte_mbuf *buf = port->active ? dpdk_mbuf_cache_take(io) : NULL;
-	uint8_t *start;
-
-	out->sent = LEND_SENT;
-	if (buf != NULL) {
-		start = rte_pktmbuf_mtod(buf, uint8_t *);
-		buf->data_len = (uint16_t)(write_frame(start, &io->peer[out->peer].head, bufs, out,
-						       lend_out_len(out), false) -
-					   start);
-		buf->pkt_len = buf->data_len;
-		if (rte_eth_tx_burst(port->id, way_of(port, out), &buf, 1) == 1)
-			return;
-		dpdk_mbuf_cache_give(io, buf);
-	}
-	out->sent = LEND_SENT_FULL;
-	io->io.stats.tx_full++;
-}
-
 static void send_run(struct dpdk *io, struct dpdk_port *port, const struct lend_bufs *bufs,
 		     struct lend_out *out, uint32_t n)
 {
@@ -274,10 +255,10 @@ static bool enter_patiently(struct dpdk *io)
 	return false;
 }
 
-static bool can_go(const struct dpdk *io, const struct lend_out *out)
+static inline bool can_go(const struct dpdk *io, const struct lend_out *out, uint32_t len)
 {
 	return out->peer < DPDK_PEERS_MAX && io->peer[out->peer].life == DPDK_ALIVE &&
-	       lend_out_len(out) <= io->io.path.mtu;
+	       len <= io->io.path.mtu;
 }
 
 /* Returns whether a datagram can be sent and has the same peer and queue as the one before it. */
@@ -296,13 +277,54 @@ static void send_way(struct dpdk *io, struct dpdk_port *port, const struct lend_
 	if (*full_in == io->bursts) {
 		mark_sent(out, n, LEND_SENT_FULL);
 		io->io.stats.tx_full += n;
-	} else if (n == 1 && port->share == NULL && !is_chained(io, out)) {
-		send_single(io, port, bufs, out);
 	} else {
 		send_run(io, port, bufs, out, n);
 	}
 	if (out[n - 1].sent == LEND_SENT_FULL)
 		*full_in = io->bursts;
+}
+
+static __rte_noinline void send_runs(struct dpdk *io, const struct lend_bufs *bufs,
+				     struct lend_out *out, uint32_t n)
+{
+	io->bursts++;
+	for (uint32_t i = 0, run; i < n; i += run) {
+		run = 1;
+		if (!can_go(io, &out[i], lend_out_len(&out[i]))) {
+			io->io.stats.tx_dead++;
+			out[i].sent = LEND_SENT_DEAD;
+			continue;
+		}
+		while (i + run < n && goes_along(io, &out[i + run]))
+			run++;
+		send_way(io, io->port[io->peer[out[i].peer].port], bufs, out + i, run);
+	}
+}
+
+/* Sends one datagram over a link: the usual case when each end waits for the other. False: it goes
+ * another way. */
+static inline bool send_single(struct dpdk *io, const struct lend_bufs *bufs, struct lend_out *out)
+{
+	uint32_t len = lend_out_len(out);
+	const struct dpdk_port *port;
+	struct rte_mbuf *buf;
+	uint8_t *start, *end;
+
+	if (io->kind == DPDK_DEVICE || !can_go(io, out, len) || is_chained(io, out))
+		return false;
+	port = io->port[io->peer[out->peer].port];
+	buf = port->active ? dpdk_mbuf_cache_take(io) : NULL;
+	if (buf == NULL)
+		return false;
+	start = rte_pktmbuf_mtod(buf, uint8_t *);
+	end = write_frame(start, &io->peer[out->peer].head, bufs, out, len, false);
+	buf->data_len = (uint16_t)(end - start);
+	buf->pkt_len = buf->data_len;
+	out->sent = LEND_SENT;
+	if (rte_eth_tx_burst(port->id, way_of(port, out), &buf, 1) == 1)
+		return true;
+	dpdk_mbuf_cache_give(io, buf);
+	return false;
 }
 
 void dpdk_tx(struct lend_io *base, struct lend_bufs *bufs, struct lend_out *out, uint32_t n)
@@ -315,17 +337,7 @@ void dpdk_tx(struct lend_io *base, struct lend_bufs *bufs, struct lend_out *out,
 		return;
 	}
 	io->found = true;
-	io->bursts++;
-	for (uint32_t i = 0, run; i < n; i += run) {
-		run = 1;
-		if (!can_go(io, &out[i])) {
-			io->io.stats.tx_dead++;
-			out[i].sent = LEND_SENT_DEAD;
-			continue;
-		}
-		while (i + run < n && goes_along(io, &out[i + run]))
-			run++;
-		send_way(io, io->port[io->peer[out[i].peer].port], bufs, out + i, run);
-	}
+	if (n != 1 || !send_single(io, bufs, out))
+		send_runs(io, bufs, out, n);
 	dpdk_leave(io);
 }

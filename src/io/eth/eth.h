@@ -273,12 +273,6 @@ static inline bool lend_eth_is_expected(const struct lend_eth_expected *usual, c
 	       lend_eth_get16(bytes + 38) == total - 20;
 }
 
-/* Returns the end of a frame with IPv4 and no tag, by the length in its IP header. */
-static inline uint32_t lend_eth_end4(const uint8_t *bytes)
-{
-	return 14 + lend_eth_get16(bytes + 16);
-}
-
 /* Returns whether a frame with IPv4 and no tag carries the ECN mark "congestion experienced". */
 static inline bool lend_eth_is_marked4(const uint8_t *bytes)
 {
