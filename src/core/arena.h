@@ -82,37 +82,6 @@ static inline struct lend_sslot *lend_sslot_at(struct lend_core *c, uint32_t ses
 	return lend_sslot_in(c, lend_slot_position(c, sess, slot));
 }
 
-/* Iterates over the calls of a session, those that it made first. The iteration is in order of
- * slots, so no list of calls is kept. Start with *at 0; NULL: there are no more. A call that was
- * returned may end during the iteration. */
-static inline struct lend_call_rec *lend_sess_next_call(struct lend_core *c,
-							const struct lend_sess *s, uint32_t *at)
-{
-	uint32_t i = lend_sess_index(c, s), n = s->cslots, end = n + s->sslots, rec = LEND_NONE;
-
-	for (; *at < end && lend_slot_is_empty(rec); (*at)++)
-		rec = *at < n ? lend_cslot_at(c, i, *at)->rec : lend_sslot_at(c, i, *at - n)->rec;
-	return lend_slot_is_empty(rec) ? NULL : lend_call_at(c, rec);
-}
-
-/* Iterates over the calls that the session made, without those that it serves. */
-static inline struct lend_call_rec *lend_sess_next_made(struct lend_core *c,
-							const struct lend_sess *s, uint32_t *at)
-{
-	uint64_t used;
-
-	for (; *at < c->cfg.calls; *at = (*at | 63) + 1) {
-		used = ~s->slots[*at / 64] >> (*at % 64);
-		if (!used)
-			continue;
-		*at += (uint32_t)__builtin_ctzll(used);
-		if (*at >= c->cfg.calls)
-			return NULL;
-		return lend_call_at(c, lend_cslot_at(c, lend_sess_index(c, s), (*at)++)->rec);
-	}
-	return NULL;
-}
-
 /* Returns the session with this id of ours; NULL if there is none. */
 static inline struct lend_sess *lend_sess_find(struct lend_core *c, uint64_t id)
 {
@@ -163,11 +132,6 @@ static inline struct lend_links lend_links_half(struct lend_core *c)
 static inline struct lend_links lend_links_paced(struct lend_core *c)
 {
 	return (struct lend_links){&lend_sess_at(c, 0)->paced, sizeof(struct lend_sess)};
-}
-
-static inline uint64_t lend_call_handle(struct lend_core *c, const struct lend_call_rec *k)
-{
-	return (uint64_t)k->gen << 32 | lend_call_index(c, k);
 }
 
 static inline uint32_t lend_frag_len(const struct lend_sess *s, uint32_t len, uint32_t frag)

@@ -3,33 +3,19 @@
 #ifndef LEND_CORE_CALL_RECORD_H
 #define LEND_CORE_CALL_RECORD_H
 
+#include "core/call_slot.h"
 #include "core/sent_ring.h"
 #include "core/sched.h"
-#include "core/arena.h"
 #include "core/tx.h"
 #include "core/memory_queue.h"
 #include "core/request_window.h"
 
-/* Returns lend_call_rec.phase of a call with these fields; the others are 0. */
-LEND_HOT uint32_t lend_call_phase(uint8_t state, uint8_t class, bool server, bool fast,
-				  bool in_window)
-{
-	struct lend_call_rec k;
-
-	k.phase = 0;
-	k.state = state;
-	k.class = class;
-	k.server = server;
-	k.fast = fast;
-	k.in_window = in_window;
-	return k.phase;
-}
-
-/* Clears the fields before tx. A free record's tx and rx are clear: lend_call_free() and
+/* Clears the fields from sess_id to tx. A free record's tx and rx are clear: lend_call_free() and
  * lend_call_clear_rx() see to it. */
 LEND_HOT void lend_call_clear(struct lend_call_rec *k)
 {
-	memset(k, 0, offsetof(struct lend_call_rec, tx));
+	memset(&k->sess_id, 0,
+	       offsetof(struct lend_call_rec, tx) - offsetof(struct lend_call_rec, sess_id));
 }
 
 /* Counts a call that begins in its session. */
@@ -41,21 +27,14 @@ LEND_HOT void lend_call_count(struct lend_core *c, struct lend_sess *s, uint32_t
 		lend_window_raise(c, s, lend_pkt_slot(wire));
 }
 
-/* Takes a record for either side; the caller has checked that one is free, and sets the slot. */
+/* Takes a record for a call of either side, which has a slot. */
 LEND_HOT struct lend_call_rec *lend_call_new(struct lend_core *c, struct lend_sess *s,
 					     uint32_t wire, bool server)
 {
-	struct lend_call_rec *k;
-	uint32_t i, gen;
+	struct lend_call_rec *k = lend_call_take(c);
 
-	LEND_CHECK(c->free_calls.free > 0);
-	i = lend_pool_take(&c->free_calls, LEND_AT(c, at_free_calls, uint32_t));
-	c->used[server]++;
-	k = lend_call_at(c, i);
-	gen = k->gen + 1;
 	lend_call_clear(k);
-	k->gen = lend_max_u32(gen, 1);
-	k->self = i;
+	c->used[server]++;
 	k->sess = lend_sess_index(c, s);
 	k->sess_id = s->id;
 	k->wire = wire;
@@ -110,32 +89,6 @@ LEND_HOT void lend_call_free(struct lend_core *c, struct lend_sess *s, struct le
 	k->state = LEND_CALL_FREE;
 	c->used[k->server]--;
 	lend_pool_give(&c->free_calls, LEND_AT(c, at_free_calls, uint32_t), k->self);
-}
-
-/* Returns the record of a handle; NULL when stale. */
-static inline struct lend_call_rec *lend_call_of(struct lend_core *c, uint64_t handle)
-{
-	uint32_t i = (uint32_t)handle;
-	struct lend_call_rec *k;
-
-	if (i >= c->records)
-		return NULL;
-	k = lend_call_at(c, i);
-	return k->state != LEND_CALL_FREE && k->gen == handle >> 32 ? k : NULL;
-}
-
-/* Returns the client's call of a wire number; NULL: it has ended. */
-static inline struct lend_call_rec *lend_call_of_wire(struct lend_core *c, struct lend_sess *s,
-						      uint32_t wire)
-{
-	uint32_t slot = lend_pkt_slot(wire);
-	const struct lend_cslot *cs;
-
-	if (slot >= s->cslots)
-		return NULL;
-	cs = lend_cslot_at(c, lend_sess_index(c, s), slot);
-	return cs->seq == lend_pkt_seq(wire) && cs->rec != LEND_NONE ? lend_call_at(c, cs->rec)
-								     : NULL;
 }
 
 /* Moves calls in slots above the session's limit to free slots below it, while there are any. */

@@ -101,7 +101,7 @@ void lend_call_unpark(struct lend_core *c, struct lend_sess *s)
 	uint32_t at = s->limit;
 
 	s->parked = 0;
-	while ((k = lend_sess_next_made(c, s, &at)))
+	while ((k = lend_sess_next_made(c, s, &at, NULL)))
 		if (k->state == LEND_CALL_QUEUED)
 			lend_call_admitted(c, s, k);
 }
@@ -224,7 +224,7 @@ int lend_call_make(struct lend_core *c, lend_ns now, uint64_t session, struct le
 		if (!coalesce_request(c, s, bufs, k))
 			lend_window_enter(c, s, k);
 	}
-	*handle = lend_call_handle(c, k);
+	*handle = lend_call_handle(k);
 	return 0;
 }
 

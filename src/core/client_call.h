@@ -78,7 +78,7 @@ LEND_HOT struct lend_event *lend_call_end_event(struct lend_core *c, const struc
 	struct lend_event *e = lend_event_push(c, LEND_EV_CALL_END);
 
 	e->session = k->sess_id;
-	e->call = lend_call_handle(c, k);
+	e->call = lend_call_handle(k);
 	e->tag = k->tag;
 	e->method = k->method;
 	e->class = k->class;

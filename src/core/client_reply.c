@@ -24,7 +24,7 @@ static struct lend_call_rec *find_call(struct lend_core *c, struct lend_sess *s,
 	cs = lend_cslot_at(c, lend_sess_index(c, s), slot);
 	ahead = (cs->seq - lend_pkt_seq(wire)) & LEND_CALL_SEQ_MASK;
 	if (ahead == 0 && cs->rec != LEND_NONE)
-		return lend_call_at(c, cs->rec);
+		return lend_call_in(c, s, slot, NULL);
 	*ended = cs->seq != 0 && ahead <= LEND_CALL_SEQ_MASK / 2;
 	return NULL;
 }

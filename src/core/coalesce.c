@@ -1,5 +1,7 @@
 #include "core/coalesce.h"
 
+#include "core/loss.h"
+
 /* Inserts the datagram behind late ones, those of its class and of more urgent ones. */
 static void insert_in_order(struct lend_core *c, uint32_t i, uint8_t class)
 {
@@ -45,6 +47,7 @@ lend_coalesce_begin(struct lend_core *c, struct lend_sess *s, uint8_t class, uin
 	d->acks = s->ack_due;
 	d->first = 0;
 	d->begun = c->now;
+	d->due = c->now + lend_loss_rto(s, 0);
 	d->frames = 0;
 	d->withdrawn = 0;
 	d->head.first = lend_pkt_first(LEND_PKT_CALLS, class);

@@ -34,11 +34,7 @@ static void describe_arrival(struct lend_core *c, struct lend_sess *s, struct le
 	if (head->flags & LEND_PKT_SERVED) {
 		head->offset = lend_serve_state(c, s, head->call, &k);
 	} else {
-		uint32_t slot = lend_pkt_slot(head->call);
-		struct lend_cslot *cs = lend_cslot_at(c, lend_sess_index(c, s), slot);
-
-		if (cs->seq == lend_pkt_seq(head->call) && cs->rec != LEND_NONE)
-			k = lend_call_at(c, cs->rec);
+		k = lend_call_of_wire(c, s, head->call);
 		head->offset = !k || k->state == LEND_CALL_DRAINING ? LEND_PKT_WHOLE
 			       : k->rx.frags == LEND_NONE           ? LEND_PKT_UNSEEN
 								    : LEND_PKT_PARTIAL;

@@ -115,7 +115,7 @@ struct lend_core *lend_core_init(void *mem, const struct lend_core_config *confi
 uint64_t lend_core_hash(const struct lend_core *core);
 /* Returns how many more sessions can be opened, by this core or by peers. */
 uint32_t lend_core_sessions_free(const struct lend_core *core);
-/* Returns an upper bound: the lower 32 bits of every call handle so far are below it. */
+/* Returns an upper bound: the lower 32 bits of every request's handle so far are below it. */
 uint32_t lend_core_calls_top(const struct lend_core *core);
 const struct lend_core_stats *lend_core_stats(const struct lend_core *core);
 

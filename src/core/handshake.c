@@ -294,7 +294,7 @@ void lend_hs_accepted(struct lend_core *c, struct lend_sess *s, const struct len
 	lend_sess_up(c, s);
 	lend_zero_rtt_on_accept(c, s, v);
 	send_proof(c, s);
-	while ((k = lend_sess_next_made(c, s, &at)))
+	while ((k = lend_sess_next_made(c, s, &at, NULL)))
 		resume_call(c, s, k, v->accept.zero_rtt);
 	/* A session without calls still has to prove its address. */
 	if (s->calls == 0 && s->hs == LEND_NONE)

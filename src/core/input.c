@@ -352,7 +352,7 @@ static void fetch_call(struct lend_core *c, const struct lend_pkt *head)
 	if (slot >= (made ? s->cslots : s->sslots))
 		return;
 	rec = made ? lend_cslot_at(c, i, slot)->rec : lend_sslot_at(c, i, slot)->rec;
-	if (lend_slot_is_empty(rec))
+	if (rec >= c->records)
 		return;
 	__builtin_prefetch(lend_call_at(c, rec), 1);
 	__builtin_prefetch((char *)lend_call_at(c, rec) + 64, 1);

@@ -12,6 +12,7 @@
 #ifndef LEND_CORE_LOSS_H
 #define LEND_CORE_LOSS_H
 
+#include "core/rto.h"
 #include "core/seen.h"
 #include "core/sent_ring.h"
 
@@ -52,14 +53,6 @@ static inline void lend_loss_rtt_first(const struct lend_core *c, struct lend_se
 		return;
 	s->rtt_at = (uint16_t)c->now;
 	lend_loss_rtt(s, sample, delay_ns);
-}
-
-static inline lend_ns lend_loss_rto(const struct lend_sess *s, unsigned tries)
-{
-	lend_ns base = s->srtt ? s->srtt + 4 * s->rttvar : LEND_RTO_FIRST;
-
-	base = lend_max_u64(base, s->lossless ? LEND_RTO_LOSSLESS : LEND_RTO_MIN);
-	return lend_min_u64(base << lend_min_u32(tries, 12), LEND_RTO_MAX);
 }
 
 #endif

@@ -1,5 +1,6 @@
 #include "core/rx.h"
 
+#include "core/call_record.h"
 #include "core/grant.h"
 #include "core/event.h"
 #include "core/loss.h"
@@ -133,7 +134,7 @@ void lend_rx_need(struct lend_core *c, struct lend_call_rec *k, const struct len
 	k->rx.needed = 1;
 	e = lend_event_push(c, LEND_EV_NEED);
 	e->session = lend_sess_at(c, k->sess)->id;
-	e->call = lend_call_handle(c, k);
+	e->call = lend_call_handle(k);
 	e->tag = k->tag;
 	e->method = k->method;
 	e->class = k->class;

@@ -33,7 +33,7 @@ static void push_cancelled(struct lend_core *c, struct lend_call_rec *k)
 	k->cancelled = 1;
 	e = lend_event_push(c, LEND_EV_CANCELLED);
 	e->session = k->sess_id;
-	e->call = lend_call_handle(c, k);
+	e->call = lend_call_handle(k);
 	e->method = k->method;
 }
 
@@ -72,7 +72,7 @@ LEND_HOT void run(struct lend_core *c, struct lend_call_rec *k, const struct len
 	k->stamp = c->now;
 	k->number = v->head.number;
 	e->session = k->sess_id;
-	e->call = lend_call_handle(c, k);
+	e->call = lend_call_handle(k);
 	e->method = k->method;
 	e->class = k->class;
 	e->deadline = k->deadline;

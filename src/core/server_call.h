@@ -27,7 +27,7 @@ LEND_HOT void lend_serve_reply_end(struct lend_core *c, struct lend_call_rec *k,
 	struct lend_event *e = lend_event_push(c, LEND_EV_REPLY_END);
 
 	e->session = k->sess_id;
-	e->call = lend_call_handle(c, k);
+	e->call = lend_call_handle(k);
 	e->buf = buf;
 	e->maybe_queued = queued;
 }

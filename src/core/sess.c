@@ -25,8 +25,12 @@ void lend_sess_more_cslots(struct lend_core *c, struct lend_sess *s, uint32_t sl
 {
 	uint32_t i = lend_sess_index(c, s);
 
-	for (; s->cslots <= slot; s->cslots++)
-		*lend_cslot_at(c, i, s->cslots) = (struct lend_cslot){.rec = LEND_NONE};
+	for (; s->cslots <= slot; s->cslots++) {
+		struct lend_cslot *cs = lend_cslot_at(c, i, s->cslots);
+
+		/* A handle of a session before this one stays stale. */
+		*cs = (struct lend_cslot){.rec = LEND_NONE, .serial = cs->serial};
+	}
 }
 
 void lend_sess_more_sslots(struct lend_core *c, struct lend_sess *s, uint32_t slot)
@@ -162,7 +166,7 @@ static void end_calls(struct lend_core *c, struct lend_sess *s, uint8_t status)
 	uint32_t at = 0;
 
 	s->parked = 0; /* none of them takes a slot that becomes free */
-	while ((k = lend_sess_next_call(c, s, &at))) {
+	while ((k = lend_sess_next_call(c, s, &at, NULL))) {
 		if (k->server)
 			lend_serve_abort(c, k);
 		else

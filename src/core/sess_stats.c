@@ -1,6 +1,7 @@
 /* sess_stats - statistics of a session. Each query computes them from existing state, so they cost
  * nothing between queries. Layer: core (pure). */
 #include "core/core.h"
+#include "core/call_record.h"
 #include "core/sess.h"
 
 static uint64_t unsent_bytes(const struct lend_sess *s, const struct lend_tx *t)
@@ -15,7 +16,7 @@ int lend_core_sess_stats(const struct lend_core *core, uint64_t session,
 {
 	struct lend_core *c = (struct lend_core *)(uintptr_t)core;
 	struct lend_sess *s = lend_sess_find(c, session);
-	const struct lend_call_rec *k;
+	struct lend_call_rec *k, show;
 	uint32_t at = 0;
 
 	if (!s)
@@ -28,7 +29,7 @@ int lend_core_sess_stats(const struct lend_core *core, uint64_t session,
 					      .in_flight = (uint32_t)(s->number - s->oldest),
 					      .window = lend_cc_window(&s->cc),
 					      .credit = s->unscheduled - s->unscheduled_used};
-	while ((k = lend_sess_next_call(c, s, &at))) {
+	while ((k = lend_sess_next_call(c, s, &at, &show))) {
 		look->calls[k->server][k->class]++;
 		look->granted += k->rx.charged;
 		if (k->tx.ready.in)

@@ -94,7 +94,7 @@ static bool tick_alive(struct lend_core *c, struct lend_sess *s)
 static lend_ns next_wake(struct lend_core *c, struct lend_sess *s)
 {
 	lend_ns at = lend_min_u64(s->ctl_timer, s->ack_timer);
-	const struct lend_call_rec *k;
+	struct lend_call_rec *k, show;
 	uint32_t slot = 0;
 
 	if (dies_of_silence(s))
@@ -103,7 +103,7 @@ static lend_ns next_wake(struct lend_core *c, struct lend_sess *s)
 		at = lend_min_u64(at, lend_max_u64(s->last_rx, s->last_ping) + c->cfg.probe);
 	if (s->lingers)
 		at = lend_min_u64(at, s->last_rx + LEND_KEPT_LINGER);
-	while ((k = lend_sess_next_made(c, s, &slot)))
+	while ((k = lend_sess_next_made(c, s, &slot, &show)))
 		at = lend_min_u64(at, lend_call_wake(k));
 	return at;
 }
@@ -121,7 +121,7 @@ static void forgive_pause(struct lend_core *c, struct lend_sess *s)
 
 void lend_sess_tick(struct lend_core *c, struct lend_sess *s)
 {
-	struct lend_call_rec *k;
+	struct lend_call_rec *k, show;
 	uint32_t slot = 0;
 
 	forgive_pause(c, s);
@@ -141,8 +141,8 @@ void lend_sess_tick(struct lend_core *c, struct lend_sess *s)
 		lend_window_lower(c, s);
 	if (s->has_blocked)
 		lend_sched_unblock(c, s);
-	while ((k = lend_sess_next_made(c, s, &slot)))
+	while ((k = lend_sess_next_made(c, s, &slot, &show)))
 		if (c->now >= lend_call_wake(k))
-			lend_call_tick(c, k);
+			lend_call_tick(c, lend_call_in(c, s, slot - 1, NULL));
 	lend_sess_arm(c, s, next_wake(c, s));
 }

@@ -7,19 +7,15 @@
 #include "core/server_call.h"
 #include "core/sess.h"
 
-/* Takes a record, and sets all fields but deadline, timer, tag, reply_cap, tx and rx. */
+/* Takes a record for a request, and sets all fields but deadline, timer, tag, reply_cap, tx and rx.
+ */
 LEND_HOT struct lend_call_rec *take_record(struct lend_core *c, struct lend_sess *s, uint32_t sess,
 					   uint32_t wire, uint32_t phase, uint64_t number,
 					   uint32_t method)
 {
-	struct lend_call_rec *k;
-	uint32_t i;
+	struct lend_call_rec *k = lend_call_take(c);
 
-	LEND_CHECK(c->free_calls.free > 0);
-	i = lend_pool_take(&c->free_calls, LEND_AT(c, at_free_calls, uint32_t));
-	k = lend_call_at(c, i);
-	k->gen = lend_max_u32(k->gen + 1, 1);
-	k->self = i;
+	k->serial = 0;
 	k->sess_id = s->id;
 	k->sess = sess;
 	k->wire = wire;
@@ -70,7 +66,6 @@ LEND_HOT bool start_short(struct lend_core *c, lend_ns now, struct lend_sess *s,
 	lend_ns at = lend_max_u64(c->now, now);
 	const void *data = NULL;
 	struct lend_coalesced *d;
-	struct lend_call_rec *k;
 	struct lend_cslot *slot;
 
 	if (call->request) {
@@ -98,25 +93,23 @@ LEND_HOT bool start_short(struct lend_core *c, lend_ns now, struct lend_sess *s,
 	s->slots[0] &= s->slots[0] - 1;
 	s->unscheduled_used += len;
 	s->room--;
-	k = take_record(c, s, i, lend_pkt_call(bit, seq),
-			lend_call_phase(LEND_CALL_OPEN, d->class, false, d->fast, true),
-			d->head.pkt.number, call->method);
+	lend_call_count(c, s, bit);
 	slot->seq = seq;
-	slot->rec = k->self;
-	k->deadline = call->deadline;
-	k->timer = c->now + lend_loss_rto(s, 0);
-	k->tag = call->tag;
-	k->reply_cap = 0;
-	k->tx.buf = call->request;
-	k->tx.seg = call->request;
-	k->tx.len = len;
-	k->tx.charged = len;
-	k->tx.total = 1;
-	k->tx.next = 1;
-	k->rx.granted = lend_grants_first_reply(c, s);
-	write_request(d, k->wire, len, call, k->rx.granted, data);
-	lend_sess_arm(c, s, lend_min_u64(k->timer, k->deadline));
-	*handle = lend_call_handle(c, k);
+	slot->rec = LEND_SLOT_SHORT;
+	slot->serial = lend_max_u32(slot->serial + 1, 1);
+	slot->method = call->method;
+	slot->number = d->head.pkt.number;
+	slot->stamp = at;
+	slot->deadline = call->deadline;
+	slot->tag = call->tag;
+	slot->buf = call->request;
+	slot->grant = lend_grants_first_reply(c, s);
+	slot->len = (uint16_t)len;
+	slot->class = d->class;
+	slot->fast = d->fast;
+	write_request(d, lend_pkt_call(bit, seq), len, call, slot->grant, data);
+	lend_sess_arm(c, s, lend_min_u64(d->due, call->deadline));
+	*handle = lend_slot_handle(slot->serial, i, bit);
 	return true;
 }
 
@@ -189,7 +182,7 @@ LEND_HOT bool begin_short(struct lend_core *c, struct lend_sess *s, uint32_t ses
 				 .data_len = f->length,
 				 .method = f->request.method,
 				 .session = s->id,
-				 .call = lend_call_handle(c, k),
+				 .call = lend_call_handle(k),
 				 .deadline = k->deadline,
 				 .len = f->length,
 				 .data = data};
@@ -266,7 +259,7 @@ static __attribute__((noinline)) int reply_either(struct lend_core *c, lend_ns n
 {
 	return reply_short(c, now, k, status, data, len)
 		   ? 0
-		   : lend_reply_keep(c, now, lend_call_handle(c, k), status, data, len);
+		   : lend_reply_keep(c, now, lend_call_handle(k), status, data, len);
 }
 
 int lend_core_reply_short(struct lend_core *c, lend_ns now, uint64_t call, uint8_t status,
@@ -280,53 +273,47 @@ int lend_core_reply_short(struct lend_core *c, lend_ns now, uint64_t call, uint8
 	return reply_either(c, now, k, status, data, len);
 }
 
-/* Ends the call of a reply. */
+/* Ends the short call of a reply. */
 LEND_HOT bool end_short(struct lend_core *c, struct lend_sess *s, uint32_t sess,
 			const struct lend_pkt_frame *f, const uint8_t *data)
 {
-	const uint32_t any = lend_call_phase(0, UINT8_MAX, false, true, false);
-	const uint32_t sent = lend_call_phase(LEND_CALL_OPEN, 0, false, false, true);
 	uint32_t slot = lend_pkt_slot(f->call);
 	const struct lend_pkt_reply *r = &f->reply;
 	uint8_t ran = r->ran & ((1 << LEND_RAN_BITS) - 1);
 	struct lend_cslot *cs;
-	struct lend_call_rec *k;
 	struct lend_event *e;
 
 	if (slot >= s->cslots)
 		return false;
 	cs = lend_cslot_at(c, sess, slot);
-	if (cs->seq != lend_pkt_seq(f->call) || cs->rec == LEND_NONE)
+	if (cs->seq != lend_pkt_seq(f->call) || cs->rec != LEND_SLOT_SHORT ||
+	    f->length > c->cfg.message_max || r->patience_ms != LEND_PATIENCE_KEPT ||
+	    r->status > STATUS_MAX || ran > RAN_MAYBE || s->ack_due || s->ecn || s->room < 0 ||
+	    s->waiting.n || s->parked)
 		return false;
-	k = lend_call_at(c, cs->rec);
-	if ((k->phase & ~any) != sent || k->tx.ready.in || f->length > c->cfg.message_max ||
-	    r->patience_ms != LEND_PATIENCE_KEPT || r->status > STATUS_MAX || ran > RAN_MAYBE ||
-	    s->ack_due || s->ecn || s->room < 0 || s->waiting.n || s->parked)
-		return false;
-	if (r->acked == k->number)
-		lend_loss_rtt_first(c, s, c->now - k->stamp, r->delay_ns);
-	s->unscheduled_used -= k->tx.charged;
+	if (r->acked == cs->number)
+		lend_loss_rtt_first(c, s, c->now - cs->stamp, r->delay_ns);
+	s->unscheduled_used -= cs->len;
 	s->room++;
 	lend_window_learn(c, s, r->window);
 	e = lend_event_add(lend_unhashed(c));
 	*e = (struct lend_event){.kind = LEND_EV_CALL_END,
 				 .status = r->status,
 				 .ran = ran,
-				 .class = k->class,
+				 .class = cs->class,
 				 .more_hops = r->ran >> LEND_RAN_BITS,
 				 .data_len = f->length,
-				 .method = k->method,
+				 .method = cs->method,
 				 .session = s->id,
-				 .call = lend_call_handle(c, k),
-				 .tag = k->tag,
+				 .call = lend_slot_handle(cs->serial, sess, slot),
+				 .tag = cs->tag,
 				 .len = f->length,
-				 .buf = k->tx.buf,
+				 .buf = cs->buf,
 				 .data = data};
 	cs->rec = LEND_NONE;
 	s->slots[slot / 64] |= UINT64_C(1) << (slot % 64);
-	memset(&k->tx, 0, sizeof(k->tx));
 	c->used[0]--;
-	give_record(c, s, k);
+	lend_call_uncount(c, s);
 	lend_sess_on_call_end(c, s);
 	return true;
 }

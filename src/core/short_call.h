@@ -1,10 +1,15 @@
 /* short_call - the common path of calls whose request and reply fit a frame each (coalesce.h).
  *
  * Each function does what the general one does, for the usual value of every field: the session is
- * up and not blocked, no record is missing, no memory was named, nothing was retransmitted. All
- * conditions are tested before the first store but that of the core's time. If one fails, the
- * general function takes over. The call is the same either way, so both paths may serve one call in
- * turn.
+ * up and not blocked, no memory was named, nothing was retransmitted. All conditions are tested
+ * before the first store but that of the core's time. If one fails, the general function takes
+ * over.
+ *
+ * At the client, the slot is the call: no record is taken, and the handle names the slot. Whatever
+ * else happens to the call (a timeout, a cancel, a refusal by the carrier, a reply that is long or
+ * comes in another way, the end of its session) promotes it: it gets a record, and the general
+ * functions find a call of their own. Short calls count among the records in use, so there always
+ * is a record. The session's timer covers them: it fires no later than the first retransmission.
  *
  * Layer: core (pure). */
 #ifndef LEND_CORE_SHORT_CALL_H

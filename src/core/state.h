@@ -177,7 +177,7 @@ struct lend_call_rec {
 	lend_ns timer; /* client: next retransmission or PROBE; server: last ACK of the reply */
 	uint64_t tag;
 	uint32_t reply_cap; /* client: bytes of room in rx.buf, when attached */
-	uint32_t zero;
+	uint32_t serial;    /* of a handle that names the slot; 0: it names this record */
 	struct lend_tx tx;
 	struct lend_rx rx;
 	uint32_t spare[6];
@@ -205,22 +205,35 @@ struct lend_memq {
 /* Values of a slot's record index without a record. REFUSED: no record was free for the request.
  * RELEASED: the reply's record was released before the caller acknowledged the reply. A repetition
  * of the request is answered accordingly, see table_share.h. KEPT: the slot has the reply, see
- * kept_reply.h. */
+ * kept_reply.h. SHORT: the slot is the call, see short_call.h. */
 #define LEND_SLOT_REFUSED  (LEND_NONE - 1)
 #define LEND_SLOT_RELEASED (LEND_NONE - 2)
 #define LEND_SLOT_KEPT     (LEND_NONE - 3)
+#define LEND_SLOT_SHORT    (LEND_NONE - 4)
 
-/* Returns whether this value of a slot's record index names no record. */
+/* Returns whether this value of a slot's record index names no call. */
 static inline bool lend_slot_is_empty(uint32_t rec)
 {
 	return rec >= LEND_SLOT_KEPT;
 }
 
-/* State of a slot that outlives its calls. */
+/* The slot of a call that this end makes. The fields from method on are those of a short call. */
 struct lend_cslot {
-	uint32_t seq; /* sequence of the last call made */
-	uint32_t rec; /* record of the slot's call; LEND_NONE: the slot is free */
+	uint32_t seq;    /* sequence of the last call made */
+	uint32_t rec;    /* record of its call; LEND_SLOT_SHORT; LEND_NONE: the slot is free */
+	uint32_t serial; /* short calls of this slot so far, modulo 2^32, never 0 after the first */
+	uint32_t method;
+	uint64_t number; /* of the datagram with its request */
+	lend_ns stamp;   /* when that was written */
+	lend_ns deadline;
+	uint64_t tag;
+	uint32_t buf, grant; /* request; bytes of the reply that may be sent at once */
+	uint16_t len;        /* of the request */
+	uint8_t class, fast;
+	uint8_t zero[4];
 };
+_Static_assert(sizeof(struct lend_cslot) == 64, "a line");
+
 struct lend_sslot {
 	uint64_t number; /* largest ever seen on this slot */
 	uint32_t seq;
@@ -401,11 +414,12 @@ struct lend_core {
 };
 
 /* A datagram of several messages, see coalesce.h. */
-enum { LEND_COALESCED_BYTES = 1416 };
+enum { LEND_COALESCED_BYTES = 1408 };
 struct lend_coalesced {
 	uint64_t id;    /* of its session */
 	uint64_t first; /* bit i: frame i is the first datagram of its call */
 	lend_ns begun;  /* the time that times in the frames are relative to, until output() */
+	lend_ns due;    /* when the first of its requests is retransmitted */
 	uint32_t sess;
 	uint32_t frames, withdrawn; /* frames; those of them without a call */
 	uint32_t start, at, end;    /* offsets: the first frame, the next one, the limit */

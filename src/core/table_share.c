@@ -200,14 +200,14 @@ static bool is_stalled(struct lend_core *c, const struct lend_call_rec *k)
 }
 
 /* Returns whether a session was accepted here and has no call that makes progress. */
-static bool is_unused(struct lend_core *c, const struct lend_sess *s)
+static bool is_unused(struct lend_core *c, struct lend_sess *s)
 {
-	const struct lend_call_rec *k;
+	struct lend_call_rec *k, show;
 	uint32_t at = 0;
 
 	if (s->state != LEND_SESS_UP || s->client || s->orphans)
 		return false;
-	while ((k = lend_sess_next_call(c, s, &at)))
+	while ((k = lend_sess_next_call(c, s, &at, &show)))
 		if (!is_stalled(c, k))
 			return false;
 	return true;

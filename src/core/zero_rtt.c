@@ -107,7 +107,7 @@ static struct lend_call_rec *find_candidate(struct lend_core *c, struct lend_ses
 	struct lend_call_rec *k;
 	uint32_t at = 0;
 
-	while ((k = lend_sess_next_made(c, s, &at)))
+	while ((k = lend_sess_next_made(c, s, &at, NULL)))
 		if (k->zero_rtt && k->state == LEND_CALL_QUEUED)
 			return k;
 	return NULL;

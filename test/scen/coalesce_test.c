@@ -2,7 +2,8 @@
  * waits for others, and each is handled as if it had a datagram of its own: order, refusal by the
  * carrier, cancel, deadline, end of the session. Method: two cores and the text of what is sent;
  * datagrams are counted. Covers: src/core/coalesce.c, src/core/coalesce.h,
- * src/core/output_result.c, src/core/input.c, src/core/short_call.c, src/core/short_call.h */
+ * src/core/output_result.c, src/core/input.c, src/core/short_call.c, src/core/short_call.h,
+ * src/core/call_slot.c */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -178,6 +179,37 @@ static bool lose_first(struct core_pair *d, int from, const struct lend_pkt_view
 {
 	(void)d, (void)v;
 	return from == 0 && nth < 2;
+}
+
+/* The handle of a short call names its slot, also after the call got a record. */
+Test(coalesce, handle__slot_used_again__stale)
+{
+	struct core_pair d;
+	uint64_t first, second;
+
+	pair_begin(&d, false, set_always);
+	d.quiet = true;
+	pair_request(&d, 0, NORMAL); /* takes a record: the slot was never used */
+	pair_settle(&d);
+	first = pair_request(&d, 1, NORMAL);
+	pair_settle(&d);
+	second = pair_request(&d, 2, NORMAL);
+	cr_assert_eq((uint32_t)first, (uint32_t)second);
+	cr_assert_neq(first, second);
+	cr_assert_eq(pair_turn(&d, 0, ENOUGH), 1);
+	for (int i = 0; i < 2; i++) {
+		lend_core_cancel(d.side[0].core, first, 1);
+		pair_output(&d, 0);
+		cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 2);
+		d.now += 200 * MS; /* a timeout promotes the second one */
+		lend_core_tick(d.side[0].core, d.now);
+	}
+	lend_core_cancel(d.side[0].core, second, 1);
+	pair_output(&d, 0);
+	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 3);
+	cr_assert_eq(d.side[0].ev[LEND_EV_CALL_END].call, second);
+	cr_assert_eq(d.side[0].ev[LEND_EV_CALL_END].status, 1);
+	pair_finish(&d);
 }
 
 Test(coalesce, lost__each_is_retransmitted)

@@ -1,6 +1,6 @@
 /* explore_audit - recounts every ledger of a core from its records. Part of explore_canon.h. Layer:
  * test. */
-#include "core/arena.h"
+#include "core/call_record.h"
 #include "core/timer.h"
 #include "core/memory_queue.h"
 #include "sim/explore/explore_canon.h"
@@ -62,9 +62,10 @@ static uint32_t slots_free(const struct lend_sess *s)
 	return n;
 }
 
-static const char *audit_sess(struct lend_core *c, const struct lend_sess *s)
+static const char *audit_sess(struct lend_core *c, struct lend_sess *s, struct tally *t)
 {
-	uint32_t charged = 0, calls = 0, mine = 0, waiting = 0, orphans = 0;
+	uint32_t charged = 0, calls = 0, mine = 0, waiting = 0, orphans = 0, at = 0;
+	struct lend_call_rec *made, show;
 
 	if (s->state == LEND_SESS_FREE)
 		return NULL;
@@ -77,6 +78,14 @@ static const char *audit_sess(struct lend_core *c, const struct lend_sess *s)
 		calls += here && k->state != LEND_CALL_ORPHAN;
 		mine += here && !k->server;
 		waiting += here && k->waits;
+	}
+	while ((made = lend_sess_next_call(c, s, &at, &show))) {
+		if (made != &show)
+			continue;
+		t->of[made->server]++;
+		charged += made->tx.charged;
+		mine += !made->server;
+		calls++;
 	}
 	if (s->number >= EX_NUMBERS)
 		return "a session sends without end";
@@ -132,12 +141,12 @@ const char *ex_core_audit(struct lend_core *c)
 		bad = audit_call(c, lend_call_at(c, i));
 	}
 	for (uint32_t i = 0; i < c->cfg.sessions && !bad; i++) {
-		const struct lend_sess *s = lend_sess_at(c, i);
+		struct lend_sess *s = lend_sess_at(c, i);
 
 		t.sessions += s->state != LEND_SESS_FREE;
 		t.half += s->half.in;
 		t.timers += s->state != LEND_SESS_FREE && s->timer != LEND_NEVER;
-		bad = audit_sess(c, s);
+		bad = audit_sess(c, s, &t);
 	}
 	bad = bad ? bad : audit_counts(lend_core_stats(c));
 	bad = bad ? bad : lend_timer_audit(c);

@@ -118,6 +118,25 @@ static void canon_call(struct lend_call_rec *k, lend_ns now)
 	canon_rx(&k->rx, now);
 }
 
+/* Clears what a slot keeps of its last short call. */
+static void canon_slots(struct lend_core *c, uint32_t sess)
+{
+	uint32_t used = lend_sess_at(c, sess)->cslots;
+
+	for (uint32_t slot = 0; slot < c->cfg.calls; slot++) {
+		struct lend_cslot *cs = lend_cslot_at(c, sess, slot);
+
+		if (slot >= used) {
+			*cs = (struct lend_cslot){.serial = cs->serial};
+		} else if (cs->rec != LEND_SLOT_SHORT) {
+			memset(&cs->method, 0, sizeof(*cs) - offsetof(struct lend_cslot, method));
+		} else {
+			rebase_time(&cs->stamp, c->now);
+			rebase_time(&cs->deadline, c->now);
+		}
+	}
+}
+
 /* Clears guaranteed shares: a scope is far too short for one to be due. */
 static void canon_share(struct lend_fair_share *s)
 {
@@ -196,8 +215,10 @@ void ex_core_canon(struct lend_core *c)
 	       sizeof(c->fair)); /* the result of a scan of such small tables is never kept */
 	c->fair_hand = 0;
 	c->fair_sess_hand = 0;
-	for (uint32_t i = 0; i < c->cfg.sessions; i++)
+	for (uint32_t i = 0; i < c->cfg.sessions; i++) {
 		canon_sess(c, lend_sess_at(c, i));
+		canon_slots(c, i);
+	}
 	for (uint32_t i = 0; i < c->records; i++)
 		canon_call(lend_call_at(c, i), c->now);
 	clear_free(c);

@@ -1,0 +1,55 @@
+#include "core/call_slot.h"
+
+#include "core/rto.h"
+
+void lend_short_show(struct lend_core *c, const struct lend_sess *s, uint32_t slot,
+		     struct lend_call_rec *k)
+{
+	const struct lend_cslot *cs = lend_cslot_at(c, lend_sess_index(c, s), slot);
+
+	*k = (struct lend_call_rec){
+	    .sess_id = s->id,
+	    .sess = lend_sess_index(c, s),
+	    .wire = lend_pkt_call(slot, cs->seq),
+	    .phase = lend_call_phase(LEND_CALL_OPEN, cs->class, false, cs->fast, true),
+	    .method = cs->method,
+	    .number = cs->number,
+	    .stamp = cs->stamp,
+	    .deadline = cs->deadline,
+	    .timer = cs->stamp + lend_loss_rto(s, 0),
+	    .tag = cs->tag,
+	    .serial = cs->serial,
+	    .tx = {.buf = cs->buf,
+		   .seg = cs->buf,
+		   .len = cs->len,
+		   .charged = cs->len,
+		   .total = 1,
+		   .next = 1,
+		   .win = LEND_NONE},
+	    .rx = {.frags = LEND_NONE, .granted = cs->grant}};
+}
+
+struct lend_call_rec *lend_short_promote(struct lend_core *c, struct lend_sess *s, uint32_t slot)
+{
+	struct lend_call_rec *k = lend_call_take(c);
+	uint32_t gen = k->gen, self = k->self;
+
+	lend_short_show(c, s, slot, k);
+	k->gen = gen;
+	k->self = self;
+	lend_cslot_at(c, k->sess, slot)->rec = k->self;
+	return k;
+}
+
+struct lend_call_rec *lend_call_of_slot(struct lend_core *c, uint64_t handle)
+{
+	uint32_t i = (uint32_t)handle & ~LEND_HANDLE_SLOT, slot = i % LEND_CALLS_MAX;
+	struct lend_sess *s = lend_sess_at(c, i / LEND_CALLS_MAX);
+	struct lend_call_rec *k;
+
+	if (i / LEND_CALLS_MAX >= c->cfg.sessions || s->state == LEND_SESS_FREE ||
+	    slot >= s->cslots || s->slots[slot / 64] >> (slot % 64) & 1)
+		return NULL;
+	k = lend_call_in(c, s, slot, NULL);
+	return k->serial && lend_call_handle(k) == handle ? k : NULL;
+}
