@@ -175,9 +175,10 @@ bool cn_pool_shown(struct cn_op *op, const uint8_t *body, size_t len)
 
 	if (!lend_memview_decode(body, len, &view))
 		return false;
-	shown = calloc(1, sizeof(*shown));
+	shown = malloc(sizeof(*shown));
 	if (!shown)
 		return true;
+	memset(shown, 0, offsetof(struct cn_shown, extent));
 	shown->key = op->mem->node[op->node]->pool->key;
 	if (!cn_pool_take(shown, &view)) {
 		free(shown);

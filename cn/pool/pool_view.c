@@ -202,9 +202,10 @@ static int open_view(struct lend_mem *mem, uint32_t index, struct cn_view **out)
 
 	if (!cn_pool_key(node))
 		return lend_fail(EPROTO, "%s", node->pool->why);
-	v = calloc(1, sizeof(*v));
+	v = malloc(sizeof(*v));
 	if (!v)
 		return lend_fail(ENOMEM, "no memory for a view of a space");
+	memset(v, 0, offsetof(struct pool_view, marks.hole));
 	rc = build_view(mem, space, v);
 	if (rc < 0) {
 		free(v);

@@ -143,8 +143,19 @@ enum lend_mem_status lend_op_pool_drop(struct lend_step *t)
 	return LEND_MEM_OK;
 }
 
-/* Adds one more page, or several that are zeros. False: no room for another run. */
-static bool add_page(struct lend_memview *v, uint32_t frame, uint32_t pages)
+/* Returns how many of n frames follow each other, or are zeros. */
+static uint64_t count_run(const uint32_t *frame, uint64_t n)
+{
+	uint32_t step = *frame != 0;
+	uint64_t i = 1;
+
+	while (i < n && frame[i] == frame[i - 1] + step)
+		i++;
+	return i;
+}
+
+/* Adds pages that follow each other, or are zeros. False: no room for another run. */
+static bool add_run(struct lend_memview *v, uint32_t frame, uint32_t pages)
 {
 	struct lend_memextent *last = v->n ? &v->extent[v->n - 1] : NULL;
 
@@ -165,8 +176,8 @@ uint32_t lend_pinned_map_encode(const struct lend_store *s, uint32_t space, uint
 	const struct lend_object *o = lend_object_at(s, map);
 	struct lend_view view = lend_object_view(s, map);
 	struct lend_memview v = {.n = 0};
-	const uint32_t *leaf = NULL;
-	uint64_t end, hole = 0;
+	const uint32_t *leaf;
+	uint64_t end, hole;
 
 	if (!map)
 		return lend_memview_encode(&v, at);
@@ -177,12 +188,14 @@ uint32_t lend_pinned_map_encode(const struct lend_store *s, uint32_t space, uint
 		return lend_memview_encode(&v, at);
 	end = lend_page_at(s, view.base) + v.pages;
 	for (uint64_t i = end - v.pages + page, n; i < end && max > 0; i += n) {
-		if (!leaf || !(i & (LEND_FAN - 1)))
-			leaf = lend_tree_leaf(s, &view, i, &hole);
-		n = leaf ? 1 : lend_min_u64(hole, end - i);
-		if (!add_page(&v, leaf ? leaf[i & (LEND_FAN - 1)] : 0, (uint32_t)n))
+		leaf = lend_tree_leaf(s, &view, i, &hole);
+		n = lend_min_u64(leaf ? max : hole, end - i);
+		if (leaf)
+			n = count_run(leaf + (i & (LEND_FAN - 1)),
+				      lend_min_u64(n, LEND_FAN - (i & (LEND_FAN - 1))));
+		if (!add_run(&v, leaf ? leaf[i & (LEND_FAN - 1)] : 0, (uint32_t)n))
 			break;
-		max--; /* a hole of any length costs as much as a page */
+		max -= leaf ? (uint32_t)n : 1; /* a hole of any length costs as much as a page */
 	}
 	return lend_memview_encode(&v, at);
 }
