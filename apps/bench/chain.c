@@ -32,11 +32,16 @@ static void check_args(void *input)
 	struct app_chain *chain = input;
 
 	set_default_hops(chain);
+	if (chain->by == APP_BYS)
+		chain->by = chain->pool ? APP_BY_NODE : APP_BY_REF;
 	if (chain->load_args.carrier == APP_DPDK_RING)
 		app_bad("--carrier dpdk:ring: rings stay within one process; give dpdk:memif for a "
 			"chain of processes");
 	if (chain->pool && chain->node_address)
 		app_bad("--pool starts a node on this host: leave out --node");
+	if (chain->workers && (chain->node_address || !app_chain_has_node(chain)))
+		app_bad("--workers is for a memory node that this command starts: add --pool or "
+			"--by node, and leave out --node");
 	if (chain->lengths > 1 && !chain->sweep)
 		app_bad("--hops: a list of numbers is for --sweep");
 	if (chain->load_args.size > APP_PATTERN_MAX)
@@ -67,11 +72,12 @@ static const struct lend_option options[] = {
 	      .key = 'h'),
     OPT_CHOICE(struct app_chain, by, "by", "HOW", app_by_names,
 	       "value; ref: the last hop reads the caller's memory (default); node: through a "
-	       "memory node; auto: as costs and hops that were measured say"),
+	       "memory node (default with --pool); auto: as costs and hops that were measured say"),
     OPT_TEXT(struct app_chain, node_address, "node", "ADDR",
 	     "Use the memory node at ADDR instead of starting one"),
     OPT_FLAG(struct app_chain, pool, "pool",
 	     "The memory node shares its pages with the caller and the last hop (pool:)"),
+    APP_WORKERS(struct app_chain, workers),
     OPT_FLAG(struct app_chain, fresh, "fresh", "Write each payload anew before it is sent"),
     OPT_FLAG(struct app_chain, sweep, "sweep",
 	     "Measure all ways at sizes from 4 KiB to --size, for each number of hops"),
@@ -155,6 +161,8 @@ static void report_one(struct app_chain *chain)
 	app_report_int(&report, "lent", args.lent, "requests whose payload the caller lent");
 	app_report_int(&report, "pages_used_after", node.pages_used,
 		       "on the memory node at the end; 0: all released");
+	app_report_int(&report, "node_clients", node.clients,
+		       "of the memory node, counted once for each worker that they use");
 	app_report_bool(&report, "pool", chain->pool, "the memory node shares its pages");
 	app_report_bool(&report, "fresh", chain->fresh,
 			"each payload was written before it was sent");
@@ -177,7 +185,7 @@ static const char doc[] =
 
 int app_chain(int argc, char **argv)
 {
-	static struct app_chain chain = {.load_args = APP_LOAD_ARGS_INIT, .by = APP_BY_REF};
+	static struct app_chain chain = {.load_args = APP_LOAD_ARGS_INIT, .by = APP_BYS};
 	static const struct lend_syntax syntax = {.option = options,
 						  .child = &app_load_syntax,
 						  .child_at = offsetof(struct app_chain, load_args),

@@ -11,7 +11,7 @@
 #include "apps/common/spawn.h"
 #include "lend/mem.h"
 
-enum app_by { APP_BY_VALUE, APP_BY_REF, APP_BY_AUTO, APP_BY_NODE };
+enum app_by { APP_BY_VALUE, APP_BY_REF, APP_BY_AUTO, APP_BY_NODE, APP_BYS };
 extern const char *const app_by_names[]; /* and NULL */
 enum {
 	APP_CHAIN_HOPS_MAX = 24,
@@ -27,6 +27,7 @@ struct app_chain {
 	unsigned lengths, length[APP_CHAIN_LENGTHS_MAX]; /* numbers of hops, increasing */
 	enum app_by by;
 	const char *node_address; /* address of the user's node; NULL: the command starts one */
+	unsigned workers;         /* of the node that the command starts; 0: one */
 	bool sweep;
 	bool pool;  /* the node shares its pages with caller and last hop */
 	bool fresh; /* each request's payload is written before it is sent */
@@ -45,6 +46,11 @@ struct app_chain {
 	struct app_slot **order;
 	struct app_load load;
 };
+
+static inline bool app_chain_has_node(const struct app_chain *chain)
+{
+	return chain->by == APP_BY_NODE || chain->sweep || chain->pool || chain->node_address;
+}
 
 /* chain_processes.c: starts the services and, if the run needs one, the memory node; opens the
  * caller. app_die() when that fails. Shorter chains begin at a later hop of the longest one. */

@@ -35,6 +35,7 @@ static void plan_net(struct app_chain *chain, bool with_node)
 	struct app_net *net = &chain->net;
 
 	app_net_init(net, chain->load_args.carrier);
+	net->workers = chain->workers;
 	chain->me = app_net_add(net);
 	for (unsigned i = 0; i < chain->services; i++) {
 		chain->hop[i] = app_net_add(net);
@@ -88,8 +89,7 @@ static void connect_entries(struct app_chain *chain)
 
 void app_chain_open(struct app_chain *chain)
 {
-	bool with_node =
-	    chain->by == APP_BY_NODE || chain->sweep || chain->pool || chain->node_address;
+	bool with_node = app_chain_has_node(chain);
 	struct lend_config config = LEND_CONFIG_INIT;
 
 	chain->with_node = with_node;

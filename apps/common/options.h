@@ -52,6 +52,8 @@ extern const struct lend_syntax app_load_syntax;
 		OPT_FIELD(TYPE, FIELD), .name = "carrier", .key = 'c', .kind = OPT_IS_TAKEN,       \
 					.take = app_take_carrier, .value = "C", .help = HELP       \
 	}
+#define APP_WORKERS(TYPE, FIELD)                                                                   \
+	OPT_NUMBER(TYPE, FIELD, "workers", 1, 64, "Threads of the memory node (1)")
 void app_take_carrier(const struct lend_option *option, void *field, char *value);
 /* Parses a command line, in which the options of all commands may be: --capture, --cc, --keys. */
 void app_options_read(const struct lend_syntax *syntax, int argc, char **argv, void *args);

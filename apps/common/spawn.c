@@ -224,9 +224,11 @@ void app_child_start_mn(struct app_child *child, struct app_net *net, unsigned p
 	app_pipe(fds);
 	push(&argv, "lend-mn");
 	push_listen(&argv, net, proc);
-	push_number(&argv, "--size", (long long)size);
+	push_number(&argv, "--size", (long long)size * (net->workers ? net->workers : 1));
 	if (net->page)
 		push_number(&argv, "--page", net->page);
+	if (net->workers)
+		push_number(&argv, "--workers", net->workers);
 	if (net->carrier == APP_DPDK_MEMIF)
 		cpu = APP_ANY_CPU; /* DPDK's own threads need a CPU too */
 	start_child(child, path, &argv, fds, true, cpu);

@@ -21,6 +21,7 @@
 struct args {
 	const char *dir, *report, *svg;
 	bool quick;
+	unsigned workers;
 };
 
 /* The state of the progress line. */
@@ -35,6 +36,7 @@ static const struct lend_option options[] = {
     OPT_TEXT(struct args, report, "report", "FILE", "File of the report (./lend-demo.html)"),
     OPT_TEXT(struct args, svg, "svg", "FILE", "Also a picture of the result"),
     OPT_FLAG(struct args, quick, "quick", "Over shm alone, and no chain"),
+    APP_WORKERS(struct args, workers),
     {.name = NULL}};
 
 /* Updates the progress line. A step is assumed to take 5 s; the line shows at most 90 % of a
@@ -68,7 +70,10 @@ static void run_images(struct demo *demo, enum app_carrier carrier, const char *
 			       pool   ? "--pool"
 			       : keep ? "--out"
 				      : NULL,
-			       keep ? demo->results : NULL,
+			       keep               ? demo->results
+			       : demo->workers[0] ? "--workers"
+						  : NULL,
+			       keep ? NULL : demo->workers,
 			       NULL};
 	char *json;
 
@@ -239,6 +244,8 @@ int app_demo(int argc, char **argv)
 	args.dir = args.dir ? args.dir : PHOTOGRAPHS;
 	check_photographs(&args);
 	demo.dir = args.dir;
+	if (args.workers)
+		snprintf(demo.workers, sizeof(demo.workers), "%u", args.workers);
 	snprintf(demo.results, sizeof(demo.results), "/tmp/lend-demo-XXXXXX");
 	if (!mkdtemp(demo.results))
 		app_die("%s: %s; free some space in /tmp", demo.results, strerror(errno));

@@ -32,6 +32,7 @@ struct demo_sweep {
 struct demo {
 	const char *dir;
 	char results[64]; /* folder with a sample of the results; removed at the end */
+	char workers[16]; /* threads of a pool's memory node; "": one */
 	struct demo_row row[DEMO_ROWS];
 	unsigned rows;
 	struct demo_sweep sweep[DEMO_CARRIERS];

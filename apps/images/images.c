@@ -26,7 +26,7 @@ struct args {
 	bool threads, json, pool;
 	enum { CODEC, NEAREST } work;
 	const char *out, *dir;
-	unsigned repeat, window;
+	unsigned repeat, window, workers;
 };
 
 /* The state of a run. */
@@ -56,6 +56,7 @@ static const struct lend_option options[] = {
     OPT_NUMBER(struct args, repeat, "repeat", 1, 1000000, "Send every image N times in each pass"),
     OPT_FLAG(struct args, pool, "pool",
 	     "The memory node shares its pages with client and workers (pool:)"),
+    APP_WORKERS(struct args, workers),
     OPT_FLAG(struct args, threads, "threads", "Tiers as threads of one process"),
     OPT_JSON(struct args, json),
     {.name = NULL}};
@@ -68,6 +69,8 @@ static void check_args(void *input)
 		app_bad("no images; give a folder of JPEG files");
 	if (args->by == IMAGES_BYS)
 		args->by = args->pool ? IMAGES_BY_NODE : IMAGES_BY_REF;
+	if (args->workers && args->by != IMAGES_BY_NODE && !args->pool)
+		app_bad("--workers is for a memory node: add --pool or --by node");
 	if (args->carrier == APP_DPDK_RING && !args->threads)
 		app_bad("--carrier dpdk:ring: rings stay within one process; add --threads");
 }
@@ -104,6 +107,7 @@ static void open_client(struct run *run)
 	const struct images_plan plan = {.carrier = run->args.carrier,
 					 .threads = run->args.threads,
 					 .pool = run->args.pool,
+					 .workers = run->args.workers,
 					 .reads_client = run->args.by == IMAGES_BY_REF ||
 							 run->args.by == IMAGES_BY_AUTO,
 					 .node_bytes = node_bytes(run)};
@@ -257,6 +261,8 @@ static void write_report(const struct run *run)
 	app_report_int(&out, "processes", images_cluster_processes(&run->cluster),
 		       "with client and memory node");
 	app_report_int(&out, "pages_used_after", run->node.pages_used, "at the memory node");
+	app_report_int(&out, "node_clients", run->node.clients,
+		       "of the memory node, counted once for each worker that they use");
 	app_report_end(&out);
 }
 

@@ -25,6 +25,7 @@ static const struct {
 static void plan_net(struct app_net *net, const struct images_plan *plan)
 {
 	app_net_init(net, plan->carrier);
+	net->workers = plan->workers;
 	for (int i = 0; i < FIRST_TIER + IMAGES_TIERS; i++)
 		app_net_add(net);
 	if (plan->node_bytes)

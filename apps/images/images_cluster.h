@@ -22,6 +22,7 @@ struct images_plan {
 	bool threads, pool;
 	bool reads_client;   /* workers read pixels in the client's memory */
 	uint64_t node_bytes; /* 0: no memory node */
+	unsigned workers;    /* of the node; 0: one */
 };
 /* Starts lend-mn if it has bytes, then the tiers, servers before their clients. app_die() when one
  * does not start. The cluster must not move in memory. */

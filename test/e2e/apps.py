@@ -238,11 +238,13 @@ class Commands(unittest.TestCase):
 
     def test_chain_with_a_pool(self):
         """The payload is put once, and the last hop copies it from the pool's pages: nothing else of it travels."""
-        for carrier in ("shm", "udp"):
-            got = lend_json("chain", "--pool", "--carrier", carrier, "--size", "1M", *SHORT)
+        for carrier, workers in ("shm", 1), ("udp", 3):
+            got = lend_json("chain", "--pool", "--workers", workers, "--carrier", carrier, "--size", "1M", *SHORT)
             self.assertEqual((got["wrong_bytes"], got["errors"], got["pages_used_after"]), (0, 0, 0), got)
+            self.assertEqual(got["node_clients"], 2 * workers, got)
             self.assertLess(got["bytes_moved_per_call"], 1.5 * got["size"], got)
         one_line(self, lend("chain", "--pool", "--node", "shm:none", *SHORT, code=2))
+        one_line(self, lend("chain", "--workers", 2, *SHORT, code=2))
 
     def test_chain_leaves_nothing_on_a_foreign_node(self):
         with Node(f"shm:apps-{os.getpid()}-chain") as node:

@@ -113,9 +113,10 @@ class Images(unittest.TestCase):
 
     def test_pool(self):
         """Arguments are put once and copied from the pool's pages: nothing else of them travels."""
-        for carrier in ("shm", "udp"):
-            got = images("--carrier", carrier, "--pool", self.photos)
+        for carrier, workers in ("shm", 1), ("udp", 2):
+            got = images("--carrier", carrier, "--pool", "--workers", workers, "--repeat", 2, self.photos)
             self.check(got, 8)
+            self.assertEqual(got["node_clients"], 3 * workers, got)
             self.assertLess(got["bytes_moved_per_image"], 1.5 * got["pixel_bytes_per_image"], got)
 
     def test_nearest(self):
@@ -231,7 +232,7 @@ class Images(unittest.TestCase):
 
     def test_demo_writes_a_page_of_its_own(self):
         page, picture = self.dir / "r.html", self.dir / "r.svg"
-        done = lend("demo", "--quick", "--report", page, "--svg", picture, self.photos)
+        done = lend("demo", "--quick", "--workers", 2, "--report", page, "--svg", picture, self.photos)
         self.assertIn(str(page), done.stdout.decode().splitlines()[-1])
         text = page.read_text()
         self.assertEqual(text.count("<svg"), text.count("</svg>"))
