@@ -41,6 +41,11 @@ void *lend_aligned(size_t align, size_t len);
  * Ownership: the object is the caller's until lend_free(). The child of a fork must not access or
  * free it. */
 void *lend_malloc_shared(size_t len);
+/* Checks whether shm peers can read the memory at p, which may be any address: memory of
+ * lend_malloc_shared(), of lend_buf_take() or of a loan.
+ * Returns: true: a message buffer of it is read in place.
+ * Ownership: does not access p. */
+bool lend_is_shared(const void *p);
 /* Frees an object; NULL does nothing. Ends the program with a line on stderr when p is not the
  * start of an object of this heap, or is free already.
  * Ownership: takes p. */

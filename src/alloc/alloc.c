@@ -8,6 +8,7 @@
 #include "alloc/cache.h"
 #include "sys/asan.h"
 #include "sys/last_error.h"
+#include "sys/shared_arena.h"
 
 #define LEN_MAX ((size_t)1 << 46)
 
@@ -77,6 +78,13 @@ void *lend_malloc(size_t len)
 void *lend_malloc_shared(size_t len)
 {
 	return take_run(len, 1, true);
+}
+
+bool lend_is_shared(const void *p)
+{
+	uint64_t offset;
+
+	return lend_arena_find(p, 1, &offset);
 }
 
 void *lend_aligned(size_t align, size_t len)
