@@ -1,4 +1,5 @@
-# src/pb: standard protobuf from protobuf-c's structures. Outside liblend.so, and left out when protobuf-c is missing.
+# src/pb and src/grpc: liblend-grpc.so, the stubs of protoc-c over Lend. Outside liblend.so, and left out when protobuf-c is
+# missing.
 pkg_check_modules(PROTOBUF_C IMPORTED_TARGET libprotobuf-c)
 find_program(PROTOC_C protoc-c)
 if(NOT PROTOBUF_C_FOUND OR NOT PROTOC_C)
@@ -11,6 +12,22 @@ target_link_libraries(lend_pb PUBLIC lend_flags)
 target_include_directories(lend_pb SYSTEM PUBLIC ${PROTOBUF_C_INCLUDE_DIRS})
 target_compile_options(lend_pb PRIVATE -O3)
 set_property(GLOBAL APPEND PROPERTY LEND_PURE lend_pb)
+
+lend_files(grpc_files src/grpc)
+add_library(lend_grpc_objects OBJECT ${grpc_files})
+target_compile_definitions(lend_grpc_objects PRIVATE _GNU_SOURCE)
+target_link_libraries(lend_grpc_objects PUBLIC lend_flags PkgConfig::PROTOBUF_C)
+add_library(lend_grpc SHARED $<TARGET_OBJECTS:lend_grpc_objects> $<TARGET_OBJECTS:lend_pb>)
+set_target_properties(lend_grpc PROPERTIES OUTPUT_NAME lend-grpc LINKER_LANGUAGE C
+	VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+	LINK_DEPENDS ${CMAKE_SOURCE_DIR}/src/lend.map)
+target_link_options(lend_grpc PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/src/lend.map -Wl,-Bsymbolic-functions)
+target_link_libraries(lend_grpc PRIVATE lend_shared Threads::Threads)
+add_dependencies(programs lend_grpc)
+install(TARGETS lend_grpc LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES ${CMAKE_SOURCE_DIR}/include/lend/grpc.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lend)
+configure_file(${CMAKE_CURRENT_LIST_DIR}/lend-grpc.pc.in ${CMAKE_BINARY_DIR}/lend-grpc.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/lend-grpc.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 # Adds a library of protoc-c's stubs of one .proto file, and with CXX of protoc's C++ ones.
 find_program(PROTOC protoc)

@@ -167,7 +167,7 @@ static inline uint8_t *put_bytes(struct lend_pb_encoder *e, uint8_t *at, const u
 {
 	if (!len)
 		return at;
-	if (len >= e->in_place && e->first > SPARE)
+	if (len >= e->in_place && e->first > SPARE && (!e->stays || e->stays(e->arg, data, len)))
 		return put_in_place(e, at, data, len);
 	if (len > (size_t)(at - e->low))
 		return copy_long(e, at, data, len);

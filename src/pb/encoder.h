@@ -18,7 +18,9 @@ struct lend_pb_encoder {
 	struct lend_pb_blocks *blocks;   /* for packed bytes; each block is filled from its end */
 	struct lend_pb_segment *segment; /* borrowed: room for max of them */
 	uint32_t max;
-	size_t in_place; /* bytes from which a value is a segment of its own */
+	size_t in_place; /* bytes from which a value may be a segment of its own */
+	bool (*stays)(void *arg, const void *data, size_t len); /* NULL: all are */
+	void *arg;
 	/* Result: segments [first, max) in the order of the wire. */
 	uint32_t first;
 	size_t len; /* bytes of all segments */

@@ -1,0 +1,102 @@
+/* lend/grpc.h - services of .proto files: the stubs of protoc-c over calls.
+ *
+ * Messages are standard protobuf. Long bytes, strings and packed numbers are sent from where they
+ * are; over shm only from memory that peers can read, such as lend_malloc_shared()'s, and copied
+ * once from other memory. Received bytes stay in the message. A method's number is a hash of
+ * "/package.Service/Method", so a client and a server of one .proto file agree on it. Unary methods
+ * only. Link with `pkg-config --libs lend-grpc`.
+ *
+ * Threads: the endpoint's. */
+#ifndef LEND_GRPC_H
+#define LEND_GRPC_H
+
+#include <protobuf-c/protobuf-c.h>
+
+#include <lend/rpc.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+/* lend_pb_serve(3) - serve the methods of a .proto service.
+ *
+ * protoc-c generates a structure with a function for each method, which gets the request and a
+ * closure. It answers with closure(&reply, closure_data), once, before it returns or later.
+ *
+ * Threads: the endpoint's. */
+
+/* Returns the number of the method with this path, such as "/shop.Cart/Add".
+ * Returns: the number, never one of Lend's own.
+ * Ownership: borrows path.
+ * Threads: any.
+ * Source: FNV-1a. */
+uint32_t lend_pb_number(const char *path);
+/* Serves all methods of a service from now on. The function of a method gets a request,
+ * valid until the function returns; bytes are read-only, and over shm the caller can change them.
+ * A request that is no message of the method's type ends INVALID_ARGUMENT, not run; one that needs
+ * more than 64 MiB to decode ends RESOURCE_EXHAUSTED, not run.
+ * Returns: 0; -EEXIST: another method that this endpoint serves has the same number; -EINVAL: the
+ * descriptor is not of protobuf-c 1; -ENOMEM: no memory.
+ * Ownership: borrows service until lend_close(ep). lend_pb_end(ep) frees its memory. */
+int lend_pb_serve(struct lend_ep *ep, ProtobufCService *service);
+/* Frees what lend_pb_serve() allocated for an endpoint, after its lend_close(). */
+void lend_pb_end(struct lend_ep *ep);
+/* Answers a request as its closure does, without a copy of long bytes. closure(reply) copies them
+ * once. reply NULL: status INTERNAL, as with closure(NULL).
+ * Ownership: takes closure_data; borrows reply, and the bytes of its members until release(arg)
+ * runs, once, possibly before this function returns. */
+void lend_pb_reply(void *closure_data, const ProtobufCMessage *reply, void (*release)(void *arg),
+		   void *arg);
+/* Answers a request with a status and no message.
+ * Ownership: takes closure_data. */
+void lend_pb_fail(void *closure_data, enum lend_status status);
+/* Returns the request behind a closure, for its deadline, its session or as a parent of calls.
+ * Returns: the request.
+ * Ownership: borrows closure_data. */
+lend_request lend_pb_request(const void *closure_data);
+
+/* lend_pb_client(3) - call the methods of a .proto service.
+ *
+ * protoc-c generates a function for each method, which takes the client, a request and a closure.
+ *
+ * Threads: the endpoint's. */
+
+/* Makes a client of a service at the other end of a session. Each call of a generated function runs
+ * its closure once: with the reply, or with NULL and the reason in lend_pb_status(). If the call
+ * cannot be started, that is before the function returns. The reply is valid until the closure
+ * returns.
+ * Returns: 0; -EINVAL: the descriptor is not of protobuf-c 1; -ENOMEM: no memory.
+ * Ownership: *client is the caller's until protobuf_c_service_destroy(), which is due when its
+ * calls have ended; lend_close() ends them. A call borrows the bytes of its request until the
+ * closure runs. */
+int lend_pb_client(struct lend_ep *ep, lend_session session,
+		   const ProtobufCServiceDescriptor *descriptor, ProtobufCService **client);
+/* Returns the status of the call whose closure runs.
+ * Returns: the status; outside of closures that of the last call that ended.
+ * Ownership: borrows client. */
+enum lend_status lend_pb_status(const ProtobufCService *client);
+/* Sets what the calls of a client have in common from now on: the fields timeout, priority,
+ * zero_rtt and parent of call.
+ * Ownership: borrows client and call until the function returns. */
+void lend_pb_client_set(ProtobufCService *client, const struct lend_call *call);
+
+/* A message that is encoded already. */
+struct lend_pb_bytes {
+	ProtobufCMessage base; /* what lend_pb_encoded() returns */
+	uint64_t reserved[4];  /* the library's */
+};
+/* Makes a message of its encoded bytes, to be used where a message of its type is expected: as a
+ * request or reply, or as a member of one. Its bytes are sent as they are: one buffer for any
+ * number of calls.
+ * Returns: &message->base.
+ * Ownership: borrows message and bytes as long as it is used.
+ * Threads: any. */
+ProtobufCMessage *lend_pb_encoded(struct lend_pb_bytes *message, const void *bytes, size_t len);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,250 @@
+#include "grpc/message_buffers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lend/alloc.h"
+#include "util/bits.h"
+#include "util/method_hash.h"
+
+enum {
+	HEAP_FIRST = 16 << 10,
+	HEAP_MAX = 64 << 20,
+	BLOCK_FIRST = 192,
+	BLOCK_MAX = 1 << 20,
+	SEGMENTS = 48,
+	/* Bytes from which it costs less to wrap a value than to copy it, over networks and shm. */
+	IN_PLACE = 16 << 10,
+	IN_PLACE_SHM = 128 << 10,
+};
+
+struct heap_block {
+	struct heap_block *next;
+	size_t len;
+};
+
+static void use_block(struct lend_pb_heap *heap)
+{
+	heap->blocks.at = (uint8_t *)(heap->list + 1);
+	heap->blocks.end = (uint8_t *)heap->list + heap->list->len;
+}
+
+static bool more_heap(struct lend_pb_blocks *blocks, size_t len)
+{
+	struct lend_pb_heap *heap = (struct lend_pb_heap *)blocks;
+	struct heap_block *block;
+
+	if (len > HEAP_MAX - heap->used)
+		return false;
+	len = lend_max_u64(len + sizeof(*block), heap->used ? heap->used : HEAP_FIRST);
+	block = malloc(len);
+	if (!block)
+		return false;
+	*block = (struct heap_block){heap->list, len};
+	heap->list = block;
+	heap->used += len;
+	use_block(heap);
+	return true;
+}
+
+void lend_pb_heap_init(struct lend_pb_heap *heap)
+{
+	*heap = (struct lend_pb_heap){.blocks = {.more = more_heap}};
+}
+
+static void free_until(struct lend_pb_heap *heap, const struct heap_block *last)
+{
+	while (heap->list != last) {
+		struct heap_block *block = heap->list;
+
+		heap->list = block->next;
+		heap->used -= block->len;
+		free(block);
+	}
+}
+
+void lend_pb_heap_reset(struct lend_pb_heap *heap)
+{
+	const struct heap_block *first = heap->list;
+
+	while (first && first->next)
+		first = first->next;
+	free_until(heap, first);
+	if (first)
+		use_block(heap);
+}
+
+void lend_pb_heap_free(struct lend_pb_heap *heap)
+{
+	free_until(heap, NULL);
+}
+
+/* Message buffers as blocks of the encoder. */
+struct buffers {
+	struct lend_pb_blocks blocks;
+	struct lend_ep *ep;
+	struct lend_buf *taken; /* the newest first */
+	uint32_t next_len;
+};
+
+static bool more_buffers(struct lend_pb_blocks *blocks, size_t len)
+{
+	struct buffers *b = (struct buffers *)blocks;
+	uint32_t cap = (uint32_t)lend_max_u64(len, b->next_len);
+	struct lend_buf *buf = lend_buf_take(b->ep, cap);
+
+	if (!buf)
+		return false;
+	buf->next = b->taken;
+	b->taken = buf;
+	blocks->at = buf->data;
+	blocks->end = (uint8_t *)buf->data + cap;
+	b->next_len = lend_min_u32(2 * cap, BLOCK_MAX);
+	return true;
+}
+
+/* Takes the buffer that a segment is in from the list; NULL: it is in none of them. */
+static struct lend_buf *find_buffer(struct buffers *b, const uint8_t *data)
+{
+	for (struct lend_buf **at = &b->taken; *at; at = &(*at)->next) {
+		struct lend_buf *buf = *at;
+
+		if (data >= (uint8_t *)buf->data && data < (uint8_t *)buf->data + buf->cap) {
+			*at = buf->next;
+			return buf;
+		}
+	}
+	return NULL;
+}
+
+static struct lend_buf *wrap_value(struct lend_pb_sending *how, const struct lend_pb_segment *s)
+{
+	struct lend_buf *buf = lend_buf_wrap(how->ep, (void *)(uintptr_t)s->data, (uint32_t)s->len,
+					     how->release, how->arg);
+
+	how->wraps += buf != NULL;
+	return buf;
+}
+
+/* Links a buffer for each segment. Returns NULL for lack of buffers. */
+static struct lend_buf *chain_segments(struct lend_pb_sending *how, struct buffers *b,
+				       const struct lend_pb_encoder *e)
+{
+	struct lend_buf *chain = NULL, **end = &chain;
+
+	for (uint32_t i = e->first; i < e->max; i++) {
+		const struct lend_pb_segment *s = &e->segment[i];
+		struct lend_buf *buf = find_buffer(b, s->data);
+
+		if (!buf && !(buf = wrap_value(how, s))) {
+			lend_buf_give(how->ep, chain);
+			return NULL;
+		}
+		buf->data = (void *)(uintptr_t)s->data;
+		buf->len = (uint32_t)s->len;
+		buf->next = NULL;
+		*end = buf;
+		end = &buf->next;
+	}
+	return chain ? chain : lend_buf_take(how->ep, 1); /* an empty message */
+}
+
+/* Over shm a receiver reads message buffers in place, but other memory is sent as a copy for each
+ * datagram: one copy into a message buffer costs half as much. */
+static bool stays_in_place(void *arg, const void *data, size_t len)
+{
+	const struct lend_pb_sending *how = arg;
+	struct lend_peer peer;
+
+	if (lend_session_peer(how->ep, how->session, &peer) == 0 && peer.uid < 0)
+		return true; /* a network: there is no user id from the kernel */
+	return len >= IN_PLACE_SHM && lend_is_shared(data);
+}
+
+struct lend_buf *lend_pb_to_buffers(struct lend_pb_sending *how, const struct lend_pb_table *table,
+				    const ProtobufCMessage *message, enum lend_status *status)
+{
+	struct lend_pb_segment segment[SEGMENTS];
+	struct buffers b = {.blocks = {.more = more_buffers, .separate = true},
+			    .ep = how->ep,
+			    .next_len = lend_max_u32(*how->packed, BLOCK_FIRST)};
+	struct lend_pb_encoder e = {.blocks = &b.blocks,
+				    .segment = segment,
+				    .max = SEGMENTS,
+				    .in_place = how->copies ? SIZE_MAX : IN_PLACE,
+				    .stays = stays_in_place,
+				    .arg = how};
+	struct lend_buf *chain = NULL;
+
+	how->wraps = 0;
+	switch (lend_pb_encode(&e, table, message)) {
+	case LEND_PB_OK:
+		chain = chain_segments(how, &b, &e);
+		*status = chain ? LEND_OK : LEND_RESOURCE_EXHAUSTED;
+		break;
+	case LEND_PB_NO_MEMORY:
+	case LEND_PB_TOO_LONG:
+		*status = LEND_RESOURCE_EXHAUSTED;
+		break;
+	default:
+		*status = LEND_INVALID_ARGUMENT;
+	}
+	lend_buf_give(how->ep, b.taken);
+	if (chain) /* without values in place: the next message probably needs as much */
+		*how->packed =
+		    how->wraps ? BLOCK_FIRST : (uint32_t)lend_min_u64(e.len + 32, BLOCK_MAX);
+	return chain;
+}
+
+enum lend_status lend_pb_from_buffers(const struct lend_pb_table *table,
+				      const struct lend_buf *chain, struct lend_pb_heap *heap,
+				      ProtobufCMessage **message)
+{
+	struct lend_pb_segment few[SEGMENTS], *segment = few;
+	enum lend_pb_status status;
+	const struct lend_buf *b;
+	uint32_t n = 1;
+
+	for (b = chain; b->next; b = b->next)
+		n++;
+	if (n > SEGMENTS && !(segment = malloc(n * sizeof(*segment))))
+		return LEND_RESOURCE_EXHAUSTED;
+	segment[0] = (struct lend_pb_segment){chain->data, chain->len};
+	for (n = 1, b = chain->next; b; b = b->next)
+		segment[n++] = (struct lend_pb_segment){b->data, b->len};
+	status = lend_pb_decode(table, segment, n, &heap->blocks, message);
+	if (segment != few)
+		free(segment);
+	return status == LEND_PB_OK          ? LEND_OK
+	       : status == LEND_PB_NO_MEMORY ? LEND_RESOURCE_EXHAUSTED
+					     : LEND_INVALID_ARGUMENT;
+}
+
+uint32_t lend_pb_path(const ProtobufCServiceDescriptor *service, unsigned index,
+		      char path[LEND_PB_PATH_MAX])
+{
+	(void)snprintf(path, LEND_PB_PATH_MAX, "/%s/%s", service->name,
+		       service->methods[index].name);
+	return lend_pb_number(path);
+}
+
+uint32_t lend_pb_number(const char *path)
+{
+	return lend_method_hash(path, strlen(path));
+}
+
+ProtobufCMessage *lend_pb_encoded(struct lend_pb_bytes *message, const void *bytes, size_t len)
+{
+	struct encoded_one {
+		struct lend_pb_encoded encoded;
+		struct lend_pb_segment segment;
+	} *one = (void *)message;
+
+	_Static_assert(sizeof(*one) <= sizeof(*message), "it fits the public structure");
+	*one = (struct encoded_one){.encoded = {.base = {.descriptor = &lend_pb_encoded_descriptor},
+						.segment = &one->segment,
+						.n = 1},
+				    .segment = {bytes, len}};
+	return &message->base;
+}

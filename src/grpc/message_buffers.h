@@ -1,0 +1,45 @@
+/* message_buffers - messages to and from chains of message buffers.
+ *
+ * Owns the memory that messages are decoded into. Layer: grpc. Threads: the endpoint's. */
+#ifndef LEND_GRPC_MESSAGE_BUFFERS_H
+#define LEND_GRPC_MESSAGE_BUFFERS_H
+
+#include <lend/grpc.h>
+
+#include "pb/decoder.h"
+
+/* Memory for decoded messages or for tables: the first block stays, others are freed. */
+struct lend_pb_heap {
+	struct lend_pb_blocks blocks;
+	struct heap_block *list; /* the newest first */
+	size_t used;             /* bytes of the blocks */
+};
+void lend_pb_heap_init(struct lend_pb_heap *heap);
+/* Frees all blocks but the first. */
+void lend_pb_heap_reset(struct lend_pb_heap *heap);
+void lend_pb_heap_free(struct lend_pb_heap *heap);
+
+/* How to encode a message. */
+struct lend_pb_sending {
+	struct lend_ep *ep;
+	lend_session session; /* to the receiver */
+	bool copies;          /* all values; otherwise only those that it costs less to copy */
+	uint32_t *packed; /* in and out: bytes of the first block that the last message needed */
+	void (*release)(void *arg); /* for each value that is not copied; NULL: none */
+	void *arg;
+	unsigned wraps; /* out: values that are not copied: release runs as often */
+};
+/* Encodes a message into a chain. Returns NULL with the reason in *status; release has run
+ * wraps times then. */
+struct lend_buf *lend_pb_to_buffers(struct lend_pb_sending *how, const struct lend_pb_table *table,
+				    const ProtobufCMessage *message, enum lend_status *status);
+/* Decodes a chain. Returns OK, INVALID_ARGUMENT or RESOURCE_EXHAUSTED. */
+enum lend_status lend_pb_from_buffers(const struct lend_pb_table *table,
+				      const struct lend_buf *chain, struct lend_pb_heap *heap,
+				      ProtobufCMessage **message);
+/* Writes "/package.Service/Method" into path, and returns the method's number. */
+enum { LEND_PB_PATH_MAX = 512 };
+uint32_t lend_pb_path(const ProtobufCServiceDescriptor *service, unsigned index,
+		      char path[LEND_PB_PATH_MAX]);
+
+#endif

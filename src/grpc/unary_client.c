@@ -1,0 +1,206 @@
+/* unary_client - clients of services of .proto files. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "grpc/message_buffers.h"
+
+struct called_method {
+	uint32_t number;
+	uint32_t packed; /* see lend_pb_sending */
+	const struct lend_pb_table *input, *output;
+};
+
+struct client {
+	ProtobufCService base;
+	struct lend_ep *ep;
+	lend_session session;
+	struct lend_call like; /* fields that the calls have in common */
+	enum lend_status status;
+	struct unary_call *idle;
+	struct lend_pb_heap memory; /* decoded replies */
+	struct lend_pb_heap tables;
+	struct called_method method[];
+};
+
+struct unary_call {
+	struct lend_call call;
+	struct client *client;
+	const struct called_method *method;
+	ProtobufCClosure closure;
+	void *closure_data;
+	unsigned wraps; /* values of the request that a carrier may still read */
+	bool ended;
+	struct unary_call *next; /* next idle one */
+};
+
+static void finish_call(struct unary_call *u)
+{
+	struct client *c = u->client;
+	ProtobufCMessage *reply = NULL;
+
+	c->status = u->call.status;
+	if (c->status == LEND_OK)
+		c->status =
+		    lend_pb_from_buffers(u->method->output, u->call.reply, &c->memory, &reply);
+	if (u->call.status == LEND_OK && c->status == LEND_INVALID_ARGUMENT)
+		c->status = LEND_INTERNAL; /* the server's mistake */
+	u->closure(reply, u->closure_data);
+	lend_buf_give(c->ep, u->call.reply);
+	lend_pb_heap_reset(&c->memory);
+	u->next = c->idle;
+	c->idle = u;
+}
+
+static void release_value(void *arg)
+{
+	struct unary_call *u = arg;
+
+	if (!--u->wraps && u->ended)
+		finish_call(u);
+}
+
+/* The request's bytes are the caller's again when no carrier reads them. */
+static void end_call(struct lend_call *call)
+{
+	struct unary_call *u = (struct unary_call *)call;
+
+	lend_buf_give(u->client->ep, call->request);
+	call->request = NULL;
+	u->ended = true;
+	if (!u->wraps)
+		finish_call(u);
+}
+
+static struct unary_call *take_call(struct client *c)
+{
+	struct unary_call *u = c->idle;
+
+	if (u)
+		c->idle = u->next;
+	else
+		u = malloc(sizeof(*u));
+	return u;
+}
+
+static enum lend_status status_of(int err)
+{
+	return err == -ESTALE || err == -ESHUTDOWN ? LEND_UNAVAILABLE
+	       : err == -EINVAL                    ? LEND_INVALID_ARGUMENT
+						   : LEND_RESOURCE_EXHAUSTED;
+}
+
+/* Encodes and starts a call; another status than OK: it will not run. */
+static enum lend_status start_call(struct unary_call *u, const ProtobufCMessage *input,
+				   uint32_t *packed)
+{
+	struct client *c = u->client;
+	struct lend_pb_sending how = {.ep = c->ep,
+				      .session = c->session,
+				      .packed = packed,
+				      .release = release_value,
+				      .arg = u};
+	enum lend_status status;
+	int err;
+
+	u->call.request = lend_pb_to_buffers(&how, u->method->input, input, &status);
+	u->wraps += how.wraps;
+	if (!u->call.request)
+		return status;
+	err = lend_call_start(c->ep, c->session, &u->call);
+	if (!err)
+		return LEND_OK;
+	lend_buf_give(c->ep, u->call.request);
+	return status_of(err);
+}
+
+static void invoke_method(ProtobufCService *service, unsigned index, const ProtobufCMessage *input,
+			  ProtobufCClosure closure, void *closure_data)
+{
+	struct client *c = (struct client *)service;
+	struct unary_call *u = take_call(c);
+	enum lend_status status = LEND_RESOURCE_EXHAUSTED;
+
+	if (u) {
+		*u = (struct unary_call){.call = c->like,
+					 .client = c,
+					 .method = &c->method[index],
+					 .closure = closure,
+					 .closure_data = closure_data};
+		u->call.method = u->method->number;
+		u->call.done = end_call;
+		u->call.queue = 1;
+		status = start_call(u, input, &c->method[index].packed);
+	}
+	if (status == LEND_OK)
+		return;
+	if (u) {
+		u->next = c->idle;
+		c->idle = u;
+	}
+	c->status = status;
+	closure(NULL, closure_data);
+}
+
+static void destroy_client(ProtobufCService *service)
+{
+	struct client *c = (struct client *)service;
+
+	while (c->idle) {
+		struct unary_call *u = c->idle;
+
+		c->idle = u->next;
+		free(u);
+	}
+	lend_pb_heap_free(&c->memory);
+	lend_pb_heap_free(&c->tables);
+	free(c);
+}
+
+static enum lend_pb_status make_method(struct client *c, unsigned index)
+{
+	const ProtobufCMethodDescriptor *d = &c->base.descriptor->methods[index];
+	struct called_method *m = &c->method[index];
+	char path[LEND_PB_PATH_MAX];
+	enum lend_pb_status status;
+
+	m->number = lend_pb_path(c->base.descriptor, index, path);
+	status = lend_pb_table_make(d->input, &c->tables.blocks, &m->input);
+	return status == LEND_PB_OK ? lend_pb_table_make(d->output, &c->tables.blocks, &m->output)
+				    : status;
+}
+
+int lend_pb_client(struct lend_ep *ep, lend_session session,
+		   const ProtobufCServiceDescriptor *descriptor, ProtobufCService **client)
+{
+	struct client *c = calloc(1, sizeof(*c) + descriptor->n_methods * sizeof(c->method[0]));
+	enum lend_pb_status status = LEND_PB_OK;
+
+	if (!c)
+		return -ENOMEM;
+	c->base = (ProtobufCService){descriptor, invoke_method, destroy_client};
+	c->ep = ep;
+	c->session = session;
+	lend_pb_heap_init(&c->memory);
+	lend_pb_heap_init(&c->tables);
+	for (unsigned i = 0; i < descriptor->n_methods && status == LEND_PB_OK; i++)
+		status = make_method(c, i);
+	if (status == LEND_PB_OK) {
+		*client = &c->base;
+		return 0;
+	}
+	destroy_client(&c->base);
+	return status == LEND_PB_NO_MEMORY ? -ENOMEM : -EINVAL;
+}
+
+enum lend_status lend_pb_status(const ProtobufCService *client)
+{
+	return ((const struct client *)client)->status;
+}
+
+void lend_pb_client_set(ProtobufCService *client, const struct lend_call *call)
+{
+	((struct client *)client)->like = (struct lend_call){.timeout = call->timeout,
+							     .priority = call->priority,
+							     .zero_rtt = call->zero_rtt,
+							     .parent = call->parent};
+}

@@ -1,0 +1,327 @@
+/* Goal: a method of a .proto service answers each call once, with the values that were sent, and
+ * borrowed bytes are given back once. Method: a server and a client in one thread over shm and udp;
+ * random messages against protobuf-c's bytes, answers at once, later, without a copy and with a
+ * status; malformed requests; two names of one number. Covers: src/grpc/message_buffers.c,
+ * src/grpc/unary_server.c, src/grpc/unary_client.c */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "e2e/rpc_pair.h"
+#include "every.pb-c.h"
+#include "lend/alloc.h"
+#include "lend/grpc.h"
+#include "pb/kit.h"
+
+enum { SEED = 20, SEEDS = 60, BIG = 300000 };
+
+static struct {
+	struct pair pair;
+	ProtobufCService *client;
+	/* Server. */
+	void *later; /* closure data of Later */
+	unsigned taken, released;
+	/* Client. */
+	bool done;
+	unsigned times;
+	struct kit_bytes reply; /* bytes of the last reply; data NULL: there was none */
+} test;
+
+static void lent_back(void *arg)
+{
+	LendTest__Every *copy = arg;
+
+	test.released++;
+	lend_test__every__free_unpacked(copy, NULL);
+}
+
+/* Returns a copy of a message, as a function that answers later needs. */
+static LendTest__Every *copy_message(const LendTest__Every *m)
+{
+	size_t len = lend_test__every__get_packed_size(m);
+	uint8_t *bytes = malloc(len + 1);
+	LendTest__Every *copy;
+
+	lend_test__every__pack(m, bytes);
+	copy = lend_test__every__unpack(NULL, len, bytes);
+	free(bytes);
+	return copy;
+}
+
+static void serve_same(LendTest__Echo_Service *service, const LendTest__Every *in,
+		       LendTest__Every_Closure closure, void *closure_data)
+{
+	(void)service;
+	closure(in, closure_data);
+}
+
+static void serve_lent(LendTest__Echo_Service *service, const LendTest__Every *in,
+		       LendTest__Every_Closure closure, void *closure_data)
+{
+	LendTest__Every *copy = copy_message(in);
+
+	(void)service, (void)closure;
+	test.taken++;
+	lend_pb_reply(closure_data, &copy->base, lent_back, copy);
+}
+
+static void serve_later(LendTest__Echo_Service *service, const LendTest__Every *in,
+			LendTest__Every_Closure closure, void *closure_data)
+{
+	(void)service, (void)in, (void)closure;
+	cr_assert_neq(lend_pb_request(closure_data).id, 0);
+	test.later = closure_data;
+}
+
+static void serve_fail(LendTest__Echo_Service *service, const LendTest__Empty *in,
+		       LendTest__Empty_Closure closure, void *closure_data)
+{
+	(void)service, (void)in, (void)closure;
+	lend_pb_fail(closure_data, LEND_NOT_FOUND);
+}
+
+static LendTest__Echo_Service service = LEND_TEST__ECHO__INIT(serve_);
+
+static void open_service(const char *scheme)
+{
+	memset(&test, 0, sizeof(test));
+	pair_open(&test.pair, scheme);
+	cr_assert_eq(lend_pb_serve(test.pair.server, &service.base), 0);
+	cr_assert_eq(lend_pb_client(test.pair.client, test.pair.session,
+				    &lend_test__echo__descriptor, &test.client),
+		     0);
+}
+
+static void close_service(void)
+{
+	struct lend_ep *server = test.pair.server;
+
+	pair_close(&test.pair);
+	lend_pb_end(server);
+	protobuf_c_service_destroy(test.client);
+	cr_assert_eq(test.taken, test.released, "values of replies are still lent");
+	free(test.reply.data);
+}
+
+static void keep_reply(const LendTest__Every *reply, void *arg)
+{
+	cr_assert_eq(arg, &test);
+	test.done = true;
+	test.times++;
+	free(test.reply.data);
+	test.reply = (struct kit_bytes){0};
+	if (!reply)
+		return;
+	test.reply.len = lend_test__every__get_packed_size(reply);
+	test.reply.data = malloc(test.reply.len + 1);
+	lend_test__every__pack(reply, test.reply.data);
+}
+
+typedef void stub(ProtobufCService *, const LendTest__Every *, LendTest__Every_Closure, void *);
+
+static enum lend_status call_method(stub *method, const LendTest__Every *in)
+{
+	test.done = false;
+	test.times = 0;
+	method(test.client, in, keep_reply, &test);
+	cr_assert(pair_until(&test.pair, &test.done), "no answer");
+	pair_turns(&test.pair, 5);
+	cr_assert_eq(test.times, 1);
+	return lend_pb_status(test.client);
+}
+
+static void check_echo(stub *method, const LendTest__Every *in, const char *what)
+{
+	size_t len = lend_test__every__get_packed_size(in);
+	uint8_t *want = malloc(len + 1);
+
+	lend_test__every__pack(in, want);
+	cr_assert_eq(call_method(method, in), LEND_OK, "%s: status %d", what,
+		     lend_pb_status(test.client));
+	cr_assert_eq(test.reply.len, len, "%s: %zu bytes of %zu", what, test.reply.len, len);
+	cr_assert_eq(memcmp(test.reply.data, want, len), 0, "%s: other values", what);
+	free(want);
+}
+
+Test(pb_service, unary__random_messages__come_back)
+{
+	for (int s = 0; s < SCHEMES; s++) {
+		struct kit_blocks blocks;
+		struct lend_rng rng;
+
+		open_service(pair_schemes[s]);
+		for (uint64_t seed = SEED; seed < SEED + SEEDS; seed++) {
+			ProtobufCMessage *m;
+			char what[32];
+
+			(void)snprintf(what, sizeof(what), "seed %lu", (unsigned long)seed);
+			lend_rng_seed(&rng, seed);
+			kit_blocks_open(&blocks, SIZE_MAX, 1 << 16);
+			m = kit_message(&lend_test__every__descriptor, &rng, &blocks.base, 2);
+			check_echo(seed % 2 ? lend_test__echo__lent : lend_test__echo__same,
+				   (LendTest__Every *)m, what);
+			kit_blocks_close(&blocks);
+		}
+		close_service();
+	}
+}
+
+/* The second time in memory that is read in place over shm. */
+Test(pb_service, unary__long_bytes_of_many_fields__come_back)
+{
+	for (int s = 0; s < 2 * SCHEMES; s++) {
+		uint8_t *bytes = s < SCHEMES ? lend_malloc(BIG) : lend_malloc_shared(BIG);
+		LendTest__Every m = LEND_TEST__EVERY__INIT;
+		ProtobufCBinaryData many[60];
+
+		for (int i = 0; i < BIG; i++)
+			bytes[i] = (uint8_t)(i * 7 + i / 256);
+		for (int i = 0; i < 60; i++) /* more than a carrier reads in place */
+			many[i] = (ProtobufCBinaryData){BIG / 2 - (size_t)i, bytes + 100 * i};
+		cr_assert(bytes);
+		cr_assert_eq(lend_is_shared(bytes), s >= SCHEMES);
+		open_service(pair_schemes[s % SCHEMES]);
+		m.data = (ProtobufCBinaryData){BIG, bytes};
+		m.i32 = -5;
+		check_echo(lend_test__echo__same, &m, "one");
+		check_echo(lend_test__echo__lent, &m, "one");
+		m.many_data = many;
+		m.n_many_data = 60;
+		check_echo(lend_test__echo__same, &m, "many");
+		check_echo(lend_test__echo__lent, &m, "many");
+		close_service();
+		lend_free(bytes);
+	}
+}
+
+Test(pb_service, unary__encoded_member_and_request__as_the_message)
+{
+	static const char leaf[] = "\x08\x4d\x12\x03"
+				   "abc";
+	LendTest__Every m = LEND_TEST__EVERY__INIT;
+	struct lend_pb_bytes encoded, all;
+
+	open_service("shm");
+	m.leaf = (LendTest__Leaf *)lend_pb_encoded(&encoded, leaf, sizeof(leaf) - 1);
+	cr_assert_eq(call_method(lend_test__echo__same, &m), LEND_OK);
+	cr_assert_eq(test.reply.len, sizeof(leaf) - 1 + 3);
+	cr_assert_eq(memcmp(test.reply.data + 3, leaf, sizeof(leaf) - 1), 0);
+	cr_assert_eq(call_method(lend_test__echo__same,
+				 (LendTest__Every *)lend_pb_encoded(&all, "\x08\x05", 2)),
+		     LEND_OK);
+	cr_assert_eq(test.reply.len, 2);
+	close_service();
+}
+
+Test(pb_service, unary__answer_later__arrives)
+{
+	LendTest__Every m = LEND_TEST__EVERY__INIT, answer = LEND_TEST__EVERY__INIT, *copy;
+
+	open_service("shm");
+	lend_test__echo__later(test.client, &m, keep_reply, &test);
+	while (!test.later)
+		pair_turns(&test.pair, 1);
+	cr_assert(!test.done);
+	answer.u32 = 9;
+	lend_pb_reply(test.later, NULL, lent_back, copy_message(&m));
+	test.taken++;
+	cr_assert(pair_until(&test.pair, &test.done));
+	cr_assert_eq(lend_pb_status(test.client), LEND_INTERNAL);
+	test.later = NULL;
+	test.done = false;
+	lend_test__echo__later(test.client, &m, keep_reply, &test);
+	while (!test.later)
+		pair_turns(&test.pair, 1);
+	copy = copy_message(&answer);
+	lend_pb_reply(test.later, &copy->base, lent_back, copy);
+	test.taken++;
+	cr_assert(pair_until(&test.pair, &test.done));
+	cr_assert_eq(test.reply.len, 2);
+	close_service();
+}
+
+static void count_failure(const LendTest__Empty *reply, void *arg)
+{
+	bool *done = arg;
+
+	cr_assert_eq(reply, NULL);
+	*done = true;
+}
+
+Test(pb_service, unary__status__arrives)
+{
+	struct lend_call brief = {.timeout = 20000000};
+	LendTest__Every m = LEND_TEST__EVERY__INIT;
+	LendTest__Empty empty = LEND_TEST__EMPTY__INIT;
+	bool done = false;
+
+	open_service("shm");
+	lend_test__echo__fail(test.client, &empty, count_failure, &done);
+	cr_assert(pair_until(&test.pair, &done));
+	cr_assert_eq(lend_pb_status(test.client), LEND_NOT_FOUND);
+	m.self = &m; /* without an end */
+	cr_assert_eq(call_method(lend_test__echo__same, &m), LEND_INVALID_ARGUMENT);
+	m.self = NULL;
+	lend_pb_client_set(test.client, &brief);
+	cr_assert_eq(call_method(lend_test__echo__later, &m), LEND_DEADLINE_EXCEEDED);
+	lend_pb_fail(test.later, LEND_OK); /* its call has ended */
+	close_service();
+}
+
+Test(pb_service, serve__malformed_request__refused)
+{
+	struct ask ask = {.done = false};
+	struct lend_buf *bytes;
+
+	open_service("shm");
+	bytes = lend_buf_take(test.pair.client, 16);
+	memcpy(bytes->data,
+	       "\x7a\x05"
+	       "ab",
+	       4);
+	bytes->len = 4;
+	ask_run(&test.pair, &ask, lend_pb_number("/lend_test.Echo/Same"), bytes);
+	cr_assert_eq(ask.call.status, LEND_INVALID_ARGUMENT);
+	cr_assert_eq(ask.call.ran, LEND_RAN_NO);
+	ask_give(test.pair.client, &ask);
+	close_service();
+}
+
+Test(pb_service, serve__request_that_expands__refused_within_its_memory)
+{
+	enum { LEN = 1 << 20 };
+	struct ask ask = {.done = false};
+	struct lend_buf *bytes;
+
+	open_service("shm");
+	bytes = lend_buf_take(test.pair.client, LEN);
+	for (int i = 0; i < LEN / 3; i++) /* an empty message, of hundreds of bytes in memory */
+		memcpy((char *)bytes->data + 3 * i, "\x82\x7d\x00", 3);
+	bytes->len = LEN / 3 * 3;
+	ask_run(&test.pair, &ask, lend_pb_number("/lend_test.Echo/Same"), bytes);
+	cr_assert_eq(ask.call.status, LEND_RESOURCE_EXHAUSTED);
+	cr_assert_eq(ask.call.ran, LEND_RAN_NO);
+	ask_give(test.pair.client, &ask);
+	close_service();
+}
+
+Test(pb_service, serve__two_names_of_one_number__error)
+{
+	ProtobufCMethodDescriptor methods[2] = {lend_test__echo__descriptor.methods[0],
+						lend_test__echo__descriptor.methods[0]};
+	ProtobufCServiceDescriptor twice = lend_test__echo__descriptor;
+	ProtobufCService same = {.descriptor = &twice};
+
+	open_service("shm");
+	cr_assert_eq(lend_pb_serve(test.pair.server, &service.base), 0, "the same names again");
+	methods[0].name = "Mc2b";
+	methods[1].name = "Mb1b8";
+	cr_assert_eq(lend_pb_number("/lend_test.Echo/Mc2b"),
+		     lend_pb_number("/lend_test.Echo/Mb1b8"));
+	twice.methods = methods;
+	twice.n_methods = 2;
+	cr_assert_eq(lend_pb_serve(test.pair.server, &same), -EEXIST);
+	close_service();
+}
