@@ -295,7 +295,8 @@ def render(page, pages, sources, date):
     names = [decl.name for decl in page.functions()] or [page.name]
     out = [f".Dd {date}", f".Dt {page.name.upper()} 3", ".Os", ".Sh NAME"]
     out += [f".Nm {name} ," for name in names[:-1]] + [f".Nm {names[-1]}", f".Nd {roff(page.brief)}"]
-    out += [".Sh LIBRARY", "Lend (liblend, pkg-config lend)", ".Sh SYNOPSIS", *synopsis(page)]
+    library = "lend-grpc" if page.header == "grpc.h" else "lend"
+    out += [".Sh LIBRARY", f"Lend (lib{library}, pkg-config {library})", ".Sh SYNOPSIS", *synopsis(page)]
     intro = [line for text in page.doc.paragraphs for line in (".Pp", roff(text))]
     out += [".Sh DESCRIPTION", *[*intro, *sections(page.doc)][1:]]
     others = [other for other in pages if other.header == page.header and other is not page]
