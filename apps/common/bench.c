@@ -60,15 +60,12 @@ static unsigned session_of(const struct app_bench_slot *slot)
 static void call_done(struct lend_call *call)
 {
 	struct app_bench_slot *slot = APP_OF(call, struct app_bench_slot, call);
-	struct lend_ep *ep = slot->bench->pair.ep;
 	uint64_t wrong = call->status == LEND_OK ? check_reply(slot) : 0;
 
-	if (call->reply)
-		lend_buf_give(ep, call->reply);
 	if (!call->request)
 		slot->request = NULL;
 	else if (call->request != slot->request)
-		lend_buf_give(ep, call->request);
+		lend_buf_give(slot->bench->pair.ep, call->request);
 	call->request = call->reply = NULL;
 	slot->bench->good[session_of(slot)] += call->status == LEND_OK;
 	app_slot_end(&slot->slot, call->status, wrong);
@@ -84,6 +81,7 @@ static int start_slot(struct app_slot *at)
 		return rc;
 	slot->call.method = b->method;
 	slot->call.timeout = b->load.left ? b->load.left : APP_CALL_NS + b->args.size * APP_BYTE_NS;
+	slot->call.in_place = 1;
 	slot->call.done = call_done;
 	rc = lend_call_start(b->pair.ep, b->session[session_of(slot)], &slot->call);
 	if (rc < 0 && slot->call.request && slot->call.request != slot->request)

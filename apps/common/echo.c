@@ -53,16 +53,11 @@ void app_echo_serve(struct lend_ep *ep)
 
 void app_sum_reply(struct lend_ep *ep, lend_request request, uint32_t crc, uint64_t len)
 {
-	struct lend_buf *reply = lend_buf_take(ep, APP_SUM_LEN);
+	char sum[APP_SUM_LEN];
 
-	if (!reply) {
-		lend_reply(ep, request, LEND_RESOURCE_EXHAUSTED, NULL);
-		return;
-	}
-	lend_store_u32(reply->data, crc);
-	lend_store_u64((char *)reply->data + 4, len);
-	reply->len = APP_SUM_LEN;
-	lend_reply(ep, request, LEND_OK, reply);
+	lend_store_u32(sum, crc);
+	lend_store_u64(sum + 4, len);
+	lend_reply_copy(ep, request, LEND_OK, sum, sizeof(sum));
 }
 
 uint64_t app_sum_wrong(const struct lend_buf *reply, uint32_t crc, uint64_t len)

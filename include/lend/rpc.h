@@ -326,6 +326,13 @@ int lend_serve_long(struct lend_ep *ep, uint32_t method, lend_landing_fn *landin
  * Threads: any. */
 int lend_reply(struct lend_ep *ep, lend_request request, enum lend_status status,
 	       struct lend_buf *reply);
+/* Answers a request with a copy of len bytes. The quickest way for short replies, which need no
+ * buffer then.
+ * Returns: as lend_reply(); -ENOMEM: not answered yet, no buffer of len bytes is left.
+ * Ownership: borrows data until it returns.
+ * Threads: the endpoint's, and that of a LEND_SLOW handler. */
+int lend_reply_copy(struct lend_ep *ep, lend_request request, enum lend_status status,
+		    const void *data, uint32_t len);
 /* Ends a request for which the handler did nothing: the call ends with this status, not run.
  * Returns: as lend_reply().
  * Threads: any. */
@@ -565,6 +572,10 @@ struct lend_call {
 	/* 1: if no slot is free, the call waits for one in the session's queue, up to its deadline.
 	 * The most urgent call gets the next slot, of equal ones the first. 0: -EAGAIN. */
 	uint8_t queue;
+	/* 1: the reply is the endpoint's: valid until done returns, read-only, and maybe in place,
+	 * without a copy. lend_call_keep() makes it the caller's. No effect with landing memory,
+	 * and in lend_call_sync(). 0: the reply is the caller's. */
+	uint8_t in_place;
 	lend_ns timeout; /* 0: the parent's remaining time, or the endpoint's default; LEND_NEVER */
 	/* The request that this call serves: the call ends no later, and is cancelled with it. id
 	 * 0: none. */
@@ -596,6 +607,10 @@ int lend_call_start(struct lend_ep *ep, lend_session session, struct lend_call *
  * next turn.
  * Ownership: borrows call. */
 void lend_call_cancel(struct lend_ep *ep, struct lend_call *call);
+/* Keeps the reply of a call with in_place, in its done.
+ * Returns: 0; -ENOMEM: no buffer for a copy is left, call->reply is unchanged.
+ * Ownership: call->reply is the caller's from now on. */
+int lend_call_keep(struct lend_ep *ep, struct lend_call *call);
 /* Starts a call and runs turns until done.
  * Returns: 0, with the result in call->status; an error of lend_call_start(); -EDEADLK: inside a
  * turn; -EPERM: in the child of a fork.

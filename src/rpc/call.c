@@ -172,22 +172,20 @@ static __attribute__((noinline)) int start_failed(struct lend_ep *ep, struct len
 	return explain_failure(rc, lend_msg_len(call->request));
 }
 
-int lend_call_start(struct lend_ep *ep, lend_session session, struct lend_call *call)
+/* Starts a call that waits, is urgent, or has something else than a request of one segment. */
+static __attribute__((noinline)) int start_any(struct lend_ep *ep, lend_ns now,
+					       struct lend_session_rec *s, struct lend_call *call,
+					       lend_ns deadline)
 {
-	struct lend_session_rec *s = lend_sessions_find(ep, session);
 	struct lend_call_priv *p = lend_call_priv(call);
-	lend_ns now = lend_ep_now(ep), after = call->timeout ? call->timeout : ep->config.timeout;
 	int rc = 0;
 
-	if (!s || p->flags & LEND_CALL_BUSY || call->priority > LEND_BULK)
-		return refuse_call(s, call);
-	preset_result(call);
-	*p = (struct lend_call_priv){
-	    .flags = call->queue ? LEND_CALL_BUSY | LEND_CALL_QUEUES : LEND_CALL_BUSY,
-	    .request = call->request,
-	    .landing = call->reply,
-	    .deadline = after < LEND_NEVER - now ? now + after : LEND_NEVER,
-	    .class = (call->priority ? call->priority : LEND_NORMAL) - 1u};
+	*p = (struct lend_call_priv){.flags = call->queue ? LEND_CALL_BUSY | LEND_CALL_QUEUES
+							  : LEND_CALL_BUSY,
+				     .request = call->request,
+				     .landing = call->reply,
+				     .deadline = deadline,
+				     .class = (call->priority ? call->priority : LEND_NORMAL) - 1u};
 	if (call->parent.id || (call->request && call->request->next))
 		rc = start_with_care(ep, call, p);
 	lend_ep_urgent(ep, (uint8_t)p->class);
@@ -204,7 +202,55 @@ int lend_call_start(struct lend_ep *ep, lend_session session, struct lend_call *
 	return 0;
 }
 
-static void finish_call(struct lend_ep *ep, struct lend_call *call)
+/* Returns whether the common path starts a call: nothing else than a request of one segment. */
+static inline bool is_plain(const struct lend_ep *ep, const struct lend_session_rec *s,
+			    const struct lend_call *call)
+{
+	return s->state == LEND_SESSION_OPEN && !call->parent.id && !call->reply && !call->queue &&
+	       !(call->priority && call->priority < LEND_NORMAL) && call->request &&
+	       lend_msg_is_own(ep->bufs, call->request);
+}
+
+int lend_call_start(struct lend_ep *ep, lend_session session, struct lend_call *call)
+{
+	struct lend_session_rec *s = lend_sessions_find(ep, session);
+	struct lend_call_priv *p = lend_call_priv(call);
+	lend_ns now = lend_ep_now(ep), after = call->timeout ? call->timeout : ep->config.timeout;
+	struct lend_core_call out = {.method = call->method, .tag = (uintptr_t)call};
+	int rc;
+
+	if (!s || p->flags & LEND_CALL_BUSY || call->priority > LEND_BULK)
+		return refuse_call(s, call);
+	preset_result(call);
+	out.deadline = after < LEND_NEVER - now ? now + after : LEND_NEVER;
+	if (!is_plain(ep, s, call))
+		return start_any(ep, now, s, call, out.deadline);
+	out.class = (call->priority ? call->priority : LEND_NORMAL) - 1u;
+	out.zero_rtt = call->zero_rtt;
+	out.request = lend_msg_lend_own(ep->bufs, call->request, false);
+	rc = lend_core_call(ep->core, now, s->core, &ep->bufs->table, &out, &p->core);
+	if (rc < 0) {
+		(void)lend_msg_back(ep->bufs, out.request);
+		return explain_failure(rc, call->request->len);
+	}
+	p->flags = LEND_CALL_BUSY;
+	p->class = out.class;
+	p->request = call->request;
+	p->landing = NULL;
+	ep->tick_at = lend_min_u64(ep->tick_at, out.deadline);
+	ep->dirty = true;
+	ep->stats.calls_started++;
+	return 0;
+}
+
+/* Gives back a reply that done did not keep. */
+static __attribute__((noinline)) void give_unkept(struct lend_ep *ep)
+{
+	lend_bufs_give(ep->bufs, ep->unkept);
+	ep->unkept = NULL;
+}
+
+static inline void finish_call(struct lend_ep *ep, struct lend_call *call)
 {
 	struct lend_call_priv *p = lend_call_priv(call);
 
@@ -214,6 +260,32 @@ static void finish_call(struct lend_ep *ep, struct lend_call *call)
 	ep->stats.calls_ended++;
 	if (call->done)
 		call->done(call);
+	if (ep->unkept)
+		give_unkept(ep);
+}
+
+/* Shows a reply in place as a buffer. */
+static inline struct lend_buf *show_reply(struct lend_ep *ep, const struct lend_event *ev)
+{
+	ep->view.pub = (struct lend_buf){
+	    .data = (void *)(uintptr_t)ev->data, .len = ev->data_len, .cap = ev->data_len};
+	ep->view.state = LEND_MBUF_CORE;
+	return &ep->view.pub;
+}
+
+int lend_call_keep(struct lend_ep *ep, struct lend_call *call)
+{
+	struct lend_buf *copy;
+
+	if (call->reply != &ep->view.pub) {
+		ep->unkept = NULL;
+		return 0;
+	}
+	copy = lend_msg_flat(ep->bufs, call->reply);
+	if (!copy)
+		return lend_fail(ENOMEM, "no buffer for the reply: give some back");
+	call->reply = copy;
+	return 0;
 }
 
 /* Sets the result of a call that had no memory for its whole reply. */
@@ -265,6 +337,8 @@ static __attribute__((noinline)) void take_reply(struct lend_ep *ep, struct lend
 		call->reply = lend_bufs_take(ep->bufs, 0);
 	if (!call->reply && call->status == LEND_OK)
 		exhaust_call(call);
+	if (call->in_place && !landing)
+		ep->unkept = call->reply;
 }
 
 /* Gives back other buffers than the caller's. Returns the caller's request if a gathered copy was
@@ -292,8 +366,11 @@ void lend_calls_end(struct lend_ep *ep, const struct lend_event *ev)
 		request = own_request(ep, p->request, request, ev->buf);
 	call->request = request;
 	call->reply_len = ev->len;
-	if (ev->data_len && !ev->parts && !ev->reply && !p->landing &&
-	    lend_bufs_has(ep->bufs, ev->data_len))
+	if (!ev->data_len || ev->parts || ev->reply || p->landing)
+		take_reply(ep, call, ev);
+	else if (call->in_place)
+		call->reply = show_reply(ep, ev);
+	else if (lend_bufs_has(ep->bufs, ev->data_len))
 		call->reply = lend_msg_copy(ep->bufs, ev->data, ev->data_len);
 	else
 		take_reply(ep, call, ev);
@@ -356,6 +433,7 @@ int lend_call_sync(struct lend_ep *ep, lend_session session, struct lend_call *c
 
 	if (!(lend_call_priv(call)->flags & LEND_CALL_BUSY))
 		preset_result(call);
+	call->in_place = 0;
 	if (rc == 0)
 		rc = lend_call_start(ep, session, call);
 	while (rc >= 0 && lend_call_priv(call)->flags & LEND_CALL_BUSY)

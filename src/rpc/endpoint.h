@@ -177,6 +177,8 @@ struct lend_ep {
 	struct lend_bulk_pause bulk_pause; /* pause of long messages for urgent calls */
 	uint32_t rx_long, tx_long;         /* recent maximum length of datagrams */
 	struct lend_req *serving;          /* request of the handler that runs now */
+	struct lend_mbuf view;             /* reply in place, of the call whose done runs now */
+	struct lend_buf *unkept;           /* other reply to give back when that done returns */
 	struct lend_carrier carrier[LEND_CARRIERS_MAX];
 	struct lend_capture_file
 	    *capture; /* capture file of config, while the endpoint is open; or NULL */

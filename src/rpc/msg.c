@@ -224,13 +224,21 @@ static void check_owned(struct lend_buf *buf)
 			given_wrongly(lend_mbuf(buf));
 }
 
-void lend_buf_give(struct lend_ep *ep, struct lend_buf *buf)
+static __attribute__((noinline)) void give_with_care(struct lend_ep *ep, struct lend_buf *buf)
 {
 	check_owned(buf);
 	if (lend_worker_self)
 		give_in_worker(ep, buf);
 	else
 		lend_bufs_give(ep->bufs, buf);
+}
+
+void lend_buf_give(struct lend_ep *ep, struct lend_buf *buf)
+{
+	if (buf && !lend_worker_self && lend_msg_is_own(ep->bufs, buf))
+		lend_bufs_free(ep->bufs, lend_mbuf(buf));
+	else
+		give_with_care(ep, buf);
 }
 
 int lend_register(struct lend_ep *ep, void *memory, size_t len)

@@ -90,18 +90,32 @@ static inline void lend_msg_seg(struct lend_seg *seg, const struct lend_buf *buf
 		seg->shared = lend_arena_find(buf->data, len, &at);
 }
 
+/* Returns whether a chain is one segment of this pool that its user owns. */
+static inline bool lend_msg_is_own(const struct lend_pool_of_bufs *pool, struct lend_buf *chain)
+{
+	const struct lend_mbuf *buf = lend_mbuf(chain);
+
+	return !chain->next && buf->pool == pool && buf->state == LEND_MBUF_USER;
+}
+
+/* Lends such a segment to the core. Returns its handle. */
+static inline uint32_t lend_msg_lend_own(struct lend_pool_of_bufs *pool, struct lend_buf *own,
+					 bool landing)
+{
+	struct lend_mbuf *buf = lend_mbuf(own);
+
+	buf->state = LEND_MBUF_CORE;
+	lend_msg_seg(&pool->table.seg[buf->handle], own, landing);
+	return buf->handle;
+}
+
 /* Lends a chain to the core. Returns its handle, or 0 with -EINVAL (a segment is in use) or -ENOMEM
  * in *err. landing: the core writes into it, otherwise it reads. */
 static inline uint32_t lend_msg_lend(struct lend_pool_of_bufs *pool, struct lend_buf *chain,
 				     bool landing, int *err)
 {
-	struct lend_mbuf *buf = lend_mbuf(chain);
-
-	if (chain->next || buf->pool != pool || buf->state != LEND_MBUF_USER)
-		return lend_msg_lend_chain(pool, chain, landing, err);
-	buf->state = LEND_MBUF_CORE;
-	lend_msg_seg(&pool->table.seg[buf->handle], chain, landing);
-	return buf->handle;
+	return lend_msg_is_own(pool, chain) ? lend_msg_lend_own(pool, chain, landing)
+					    : lend_msg_lend_chain(pool, chain, landing, err);
 }
 
 /* Returns the segment of a lent message that is one segment of this pool, as most are; NULL: it is

@@ -58,44 +58,28 @@ static __attribute__((noinline)) int refuse_late_answer(struct lend_ep *ep, stru
 	return lend_fail(ESTALE, "the request was answered or its caller ended: nothing to do");
 }
 
-/* Answers with a short reply, which the core copies. False: the reply is not short, or the core
- * needs it as a buffer. */
-static inline bool answer_short(struct lend_ep *ep, lend_request request, enum lend_status status,
-				struct lend_buf *reply)
+/* Answers with a short reply, which the core copies. False: the core needs it as a buffer. */
+static inline bool answer_short(struct lend_ep *ep, struct lend_req *req, lend_request request,
+				enum lend_status status, const void *data, uint32_t len)
 {
-	uint32_t len = reply ? reply->len : 0;
-
-	if (len > LEND_KEPT_MAX ||
-	    (reply && (reply->next || lend_mbuf(reply)->state != LEND_MBUF_USER)) ||
-	    lend_core_reply_short(ep->core, lend_ep_now(ep), request.id, (uint8_t)status,
-				  reply ? reply->data : NULL, len) < 0)
+	if (lend_core_reply_short(ep->core, lend_ep_now(ep), request.id, (uint8_t)status, data,
+				  len) < 0)
 		return false;
-	if (reply)
-		lend_bufs_give(ep->bufs, reply);
+	atomic_store_explicit(&req->id, 0, memory_order_release);
 	return true;
 }
 
-/* Answers a request in the endpoint's thread. Always takes reply. */
-static int answer_request(struct lend_ep *ep, lend_request request, enum lend_status status,
-			  struct lend_buf *reply)
+/* Answers with a reply that is longer, of several segments, or none, or that the core does not
+ * copy. */
+static __attribute__((noinline)) int answer_long(struct lend_ep *ep, struct lend_req *req,
+						 lend_request request, enum lend_status status,
+						 struct lend_buf *reply)
 {
-	struct lend_req *req = lend_serve_find(ep, request);
 	uint32_t handle = 0;
 	int rc, err;
 
-	if (!req)
-		return refuse_late_answer(ep, reply);
-	if (req->children)
-		lend_nested_end(ep, req, false);
-	ep->dirty = true;
-	ep->stats.replies++;
-	if (atomic_load_explicit(&req->more_hops, memory_order_relaxed))
-		lend_core_reply_hops(ep->core, request.id,
-				     atomic_load_explicit(&req->more_hops, memory_order_relaxed));
-	if (answer_short(ep, request, status, reply)) {
-		atomic_store_explicit(&req->id, 0, memory_order_release);
+	if (!reply && answer_short(ep, req, request, status, NULL, 0))
 		return 0;
-	}
 	if (reply && reply->next)
 		reply = fit_reply(ep, reply, &status);
 	if (reply) {
@@ -108,6 +92,29 @@ static int answer_request(struct lend_ep *ep, lend_request request, enum lend_st
 			     (uint8_t)status, handle);
 	if (rc < 0 || atomic_load_explicit(&req->cancelled, memory_order_relaxed))
 		return answer_again(ep, request, rc, handle);
+	return 0;
+}
+
+/* Answers a request in the endpoint's thread. Always takes reply. */
+static int answer_request(struct lend_ep *ep, lend_request request, enum lend_status status,
+			  struct lend_buf *reply)
+{
+	struct lend_req *req = lend_serve_find(ep, request);
+
+	if (!req)
+		return refuse_late_answer(ep, reply);
+	if (req->children)
+		lend_nested_end(ep, req, false);
+	ep->dirty = true;
+	ep->stats.replies++;
+	if (atomic_load_explicit(&req->more_hops, memory_order_relaxed))
+		lend_core_reply_hops(ep->core, request.id,
+				     atomic_load_explicit(&req->more_hops, memory_order_relaxed));
+	if (!reply || reply->len > LEND_KEPT_MAX || reply->next ||
+	    lend_mbuf(reply)->state != LEND_MBUF_USER ||
+	    !answer_short(ep, req, request, status, reply->data, reply->len))
+		return answer_long(ep, req, request, status, reply);
+	lend_bufs_give(ep->bufs, reply);
 	return 0;
 }
 
@@ -192,14 +199,43 @@ int lend_reply(struct lend_ep *ep, lend_request request, enum lend_status status
 	return answer_from(ep, request, status, 0, reply);
 }
 
+/* Copies a reply into a buffer, which is answered with. */
+static __attribute__((noinline)) int answer_copied(struct lend_ep *ep, lend_request request,
+						   enum lend_status status, const void *data,
+						   uint32_t len)
+{
+	struct lend_buf *copy = len ? lend_buf_take(ep, len) : NULL;
+
+	if (len && !copy)
+		return -ENOMEM;
+	if (copy)
+		lend_msg_fill(copy, data, len);
+	return lend_reply(ep, request, status, copy);
+}
+
+int lend_reply_copy(struct lend_ep *ep, lend_request request, enum lend_status status,
+		    const void *data, uint32_t len)
+{
+	struct lend_req *req = lend_serve_find(ep, request);
+
+	if (!req || len > LEND_KEPT_MAX || (unsigned)status > LEND_UNAUTHENTICATED ||
+	    atomic_load_explicit(&ep->thread, memory_order_relaxed) != lend_thread_mark() ||
+	    req->children || atomic_load_explicit(&req->more_hops, memory_order_relaxed) ||
+	    !answer_short(ep, req, request, status, data, len))
+		return answer_copied(ep, request, status, data, len);
+	ep->dirty = true;
+	ep->stats.replies++;
+	return 0;
+}
+
 int lend_refuse(struct lend_ep *ep, lend_request request, enum lend_status status)
 {
 	return answer_from(ep, request, status, LEND_REPLY_NOT_RUN, NULL);
 }
 
 /* Runs an inline handler. Its bytes are in place, or in a buffer that it may take. */
-static void run_here(struct lend_ep *ep, struct lend_req *req, const struct lend_method *method,
-		     lend_request request)
+static inline void run_here(struct lend_ep *ep, struct lend_req *req,
+			    const struct lend_method *method, lend_request request)
 {
 	struct lend_req *outer = ep->serving;
 
@@ -312,8 +348,7 @@ void lend_serve_request(struct lend_ep *ep, const struct lend_event *ev)
 	LEND_CHECK((uint32_t)ev->call < ep->n_req);
 	fill_request(ep, req, ev);
 	ep->stats.requests++;
-	if (method && method->fast_path && !ev->parts && !ep->closing &&
-	    !lend_serve_expired(req, ep->now))
+	if (method && method->fast_path && !ev->parts && !ep->closing && ev->deadline > ep->now)
 		run_here(ep, req, method, (lend_request){ev->call});
 	else
 		serve_with_care(ep, req, method, ev);

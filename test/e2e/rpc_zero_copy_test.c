@@ -1,9 +1,11 @@
 /* Goal: a long request over shm is read in the sender's memory, which is not reused while the
  * receiver may read it, however the call ends; a receiver with landing memory, or a worker, gets a
- * copy. Method: both ends in one thread; bytes that change under the handler; a server that is not
- * polled while its client cancels or closes. Covers: src/rpc/deferred_free.c, src/io/shm/send.c,
- * src/io/shm/ring_read.c, src/rpc/server.c */
+ * copy; a reply in place lasts until done returns, or is kept. Method: both ends in one thread;
+ * bytes that change under the handler; a server that is not polled while its client cancels or
+ * closes. Covers: src/rpc/deferred_free.c, src/io/shm/send.c, src/io/shm/ring_read.c,
+ * src/rpc/server.c, src/rpc/call.c */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <string.h>
 
 #include "e2e/rpc_pair.h"
@@ -81,6 +83,77 @@ Test(rpc_zero_copy, a_reply_is_the_callers_own)
 	((char *)ask.call.reply->data)[0] = 1; /* and may be written */
 	ask_give(pair.client, &ask);
 	pair_close(&pair);
+}
+
+/* A call with in_place. done checks the reply, and keeps it if keep is set. */
+struct peek {
+	struct ask ask; /* first */
+	uint32_t len;
+	bool keep, right;
+};
+
+static void peek_done(struct lend_call *call)
+{
+	struct peek *peek = (struct peek *)call;
+
+	peek->right = call->status == LEND_OK && ask_same(call->reply, peek->len, peek->len);
+	if (peek->keep)
+		cr_assert_eq(lend_call_keep(pair.client, call), 0, "%s", lend_why());
+	else
+		call->reply = NULL;
+	ask_done(call);
+}
+
+static void run_peek(struct peek *peek, uint32_t len, bool keep)
+{
+	*peek = (struct peek){.len = len, .keep = keep};
+	peek->ask.call =
+	    (struct lend_call){.method = LOOK,
+			       .in_place = 1,
+			       .request = len ? ask_bytes(pair.client, len, len) : NULL,
+			       .done = peek_done};
+	cr_assert_eq(lend_call_start(pair.client, pair.session, &peek->ask.call), 0, "%s",
+		     lend_why());
+	cr_assert(pair_until(&pair, &peek->ask.done));
+	cr_assert(peek->right, "%u bytes", len);
+	lend_buf_give(pair.client, peek->ask.call.request);
+}
+
+static void echo_copy(lend_request request, const struct lend_buf *in, void *arg)
+{
+	(void)arg;
+	cr_assert_eq(lend_reply_copy(pair.server, request, LEND_OK, in->data, in->len), 0);
+	cr_assert_eq(lend_reply_copy(pair.server, request, LEND_OK, in->data, in->len), -ESTALE);
+}
+
+static uint64_t taken_bytes(void)
+{
+	struct lend_stats stats;
+
+	lend_stats_get(pair.client, &stats);
+	return stats.buf_bytes;
+}
+
+Test(rpc_zero_copy, reply_in_place__lasts_until_done_returns_or_is_kept)
+{
+	static const uint32_t lens[] = {0, 8, 64, 65, 1000, 100000};
+
+	for (size_t i = 0; i < SCHEMES * sizeof(lens) / sizeof(*lens); i++) {
+		uint32_t len = lens[i / SCHEMES];
+		struct peek kept, other;
+		uint64_t before;
+
+		pair_open(&pair, pair_schemes[i % SCHEMES]);
+		cr_assert_eq(lend_serve(pair.server, LOOK, echo_copy, NULL, 0), 0);
+		run_peek(&kept, len, true);
+		before = taken_bytes();
+		for (int n = 0; n < 40; n++)
+			run_peek(&other, len, false);
+		cr_assert_eq(taken_bytes(), before, "%u bytes: a reply was not given back", len);
+		cr_assert(ask_same(kept.ask.call.reply, len, len));
+		lend_buf_give(pair.client, kept.ask.call.reply);
+		pair_close(&pair);
+	}
 }
 
 static struct lend_buf *place(lend_session session, uint32_t method, uint64_t len,

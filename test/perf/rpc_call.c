@@ -2,10 +2,10 @@
  * perf_rpc_call [-c shm|ring|udp] [-s REQUEST] [-r REPLY] [-w WINDOW] [-n CALLS] [-p PEERS]
  * [-S SESSIONS]
  * Prints cycles per call of both ends and their carrier; `count.sh` has callgrind count
- * instructions. A request goes out again in the buffer that it came back in, as in a client that
- * reuses buffers. The calls are spread over SESSIONS: with as many as calls in flight, no two calls
- * share a datagram. PEERS more clients make one call each and are idle then. ring: DPDK's net_ring,
- * no root, no hugepages. Threads: one. */
+ * instructions. A request goes out again in the buffer that it came back in, and replies are seen
+ * in place, as in a client that avoids copies. The calls are spread over SESSIONS: with as many as
+ * calls in flight, no two calls share a datagram. PEERS more clients make one call each and are
+ * idle then. ring: DPDK's net_ring, no root, no hugepages. Threads: one. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,14 +36,10 @@ static void fail_bench(const char *what)
 
 static void serve_echo(lend_request request, const struct lend_buf *in, void *arg)
 {
-	struct lend_buf *out = lend_buf_take(bench.server, bench.reply_size);
-
 	(void)arg;
-	if (!out || in->len != bench.size)
+	if (in->len != bench.size)
 		fail_bench("a request of another length");
-	out->len = bench.reply_size;
-	memcpy(out->data, in->data, bench.reply_size < in->len ? bench.reply_size : in->len);
-	lend_reply(bench.server, request, LEND_OK, out);
+	lend_reply_copy(bench.server, request, LEND_OK, in->data, bench.reply_size);
 }
 
 static void start_call(struct lend_call *call)
@@ -61,7 +57,6 @@ static void call_done(struct lend_call *call)
 {
 	if (call->status != LEND_OK || call->reply_len != bench.reply_size)
 		fail_bench("a call failed");
-	lend_buf_give(bench.client, call->reply);
 	call->reply = NULL;
 	bench.ended++;
 	start_call(call);
@@ -100,7 +95,8 @@ static void open_ends(const char *carrier)
 		if (lend_connect(bench.client, address, &bench.session[i]) < 0)
 			fail_bench(address);
 	for (uint32_t i = 0; i < bench.window; i++) {
-		bench.call[i] = (struct lend_call){.method = ECHO, .done = call_done};
+		bench.call[i] =
+		    (struct lend_call){.method = ECHO, .in_place = 1, .done = call_done};
 		bench.call[i].request = lend_buf_take(bench.client, bench.size);
 		if (!bench.call[i].request)
 			fail_bench("buffers");
@@ -162,8 +158,9 @@ int main(int argc, char **argv)
 		else
 			return print_usage();
 	}
-	if (bench.window < 1 || bench.window > WINDOW_MAX || bench.size < 1 || calls < 1 ||
-	    bench.peers > PEERS_MAX || bench.sessions < 1 || bench.sessions > WINDOW_MAX)
+	if (bench.window < 1 || bench.window > WINDOW_MAX || bench.size < 1 ||
+	    bench.reply_size > bench.size || calls < 1 || bench.peers > PEERS_MAX ||
+	    bench.sessions < 1 || bench.sessions > WINDOW_MAX)
 		return print_usage();
 	open_ends(carrier);
 	lend_address(bench.server, address, sizeof(address));
