@@ -45,6 +45,7 @@ static const struct command {
     {BENCH, "snapshot-speed", "seal, map and release from 4 KiB to 1 GiB", app_snapshot},
     {BENCH, "cow", "an object with some pages changed: copy on write, or a full copy", app_cow},
     {BENCH, "translate", "page lookups of a memory node and of a hash map", app_translate},
+    {BENCH, "serialize", "protobuf messages, next to other libraries", app_serialize},
     {BENCH, "malloc", "lend_malloc() and other heaps", app_malloc},
     {HIDDEN, "hop", NULL, app_hop},
     {HIDDEN, "loan-server", NULL, app_loan_server},

@@ -98,6 +98,16 @@ void app_report_text(struct app_report *report, const char *key, const char *val
 	write_quoted(report->out, value);
 }
 
+void app_report_null(struct app_report *report, const char *key, const char *meaning)
+{
+	if (!report->json) {
+		write_row(report, key, "-", meaning);
+		return;
+	}
+	key_of(report, key);
+	fputs("null", report->out);
+}
+
 void app_report_bool(struct app_report *report, const char *key, bool value, const char *meaning)
 {
 	if (!report->json) {

@@ -26,6 +26,8 @@ void app_report_num(struct app_report *report, const char *key, double value, in
 		    const char *meaning);
 void app_report_text(struct app_report *report, const char *key, const char *value,
 		     const char *meaning);
+/* A value that cannot be measured here: null. */
+void app_report_null(struct app_report *report, const char *key, const char *meaning);
 void app_report_bool(struct app_report *report, const char *key, bool value, const char *meaning);
 /* An array of objects in JSON; columns under their names in the table. cell holds the values row by
  * row. */

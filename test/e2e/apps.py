@@ -293,7 +293,7 @@ class Commands(unittest.TestCase):
                      ["wait", "--window", "9"], ["priority", "--size", "9"], ["deadlines", "--count", "9"],
                      ["rate", "--one-thread", "--connect", "shm:x"], ["lat", "--connect", ""], ["chain", "--by", "magic"],
                      ["chain", "--carrier", "dpdk-ring"], ["mem"], ["mem", "stat"], ["translate", "--access", "pigeon"],
-                     ["translate", "--space", "9T"], ["put", "x"], ["get"], ["get", "nonsense"], ["serve"],
+                     ["translate", "--space", "9T"], ["serialize", "--shape", "round"], ["put", "x"], ["get"], ["get", "nonsense"], ["serve"],
                      ["connect", "--size", "9"], ["connect", "--window", "999"], ["lat", "--window", "9"],
                      ["connect", "--processes", "2"], ["connect", "--burst", "9", "--window", "9"],
                      ["connect", "--burst", "9", "--seconds", "9"], ["connect", "--burst", "9", "--one-thread"],
@@ -315,7 +315,7 @@ class Commands(unittest.TestCase):
     def test_help(self):
         self.assertIn(b"doctor", lend("--help").stdout)
         for command in ("lat", "rate", "load", "bw", "priority", "deadlines", "wait", "start", "connect", "chain", "mem", "mem-lat",
-                        "mem-bw", "snapshot-speed", "cow", "mem-fault", "translate", "malloc", "put", "get", "doctor", "serve",
+                        "mem-bw", "snapshot-speed", "cow", "mem-fault", "translate", "malloc", "serialize", "put", "get", "doctor", "serve",
                         "top", "keygen"):
             self.assertIn(b"--help", lend(command, "--help").stdout)
         self.assertNotIn(b"--connect", lend("chain", "--help").stdout)  # options without effect are not listed

@@ -138,6 +138,17 @@ class Bench(unittest.TestCase):
         self.assertGreater(got["local_over_glibc"], 0)
         self.assertEqual(got["check_apart"], len(os.sched_getaffinity(0)) > 1)  # also with memory that another heap's library pins
 
+    @unittest.skipUnless(os.path.exists(f"{sys.argv[1]}/lend-serialize"), "no protobuf-c")
+    def test_rest_serialize(self):
+        for shape, items, size in ("item", 1, 1000), ("list", 100, 0), ("nested", 8, 70000):
+            with self.subTest(shape=shape):
+                got = lend_json("serialize", "--shape", shape, "--size", size, "--seconds", "0.01")
+                names = [key[:-10] for key in got if key.endswith("_encode_ns")]
+                values = items * size + sum(len(f"item number {i}") for i in range(items))
+                self.assertEqual((got["wrong"], got["check_bytes"]), (0, len(names) * values))
+                self.assertEqual(names[:2], ["lend", "protobuf_c"])
+                self.assertGreater(min(got[name + "_decode_ns"] for name in names), 0)
+
     def test_rest_translate(self):
         for more in ([], ["--streaming", "--access", "uniform", "--small-pages"]):
             with self.subTest(more=more):
