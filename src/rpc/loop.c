@@ -280,13 +280,11 @@ static inline __attribute__((always_inline)) uint32_t receive_burst(struct lend_
 	return n;
 }
 
-static void release_rx(struct lend_ep *ep)
+static inline void release_rx(struct lend_ep *ep)
 {
-	for (; ep->rx_open; ep->rx_open &= (uint8_t)(ep->rx_open - 1)) {
-		struct lend_io *io = ep->carrier[__builtin_ctz(ep->rx_open)].io;
-
-		io->ops->rx_done(io);
-	}
+	for (uint32_t c = 0; ep->rx_open; c++, ep->rx_open >>= 1)
+		if (ep->rx_open & 1)
+			ep->carrier[c].io->ops->rx_done(ep->carrier[c].io);
 }
 
 /* Returns whether other threads left work, or there is work to look for. */
@@ -395,15 +393,24 @@ static inline bool only_sends(const struct lend_ep *ep, uint32_t received)
 	       !atomic_load_explicit(&ep->wake_workers, memory_order_relaxed);
 }
 
+static __attribute__((noinline)) uint32_t receive_from(struct lend_ep *ep, uint32_t c)
+{
+	return receive_burst(ep, c);
+}
+
 /* Polls the carriers; returns the number of datagrams. One that arrives just after a poll waits for
  * the next poll. So a turn without other work polls several times if polls are cheap. */
 static inline __attribute__((always_inline)) uint32_t poll_carriers(struct lend_ep *ep)
 {
 	uint32_t moved = 0, looks = ep->slow_poll || ep->dirty ? 1 : LOOKS;
 
-	for (; looks > 0 && moved == 0; looks--)
-		for (uint32_t c = 0; c < ep->n_carriers; c++)
-			moved += receive_burst(ep, c);
+	if (ep->n_carriers == 0)
+		return 0;
+	for (; looks > 0 && moved == 0; looks--) {
+		moved = receive_burst(ep, 0);
+		for (uint32_t c = 1; c < ep->n_carriers; c++)
+			moved += receive_from(ep, c);
+	}
 	return moved;
 }
 
