@@ -51,16 +51,17 @@ static uint32_t rings_for(const struct lend_core_config *f)
 
 /* Returns the number of waiting events from which on new work is refused. The event ring has twice
  * the room that all records and sessions need between two fetches; half of it is kept for the end
- * of everything (see event.h). */
+ * of everything, and a part for the frames of one datagram (see event.h). */
 static uint32_t event_room(const struct lend_core *c)
 {
-	return 4u * c->records + 2u * c->cfg.sessions + 256u;
+	return 4u * c->records + 2u * c->cfg.sessions;
 }
 
 static uint32_t event_cap(const struct lend_core *c)
 {
-	return 2 * event_room(c) - 256u;
+	return 2 * event_room(c) + 256u;
 }
+_Static_assert(3 * LEND_PKT_FRAMES_MAX < 256, "a frame raises three events at most");
 
 /* Lays out the arena; fills every offset and size of c. */
 static void lay_out(struct lend_core *c, const struct lend_core_config *f)
@@ -197,23 +198,37 @@ void lend_core_tick(struct lend_core *c, lend_ns now)
 		lend_sess_tick(c, s);
 }
 
-const struct lend_event *lend_core_next(struct lend_core *c)
+/* Takes up to `most` of the oldest events. */
+LEND_HOT uint32_t take_events(struct lend_core *c, uint32_t most, const struct lend_event **ev)
 {
 	struct lend_unhashed *a = lend_unhashed(c);
-	const struct lend_event *e;
+	uint32_t n;
 
 	if (a->ev_n == 0) {
-		/* Restart at the ring's first cache lines, which are warm. The event returned last
-		 * stays. */
+		/* Restart at the ring's first cache lines, which are warm. */
 		a->ev_first = 0;
 		a->ev_end = 0;
-		return NULL;
+		return 0;
 	}
-	e = &a->ev[a->ev_first];
-	a->ev_n--;
-	if (++a->ev_first == a->ev_cap)
+	n = lend_min_u32(lend_min_u32(a->ev_n, most), a->ev_cap - a->ev_first);
+	*ev = &a->ev[a->ev_first];
+	a->ev_n -= n;
+	a->ev_first += n;
+	if (a->ev_first == a->ev_cap)
 		a->ev_first = 0;
-	return e;
+	return n;
+}
+
+uint32_t lend_core_events(struct lend_core *c, const struct lend_event **ev)
+{
+	return take_events(c, LEND_EVENTS_AT_ONCE, ev);
+}
+
+const struct lend_event *lend_core_next(struct lend_core *c)
+{
+	const struct lend_event *ev;
+
+	return take_events(c, 1, &ev) ? ev : NULL;
 }
 
 uint32_t lend_core_sessions_free(const struct lend_core *c)

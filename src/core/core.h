@@ -39,16 +39,22 @@ enum lend_event_kind {
 /* Every buffer given to the core is returned once, with an event. data is valid until the next
  * input(). */
 struct lend_event {
-	uint8_t kind;
-	uint8_t status; /* gRPC's canonical code */
-	uint8_t ran;    /* whether the handler ran: enum lend_ran */
-	uint8_t class;
-	uint8_t maybe_queued; /* a carrier may still read buf: flush it first */
-	uint8_t parts;        /* entries of part[]; 0: data is contiguous */
-	uint8_t more_hops;    /* CALL_END: as the server reports, up to 63; 0 without a reply */
-	uint32_t data_len;    /* bytes of data: the whole message, or its first bytes with NEED */
+	union {
+		struct {
+			uint8_t kind;
+			uint8_t status; /* gRPC's canonical code */
+			uint8_t ran;    /* whether the handler ran: enum lend_ran */
+			uint8_t class;
+			uint8_t maybe_queued; /* a carrier may still read buf: flush it first */
+			uint8_t parts;        /* entries of part[]; 0: data is contiguous */
+			uint8_t more_hops; /* CALL_END: as the server reports, up to 63; 0 without a
+					      reply */
+		};
+		uint64_t what; /* all of them */
+	};
+	uint32_t data_len; /* bytes of data: the whole message, or its first bytes with NEED */
 	uint32_t method;
-	uint32_t peer;    /* SESSION_*, PEER_*: carrier and index */
+	uint32_t peer;    /* SESSION_*, PEER_*: carrier and index; undefined in others */
 	uint64_t session; /* handle: index and generation, so that a stale one is caught */
 	uint64_t call; /* handle of the call: index and generation, so that a stale one is caught */
 	/* tag: as given to lend_core_call() or lend_core_connect(); PROVE: key id. deadline of a
@@ -131,7 +137,10 @@ uint32_t lend_core_output(struct lend_core *core, lend_ns now, struct lend_bufs 
 void lend_core_sent(struct lend_core *core, const struct lend_out *out, uint32_t n);
 /* Sets the path of a carrier that was opened after init. */
 void lend_core_path(struct lend_core *core, uint32_t carrier, const struct lend_path *path);
-/* Returns the oldest event, valid until the next call of this function; NULL: none. */
+/* Takes the oldest events, in order, and returns their number; 0: there are none. They are valid
+ * until the next call of this function or of the one below. */
+uint32_t lend_core_events(struct lend_core *core, const struct lend_event **ev);
+/* Takes the oldest event; NULL: there is none. */
 const struct lend_event *lend_core_next(struct lend_core *core);
 /* Returns the earliest time at which tick() or output() has work to do; LEND_NEVER when idle. */
 lend_ns lend_core_deadline(const struct lend_core *core);

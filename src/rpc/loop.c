@@ -201,11 +201,12 @@ static __attribute__((noinline)) void send_between(struct lend_ep *ep)
 	transmit_burst(ep, LEND_BURST);
 }
 
-static __attribute__((noinline)) void run_some(struct lend_ep *ep, const struct lend_event *ev)
+static __attribute__((noinline)) void run_some(struct lend_ep *ep, const struct lend_event *ev,
+					       const struct lend_event *end)
 {
 	uint32_t n = 0;
 
-	do {
+	for (; ev < end; ev++) {
 		if (ev->kind == LEND_EV_CALL_END) {
 			lend_calls_end(ep, ev);
 			if (++n % SEND_AFTER == 0)
@@ -219,17 +220,18 @@ static __attribute__((noinline)) void run_some(struct lend_ep *ep, const struct 
 		} else {
 			n += dispatch_rare(ep, ev);
 		}
-	} while ((ev = lend_core_next(ep->core)));
+	}
 	ep->ran += n;
 }
 
 /* Handles the core's events, and those that their handling causes, until there are none. */
 static inline void run_events(struct lend_ep *ep)
 {
-	const struct lend_event *ev = lend_core_next(ep->core);
+	const struct lend_event *ev;
+	uint32_t n;
 
-	if (ev)
-		run_some(ep, ev);
+	while ((n = lend_core_events(ep->core, &ev)))
+		run_some(ep, ev, ev + n);
 	if (ep->ended)
 		ep->ran += lend_calls_ended(ep);
 }

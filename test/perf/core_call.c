@@ -151,10 +151,12 @@ static void on_event(struct bench *b, struct side *s, const struct lend_event *e
 
 static void handle_events(struct bench *b, struct side *s)
 {
-	const struct lend_event *ev;
+	const struct lend_event *ev, *end;
+	uint32_t n;
 
-	while ((ev = lend_core_next(s->core)))
-		on_event(b, s, ev);
+	while ((n = lend_core_events(s->core, &ev)))
+		for (end = ev + n; ev < end; ev++)
+			on_event(b, s, ev);
 }
 
 static uint32_t receive_burst(struct bench *b, struct side *s)
