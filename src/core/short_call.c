@@ -58,11 +58,11 @@ LEND_HOT void write_request(struct lend_coalesced *d, uint32_t wire, uint32_t le
 }
 
 /* Makes the call, and writes its request into the session's open datagram. */
-LEND_HOT bool start_short(struct lend_core *c, lend_ns now, struct lend_sess *s,
+LEND_HOT bool start_short(struct lend_core *c, lend_ns now, struct lend_sess *s, uint32_t i,
 			  const struct lend_bufs *bufs, const struct lend_core_call *call,
 			  uint64_t *handle)
 {
-	uint32_t i = lend_sess_index(c, s), len = 0, next = 0, bit, seq;
+	uint32_t len = 0, next = 0, bit, seq;
 	lend_ns at = lend_max_u64(c->now, now);
 	const void *data = NULL;
 	struct lend_coalesced *d;
@@ -113,16 +113,6 @@ LEND_HOT bool start_short(struct lend_core *c, lend_ns now, struct lend_sess *s,
 	return true;
 }
 
-static __attribute__((noinline)) int start_either(struct lend_core *c, lend_ns now,
-						  struct lend_sess *s, struct lend_bufs *bufs,
-						  const struct lend_core_call *call,
-						  uint64_t *handle)
-{
-	return start_short(c, now, s, bufs, call, handle)
-		   ? 0
-		   : lend_call_make(c, now, s->id, bufs, call, handle);
-}
-
 /* Prefetches what the start of a call touches: without caches that hold all sessions, its lines
  * arrive in parallel. */
 static void fetch_for_call(struct lend_core *c, uint32_t sess)
@@ -132,7 +122,6 @@ static void fetch_for_call(struct lend_core *c, uint32_t sess)
 	__builtin_prefetch(lend_cslot_at(c, sess, 0), 1);
 }
 
-/* Tests here what most calls of the general path fail, before registers are saved. */
 int lend_core_call(struct lend_core *c, lend_ns now, uint64_t session, struct lend_bufs *bufs,
 		   const struct lend_core_call *call, uint64_t *handle)
 {
@@ -141,10 +130,10 @@ int lend_core_call(struct lend_core *c, lend_ns now, uint64_t session, struct le
 
 	if (c->cfg.sessions >= LEND_MANY && i < c->cfg.sessions)
 		fetch_for_call(c, i);
-	if (i >= c->cfg.sessions || s->id != session ||
-	    (call->request ? bufs->seg[call->request].len : 0) >= s->frame_limit)
-		return lend_call_make(c, now, session, bufs, call, handle);
-	return start_either(c, now, s, bufs, call, handle);
+	if (i < c->cfg.sessions && s->id == session &&
+	    start_short(c, now, s, i, bufs, call, handle))
+		return 0;
+	return lend_call_make(c, now, session, bufs, call, handle);
 }
 
 /* Begins the call of a request. */
@@ -177,39 +166,39 @@ LEND_HOT bool begin_short(struct lend_core *c, struct lend_sess *s, uint32_t ses
 	k->reply_cap = f->request.grant;
 	k->rx.granted = lend_min_u32(f->length, s->first_sent);
 	e = lend_event_add(lend_unhashed(c));
-	*e = (struct lend_event){.kind = LEND_EV_REQUEST,
-				 .class = class,
-				 .data_len = f->length,
-				 .method = f->request.method,
-				 .session = s->id,
-				 .call = lend_call_handle(k),
-				 .deadline = k->deadline,
-				 .len = f->length,
-				 .data = data};
+	e->what = lend_event_what(LEND_EV_REQUEST, 0, 0, class);
+	e->data_len = f->length;
+	e->method = f->request.method;
+	e->session = s->id;
+	e->call = (uint64_t)k->gen << 32 | k->self;
+	e->deadline = k->deadline;
+	e->len = f->length;
+	e->buf = 0;
+	e->reply = 0;
+	e->data = data;
 	return true;
 }
 
-/* Works as lend_copy_short() to two places. */
+/* Works as lend_copy_short() to two places, for at most LEND_KEPT_MAX bytes. */
 LEND_HOT void copy_twice(uint8_t *to, uint8_t *also, const uint8_t *from, uint32_t len)
 {
-	struct part {
-		uint64_t word[2];
-	} part;
-
 	if (len < 16) {
 		lend_copy_short(to, from, len);
 		lend_copy_short(also, from, len);
 		return;
 	}
-	for (uint32_t at = 0; at < len - 16; at += 16) {
-		memcpy(&part, from + at, 16);
-		memcpy(to + at, &part, 16);
-		memcpy(also + at, &part, 16);
+	lend_copy_part(to, from);
+	lend_copy_part(also, from);
+	if (len > 32) {
+		lend_copy_part(to + 16, from + 16);
+		lend_copy_part(also + 16, from + 16);
+		lend_copy_part(to + len - 32, from + len - 32);
+		lend_copy_part(also + len - 32, from + len - 32);
 	}
-	memcpy(&part, from + len - 16, 16);
-	memcpy(to + len - 16, &part, 16);
-	memcpy(also + len - 16, &part, 16);
+	lend_copy_part(to + len - 16, from + len - 16);
+	lend_copy_part(also + len - 16, from + len - 16);
 }
+_Static_assert(LEND_KEPT_MAX <= 64, "four parts");
 
 /* Answers a call: copies the reply into its slot and into the session's open datagram. */
 LEND_HOT bool reply_short(struct lend_core *c, lend_ns now, struct lend_call_rec *k, uint8_t status,
@@ -253,24 +242,17 @@ LEND_HOT bool reply_short(struct lend_core *c, lend_ns now, struct lend_call_rec
 	return true;
 }
 
-static __attribute__((noinline)) int reply_either(struct lend_core *c, lend_ns now,
-						  struct lend_call_rec *k, uint8_t status,
-						  const void *data, uint32_t len)
-{
-	return reply_short(c, now, k, status, data, len)
-		   ? 0
-		   : lend_reply_keep(c, now, lend_call_handle(k), status, data, len);
-}
-
 int lend_core_reply_short(struct lend_core *c, lend_ns now, uint64_t call, uint8_t status,
 			  const void *data, uint32_t len)
 {
 	struct lend_call_rec *k = lend_call_at(c, (uint32_t)call);
 
-	if (len > LEND_KEPT_MAX || c->fast == LEND_FAST_NEVER || (uint32_t)call >= c->records ||
-	    k->gen != call >> 32)
+	if (len > LEND_KEPT_MAX || c->fast == LEND_FAST_NEVER)
 		return E_AGAIN;
-	return reply_either(c, now, k, status, data, len);
+	if ((uint32_t)call < c->records && k->gen == call >> 32 &&
+	    reply_short(c, now, k, status, data, len))
+		return 0;
+	return lend_reply_keep(c, now, call, status, data, len);
 }
 
 /* Ends the short call of a reply. */
@@ -288,8 +270,7 @@ LEND_HOT bool end_short(struct lend_core *c, struct lend_sess *s, uint32_t sess,
 	cs = lend_cslot_at(c, sess, slot);
 	if (cs->seq != lend_pkt_seq(f->call) || cs->rec != LEND_SLOT_SHORT ||
 	    f->length > c->cfg.message_max || r->patience_ms != LEND_PATIENCE_KEPT ||
-	    r->status > STATUS_MAX || ran > RAN_MAYBE || s->ack_due || s->ecn || s->room < 0 ||
-	    s->waiting.n || s->parked)
+	    r->status > STATUS_MAX || ran > RAN_MAYBE)
 		return false;
 	if (r->acked == cs->number)
 		lend_loss_rtt_first(c, s, c->now - cs->stamp, r->delay_ns);
@@ -297,19 +278,17 @@ LEND_HOT bool end_short(struct lend_core *c, struct lend_sess *s, uint32_t sess,
 	s->room++;
 	lend_window_learn(c, s, r->window);
 	e = lend_event_add(lend_unhashed(c));
-	*e = (struct lend_event){.kind = LEND_EV_CALL_END,
-				 .status = r->status,
-				 .ran = ran,
-				 .class = cs->class,
-				 .more_hops = r->ran >> LEND_RAN_BITS,
-				 .data_len = f->length,
-				 .method = cs->method,
-				 .session = s->id,
-				 .call = lend_slot_handle(cs->serial, sess, slot),
-				 .tag = cs->tag,
-				 .len = f->length,
-				 .buf = cs->buf,
-				 .data = data};
+	e->what = lend_event_what(LEND_EV_CALL_END, r->status, ran, cs->class) |
+		  (uint64_t)(r->ran >> LEND_RAN_BITS) << LEND_EVENT_HOPS;
+	e->data_len = f->length;
+	e->method = cs->method;
+	e->session = s->id;
+	e->call = lend_slot_handle(cs->serial, sess, slot);
+	e->tag = cs->tag;
+	e->len = f->length;
+	e->buf = cs->buf;
+	e->reply = 0;
+	e->data = data;
 	cs->rec = LEND_NONE;
 	s->slots[slot / 64] |= UINT64_C(1) << (slot % 64);
 	c->used[0]--;
@@ -332,31 +311,36 @@ static __attribute__((noinline)) bool receive_slowly(struct lend_core *c, struct
 	return s->state == LEND_SESS_UP;
 }
 
+/* Returns whether the end of a call changes nothing else in its session: no call waits, and no
+ * acknowledgement is due. */
+LEND_HOT bool is_calm(const struct lend_sess *s)
+{
+	return !(s->ack_due | s->ecn | s->queue.n | s->waiting.n | s->parked);
+}
+
 void lend_short_receive(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
 			struct lend_pkt_view *v)
 {
 	const uint8_t *at = v->payload, *end = at + v->payload_len, *data;
 	const uint64_t number = v->head.number;
 	const uint32_t sess = lend_sess_index(c, s);
+	bool calm = is_calm(s);
 	struct lend_pkt_frame f;
 
 	for (uint32_t n = 0; at < end; n++) {
-		if (!lend_event_room(c)) {
-			LEND_COUNT(c, rx_full);
-			return;
-		}
 		data = lend_pkt_read_frame(&f, at, (size_t)(end - at));
 		if (n == LEND_PKT_FRAMES_MAX || !data) {
 			LEND_COUNT(c, rx_length);
 			return;
 		}
 		at += lend_pkt_frame_len(f.length);
-		if (f.call == 0)
-			continue; /* withdrawn */
-		if (f.flags & LEND_PKT_SERVED ? end_short(c, s, sess, &f, data)
+		if (f.flags & LEND_PKT_SERVED ? calm && end_short(c, s, sess, &f, data)
 					      : begin_short(c, s, sess, number, &f, data))
 			continue;
+		if (f.call == 0)
+			continue; /* withdrawn */
 		if (!receive_slowly(c, bufs, s, v, &f, data))
 			return;
+		calm = is_calm(s);
 	}
 }

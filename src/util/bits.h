@@ -66,27 +66,37 @@ static inline uint32_t lend_bits_distance(const uint64_t *map, uint32_t words, u
 	return UINT32_MAX;
 }
 
-/* Works as memcpy(), but copies 8 to 128 bytes inline: the last part overlaps the one before. */
-static inline void lend_copy_short(void *to, const void *from, uint32_t len)
+/* Copies 16 bytes. */
+static inline void lend_copy_part(uint8_t *to, const uint8_t *from)
 {
-	struct part {
-		uint64_t word[2];
-	} part;
+	uint64_t part[2];
 
-	if (len - 8 > 120) {
+	memcpy(part, from, 16);
+	memcpy(to, part, 16);
+}
+
+/* Works as memcpy(), but copies 8 to 64 bytes inline: the last parts overlap those before. */
+static inline __attribute__((always_inline)) void lend_copy_short(void *to, const void *from,
+								  uint32_t len)
+{
+	uint8_t *t = to;
+	const uint8_t *f = from;
+	uint64_t word[2];
+
+	if (len - 8 > 56) {
 		memcpy(to, from, len);
 	} else if (len < 16) {
-		memcpy(&part.word[0], from, 8);
-		memcpy(&part.word[1], (const char *)from + len - 8, 8);
-		memcpy(to, &part.word[0], 8);
-		memcpy((char *)to + len - 8, &part.word[1], 8);
+		memcpy(&word[0], f, 8);
+		memcpy(&word[1], f + len - 8, 8);
+		memcpy(t, &word[0], 8);
+		memcpy(t + len - 8, &word[1], 8);
 	} else {
-		for (uint32_t at = 0; at < len - 16; at += 16) {
-			memcpy(&part, (const char *)from + at, 16);
-			memcpy((char *)to + at, &part, 16);
+		lend_copy_part(t, f);
+		if (len > 32) {
+			lend_copy_part(t + 16, f + 16);
+			lend_copy_part(t + len - 32, f + len - 32);
 		}
-		memcpy(&part, (const char *)from + len - 16, 16);
-		memcpy((char *)to + len - 16, &part, 16);
+		lend_copy_part(t + len - 16, f + len - 16);
 	}
 }
 

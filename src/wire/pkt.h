@@ -371,8 +371,9 @@ static inline const uint8_t *lend_pkt_read_frame(struct lend_pkt_frame *f, const
 		return NULL;
 	memcpy(f, at, sizeof(*f));
 	LEND_ONCE(*f);
-	if (lend_pkt_frame_len(f->length) > len ||
-	    f->flags & (uint8_t) ~(LEND_PKT_CLASS | LEND_PKT_SERVED) || f->zero ||
+	/* No flag but class and direction, and the byte behind is 0. */
+	if (lend_load_u16(&f->flags) & (uint16_t) ~(LEND_PKT_CLASS | LEND_PKT_SERVED) ||
+	    lend_pkt_frame_len(f->length) > len ||
 	    (!(f->flags & LEND_PKT_SERVED) && f->request_end))
 		return NULL;
 	return at + sizeof(*f);
