@@ -8,6 +8,7 @@
 #include "mn/landing.h"
 #include "mn/memory.h"
 #include "mn/peers.h"
+#include "mn/unwritten_reads.h"
 #include "sys/last_error.h"
 #include "util/bits.h"
 
@@ -36,6 +37,7 @@ struct mn_serve {
 	struct pin *pins;
 	struct pins *chunks;
 	struct mn_landings *landings;
+	struct mn_reads *reads;              /* requests that wait for the bytes of a snapshot */
 	struct lend_store_seg seg[SEGS_MAX]; /* scratch */
 	struct lend_store_out out;
 };
@@ -169,14 +171,16 @@ static void exec_request(struct mn_serve *serve, lend_session session, const str
 		mn_peers_update_life(serve->peers, session);
 }
 
-/* Runs a request in its session and replies; returns its cost. late: as in lend_store_in. */
+/* Runs a request in its session and replies; returns its cost. late: as in lend_store_in.
+ * *unwritten: there is no reply yet, the request must wait for its snapshot. */
 static uint64_t run_request(struct mn_serve *serve, lend_session session, lend_request request,
-			    const struct lend_buf *bytes, bool late)
+			    const struct lend_buf *bytes, bool late, bool *unwritten)
 {
 	struct lend_store_in in = {
 	    .peer = mn_peers_find(serve->peers, session), .seg = serve->seg, .late = late};
 	uint64_t cost = MN_FAIR_OPERATION;
 
+	*unwritten = false;
 	if (!in.peer || serve->refuses) {
 		(void)lend_reply(serve->ep, request, LEND_UNAVAILABLE, NULL);
 		return cost;
@@ -195,8 +199,29 @@ static uint64_t run_request(struct mn_serve *serve, lend_session session, lend_r
 		in.placement = mn_landings_take(serve->landings, bytes);
 	exec_request(serve, session, bytes, &in);
 	cost += serve->out.len;
-	send_answer(serve, request);
+	*unwritten = serve->out.status == LEND_MEM_UNWRITTEN;
+	if (!*unwritten)
+		send_answer(serve, request);
 	return cost;
+}
+
+/* Lets a request wait for its snapshot. Takes bytes; NULL: no memory. */
+static void await_snapshot(struct mn_serve *serve, lend_request request, struct lend_buf *bytes)
+{
+	if (!bytes || !mn_reads_add(serve->reads, request, bytes, &serve->out))
+		(void)lend_reply(serve->ep, request, LEND_RESOURCE_EXHAUSTED, NULL);
+}
+
+static bool read_again(lend_request request, const struct lend_buf *bytes, void *arg)
+{
+	struct mn_serve *serve = arg;
+	lend_session session = lend_request_session(serve->ep, request);
+	bool unwritten;
+	uint64_t cost = run_request(serve, session, request, bytes, true, &unwritten);
+
+	if (mn_peers_find(serve->peers, session))
+		mn_fair_charge(mn_peers_flow(serve->peers, session), cost);
+	return !unwritten;
 }
 
 /* A request that waits in its process's queue. */
@@ -228,9 +253,15 @@ static uint64_t run_late(struct mn_wait *link, void *arg)
 	struct wait *wait = (struct wait *)(void *)link;
 	struct mn_serve *serve = arg;
 	lend_session session = lend_request_session(serve->ep, wait->request);
-	uint64_t cost = run_request(serve, session, wait->request, wait->bytes, true);
+	bool unwritten;
+	uint64_t cost = run_request(serve, session, wait->request, wait->bytes, true, &unwritten);
 
-	end_wait(serve, wait);
+	if (!unwritten) {
+		end_wait(serve, wait);
+		return cost;
+	}
+	await_snapshot(serve, wait->request, wait->bytes);
+	free(wait);
 	return cost;
 }
 
@@ -256,6 +287,7 @@ static void handle_request(lend_request request, const struct lend_buf *bytes, v
 	lend_session session = lend_request_session(serve->ep, request);
 	struct mn_flow *flow;
 	uint64_t cost;
+	bool unwritten;
 
 	/* A node that refuses runs no more rounds, so no request may wait for one. */
 	if (serve->refuses || !mn_peers_find(serve->peers, session)) {
@@ -266,7 +298,9 @@ static void handle_request(lend_request request, const struct lend_buf *bytes, v
 	/* HELLO does not wait: it may close its flow. */
 	if (!mn_fair_may(serve->fair, flow) && !is_hello(bytes) && let_wait(serve, flow, request))
 		return;
-	cost = run_request(serve, session, request, bytes, false);
+	cost = run_request(serve, session, request, bytes, false, &unwritten);
+	if (unwritten)
+		await_snapshot(serve, request, lend_request_take(serve->ep, request));
 	if (mn_peers_find(serve->peers, session))
 		mn_fair_charge(mn_peers_flow(serve->peers, session), cost);
 }
@@ -288,7 +322,11 @@ int mn_serve_open(struct lend_ep *ep, struct lend_store *store, struct mn_serve 
 
 	if (serve)
 		serve->landings = mn_landings_open(ep, store);
-	if (!serve || !serve->landings) {
+	if (serve && serve->landings)
+		serve->reads = mn_reads_open(ep, store);
+	if (!serve || !serve->reads) {
+		if (serve)
+			mn_landings_close(serve->landings);
 		free(serve);
 		return lend_fail(ENOMEM, "no memory to serve a store");
 	}
@@ -315,12 +353,13 @@ void mn_serve_turn(struct mn_serve *serve)
 {
 	serve->now = 0;
 	mn_fair_round(serve->fair, run_late, serve);
+	mn_reads_turn(serve->reads, read_again, serve, false);
 	serve->now = 0;
 }
 
 bool mn_serve_waits(const struct mn_serve *serve)
 {
-	return mn_fair_waits(serve->fair);
+	return mn_fair_waits(serve->fair) || mn_reads_due(serve->reads);
 }
 
 void mn_serve_refuse(struct mn_serve *serve)
@@ -328,6 +367,7 @@ void mn_serve_refuse(struct mn_serve *serve)
 	serve->refuses = true;
 	while (mn_fair_waits(serve->fair))
 		mn_fair_round(serve->fair, run_late, serve);
+	mn_reads_turn(serve->reads, read_again, serve, true);
 }
 
 void mn_serve_close(struct mn_serve *serve)
@@ -342,5 +382,6 @@ void mn_serve_close(struct mn_serve *serve)
 	if (serve->peers)
 		mn_peers_close(serve->peers);
 	mn_landings_close(serve->landings);
+	mn_reads_close(serve->reads);
 	free(serve);
 }

@@ -15,6 +15,7 @@ struct audit {
 	uint32_t nodes, frames;       /* number of distinct nodes and frames found */
 	struct lend_store_usage *use; /* usage found, by tenant */
 	uint64_t pins;                /* pins of all frames */
+	uint64_t landing;             /* those of placements */
 	const char *bad;
 };
 
@@ -80,6 +81,8 @@ static void audit_objects(struct audit *a)
 		spaces += o->kind == LEND_OBJECT_SPACE;
 		if (o->kind == LEND_OBJECT_SNAPSHOT && !o->holds && !o->grants)
 			a->bad = "a snapshot that nobody keeps";
+		if (o->unwritten && (o->kind != LEND_OBJECT_SNAPSHOT || o->holds != 1 || o->grants))
+			a->bad = "an unwritten snapshot is not its writer's alone";
 		visit_node(a, o->root, o->height);
 	}
 	if (used != s->object.used || spaces != s->counts.spaces ||
@@ -103,7 +106,10 @@ static void audit_frames(struct audit *a)
 
 	for (uint32_t p = 1; p <= s->placement.top; p++)
 		for (uint32_t f = lend_placement_at(s, p)->first; f; f = lend_frame_at(s, f)->next)
-			a->frame[f]++;
+			if (!lend_placement_at(s, p)->serial)
+				a->frame[f]++;
+			else
+				a->landing++;
 	for (uint32_t i = 1; i <= s->frame.top; i++) {
 		const struct lend_frame *f = lend_frame_at(s, i);
 
@@ -224,7 +230,8 @@ static void audit_tenants(struct audit *a)
 		     c; c = lend_client_at(s, c)->next)
 			audit_client(a, lend_client_at(s, c));
 	for (uint32_t p = 1; p <= s->placement.top; p++)
-		a->use[lend_placement_at(s, p)->tenant].pages += lend_placement_at(s, p)->n;
+		if (!lend_placement_at(s, p)->serial)
+			a->use[lend_placement_at(s, p)->tenant].pages += lend_placement_at(s, p)->n;
 	for (uint32_t t = 0; t < s->config.tenants; t++) {
 		const struct lend_store_usage *use = &lend_tenant_at(s, t)->use;
 
@@ -233,7 +240,7 @@ static void audit_tenants(struct audit *a)
 		    use->clients != a->use[t].clients)
 			a->bad = "tenants are charged wrong";
 	}
-	if (pins != a->pins)
+	if (pins + a->landing != a->pins)
 		a->bad = "tenants are charged wrong for replies";
 }
 

@@ -41,8 +41,11 @@ static void make_snapshot(struct lend_step *t, const struct lend_view *view)
 
 	record_object(t, object);
 	lend_terms_apply(t, object);
+	t->record.early = t->op->kind == LEND_MEMOP_PUT && t->op->flags & LEND_MEMOP_EARLY;
+	lend_object_at(t->s, object)->unwritten = t->record.early;
 }
 
+/* An EARLY put has no payload: it reserves all pages, with zeros that no read sees. */
 enum lend_mem_status lend_op_put(struct lend_step *t)
 {
 	struct lend_view view = {.len = t->op->len,
@@ -53,6 +56,40 @@ enum lend_mem_status lend_op_put(struct lend_step *t)
 	    !lend_cow_write(t->s, &view, 0, view.len, &t->payload, t->placed))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	make_snapshot(t, &view);
+	return LEND_MEM_OK;
+}
+
+uint32_t lend_op_unwritten(const struct lend_store *s, const struct lend_record *r)
+{
+	uint32_t i = r->kind == LEND_MEMOP_PUT && r->early
+			 ? lend_object_find(s, r->slot, r->serial, LEND_OBJECT_SNAPSHOT)
+			 : 0;
+
+	return i && lend_object_at(s, i)->unwritten ? i : 0;
+}
+
+/* The bytes are in the snapshot's own frames, or are copied, or replace them. A frame that another
+ * message is still being received into is pinned, and replaced, too. */
+enum lend_mem_status lend_op_fill(struct lend_step *t, struct lend_record *r)
+{
+	uint32_t i = lend_op_unwritten(t->s, r);
+	struct lend_object *o = lend_object_at(t->s, i);
+	struct lend_view view = lend_object_view(t->s, i);
+
+	if (!i)
+		return LEND_MEM_NOT_FOUND;
+	if (t->op->len != view.len)
+		return LEND_MEM_INVALID_ARGUMENT;
+	view.limit = view.charge;
+	if (t->landed != o->serial &&
+	    !lend_cow_write(t->s, &view, 0, view.len, &t->payload, t->placed))
+		return LEND_MEM_RESOURCE_EXHAUSTED;
+	lend_undo_log(t->s, o);
+	lend_undo_log(t->s, &r->kind);
+	o->root = view.root;
+	o->unwritten = 0;
+	r->early = 0;
+	t->s->settled++;
 	return LEND_MEM_OK;
 }
 

@@ -18,11 +18,14 @@ struct lend_step {
 	const struct lend_memop *op;
 	struct lend_cursor payload;
 	uint32_t *placed; /* chain of frames with the payload; 0: none */
+	uint64_t landed;  /* serial of the unwritten snapshot that has the payload; 0: none */
 	struct lend_record record;
 	struct lend_store_out *out;
 };
 
 enum lend_mem_status lend_op_put(struct lend_step *t);
+/* Writes the bytes of an EARLY put, whose record is r. */
+enum lend_mem_status lend_op_fill(struct lend_step *t, struct lend_record *r);
 enum lend_mem_status lend_op_get(struct lend_step *t);
 enum lend_mem_status lend_op_alloc(struct lend_step *t);
 enum lend_mem_status lend_op_read(struct lend_step *t);
@@ -42,5 +45,7 @@ void lend_terms_apply(struct lend_step *t, uint32_t object);
 /* Returns the caller's own space; 0: not found, or not the caller's. */
 uint32_t lend_op_space(const struct lend_store *s, uint32_t client,
 		       const struct lend_memspace *space);
+/* Returns the snapshot that an EARLY put made and that still has no bytes; 0: there is none. */
+uint32_t lend_op_unwritten(const struct lend_store *s, const struct lend_record *r);
 
 #endif

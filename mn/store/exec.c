@@ -91,6 +91,7 @@ static enum lend_mem_status run_recorded(struct lend_step *t)
 {
 	struct lend_store *s = t->s;
 	uint64_t id = t->op->id, low = lend_client_at(s, t->client)->low;
+	enum lend_mem_status status;
 	struct lend_record *r;
 
 	if (id < low)
@@ -100,12 +101,18 @@ static enum lend_mem_status run_recorded(struct lend_step *t)
 	r = lend_record_at(s, t->client, id);
 	if (r->id == 0) {
 		t->record.status = (uint8_t)run_op(t);
+		if (t->record.status == LEND_MEM_UNWRITTEN)
+			return LEND_MEM_UNWRITTEN;
 		t->record.id = id;
 		t->record.kind = t->op->kind;
 		lend_record_use(s, t->client, r);
 		*r = t->record;
 	} else if (r->kind != t->op->kind && r->kind != LEND_MEMOP_FORGET) {
 		return LEND_MEM_INVALID_ARGUMENT; /* one id for two operations */
+	} else if (r->kind == LEND_MEMOP_PUT && r->early && !t->op->flags) {
+		status = lend_op_fill(t, r);
+		if (status)
+			return status;
 	} else {
 		s->counts.repeats++;
 	}
@@ -292,7 +299,7 @@ static enum lend_mem_status run_any(struct lend_step *t, const struct lend_store
 
 static void count_op(struct lend_store *s, enum lend_mem_status status)
 {
-	s->counts.ops++;
+	s->counts.ops += status != LEND_MEM_UNWRITTEN;
 	s->counts.bad_ops +=
 	    status == LEND_MEM_INVALID_ARGUMENT || status == LEND_MEM_UNIMPLEMENTED;
 	s->counts.denied += status == LEND_MEM_PERMISSION_DENIED;
@@ -360,13 +367,17 @@ enum lend_mem_status lend_store_exec(struct lend_store *store, lend_ns now,
 	lend_grant_expire(store, now);
 	out->status = lend_memop_decode(head ? head : bytes, n, len, &op);
 	if (in->placement)
-		placed = lend_placement_take(store, in->placement, &op, out->status);
+		placed = lend_placement_take(store, in->placement, &op, out->status, &t.landed);
 	if (out->status == LEND_MEM_OK) {
 		t.placed = &placed;
 		t.payload = (struct lend_cursor){.seg = in->seg, .n = in->n};
 		skip_bytes(&t.payload, op.fixed);
 		out->status = run_any(&t, in);
 		lend_undo_commit(store);
+	}
+	if (out->status == LEND_MEM_UNWRITTEN) {
+		out->awaits_slot = op.ref.slot & LEND_MEMREF_SLOT_MASK;
+		out->awaits_serial = op.ref.serial;
 	}
 	lend_placement_drop(store, placed);
 	count_op(store, out->status);

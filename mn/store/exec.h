@@ -134,7 +134,9 @@ struct lend_store_in {
 struct lend_store_out {
 	enum lend_mem_status status;
 	bool pinned;
-	uint32_t tenant; /* pays for the pinned pages */
+	uint32_t tenant;      /* pays for the pinned pages */
+	uint32_t awaits_slot; /* LEND_MEM_UNWRITTEN: the snapshot, for lend_store_awaits() */
+	uint64_t awaits_serial;
 	uint32_t n;
 	uint64_t len; /* bytes of all segments */
 	struct lend_store_seg seg[LEND_STORE_SEGS_MAX];
@@ -161,6 +163,11 @@ void lend_store_done(struct lend_store *store, uint32_t tenant, const struct len
  * after running the operations that have arrived. */
 void lend_store_tick(struct lend_store *store, lend_ns now);
 lend_ns lend_store_deadline(const struct lend_store *store);
+/* A request that got LEND_MEM_UNWRITTEN has changed nothing and must run again when its snapshot
+ * has been written, or has ended: when awaits() returns false. settled() returns a counter that
+ * changes whenever that happens to a snapshot. */
+uint32_t lend_store_settled(const struct lend_store *store);
+bool lend_store_awaits(const struct lend_store *store, uint32_t slot, uint64_t serial);
 /* Ends a life and everything that its process held. An unknown life is ignored. */
 void lend_store_hangup(struct lend_store *store, uint64_t life);
 

@@ -51,7 +51,7 @@ static uint64_t arriving_frames(const struct lend_store *s)
 
 	for (uint32_t p = 1; p <= s->placement.top; p++)
 		for (uint32_t f = lend_placement_at(s, p)->first; f; f = lend_frame_at(s, f)->next)
-			n += !lend_sum_fits(s, f);
+			n += lend_frame_at(s, f)->refs && !lend_sum_fits(s, f);
 	return n;
 }
 

@@ -141,6 +141,8 @@ static void recover_objects(struct lend_store *s)
 		struct lend_object *o = lend_object_at(s, i);
 
 		o->tie = 0;
+		if (o->unwritten) /* part of its bytes may have arrived */
+			o->serial = 0;
 		if (o->kind == LEND_OBJECT_SNAPSHOT)
 			o->holds = o->grants = o->stakes = 0;
 		else if (o->kind == LEND_OBJECT_PINNED_MAP || !is_client(s, o->client))

@@ -41,6 +41,7 @@ void lend_object_destroy(struct lend_store *s, uint32_t i)
 	struct lend_object *o = lend_object_at(s, i);
 
 	lend_undo_log(s, o);
+	s->settled += o->unwritten;
 	o->serial = 0;
 	o->next = s->ended;
 	s->ended = i;
@@ -182,5 +183,7 @@ enum lend_mem_status lend_snapshot_find(struct lend_store *s, const struct lend_
 	if (!lend_memref_proves(ref, root_token(s, ref)) || (right & ~lend_memref_rights(ref)))
 		return LEND_MEM_PERMISSION_DENIED;
 	*object = lend_object_find(s, slot, ref->serial, LEND_OBJECT_SNAPSHOT);
-	return *object ? LEND_MEM_OK : LEND_MEM_NOT_FOUND;
+	if (!*object)
+		return LEND_MEM_NOT_FOUND;
+	return right && lend_object_at(s, *object)->unwritten ? LEND_MEM_UNWRITTEN : LEND_MEM_OK;
 }

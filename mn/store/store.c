@@ -5,6 +5,7 @@
 #include "mn/store/frame_alloc.h"
 #include "mn/store/layout.h"
 #include "mn/store/page_checksum.h"
+#include "mn/store/space.h"
 #include "util/bits.h"
 #include "util/siphash.h"
 
@@ -144,6 +145,18 @@ void lend_store_set_text(struct lend_store *s, const char *addresses)
 uint32_t lend_store_page(const struct lend_store *store)
 {
 	return store->config.page;
+}
+
+uint32_t lend_store_settled(const struct lend_store *store)
+{
+	return store->settled;
+}
+
+bool lend_store_awaits(const struct lend_store *store, uint32_t slot, uint64_t serial)
+{
+	uint32_t i = lend_object_find(store, slot, serial, LEND_OBJECT_SNAPSHOT);
+
+	return i && lend_object_at(store, i)->unwritten;
 }
 
 bool lend_store_checks(const struct lend_store *store)

@@ -49,8 +49,10 @@ enum lend_object_kind {
 struct lend_object {
 	uint64_t serial : 48; /* unique in this epoch; 0: free, or ended by this operation */
 	uint64_t kind : 2;
-	uint64_t height : 3; /* height of its view, like base, len and root */
-	uint64_t payer : 8;  /* snapshot: the tenant that stakes counts for */
+	uint64_t height : 3;    /* height of its view, like base, len and root */
+	uint64_t payer : 8;     /* snapshot: the tenant that stakes counts for */
+	uint64_t unwritten : 1; /* snapshot: made by an EARLY put, whose bytes are not there yet;
+				   its one hold is the writer's */
 	uint64_t base : 40;
 	/* Space: its pinned mapping. Pinned mapping: its space. Snapshot: one of its holds, which
 	 * is in no hash chain. 0: none. */
@@ -104,7 +106,8 @@ struct lend_record {
 	uint8_t terms;  /* terms of the grant that was made or used */
 	uint8_t held;   /* 1: it made (GRANT: dropped) this client's hold */
 	uint8_t tenant; /* ADOPT: the tenant that made the grant */
-	uint8_t zero[2];
+	uint8_t early;  /* 1: an EARLY put, whose bytes are not there yet */
+	uint8_t zero;
 	uint32_t counts[2]; /* RELEASE: references released; references not held */
 };
 
@@ -133,6 +136,8 @@ struct lend_placement {
 	uint32_t first, n; /* chain of frames; n 0: free */
 	uint32_t tenant;   /* the tenant that pays for them */
 	uint32_t next;     /* free list */
+	uint64_t serial; /* of the unwritten snapshot that has the frames, which are pinned; 0: the
+			    placement has them */
 };
 
 /* A process that maps pages, identified by its socket. */
@@ -193,6 +198,7 @@ struct lend_store {
 	uint32_t page_bits, zero_bits; /* a page is 2^page_bits bytes */
 	struct lend_memstats counts;   /* counters that only grow; stats() fills in the rest */
 	uint32_t free_budget;          /* nodes that this operation may still free */
+	uint32_t settled;              /* counter: snapshots that were written, or ended before */
 	uint32_t undo_n;               /* words logged by this operation; see undo_log.h */
 
 	struct lend_token token[LEND_TOKENS]; /* cached tokens, by slot */

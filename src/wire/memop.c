@@ -63,6 +63,8 @@ uint32_t lend_memop_fixed(uint8_t kind)
 
 uint64_t lend_memop_payload(const struct lend_memop *op)
 {
+	if (op->kind == LEND_MEMOP_PUT && op->flags & LEND_MEMOP_EARLY)
+		return 0;
 	if (shape[op->kind] & HAS_BYTES)
 		return op->len;
 	return shape[op->kind] & F_N ? (uint64_t)op->n * LEND_MEMREF_LEN : 0;
@@ -196,6 +198,7 @@ static bool has_sense(const struct lend_memop *op, uint64_t payload)
 	bool part = op->kind == LEND_MEMOP_GET || op->kind == LEND_MEMOP_READ ||
 		    shape[op->kind] & HAS_BYTES;
 	uint16_t flags = op->kind == LEND_MEMOP_SEAL  ? LEND_MEMOP_CONSUME
+			 : op->kind == LEND_MEMOP_PUT ? LEND_MEMOP_EARLY
 			 : op->kind == LEND_MEMOP_GET ? LEND_MEMOP_IN_PLACE | LEND_MEMOP_END
 						      : 0;
 
@@ -204,6 +207,9 @@ static bool has_sense(const struct lend_memop *op, uint64_t payload)
 	if (part && op->len > LEND_MEM_PART_MAX)
 		return false;
 	if (op->kind == LEND_MEMOP_GET && op->flags & LEND_MEMOP_END && op->len)
+		return false;
+	/* Its one hold is the writer's: the snapshot ends with it. */
+	if (op->kind == LEND_MEMOP_PUT && op->flags && (op->terms.kind || !op->len))
 		return false;
 	if (lend_memop_recorded(op->kind) && op->id == 0)
 		return false;

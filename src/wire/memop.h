@@ -11,7 +11,7 @@
  *   HELLO        proof 16                            -> node 4, epoch 4, page size 4, open 2,
  *                                                       worker 1, workers 1, lease ns 8, life 8,
  *                                                       life key 16, length 4, zero 4, addresses
- *   PUT          terms, len 8, payload               -> reference
+ *   PUT          terms, len 8, payload               -> reference      EARLY: without payload
  *   GET          reference, offset 8, len 8          -> the bytes; IN_PLACE: table 8, entries 8
  *   ALLOC        len 8                               -> space
  *   READ         space, offset 8, len 8              -> the bytes
@@ -110,6 +110,7 @@ enum lend_mem_status {
 	LEND_MEM_OUT_OF_RANGE = 11,
 	LEND_MEM_UNIMPLEMENTED = 12, /* unknown operation or version */
 	LEND_MEM_DATA_LOSS = 15,     /* a page's bytes are not those that were written */
+	LEND_MEM_UNWRITTEN = 32,     /* never sent: the snapshot is being written; run it again */
 };
 
 enum lend_memop_forgot {
@@ -133,9 +134,15 @@ struct lend_memspace {
 	uint64_t serial;
 };
 
-/* Flags, by operation: of SEAL; of GET at a process that lends. END: the receiver of a result needs
- * it no more; no bytes are read. */
-enum { LEND_MEMOP_CONSUME = 1, LEND_MEMOP_IN_PLACE = 1, LEND_MEMOP_END = 2 };
+/* Flags, by operation: of SEAL; of PUT; of GET at a process that lends. EARLY: the payload comes in
+ * another PUT with the same id; until then, reads of the reference wait. END: the receiver of a
+ * result needs it no more; no bytes are read. */
+enum {
+	LEND_MEMOP_CONSUME = 1,
+	LEND_MEMOP_EARLY = 1,
+	LEND_MEMOP_IN_PLACE = 1,
+	LEND_MEMOP_END = 2,
+};
 
 enum {
 	LEND_MEMOP_HEAD = 32,

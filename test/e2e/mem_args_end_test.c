@@ -1,7 +1,7 @@
 /* Goal: a call with arguments ends once, and after any end the node holds none of them. Method: a
  * call is cut after every number of turns: refused, cancelled, timed out, callee, session or client
  * closed. Checked by counters of the node. Covers: cn/args/args.c, cn/args/args_start.c,
- * cn/args/args_message.c, cn/deferred_release.c */
+ * cn/args/args_message.c, cn/deferred_release.c, mn/unwritten_reads.c */
 #include <errno.h>
 #include <signal.h>
 
@@ -104,6 +104,40 @@ TestRuns(mem_args_end, callee_closes_shm, one_side_ends("shm", &callee));
 TestRuns(mem_args_end, callee_closes_udp, one_side_ends("udp", &callee));
 TestRuns(mem_args_end, client_is_closed_shm, one_side_ends("shm", &caller));
 TestRuns(mem_args_end, client_is_closed_udp, one_side_ends("udp", &caller));
+
+static void compare_args(lend_request request, const struct lend_arg *args, int n, void *arg)
+{
+	(void)arg;
+	cr_assert_eq(n, 3);
+	for (int i = 0; i < n; i++)
+		cr_assert_eq(memcmp(args[i].bytes, three[i].iov_base, three[i].iov_len), 0);
+	(void)lend_reply(callee.ep, request, LEND_OK, NULL);
+}
+
+/* The caller ends before, while or after its bytes arrive at the node. The callee reads all of
+ * them, or none. */
+static void writer_ends(const char *carrier)
+{
+	mem_node_start(&node, carrier, "64M", "");
+	for (int turns = 0; turns < 120; turns += 1 + turns / 16) {
+		struct lend_call call = {.method = 9, .done = ended};
+
+		open_caller(0);
+		open_callee(carrier);
+		cr_assert_eq(lend_serve_args(callee.mem, 9, compare_args, NULL, 0), 0);
+		ends = 0;
+		cr_assert_eq(lend_call_start_args(caller.mem, session, &call, three, 3), 0);
+		for (int i = 0; i < turns && !ends; i++)
+			turn();
+		close_side(&caller);
+		settle("writer closed", turns);
+		close_side(&callee);
+	}
+	close_all();
+}
+
+TestRuns(mem_args_end, writer_ends_shm, writer_ends("shm"));
+TestRuns(mem_args_end, writer_ends_udp, writer_ends("udp"));
 
 /* The callee's client is closed while it puts its reply: the parts already put are released. A
  * reply that was sent belongs to the caller. */

@@ -106,6 +106,7 @@
 	  "4 sessions, 5 memory of requests that go on for a while, 6 sessions with calls")        \
 	X(hoard_mib, 16, "MiB of memory for long requests at node 0, with hoard")                  \
 	X(defer_ppm, 0, "long requests whose memory is deferred once")                             \
+	X(early_ppm, 0, "owned puts that come before their bytes")                                 \
 	X(audit, 1000, "events between two audits; 0: one, at the end")
 
 struct sim_plan {

@@ -264,6 +264,161 @@ static void do_forgotten_put(int w)
 	client[w].low = 0;
 }
 
+/* Returns the unwritten snapshot of this client; NULL: it has none. */
+static struct mobject *unwritten_of(int w)
+{
+	for (int i = 0; i < OBJECTS; i++)
+		if (obj[i].kind == 3 && obj[i].owner == w)
+			return &obj[i];
+	return NULL;
+}
+
+static struct lend_memop put_of(const struct mobject *o, uint16_t flags)
+{
+	return (struct lend_memop){.kind = LEND_MEMOP_PUT,
+				   .flags = flags,
+				   .client = client[o->owner].number,
+				   .life = client[o->owner].life,
+				   .id = o->put,
+				   .low = o->put,
+				   .len = o->len};
+}
+
+/* A put that comes before its bytes. Its record is kept until it ends. */
+static void do_early(int w)
+{
+	struct mobject *o = unwritten_of(w) ? NULL : empty(3);
+	struct lend_memop op;
+	bool fits;
+
+	if (!o)
+		return;
+	o->owner = w;
+	o->len = 1 + draw_length();
+	o->put = client[w].low = ++client[w].id;
+	fits = touch(o, 0, o->len);
+	op = put_of(o, LEND_MEMOP_EARLY);
+	expect_status(kit_exec(k, &client[w], &op, NULL),
+		      fits ? LEND_MEM_OK : LEND_MEM_RESOURCE_EXHAUSTED);
+	if (fits) {
+		cr_assert(lend_memref_decode(k->out.head, &o->ref));
+		o->held[w] = true;
+		return;
+	}
+	fill_random(o->len);
+	op.flags = 0;
+	expect_status(kit_exec(k, &client[w], &op, buf), LEND_MEM_RESOURCE_EXHAUSTED);
+	client[w].low = 0;
+	o->kind = 0;
+}
+
+/* Receives the bytes of a put into frames: of `bytes`, or, if the message dies, other ones. */
+static enum lend_mem_status land_put(const struct mobject *o, const struct lend_memop *op,
+				     bool dies, bool *placed)
+{
+	static struct lend_store_seg seg[LEND_STORE_SEGS_MAX + 1];
+	uint8_t head[LEND_MEMOP_FIXED_MAX];
+	uint32_t n = lend_memop_encode(op, head), segs, fixed, p;
+	struct client *w = &client[o->owner];
+	uint64_t at = 0;
+
+	p = lend_store_place(k->store, &w->peer, head, n, n + op->len, seg + 1, &segs, &fixed);
+	*placed = p != 0;
+	if (!p)
+		return dies ? LEND_MEM_OK : kit_exec(k, w, op, buf);
+	for (uint32_t i = 1; i <= segs; at += seg[i++].len)
+		memcpy(seg[i].data, buf + at, dies ? seg[i].len / 2 : seg[i].len);
+	if (dies)
+		lend_store_unplace(k->store, p);
+	seg[0] = (struct lend_store_seg){head, n};
+	return dies ? LEND_MEM_OK
+		    : lend_store_exec(k->store, k->now,
+				      &(struct lend_store_in){&w->peer, seg, segs + 1, p, false},
+				      &k->out);
+}
+
+/* Its bytes arrive: copied, or into its own frames. Another message that lands there meanwhile
+ * changes nothing. */
+static void fill_early(struct mobject *o)
+{
+	static struct lend_store_seg seg[LEND_STORE_SEGS_MAX];
+	struct lend_memop op = put_of(o, 0);
+	uint8_t head[LEND_MEMOP_FIXED_MAX];
+	uint32_t n = lend_memop_encode(&op, head), segs = 0, fixed, other = 0;
+	struct client *w = &client[o->owner];
+	uint32_t settled = lend_store_settled(k->store);
+	bool placed, fits = true;
+	enum lend_mem_status status;
+
+	fill_random(o->len);
+	if (below(3) == 0) {
+		other =
+		    lend_store_place(k->store, &w->peer, head, n, n + op.len, seg, &segs, &fixed);
+		fits = !other || (o->len + page_size - 1) / page_size <= FRAMES - pages_used();
+	}
+	status = below(2) ? kit_exec(k, w, &op, buf) : land_put(o, &op, false, &placed);
+	expect_status(status, fits ? LEND_MEM_OK : LEND_MEM_RESOURCE_EXHAUSTED);
+	cr_assert_eq(lend_store_settled(k->store), settled + fits, AT);
+	for (uint32_t i = 0; other && i < segs; i++)
+		memset(seg[i].data, 0xee, seg[i].len);
+	if (other)
+		lend_store_unplace(k->store, other);
+	if (!fits)
+		return;
+	memcpy(o->bytes, buf, o->len);
+	expect_status(kit_exec(k, w, &op, buf), LEND_MEM_OK); /* repeated */
+	o->kind = 1;
+}
+
+static void end_early(struct mobject *o)
+{
+	struct lend_memop op = put_of(o, 0);
+	struct client *w = &client[o->owner];
+	uint32_t settled = lend_store_settled(k->store);
+	bool forgets = below(2);
+	uint8_t forgot;
+
+	if (forgets)
+		expect_status(kit_forget(k, w, o->put, &forgot), LEND_MEM_OK);
+	else
+		expect_status(kit_release(k, w, &o->ref), LEND_MEM_OK);
+	cr_assert_eq(lend_store_settled(k->store), settled + 1, AT);
+	expect_status(kit_exec(k, w, &op, buf), forgets ? LEND_MEM_ABORTED : LEND_MEM_NOT_FOUND);
+	expect_status(kit_get(k, &client[below(CLIENTS)], &o->ref, 0, 1, got), LEND_MEM_NOT_FOUND);
+	o->kind = 0;
+}
+
+/* Reads of an unwritten snapshot wait; it is its writer's alone; it ends once. */
+static void do_unwritten(int w, bool ends)
+{
+	struct mobject *o = unwritten_of(w);
+	struct lend_memop op;
+	bool placed;
+	int r = (int)below(CLIENTS);
+
+	if (!o)
+		return;
+	expect_status(kit_get(k, &client[r], &o->ref, 0, below(o->len + 1), got),
+		      LEND_MEM_UNWRITTEN);
+	expect_status(kit_ref_op(k, &client[r], LEND_MEMOP_MAP, &o->ref), LEND_MEM_UNWRITTEN);
+	expect_status(kit_ref_op(k, &client[r], LEND_MEMOP_ADOPT, &o->ref),
+		      r == w ? LEND_MEM_OK : LEND_MEM_FAILED_PRECONDITION);
+	op = put_of(o, 0);
+	if (below(4) == 0) {
+		fill_random(o->len);
+		expect_status(land_put(o, &op, true, &placed), LEND_MEM_OK);
+	} else if (below(2) || ends) {
+		if (below(3))
+			fill_early(o);
+		else
+			end_early(o);
+	}
+	if (ends && o->kind == 3)
+		end_early(o);
+	if (o->kind != 3)
+		client[w].low = 0;
+}
+
 static void do_stale(int w)
 {
 	struct mobject *o = &obj[below(OBJECTS)];
@@ -277,11 +432,12 @@ static void do_stale(int w)
 static void send_hellos(void)
 {
 	for (uint32_t w = 0; w < CLIENTS; w += 2) {
-		uint64_t id = client[w + 1].id;
+		uint64_t id = client[w + 1].id, low = client[w + 1].low;
 
 		expect_status(kit_hello(k, &client[w], 1, 1), LEND_MEM_OK);
 		expect_status(kit_join(k, &client[w + 1], &client[w], 2), LEND_MEM_OK);
 		client[w + 1].id = id;
+		client[w + 1].low = low;
 	}
 }
 
@@ -290,20 +446,24 @@ static void do_hangup(int process)
 {
 	lend_store_hangup(k->store, client[2 * process].life);
 	for (int i = 0; i < OBJECTS; i++) {
-		if (obj[i].kind == 2 && obj[i].owner / 2 == process)
+		if (obj[i].kind >= 2 && obj[i].owner / 2 == process)
 			obj[i].kind = 0;
 		obj[i].held[2 * process] = obj[i].held[2 * process + 1] = false;
 		if (obj[i].kind == 1)
 			settle(&obj[i]);
 	}
+	client[2 * process].low = client[2 * process + 1].low = 0;
 	send_hellos();
 }
 
 static void run_step(void)
 {
 	int w = (int)below(CLIENTS);
+	struct mobject *early = unwritten_of(w);
 
-	switch (below(24)) {
+	if (early && client[w].id - early->put > 40)
+		do_unwritten(w, true);
+	switch (below(27)) {
 	case 0:
 	case 1:
 	case 2:
@@ -337,13 +497,20 @@ static void run_step(void)
 		return do_release(w);
 	case 20:
 		do_free();
-		return do_forgotten_put(w);
+		if (!unwritten_of(w))
+			do_forgotten_put(w);
+		return;
 	case 21:
 		return do_stale(w);
 	case 22:
 		if (below(20) == 0)
 			do_hangup((int)below(2));
 		return;
+	case 23:
+	case 24:
+		return do_early(w);
+	case 25:
+		return do_unwritten(w, false);
 	default:
 		k->now += below(2 * S);
 		send_hellos(); /* keeps the leases */

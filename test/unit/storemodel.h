@@ -23,7 +23,8 @@ struct mgrant {
 	lend_ns expires;
 };
 struct mobject {
-	int kind; /* 0 none, 1 snapshot, 2 space */
+	int kind;     /* 0 none, 1 snapshot, 2 space, 3 unwritten snapshot */
+	uint64_t put; /* kind 3: the operation id */
 	uint64_t base, len;
 	uint32_t page[PAGES + 1]; /* the page at each [base / page ...]; 0: zeros */
 	uint8_t bytes[BYTES];

@@ -115,6 +115,17 @@ static void handle_forget(struct sim *sim, struct mem_op *op, uint8_t status)
 		mem_op_resolve(sim, target);
 }
 
+/* The bytes of an early put follow, or the put is forgotten. The second answer is the first. */
+static void send_bytes(struct sim *sim, struct mem_op *op)
+{
+	op->say.flags = 0;
+	op->unsure = true;
+	if (mem_one_in(sim, 8))
+		mem_op_forget(sim, op);
+	else if (mem_below(sim, 4))
+		mem_op_send(sim, op);
+}
+
 static void handle_answer(struct sim *sim, struct mem_op *op, const struct lend_event *e,
 			  const void *data)
 {
@@ -147,6 +158,11 @@ static void handle_answer(struct sim *sim, struct mem_op *op, const struct lend_
 	}
 	if (e->status == LEND_MEM_OK && !op->forgetting)
 		keep_result(sim, op, data);
+	if (e->status == LEND_MEM_OK && !op->forgetting && op->say.kind == LEND_MEMOP_PUT &&
+	    op->say.flags) {
+		send_bytes(sim, op);
+		return;
+	}
 	if (lend_memop_recorded(op->say.kind) && !op->garbage && !sim->healing &&
 	    mem_one_in(
 		sim, op->say.kind == LEND_MEMOP_GRANT || op->say.kind == LEND_MEMOP_ADOPT ? 2 : 6))

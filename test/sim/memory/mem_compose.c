@@ -331,6 +331,9 @@ bool mem_compose(struct sim *sim, struct mem_actor *a, struct mem_op *op)
 	case LEND_MEMOP_PUT:
 		say->len = mem_one_in(sim, 8) ? long_length(sim) : draw_length(sim);
 		say->terms = draw_terms(sim, true);
+		if (sim->plan.early_ppm && say->len && say->terms.kind == LEND_TERMS_OWNED &&
+		    mem_below(sim, 1000000) < sim->plan.early_ppm)
+			say->flags = LEND_MEMOP_EARLY;
 		return true;
 	case LEND_MEMOP_ALLOC:
 		say->len = space_len(sim);

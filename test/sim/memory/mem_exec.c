@@ -46,7 +46,6 @@ static void answer_repeated(struct mem_step *t, const struct mem_record *r)
 {
 	const struct lend_store_out *out = t->in->out;
 
-	t->m->stats.repeats++;
 	t->done->repeat = true;
 	SIM_MARK(t->m->sim, mem_repeat);
 	if (r->kind == LEND_MEMOP_FORGET)
@@ -75,6 +74,8 @@ static enum lend_mem_status find_recorded(struct mem_step *t)
 	}
 	if (r->id != t->op->id) {
 		t->record.status = (uint8_t)mem_ops_run(t);
+		if (t->record.status == LEND_MEM_UNWRITTEN)
+			return LEND_MEM_UNWRITTEN;
 		t->record.id = t->op->id;
 		t->record.kind = t->op->kind;
 		keep_reply(t);
@@ -84,6 +85,14 @@ static enum lend_mem_status find_recorded(struct mem_step *t)
 	if (r->kind != t->op->kind && r->kind != LEND_MEMOP_FORGET) {
 		SIM_MARK(m->sim, mem_two_for_one_id);
 		return LEND_MEM_INVALID_ARGUMENT;
+	}
+	if (r->kind == LEND_MEMOP_PUT && r->early && !t->op->flags) {
+		enum lend_mem_status status = mem_ops_fill(t, r);
+
+		if (status)
+			return status;
+	} else {
+		t->m->stats.repeats++;
 	}
 	answer_repeated(t, r);
 	return r->status;
@@ -233,17 +242,27 @@ void mem_model_exec(struct mem_model *m, const struct mem_in *in, struct mem_don
 	mem_model_compare(m, mem_op_name(in->op ? in->op->kind : 0));
 }
 
-uint32_t mem_model_place(struct mem_model *m, uint64_t life, const struct lend_memop *op)
+uint32_t mem_model_place(struct mem_model *m, uint64_t life, const struct lend_memop *op,
+			 struct mem_object **own)
 {
 	uint32_t pages = (uint32_t)((op->len + m->cfg.page - 1) / m->cfg.page);
 	uint32_t client = life == op->life ? mem_tenant_find(m, life, op->client) : 0;
 	const struct mem_tenant *payer = &m->tenant[m->client[client].tenant];
 	const struct mem_object *o = &m->object[0];
 
+	*own = NULL;
 	if (op->space.slot <= m->cfg.objects)
 		o = &m->object[op->space.slot];
-	if (!client || op->len < LEND_STORE_PLACE_MIN ||
-	    pages > m->cfg.pages - m->page_used - m->placed ||
+	if (!client || op->len < LEND_STORE_PLACE_MIN || !lend_memop_payload(op))
+		return 0;
+	if (record_at(m, client, op->id)->id == op->id && op->id >= m->client[client].low &&
+	    op->kind == LEND_MEMOP_PUT)
+		*own = mem_ops_unwritten(m, record_at(m, client, op->id));
+	if (*own)
+		return (*own)->view.len == op->len && !m->page[(*own)->pages.at[0].page].pins
+			   ? pages
+			   : 0;
+	if (pages > m->cfg.pages - m->page_used - m->placed ||
 	    payer->pages + pages > payer->quota.pages)
 		return 0;
 	if (record_at(m, client, op->id)->id == op->id && op->id >= m->client[client].low)

@@ -257,6 +257,13 @@ void mem_model_tick(struct mem_model *m)
 
 void mem_model_recover(struct mem_model *m)
 {
+	for (uint32_t i = 1; i <= m->object_top; i++) {
+		if (m->object[i].kind != MEM_SNAPSHOT || !m->object[i].unwritten)
+			continue;
+		for (uint32_t c = 1; c <= m->cfg.clients; c++)
+			mem_unhold(m, &m->object[i], c);
+		mem_object_settle(m, i);
+	}
 	m->lease_next = LEND_NEVER;
 	for (uint32_t i = 1; i <= m->cfg.incarnations; i++) {
 		struct mem_incarnation *inc = &m->incarnation[i];

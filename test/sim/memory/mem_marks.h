@@ -74,6 +74,13 @@
 	X(mem_pins_over_quota, "a read refused by the tenant's quota of pinned pages")             \
 	X(mem_pages_quarantined, "no free page while some are in quarantine")                      \
 	X(mem_paid_by_two, "a snapshot paid for by two tenants")                                   \
+	X(mem_early, "a put before its bytes")                                                     \
+	X(mem_early_landed, "its bytes received into its own pages")                               \
+	X(mem_early_filled, "its bytes copied, or in other pages")                                 \
+	X(mem_early_gone, "its bytes came after its end")                                          \
+	X(mem_read_waits, "a read of a snapshot that is being written")                            \
+	X(mem_read_waited, "a read that was answered when the bytes were there")                   \
+	X(mem_read_ended, "a read that waited for a put that ended without bytes")                 \
 	X(mem_rot, "a page lost a bit")                                                            \
 	X(mem_rot_read, "a read of a page that lost a bit")                                        \
 	X(mem_rot_stays, "a write to a part of a page that lost a bit")                            \

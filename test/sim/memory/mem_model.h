@@ -35,6 +35,7 @@ struct mem_object {
 	uint32_t base;  /* offset of its bytes in its first page */
 	uint8_t kind;
 	bool handed;     /* another client has adopted it */
+	bool unwritten;  /* snapshot of a put whose bytes are not there yet */
 	uint32_t charge; /* pages charged for it */
 	uint32_t payer,
 	    stakes; /* payer: the tenant that is charged; stakes: number of its holds and grants */
@@ -54,6 +55,7 @@ struct mem_record {
 	lend_ns expires;
 	uint32_t slot;
 	uint8_t kind, status, forgot, held, len, tenant;
+	bool early; /* PUT: its bytes are not there yet */
 	uint8_t reply[LEND_MEMREF_LEN];
 };
 struct mem_client {
@@ -117,8 +119,9 @@ struct mem_in {
 	uint64_t *life;              /* life of the session */
 	const struct lend_memop *op; /* NULL: malformed, with that status */
 	enum lend_mem_status status;
-	uint32_t placed;                  /* pages of its placement */
-	const uint8_t *refs;              /* references of a RELEASE */
+	uint32_t placed;     /* pages of its placement */
+	uint64_t landed;     /* serial of the unwritten snapshot that has the payload; 0: none */
+	const uint8_t *refs; /* references of a RELEASE */
 	const struct lend_store_out *out; /* the store's result */
 };
 /* The model's result. */
@@ -140,8 +143,14 @@ void mem_model_unpin(struct mem_model *m, uint32_t tenant, const uint32_t *page,
 void mem_model_unplace(struct mem_model *m, uint32_t tenant, uint32_t pages);
 void mem_model_tick(struct mem_model *m);
 void mem_model_hangup(struct mem_model *m, uint64_t life);
-/* Returns how many frames a message of this operation must get, or 0. */
-uint32_t mem_model_place(struct mem_model *m, uint64_t life, const struct lend_memop *op);
+/* Returns how many frames a message of this operation must get, or 0. *own: the unwritten snapshot
+ * that has them, or NULL. */
+uint32_t mem_model_place(struct mem_model *m, uint64_t life, const struct lend_memop *op,
+			 struct mem_object **own);
+/* The pages of an unwritten snapshot while a message is received into them: page has room for
+ * all. */
+void mem_model_land(struct mem_model *m, const struct mem_object *o, uint32_t *page);
+void mem_model_landed(struct mem_model *m, const uint32_t *page, uint32_t n);
 /* Compares the ledgers with the store's. */
 void mem_model_compare(struct mem_model *m, const char *after);
 /* Returns the snapshot that a reference names; NULL: gone. */
@@ -226,7 +235,10 @@ uint32_t mem_tenant_open(struct mem_model *m, uint64_t process, uint32_t incarna
 void mem_tenant_close(struct mem_model *m, uint32_t client);
 void mem_lease_renew(struct mem_model *m, uint32_t client);
 /* operations */
-enum lend_mem_status mem_ops_run(struct mem_step *t);  /* operations with a record */
+enum lend_mem_status mem_ops_run(struct mem_step *t); /* operations with a record */
+/* The bytes of the early put with this record. */
+enum lend_mem_status mem_ops_fill(struct mem_step *t, struct mem_record *r);
+struct mem_object *mem_ops_unwritten(struct mem_model *m, const struct mem_record *r);
 enum lend_mem_status mem_ops_read(struct mem_step *t); /* GET and READ */
 enum lend_mem_status mem_ops_narrow(struct mem_step *t);
 enum lend_mem_status mem_ops_forget(struct mem_step *t);

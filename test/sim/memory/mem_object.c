@@ -45,6 +45,19 @@ void mem_model_unplace(struct mem_model *m, uint32_t tenant, uint32_t pages)
 void mem_model_unpin(struct mem_model *m, uint32_t tenant, const uint32_t *page, uint32_t n)
 {
 	m->tenant[tenant].pinned -= n;
+	mem_model_landed(m, page, n);
+}
+
+void mem_model_land(struct mem_model *m, const struct mem_object *o, uint32_t *page)
+{
+	for (uint32_t i = 0; i < o->pages.n; i++) {
+		page[i] = o->pages.at[i].page;
+		m->stats.pages_pinned += m->page[page[i]].pins++ == 0;
+	}
+}
+
+void mem_model_landed(struct mem_model *m, const uint32_t *page, uint32_t n)
+{
 	for (uint32_t i = 0; i < n; i++) {
 		m->stats.pages_pinned -= --m->page[page[i]].pins == 0;
 		page_give(m, page[i]);

@@ -223,9 +223,9 @@ void mem_op_forget(struct sim *sim, struct mem_op *op)
 
 static bool same_op(const struct lend_memop *a, const struct lend_memop *b)
 {
-	return a->kind == b->kind && a->flags == b->flags && a->n == b->n &&
-	       a->rights == b->rights && a->offset == b->offset && a->len == b->len &&
-	       a->target == b->target && a->space.slot == b->space.slot &&
+	return a->kind == b->kind && (a->flags == b->flags || a->kind == LEND_MEMOP_PUT) &&
+	       a->n == b->n && a->rights == b->rights && a->offset == b->offset &&
+	       a->len == b->len && a->target == b->target && a->space.slot == b->space.slot &&
 	       a->space.serial == b->space.serial && a->space.epoch == b->space.epoch &&
 	       a->ref.slot == b->ref.slot && a->ref.serial == b->ref.serial &&
 	       a->ref.depth == b->ref.depth && a->ref.root_len == b->ref.root_len &&

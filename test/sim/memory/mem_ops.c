@@ -75,6 +75,10 @@ enum lend_mem_status mem_ops_find(const struct mem_step *t, const struct lend_me
 	*o = mem_model_find(m, ref);
 	if (!*o)
 		SIM_MARK(m->sim, mem_gone);
+	if (*o && right && (*o)->unwritten) {
+		SIM_MARK(m->sim, mem_read_waits);
+		return LEND_MEM_UNWRITTEN;
+	}
 	return *o ? LEND_MEM_OK : LEND_MEM_NOT_FOUND;
 }
 
@@ -180,8 +184,45 @@ static enum lend_mem_status run_put(struct mem_step *t)
 	o = new_snapshot(t, len);
 	mem_object_touch(t, o, 0, len);
 	o->charge = (uint32_t)pages;
-	mem_view_write(&o->view, 0, len, version_of(t));
 	apply_terms(t, o);
+	o->unwritten = t->record.early = t->op->flags & LEND_MEMOP_EARLY;
+	if (o->unwritten)
+		SIM_MARK(m->sim, mem_early);
+	else
+		mem_view_write(&o->view, 0, len, version_of(t));
+	return LEND_MEM_OK;
+}
+
+struct mem_object *mem_ops_unwritten(struct mem_model *m, const struct mem_record *r)
+{
+	struct mem_object *o = &m->object[r->slot];
+
+	return r->kind == LEND_MEMOP_PUT && r->early && o->kind == MEM_SNAPSHOT &&
+		       o->serial == r->serial
+		   ? o
+		   : NULL;
+}
+
+enum lend_mem_status mem_ops_fill(struct mem_step *t, struct mem_record *r)
+{
+	struct mem_object *o = mem_ops_unwritten(t->m, r);
+
+	if (!o) {
+		SIM_MARK(t->m->sim, mem_early_gone);
+		return LEND_MEM_NOT_FOUND;
+	}
+	if (t->op->len != o->view.len)
+		return LEND_MEM_INVALID_ARGUMENT;
+	if (t->in->landed != o->serial &&
+	    (short_of(t, nodes_of(t, t->op->len)) || !mem_object_touch(t, o, 0, t->op->len)))
+		return LEND_MEM_RESOURCE_EXHAUSTED;
+	mem_ops_must(t);
+	if (t->in->landed == o->serial)
+		SIM_MARK(t->m->sim, mem_early_landed);
+	else
+		SIM_MARK(t->m->sim, mem_early_filled);
+	mem_view_write(&o->view, 0, t->op->len, version_of(t));
+	o->unwritten = r->early = false;
 	return LEND_MEM_OK;
 }
 

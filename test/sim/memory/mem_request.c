@@ -263,8 +263,9 @@ static void take_landing(struct mem_server *s, uint32_t buf, struct lend_store_i
 		if (s->landing[i].buf != buf)
 			continue;
 		in->placement = s->landing[i].placement;
-		m->placed = s->landing[i].pages;
-		s->landing[i].buf = 0;
+		m->placed = s->landing[i].own ? 0 : s->landing[i].pages;
+		m->landed = s->landing[i].own;
+		mem_landing_end(s, &s->landing[i]);
 		return;
 	}
 }
@@ -339,24 +340,34 @@ static void serve_session(struct sim *sim, uint32_t node, const struct lend_even
 	sim_trace_add(&sim->trace, sim->now, mem_op_name(m.op ? op.kind : 0), node,
 		      m.op ? op.client : 0, m.op ? op.id : 0, s->out.status);
 	sim_note(sim, lend_load_u64(head), s->out.status);
+	if (s->out.status == LEND_MEM_UNWRITTEN) {
+		if (!mem_wait_add(sim, node, e, head))
+			mem_wait_refuse(sim, node, e, head);
+		return;
+	}
 	if (mine)
 		mem_op_ran(sim, mine, &s->out, &done);
 	answer_request(sim, node, e->call, &done);
 }
 
+void mem_request_run(struct sim *sim, uint32_t node, const struct lend_event *e)
+{
+	struct mem_session *session = mem_serve_session(sim, node, e->session);
+
+	if (session)
+		serve_session(sim, node, e, session);
+	else /* its session is down already */
+		lend_core_reply(sim->node[node].core, sim->now, e->call, &sim->node[node].bufs,
+				UNAVAILABLE | LEND_REPLY_NOT_RUN, 0);
+}
+
 void sim_mem_request(struct sim *sim, uint32_t node, const struct lend_event *e)
 {
-	struct mem_session *session;
-
-	if (node >= sim->mem->servers) {
+	if (node >= sim->mem->servers)
 		mem_client_get_refs(sim, node, e);
-	} else {
-		session = mem_serve_session(sim, node, e->session);
-		if (session)
-			serve_session(sim, node, e, session);
-		else /* its session is down already */
-			lend_core_reply(sim->node[node].core, sim->now, e->call,
-					&sim->node[node].bufs, UNAVAILABLE | LEND_REPLY_NOT_RUN, 0);
-	}
+	else
+		mem_request_run(sim, node, e);
 	sim_node_unbuf(sim, node, e->buf);
+	if (node < sim->mem->servers)
+		mem_wait_turn(sim, node);
 }

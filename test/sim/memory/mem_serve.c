@@ -131,12 +131,30 @@ void sim_mem_birth(struct sim *sim, uint32_t node)
 	LEND_CHECK(s->scratch);
 }
 
+void mem_landing_end(struct mem_server *s, struct mem_landing *l)
+{
+	if (l->own)
+		mem_model_landed(&s->model, l->page, l->pages);
+	free(l->page);
+	l->page = NULL;
+	l->buf = 0;
+	l->own = 0;
+}
+
+/* The message of a landing is gone. */
+static void undo_landing(struct mem_server *s, struct mem_landing *l)
+{
+	if (!l->own)
+		mem_model_unplace(&s->model, l->tenant, l->pages);
+	mem_landing_end(s, l);
+}
+
 /* Drops what was in progress, in the model as well. */
 static void cut_short(struct mem_server *s)
 {
 	for (uint32_t i = 0; i < MEM_LANDINGS; i++)
 		if (s->landing[i].buf)
-			mem_model_unplace(&s->model, s->landing[i].tenant, s->landing[i].pages);
+			undo_landing(s, &s->landing[i]);
 	for (uint32_t i = 0; i < s->replies; i++)
 		if (s->reply[i].buf)
 			mem_model_unpin(&s->model, s->reply[i].tenant, s->reply[i].page,
@@ -184,7 +202,10 @@ void sim_mem_crash(struct sim *sim, uint32_t node)
 	n->store = NULL;
 	n->pages = NULL;
 	s->session = NULL;
+	for (uint32_t i = 0; i < MEM_LANDINGS; i++)
+		free(s->landing[i].page);
 	memset(s->landing, 0, sizeof(s->landing));
+	memset(s->waiting, 0, sizeof(s->waiting));
 	for (uint32_t i = 0; i < s->replies; i++)
 		s->reply[i].buf = 0;
 }
@@ -203,6 +224,8 @@ void mem_serve_close(struct sim *sim)
 	for (uint32_t i = 0; sim->mem->server && i < sim->mem->servers; i++) {
 		struct mem_server *s = server_at(sim, i);
 
+		for (uint32_t l = 0; l < MEM_LANDINGS; l++)
+			free(s->landing[l].page);
 		drop_store(s, sim->node[i].store, sim->node[i].pages);
 		drop_store(s, s->kept, s->kept_pages);
 		free(s->session);
@@ -261,9 +284,8 @@ static void sweep_chains(struct sim *sim, uint32_t node)
 		if (!l->buf ||
 		    (n->buf[l->buf].owner != SIM_BUF_FREE && n->bufs.seg[l->buf].data == l->fixed))
 			continue;
-		l->buf = 0;
 		lend_store_unplace(n->store, l->placement);
-		mem_model_unplace(&s->model, l->tenant, l->pages);
+		undo_landing(s, l);
 		mem_model_compare(&s->model, "a message that died");
 		SIM_MARK(sim, mem_placement_undone);
 	}
@@ -275,11 +297,12 @@ void sim_mem_turn(struct sim *sim, uint32_t node)
 
 	sweep_chains(sim, node);
 	mem_map_turn(sim, node);
-	if (lend_store_deadline(n->store) > sim->now)
-		return;
-	lend_store_tick(n->store, sim->now);
-	mem_model_tick(&server_at(sim, node)->model);
-	mem_model_compare(&server_at(sim, node)->model, "a tick");
+	if (lend_store_deadline(n->store) <= sim->now) {
+		lend_store_tick(n->store, sim->now);
+		mem_model_tick(&server_at(sim, node)->model);
+		mem_model_compare(&server_at(sim, node)->model, "a tick");
+	}
+	mem_wait_turn(sim, node);
 }
 
 lend_ns sim_mem_deadline(struct sim *sim, uint32_t node)
@@ -295,7 +318,7 @@ lend_ns sim_mem_deadline(struct sim *sim, uint32_t node)
 	for (uint32_t i = 1; i <= m->grant_top; i++)
 		SIM_CHECK(sim, !m->grant[i].serial || m->grant[i].expires >= told,
 			  "node %u: a grant ends before its deadline", node);
-	return told;
+	return lend_min_u64(told, mem_wait_deadline(sim, node));
 }
 
 struct mem_session *mem_serve_session(struct sim *sim, uint32_t node, uint64_t session)
@@ -339,6 +362,7 @@ uint32_t sim_mem_need(struct sim *sim, uint32_t node, const struct lend_event *e
 	struct mem_server *s = server_at(sim, node);
 	struct mem_session *session;
 	struct mem_landing *l = NULL;
+	struct mem_object *own = NULL;
 	struct lend_memop op;
 	uint32_t segs = 0, fixed = 0, want = 0;
 	bool gap;
@@ -352,8 +376,8 @@ uint32_t sim_mem_need(struct sim *sim, uint32_t node, const struct lend_event *e
 	if (!session || !l)
 		return 0;
 	if (lend_memop_decode(e->data, e->data_len, e->len, &op) == LEND_MEM_OK)
-		want = mem_model_place(&s->model, session->life, &op);
-	gap = mem_model_has_run(&s->model, want);
+		want = mem_model_place(&s->model, session->life, &op, &own);
+	gap = !own && mem_model_has_run(&s->model, want);
 	l->placement = lend_store_place(n->store, &session->peer, e->data, e->data_len, e->len,
 					s->seg, &segs, &fixed);
 	SIM_CHECK(sim, !l->placement || want,
@@ -371,8 +395,15 @@ uint32_t sim_mem_need(struct sim *sim, uint32_t node, const struct lend_event *e
 		SIM_MARK(sim, mem_placed_in_one_run);
 	l->pages = want;
 	l->tenant = session->peer.tenant;
-	s->model.placed += want;
-	s->model.tenant[l->tenant].pages += want;
+	if (own) {
+		l->own = own->serial;
+		l->page = calloc(want, sizeof(*l->page));
+		LEND_CHECK(l->page);
+		mem_model_land(&s->model, own, l->page);
+	} else {
+		s->model.placed += want;
+		s->model.tenant[l->tenant].pages += want;
+	}
 	mem_model_compare(&s->model, "place");
 	SIM_MARK(sim, mem_placed);
 	l->buf = sim_node_wrap(sim, node, l->fixed, fixed);

@@ -13,7 +13,8 @@ enum {
 	MEM_WINDOW = 64, /* ids of a link above its low water */
 	MEM_BATCH = 4,   /* references in one RELEASE */
 	MEM_LANDINGS = 64,
-	MEM_HAND = 0xee, /* first byte of a call that passes references */
+	MEM_WAITING = 32, /* requests that wait for the bytes of a snapshot */
+	MEM_HAND = 0xee,  /* first byte of a call that passes references */
 	MEM_STRAY_MARK = 77,
 };
 
@@ -21,6 +22,8 @@ enum {
 struct mem_landing {
 	uint32_t buf; /* head of its chain; 0: free */
 	uint32_t placement, pages, tenant;
+	uint64_t own;   /* serial of the unwritten snapshot that has the pages; 0: none has */
+	uint32_t *page; /* then: its pages in the model */
 	uint8_t fixed[LEND_MEMOP_FIXED_MAX];
 };
 /* A reply that reads pages. */
@@ -43,8 +46,17 @@ struct mem_life {
 	uint32_t birth; /* number of the process's start */
 	uint8_t key[LEND_MEMOP_KEY];
 };
+/* A request that waits until its snapshot is written, or ends. */
+struct mem_waiting {
+	struct lend_event e; /* call 0: free */
+	uint8_t bytes[LEND_MEMOP_FIXED_MAX];
+	uint32_t slot;
+	uint64_t serial;
+	lend_ns until;
+};
 struct mem_server {
 	struct mem_model model;
+	struct mem_waiting waiting[MEM_WAITING];
 	struct lend_store_config cfg;
 	struct lend_store_quota quota[MEM_TENANTS];
 	struct mem_session *session; /* by index */
@@ -157,6 +169,17 @@ struct mem_life *mem_client_life(struct sim *sim, uint32_t actor, uint32_t store
 /* The segments must have the expected bytes. */
 void mem_serve_check(struct sim *sim, uint32_t node, const struct lend_store_seg *seg, uint32_t n,
 		     const struct mem_view *want, const char *when);
+/* mem_request: runs a request of a session. */
+void mem_request_run(struct sim *sim, uint32_t node, const struct lend_event *e);
+/* mem_wait: lets a request wait that the store could not run yet. False: too many do. */
+bool mem_wait_add(struct sim *sim, uint32_t node, const struct lend_event *e,
+		  const uint8_t head[LEND_MEMOP_FIXED_MAX]);
+/* Runs those again that may have a result; ends those that have waited for long. */
+void mem_wait_turn(struct sim *sim, uint32_t node);
+lend_ns mem_wait_deadline(const struct sim *sim, uint32_t node);
+/* Answers a request that did not run, for want of memory. */
+void mem_wait_refuse(struct sim *sim, uint32_t node, const struct lend_event *e,
+		     const uint8_t head[LEND_MEMOP_FIXED_MAX]);
 /* mem_rot: damages a page now and then. */
 void mem_rot_turn(struct sim *sim, uint32_t node);
 /* mem_map: runs the processes that map pages now and then. */
@@ -191,6 +214,9 @@ struct mem_ref *mem_script_ref(struct sim *sim,
 void mem_script_one(struct sim *sim, struct mem_actor *a);
 void mem_script_keep(struct sim *sim, struct mem_actor *a, const struct lend_memref *ref,
 		     uint32_t store);
+
+/* A message that was received into a snapshot's pages is complete, or gone. */
+void mem_landing_end(struct mem_server *s, struct mem_landing *l);
 
 static inline struct mem_link *mem_op_link(struct sim *sim, const struct mem_op *op)
 {
