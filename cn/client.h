@@ -25,16 +25,20 @@ enum {
 enum { CN_LONG = LEND_NORMAL + 1, CN_GUESS = LEND_BULK - 1 };
 
 enum cn_state { CN_IDLE, CN_WAIT, CN_FLIGHT, CN_DONE };
-/* A long put is ALLOC, WRITEs and a SEAL. A seal of a space with a pointer is WRITEs and the seal
- * itself. A prefetch is FETCHes. A map from a pool is POOL_MAP and POOL_VIEWs (SHOW), until all
- * frames are known. All other operations have one step, which is repeated for parts. */
+/* A long put is ALLOC, WRITEs and a SEAL. A put whose reference is needed before its bytes are
+ * there is EARLY, which reserves the pages, and FILL, with the same operation id. A seal of a space
+ * with a pointer is WRITEs and the seal itself. A prefetch is FETCHes. A map from a pool is
+ * POOL_MAP and POOL_VIEWs (SHOW), until all frames are known. All other operations have one step,
+ * which is repeated for parts. */
 enum cn_step {
 	CN_STEP_ONLY,
+	CN_STEP_EARLY,
 	CN_STEP_ALLOC,
 	CN_STEP_WRITE,
 	CN_STEP_SEAL,
 	CN_STEP_FETCH,
 	CN_STEP_SHOW,
+	CN_STEP_FILL,
 };
 
 /* Stored in lend_op.reserved. */
@@ -78,7 +82,8 @@ struct __attribute__((may_alias)) cn_op {
 	bool lent;       /* a read of a caller's memory: node is at least CN_NODES_MAX */
 	bool placing;    /* lent: the call under way asks where the bytes are mapped */
 	bool ends;       /* lent: a GET of no bytes that ends a result */
-	struct cn_op *parent; /* only in a part: the operation it belongs to */
+	struct cn_op *parent;                 /* only in a part: the operation it belongs to */
+	void (*reserved)(struct lend_op *op); /* EARLY: runs when op->ref is valid; or NULL */
 };
 _Static_assert(sizeof(struct cn_op) <= sizeof(((struct lend_op *)0)->reserved), "fits");
 TAILQ_HEAD(cn_ops, cn_op);

@@ -29,10 +29,13 @@ static void go_on(struct cn_op *op)
 		outer->status = LEND_CANCELLED;
 		outer->ran = LEND_RAN_MAYBE;
 	}
-	if (op->again)
-		cn_op_resume(op);
-	else
+	if (!op->again) {
 		cn_op_finish(op, outer->status, outer->ran);
+	} else {
+		cn_op_resume(op);
+		if (op->step == CN_STEP_FILL)
+			op->reserved(outer); /* may end the operation */
+	}
 	cn_pump(mem);
 }
 
@@ -83,6 +86,20 @@ static uint64_t chain_len(const struct lend_buf *buf)
 	return len;
 }
 
+/* Frees the operation's id, or has it forgotten if the result is unknown. */
+static void end_id(struct cn_op *op, enum lend_ran ran)
+{
+	struct cn_node *node = op->mem->node[op->node];
+
+	if (op->id && op->life == node->life) {
+		if (ran == LEND_RAN_MAYBE)
+			cn_forget_mark(node, op->id);
+		else
+			cn_id_free(node, op->id);
+	}
+	op->id = 0;
+}
+
 /* Evaluates how the call ended: the node's reply, or that there was none. */
 static void judge_call(struct cn_op *op, struct lend_call *call)
 {
@@ -105,10 +122,8 @@ static void judge_call(struct cn_op *op, struct lend_call *call)
 			cn_node_fenced(node);
 		op->again = cn_step_after(op, &status, body, len);
 	}
-	if (op->id && call->ran == LEND_RAN_MAYBE && op->life == node->life)
-		cn_forget_mark(node, op->id);
-	else if (op->id && op->life == node->life)
-		cn_id_free(node, op->id);
+	if (op->step != CN_STEP_FILL || (status == LEND_OK && !op->again))
+		end_id(op, call->ran);
 	if (op->lent && status == LEND_UNIMPLEMENTED) /* another process, which lends nothing yet */
 		status = LEND_NOT_FOUND;
 	if (status == LEND_UNAVAILABLE && node->connected && node->session.id == op->session)
@@ -136,7 +151,7 @@ static void call_done(struct lend_call *call)
 
 static bool sends_data(const struct lend_memop *say)
 {
-	return say->kind == LEND_MEMOP_PUT || say->kind == LEND_MEMOP_WRITE;
+	return lend_memop_payload(say) && say->kind != LEND_MEMOP_RELEASE;
 }
 
 static bool gets_data(const struct lend_memop *say)
@@ -184,7 +199,7 @@ static void unbuild_call(struct cn_op *op, struct lend_call *call)
 	if (call->reply)
 		lend_buf_give(op->mem->ep, call->reply);
 	call->request = call->reply = NULL;
-	if (op->id)
+	if (op->id && op->step != CN_STEP_FILL)
 		cn_id_free(op->mem->node[op->node], op->id);
 }
 
@@ -213,8 +228,9 @@ enum cn_call_outcome cn_call_start(struct cn_op *op)
 	int rc = -EAGAIN;
 
 	cn_step_encode(op, &say);
-	op->id = 0;
-	if (lend_memop_recorded(say.kind)) {
+	if (op->step != CN_STEP_FILL)
+		op->id = 0;
+	if (lend_memop_recorded(say.kind) && !op->id) {
 		op->id = cn_id_take(node);
 		if (!op->id)
 			return CN_LATER;

@@ -9,7 +9,9 @@
  *   space      write waits for writes that overlap and for reads and seals; read and seal wait for
  *              writes; free waits for all, all wait for free
  *   reference  release waits for all; adopt and grant wait for adopt, grant and release; the rest
- *              waits for release only, since a granted reference can be read before it is adopted
+ *              waits for release only, since a granted reference can be read before it is adopted;
+ *              all wait for a put whose bytes are on their way, so that own reads, which wait at
+ *              the node, never take the call slot that the bytes need
  *
  * Layer: cn. Threads: the endpoint's. */
 #include "cn/client.h"
@@ -48,7 +50,7 @@ static bool must_wait(uint8_t kind, uint64_t offset, uint64_t len, const struct 
 {
 	enum cn_class a = class_of(kind), b = class_of(late->kind);
 
-	if (a == CN_END || b == CN_END)
+	if (a == CN_END || b == CN_END || kind == LEND_MEMOP_PUT)
 		return true;
 	if (a == CN_READ && b == CN_READ)
 		return false;

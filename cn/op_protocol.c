@@ -100,6 +100,11 @@ int cn_step_before(struct cn_op *op)
 		    !op->lent)
 			return cn_pool_view_before(op);
 		return rc;
+	case LEND_MEMOP_PUT: /* the node that ended our life has ended what EARLY reserved */
+		if (op->step == CN_STEP_FILL && op->life != op->mem->node[op->node]->life &&
+		    cn_node_ready(op->mem->node[op->node]))
+			return LEND_ABORTED;
+		return CN_GO;
 	default:
 		return CN_GO;
 	}
@@ -109,7 +114,9 @@ static void encode_put(struct cn_op *op, struct lend_memop *say)
 {
 	say->kind = LEND_MEMOP_PUT;
 	say->len = op->part;
-	if (op->step == CN_STEP_ALLOC) {
+	if (op->step == CN_STEP_EARLY) {
+		say->flags = LEND_MEMOP_EARLY;
+	} else if (op->step == CN_STEP_ALLOC) {
 		say->kind = LEND_MEMOP_ALLOC;
 		say->len = op->len;
 	} else if (op->step == CN_STEP_WRITE) {
@@ -206,7 +213,8 @@ static bool after_ref(struct cn_op *op, enum lend_status *status, const uint8_t 
 		return false;
 	}
 	memcpy(&cn_op_outer(op)->ref, body, LEND_MEMREF_LEN);
-	if (op->kind != LEND_MEMOP_NARROW && op->terms.kind != LEND_TERMS_TRANSFER)
+	if (op->kind != LEND_MEMOP_NARROW && op->terms.kind != LEND_TERMS_TRANSFER &&
+	    op->step != CN_STEP_EARLY)
 		cn_hold_add(op->mem, &ref);
 	return false;
 }
@@ -302,11 +310,19 @@ static bool after_put(struct cn_op *op, enum lend_status *status, const uint8_t 
 		return true;
 	case CN_STEP_SEAL:
 	case CN_STEP_ONLY:
+	case CN_STEP_EARLY:
 	case CN_STEP_FETCH:
 	case CN_STEP_SHOW:
+	case CN_STEP_FILL:
 		break;
 	}
-	return after_ref(op, status, body, len);
+	(void)after_ref(op, status, body, len);
+	if (op->step != CN_STEP_EARLY || *status != LEND_OK)
+		return false;
+	op->step = CN_STEP_FILL;
+	op->hash = cn_order_ref(&cn_op_outer(op)->ref);
+	cn_order_add(op);
+	return true;
 }
 
 /* After a reply, as cn_step_after(), except for the end of a MAP for a view. */
@@ -379,6 +395,8 @@ void cn_step_end(struct cn_op *op, enum lend_status status, enum lend_ran ran)
 {
 	struct cn_space *space;
 
+	if (op->step == CN_STEP_FILL && op->id && op->life == op->mem->node[op->node]->life)
+		cn_forget_mark(op->mem->node[op->node], op->id);
 	if (op->kind == LEND_MEMOP_RELEASE && ran == LEND_RAN_MAYBE) /* cleaning repeats it */
 		drop_holds(op, (uint32_t)op->part);
 	if (op->view && !op->parent && status != LEND_OK)

@@ -97,8 +97,8 @@ int cn_begin_ref(struct lend_mem *mem, struct lend_op *op, uint8_t kind, const s
 	return rc;
 }
 
-int lend_put(struct lend_mem *mem, const struct iovec *data, int n, const struct lend_terms *terms,
-	     struct lend_op *op)
+int cn_put(struct lend_mem *mem, const struct iovec *data, int n, const struct lend_terms *terms,
+	   void (*reserved)(struct lend_op *op), struct lend_op *op)
 {
 	struct cn_op *o = cn_op_inner(op);
 	int rc = cn_op_begin(mem, op, LEND_MEMOP_PUT);
@@ -114,8 +114,17 @@ int lend_put(struct lend_mem *mem, const struct iovec *data, int n, const struct
 	if (rc == 0 && o->len > LEND_MEM_PART_MAX) {
 		o->step = CN_STEP_ALLOC;
 		rc = cn_space_take(mem, &o->space);
+	} else if (reserved && o->len && o->terms.kind == LEND_TERMS_OWNED) {
+		o->step = CN_STEP_EARLY;
+		o->reserved = reserved;
 	}
 	return rc < 0 ? rc : cn_op_go(o);
+}
+
+int lend_put(struct lend_mem *mem, const struct iovec *data, int n, const struct lend_terms *terms,
+	     struct lend_op *op)
+{
+	return cn_put(mem, data, n, terms, NULL, op);
 }
 
 int lend_get(struct lend_mem *mem, const struct lend_ref *ref, uint64_t offset,

@@ -15,6 +15,7 @@
 #include "cn/deferred_release.h"
 #include "cn/lent/lender.h"
 #include "cn/lent/loan.h"
+#include "cn/ref_ops.h"
 #include "lend/alloc.h"
 #include "sys/ref_counts.h"
 #include "util/bits.h"
@@ -22,8 +23,10 @@
 
 #define TTL     UINT64_C(30000000000)
 #define LOOK_NS UINT64_C(250000000) /* between looks at the sessions of results */
+#define LATE_NS UINT64_C(5000000)   /* from the reply of a call to the end of its puts */
 
 static void send_message(struct cn_args *a);
+static bool starts_by_value(struct cn_args *a);
 static void retire_args(struct cn_args *a);
 
 void cn_args_wrap_gone(void *arg)
@@ -81,6 +84,8 @@ static void retire_args(struct cn_args *a)
 	struct lend_mem *mem = a->mem;
 
 	if (mem) {
+		if (a->alarm.ring)
+			lend_alarm_set(mem->ep, &a->alarm, LEND_NEVER);
 		TAILQ_REMOVE(&mem->args, a, link);
 		release_kept(a);
 		cn_pump(mem);
@@ -120,9 +125,45 @@ static bool has_loans(const struct cn_args *a)
 	return k < a->puts;
 }
 
+static bool has_late_puts(const struct cn_args *a)
+{
+	uint32_t k = 0;
+
+	while (k < a->puts && !a->put[k].late)
+		k++;
+	return k < a->puts;
+}
+
+/* Ends the puts whose bytes are still on their way. */
+static void end_late_puts(struct cn_args *a)
+{
+	for (uint32_t k = 0; k < a->puts; k++)
+		if (a->put[k].late)
+			lend_op_cancel(a->mem, &a->put[k].op);
+}
+
+static void end_late(struct lend_alarm *alarm)
+{
+	end_late_puts((struct cn_args *)((char *)alarm - offsetof(struct cn_args, alarm)));
+}
+
+/* Ends what a call lent. The last reply of a put whose bytes were read may come after the call's:
+ * to await it costs less than to have the put forgotten. */
+static void end_call_puts(struct cn_args *a)
+{
+	end_loans(a);
+	if (a->call.status != LEND_OK || a->mem->closing)
+		end_late_puts(a); /* some may end later, when no carrier reads their bytes */
+	if (!has_late_puts(a))
+		return;
+	a->alarm.ring = end_late;
+	lend_alarm_set(a->mem->ep, &a->alarm, lend_now(a->mem->ep) + LATE_NS);
+}
+
 static void end_args(struct cn_args *a)
 {
 	end_loans(a);
+	end_late_puts(a);
 	a->ended = true;
 	if (!a->wraps)
 		retire_args(a);
@@ -144,12 +185,26 @@ static void call_done(struct lend_call *call)
 	if (call->hops)
 		cn_threshold_learn(mem, a->session, call->method, call->hops);
 	a->wraps++; /* keeps `a` allocated: what is given back below may be its last use */
-	end_loans(a);
 	if (call->request)
 		lend_buf_give(mem->ep, call->request);
 	call->request = NULL;
-	a->ended = true;
+	if (!starts_by_value(a)) {
+		end_call_puts(a);
+		a->ended = true;
+	}
 	cn_args_wrap_gone(a);
+}
+
+static void fill_call(struct cn_args *a)
+{
+	a->call = (struct lend_call){.method = a->user->method,
+				     .priority = a->user->priority,
+				     .timeout = a->user->timeout,
+				     .parent = a->user->parent,
+				     .hops = a->user->hops,
+				     .queue = 1,
+				     .reply = a->user->reply,
+				     .done = call_done};
 }
 
 static enum lend_status why_not(int rc)
@@ -266,6 +321,33 @@ static void fall_back(struct cn_args *a)
 	lend_ref_count(&lend_ref_counts.by_value);
 }
 
+/* Returns whether the call may have failed because a put did not end, and no handler ran. */
+static bool may_start_again(const struct cn_args *a)
+{
+	return (a->lost || has_late_puts(a)) && a->call.ran == LEND_RAN_NO &&
+	       a->call.reply == a->user->reply &&
+	       (a->call.status == LEND_UNAVAILABLE || a->call.status == LEND_NOT_FOUND);
+}
+
+/* Starts a call again whose put did not end, with these bytes in the message. Returns false: the
+ * call has ended. */
+static bool starts_by_value(struct cn_args *a)
+{
+	if (!may_start_again(a))
+		return false;
+	a->status = a->call.status;
+	fall_back(a);
+	if (a->status != LEND_OK)
+		return false;
+	end_late_puts(a);
+	for (uint32_t k = 0; k < a->puts; k++)
+		a->put[k].kept &= !a->put[k].late;
+	a->lost = false;
+	fill_call(a);
+	start_call(a);
+	return true;
+}
+
 /* Sends the message, after all puts have ended. */
 static void send_message(struct cn_args *a)
 {
@@ -288,14 +370,34 @@ static void drop_busy(struct cn_args *a)
 static void put_done(struct lend_op *op)
 {
 	struct cn_put *put = (struct cn_put *)op;
+	bool late = put->late;
 
+	put->late = false;
 	put->kept = op->status == LEND_OK;
 	put->args->mem->args_stat.by_ref += put->kept;
-	if (!put->kept)
+	if (!put->kept && !put->args->in_flight)
 		note_failure(put->args, op->status);
+	put->args->lost |= !put->kept;
+	if (late) {
+		cn_args_wrap_gone(put->args);
+		return;
+	}
 	if (op->status == LEND_DEADLINE_EXCEEDED && put->args->wait)
 		cn_node_pause(put->args->mem->node[cn_op_inner(op)->node], put->args->wait);
 	drop_busy(put->args);
+}
+
+/* Lets the message go: the pages of this put are reserved. The rest of the put has the call's time,
+ * because the bytes cannot go in the message any more. */
+static void put_reserved(struct lend_op *op)
+{
+	struct cn_put *put = (struct cn_put *)op;
+	struct cn_args *a = put->args;
+
+	put->kept = put->late = true;
+	cn_op_inner(op)->deadline = a->deadline;
+	a->wraps++;
+	drop_busy(a);
 }
 
 /* Returns the time limit of the puts while the bytes can be sent in the message instead. 0: use the
@@ -320,7 +422,8 @@ static void put_one(struct cn_args *a, struct cn_put *put, const struct lend_op 
 	if (a->wait)
 		put->op.timeout = a->wait;
 	a->busy++;
-	if (lend_put(a->mem, cn_arg_pieces(put->arg), (int)put->arg->n, terms, &put->op) == 0)
+	if (cn_put(a->mem, cn_arg_pieces(put->arg), (int)put->arg->n, terms,
+		   a->early ? put_reserved : NULL, &put->op) == 0)
 		return;
 	a->busy--;
 	note_failure(a, LEND_RESOURCE_EXHAUSTED);
@@ -357,14 +460,8 @@ void cn_args_start_call(struct cn_args *a, lend_session session, struct lend_cal
 	a->session = session;
 	a->deadline =
 	    call->timeout && call->timeout < LEND_NEVER - now ? now + call->timeout : LEND_NEVER;
-	a->call = (struct lend_call){.method = call->method,
-				     .priority = call->priority,
-				     .timeout = call->timeout,
-				     .parent = call->parent,
-				     .hops = call->hops,
-				     .queue = 1,
-				     .reply = call->reply,
-				     .done = call_done};
+	a->early = a->puts && cn_threshold_passed_on(a->mem, session, call->method);
+	fill_call(a);
 	start_puts(a, &like, NULL);
 }
 

@@ -1,6 +1,7 @@
 /* args/args - calls and replies with large arguments by reference.
  *
  *   call   put large arguments -> call -> its end -> release what was put
+ *          several hops: the call starts when the nodes have reserved the pages; bytes follow
  *   reply  put large arguments, TRANSFER -> reply
  *   call   lend large arguments -> call -> end of the loans
  *   reply  lend results -> reply -> end of each loan: released, ttl, or end of the session
@@ -23,8 +24,10 @@ struct cn_put {
 	struct lend_op op;
 	struct cn_args *args;
 	struct cn_arg *arg;
-	bool kept; /* its bytes are on the node, or lent; not after the end of the loan */
+	bool kept; /* its bytes are on the node, on their way there, or lent; not after the end of
+		      the loan */
 	bool lent;
+	bool late; /* the message may go, and has the reference; its bytes are on their way */
 };
 
 /* How an argument is planned to travel. A PUT or LEND that failed is sent inline. */
@@ -63,11 +66,15 @@ struct cn_args {
 	lend_ns wait;         /* time limit of its puts; 0: the deadline only */
 	uint32_t n, puts;
 	uint32_t busy;  /* puts under way */
-	uint32_t wraps; /* segments of the caller's memory that a carrier may still use */
+	uint32_t wraps; /* segments of the caller's memory that a carrier may still use, and puts
+			   whose bytes are on their way */
 	bool cancelled, ended;
-	bool in_flight; /* the call has started */
-	bool replied;   /* the reply was sent: the references that were put are the caller's */
-	lend_ns until;  /* reply with loans that was sent: when they end at the latest */
+	bool early;              /* the call may start before its puts are complete */
+	bool lost;               /* the bytes of a put did not arrive */
+	struct lend_alarm alarm; /* ends puts that are not complete after the call */
+	bool in_flight;          /* the call has started */
+	bool replied;  /* the reply was sent: the references that were put are the caller's */
+	lend_ns until; /* reply with loans that was sent: when they end at the latest */
 	enum lend_status status;
 	struct lend_call *user; /* the caller's call; NULL: a reply */
 	struct lend_call call;

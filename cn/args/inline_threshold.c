@@ -72,18 +72,25 @@ static struct cn_threshold *make_state(struct lend_mem *mem)
 	if (g)
 		return g;
 	g = calloc(1, sizeof(*g));
-	if (!g)
-		return NULL;
+	if (g)
+		g->mem = mem;
+	return mem->threshold = g;
+}
+
+/* As make_state(), with the memory that is sent to measure. */
+static struct cn_threshold *make_probes(struct lend_mem *mem)
+{
+	struct cn_threshold *g = make_state(mem);
+
+	if (!g || g->bytes)
+		return g;
 	g->bytes = lend_malloc_shared(PROBE_BYTES);
 	if (!g->bytes)
 		g->bytes = lend_malloc(PROBE_BYTES);
-	if (!g->bytes) {
-		free(g);
+	if (!g->bytes)
 		return NULL;
-	}
 	memset(g->bytes, 0, PROBE_BYTES);
-	g->mem = mem;
-	return mem->threshold = g;
+	return g;
 }
 
 static bool is_known(const struct cn_costs *line, const struct cn_costs *node)
@@ -95,7 +102,7 @@ static bool is_known(const struct cn_costs *line, const struct cn_costs *node)
 uint64_t cn_threshold(struct lend_mem *mem, lend_session session, uint32_t method, uint64_t len,
 		      bool lent)
 {
-	struct cn_threshold *g = make_state(mem);
+	struct cn_threshold *g = make_probes(mem);
 	uint16_t at = lent ? CN_NODES_MAX : node_of(mem);
 	const struct cn_costs *node;
 	struct cn_probe_method *m;
@@ -117,10 +124,17 @@ void cn_threshold_learn(struct lend_mem *mem, lend_session session, uint32_t met
 	uint32_t now16 = 16 * lend_min_u32(hops, HOPS_MAX);
 	struct cn_probe_method *m;
 
-	if (!mem->threshold)
+	if (!make_state(mem))
 		return;
 	m = method_of(mem->threshold, session, method);
 	m->hops16 = m->hops16 ? (7 * m->hops16 + now16 + 4) / 8 : now16;
+}
+
+bool cn_threshold_passed_on(struct lend_mem *mem, lend_session session, uint32_t method)
+{
+	uint32_t hops16 = make_state(mem) ? method_of(mem->threshold, session, method)->hops16 : 0;
+
+	return !hops16 || hops16 >= 16 * HOPS_FIRST;
 }
 
 uint64_t lend_args_threshold(struct lend_mem *mem, lend_session session, uint32_t method)
@@ -137,7 +151,7 @@ uint64_t lend_args_threshold(struct lend_mem *mem, lend_session session, uint32_
 int lend_args_measure(struct lend_mem *mem, lend_session session)
 {
 	lend_ns until = lend_now(mem->ep) + CN_PROBE_TIMEOUT;
-	struct cn_threshold *g = make_state(mem);
+	struct cn_threshold *g = make_probes(mem);
 	int rc = lend_poll(mem->ep);
 
 	if (rc >= 0 && !g)

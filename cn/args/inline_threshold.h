@@ -12,6 +12,8 @@ uint64_t cn_threshold(struct lend_mem *mem, lend_session session, uint32_t metho
 		      bool lent);
 /* Notes how many services a message of this method went through, as its reply reports. */
 void cn_threshold_learn(struct lend_mem *mem, lend_session session, uint32_t method, uint8_t hops);
+/* Returns whether messages of this method go through two services at least, as far as is known. */
+bool cn_threshold_passed_on(struct lend_mem *mem, lend_session session, uint32_t method);
 /* Returns whether a measuring call is in flight. */
 bool cn_threshold_busy(const struct lend_mem *mem);
 void cn_threshold_cancel(struct lend_mem *mem);

@@ -356,6 +356,9 @@ int lend_mem_cache_limit(uint64_t bytes);
  * lend_loan_ttl_set(), or when its client closes. From then on reads end NOT_FOUND, and views are
  * not intact. Reads of a server that ended are UNAVAILABLE.
  *
+ * The call may start before all bytes of a put are at the node; reads of the reference then wait.
+ * If the bytes do not arrive, reads end NOT_FOUND, or UNAVAILABLE with the node.
+ *
  * Arguments go in the message if no node takes them, because all are full or do not answer: the put
  * has 250 ms plus 100 ns per byte, at most half of the call's time. If they are longer than the
  * peer's lend_session_message_max(), the put has all of the call's time. If it then fails, the call
