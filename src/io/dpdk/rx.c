@@ -185,8 +185,8 @@ static void end_rings(struct dpdk *io)
 }
 
 /* Takes up to cap frames from a queue of a device. */
-static uint16_t poll_port(struct dpdk *io, const struct dpdk_port *port, uint16_t way,
-			  struct rte_mbuf **frame, uint16_t cap)
+static __rte_always_inline uint16_t poll_port(struct dpdk *io, const struct dpdk_port *port,
+					      uint16_t way, struct rte_mbuf **frame, uint16_t cap)
 {
 	return port->share ? dpdk_device_rx(io, frame, cap)
 			   : rte_eth_rx_burst(port->id, way, frame, cap);
