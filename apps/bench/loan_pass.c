@@ -44,18 +44,6 @@ static void check_args(void *input)
 		app_bad("--size: give at least 8 bytes");
 }
 
-static void reply_word(struct loan *loan, lend_request request, enum lend_status status,
-		       uint64_t word)
-{
-	struct lend_buf *reply = lend_buf_take(loan->ep, sizeof(word));
-
-	if (reply) {
-		memcpy(reply->data, &word, sizeof(word));
-		reply->len = sizeof(word);
-	}
-	lend_reply(loan->ep, request, reply ? status : LEND_RESOURCE_EXHAUSTED, reply);
-}
-
 static void view_done(struct lend_op *op)
 {
 	struct reading *reading = (struct reading *)(void *)op;
@@ -69,7 +57,7 @@ static void view_done(struct lend_op *op)
 			status = LEND_ABORTED;
 		lend_arg_unmap(reading->loan->mem, &reading->view);
 	}
-	reply_word(reading->loan, reading->request, status, word);
+	lend_reply_copy(reading->loan->ep, reading->request, status, &word, sizeof(word));
 	free(reading);
 }
 
