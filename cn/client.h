@@ -81,6 +81,7 @@ struct __attribute__((may_alias)) cn_op {
 	uint64_t pool;   /* GET: the key in the POOL_MAP under way; 0: the node sends the bytes */
 	bool lent;       /* a read of a caller's memory: node is at least CN_NODES_MAX */
 	bool placing;    /* lent: the call under way asks where the bytes are mapped */
+	bool relayed;    /* lent: the caller of op->parent reads the bytes for this process */
 	bool ends;       /* lent: a GET of no bytes that ends a result */
 	struct cn_op *parent;                 /* only in a part: the operation it belongs to */
 	void (*reserved)(struct lend_op *op); /* EARLY: runs when op->ref is valid; or NULL */
@@ -142,6 +143,7 @@ struct cn_node {
 	lend_ns doubt;            /* duration of that pause after each such put */
 	bool asking;
 	uint64_t read_seq;    /* callers only: mem->seq of the last read from it */
+	bool relay;           /* callers only: session is borrowed, to one that relays reads */
 	bool placed;          /* callers only: id, epoch and table are valid for this session */
 	uint64_t table;       /* callers only: offset of its lent_table in its shared memory */
 	struct cn_pool *pool; /* set if it was named pool:NAME; else NULL */

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "cn/lent/caller.h"
 #include "cn/lent/lender.h"
 #include "util/check.h"
 
@@ -124,8 +125,11 @@ static void judge_call(struct cn_op *op, struct lend_call *call)
 	}
 	if (op->step != CN_STEP_FILL || (status == LEND_OK && !op->again))
 		end_id(op, call->ran);
-	if (op->lent && status == LEND_UNIMPLEMENTED) /* another process, which lends nothing yet */
-		status = LEND_NOT_FOUND;
+	if (op->lent && status == LEND_UNAVAILABLE && call->ran == LEND_RAN_NO && cn_read_relay(op))
+		op->again = true;
+	if (op->lent &&
+	    status == LEND_UNIMPLEMENTED) /* a process that lends or relays nothing yet */
+		status = op->relayed ? LEND_UNAVAILABLE : LEND_NOT_FOUND;
 	if (status == LEND_UNAVAILABLE && node->connected && node->session.id == op->session)
 		cn_node_lost(node);
 	outer->status = status;

@@ -118,7 +118,11 @@ static bool try_start(struct cn_op *op)
 		return true;
 	}
 	node = op->mem->node[op->node];
-	if (op->lent && !cn_caller_dial(node)) {
+	if (op->lent && !cn_caller_dial(node) && cn_read_relay(op)) {
+		op->mem->again = true;
+		return false;
+	}
+	if (op->lent && node->state != CN_NODE_UP) {
 		cn_op_finish(op, LEND_UNAVAILABLE, LEND_RAN_NO);
 		return true;
 	}

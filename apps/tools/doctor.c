@@ -245,14 +245,16 @@ static void check_references(struct visit *v)
 		sum.copied += head->refs.copied;
 		sum.by_value += head->refs.by_value;
 		sum.expired += head->refs.expired;
+		sum.relayed += head->refs.relayed;
 	}
 	(void)top_end(&top);
 	lend_close(top.ep);
 	f->ok = !sum.copied && !sum.by_value;
 	snprintf(f->found, sizeof(f->found),
 		 "%u endpoints at shm: %" PRIu64 " arguments read in place, %" PRIu64
-		 " copied, %" PRIu64 " sent by value, %" PRIu64 " expired",
-		 n, sum.in_place, sum.copied, sum.by_value, sum.expired);
+		 " copied, %" PRIu64 " sent by value, %" PRIu64 " expired, %" PRIu64
+		 " bytes relayed",
+		 n, sum.in_place, sum.copied, sum.by_value, sum.expired, sum.relayed);
 }
 
 static void check_perf(struct visit *v)

@@ -94,7 +94,7 @@ static void print_json(const struct top *top)
 			"\",\"pid\":%llu,\"sessions_up\":%llu,\"requests_per_s\":%.1f,"
 			"\"calls_per_s\":%.1f,\"tx_bytes_per_s\":%.0f,\"rx_bytes_per_s\":%.0f,"
 			"\"refs_in_place\":%llu,\"refs_copied\":%llu,\"refs_by_value\":%llu,"
-			"\"refs_expired\":%llu,"
+			"\"refs_expired\":%llu,\"refs_relayed_bytes\":%llu,"
 			"\"sessions\":[",
 			(unsigned long long)s->now.head.pid, (unsigned long long)a->sessions,
 			counter_rate(s, a->requests, b->requests),
@@ -102,7 +102,7 @@ static void print_json(const struct top *top)
 			counter_rate(s, a->tx_bytes, b->tx_bytes),
 			counter_rate(s, a->rx_bytes, b->rx_bytes), (unsigned long long)r->in_place,
 			(unsigned long long)r->copied, (unsigned long long)r->by_value,
-			(unsigned long long)r->expired);
+			(unsigned long long)r->expired, (unsigned long long)r->relayed);
 		for (uint32_t n = 0; n < s->now.n; n++) {
 			fputs(n ? "," : "", out);
 			json_session(out, s, &s->now.session[n]);
@@ -169,11 +169,12 @@ static void print_server(const struct top_server *s)
 	       counter_rate(s, a->calls_ended, b->calls_ended),
 	       counter_rate(s, a->rx_bytes, b->rx_bytes) / 1e6,
 	       counter_rate(s, a->tx_bytes, b->tx_bytes) / 1e6);
-	if (r->in_place || r->copied || r->by_value || r->expired)
-		printf(
-		    "  references: %llu in place, %llu copied, %llu sent by value, %llu expired\n",
-		    (unsigned long long)r->in_place, (unsigned long long)r->copied,
-		    (unsigned long long)r->by_value, (unsigned long long)r->expired);
+	if (r->in_place || r->copied || r->by_value || r->expired || r->relayed)
+		printf("  references: %llu in place, %llu copied, %llu sent by value, %llu "
+		       "expired, %llu bytes relayed\n",
+		       (unsigned long long)r->in_place, (unsigned long long)r->copied,
+		       (unsigned long long)r->by_value, (unsigned long long)r->expired,
+		       (unsigned long long)r->relayed);
 	printf("  %-28s %6s %6s %8s %7s %6s %6s  %-32s %s\n", "PEER", "RX/s", "TX/s", "RTT us",
 	       "FLIGHT", "CREDIT", "GRANT", "CALLS+SERVED by priority", "QUEUED bytes");
 	for (uint32_t i = 0; i < s->now.n && i < SHOWN; i++)

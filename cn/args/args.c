@@ -15,6 +15,7 @@
 #include "cn/deferred_release.h"
 #include "cn/lent/lender.h"
 #include "cn/lent/loan.h"
+#include "cn/lent/relay.h"
 #include "cn/ref_ops.h"
 #include "lend/alloc.h"
 #include "sys/ref_counts.h"
@@ -125,6 +126,14 @@ static bool has_loans(const struct cn_args *a)
 	return k < a->puts;
 }
 
+/* Lets the callee have no more reads relayed. */
+static void end_pass(struct cn_args *a)
+{
+	if (a->passes)
+		LIST_REMOVE(a, pass);
+	a->passes = false;
+}
+
 static bool has_late_puts(const struct cn_args *a)
 {
 	uint32_t k = 0;
@@ -151,6 +160,7 @@ static void end_late(struct lend_alarm *alarm)
  * to await it costs less than to have the put forgotten. */
 static void end_call_puts(struct cn_args *a)
 {
+	end_pass(a);
 	end_loans(a);
 	if (a->call.status != LEND_OK || a->mem->closing)
 		end_late_puts(a); /* some may end later, when no carrier reads their bytes */
@@ -162,6 +172,7 @@ static void end_call_puts(struct cn_args *a)
 
 static void end_args(struct cn_args *a)
 {
+	end_pass(a);
 	end_loans(a);
 	end_late_puts(a);
 	a->ended = true;
@@ -461,6 +472,8 @@ void cn_args_start_call(struct cn_args *a, lend_session session, struct lend_cal
 	a->deadline =
 	    call->timeout && call->timeout < LEND_NEVER - now ? now + call->timeout : LEND_NEVER;
 	a->early = a->puts && cn_threshold_passed_on(a->mem, session, call->method);
+	if (a->passes)
+		LIST_INSERT_HEAD(&cn_lender_relays(a->mem)->passes, a, pass);
 	fill_call(a);
 	start_puts(a, &like, NULL);
 }

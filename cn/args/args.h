@@ -60,15 +60,17 @@ static inline const struct lend_ref *cn_arg_ref(const struct cn_arg *arg)
 /* Puts are under way (busy > 0) -> the call is -> ended -> freed when wraps is 0. */
 struct cn_args {
 	TAILQ_ENTRY(cn_args) link;
-	struct lend_mem *mem; /* NULL: closed; the last wrap frees this */
-	struct cn_arg *arg;   /* the n arguments, in this block */
-	const char *home;     /* where lent arguments are read; NULL: none is lent */
-	lend_ns wait;         /* time limit of its puts; 0: the deadline only */
+	LIST_ENTRY(cn_args) pass; /* while `passes`: calls for which the endpoint relays reads */
+	struct lend_mem *mem;     /* NULL: closed; the last wrap frees this */
+	struct cn_arg *arg;       /* the n arguments, in this block */
+	const char *home;         /* where lent arguments are read; NULL: none is lent */
+	lend_ns wait;             /* time limit of its puts; 0: the deadline only */
 	uint32_t n, puts;
 	uint32_t busy;  /* puts under way */
 	uint32_t wraps; /* segments of the caller's memory that a carrier may still use, and puts
 			   whose bytes are on their way */
 	bool cancelled, ended;
+	bool passes;             /* passes references to lent memory on */
 	bool early;              /* the call may start before its puts are complete */
 	bool lost;               /* the bytes of a put did not arrive */
 	struct lend_alarm alarm; /* ends puts that are not complete after the call */
@@ -119,6 +121,7 @@ struct cn_planning {
 	const char *home; /* out: for lent arguments, valid as long as the lender; NULL: none */
 	uint32_t puts;    /* out: arguments to put or to lend */
 	uint32_t wraps;   /* out: whether pieces are wrapped */
+	uint32_t passes;  /* out: whether a call passes lent memory of others on */
 };
 /* Checks n arguments and decides how each travels. Returns 0, or -EINVAL. */
 int cn_args_plan(struct cn_planning *p, const struct lend_argument *in, uint32_t n,

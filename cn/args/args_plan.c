@@ -109,6 +109,7 @@ static int plan_one(struct cn_planning *p, const struct lend_argument *in, struc
 		out->ref = *in->ref;
 		out->len = lend_ref_len(in->ref);
 		out->home = in->home && in->home[0] ? in->home : NULL;
+		p->passes += p->is_call && p->parent.id && out->home;
 		return rc;
 	}
 	rc = check_bytes(in, &out->len);

@@ -66,7 +66,7 @@ static int make_args(struct begun *b, struct cn_args **out)
 	struct cn_args *a;
 
 	*out = NULL;
-	if (!b->p.puts && !b->p.wraps)
+	if (!b->p.puts && !b->p.wraps && !b->p.passes)
 		return 0;
 	if (cn_deferred_reserve(mem, b->p.puts) < 0)
 		return -ENOMEM;
@@ -79,6 +79,7 @@ static int make_args(struct begun *b, struct cn_args **out)
 	a->n = b->n;
 	a->puts = b->p.puts;
 	a->home = b->p.home;
+	a->passes = b->p.passes && cn_lender_relays(mem);
 	a->arg = (struct cn_arg *)(void *)((char *)a->put + puts);
 	copy_args(a, b, (char *)(a->arg + b->n));
 	*out = a;

@@ -22,13 +22,14 @@ static int end_here(struct lend_op *op, enum lend_status status)
 
 /* Begins a read from the sender's memory. The sender of a message may name any host as the home of
  * an argument. So this process connects to that address only on the carrier that the message came
- * by. */
+ * by. On another carrier, the caller of the request is asked to read for this process. */
 static int begin_read(struct lend_mem *mem, const struct lend_arg *arg, struct lend_op *op)
 {
 	lend_session via =
 	    arg->session.id ? arg->session : lend_request_session(mem->ep, op->parent);
 	struct cn_op *o = cn_op_inner(op);
 	struct lend_peer peer;
+	bool near;
 	int rc;
 
 	if (lend_session_peer(mem->ep, via, &peer) < 0)
@@ -36,7 +37,8 @@ static int begin_read(struct lend_mem *mem, const struct lend_arg *arg, struct l
 				 "a lent argument is read for the message that it came "
 				 "with: set op.parent to a request that is not answered, "
 				 "or the argument's session to that of the reply");
-	if (!cn_caller_near(&peer, arg->home) || strlen(arg->home) >= CN_ADDRESS_MAX)
+	near = cn_caller_near(&peer, arg->home);
+	if ((!near && arg->session.id) || !arg->home[0] || strlen(arg->home) >= CN_ADDRESS_MAX)
 		return lend_fail(EINVAL,
 				 "%.103s: the lender's address is not on the message's "
 				 "carrier",
@@ -44,10 +46,11 @@ static int begin_read(struct lend_mem *mem, const struct lend_arg *arg, struct l
 	rc = cn_op_begin(mem, op, LEND_MEMOP_GET);
 	if (rc < 0)
 		return rc;
-	rc = cn_caller_find(mem, arg->home);
+	rc = near ? cn_caller_find(mem, arg->home) : cn_caller_relay(mem, via);
 	if (rc < 0)
 		return rc;
 	o->lent = true;
+	o->relayed = o->by_message = !near;
 	o->node = (uint16_t)rc;
 	op->ref = arg->ref;
 	o->hash = cn_order_ref(&arg->ref);

@@ -1,9 +1,12 @@
 #include "cn/lent/caller.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cn/lent/arg_view.h"
 #include "sys/last_error.h"
 
 bool cn_caller_near(const struct lend_peer *peer, const char *home)
@@ -70,7 +73,39 @@ int cn_caller_find(struct lend_mem *mem, const char *home)
 		return i;
 	strcpy(mem->node[i]->address, home);
 	mem->node[i]->read_seq = mem->seq;
+	mem->node[i]->relay = false;
 	return i;
+}
+
+int cn_caller_relay(struct lend_mem *mem, lend_session session)
+{
+	char name[32];
+	int i;
+
+	(void)snprintf(name, sizeof(name), "relay:%016" PRIx64, session.id);
+	i = cn_caller_find(mem, name);
+	if (i < 0)
+		return i;
+	mem->node[i]->relay = true;
+	mem->node[i]->session = session;
+	return i;
+}
+
+bool cn_read_relay(struct cn_op *op)
+{
+	struct lend_mem *mem = op->mem;
+	lend_session via = {0};
+	int i;
+
+	if (!op->relayed && !op->ends && cn_op_outer(op)->parent.id)
+		via = lend_request_session(mem->ep, cn_op_outer(op)->parent);
+	i = via.id ? cn_caller_relay(mem, via) : -ESTALE;
+	if (i < 0)
+		return false;
+	op->node = (uint16_t)i;
+	op->relayed = op->by_message = true;
+	op->placing = false;
+	return !op->view || cn_arg_view_alloc(op);
 }
 
 bool cn_caller_dial(struct cn_node *caller)
@@ -78,6 +113,11 @@ bool cn_caller_dial(struct cn_node *caller)
 	if (caller->connected && caller->state == CN_NODE_UP)
 		return true;
 	cn_node_lost(caller);
+	if (caller->relay) { /* the session is not ours: it is not connected, and never ended */
+		if (lend_session_message_max(caller->mem->ep, caller->session))
+			caller->state = CN_NODE_UP;
+		return caller->state == CN_NODE_UP;
+	}
 	if (lend_connect(caller->mem->ep, caller->address, &caller->session) < 0)
 		return false;
 	caller->connected = true;

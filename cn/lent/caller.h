@@ -12,6 +12,11 @@
 bool cn_caller_near(const struct lend_peer *peer, const char *home);
 /* Returns the index of the entry for this address, or -errno. */
 int cn_caller_find(struct lend_mem *mem, const char *home);
+/* Returns the index of the entry for reads that the peer of a session relays, or -errno. */
+int cn_caller_relay(struct lend_mem *mem, lend_session session);
+/* Lets the caller of op->parent read for this process, which cannot reach the lender. Returns
+ * false: there is none, or it was asked before. */
+bool cn_read_relay(struct cn_op *op);
 /* Opens the session of a caller that has none. Returns whether it has one now. */
 bool cn_caller_dial(struct cn_node *caller);
 void cn_callers_drop(struct lend_mem *mem);

@@ -9,6 +9,7 @@
 
 #include "cn/args/args.h"
 #include "cn/lent/caller.h"
+#include "cn/lent/relay.h"
 #include "lend/alloc.h"
 #include "sys/rand.h"
 #include "sys/shared_arena.h"
@@ -47,6 +48,7 @@ struct cn_lender {
 	lend_session last; /* session of the last search for a home; last_home: the result */
 	const char *last_home;
 	char homes[HOMES]; /* the endpoint's addresses, each with a terminating zero; "" ends */
+	struct cn_relays relays;
 	struct lend_lent_table table;
 	struct lend_lent_entry *entry; /* in shared memory, if this process has any */
 	uint64_t table_at;             /* its offset there, or LEND_LENT_NOWHERE */
@@ -193,6 +195,10 @@ static void serve_get(lend_request request, const struct lend_buf *message, void
 	void *bytes;
 
 	status = lend_memop_decode(head, len < sizeof(head) ? len : sizeof(head), len, &say);
+	if (status == LEND_MEM_OK && say.kind == LEND_MEMOP_GET &&
+	    !cn_lender_made(lender, &say.ref) &&
+	    cn_relay_read(&lender->relays, lender->ep, request, &say, head + LEND_MEMOP_HEAD))
+		return;
 	if (status == LEND_MEM_OK)
 		status = find(lender, &say, &loan, &bytes);
 	if (status == LEND_MEM_OK && say.flags & LEND_MEMOP_END)
@@ -284,6 +290,13 @@ struct cn_lender *cn_lender_join(struct lend_ep *ep)
 		lender->refs++;
 	pthread_mutex_unlock(&lock);
 	return lender;
+}
+
+struct cn_relays *cn_lender_relays(struct lend_mem *mem)
+{
+	if (!mem->lender)
+		mem->lender = cn_lender_join(mem->ep);
+	return mem->lender ? &mem->lender->relays : NULL;
 }
 
 void cn_lender_leave(struct cn_lender *lender)

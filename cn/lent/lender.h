@@ -19,6 +19,9 @@ void cn_lender_leave(struct cn_lender *lender);
 /* Returns the address at which callees of this session can reach the endpoint, of the session's
  * carrier, valid as long as the lender; NULL: there is none. */
 const char *cn_lender_home(struct cn_lender *lender, lend_session session);
+struct cn_relays;
+/* Returns what the client's endpoint relays; NULL: no memory. */
+struct cn_relays *cn_lender_relays(struct lend_mem *mem);
 /* Lends memory for args, or without a call if args is NULL, and writes its reference. Returns
  * false: the table is full. args->wraps counts the replies that carriers still read; they call
  * cn_args_wrap_gone(args). */

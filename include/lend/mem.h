@@ -464,11 +464,12 @@ int lend_arg_next(const struct lend_buf *message, uint32_t *cursor, struct lend_
  * are the bytes of that call. op->parent is the request that the argument came with, or one that
  * the same call tree made of it; or arg->session is the session that a result came by. NOT_FOUND:
  * the call or the result has ended. ABORTED: the ttl of the loan has passed. PERMISSION_DENIED:
- * forged.
+ * forged. If this process cannot reach the caller, the service that made op->parent reads for it:
+ * it may be on both carriers. UNAVAILABLE: that cannot, either.
  * RESOURCE_EXHAUSTED, also: it ended while the bytes were in flight.
  * Returns: 0; -EINVAL: the bytes are in the message, op->parent is not an unanswered request of
- * this endpoint (as in a LEND_SLOW handler's thread), or the address is of another carrier than the
- * parent's; -ENOSPC: 64 callers are in use; or an error of lend_get().
+ * this endpoint (as in a LEND_SLOW handler's thread), or the address of a result is of another
+ * carrier than its session; -ENOSPC: 64 callers are in use; or an error of lend_get().
  * Ownership: borrows arg until it returns; into, its memory and op until done. */
 int lend_arg_get(struct lend_mem *mem, const struct lend_arg *arg, uint64_t offset,
 		 const struct iovec *into, int n, struct lend_op *op);

@@ -79,6 +79,7 @@ struct lend_ref_stats {
 	uint64_t copied;
 	uint64_t by_value; /* sent in the message: no node took them, or callees cannot read them */
 	uint64_t expired;  /* published loans and results that their ttl ended */
+	uint64_t relayed;  /* bytes read for callees that could not reach the lender */
 };
 /* Head of a reply of LEND_METHOD_STATS. */
 struct lend_stats_head {

@@ -65,7 +65,8 @@ static void send_stats(lend_request request, const struct lend_buf *bytes, void 
 				       .refs = {.in_place = lend_ref_counts.in_place,
 						.copied = lend_ref_counts.copied,
 						.by_value = lend_ref_counts.by_value,
-						.expired = lend_ref_counts.expired}};
+						.expired = lend_ref_counts.expired,
+						.relayed = lend_ref_counts.relayed}};
 	struct lend_session_stats session;
 	uint32_t i = bytes->len >= 4 ? lend_load_u32(bytes->data) : 0;
 	struct lend_buf *out;

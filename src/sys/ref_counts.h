@@ -11,6 +11,7 @@ struct lend_ref_counts {
 	_Atomic uint64_t in_place; /* read where they are */
 	_Atomic uint64_t copied;   /* fetched, although this host has them */
 	_Atomic uint64_t by_value; /* sent in the message: no way by reference */
+	_Atomic uint64_t relayed;  /* bytes read for callees that could not reach the lender */
 	_Atomic uint64_t expired;  /* loans and results that their ttl ended */
 };
 extern struct lend_ref_counts lend_ref_counts;

@@ -164,6 +164,7 @@ extern struct lent *lent; /* the run; NULL: none */
 	X(fetched, "handlers with fetched bytes")                                                  \
 	X(late, "reads that ended NOT_FOUND, or a view that was not intact")                       \
 	X(withdrawn, "reads whose bytes were withdrawn in flight")                                 \
+	X(relayed, "bytes read for callees on another carrier than the lender's")                  \
 	X(flushed, "buffers that a carrier still read when they came back")
 struct lent_sums {
 #define X(name, text) uint64_t name;

@@ -12,6 +12,7 @@
 #include "sim/command.h"
 #include "sim/lent/lent.h"
 #include "sim/sim_args.h"
+#include "sys/ref_counts.h"
 #include "util/check.h"
 
 enum { SETTLE_MS = 120, JOBS_MAX = 16, RUNS_MANY = 100 };
@@ -152,6 +153,7 @@ static void close_run(void)
 	lent_net_close();
 	free(lent->heap.e);
 	lent_sums.runs++;
+	lent_sums.relayed = lend_ref_counts.relayed;
 	lent_sums.calls += lent->calls;
 	free(lent);
 	lent = NULL;
