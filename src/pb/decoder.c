@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "pb/short_copy.h"
 #include "pb/utf8.h"
 
 enum {
@@ -91,13 +92,25 @@ static const uint8_t *read_varint_bytes(struct decoder *d, const uint8_t *p, uin
 
 static inline const uint8_t *read_varint(struct decoder *d, const uint8_t *p, uint64_t *v)
 {
+	uint64_t sum;
 	uint8_t byte;
 
 	if (p != d->end && (byte = load_byte(p)) < 0x80) {
 		*v = byte;
 		return p + 1;
 	}
-	return read_varint_bytes(d, p, VARINT_MAX, v, &byte);
+	if (d->end - p < VARINT_MAX)
+		return read_varint_bytes(d, p, VARINT_MAX, v, &byte);
+	sum = byte & 0x7f;
+	for (uint32_t i = 1; i < VARINT_MAX; i++) {
+		byte = load_byte(p + i);
+		sum |= (uint64_t)(byte & 0x7f) << 7 * i;
+		if (byte < 0x80) {
+			*v = sum;
+			return p + i + 1;
+		}
+	}
+	return fail_with(d, LEND_PB_MALFORMED);
 }
 
 static inline const uint8_t *read_tag(struct decoder *d, const uint8_t *p, uint32_t *tag)
@@ -352,7 +365,7 @@ static const uint8_t *read_string(struct decoder *d, const uint8_t *p, uint8_t *
 	if (!p || !(copy = take_bytes(d, len + 1)))
 		return NULL;
 	if (len <= (size_t)(d->end - p)) {
-		memcpy(copy, p, len);
+		lend_pb_copy(copy, p, len);
 		p += len;
 	} else if (!(p = copy_bytes(d, p, copy, len))) {
 		return NULL;
@@ -376,8 +389,8 @@ static ProtobufCMessage *take_message(struct decoder *d, const struct lend_pb_ta
 	return (void *)(at + t->head);
 }
 
-static const uint8_t *read_value(struct decoder *d, const uint8_t *p, const struct lend_pb_field *f,
-				 uint8_t *member)
+static inline const uint8_t *read_value(struct decoder *d, const uint8_t *p,
+					const struct lend_pb_field *f, uint8_t *member)
 {
 	if (f->kind == LEND_PB_STRING)
 		return read_string(d, p, member);
@@ -484,9 +497,8 @@ static void mark_set(const struct lend_pb_field *f, uint8_t *m)
 }
 
 /* Reads a field that is not a message. */
-static inline const uint8_t *read_field(struct decoder *d, const uint8_t *p,
-					const struct lend_pb_field *f, uint32_t tag, uint8_t *m,
-					uint32_t depth)
+static const uint8_t *read_field(struct decoder *d, const uint8_t *p, const struct lend_pb_field *f,
+				 uint32_t tag, uint8_t *m, uint32_t depth)
 {
 	if ((tag & 7) == f->wire) {
 		if (f->presence >= LEND_PB_REPEATED)
@@ -574,17 +586,18 @@ static const uint8_t *read_message(struct decoder *d, const uint8_t *p,
 		p = read_tag(d, p, &tag);
 		if (!p)
 			return NULL;
-		if (f == last || f->number != tag >> 3) /* not again, nor the one after it */
-			f = f + 1 < last && f[1].number == tag >> 3
-				? f + 1
-				: lend_pb_field_find(t, tag >> 3);
-		if (f && f->kind == LEND_PB_MESSAGE && (tag & 7) == LEN) {
-			p = read_child(d, p, f, m, depth);
-		} else if (f) {
-			p = read_field(d, p, f, tag, m, depth);
-		} else {
+		if (f == last || f->expected != tag) /* not again, nor the one after it */
+			f = f + 1 < last && f[1].expected == tag ? f + 1
+								 : lend_pb_field_find(t, tag >> 3);
+		if (!f) {
 			p = keep_unknown(d, p, tag, (void *)m, depth);
 			f = t->field;
+		} else if (f->presence == LEND_PB_IMPLICIT && f->expected == tag) {
+			p = read_value(d, p, f, m + f->offset);
+		} else if (f->kind == LEND_PB_MESSAGE && (tag & 7) == LEN) {
+			p = read_child(d, p, f, m, depth);
+		} else {
+			p = read_field(d, p, f, tag, m, depth);
 		}
 		if (!p)
 			return NULL;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "util/bits.h"
+#include "pb/short_copy.h"
 
 enum {
 	SCALAR_MAX = 24, /* bytes of one scalar: varint 10, tag as 8 bytes, rounded up */
@@ -175,6 +175,19 @@ static inline uint8_t *put_bytes(struct lend_pb_encoder *e, uint8_t *at, const u
 	return at - len;
 }
 
+/* Writes bytes with their head. */
+static inline uint8_t *put_text(struct lend_pb_encoder *e, uint8_t *at,
+				const struct lend_pb_field *f, const uint8_t *data, size_t len)
+{
+	if (len < e->in_place && (size_t)(at - e->low) >= SCALAR_MAX &&
+	    len <= (size_t)(at - e->low) - SCALAR_MAX) {
+		lend_pb_copy(at - len, data, len);
+		return put_tag_unchecked(put_varint_unchecked(at - len, len), f);
+	}
+	at = put_bytes(e, at, data, len);
+	return at ? put_head(e, at, f, len) : NULL;
+}
+
 static inline uint8_t *put_long_value(struct lend_pb_encoder *e, uint8_t *at,
 				      const struct lend_pb_field *f, const uint8_t *member)
 {
@@ -188,8 +201,7 @@ static inline uint8_t *put_long_value(struct lend_pb_encoder *e, uint8_t *at,
 		bytes.data = (uint8_t *)(uintptr_t)text;
 		bytes.len = text ? strlen(text) : 0;
 	}
-	at = put_bytes(e, at, bytes.data, bytes.len);
-	return at ? put_head(e, at, f, bytes.len) : NULL;
+	return put_text(e, at, f, bytes.data, bytes.len);
 }
 
 static uint8_t *put_packed(struct lend_pb_encoder *e, uint8_t *at, const struct lend_pb_field *f,
@@ -282,8 +294,9 @@ static inline bool is_scalar_set(const struct lend_pb_field *f, const uint8_t *m
 	}
 }
 
-static inline uint8_t *put_field(struct lend_pb_encoder *e, uint8_t *at,
-				 const struct lend_pb_field *f, const uint8_t *m)
+/* Writes a field of any presence. */
+static uint8_t *put_any_field(struct lend_pb_encoder *e, uint8_t *at, const struct lend_pb_field *f,
+			      const uint8_t *m)
 {
 	uint64_t v;
 
@@ -294,9 +307,48 @@ static inline uint8_t *put_field(struct lend_pb_encoder *e, uint8_t *at,
 	v = load_scalar(f->kind, m + f->offset);
 	if (!is_scalar_set(f, m, v))
 		return at;
-	if ((size_t)(at - e->low) < SCALAR_MAX && !(at = next_block(e, at, SCALAR_MAX)))
-		return NULL;
-	return put_tag_unchecked(put_scalar_unchecked(at, f->kind, v), f);
+	at = ensure_room(e, at, SCALAR_MAX);
+	return at ? put_tag_unchecked(put_scalar_unchecked(at, f->kind, v), f) : NULL;
+}
+
+/* Writes a field of proto3 without a presence of its own. */
+static inline uint8_t *put_implicit_field(struct lend_pb_encoder *e, uint8_t *at,
+					  const struct lend_pb_field *f, const uint8_t *member)
+{
+	ProtobufCBinaryData bytes;
+	const char *text;
+	uint64_t v;
+
+	switch ((enum lend_pb_kind)f->kind) {
+	case LEND_PB_STRING:
+		memcpy(&text, member, sizeof(text));
+		return text && *text ? put_text(e, at, f, (const uint8_t *)text, strlen(text)) : at;
+	case LEND_PB_BYTES:
+		memcpy(&bytes, member, sizeof(bytes));
+		return bytes.data && bytes.len ? put_text(e, at, f, bytes.data, bytes.len) : at;
+	case LEND_PB_FIXED64:
+		v = load_scalar(LEND_PB_FIXED64, member);
+		if (!v || !(at = ensure_room(e, at, SCALAR_MAX)))
+			return at;
+		return put_tag_unchecked(put_scalar_unchecked(at, LEND_PB_FIXED64, v), f);
+	case LEND_PB_INT64:
+		v = load_scalar(LEND_PB_INT64, member);
+		break;
+	case LEND_PB_INT32:
+		v = load_scalar(LEND_PB_INT32, member);
+		break;
+	case LEND_PB_BOOL:
+		v = load_scalar(LEND_PB_BOOL, member);
+		break;
+	default:
+		v = load_scalar(f->kind, member);
+		if (!v || !(at = ensure_room(e, at, SCALAR_MAX)))
+			return at;
+		return put_tag_unchecked(put_scalar_unchecked(at, f->kind, v), f);
+	}
+	if (!v || !(at = ensure_room(e, at, SCALAR_MAX)))
+		return at;
+	return put_tag_unchecked(put_varint_unchecked(at, v), f);
 }
 
 static uint8_t *put_unknown(struct lend_pb_encoder *e, uint8_t *at, const ProtobufCMessage *m)
@@ -361,9 +413,12 @@ static uint8_t *put_message(struct lend_pb_encoder *e, uint8_t *at, const struct
 	if (m->n_unknown_fields)
 		at = put_unknown(e, at, m);
 	for (const struct lend_pb_field *f = t->field + t->n; f-- != t->field && at;)
-		at = f->kind == LEND_PB_MESSAGE
-			 ? put_children(e, at, f, (const uint8_t *)m, depth - 1)
-			 : put_field(e, at, f, (const uint8_t *)m);
+		if (f->presence == LEND_PB_IMPLICIT)
+			at = put_implicit_field(e, at, f, (const uint8_t *)m + f->offset);
+		else if (f->kind == LEND_PB_MESSAGE)
+			at = put_children(e, at, f, (const uint8_t *)m, depth - 1);
+		else
+			at = put_any_field(e, at, f, (const uint8_t *)m);
 	return at;
 }
 

@@ -63,6 +63,7 @@ static void set_tag(struct lend_pb_field *f)
 	uint64_t tag = (uint64_t)f->number << 3 | wire;
 	uint8_t bytes[8];
 
+	f->expected = (uint32_t)tag;
 	for (; tag >= 0x80; tag >>= 7)
 		bytes[f->tag_len++] = (uint8_t)(tag | 0x80);
 	bytes[f->tag_len++] = (uint8_t)tag;

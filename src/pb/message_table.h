@@ -63,6 +63,7 @@ struct lend_pb_field {
 	uint8_t wire;     /* wire type of one value */
 	uint8_t tag_len;
 	uint8_t tag[8];                    /* the last tag_len bytes are the tag as encoded */
+	uint32_t expected;                 /* number and wire type, as the encoder writes them */
 	uint32_t required;                 /* 1 plus its index among the required fields; or 0 */
 	uint32_t size;                     /* bytes of a value in memory */
 	const struct lend_pb_table *child; /* type of a message */

@@ -34,15 +34,28 @@ static size_t character_len(const uint8_t *s, size_t left)
 	return len;
 }
 
+#define NOT_ASCII UINT64_C(0x8080808080808080)
+
+/* Returns whether 8 to 16 bytes are ASCII. */
+static bool is_short_ascii(const uint8_t *s, size_t len)
+{
+	uint64_t first, last;
+
+	memcpy(&first, s, 8);
+	memcpy(&last, s + len - 8, 8);
+	return !((first | last) & NOT_ASCII);
+}
+
 bool lend_pb_is_utf8(const uint8_t *s, size_t len)
 {
-	const uint64_t not_ascii = UINT64_C(0x8080808080808080);
 	const uint8_t *end = s + len;
 	uint64_t eight;
 	size_t n;
 
+	if (len - 8 <= 8 && is_short_ascii(s, len))
+		return true;
 	while (s != end) {
-		if (end - s >= 8 && (memcpy(&eight, s, 8), !(eight & not_ascii))) {
+		if (end - s >= 8 && (memcpy(&eight, s, 8), !(eight & NOT_ASCII))) {
 			s += 8;
 		} else if (*s < 0x80) {
 			s++;
