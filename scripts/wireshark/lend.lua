@@ -144,7 +144,7 @@ local function bits(list)
 	return list
 end
 local FLAGS = bits{{"flags.class", 8, 0x07}, {"flags.served", 8, 0x08, true}, {"flags.acked", 8, 0x10, true},
-	{"flags.meta", 8, 0x20, true}, {"flags.stream", 8, 0x40, true}, {"flags.encrypted", 8, 0x80, true}}
+	{"flags.head", 8, 0x20, true}, {"flags.stream", 8, 0x40, true}, {"flags.encrypted", 8, 0x80, true}}
 local CALL = bits{{"call.slot", 32, 0x3ff}, {"call.seq", 32, 0xfffffc00}}
 local RAN_HOPS = bits{{"reply.ran.value", 8, 0x03, RAN}, {"reply.ran.hops", 8, 0xfc}}
 local ACK_STATE = bits{{"ack.state", 32, 0xffffffff, STATES}}
@@ -575,7 +575,8 @@ local function dissect(tvb, at, pinfo, root, has_trailer, way, live)
 		tree:add_proto_expert_info(FOREIGN)
 		return
 	end
-	if not KINDS[d.kind] or bit.band(d.flags, 0xe0) ~= 0 then
+	if not KINDS[d.kind] or bit.band(d.flags, 0xc0) ~= 0 or
+		bit.band(d.flags, 0x20) ~= 0 and d.kind ~= REQUEST and d.kind ~= REPLY then
 		tree:add_proto_expert_info(KIND)
 		return
 	end

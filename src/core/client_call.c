@@ -12,6 +12,7 @@
 #include "core/tx.h"
 #include "core/memory_queue.h"
 #include "util/traffic_class.h"
+#include "wire/head.h"
 
 static __attribute__((noinline)) uint32_t kept_below(uint32_t class, uint32_t n)
 {
@@ -134,16 +135,19 @@ static void name_memory(struct lend_core *c, struct lend_call_rec *k, const stru
 }
 
 static int check_call(struct lend_core *c, const struct lend_sess *s, const struct lend_bufs *bufs,
-		      uint32_t request, uint32_t class, uint64_t *len)
+		      uint32_t request, uint8_t class, uint64_t *len)
 {
 	if (!s || (s->state != LEND_SESS_UP && s->state != LEND_SESS_CONNECTING))
 		return E_STALE;
+	if (class & LEND_CALL_HEAD && s->state == LEND_SESS_UP &&
+	    !(s->features & LEND_FEATURE_REQUEST_HEADS))
+		return E_NOTSUP;
 	*len = 0;
 	if (request && !lend_tx_fits(bufs, request, s->payload, len))
 		return E_INVAL;
 	if (*len > s->message_max)
 		return E_MSGSIZE;
-	return c->used[0] + kept_from(class, c->cfg.inflight) < c->cfg.inflight &&
+	return c->used[0] + kept_from(class & LEND_PKT_CLASS, c->cfg.inflight) < c->cfg.inflight &&
 		       lend_event_room(c)
 		   ? 0
 		   : E_AGAIN;
@@ -158,7 +162,7 @@ LEND_HOT bool coalesce_request(struct lend_core *c, struct lend_sess *s,
 	struct lend_coalesced *d;
 	struct lend_pkt_frame *f;
 
-	if (k->tx.len > LEND_FRAME_MAX || (k->tx.len && bufs->seg[k->tx.buf].next) ||
+	if (k->tx.len > LEND_FRAME_MAX || k->head_out || (k->tx.len && bufs->seg[k->tx.buf].next) ||
 	    k->tx.win != LEND_NONE || s->room <= 0 || c->ready.n ||
 	    c->cfg.order == LEND_ORDER_DEADLINE ||
 	    !lend_coalesce_admits(c, s, k->class, k->fast, draw) ||
@@ -193,7 +197,7 @@ int lend_call_make(struct lend_core *c, lend_ns now, uint64_t session, struct le
 	int rc;
 
 	s = lend_sess_find(c, session);
-	rc = check_call(c, s, bufs, call->request, call->class & LEND_PKT_CLASS, &len);
+	rc = check_call(c, s, bufs, call->request, call->class, &len);
 	if (rc < 0)
 		return rc;
 	i = take_slot(s, call->class & LEND_PKT_CLASS);
@@ -208,7 +212,8 @@ int lend_call_make(struct lend_core *c, lend_ns now, uint64_t session, struct le
 	k->state = LEND_CALL_QUEUED;
 	lend_sched_class(c, k, call->class & LEND_PKT_CLASS);
 	k->method = call->method;
-	k->zero_rtt = call->zero_rtt;
+	k->head_out = (call->class & LEND_CALL_HEAD) != 0;
+	k->zero_rtt = call->zero_rtt && !k->head_out;
 	k->deadline = call->deadline;
 	k->tag = call->tag;
 	k->tx.buf = call->request;

@@ -56,6 +56,7 @@ LEND_HOT void finish(struct lend_core *c, struct lend_call_rec *k, const struct 
 	    lend_call_end_event(c, k, fits ? status : RESOURCE_EXHAUSTED, fits ? ran : RAN_YES);
 
 	e->len = v->head.length;
+	e->head = (v->head.flags & LEND_PKT_META) != 0;
 	e->more_hops = v->reply.ran >> LEND_RAN_BITS;
 	if (fits && !k->rx.buf) {
 		e->data = v->payload;

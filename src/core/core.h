@@ -49,6 +49,8 @@ struct lend_event {
 			uint8_t parts;        /* entries of part[]; 0: data is contiguous */
 			uint8_t more_hops; /* CALL_END: as the server reports, up to 63; 0 without a
 					      reply */
+			uint8_t head; /* NEED, REQUEST, CALL_END: the message says that it begins
+					 with a head */
 		};
 		uint64_t what; /* all of them */
 	};
@@ -106,6 +108,7 @@ struct lend_core_config {
 	uint8_t congestion;      /* enum lend_cc, see cc.h */
 	uint8_t order;           /* enum lend_order */
 	uint8_t fast;            /* enum lend_fast */
+	uint8_t features; /* LEND_FEATURE_* of wire/pkt.h: what the caller of the core reads */
 	/* See zero_rtt.h. ticket_ns: lifetime of a 0-RTT ticket; 0: tickets are not issued and not
 	 * used. attempts: how many attempts with a ticket are remembered at once, a power of two.
 	 */
@@ -176,16 +179,19 @@ void lend_core_set_server(struct lend_core *core, uint64_t session, uint64_t nam
 /* Closes a session: ends its calls (CANCELLED) and sends BYE; SESSION_DOWN follows. */
 void lend_core_disconnect(struct lend_core *core, uint64_t session);
 
+/* Combined with a class: the request begins with a head (wire/head.h). */
+enum { LEND_CALL_HEAD = 0x20 };
 struct lend_core_call {
 	uint32_t method;
-	uint8_t class;           /* 0 most urgent .. 7 */
-	uint8_t zero_rtt;        /* may be sent with its session's CONNECT (0-RTT) */
-	lend_ns deadline;        /* LEND_NEVER: none */
+	uint8_t class;    /* 0 most urgent .. 7; with LEND_CALL_HEAD */
+	uint8_t zero_rtt; /* may be sent with its session's CONNECT (0-RTT), without a head */
+	lend_ns deadline; /* LEND_NEVER: none */
 	uint32_t request, reply; /* buffers; reply 0: delivered in place or through NEED */
 	uint64_t tag;
 };
 /* Starts a call. Takes the buffers on success (0); takes none on -EAGAIN (no free slot), -EMSGSIZE
- * or -ESTALE. */
+ * or -ESTALE; -ENOTSUP: a head to a peer that reads none; if that is not known yet, the call ends
+ * UNIMPLEMENTED, not run. */
 int lend_core_call(struct lend_core *core, lend_ns now, uint64_t session, struct lend_bufs *bufs,
 		   const struct lend_core_call *call, uint64_t *handle);
 /* Returns how many calls of this class a session may have at once: the last slots are reserved for
@@ -197,12 +203,14 @@ void lend_core_cancel(struct lend_core *core, uint64_t call, uint8_t status);
 /* Answers an EV_REQUEST, once. 0: reply is taken and comes back with REPLY_END; at once if the
  * caller is gone, or if the reply was copied. -ESTALE: there is no such request, or it was answered
  * before. -EINVAL: a datagram would need too many segments of reply. -EMSGSIZE: reply is longer
- * than LEND_MESSAGE_MAX. On an error reply is not taken. */
-enum { LEND_REPLY_NOT_RUN = 0x80 }; /* combined with a status: no handler ran */
+ * than LEND_MESSAGE_MAX. -ENOTSUP: a head to a caller that reads none. On an error reply is not
+ * taken. */
+/* Combined with a status: no handler ran; the reply begins with a head. */
+enum { LEND_REPLY_NOT_RUN = 0x80, LEND_REPLY_HEAD = 0x40 };
 int lend_core_reply(struct lend_core *core, lend_ns now, uint64_t call, struct lend_bufs *bufs,
 		    uint8_t status, uint32_t reply);
-/* Answers an EV_REQUEST with at most LEND_KEPT_MAX bytes, which it copies. 0: done, without any
- * event. -EAGAIN: use lend_core_reply(); nothing was done. */
+/* Answers an EV_REQUEST with at most LEND_KEPT_MAX bytes without a head, which it copies. 0: done,
+ * without any event. -EAGAIN: use lend_core_reply(); nothing was done. */
 enum { LEND_KEPT_MAX = 64 };
 int lend_core_reply_short(struct lend_core *core, lend_ns now, uint64_t call, uint8_t status,
 			  const void *data, uint32_t len);

@@ -5,6 +5,7 @@
 #include "core/grant.h"
 #include "core/control.h"
 #include "core/zero_rtt.h"
+#include "wire/head.h"
 #include "core/event.h"
 #include "core/table_share.h"
 #include "core/sess_lookup.h"
@@ -57,6 +58,7 @@ void lend_hs_connect(struct lend_core *c, struct lend_sess *s, struct lend_pkt_c
 	*to = (struct lend_pkt_connect){.connect = s->connect,
 					.session = s->id,
 					.pattern = h->pattern,
+					.features = c->cfg.features,
 					.key_id = h->key_id,
 					.cookie = h->cookie,
 					.ticket = h->ticket,
@@ -73,6 +75,7 @@ void lend_hs_accept(struct lend_core *c, struct lend_sess *s, struct lend_pkt_ac
 				       .session = s->id,
 				       .pattern = h->pattern,
 				       .zero_rtt = s->zero_rtt,
+				       .features = c->cfg.features,
 				       .params = params_of(c, s, c->cfg.incarnation),
 				       .ticket = h->ticket};
 	if (h->pattern != LEND_PATTERN_OPEN)
@@ -178,6 +181,7 @@ static void fill_session(struct lend_core *c, struct lend_sess *s, const struct 
 
 	s->connect = b->connect;
 	apply_params(c, s, &b->params);
+	s->features = (uint8_t)b->features;
 	lend_lookup_enter_attempt(c, s, key);
 	lend_lookup_enter_peer(c, s, b->session);
 	if (b->pattern == LEND_PATTERN_PROOF && !is_our_own(c, b->connect)) {
@@ -262,6 +266,8 @@ static void resume_call(struct lend_core *c, struct lend_sess *s, struct lend_ca
 		lend_call_drain(c, k);
 	else if (k->state == LEND_CALL_OPEN)
 		lend_zero_rtt_answered(c, s, k, said);
+	else if (k->head_out && !(s->features & LEND_FEATURE_REQUEST_HEADS))
+		lend_call_stop(c, k, UNIMPLEMENTED);
 	else
 		lend_call_admitted(c, s, k);
 }
@@ -289,6 +295,7 @@ void lend_hs_accepted(struct lend_core *c, struct lend_sess *s, const struct len
 
 	s->last_rx = c->now;
 	apply_params(c, s, &v->accept.params);
+	s->features = (uint8_t)v->accept.features;
 	lend_lookup_enter_peer(c, s, v->accept.session);
 	s->ctl_timer = LEND_NEVER;
 	lend_sess_up(c, s);

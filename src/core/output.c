@@ -76,7 +76,8 @@ LEND_HOT uint32_t put_head(struct lend_core *c, union lend_head *to, const struc
 	    server ? sizeof(to->pkt) + sizeof(to->reply) : sizeof(to->pkt) + sizeof(to->request);
 
 	to->first = lend_pkt_first(server ? LEND_PKT_REPLY : LEND_PKT_REQUEST,
-				   k->class | (server ? LEND_PKT_SERVED : 0u));
+				   k->class | (server ? LEND_PKT_SERVED : 0u) |
+				       (k->head_out ? LEND_PKT_META : 0u));
 	to->pkt.call = k->wire;
 	to->pkt.session = s->peer_id;
 	to->pkt.number = s->number;

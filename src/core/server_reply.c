@@ -3,6 +3,7 @@
 #include "core/kept_reply.h"
 #include "core/server_call.h"
 #include "core/sess.h"
+#include "wire/head.h"
 
 static __attribute__((noinline)) void start_linger(struct lend_core *c, struct lend_sess *s)
 {
@@ -87,20 +88,23 @@ int lend_core_reply(struct lend_core *c, lend_ns now, uint64_t call, struct lend
 		return E_INVAL;
 	if (len > LEND_MESSAGE_MAX)
 		return E_MSGSIZE;
+	if (status & LEND_REPLY_HEAD && !(s->features & LEND_FEATURE_REPLY_HEADS))
+		return E_NOTSUP;
 	if (k->cancelled) {
 		lend_ctl_sess(c, s, LEND_PKT_GONE, k->wire, LEND_PKT_SERVED);
 		lend_serve_reply_end(c, k, reply, false);
 		lend_serve_free(c, k);
 		return 0;
 	}
-	if (c->fast != LEND_FAST_NEVER && len <= LEND_KEPT_MAX &&
+	if (c->fast != LEND_FAST_NEVER && !(status & LEND_REPLY_HEAD) && len <= LEND_KEPT_MAX &&
 	    keep_short(c, k, status, bufs, reply, len)) {
 		lend_serve_reply_end(c, k, reply, false);
 		return 0;
 	}
 	if (lend_tx_may_be_shared(bufs, reply))
 		k->shared = lend_tx_is_shared(bufs, reply);
-	k->status = status & (uint8_t)~LEND_REPLY_NOT_RUN;
+	k->status = status & (uint8_t) ~(LEND_REPLY_NOT_RUN | LEND_REPLY_HEAD);
+	k->head_out = (status & LEND_REPLY_HEAD) != 0;
 	k->ran = status & LEND_REPLY_NOT_RUN ? RAN_NO : RAN_YES;
 	lend_serve_answer(c, s, k, reply, (uint32_t)len);
 	return 0;

@@ -58,12 +58,19 @@ enum {
 	((UINT64_C(1) << 24) - 1) /* index part of a session's id; the rest is random */
 
 /* gRPC's canonical codes and `ran`, as include/lend/rpc.h numbers them. */
-enum { OK = 0, CANCELLED = 1, DEADLINE_EXCEEDED = 4, RESOURCE_EXHAUSTED = 8, UNAVAILABLE = 14 };
+enum {
+	OK = 0,
+	CANCELLED = 1,
+	DEADLINE_EXCEEDED = 4,
+	RESOURCE_EXHAUSTED = 8,
+	UNIMPLEMENTED = 12,
+	UNAVAILABLE = 14
+};
 enum { RAN_NO, RAN_YES, RAN_MAYBE };
 enum { STATUS_MAX = 16, UNKNOWN = 2 };
 /* Linux's numbers: <errno.h> is not a pure header. */
 enum { E_AGAIN = -11, E_INVAL = -22, E_NOSPC = -28 };
-enum { E_MSGSIZE = -90, E_HOSTUNREACH = -113, E_STALE = -116 };
+enum { E_MSGSIZE = -90, E_NOTSUP = -95, E_HOSTUNREACH = -113, E_STALE = -116 };
 
 /* An outgoing message. */
 struct lend_tx {
@@ -165,8 +172,10 @@ struct lend_call_rec {
 			uint8_t queue;  /* the ready list that it is on */
 			uint8_t paused; /* the receiver has no memory: nothing is sent until it has
 					   some */
-			uint8_t zero_rtt;  /* client: may be sent with its session's CONNECT */
-			uint8_t more_hops; /* server: hops that the reply reports */
+			uint8_t zero_rtt : 1; /* client: may be sent with its session's CONNECT */
+			uint8_t head_out : 1; /* the message sent begins with a head */
+			uint8_t head_in : 1;  /* the message received in part does */
+			uint8_t more_hops;    /* server: hops that the reply reports */
 		};
 		uint64_t rare; /* all of them: 0 in most calls */
 	};
@@ -288,9 +297,9 @@ struct lend_sess {
 	uint8_t lingers : 1;     /* counts as a session with calls, see kept_reply.h */
 	uint8_t has_blocked : 1; /* calls wait until the carrier has room */
 	uint8_t coalesced;       /* 1 + the index of its open datagram of coalesce.h; 0: none */
-	uint8_t zero;
-	uint16_t frame_limit; /* requests shorter than this fit a frame; 0: none does */
-	uint64_t number;      /* number of the next datagram to send */
+	uint8_t features;        /* of the peer: LEND_FEATURE_* */
+	uint16_t frame_limit;    /* requests shorter than this fit a frame; 0: none does */
+	uint64_t number;         /* number of the next datagram to send */
 	uint64_t seen, seen_map;
 	lend_ns seen_at;
 

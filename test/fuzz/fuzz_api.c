@@ -92,7 +92,8 @@ static void step_call(struct choice *c, int side)
 	remember_core(side);
 	err = world_call(side, session, &call);
 	FUZZ_CHECK(lives == (err != E_STALE), "stale without having ended");
-	FUZZ_CHECK(!err || err == E_AGAIN || err == E_INVAL || err == E_MSGSIZE || err == E_STALE,
+	FUZZ_CHECK(!err || err == E_AGAIN || err == E_INVAL || err == E_MSGSIZE || err == E_STALE ||
+		       (err == E_NOTSUP && call.class & LEND_CALL_HEAD),
 		   "an error that call() does not have");
 	if (err)
 		expect_unchanged(side);
@@ -104,12 +105,15 @@ static void step_reply(struct choice *c, int side)
 	uint64_t request = s->running_n && !choice_rare(c, 3)
 			       ? s->running[choice_of(c, s->running_n)]
 			       : some_handle(c, side);
+	uint8_t status;
 	int err;
 
 	fuzz_hostile += !world_is_running(side, request);
 	remember_core(side);
-	err = world_reply(side, request, choice_u8(c), some_message(c, side));
-	FUZZ_CHECK(!err || err == E_STALE || err == E_INVAL || err == E_MSGSIZE,
+	status = choice_u8(c);
+	err = world_reply(side, request, status, some_message(c, side));
+	FUZZ_CHECK(!err || err == E_STALE || err == E_INVAL || err == E_MSGSIZE ||
+		       (err == E_NOTSUP && status & LEND_REPLY_HEAD),
 		   "an error that reply() does not have");
 	if (err)
 		expect_unchanged(side);

@@ -1,11 +1,12 @@
 /* Goal: for bytes of any length no decoder reads past them, or accepts what its encoder would not
  * write. Method: each decoder of src/wire over the input, which is at the very end of its memory;
  * accepted inputs are encoded again and compared. Covers: src/wire/pkt.c, src/wire/memop.c,
- * src/wire/memref.c, src/wire/worker_address.c, src/wire/arg.h */
+ * src/wire/memref.c, src/wire/worker_address.c, src/wire/arg.h, src/wire/head.c */
 #include <stdlib.h>
 #include <string.h>
 
 #include "fuzz/finding.h"
+#include "wire/head.h"
 #include "wire/memop.h"
 #include "wire/pkt.h"
 
@@ -85,6 +86,32 @@ static void check_replies(const uint8_t *data, size_t len)
 	(void)lend_memstats_decode(data, len, &stats);
 }
 
+/* A head without entries of later releases is what the writer makes of its entries. */
+static void check_head(const uint8_t *data, size_t len)
+{
+	uint32_t head_len = lend_head_length(data, (uint32_t)len, len), entries = 0;
+	uint8_t again[LEND_HEAD_MAX];
+	struct lend_head_writer w = lend_head_begin(again, sizeof(again));
+	struct lend_head_entry e;
+
+	FUZZ_CHECK(head_len <= len, "a head longer than its message");
+	if (!head_len || !lend_head_valid(data, head_len))
+		return;
+	for (uint32_t at = 0; lend_head_next(data, &at, &e); entries++) {
+		FUZZ_CHECK(strlen(e.key) == (size_t)((const char *)e.value - e.key - 1) &&
+			       e.value + e.len < data + head_len,
+			   "an entry outside its head");
+		FUZZ_CHECK(e.kind >= LEND_HEAD_TEXTS ||
+			       (strlen((const char *)e.value) == e.len &&
+				lend_head_text(data, e.kind) == (const char *)e.value),
+			   "a text that is no string");
+		lend_head_add(&w, e.kind, e.key, e.value, e.len);
+	}
+	if (data[2] + 256u * data[3] == entries)
+		FUZZ_CHECK(lend_head_end(&w) == head_len && memcmp(again, data, head_len) == 0,
+			   "a head that no writer writes");
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	uint8_t *exact = malloc(len ? len : 1);
@@ -98,6 +125,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	check_reference(exact, len);
 	check_text(exact, len);
 	check_replies(exact, len);
+	check_head(exact, len);
 	free(exact);
 	return 0;
 }

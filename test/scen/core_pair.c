@@ -1,6 +1,7 @@
 #include "scen/core_pair.h"
 
 #include "scen/proof.h"
+#include "wire/head.h"
 
 #include <criterion/criterion.h>
 #include <stdarg.h>
@@ -73,6 +74,8 @@ void pair_open_with(struct core_pair *d, bool lossless, void (*tweak)(struct len
 					       .receive_budget = 8 << 20,
 					       .unscheduled = 65536,
 					       .fast = choose_mode(),
+					       .features = LEND_FEATURE_REPLY_HEADS |
+							   LEND_FEATURE_REQUEST_HEADS,
 					       .probe = 500000000,
 					       .dead = 5000000000};
 		c->path[0] = (struct lend_path){1472, lossless, lossless, lossless, 0, false, 0};

@@ -11,6 +11,7 @@
 #include "sim/oracle/oracle.h"
 #include "sim/work.h"
 #include "util/bits.h"
+#include "wire/head.h"
 
 enum { LINE = 64, TURNS_MAX = 20000, SIM_SALT = 7 };
 
@@ -39,7 +40,9 @@ static struct lend_core_config make_config(const struct sim *sim, const struct s
 				     .dead = p->dead_us * 1000,
 				     .congestion = (uint8_t)p->cc,
 				     .ticket_ns = p->ticket_us * 1000,
-				     .attempts = (uint32_t)p->attempts};
+				     .attempts = (uint32_t)p->attempts,
+				     .features =
+					 LEND_FEATURE_REPLY_HEADS | LEND_FEATURE_REQUEST_HEADS};
 	uint64_t identity = p->seed << 20 ^ (uint64_t)n->id << 10 ^ n->life;
 	bool narrow = p->mtu_last && n->id == p->nodes - 1;
 	bool few = p->slots_last && n->id == p->nodes - 1;

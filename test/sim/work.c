@@ -67,6 +67,13 @@ uint32_t sim_work_len(struct sim *sim, enum sim_stream stream)
 	return (uint32_t)(p->len_min + sim_below(sim, stream, max + 1));
 }
 
+bool sim_work_head(const struct sim *sim, uint32_t call, bool reply)
+{
+	uint64_t key = sim_bytes_key(sim->plan.seed, call, reply);
+
+	return key * UINT64_C(0x9e3779b97f4a7c15) >> 60 == 0;
+}
+
 uint32_t sim_work_message(struct sim *sim, uint32_t node, uint32_t len, uint64_t key)
 {
 	const struct sim_plan *p = &sim->plan;
@@ -108,6 +115,8 @@ static bool make_call(struct sim *sim, uint32_t index, uint64_t session, struct 
 	int rc;
 
 	c->class = (uint8_t)(index % sim->plan.classes);
+	if (!k->mem && sim_work_head(sim, index, false))
+		c->class |= LEND_CALL_HEAD;
 	c->deadline = k->due;
 	c->zero_rtt = sim_odds(sim, SIM_RNG_ZERO_RTT, sim->plan.zero_rtt_ppm);
 	c->tag = index;
@@ -205,6 +214,7 @@ bool sim_work_ask(struct sim *sim, uint32_t from, uint32_t to, lend_ns due, uint
 	k->script = script_call(sim, depth);
 	if (sim_odds(sim, SIM_RNG_HANDLER, p->fail_ppm))
 		k->code = sim_below(sim, SIM_RNG_HANDLER, 2) ? 3 : 12 | LEND_REPLY_NOT_RUN;
+	k->code |= sim_work_head(sim, index, true) ? LEND_REPLY_HEAD : 0;
 	c.method = index;
 	c.class = sim_below(sim, SIM_RNG_WORK, 8) & 7;
 	c.request = k->len || sim_below(sim, SIM_RNG_WORK, 2)

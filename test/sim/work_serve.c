@@ -178,6 +178,8 @@ static void on_request(struct sim *sim, uint32_t node, const struct lend_event *
 		  "call %u runs after it was reported as not run", call);
 	SIM_CHECK(sim, !is_gone(sim, k), "call %u runs, although its caller reported it as gone",
 		  call);
+	SIM_CHECK(sim, e->head == sim_work_head(sim, call, false),
+		  "call %u: the request's head flag is wrong", call);
 	SIM_CHECK(sim, e->len == k->len, "call %u: request of %llu bytes, not %u", call,
 		  (unsigned long long)e->len, k->len);
 	SIM_CHECK(
@@ -254,6 +256,11 @@ static void on_need(struct sim *sim, uint32_t node, const struct lend_event *e)
 
 	SIM_CHECK(sim, e->len > n->cfg.unscheduled && e->len <= n->cfg.message_max,
 		  "node %u: NEED of %llu bytes", node, (unsigned long long)e->len);
+	SIM_CHECK(sim,
+		  e->method >= sim->work->n ||
+		      e->head ==
+			  sim_work_head(sim, e->method, sim_work_at(sim, e->method)->from == node),
+		  "call %u: NEED with a wrong head flag", e->method);
 	SIM_CHECK(sim, e->data && e->data_len && e->data_len <= e->len,
 		  "node %u: NEED without a message", node);
 	if (defer_some(sim, n, e)) {
@@ -286,7 +293,7 @@ static void on_need(struct sim *sim, uint32_t node, const struct lend_event *e)
 static void judge_end(struct sim *sim, uint32_t call, struct sim_call *k,
 		      const struct lend_event *e)
 {
-	uint8_t code = k->code & (uint8_t)~LEND_REPLY_NOT_RUN;
+	uint8_t code = k->code & (uint8_t) ~(LEND_REPLY_NOT_RUN | LEND_REPLY_HEAD);
 	uint8_t ran = k->code & LEND_REPLY_NOT_RUN ? RAN_NO : RAN_YES;
 
 	if (e->status != code || !k->runs || e->ran != ran) {
@@ -296,6 +303,8 @@ static void judge_end(struct sim *sim, uint32_t call, struct sim_call *k,
 	SIM_MARK(sim, call_ok);
 	sim_oracle_adapts(sim, &sim->node[k->from], e->session, k->len);
 	SIM_CHECK(sim, k->runs == 1, "call %u: answered, but it did not run", call);
+	SIM_CHECK(sim, e->head == sim_work_head(sim, call, true),
+		  "call %u: the reply's head flag is wrong", call);
 	SIM_CHECK(sim, e->len == k->reply_len, "call %u: reply of %llu bytes, not %u", call,
 		  (unsigned long long)e->len, k->reply_len);
 	SIM_CHECK(sim,

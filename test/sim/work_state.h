@@ -17,6 +17,9 @@ struct sim_work {
 	bool rested;
 };
 
+/* Returns whether the request or reply of a call begins with a head: one in sixteen does. Not
+ * drawn, so that plans keep their random numbers. */
+bool sim_work_head(const struct sim *sim, uint32_t call, bool reply);
 /* Draws a length of a request or reply. */
 uint32_t sim_work_len(struct sim *sim, enum sim_stream stream);
 /* Fills a buffer of the node with a message of len bytes. */

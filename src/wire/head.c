@@ -1,0 +1,205 @@
+#include "wire/head.h"
+
+#include <string.h>
+
+/* Bytes before the first entry, and of an entry before its key. */
+enum { FRONT = 4, ENTRY = 4 };
+
+struct front {
+	uint16_t len, entries;
+};
+_Static_assert(sizeof(struct front) == FRONT, "wire");
+
+struct entry {
+	uint8_t kind, key_len;
+	uint16_t len;
+};
+_Static_assert(sizeof(struct entry) == ENTRY, "wire");
+
+static uint32_t size_of(const struct entry *e)
+{
+	return (uint32_t)(ENTRY + e->key_len + 1 + e->len + 1 + 3) & ~3u;
+}
+
+static bool is_key(const uint8_t *key, uint32_t len)
+{
+	for (uint32_t i = 0; i < len; i++)
+		if (!((key[i] >= 'a' && key[i] <= 'z') || (key[i] >= '0' && key[i] <= '9') ||
+		      key[i] == '_' || key[i] == '.' || key[i] == '-'))
+			return false;
+	return len > 0;
+}
+
+static bool is_binary(const uint8_t *key, uint32_t len)
+{
+	return len > 4 && memcmp(key + len - 4, "-bin", 4) == 0;
+}
+
+static bool is_printable(const uint8_t *value, uint32_t len)
+{
+	for (uint32_t i = 0; i < len; i++)
+		if (value[i] < ' ' || value[i] > '~')
+			return false;
+	return true;
+}
+
+/* Returns the bytes of the UTF-8 character at `at`, or 0. Shortest forms only, no surrogates. */
+static uint32_t utf8_length(const uint8_t *at, uint32_t left)
+{
+	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+	uint32_t n = at[0] < 0x80             ? 1
+		     : (at[0] & 0xe0) == 0xc0 ? 2
+		     : (at[0] & 0xf0) == 0xe0 ? 3
+		     : (at[0] & 0xf8) == 0xf0 ? 4
+					      : 0,
+		 code;
+
+	if (n == 0 || n > left)
+		return 0;
+	code = n == 1 ? at[0] : at[0] & (0x7fu >> n);
+	for (uint32_t i = 1; i < n; i++) {
+		if ((at[i] & 0xc0) != 0x80)
+			return 0;
+		code = code << 6 | (at[i] & 0x3f);
+	}
+	return code < least[n] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff) ? 0 : n;
+}
+
+static bool is_text(const uint8_t *value, uint32_t len)
+{
+	for (uint32_t i = 0, n; i < len; i += n) {
+		n = value[i] ? utf8_length(value + i, len - i) : 0;
+		if (n == 0)
+			return false;
+	}
+	return true;
+}
+
+static bool is_valid(const struct entry *e, const uint8_t *key, const uint8_t *value)
+{
+	if (e->kind == 0)
+		return false;
+	if (e->kind >= LEND_HEAD_KINDS) /* of a later release */
+		return true;
+	if (e->kind < LEND_HEAD_TEXTS)
+		return e->key_len == 0 && is_text(value, e->len);
+	return is_key(key, e->key_len) &&
+	       (is_binary(key, e->key_len) || is_printable(value, e->len));
+}
+
+struct lend_head_writer lend_head_begin(void *at, uint32_t cap)
+{
+	return (struct lend_head_writer){.at = at,
+					 .len = FRONT,
+					 .cap = cap < LEND_HEAD_MAX ? cap : LEND_HEAD_MAX,
+					 .failed = cap < FRONT};
+}
+
+void lend_head_add(struct lend_head_writer *w, enum lend_head_kind kind, const char *key,
+		   const void *value, size_t len)
+{
+	size_t key_len = key ? strlen(key) : 0;
+	struct entry e = {.kind = (uint8_t)kind, .key_len = (uint8_t)key_len, .len = (uint16_t)len};
+	uint8_t *to = w->at + w->len;
+
+	w->failed |= key_len > UINT8_MAX || len > LEND_HEAD_MAX;
+	if (w->failed || size_of(&e) > w->cap - w->len) {
+		w->failed = true;
+		return;
+	}
+	memset(to, 0, size_of(&e));
+	memcpy(to, &e, ENTRY);
+	if (key_len > 0)
+		memcpy(to + ENTRY, key, key_len);
+	if (len > 0)
+		memcpy(to + ENTRY + key_len + 1, value, len);
+	w->len += size_of(&e);
+	w->entries++;
+}
+
+uint32_t lend_head_end(struct lend_head_writer *w)
+{
+	struct front front = {.len = (uint16_t)w->len, .entries = w->entries};
+
+	if (w->failed)
+		return 0;
+	memcpy(w->at, &front, FRONT);
+	return lend_head_valid(w->at, w->len) ? w->len : 0;
+}
+
+uint32_t lend_head_length(const void *at, uint32_t n, uint64_t len)
+{
+	struct front front;
+
+	if (n < FRONT)
+		return 0;
+	memcpy(&front, at, FRONT);
+	if (front.len < FRONT || front.len > LEND_HEAD_MAX || front.len % 4 || front.len > len)
+		return 0;
+	return front.len;
+}
+
+bool lend_head_valid(const void *head, uint32_t len)
+{
+	const uint8_t *bytes = head;
+	uint32_t at = FRONT, seen = 0;
+	struct front front;
+	uint16_t n = 0;
+
+	if (lend_head_length(head, len, len) != len)
+		return false;
+	memcpy(&front, head, FRONT);
+	for (; at < len; n++) {
+		const uint8_t *key = bytes + at + ENTRY, *value;
+		struct entry e;
+
+		memcpy(&e, bytes + at, ENTRY); /* len and at are multiples of 4 */
+		if (size_of(&e) > len - at)
+			return false;
+		value = key + e.key_len + 1;
+		if (value[-1] != 0 || !is_valid(&e, key, value))
+			return false;
+		for (const uint8_t *zero = value + e.len; zero < bytes + at + size_of(&e); zero++)
+			if (*zero)
+				return false;
+		if (e.kind < LEND_HEAD_TEXTS) {
+			if (seen & 1u << e.kind)
+				return false;
+			seen |= 1u << e.kind;
+		}
+		at += size_of(&e);
+	}
+	return n == front.entries;
+}
+
+bool lend_head_next(const void *head, uint32_t *at, struct lend_head_entry *entry)
+{
+	const uint8_t *bytes = head;
+	struct front front;
+	struct entry e;
+
+	memcpy(&front, head, FRONT);
+	do {
+		uint32_t from = *at ? *at : FRONT;
+
+		if (from >= front.len)
+			return false;
+		memcpy(&e, bytes + from, ENTRY);
+		*entry = (struct lend_head_entry){.kind = e.kind,
+						  .len = e.len,
+						  .key = (const char *)bytes + from + ENTRY,
+						  .value = bytes + from + ENTRY + e.key_len + 1};
+		*at = from + size_of(&e);
+	} while (e.kind >= LEND_HEAD_KINDS);
+	return true;
+}
+
+const char *lend_head_text(const void *head, enum lend_head_kind kind)
+{
+	struct lend_head_entry e;
+
+	for (uint32_t at = 0; lend_head_next(head, &at, &e);)
+		if (e.kind == kind)
+			return (const char *)e.value;
+	return NULL;
+}
