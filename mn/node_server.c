@@ -188,7 +188,8 @@ static uint64_t run_request(struct mn_serve *serve, lend_session session, lend_r
 	set_tx_bytes(serve, bytes);
 	for (const struct lend_buf *b = bytes; b; b = b->next) {
 		if (in.n == SEGS_MAX) {
-			(void)lend_reply(serve->ep, request, LEND_INVALID_ARGUMENT, NULL);
+			(void)lend_reply_why(serve->ep, request, LEND_INVALID_ARGUMENT,
+					     "too many segments: send fewer, longer ones");
 			return cost;
 		}
 		serve->seg[in.n].data = b->data;

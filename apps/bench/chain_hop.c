@@ -94,7 +94,7 @@ static void sum_payload(lend_request request, const struct lend_arg *arg, int n,
 	if (n == 1)
 		app_sum_reply(hop->ep, request, lend_crc32c(0, arg->bytes, arg->len), arg->len);
 	else
-		lend_reply(hop->ep, request, LEND_INVALID_ARGUMENT, NULL);
+		lend_reply_why(hop->ep, request, LEND_INVALID_ARGUMENT, "one argument is expected");
 }
 
 static int serve_chain(struct hop *hop)

@@ -38,7 +38,8 @@ uint32_t app_ends_crc(const void *bytes, uint64_t len)
 static void serve_ends(lend_request request, const struct lend_buf *bytes, void *arg)
 {
 	if (bytes->next)
-		(void)lend_reply(arg, request, LEND_UNIMPLEMENTED, NULL);
+		(void)lend_reply_why(arg, request, LEND_UNIMPLEMENTED,
+				     "this method takes a request of one segment");
 	else
 		app_sum_reply(arg, request, app_ends_crc(bytes->data, bytes->len), bytes->len);
 }

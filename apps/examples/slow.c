@@ -24,7 +24,8 @@ static void work(lend_request request, const struct lend_buf *in, void *arg)
 
 	(void)arg;
 	if (in->len != sizeof(steps)) {
-		lend_reply(ep, request, LEND_INVALID_ARGUMENT, NULL);
+		lend_reply_why(ep, request, LEND_INVALID_ARGUMENT,
+			       "send the number of steps in 4 bytes");
 		return;
 	}
 	__builtin_memcpy(&steps, in->data, sizeof(steps));

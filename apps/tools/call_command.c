@@ -142,7 +142,7 @@ static void report_bytes(struct app_report *report, const unsigned char *bytes, 
 }
 
 /* Prints the result. A reply that is not ASCII has the field reply_hex instead of reply. */
-static void report(const struct args *args, const struct lend_call *call,
+static void report(const struct args *args, const struct lend_call *call, const char *why,
 		   const unsigned char *bytes, lend_ns took)
 {
 	static const char *const ran[] = {"no", "yes", "maybe"};
@@ -151,6 +151,8 @@ static void report(const struct args *args, const struct lend_call *call,
 
 	app_report_begin(&report, true, "");
 	app_report_text(&report, "status", app_status_name(call->status), "");
+	if (call->status != LEND_OK)
+		app_report_text(&report, "message", why, "");
 	app_report_text(&report, "ran", ran[call->ran], "");
 	app_report_num(&report, "us", (double)took / 1e3, 1, "");
 	app_report_int(&report, "bytes", len, "");
@@ -161,13 +163,14 @@ static void report(const struct args *args, const struct lend_call *call,
 	app_report_end(&report);
 }
 
-static int show(const struct args *args, const struct lend_call *call, lend_ns took)
+static int show(const struct args *args, const struct lend_call *call, const char *why,
+		lend_ns took)
 {
 	uint64_t len = call->reply ? call->reply_len : 0;
 	unsigned char *bytes = flatten(call->reply, len);
 
 	if (args->json)
-		report(args, call, bytes, took);
+		report(args, call, why, bytes, took);
 	else if (args->hex)
 		print_hex(bytes, len);
 	else
@@ -178,7 +181,7 @@ static int show(const struct args *args, const struct lend_call *call, lend_ns t
 	if (call->status == LEND_OK)
 		return APP_EXIT_OK;
 	app_note("%s: method %s: %s: %s", args->address, args->method,
-		 app_status_name(call->status), app_reach_why(call->status));
+		 app_status_name(call->status), *why ? why : app_reach_why(call->status));
 	return APP_EXIT_FAILED;
 }
 
@@ -217,7 +220,7 @@ int app_call(int argc, char **argv)
 	began = lend_now(ep);
 	if (lend_call_sync(ep, session, &call) < 0)
 		app_die("%s: %s", args.address, lend_why());
-	rc = show(&args, &call, lend_now(ep) - began);
+	rc = show(&args, &call, lend_call_why(ep, &call), lend_now(ep) - began);
 	lend_buf_give(ep, call.request);
 	lend_buf_give(ep, call.reply);
 	lend_close(ep);

@@ -333,6 +333,13 @@ int lend_reply(struct lend_ep *ep, lend_request request, enum lend_status status
  * Threads: the endpoint's, and that of a LEND_SLOW handler. */
 int lend_reply_copy(struct lend_ep *ep, lend_request request, enum lend_status status,
 		    const void *data, uint32_t len);
+/* Answers a request with a status and a text for people that explains it: UTF-8, of which the first
+ * 200 bytes count. The caller reads it with lend_call_why().
+ * Returns: as lend_reply().
+ * Ownership: borrows text.
+ * Threads: the endpoint's, and that of a LEND_SLOW handler. */
+int lend_reply_why(struct lend_ep *ep, lend_request request, enum lend_status status,
+		   const char *text);
 /* Ends a request for which the handler did nothing: the call ends with this status, not run.
  * Returns: as lend_reply().
  * Threads: any. */
@@ -603,6 +610,11 @@ struct lend_call {
  * Ownership: borrows call until done begins; takes its request and its landing memory until then.
  * After a failure nothing is taken. */
 int lend_call_start(struct lend_ep *ep, lend_session session, struct lend_call *call);
+/* Returns the text with which the server explained the status of a call that has ended. It is valid
+ * in the call's done, and after lend_call_sync(). A server can write anything into it.
+ * Returns: UTF-8 of at most 200 bytes; "": none was given.
+ * Ownership: borrows call; the text is the endpoint's until another call ends. */
+const char *lend_call_why(struct lend_ep *ep, const struct lend_call *call);
 /* Cancels a call: ends it with LEND_CANCELLED unless it has ended. done still runs, once, in the
  * next turn.
  * Ownership: borrows call. */

@@ -366,7 +366,9 @@ void lend_calls_end(struct lend_ep *ep, const struct lend_event *ev)
 		request = own_request(ep, p->request, request, ev->buf);
 	call->request = request;
 	call->reply_len = ev->len;
-	if (!ev->data_len || ev->parts || ev->reply || p->landing)
+	if (ep->reason_of == call)
+		ep->reason_of = NULL;
+	if (!ev->data_len || ev->parts || ev->reply || p->landing || ev->head)
 		take_reply(ep, call, ev);
 	else if (call->in_place)
 		call->reply = show_reply(ep, ev);
@@ -374,6 +376,8 @@ void lend_calls_end(struct lend_ep *ep, const struct lend_event *ev)
 		call->reply = lend_msg_copy(ep->bufs, ev->data, ev->data_len);
 	else
 		take_reply(ep, call, ev);
+	if (ev->head)
+		lend_reason_take(ep, call, p->landing);
 	finish_call(ep, call);
 }
 

@@ -20,6 +20,7 @@
 #include "sys/last_error.h"
 #include "util/bits.h"
 #include "util/check.h"
+#include "wire/head.h"
 
 _Static_assert((int)LEND_SHORTEST_FIRST == LEND_ORDER_SHORTEST &&
 		   (int)LEND_EARLIEST_FIRST == LEND_ORDER_DEADLINE &&
@@ -118,6 +119,7 @@ static int choose_cc(struct lend_ep *ep)
 				 "or credit",
 				 name);
 	ep->core_config.congestion = (uint8_t)cc;
+	ep->core_config.features = LEND_FEATURE_REPLY_HEADS;
 	ep->config.cc = lend_cc_name(cc); /* a worker's endpoint is opened with it, too */
 	return 0;
 }
@@ -239,6 +241,7 @@ static void release_endpoint(struct lend_ep *ep)
 	lend_mapping_unmap(&ep->tables);
 	lend_mapping_unmap(&ep->core_memory);
 	lend_descriptors_close(ep);
+	free(ep->reason);
 	close_fd(ep->epoll);
 	close_fd(ep->timer);
 	close_fd(ep->wake);

@@ -5,8 +5,8 @@
  *   sleep.c         spinning, sleeping, waking  call.c     calls made here
  *   worker.c        threads for slow handlers   server.c   requests answered here
  *   nested_calls.c  calls that serve a request  request.c  queries about a request
- *   alarm.c, descriptors.c, job_queue.c, bufs.c, msg.c, deferred_free.c, method.c, stats.c,
- * stats_service.c, session_proof.c, keys.c, peer_memory.c; adaptive_spin.h, bulk_pause.h
+ *   alarm.c, descriptors.c, reason.c, job_queue.c, bufs.c, msg.c, deferred_free.c, method.c,
+ * stats.c, stats_service.c, session_proof.c, keys.c, peer_memory.c; adaptive_spin.h, bulk_pause.h
  *
  * Layer: rpc. Threads: the endpoint's own, but for the fields marked "any thread".
  */
@@ -197,7 +197,9 @@ struct lend_ep {
 	struct lend_alarm *alarms; /* the earliest first */
 	struct lend_descriptors descriptors;
 	struct lend_call *ended; /* waiting calls of ended sessions: done is to run; by priv.next */
-	struct lend_call *adopted; /* calls with a parent request of home */
+	char *reason;            /* of the call that ended last with one; NULL: none yet */
+	const struct lend_call *reason_of; /* that call; NULL: its reason is not valid any more */
+	struct lend_call *adopted;         /* calls with a parent request of home */
 	lend_watch_fn *watch;
 	void *watch_arg;
 
@@ -316,6 +318,14 @@ void lend_ep_pause_bulk_slow(struct lend_ep *ep, bool answered);
 /* descriptors.c */
 void lend_descriptors_look(struct lend_ep *ep);
 void lend_descriptors_close(struct lend_ep *ep);
+
+/* reason.c */
+/* Writes a head with the first 200 bytes of a text. Returns its length; 0: the text is not UTF-8,
+ * or cap is less than LEND_HEAD_REASON + 16. */
+uint32_t lend_reason_write(void *to, uint32_t cap, const char *text);
+/* Removes the head from the reply of a call that ends, and keeps its reason. landed: the reply is
+ * in memory that the caller named. A head that is not valid makes the status INTERNAL. */
+void lend_reason_take(struct lend_ep *ep, struct lend_call *call, bool landed);
 
 /* alarm.c */
 void lend_alarms_ring(struct lend_ep *ep);

@@ -5,12 +5,14 @@
  * records; other threads read the atomic fields. Layer: rpc. Threads: as documented in lend/rpc.h
  * for each function. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "rpc/msg.h"
 #include "rpc/endpoint.h"
 #include "sys/last_error.h"
 #include "util/check.h"
+#include "wire/head.h"
 
 struct lend_req *lend_serve_find(struct lend_ep *ep, lend_request request)
 {
@@ -39,13 +41,15 @@ fit_reply(struct lend_ep *ep, struct lend_buf *reply, enum lend_status *status)
 
 /* Handles two cases: the caller no longer waits, or the core refused the reply with rc. */
 static __attribute__((noinline)) int answer_again(struct lend_ep *ep, lend_request request, int rc,
-						  uint32_t handle)
+						  enum lend_status status, uint32_t handle)
 {
 	if (rc < 0 && handle)
 		lend_msg_drop(ep->bufs, handle);
-	if (rc < 0 && rc != -ESTALE) /* longer than a message may be: reply with a status instead */
+	/* The caller does not read heads, or the reply is longer than a message may be. */
+	status = rc == -ENOTSUP ? status & ~(unsigned)LEND_REPLY_HEAD : LEND_RESOURCE_EXHAUSTED;
+	if (rc < 0 && rc != -ESTALE)
 		rc = lend_core_reply(ep->core, lend_ep_now(ep), request.id, &ep->bufs->table,
-				     LEND_RESOURCE_EXHAUSTED, 0);
+				     (uint8_t)status, 0);
 	if (rc == -ESTALE ||
 	    atomic_load_explicit(&ep->req[(uint32_t)request.id].cancelled, memory_order_relaxed))
 		return lend_fail(ESTALE, "the caller no longer waits: nothing to do");
@@ -91,7 +95,7 @@ static __attribute__((noinline)) int answer_long(struct lend_ep *ep, struct lend
 	rc = lend_core_reply(ep->core, lend_ep_now(ep), request.id, &ep->bufs->table,
 			     (uint8_t)status, handle);
 	if (rc < 0 || atomic_load_explicit(&req->cancelled, memory_order_relaxed))
-		return answer_again(ep, request, rc, handle);
+		return answer_again(ep, request, rc, status, handle);
 	return 0;
 }
 
@@ -110,7 +114,7 @@ static int answer_request(struct lend_ep *ep, lend_request request, enum lend_st
 	if (atomic_load_explicit(&req->more_hops, memory_order_relaxed))
 		lend_core_reply_hops(ep->core, request.id,
 				     atomic_load_explicit(&req->more_hops, memory_order_relaxed));
-	if (!reply || reply->len > LEND_KEPT_MAX || reply->next ||
+	if (!reply || reply->len > LEND_KEPT_MAX || reply->next || status & LEND_REPLY_HEAD ||
 	    lend_mbuf(reply)->state != LEND_MBUF_USER ||
 	    !answer_short(ep, req, request, status, reply->data, reply->len))
 		return answer_long(ep, req, request, status, reply);
@@ -233,6 +237,28 @@ int lend_refuse(struct lend_ep *ep, lend_request request, enum lend_status statu
 	return answer_from(ep, request, status, LEND_REPLY_NOT_RUN, NULL);
 }
 
+/* Answers with a status and the text that explains it, if there is memory for the text. */
+static __attribute__((noinline)) int answer_why(struct lend_ep *ep, lend_request request,
+						enum lend_status status, unsigned flags,
+						const char *text)
+{
+	enum { ROOM = LEND_HEAD_REASON + 16 };
+	struct lend_buf *head = lend_buf_take(ep, ROOM);
+
+	if (head)
+		head->len = lend_reason_write(head->data, ROOM, text);
+	if (head && head->len)
+		return answer_from(ep, request, status, flags | LEND_REPLY_HEAD, head);
+	lend_buf_give(ep, head);
+	return answer_from(ep, request, status, flags, NULL);
+}
+
+int lend_reply_why(struct lend_ep *ep, lend_request request, enum lend_status status,
+		   const char *text)
+{
+	return answer_why(ep, request, status, 0, text);
+}
+
 /* Runs an inline handler. Its bytes are in place, or in a buffer that it may take. */
 static inline void run_here(struct lend_ep *ep, struct lend_req *req,
 			    const struct lend_method *method, lend_request request)
@@ -249,13 +275,26 @@ static inline void run_here(struct lend_ep *ep, struct lend_req *req,
 	req->bytes = NULL;
 }
 
-static void refuse_request(struct lend_ep *ep, struct lend_req *req, lend_request request,
+static void refuse_request(struct lend_ep *ep, struct lend_req *req, const struct lend_event *ev,
 			   enum lend_status status)
 {
+	lend_request request = {ev->call};
+	char line[80] = "";
+
 	if (req->bytes && req->bytes != &req->view)
 		lend_bufs_give(ep->bufs, req->bytes);
 	req->bytes = NULL;
-	(void)answer_request(ep, request, status | LEND_REPLY_NOT_RUN, NULL);
+	if (ev->head)
+		(void)snprintf(line, sizeof(line), "this server reads no metadata of requests");
+	else if (status == LEND_UNIMPLEMENTED)
+		(void)snprintf(line, sizeof(line), "no handler for method %u", ev->method);
+	else if (status == LEND_RESOURCE_EXHAUSTED)
+		(void)snprintf(line, sizeof(line), "no memory for a request of %llu bytes",
+			       (unsigned long long)ev->len);
+	if (line[0])
+		(void)answer_why(ep, request, status, LEND_REPLY_NOT_RUN, line);
+	else
+		(void)answer_request(ep, request, status | LEND_REPLY_NOT_RUN, NULL);
 }
 
 /* Copies a request that arrived whole, but is longer than the unscheduled limit, into memory of the
@@ -320,7 +359,7 @@ static __attribute__((noinline)) void serve_with_care(struct lend_ep *ep, struct
 
 	if (ev->parts)
 		lend_serve_show_part(req, ev->part);
-	if (!method || !method->handler || ep->closing)
+	if (!method || !method->handler || ev->head || ep->closing)
 		refusal = ep->closing ? LEND_UNAVAILABLE : LEND_UNIMPLEMENTED;
 	else if (lend_serve_expired(req, ep->now))
 		refusal = LEND_DEADLINE_EXCEEDED;
@@ -332,7 +371,7 @@ static __attribute__((noinline)) void serve_with_care(struct lend_ep *ep, struct
 		refusal = LEND_RESOURCE_EXHAUSTED;
 	rest = req->view.next;
 	if (refusal != LEND_OK)
-		refuse_request(ep, req, request, refusal);
+		refuse_request(ep, req, ev, refusal);
 	else if (method->flags & LEND_SLOW)
 		give_to_worker(ep, req, method);
 	else
@@ -348,7 +387,8 @@ void lend_serve_request(struct lend_ep *ep, const struct lend_event *ev)
 	LEND_CHECK((uint32_t)ev->call < ep->n_req);
 	fill_request(ep, req, ev);
 	ep->stats.requests++;
-	if (method && method->fast_path && !ev->parts && !ep->closing && ev->deadline > ep->now)
+	if (method && method->fast_path && !ev->parts && !ev->head && !ep->closing &&
+	    ev->deadline > ep->now)
 		run_here(ep, req, method, (lend_request){ev->call});
 	else
 		serve_with_care(ep, req, method, ev);

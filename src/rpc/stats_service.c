@@ -72,7 +72,9 @@ static void send_stats(lend_request request, const struct lend_buf *bytes, void 
 	struct lend_buf *out;
 
 	if (!may_query(ep, lend_request_session(ep, request))) {
-		(void)lend_reply(ep, request, LEND_PERMISSION_DENIED, NULL);
+		(void)lend_reply_why(ep, request, LEND_PERMISSION_DENIED,
+				     "statistics are for this user only, or for peers that prove "
+				     "this endpoint's key");
 		return;
 	}
 	out = lend_buf_take(ep, sizeof(head) + AT_ONCE * sizeof(session));

@@ -75,11 +75,12 @@ class Call(unittest.TestCase):
 
     def test_other_statuses(self):
         with example("kv"):
-            self.failed("shm:kv", 7, word="UNIMPLEMENTED: the server has no such method")
+            self.failed("shm:kv", 7, word="UNIMPLEMENTED: no handler for method 7")
             self.failed("shm:kv", 2, "--data", "none", word="NOT_FOUND")
             self.failed("shm:kv", 1, "--data", "none", word="INVALID_ARGUMENT")
             got = json.loads(call("shm:kv", 7, "--json", code=1).stdout)
             self.assertEqual((got["status"], got["ran"]), ("UNIMPLEMENTED", "no"))
+            self.assertIn("no handler for method", got["message"])
 
     def test_timeout(self):
         (TEMP / "steps").write_bytes((1000).to_bytes(4, sys.byteorder))

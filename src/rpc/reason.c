@@ -1,0 +1,102 @@
+/* reason - the text that explains the status of a call: the head of its reply (wire/head.h).
+ * Layer: rpc. Threads: lend_reason_write(): any; the others: the endpoint's. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "rpc/bufs.h"
+#include "rpc/endpoint.h"
+#include "util/bits.h"
+#include "wire/head.h"
+
+uint32_t lend_reason_write(void *to, uint32_t cap, const char *text)
+{
+	struct lend_head_writer w = lend_head_begin(to, cap);
+	size_t len = strnlen(text, LEND_HEAD_REASON + 1);
+
+	/* A long text ends before a UTF-8 character. */
+	if (len > LEND_HEAD_REASON)
+		for (len = LEND_HEAD_REASON; len > 0 && (text[len] & 0xc0) == 0x80;)
+			len--;
+	lend_head_add(&w, LEND_HEAD_MESSAGE, NULL, text, len);
+	return lend_head_end(&w);
+}
+
+/* Copies up to cap of the first bytes of a chain. Returns how many there were. */
+static uint32_t copy_front(const struct lend_buf *chain, uint8_t *to, uint32_t cap)
+{
+	uint32_t n = 0, here;
+
+	for (; chain && n < cap; chain = chain->next, n += here) {
+		here = lend_min_u32(chain->len, cap - n);
+		memcpy(to + n, chain->data, here);
+	}
+	return n;
+}
+
+/* Removes the first n bytes of a chain of len bytes: moves the others to the front, since memory of
+ * the caller begins where it began. */
+static void remove_front(struct lend_buf *chain, uint32_t n, uint64_t len)
+{
+	const struct lend_buf *from = chain;
+	uint64_t left = len - n;
+	uint32_t read = n, of = chain->len, here;
+
+	for (struct lend_buf *to = chain; to; to = to->next) {
+		uint32_t written = 0;
+
+		for (; written < to->cap && left > 0; written += here, read += here, left -= here) {
+			for (; read == of; of = from->len) {
+				from = from->next;
+				read = 0;
+			}
+			here = lend_min_u32(of - read, to->cap - written);
+			here = (uint32_t)lend_min_u64(here, left);
+			memmove((char *)to->data + written, (const char *)from->data + read, here);
+		}
+		to->len = written;
+	}
+}
+
+/* Keeps the text of a valid head as the reason of a call. */
+static void keep_reason(struct lend_ep *ep, const struct lend_call *call, const void *head)
+{
+	const char *text = lend_head_text(head, LEND_HEAD_MESSAGE);
+	size_t len = text ? strnlen(text, LEND_HEAD_REASON) : 0;
+
+	if (!ep->reason)
+		ep->reason = malloc(LEND_HEAD_REASON + 1);
+	if (len == 0 || call->status == LEND_OK || !ep->reason)
+		return;
+	memcpy(ep->reason, text, len);
+	ep->reason[len] = '\0';
+	ep->reason_of = call;
+}
+
+void lend_reason_take(struct lend_ep *ep, struct lend_call *call, bool landed)
+{
+	uint8_t head[LEND_HEAD_MAX];
+	uint32_t n = copy_front(call->reply, head, sizeof(head)), len;
+
+	if (n == 0) /* there was no memory for the reply */
+		return;
+	len = lend_head_length(head, n, call->reply_len);
+	if (len && lend_head_valid(head, len)) {
+		keep_reason(ep, call, head);
+	} else {
+		call->status = LEND_INTERNAL;
+		len = (uint32_t)call->reply_len;
+	}
+	remove_front(call->reply, len, call->reply_len);
+	call->reply_len -= len;
+	if (call->reply_len > 0 || landed || call->status == LEND_OK)
+		return;
+	if (ep->unkept == call->reply)
+		ep->unkept = NULL;
+	lend_bufs_give(ep->bufs, call->reply);
+	call->reply = NULL;
+}
+
+const char *lend_call_why(struct lend_ep *ep, const struct lend_call *call)
+{
+	return ep->reason_of == call ? ep->reason : "";
+}
