@@ -24,7 +24,9 @@
 
 #define TTL     UINT64_C(30000000000)
 #define LOOK_NS UINT64_C(250000000) /* between looks at the sessions of results */
-#define LATE_NS UINT64_C(5000000)   /* from the reply of a call to the end of its puts */
+/* Shorter puts end sooner than the additional round trip pays. */
+enum { EARLY_MIN = 256 << 10 };
+#define LATE_NS UINT64_C(5000000) /* from the reply of a call to the end of its puts */
 
 static void send_message(struct cn_args *a);
 static bool starts_by_value(struct cn_args *a);
@@ -434,7 +436,7 @@ static void put_one(struct cn_args *a, struct cn_put *put, const struct lend_op 
 		put->op.timeout = a->wait;
 	a->busy++;
 	if (cn_put(a->mem, cn_arg_pieces(put->arg), (int)put->arg->n, terms,
-		   a->early ? put_reserved : NULL, &put->op) == 0)
+		   a->early && put->arg->len >= EARLY_MIN ? put_reserved : NULL, &put->op) == 0)
 		return;
 	a->busy--;
 	note_failure(a, LEND_RESOURCE_EXHAUSTED);
