@@ -26,7 +26,6 @@
 #define LOOK_NS UINT64_C(250000000) /* between looks at the sessions of results */
 /* Shorter puts end sooner than the additional round trip pays. */
 enum { EARLY_MIN = 256 << 10 };
-#define LATE_NS UINT64_C(5000000) /* from the reply of a call to the end of its puts */
 
 static void send_message(struct cn_args *a);
 static bool starts_by_value(struct cn_args *a);
@@ -169,7 +168,7 @@ static void end_call_puts(struct cn_args *a)
 	if (!has_late_puts(a))
 		return;
 	a->alarm.ring = end_late;
-	lend_alarm_set(a->mem->ep, &a->alarm, lend_now(a->mem->ep) + LATE_NS);
+	lend_alarm_set(a->mem->ep, &a->alarm, lend_now(a->mem->ep) + CN_ARGS_WAIT);
 }
 
 static void end_args(struct cn_args *a)
