@@ -162,9 +162,9 @@ LEND_HOT bool coalesce_request(struct lend_core *c, struct lend_sess *s,
 	struct lend_coalesced *d;
 	struct lend_pkt_frame *f;
 
-	if (k->tx.len > LEND_FRAME_MAX || k->head_out || (k->tx.len && bufs->seg[k->tx.buf].next) ||
-	    k->tx.win != LEND_NONE || s->room <= 0 || c->ready.n ||
-	    c->cfg.order == LEND_ORDER_DEADLINE ||
+	if (k->tx.len > LEND_FRAME_MAX || k->marks & LEND_MARK_HEAD_OUT ||
+	    (k->tx.len && bufs->seg[k->tx.buf].next) || k->tx.win != LEND_NONE || s->room <= 0 ||
+	    c->ready.n || c->cfg.order == LEND_ORDER_DEADLINE ||
 	    !lend_coalesce_admits(c, s, k->class, k->fast, draw) ||
 	    !lend_call_charge(s, k, k->tx.len))
 		return false;
@@ -212,8 +212,9 @@ int lend_call_make(struct lend_core *c, lend_ns now, uint64_t session, struct le
 	k->state = LEND_CALL_QUEUED;
 	lend_sched_class(c, k, call->class & LEND_PKT_CLASS);
 	k->method = call->method;
-	k->head_out = (call->class & LEND_CALL_HEAD) != 0;
-	k->zero_rtt = call->zero_rtt && !k->head_out;
+	k->marks = call->class & LEND_MARK_HEAD_OUT;
+	if (call->zero_rtt && !k->marks)
+		k->marks = LEND_MARK_ZERO_RTT;
 	k->deadline = call->deadline;
 	k->tag = call->tag;
 	k->tx.buf = call->request;

@@ -266,7 +266,7 @@ static void resume_call(struct lend_core *c, struct lend_sess *s, struct lend_ca
 		lend_call_drain(c, k);
 	else if (k->state == LEND_CALL_OPEN)
 		lend_zero_rtt_answered(c, s, k, said);
-	else if (k->head_out && !(s->features & LEND_FEATURE_REQUEST_HEADS))
+	else if (k->marks & LEND_MARK_HEAD_OUT && !(s->features & LEND_FEATURE_REQUEST_HEADS))
 		lend_call_stop(c, k, UNIMPLEMENTED);
 	else
 		lend_call_admitted(c, s, k);

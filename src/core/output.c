@@ -77,7 +77,7 @@ LEND_HOT uint32_t put_head(struct lend_core *c, union lend_head *to, const struc
 
 	to->first = lend_pkt_first(server ? LEND_PKT_REPLY : LEND_PKT_REQUEST,
 				   k->class | (server ? LEND_PKT_SERVED : 0u) |
-				       (k->head_out ? LEND_PKT_META : 0u));
+				       (k->marks & LEND_MARK_HEAD_OUT));
 	to->pkt.call = k->wire;
 	to->pkt.session = s->peer_id;
 	to->pkt.number = s->number;

@@ -115,7 +115,8 @@ static bool fragment_sane(struct lend_core *c, const struct lend_call_rec *k,
 	uint32_t frag = v->head.offset / s->payload, len = v->head.length;
 	bool head = v->head.flags & LEND_PKT_META;
 
-	if ((k->rx.frags != LEND_NONE && (len != k->rx.len || head != k->head_in)) ||
+	if ((k->rx.frags != LEND_NONE &&
+	     (len != k->rx.len || head != ((k->marks & LEND_MARK_HEAD_IN) != 0))) ||
 	    v->head.offset % s->payload != 0 || frag >= lend_frag_count(s, len) ||
 	    v->payload_len != lend_frag_len(s, len, frag)) {
 		LEND_COUNT(c, rx_length);
@@ -141,7 +142,7 @@ void lend_rx_need(struct lend_core *c, struct lend_call_rec *k, const struct len
 	e->method = k->method;
 	e->class = k->class;
 	e->len = k->rx.len;
-	e->head = k->head_in;
+	e->head = (k->marks & LEND_MARK_HEAD_IN) != 0;
 	e->data = bufs->seg[k->rx.buf].data;
 	e->data_len = lend_min_u32(lend_rx_low(c, k), c->cfg.unscheduled);
 }
@@ -230,7 +231,8 @@ enum lend_rx_verdict lend_rx_take(struct lend_core *c, struct lend_bufs *bufs,
 	if (!within_grant(c, k, v) || !fragment_sane(c, k, v))
 		return LEND_RX_DROPPED;
 	k->received = 1;
-	k->head_in = (v->head.flags & LEND_PKT_META) != 0;
+	if (v->head.flags & LEND_PKT_META)
+		k->marks |= LEND_MARK_HEAD_IN;
 	if (k->rx.frags != LEND_NONE || lend_memq_take(c, k, v->head.length))
 		return keep_fragment(c, bufs, k, v);
 	lend_seen_forget(lend_sess_at(c, k->sess), v->head.number);

@@ -104,7 +104,7 @@ int lend_core_reply(struct lend_core *c, lend_ns now, uint64_t call, struct lend
 	if (lend_tx_may_be_shared(bufs, reply))
 		k->shared = lend_tx_is_shared(bufs, reply);
 	k->status = status & (uint8_t) ~(LEND_REPLY_NOT_RUN | LEND_REPLY_HEAD);
-	k->head_out = (status & LEND_REPLY_HEAD) != 0;
+	k->marks = status & LEND_MARK_HEAD_OUT;
 	k->ran = status & LEND_REPLY_NOT_RUN ? RAN_NO : RAN_YES;
 	lend_serve_answer(c, s, k, reply, (uint32_t)len);
 	return 0;

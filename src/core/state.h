@@ -140,6 +140,9 @@ enum lend_call_state {
 };
 
 /* Four cache lines; a call of short_call.h touches the first three. */
+/* Marks of a call. ZERO_RTT: it may be sent with its session's CONNECT. HEAD_OUT: the message sent
+ * begins with a head; HEAD_IN: the message received in part does. */
+enum { LEND_MARK_ZERO_RTT = 1, LEND_MARK_HEAD_IN = 2, LEND_MARK_HEAD_OUT = LEND_PKT_META };
 struct lend_call_rec {
 	uint32_t gen;  /* generation of the record; with the index, it is the handle */
 	uint32_t self; /* index of this record; never changes */
@@ -172,10 +175,8 @@ struct lend_call_rec {
 			uint8_t queue;  /* the ready list that it is on */
 			uint8_t paused; /* the receiver has no memory: nothing is sent until it has
 					   some */
-			uint8_t zero_rtt : 1; /* client: may be sent with its session's CONNECT */
-			uint8_t head_out : 1; /* the message sent begins with a head */
-			uint8_t head_in : 1;  /* the message received in part does */
-			uint8_t more_hops;    /* server: hops that the reply reports */
+			uint8_t marks;  /* LEND_MARK_* */
+			uint8_t more_hops; /* server: hops that the reply reports */
 		};
 		uint64_t rare; /* all of them: 0 in most calls */
 	};

@@ -108,7 +108,7 @@ static struct lend_call_rec *find_candidate(struct lend_core *c, struct lend_ses
 	uint32_t at = 0;
 
 	while ((k = lend_sess_next_made(c, s, &at, NULL)))
-		if (k->zero_rtt && k->state == LEND_CALL_QUEUED)
+		if (k->marks & LEND_MARK_ZERO_RTT && k->state == LEND_CALL_QUEUED)
 			return k;
 	return NULL;
 }
