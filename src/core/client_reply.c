@@ -58,7 +58,8 @@ LEND_HOT void finish(struct lend_core *c, struct lend_call_rec *k, const struct 
 	e->len = v->head.length;
 	e->head = (v->head.flags & LEND_PKT_META) != 0;
 	e->more_hops = v->reply.ran >> LEND_RAN_BITS;
-	if (fits && !k->rx.buf) {
+	/* A head is for the runtime: with one, named memory stays as it is. */
+	if (fits && (!k->rx.buf || (e->head && v->payload_len == v->head.length))) {
 		e->data = v->payload;
 		e->data_len = v->payload_len;
 		e->parts = (uint8_t)v->parts;
@@ -103,7 +104,8 @@ static bool is_given_up(const struct lend_call_rec *k, const struct lend_pkt_vie
 static void one_fragment(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
 			 struct lend_call_rec *k, const struct lend_pkt_view *v)
 {
-	bool fits = v->head.length <= (k->rx.attached ? k->reply_cap : c->cfg.message_max);
+	bool head = v->head.flags & LEND_PKT_META;
+	bool fits = v->head.length <= (k->rx.attached && !head ? k->reply_cap : c->cfg.message_max);
 
 	if (is_given_up(k, v) && !k->rx.attached)
 		lend_rx_drop(c, k);
@@ -113,7 +115,7 @@ static void one_fragment(struct lend_core *c, struct lend_bufs *bufs, struct len
 		LEND_COUNT(c, rx_length);
 		return;
 	}
-	if (fits && k->rx.attached)
+	if (fits && k->rx.attached && !head)
 		lend_chain_write_payload(bufs, k->rx.buf, v);
 	take_whole(c, s, k, v, fits);
 }

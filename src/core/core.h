@@ -70,8 +70,8 @@ struct lend_event {
 	 * a buffer of its own; REPLY_END: the reply. */
 	uint32_t buf;
 	uint32_t reply; /* CALL_END: memory with the reply, or attached for it; 0: none */
-	/* The message of one datagram, or the first bytes with NEED; valid until the turn ends;
-	 * else NULL. */
+	/* The message of one datagram, or the first bytes with NEED; valid until the turn ends.
+	 * With head and named memory of a reply, the message is not in that memory; else NULL. */
 	union {
 		const void *data;
 		const struct lend_part *part;

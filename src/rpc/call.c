@@ -341,6 +341,28 @@ static __attribute__((noinline)) void take_reply(struct lend_ep *ep, struct lend
 		ep->unkept = call->reply;
 }
 
+/* Sets a reply that begins with a head, without the head. */
+static __attribute__((noinline)) void take_with_head(struct lend_ep *ep, struct lend_call *call,
+						     const struct lend_event *ev)
+{
+	struct lend_buf *flat = ev->parts ? lend_bufs_take(ep->bufs, ev->data_len) : NULL;
+	struct lend_event bare = *ev;
+
+	if (flat) {
+		lend_msg_fill_parts(flat, ev->part, ev->parts);
+		bare.data = flat->data;
+		bare.parts = 0;
+	}
+	if (bare.data && !bare.parts && lend_reason_cut(ep, call, &bare)) {
+		call->reply_len = bare.len;
+		take_reply(ep, call, &bare);
+	} else { /* of several datagrams, or not valid */
+		take_reply(ep, call, ev);
+		lend_reason_take(ep, call, lend_call_priv(call)->landing);
+	}
+	lend_bufs_give(ep->bufs, flat);
+}
+
 /* Gives back other buffers than the caller's. Returns the caller's request if a gathered copy was
  * sent, or NULL if it is still lent. */
 static __attribute__((noinline)) struct lend_buf *
@@ -368,7 +390,9 @@ void lend_calls_end(struct lend_ep *ep, const struct lend_event *ev)
 	call->reply_len = ev->len;
 	if (ep->reason_of == call)
 		ep->reason_of = NULL;
-	if (!ev->data_len || ev->parts || ev->reply || p->landing || ev->head)
+	if (ev->head)
+		take_with_head(ep, call, ev);
+	else if (!ev->data_len || ev->parts || ev->reply || p->landing)
 		take_reply(ep, call, ev);
 	else if (call->in_place)
 		call->reply = show_reply(ep, ev);
@@ -376,8 +400,6 @@ void lend_calls_end(struct lend_ep *ep, const struct lend_event *ev)
 		call->reply = lend_msg_copy(ep->bufs, ev->data, ev->data_len);
 	else
 		take_reply(ep, call, ev);
-	if (ev->head)
-		lend_reason_take(ep, call, p->landing);
 	finish_call(ep, call);
 }
 

@@ -323,6 +323,9 @@ void lend_descriptors_close(struct lend_ep *ep);
 /* Writes a head with the first 200 bytes of a text. Returns its length; 0: the text is not UTF-8,
  * or cap is less than LEND_HEAD_REASON + 16. */
 uint32_t lend_reason_write(void *to, uint32_t cap, const char *text);
+/* Removes the head from the reply of one datagram of an event, and keeps its reason. False: the
+ * head is not valid. */
+bool lend_reason_cut(struct lend_ep *ep, struct lend_call *call, struct lend_event *ev);
 /* Removes the head from the reply of a call that ends, and keeps its reason. landed: the reply is
  * in memory that the caller named. A head that is not valid makes the status INTERNAL. */
 void lend_reason_take(struct lend_ep *ep, struct lend_call *call, bool landed);

@@ -72,6 +72,25 @@ static void keep_reason(struct lend_ep *ep, const struct lend_call *call, const 
 	ep->reason_of = call;
 }
 
+bool lend_reason_cut(struct lend_ep *ep, struct lend_call *call, struct lend_event *ev)
+{
+	uint8_t head[LEND_HEAD_MAX];
+	uint32_t n = lend_min_u32(ev->data_len, sizeof(head)), len;
+
+	memcpy(head, ev->data, n); /* a peer may change it */
+	len = lend_head_length(head, n, ev->data_len);
+	if (!len || !lend_head_valid(head, len))
+		return false;
+	keep_reason(ep, call, head);
+	ev->data = (const uint8_t *)ev->data + len;
+	ev->data_len -= len;
+	ev->len -= len;
+	ev->head = 0;
+	if (ev->data_len == 0)
+		ev->data = NULL;
+	return true;
+}
+
 void lend_reason_take(struct lend_ep *ep, struct lend_call *call, bool landed)
 {
 	uint8_t head[LEND_HEAD_MAX];

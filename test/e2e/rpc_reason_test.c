@@ -146,24 +146,32 @@ Test(rpc_reason, the_runtime_explains_too)
 	}
 }
 
-/* The caller's memory for a reply has nothing of the head. */
+/* The caller's memory for a reply has nothing of the head, and may be shorter than it. */
 Test(rpc_reason, landing_memory_stays_empty)
 {
-	for (int s = 0; s < SCHEMES; s++) {
-		struct ask ask = {.call = {.method = WHY, .done = note_reason}};
-		struct pair pair;
+	static const uint32_t caps[] = {0, 1, 4, 4096};
 
-		open_with_reasons(&pair, s);
-		ask.call.request = lend_buf_take(pair.client, 4);
-		memcpy(ask.call.request->data, "why?", ask.call.request->len = 4);
-		ask.call.reply = lend_buf_take(pair.client, 4096);
-		at = pair.client;
-		cr_assert_eq(lend_call_start(pair.client, pair.session, &ask.call), 0);
-		cr_assert(pair_until(&pair, &ask.done));
-		cr_assert_str_eq(seen, "why?");
-		cr_assert_eq(ask.call.reply_len, 0);
-		cr_assert_eq(ask.call.reply->len, 0);
-		ask_give(pair.client, &ask);
-		pair_close(&pair);
-	}
+	for (int s = 0; s < SCHEMES; s++)
+		for (size_t i = 0; i < sizeof(caps) / sizeof(caps[0]); i++) {
+			static char into[4096];
+			struct ask ask = {.call = {.method = WHY, .done = note_reason}};
+			struct pair pair;
+
+			open_with_reasons(&pair, s);
+			ask.call.request = lend_buf_take(pair.client, 4);
+			memcpy(ask.call.request->data, "why?", ask.call.request->len = 4);
+			memset(into, 7, sizeof(into));
+			ask.call.reply = lend_buf_wrap(pair.client, into, caps[i], NULL, NULL);
+			at = pair.client;
+			cr_assert_eq(lend_call_start(pair.client, pair.session, &ask.call), 0);
+			cr_assert(pair_until(&pair, &ask.done));
+			cr_assert_eq(ask.call.status, LEND_NOT_FOUND);
+			cr_assert_str_eq(seen, "why?");
+			cr_assert_eq(ask.call.reply_len, 0);
+			cr_assert_eq(ask.call.reply->len, 0);
+			for (size_t k = 0; k < sizeof(into); k++)
+				cr_assert_eq(into[k], 7);
+			ask_give(pair.client, &ask);
+			pair_close(&pair);
+		}
 }
