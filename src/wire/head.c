@@ -146,7 +146,7 @@ bool lend_head_valid(const void *head, uint32_t len)
 	struct front front;
 	uint16_t n = 0;
 
-	if (lend_head_length(head, len, len) != len)
+	if (len == 0 || lend_head_length(head, len, len) != len)
 		return false;
 	memcpy(&front, head, FRONT);
 	for (; at < len; n++) {
