@@ -69,6 +69,7 @@ Test(rpc_slow, a_call_that_expires_before_a_worker_is_free_does_not_run)
 	while (!ask[WORKERS].done)
 		cr_assert_geq(lend_wait(ep, lend_now(ep) + 100 * MS), 0);
 	cr_assert_eq(ask[WORKERS].call.status, LEND_DEADLINE_EXCEEDED);
+	sync_echo(ep, session, ECHO, 64); /* the server has the CANCEL before it */
 	atomic_store(&server.let_go, true);
 	sync_echo(ep, session, SLOW_ECHO, 5000);
 	cr_assert_eq(atomic_load(&server.in_slow), WORKERS);
