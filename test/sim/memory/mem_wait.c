@@ -65,7 +65,10 @@ void mem_wait_turn(struct sim *sim, uint32_t node)
 		due = *w;
 		due.e.data = due.bytes;
 		w->e.call = 0;
-		if (due.until <= sim->now) {
+		/* A snapshot may be settled in the very turn in which a read has waited long
+		 * enough. */
+		if (due.until <= sim->now &&
+		    lend_store_awaits(sim->node[node].store, due.slot, due.serial)) {
 			SIM_CHECK(sim,
 				  m->object[due.slot].serial == due.serial &&
 				      m->object[due.slot].unwritten,
