@@ -86,7 +86,9 @@ struct lent_block {
 
 /* The first argument of a call. */
 struct lent_head {
-	uint32_t call, depth;
+	uint32_t call;  /* that lends */
+	uint32_t by;    /* that brought the reference: this one, or one that passes it on */
+	uint64_t depth; /* how often it was passed on */
 	uint64_t first; /* where the reference begins in the argument of that call */
 };
 
@@ -102,6 +104,7 @@ struct lent_call {
 	lend_ns due;           /* a time at which it is done at the latest, but for LENT_PATIENT */
 	bool lent, open, cancelled, torn;
 	struct lent_request *parent; /* of one that passes on */
+	uint32_t before;             /* head.by of that request */
 	lend_session session;
 	bool result;
 	uint32_t reader, reader_life; /* of a result that arrived: its caller */

@@ -179,7 +179,7 @@ void lent_call_start(void)
 	draw_end(c);
 	bytes.data = c->piece;
 	bytes.n = c->piece[1].iov_len ? 2 : 1;
-	c->head.call = c->id;
+	c->head.call = c->head.by = c->id;
 	lent_trace("call %u of node %u to node %u over %s: %lu bytes", c->id, node, c->to,
 		   kind == LENT_UDP ? "udp" : "shm", (unsigned long)c->len);
 	if (start_call(c, kind, &bytes))
@@ -208,8 +208,9 @@ bool lent_call_pass(struct lent_request *r)
 	c->call.method = LENT_METHOD + (uint32_t)lent_below(LENT_CALLER, LENT_METHODS);
 	c->call.parent = r->request;
 	c->call.timeout = 0;
-	c->head = (struct lent_head){r->head.call, r->head.depth + 1, first};
+	c->head = (struct lent_head){r->head.call, c->id, r->head.depth + 1, first};
 	c->parent = r;
+	c->before = r->head.by;
 	if (c->id % 4 == 0) /* not drawn; its reads are relayed */
 		kind = kind == LENT_UDP ? LENT_SHM : LENT_UDP;
 	lent_trace("call %u: node %u passes the argument of call %u on to node %u", c->id, r->node,
@@ -266,7 +267,7 @@ void lent_call_answer(uint32_t node, lend_request request)
 	c->result = true;
 	c->block = index;
 	draw_bytes(LENT_RESULT, c, b);
-	c->head.call = c->id;
+	c->head.call = c->head.by = c->id;
 	c->due = lent->now + LENT_TTL;
 	if (answer_with(n, c, request))
 		return;

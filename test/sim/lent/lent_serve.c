@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "sim/lent/lent.h"
-#include "sys/ref_counts.h"
 #include "sim/lent/lent_serve.h"
 #include "sim/memory/mem_bytes.h"
 
@@ -17,6 +16,7 @@ struct lent_read {
 	struct lent_read *next;
 	struct lent_request *request; /* NULL: it is gone */
 	uint32_t node, life, call;
+	uint32_t by; /* call that brought the reference */
 	uint64_t first, len;
 	lend_ns began, until;             /* until: a view is looked at */
 	bool busy, by_view, mapped, late; /* late: it began after the end of the loan */
@@ -110,6 +110,16 @@ static void free_read(struct lent_read *r)
 	free(r);
 }
 
+/* Returns whether a call that passed the reference on has ended: it relays no read any more. */
+static bool pass_has_ended(const struct lent_read *r)
+{
+	uint32_t by = r->by;
+
+	while (by != r->call && lent->call[by].open)
+		by = lent->call[by].before;
+	return by != r->call;
+}
+
 static void check_status(const struct lent_read *r)
 {
 	static const uint32_t fine = 1 << LEND_OK | 1 << LEND_CANCELLED | 1 << LEND_NOT_FOUND |
@@ -119,8 +129,7 @@ static void check_status(const struct lent_read *r)
 	LENT_CHECK(fine >> r->op.status & 1, "call %u: a read ends with %d", r->call, r->op.status);
 	LENT_CHECK(r->op.status != LEND_OK || !r->late,
 		   "call %u: a read that began after the end is OK", r->call);
-	/* A relay ends with the call that passed the reference on, which may end first. */
-	LENT_CHECK(r->op.status != LEND_NOT_FOUND || has_ended(r->call) || lend_ref_counts.relayed,
+	LENT_CHECK(r->op.status != LEND_NOT_FOUND || has_ended(r->call) || pass_has_ended(r),
 		   "call %u: a read is NOT_FOUND before the end", r->call);
 }
 
@@ -161,7 +170,7 @@ static struct lent_read *make_read(enum lent_stream stream, uint32_t node, uint3
 	LEND_CHECK(r);
 	r->node = node;
 	r->life = lent->node[node].life;
-	r->call = call;
+	r->call = r->by = call;
 	r->first = first + at;
 	r->len = len;
 	r->by_view = by_view;
@@ -196,6 +205,7 @@ static void start_read(struct lent_request *request)
 					request->head.first, request->arg.len);
 
 	request->reads++;
+	r->by = request->head.by;
 	r->request = request;
 	r->op.parent = request->request;
 	if (start_one(r, &request->arg, r->first - request->head.first) == 0)
@@ -301,7 +311,7 @@ static struct lent_head head_of(const struct lend_arg *arg, int n)
 	LENT_CHECK(n == 2 && arg[0].bytes && arg[0].len == sizeof(head),
 		   "a request of %d arguments", n);
 	memcpy(&head, arg[0].bytes, sizeof(head));
-	LENT_CHECK(head.call < lent->calls, "a request of no call");
+	LENT_CHECK(head.call < lent->calls && head.by < lent->calls, "a request of no call");
 	return head;
 }
 

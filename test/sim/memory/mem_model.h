@@ -35,7 +35,7 @@ struct mem_object {
 	uint32_t base;  /* offset of its bytes in its first page */
 	uint8_t kind;
 	bool handed;     /* another client has adopted it */
-	bool unwritten;  /* snapshot of a put whose bytes are not there yet */
+	bool unwritten;  /* snapshot of a put that has not brought its bytes yet */
 	uint32_t charge; /* pages charged for it */
 	uint32_t payer,
 	    stakes; /* payer: the tenant that is charged; stakes: number of its holds and grants */
