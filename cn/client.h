@@ -25,9 +25,9 @@ enum {
 enum { CN_LONG = LEND_NORMAL + 1, CN_GUESS = LEND_BULK - 1 };
 
 enum cn_state { CN_IDLE, CN_WAIT, CN_FLIGHT, CN_DONE };
-/* A long put is ALLOC, WRITEs and a SEAL. A put whose reference is needed before its bytes are
- * there is EARLY, which reserves the pages, and FILL, with the same operation id. A seal of a space
- * with a pointer is WRITEs and the seal itself. A prefetch is FETCHes. A map from a pool is
+/* A long put is ALLOC, WRITEs and a SEAL. EARLY reserves the pages of a put so that its
+ * reference can be passed on before its bytes arrive by FILL, with the same operation id. A seal of
+ * a space with a pointer is WRITEs and the seal itself. A prefetch is FETCHes. A map from a pool is
  * POOL_MAP and POOL_VIEWs (SHOW), until all frames are known. All other operations have one step,
  * which is repeated for parts. */
 enum cn_step {

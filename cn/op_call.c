@@ -125,7 +125,8 @@ static void judge_call(struct cn_op *op, struct lend_call *call)
 	}
 	if (op->step != CN_STEP_FILL || (status == LEND_OK && !op->again))
 		end_id(op, call->ran);
-	if (op->lent && status == LEND_UNAVAILABLE && call->ran == LEND_RAN_NO && cn_read_relay(op))
+	if (op->lent && status == LEND_UNAVAILABLE && call->ran == LEND_RAN_NO &&
+	    cn_caller_ask_relay(op))
 		op->again = true;
 	if (op->lent &&
 	    status == LEND_UNIMPLEMENTED) /* a process that lends or relays nothing yet */

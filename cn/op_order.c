@@ -10,8 +10,8 @@
  *              writes; free waits for all, all wait for free
  *   reference  release waits for all; adopt and grant wait for adopt, grant and release; the rest
  *              waits for release only, since a granted reference can be read before it is adopted;
- *              all wait for a put whose bytes are on their way, so that own reads, which wait at
- *              the node, never take the call slot that the bytes need
+ *              all wait for a put that still sends its bytes, so that this client's own reads,
+ * which wait at the node, never take the call slot that the bytes need
  *
  * Layer: cn. Threads: the endpoint's. */
 #include "cn/client.h"

@@ -118,7 +118,7 @@ static bool try_start(struct cn_op *op)
 		return true;
 	}
 	node = op->mem->node[op->node];
-	if (op->lent && !cn_caller_dial(node) && cn_read_relay(op)) {
+	if (op->lent && !cn_caller_dial(node) && cn_caller_ask_relay(op)) {
 		op->mem->again = true;
 		return false;
 	}

@@ -20,7 +20,8 @@ struct mn_reads *mn_reads_open(struct lend_ep *ep, const struct lend_store *stor
 /* Lets a request wait for the snapshot in out. Takes bytes. Returns false: there is no place. */
 bool mn_reads_add(struct mn_reads *reads, lend_request request, struct lend_buf *bytes,
 		  const struct lend_store_out *out);
-/* Runs the requests whose snapshots are no longer unwritten; all: every request, which then ends.
+/* Runs the requests with snapshots that are no longer unwritten; all: every request, which then
+ * ends.
  */
 void mn_reads_turn(struct mn_reads *reads, mn_read_again *run, void *arg, bool all);
 /* Returns whether a turn is due. */

@@ -1,5 +1,5 @@
 /* loan_pass - a loan is taken, marked, passed as an argument and given back, one at a time. The
- * server, another process, reads one word of it in place. Layer: apps. Threads: one per process. */
+ * server, another process, reads 8 bytes of it in place. Layer: apps. Threads: one per process. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -15,7 +15,7 @@ static void greeter_greet(Greeter__Greeter_Service *service, const Greeter__Name
 
 	(void)service;
 	if (!*in->name) {
-		lend_pb_fail(closure_data, LEND_INVALID_ARGUMENT);
+		lend_pb_fail(closure_data, LEND_INVALID_ARGUMENT, "a greeting needs a name");
 		return;
 	}
 	(void)snprintf(text, sizeof(text), "hello, %s", in->name);

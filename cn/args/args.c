@@ -144,7 +144,7 @@ static bool has_late_puts(const struct cn_args *a)
 	return k < a->puts;
 }
 
-/* Ends the puts whose bytes are still on their way. */
+/* Ends the puts that still send their bytes. */
 static void end_late_puts(struct cn_args *a)
 {
 	for (uint32_t k = 0; k < a->puts; k++)
@@ -157,8 +157,8 @@ static void end_late(struct lend_alarm *alarm)
 	end_late_puts((struct cn_args *)((char *)alarm - offsetof(struct cn_args, alarm)));
 }
 
-/* Ends what a call lent. The last reply of a put whose bytes were read may come after the call's:
- * to await it costs less than to have the put forgotten. */
+/* Ends what a call lent. The node may reply to a put after the call has ended, although the callee
+ * read its bytes: waiting for that reply costs less than having the put forgotten. */
 static void end_call_puts(struct cn_args *a)
 {
 	end_pass(a);
@@ -341,8 +341,8 @@ static bool may_start_again(const struct cn_args *a)
 	       (a->call.status == LEND_UNAVAILABLE || a->call.status == LEND_NOT_FOUND);
 }
 
-/* Starts a call again whose put did not end, with these bytes in the message. Returns false: the
- * call has ended. */
+/* Starts a call again after one of its puts did not end, with these bytes in the message. Returns
+ * false: the call has ended. */
 static bool starts_by_value(struct cn_args *a)
 {
 	if (!may_start_again(a))

@@ -68,7 +68,7 @@ struct cn_args {
 	uint32_t n, puts;
 	uint32_t busy;  /* puts under way */
 	uint32_t wraps; /* segments of the caller's memory that a carrier may still use, and puts
-			   whose bytes are on their way */
+			   that still send their bytes */
 	bool cancelled, ended;
 	bool passes;             /* passes references to lent memory on */
 	bool early;              /* the call may start before its puts are complete */

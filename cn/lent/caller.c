@@ -91,7 +91,7 @@ int cn_caller_relay(struct lend_mem *mem, lend_session session)
 	return i;
 }
 
-bool cn_read_relay(struct cn_op *op)
+bool cn_caller_ask_relay(struct cn_op *op)
 {
 	struct lend_mem *mem = op->mem;
 	lend_session via = {0};

@@ -16,7 +16,7 @@ int cn_caller_find(struct lend_mem *mem, const char *home);
 int cn_caller_relay(struct lend_mem *mem, lend_session session);
 /* Lets the caller of op->parent read for this process, which cannot reach the lender. Returns
  * false: there is none, or it was asked before. */
-bool cn_read_relay(struct cn_op *op);
+bool cn_caller_ask_relay(struct cn_op *op);
 /* Opens the session of a caller that has none. Returns whether it has one now. */
 bool cn_caller_dial(struct cn_node *caller);
 void cn_callers_drop(struct lend_mem *mem);

@@ -197,7 +197,7 @@ static void serve_get(lend_request request, const struct lend_buf *message, void
 	status = lend_memop_decode(head, len < sizeof(head) ? len : sizeof(head), len, &say);
 	if (status == LEND_MEM_OK && say.kind == LEND_MEMOP_GET &&
 	    !cn_lender_made(lender, &say.ref) &&
-	    cn_relay_read(&lender->relays, lender->ep, request, &say, head + LEND_MEMOP_HEAD))
+	    cn_relay_serve(&lender->relays, lender->ep, request, &say, head + LEND_MEMOP_HEAD))
 		return;
 	if (status == LEND_MEM_OK)
 		status = find(lender, &say, &loan, &bytes);

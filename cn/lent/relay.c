@@ -92,8 +92,8 @@ static struct relay *make_relay(struct cn_relays *relays, struct lend_ep *ep, le
 	return relay;
 }
 
-bool cn_relay_read(struct cn_relays *relays, struct lend_ep *ep, lend_request request,
-		   const struct lend_memop *say, const uint8_t *ref)
+bool cn_relay_serve(struct cn_relays *relays, struct lend_ep *ep, lend_request request,
+		    const struct lend_memop *say, const uint8_t *ref)
 {
 	struct lend_arg arg = {.bytes = NULL};
 	struct relay *relay;
@@ -103,13 +103,17 @@ bool cn_relay_read(struct cn_relays *relays, struct lend_ep *ep, lend_request re
 	a = find_pass(relays, lend_request_session(ep, request), &say->ref, &home);
 	if (!a || say->flags)
 		return false;
+	lend_ref_load(&arg.ref, ref);
+	arg.len = lend_ref_len(&arg.ref);
+	if (say->offset > arg.len || say->len > arg.len - say->offset) {
+		(void)lend_reply(ep, request, LEND_OUT_OF_RANGE, NULL);
+		return true;
+	}
 	relay = make_relay(relays, ep, request, say->len);
 	if (!relay) {
 		(void)lend_reply(ep, request, LEND_RESOURCE_EXHAUSTED, NULL);
 		return true;
 	}
-	lend_ref_load(&arg.ref, ref);
-	arg.len = lend_ref_len(&arg.ref);
 	strcpy(arg.home, home);
 	relay->op = (struct lend_op){.done = read_done,
 				     .parent = a->user->parent,

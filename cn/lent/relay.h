@@ -17,7 +17,7 @@ struct cn_relays {
 
 /* Starts the read that a request asks for, and answers the request when it has ended. Returns
  * false, without an answer: no call passes the reference on. ref: its bytes as received. */
-bool cn_relay_read(struct cn_relays *relays, struct lend_ep *ep, lend_request request,
-		   const struct lend_memop *say, const uint8_t *ref);
+bool cn_relay_serve(struct cn_relays *relays, struct lend_ep *ep, lend_request request,
+		    const struct lend_memop *say, const uint8_t *ref);
 
 #endif

@@ -48,9 +48,9 @@ void lend_pb_end(struct lend_ep *ep);
  * runs, once, possibly before this function returns. */
 void lend_pb_reply(void *closure_data, const ProtobufCMessage *reply, void (*release)(void *arg),
 		   void *arg);
-/* Answers a request with a status and no message.
- * Ownership: takes closure_data. */
-void lend_pb_fail(void *closure_data, enum lend_status status);
+/* Answers a request with a status, no message, and a text that explains it, as lend_reply_why().
+ * Ownership: takes closure_data; borrows why. */
+void lend_pb_fail(void *closure_data, enum lend_status status, const char *why);
 /* Returns the request behind a closure, for its deadline, its session or as a parent of calls.
  * Returns: the request.
  * Ownership: borrows closure_data. */
@@ -72,10 +72,14 @@ lend_request lend_pb_request(const void *closure_data);
  * closure runs. */
 int lend_pb_client(struct lend_ep *ep, lend_session session,
 		   const ProtobufCServiceDescriptor *descriptor, ProtobufCService **client);
-/* Returns the status of the call whose closure runs.
+/* Returns the status of the call that runs its closure now.
  * Returns: the status; outside of closures that of the last call that ended.
  * Ownership: borrows client. */
 enum lend_status lend_pb_status(const ProtobufCService *client);
+/* Returns the text with which the server explained the status, in the closure of a call.
+ * Returns: as lend_call_why().
+ * Ownership: borrows client; the text is the endpoint's until the closure returns. */
+const char *lend_pb_why(const ProtobufCService *client);
 /* Sets what the calls of a client have in common from now on: the fields timeout, priority,
  * zero_rtt and parent of call.
  * Ownership: borrows client and call until the function returns. */

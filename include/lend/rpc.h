@@ -327,8 +327,8 @@ int lend_serve_long(struct lend_ep *ep, uint32_t method, lend_landing_fn *landin
 int lend_reply(struct lend_ep *ep, lend_request request, enum lend_status status,
 	       struct lend_buf *reply);
 /* Answers a request with a copy of len bytes. The quickest way for short replies, which need no
- * buffer then.
- * Returns: as lend_reply(); -ENOMEM: not answered yet, no buffer of len bytes is left.
+ * buffer then. If another reply finds no buffer, the status becomes RESOURCE_EXHAUSTED.
+ * Returns: as lend_reply().
  * Ownership: borrows data until it returns.
  * Threads: the endpoint's, and that of a LEND_SLOW handler. */
 int lend_reply_copy(struct lend_ep *ep, lend_request request, enum lend_status status,
@@ -473,7 +473,8 @@ int lend_watch_sessions(struct lend_ep *ep, lend_watch_fn *watch, void *arg);
 
 /* An alarm, in the caller's memory. Set next to NULL. */
 struct lend_alarm {
-	/* Runs once, inside the first turn at or after the time; the alarm may be set again. */
+	/* Runs once, inside the first turn at or after the time, or up to 100 us later in an
+	 * endpoint that is busy with short messages; the alarm may be set again. */
 	void (*ring)(struct lend_alarm *alarm);
 	lend_ns at;              /* the time, as of lend_now(); LEND_NEVER: not set */
 	struct lend_alarm *next; /* the runtime's */
@@ -502,9 +503,9 @@ struct lend_fd_watch {
 	int fd;          /* the file descriptor */
 	unsigned events; /* the runtime's: the requested ones; 0: not watched */
 };
-/* Watches a file descriptor for LEND_FD_* events, in place of the earlier ones; 0 ends the watch.
+/* Watches a file descriptor for LEND_FD_* events, which replace the earlier ones; 0 ends the watch.
  * End it before the descriptor is closed. An endpoint that does not sleep looks at descriptors
- * every 5 us.
+ * every 5 us, and every 100 us while it is busy with short messages.
  * Returns: 0; -EINVAL: an unknown event, or no ready; -EBADF: fd is not open; -EEXIST: another
  * watch has it; -EPERM: it is a file or directory, or this is the child of a fork; -EMFILE,
  * -ENOSPC, -ENOMEM: a limit of the system.

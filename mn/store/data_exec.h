@@ -24,7 +24,7 @@ struct lend_step {
 };
 
 enum lend_mem_status lend_op_put(struct lend_step *t);
-/* Writes the bytes of an EARLY put, whose record is r. */
+/* Writes the bytes of the EARLY put with this record. */
 enum lend_mem_status lend_op_fill(struct lend_step *t, struct lend_record *r);
 enum lend_mem_status lend_op_get(struct lend_step *t);
 enum lend_mem_status lend_op_alloc(struct lend_step *t);

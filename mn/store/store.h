@@ -51,7 +51,7 @@ struct lend_object {
 	uint64_t kind : 2;
 	uint64_t height : 3;    /* height of its view, like base, len and root */
 	uint64_t payer : 8;     /* snapshot: the tenant that stakes counts for */
-	uint64_t unwritten : 1; /* snapshot: made by an EARLY put, whose bytes are not there yet;
+	uint64_t unwritten : 1; /* snapshot: an EARLY put made it, and its bytes are not here yet;
 				   its one hold is the writer's */
 	uint64_t base : 40;
 	/* Space: its pinned mapping. Pinned mapping: its space. Snapshot: one of its holds, which
@@ -106,7 +106,7 @@ struct lend_record {
 	uint8_t terms;  /* terms of the grant that was made or used */
 	uint8_t held;   /* 1: it made (GRANT: dropped) this client's hold */
 	uint8_t tenant; /* ADOPT: the tenant that made the grant */
-	uint8_t early;  /* 1: an EARLY put, whose bytes are not there yet */
+	uint8_t early;  /* 1: an EARLY put, still without its bytes */
 	uint8_t zero;
 	uint32_t counts[2]; /* RELEASE: references released; references not held */
 };

@@ -56,7 +56,7 @@ LEND_HOT void finish(struct lend_core *c, struct lend_call_rec *k, const struct 
 	    lend_call_end_event(c, k, fits ? status : RESOURCE_EXHAUSTED, fits ? ran : RAN_YES);
 
 	e->len = v->head.length;
-	e->head = (v->head.flags & LEND_PKT_META) != 0;
+	e->head = (v->head.flags & LEND_PKT_WITH_HEAD) != 0;
 	e->more_hops = v->reply.ran >> LEND_RAN_BITS;
 	/* A head is for the runtime: with one, named memory stays as it is. */
 	if (fits && (!k->rx.buf || (e->head && v->payload_len == v->head.length))) {
@@ -104,7 +104,7 @@ static bool is_given_up(const struct lend_call_rec *k, const struct lend_pkt_vie
 static void one_fragment(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
 			 struct lend_call_rec *k, const struct lend_pkt_view *v)
 {
-	bool head = v->head.flags & LEND_PKT_META;
+	bool head = v->head.flags & LEND_PKT_WITH_HEAD;
 	bool fits = v->head.length <= (k->rx.attached && !head ? k->reply_cap : c->cfg.message_max);
 
 	if (is_given_up(k, v) && !k->rx.attached)

@@ -49,8 +49,8 @@ struct lend_event {
 			uint8_t parts;        /* entries of part[]; 0: data is contiguous */
 			uint8_t more_hops; /* CALL_END: as the server reports, up to 63; 0 without a
 					      reply */
-			uint8_t head; /* NEED, REQUEST, CALL_END: the message says that it begins
-					 with a head */
+			uint8_t head; /* NEED, REQUEST, CALL_END: the message begins with a head,
+					 as its datagrams state */
 		};
 		uint64_t what; /* all of them */
 	};
@@ -70,8 +70,9 @@ struct lend_event {
 	 * a buffer of its own; REPLY_END: the reply. */
 	uint32_t buf;
 	uint32_t reply; /* CALL_END: memory with the reply, or attached for it; 0: none */
-	/* The message of one datagram, or the first bytes with NEED; valid until the turn ends.
-	 * With head and named memory of a reply, the message is not in that memory; else NULL. */
+	/* The message of one datagram, or the first bytes with NEED; valid until the turn ends;
+	 * else NULL. A reply of one datagram with a head is here even if memory was named for it:
+	 * that memory is unchanged. */
 	union {
 		const void *data;
 		const struct lend_part *part;
@@ -108,7 +109,7 @@ struct lend_core_config {
 	uint8_t congestion;      /* enum lend_cc, see cc.h */
 	uint8_t order;           /* enum lend_order */
 	uint8_t fast;            /* enum lend_fast */
-	uint8_t features; /* LEND_FEATURE_* of wire/pkt.h: what the caller of the core reads */
+	uint8_t features; /* LEND_FEATURE_* of wire/head.h: what the caller of the core reads */
 	/* See zero_rtt.h. ticket_ns: lifetime of a 0-RTT ticket; 0: tickets are not issued and not
 	 * used. attempts: how many attempts with a ticket are remembered at once, a power of two.
 	 */

@@ -113,7 +113,7 @@ static bool fragment_sane(struct lend_core *c, const struct lend_call_rec *k,
 {
 	const struct lend_sess *s = lend_sess_at(c, k->sess);
 	uint32_t frag = v->head.offset / s->payload, len = v->head.length;
-	bool head = v->head.flags & LEND_PKT_META;
+	bool head = v->head.flags & LEND_PKT_WITH_HEAD;
 
 	if ((k->rx.frags != LEND_NONE &&
 	     (len != k->rx.len || head != ((k->marks & LEND_MARK_HEAD_IN) != 0))) ||
@@ -231,7 +231,7 @@ enum lend_rx_verdict lend_rx_take(struct lend_core *c, struct lend_bufs *bufs,
 	if (!within_grant(c, k, v) || !fragment_sane(c, k, v))
 		return LEND_RX_DROPPED;
 	k->received = 1;
-	if (v->head.flags & LEND_PKT_META)
+	if (v->head.flags & LEND_PKT_WITH_HEAD)
 		k->marks |= LEND_MARK_HEAD_IN;
 	if (k->rx.frags != LEND_NONE || lend_memq_take(c, k, v->head.length))
 		return keep_fragment(c, bufs, k, v);

@@ -77,7 +77,7 @@ LEND_HOT void run(struct lend_core *c, struct lend_call_rec *k, const struct len
 	e->class = k->class;
 	e->deadline = k->deadline;
 	e->len = v->head.length;
-	e->head = (v->head.flags & LEND_PKT_META) != 0;
+	e->head = (v->head.flags & LEND_PKT_WITH_HEAD) != 0;
 	if (k->rx.frags == LEND_NONE) {
 		e->data = v->payload;
 		e->data_len = v->payload_len;

@@ -1,4 +1,5 @@
-/* short_call - the common path of calls whose request and reply fit a frame each (coalesce.h).
+/* short_call - the common path of calls with a request and a reply that fit a frame each
+ * (coalesce.h).
  *
  * Each function does what the general one does, for the usual value of every field: the session is
  * up and not blocked, no memory was named, nothing was retransmitted. All conditions are tested

@@ -139,10 +139,11 @@ enum lend_call_state {
 	LEND_CALL_ORPHAN, /* the handler runs, the caller does not wait */
 };
 
-/* Four cache lines; a call of short_call.h touches the first three. */
 /* Marks of a call. ZERO_RTT: it may be sent with its session's CONNECT. HEAD_OUT: the message sent
  * begins with a head; HEAD_IN: the message received in part does. */
-enum { LEND_MARK_ZERO_RTT = 1, LEND_MARK_HEAD_IN = 2, LEND_MARK_HEAD_OUT = LEND_PKT_META };
+enum { LEND_MARK_ZERO_RTT = 1, LEND_MARK_HEAD_IN = 2, LEND_MARK_HEAD_OUT = LEND_PKT_WITH_HEAD };
+
+/* Four cache lines; a call of short_call.h touches the first three. */
 struct lend_call_rec {
 	uint32_t gen;  /* generation of the record; with the index, it is the handle */
 	uint32_t self; /* index of this record; never changes */

@@ -16,6 +16,7 @@ struct client {
 	lend_session session;
 	struct lend_call like; /* fields that the calls have in common */
 	enum lend_status status;
+	const struct lend_call *ending; /* the call that runs its closure now; NULL: none started */
 	struct unary_call *idle;
 	struct lend_pb_heap memory; /* decoded replies */
 	struct lend_pb_heap tables;
@@ -44,7 +45,9 @@ static void finish_call(struct unary_call *u)
 		    lend_pb_from_buffers(u->method->output, u->call.reply, &c->memory, &reply);
 	if (u->call.status == LEND_OK && c->status == LEND_INVALID_ARGUMENT)
 		c->status = LEND_INTERNAL; /* the server's mistake */
+	c->ending = &u->call;
 	u->closure(reply, u->closure_data);
+	c->ending = NULL;
 	lend_buf_give(c->ep, u->call.reply);
 	lend_pb_heap_reset(&c->memory);
 	u->next = c->idle;
@@ -195,6 +198,13 @@ int lend_pb_client(struct lend_ep *ep, lend_session session,
 enum lend_status lend_pb_status(const ProtobufCService *client)
 {
 	return ((const struct client *)client)->status;
+}
+
+const char *lend_pb_why(const ProtobufCService *client)
+{
+	const struct client *c = (const struct client *)client;
+
+	return c->ending ? lend_call_why(c->ep, c->ending) : "";
 }
 
 void lend_pb_client_set(ProtobufCService *client, const struct lend_call *call)

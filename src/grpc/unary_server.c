@@ -53,11 +53,11 @@ static void free_pending(struct pending *p)
 	p->method->idle = p;
 }
 
-void lend_pb_fail(void *closure_data, enum lend_status status)
+void lend_pb_fail(void *closure_data, enum lend_status status, const char *why)
 {
 	struct pending *p = closure_data;
 
-	(void)lend_reply(p->method->ep, p->request, status, NULL);
+	(void)lend_reply_why(p->method->ep, p->request, status, why);
 	free_pending(p);
 }
 

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "pb/short_copy.h"
-#include "pb/utf8.h"
+#include "util/bits.h"
+#include "util/utf8.h"
 
 enum {
 	VARINT = 0,
@@ -365,13 +365,13 @@ static const uint8_t *read_string(struct decoder *d, const uint8_t *p, uint8_t *
 	if (!p || !(copy = take_bytes(d, len + 1)))
 		return NULL;
 	if (len <= (size_t)(d->end - p)) {
-		lend_pb_copy(copy, p, len);
+		lend_copy_short(copy, p, (uint32_t)len);
 		p += len;
 	} else if (!(p = copy_bytes(d, p, copy, len))) {
 		return NULL;
 	}
 	copy[len] = 0;
-	if (!lend_pb_is_utf8(copy, len))
+	if (!lend_utf8_valid(copy, len))
 		return fail_with(d, LEND_PB_BAD_UTF8);
 	memcpy(member, &copy, sizeof(copy));
 	return p;

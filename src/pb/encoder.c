@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "pb/short_copy.h"
+#include "util/bits.h"
 
 enum {
 	SCALAR_MAX = 24, /* bytes of one scalar: varint 10, tag as 8 bytes, rounded up */
@@ -181,7 +181,8 @@ static inline uint8_t *put_text(struct lend_pb_encoder *e, uint8_t *at,
 {
 	if (len < e->in_place && (size_t)(at - e->low) >= SCALAR_MAX &&
 	    len <= (size_t)(at - e->low) - SCALAR_MAX) {
-		lend_pb_copy(at - len, data, len);
+		if (len) /* data may be NULL otherwise */
+			lend_copy_short(at - len, data, (uint32_t)len);
 		return put_tag_unchecked(put_varint_unchecked(at - len, len), f);
 	}
 	at = put_bytes(e, at, data, len);

@@ -6,7 +6,8 @@
  *   worker.c        threads for slow handlers   server.c   requests answered here
  *   nested_calls.c  calls that serve a request  request.c  queries about a request
  *   alarm.c, descriptors.c, reason.c, job_queue.c, bufs.c, msg.c, deferred_free.c, method.c,
- * stats.c, stats_service.c, session_proof.c, keys.c, peer_memory.c; adaptive_spin.h, bulk_pause.h
+ *   stats.c, stats_service.c, session_proof.c, keys.c, peer_memory.c; adaptive_spin.h,
+ *   bulk_pause.h
  *
  * Layer: rpc. Threads: the endpoint's own, but for the fields marked "any thread".
  */
@@ -177,7 +178,7 @@ struct lend_ep {
 	struct lend_bulk_pause bulk_pause; /* pause of long messages for urgent calls */
 	uint32_t rx_long, tx_long;         /* recent maximum length of datagrams */
 	struct lend_req *serving;          /* request of the handler that runs now */
-	struct lend_mbuf view;             /* reply in place, of the call whose done runs now */
+	struct lend_mbuf view;             /* reply in place, of the call that runs its done now */
 	struct lend_buf *unkept;           /* other reply to give back when that done returns */
 	struct lend_carrier carrier[LEND_CARRIERS_MAX];
 	struct lend_capture_file

@@ -336,7 +336,7 @@ static inline __attribute__((always_inline)) uint32_t send_all(struct lend_ep *e
 	return moved;
 }
 
-/* Tells the core how many datagrams a carrier has room for, if that changed. */
+/* Passes the core a carrier's room for datagrams, if it changed. */
 static void note_room(struct lend_ep *ep)
 {
 	for (uint32_t c = 0; c < ep->n_carriers; c++) {

@@ -6,6 +6,7 @@
 #include "rpc/bufs.h"
 #include "rpc/endpoint.h"
 #include "util/bits.h"
+#include "util/utf8.h"
 #include "wire/head.h"
 
 uint32_t lend_reason_write(void *to, uint32_t cap, const char *text)
@@ -13,10 +14,8 @@ uint32_t lend_reason_write(void *to, uint32_t cap, const char *text)
 	struct lend_head_writer w = lend_head_begin(to, cap);
 	size_t len = strnlen(text, LEND_HEAD_REASON + 1);
 
-	/* A long text ends before a UTF-8 character. */
 	if (len > LEND_HEAD_REASON)
-		for (len = LEND_HEAD_REASON; len > 0 && (text[len] & 0xc0) == 0x80;)
-			len--;
+		len = lend_utf8_cut(text, LEND_HEAD_REASON);
 	lend_head_add(&w, LEND_HEAD_MESSAGE, NULL, text, len);
 	return lend_head_end(&w);
 }
@@ -57,19 +56,31 @@ static void remove_front(struct lend_buf *chain, uint32_t n, uint64_t len)
 	}
 }
 
-/* Keeps the text of a valid head as the reason of a call. */
-static void keep_reason(struct lend_ep *ep, const struct lend_call *call, const void *head)
+/* Reads the head of a message of len bytes, and keeps its text as the reason of a call. head: a
+ * copy of the first n bytes. Returns the head's length; 0: it is not valid. */
+static uint32_t read_head(struct lend_ep *ep, const struct lend_call *call, const uint8_t *head,
+			  uint32_t n, uint64_t len)
 {
-	const char *text = lend_head_text(head, LEND_HEAD_MESSAGE);
-	size_t len = text ? strnlen(text, LEND_HEAD_REASON) : 0;
+	uint32_t head_len = lend_head_length(head, n, len);
+	const char *text;
+	size_t most;
 
+	if (!head_len || !lend_head_valid(head, head_len))
+		return 0;
+	text = lend_head_text(head, LEND_HEAD_MESSAGE);
+	if (!text || call->status == LEND_OK)
+		return head_len;
 	if (!ep->reason)
 		ep->reason = malloc(LEND_HEAD_REASON + 1);
-	if (len == 0 || call->status == LEND_OK || !ep->reason)
-		return;
-	memcpy(ep->reason, text, len);
-	ep->reason[len] = '\0';
+	if (!ep->reason)
+		return head_len;
+	most = strlen(text);
+	if (most > LEND_HEAD_REASON)
+		most = lend_utf8_cut(text, LEND_HEAD_REASON);
+	memcpy(ep->reason, text, most);
+	ep->reason[most] = '\0';
 	ep->reason_of = call;
+	return head_len;
 }
 
 bool lend_reason_cut(struct lend_ep *ep, struct lend_call *call, struct lend_event *ev)
@@ -78,10 +89,9 @@ bool lend_reason_cut(struct lend_ep *ep, struct lend_call *call, struct lend_eve
 	uint32_t n = lend_min_u32(ev->data_len, sizeof(head)), len;
 
 	memcpy(head, ev->data, n); /* a peer may change it */
-	len = lend_head_length(head, n, ev->data_len);
-	if (!len || !lend_head_valid(head, len))
+	len = read_head(ep, call, head, n, ev->data_len);
+	if (!len)
 		return false;
-	keep_reason(ep, call, head);
 	ev->data = (const uint8_t *)ev->data + len;
 	ev->data_len -= len;
 	ev->len -= len;
@@ -98,10 +108,8 @@ void lend_reason_take(struct lend_ep *ep, struct lend_call *call, bool landed)
 
 	if (n == 0) /* there was no memory for the reply */
 		return;
-	len = lend_head_length(head, n, call->reply_len);
-	if (len && lend_head_valid(head, len)) {
-		keep_reason(ep, call, head);
-	} else {
+	len = read_head(ep, call, head, n, call->reply_len);
+	if (!len) {
 		call->status = LEND_INTERNAL;
 		len = (uint32_t)call->reply_len;
 	}

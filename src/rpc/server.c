@@ -211,7 +211,7 @@ static __attribute__((noinline)) int answer_copied(struct lend_ep *ep, lend_requ
 	struct lend_buf *copy = len ? lend_buf_take(ep, len) : NULL;
 
 	if (len && !copy)
-		return -ENOMEM;
+		status = LEND_RESOURCE_EXHAUSTED;
 	if (copy)
 		lend_msg_fill(copy, data, len);
 	return lend_reply(ep, request, status, copy);

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "util/utf8.h"
+
 /* Bytes before the first entry, and of an entry before its key. */
 enum { FRONT = 4, ENTRY = 4 };
 
@@ -43,36 +45,12 @@ static bool is_printable(const uint8_t *value, uint32_t len)
 	return true;
 }
 
-/* Returns the bytes of the UTF-8 character at `at`, or 0. Shortest forms only, no surrogates. */
-static uint32_t utf8_length(const uint8_t *at, uint32_t left)
-{
-	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-	uint32_t n = at[0] < 0x80             ? 1
-		     : (at[0] & 0xe0) == 0xc0 ? 2
-		     : (at[0] & 0xf0) == 0xe0 ? 3
-		     : (at[0] & 0xf8) == 0xf0 ? 4
-					      : 0,
-		 code;
-
-	if (n == 0 || n > left)
-		return 0;
-	code = n == 1 ? at[0] : at[0] & (0x7fu >> n);
-	for (uint32_t i = 1; i < n; i++) {
-		if ((at[i] & 0xc0) != 0x80)
-			return 0;
-		code = code << 6 | (at[i] & 0x3f);
-	}
-	return code < least[n] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff) ? 0 : n;
-}
-
 static bool is_text(const uint8_t *value, uint32_t len)
 {
-	for (uint32_t i = 0, n; i < len; i += n) {
-		n = value[i] ? utf8_length(value + i, len - i) : 0;
-		if (n == 0)
+	for (uint32_t i = 0; i < len; i++)
+		if (!value[i])
 			return false;
-	}
-	return true;
+	return lend_utf8_valid(value, len);
 }
 
 static bool is_valid(const struct entry *e, const uint8_t *key, const uint8_t *value)

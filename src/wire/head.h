@@ -1,6 +1,7 @@
-/* head - a message head: what a message says about itself, before its first byte.
+/* head - a message head: method, metadata and status text, before the bytes of a message.
  *
- * A datagram of the message has the flag LEND_PKT_META. The head is a list of entries in any order:
+ * A datagram of the message has the flag LEND_PKT_WITH_HEAD. The head is a list of entries in any
+ * order:
  *
  *   0  length 2 of the whole head, a multiple of 4, at most 8 KiB
  *   2  number of entries 2

@@ -44,14 +44,14 @@ enum lend_pkt_kind {
 	LEND_PKT_RETRY,  /* answers a CONNECT without keeping state: enum lend_pkt_retry_reason */
 	LEND_PKT_PROOF,  /* the client's first datagram under LEND_PATTERN_PROOF */
 	LEND_PKT_KINDS,
-	LEND_PKT_DRAIN = 32, /* reserved, like metadata and streams: dropped and counted today */
+	LEND_PKT_DRAIN = 32, /* reserved, like streams: dropped and counted today */
 };
 
 enum { /* the upper five bits of the byte; the class is the lower three */
        LEND_PKT_CLASS = 0x07,
-       LEND_PKT_SERVED = 0x08, /* the receiver made the call: the sender serves it */
-       LEND_PKT_ACKED = 0x10,  /* a seen block precedes the payload */
-       LEND_PKT_META = 0x20,   /* the message of this datagram begins with a head: wire/head.h */
+       LEND_PKT_SERVED = 0x08,    /* the receiver made the call: the sender serves it */
+       LEND_PKT_ACKED = 0x10,     /* a seen block precedes the payload */
+       LEND_PKT_WITH_HEAD = 0x20, /* the message of this datagram begins with a head: wire/head.h */
        LEND_PKT_STREAM = 0x40,
        LEND_PKT_ENCRYPTED = 0x80,
        LEND_PKT_RESERVED = LEND_PKT_STREAM | LEND_PKT_ENCRYPTED,

@@ -4,9 +4,13 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "e2e/rpc_server.h"
+#include <stdatomic.h>
 
-enum { WHY = 20, WHY_SLOW, WHY_OK, NOTHING };
+#include "e2e/rpc_server.h"
+#include "rpc/endpoint.h"
+#include "wire/head.h"
+
+enum { WHY = 20, WHY_SLOW, WHY_OK, NOTHING, WITH_BYTES };
 
 /* Answers with the request's text as the reason. */
 static void serve_why(lend_request request, const struct lend_buf *in, void *ep)
@@ -30,7 +34,7 @@ static void open_with_reasons(struct pair *pair, int scheme)
 	cr_assert_eq(lend_serve(pair->server, WHY_OK, serve_why_ok, pair->server, 0), 0);
 }
 
-static char seen[256]; /* reason of the call whose done ran last */
+static char seen[256]; /* reason of the call that ran its done last */
 static struct lend_ep *at;
 static bool in_place; /* calls see their replies in place */
 
@@ -142,6 +146,105 @@ Test(rpc_reason, the_runtime_explains_too)
 		ask_why(&pair, &ask, WHY_OK, "");
 		cr_assert_str_eq(seen, "");
 		in_place = false;
+		pair_close(&pair);
+	}
+}
+
+/* Replies with the bytes of the request behind a head, as a peer of a later release may. */
+static void serve_with_bytes(lend_request request, const struct lend_buf *in, void *of)
+{
+	struct lend_ep *ep = of;
+	struct lend_buf *out = lend_buf_take(ep, LEND_HEAD_REASON + 16 + in->len);
+	uint32_t head = lend_reason_write(out->data, LEND_HEAD_REASON + 16, "with bytes"), handle;
+	int err;
+
+	memcpy((char *)out->data + head, in->data, in->len);
+	out->len = head + in->len;
+	handle = lend_msg_lend(ep->bufs, out, false, &err);
+	atomic_store(&ep->req[(uint32_t)request.id].id, 0);
+	cr_assert_eq(lend_core_reply(ep->core, lend_now(ep), request.id, &ep->bufs->table,
+				     LEND_ABORTED | LEND_REPLY_HEAD, handle),
+		     0);
+	ep->dirty = true;
+}
+
+/* Memory of len bytes in three segments: the head ends in the first or the second one. */
+static struct lend_buf *take_landing(struct lend_ep *ep, uint32_t len)
+{
+	static char memory[400000];
+	struct lend_buf *one = lend_buf_wrap(ep, memory, 10, NULL, NULL);
+
+	one->next = lend_buf_wrap(ep, memory + 10, 100, NULL, NULL);
+	one->next->next = lend_buf_wrap(ep, memory + 110, len - 110, NULL, NULL);
+	return one;
+}
+
+static void call_with_bytes(struct pair *pair, uint32_t len, uint32_t landing)
+{
+	struct ask ask = {.call = {.method = WITH_BYTES, .done = note_reason}};
+
+	ask.call.request = ask_bytes(pair->client, len, len);
+	ask.call.reply = landing ? take_landing(pair->client, landing) : NULL;
+	at = pair->client;
+	cr_assert_eq(lend_call_start(pair->client, pair->session, &ask.call), 0);
+	cr_assert(pair_until(pair, &ask.done));
+	cr_assert_eq(ask.call.status, LEND_ABORTED, "%u bytes: %d", len, ask.call.status);
+	cr_assert_str_eq(seen, "with bytes", "%u bytes", len);
+	cr_assert_eq(ask.call.reply_len, len);
+	cr_assert(ask_same(ask.call.reply, len, len), "%u bytes", len);
+	ask_give(pair->client, &ask);
+}
+
+Test(rpc_reason, a_reply_with_bytes_behind_its_head)
+{
+	static const uint32_t lens[] = {1, 60, 1300, 1472, 5000, 65500, 65536, 300000};
+
+	for (int s = 0; s < SCHEMES; s++) {
+		struct pair pair;
+
+		open_with_reasons(&pair, s);
+		cr_assert_eq(lend_serve(pair.server, WITH_BYTES, serve_with_bytes, pair.server, 0),
+			     0);
+		for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+			call_with_bytes(&pair, lens[i], 0);
+			/* Replies of several datagrams are received with their head. */
+			call_with_bytes(&pair, lens[i], lens[i] + LEND_HEAD_REASON);
+		}
+		pair_close(&pair);
+	}
+}
+
+/* The features of the endpoints that a test opens. */
+static uint8_t features = LEND_FEATURE_REPLY_HEADS;
+
+struct lend_core *__real_lend_core_init(void *mem, const struct lend_core_config *config,
+					lend_ns now);
+struct lend_core *__wrap_lend_core_init(void *mem, const struct lend_core_config *config,
+					lend_ns now);
+struct lend_core *__wrap_lend_core_init(void *mem, const struct lend_core_config *config,
+					lend_ns now)
+{
+	struct lend_core_config own = *config;
+
+	own.features = features;
+	return __real_lend_core_init(mem, &own, now);
+}
+
+/* A caller that reads no heads gets the status alone. */
+Test(rpc_reason, not_to_a_peer_without_heads)
+{
+	for (int s = 0; s < SCHEMES; s++) {
+		struct pair pair;
+		struct ask ask;
+
+		features = 0;
+		open_with_reasons(&pair, s);
+		ask_why(&pair, &ask, WHY, "a text");
+		cr_assert_eq(ask.call.status, LEND_NOT_FOUND);
+		cr_assert_eq(ask.call.ran, LEND_RAN_YES);
+		cr_assert_str_eq(seen, "");
+		cr_assert_null(ask.call.reply);
+		ask_give(pair.client, &ask);
 		pair_close(&pair);
 	}
 }

@@ -126,6 +126,14 @@ static void echo_copy(lend_request request, const struct lend_buf *in, void *arg
 	cr_assert_eq(lend_reply_copy(pair.server, request, LEND_OK, in->data, in->len), -ESTALE);
 }
 
+/* More than a pool has. */
+static void copy_too_much(lend_request request, const struct lend_buf *in, void *arg)
+{
+	(void)arg;
+	cr_assert_eq(lend_reply_copy(pair.server, request, LEND_OK, in->data, 1u << 30), 0);
+	cr_assert_eq(lend_reply_copy(pair.server, request, LEND_OK, in->data, 1), -ESTALE);
+}
+
 static uint64_t taken_bytes(void)
 {
 	struct lend_stats stats;
@@ -181,6 +189,17 @@ Test(rpc_zero_copy, landing_memory__long_request__is_used)
 	ask_run(&pair, &ask, LOOK, ask_bytes(pair.client, LEN, 7));
 	cr_assert_eq(ask.call.status, LEND_RESOURCE_EXHAUSTED);
 	cr_assert_eq(ask.call.ran, LEND_RAN_NO);
+	ask_give(pair.client, &ask);
+	pair_close(&pair);
+}
+
+Test(rpc_zero_copy, reply_copy__no_buffer__is_answered)
+{
+	open_pair();
+	cr_assert_eq(lend_serve(pair.server, LOOK, copy_too_much, NULL, 0), 0);
+	ask_run(&pair, &ask, LOOK, ask_bytes(pair.client, 10, 7));
+	cr_assert_eq(ask.call.status, LEND_RESOURCE_EXHAUSTED);
+	cr_assert_eq(ask.call.ran, LEND_RAN_YES);
 	ask_give(pair.client, &ask);
 	pair_close(&pair);
 }

@@ -14,7 +14,7 @@
 #include "every2.pb.h"
 
 extern "C" {
-#include "pb/utf8.h"
+#include "util/utf8.h"
 }
 
 using namespace google::protobuf;
@@ -39,7 +39,7 @@ static bool end_strings(Message *m)
 				std::string s = f->is_repeated() ? r->GetRepeatedString(*m, f, i)
 								 : r->GetString(*m, f);
 
-				bad |= !lend_pb_is_utf8((const uint8_t *)s.data(), s.size());
+				bad |= !lend_utf8_valid((const uint8_t *)s.data(), s.size());
 				s = s.c_str();
 				if (f->is_repeated())
 					r->SetRepeatedString(m, f, i, s);

@@ -3,7 +3,7 @@
  * bytes and verdicts, each compared with protobuf C++; random messages of all types, compared with
  * protobuf-c's and C++'s bytes; mutated bytes, compared with C++; memory that ends, and memory that
  * changes after each read. Covers: src/pb/message_table.c, src/pb/encoder.c, src/pb/decoder.c,
- * src/pb/utf8.c */
+ * src/util/utf8.h */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 #include "every2.pb-c.h"
 #include "pb/kit.h"
 #include "pb/cxx_oracle.h"
-#include "pb/utf8.h"
 #include "unit/double_fetch.h"
+#include "util/utf8.h"
 
 #define EVERY  &lend_test__every__descriptor
 #define EVERY2 &lend_test2__every2__descriptor
@@ -513,19 +513,19 @@ Test(pb, utf8__all_of_three_bytes_and_edges_of_four__as_rfc_3629)
 			     !(a == 0xed && b >= 0xa0);
 
 		memcpy(s + 8, &(uint8_t[3]){a, b, e}, 3);
-		if (lend_pb_is_utf8(s, 11) != (a < 0x80 || two || three))
+		if (lend_utf8_valid(s, 11) != (a < 0x80 || two || three))
 			cr_assert_fail("%02x %02x %02x", a, b, e);
 	}
-	cr_assert(lend_pb_is_utf8((const uint8_t *)"\xf4\x8f\xbf\xbf", 4));
-	cr_assert(!lend_pb_is_utf8((const uint8_t *)"\xf4\x90\x80\x80", 4));
-	cr_assert(!lend_pb_is_utf8((const uint8_t *)"\xf0\x8f\xbf\xbf", 4));
-	cr_assert(!lend_pb_is_utf8((const uint8_t *)"\xf0\x9f\x98\x80", 3));
+	cr_assert(lend_utf8_valid((const uint8_t *)"\xf4\x8f\xbf\xbf", 4));
+	cr_assert(!lend_utf8_valid((const uint8_t *)"\xf4\x90\x80\x80", 4));
+	cr_assert(!lend_utf8_valid((const uint8_t *)"\xf0\x8f\xbf\xbf", 4));
+	cr_assert(!lend_utf8_valid((const uint8_t *)"\xf0\x9f\x98\x80", 3));
 }
 
 /* Returns whether a message that was decoded from flip's memory is safe to use. */
 static bool is_sound(const LendTest__Every *m, const uint8_t *end)
 {
-	return lend_pb_is_utf8((const uint8_t *)m->text, strlen(m->text)) &&
+	return lend_utf8_valid((const uint8_t *)m->text, strlen(m->text)) &&
 	       m->data.len <= (size_t)(end - m->data.data) && m->n_many_i32 == 2;
 }
 

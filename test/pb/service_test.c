@@ -79,7 +79,7 @@ static void serve_fail(LendTest__Echo_Service *service, const LendTest__Empty *i
 		       LendTest__Empty_Closure closure, void *closure_data)
 {
 	(void)service, (void)in, (void)closure;
-	lend_pb_fail(closure_data, LEND_NOT_FOUND);
+	lend_pb_fail(closure_data, LEND_NOT_FOUND, "no such thing");
 }
 
 static LendTest__Echo_Service service = LEND_TEST__ECHO__INIT(serve_);
@@ -247,6 +247,7 @@ static void count_failure(const LendTest__Empty *reply, void *arg)
 	bool *done = arg;
 
 	cr_assert_eq(reply, NULL);
+	cr_assert_str_eq(lend_pb_why(test.client), "no such thing");
 	*done = true;
 }
 
@@ -261,12 +262,13 @@ Test(pb_service, unary__status__arrives)
 	lend_test__echo__fail(test.client, &empty, count_failure, &done);
 	cr_assert(pair_until(&test.pair, &done));
 	cr_assert_eq(lend_pb_status(test.client), LEND_NOT_FOUND);
+	cr_assert_str_eq(lend_pb_why(test.client), "", "outside of the closure");
 	m.self = &m; /* without an end */
 	cr_assert_eq(call_method(lend_test__echo__same, &m), LEND_INVALID_ARGUMENT);
 	m.self = NULL;
 	lend_pb_client_set(test.client, &brief);
 	cr_assert_eq(call_method(lend_test__echo__later, &m), LEND_DEADLINE_EXCEEDED);
-	lend_pb_fail(test.later, LEND_OK); /* its call has ended */
+	lend_pb_fail(test.later, LEND_OK, ""); /* its call has ended */
 	close_service();
 }
 

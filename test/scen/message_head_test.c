@@ -140,7 +140,7 @@ Test(message_head, client_without_heads__the_reply_is_refused)
 	pair_finish(&d);
 }
 
-/* The second of four fragments lies about the head: it is dropped, and sent again. */
+/* The second of four fragments has another head flag: it is dropped, and sent again. */
 Test(message_head, a_fragment_that_disagrees_is_dropped)
 {
 	struct core_pair d;
@@ -154,8 +154,8 @@ Test(message_head, a_fragment_that_disagrees_is_dropped)
 	pair_output(&d, 0);
 	cr_assert_eq(d.side[0].n, 4);
 	flags = &d.side[0].wire[1].data[offsetof(struct lend_pkt, flags)];
-	cr_assert_eq(*flags & LEND_PKT_META, LEND_PKT_META);
-	*flags &= (uint8_t)~LEND_PKT_META;
+	cr_assert_eq(*flags & LEND_PKT_WITH_HEAD, LEND_PKT_WITH_HEAD);
+	*flags &= (uint8_t)~LEND_PKT_WITH_HEAD;
 	pair_settle(&d);
 	cr_assert_eq(lend_core_stats(d.side[1].core)->rx_length, dropped + 1);
 	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 0);

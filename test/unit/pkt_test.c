@@ -40,7 +40,7 @@ static void compare_short(const uint8_t *data, uint32_t len, bool checked,
 
 	if (fault == LEND_PKT_OK && v->payload_len >= 4 && v->payload_len == v->head.length &&
 	    (v->head.kind == LEND_PKT_REQUEST || v->head.kind == LEND_PKT_REPLY) &&
-	    !(v->head.flags & LEND_PKT_META))
+	    !(v->head.flags & LEND_PKT_WITH_HEAD))
 		cr_assert(took, "kind %u", v->head.kind);
 	if (!took)
 		return;
