@@ -25,7 +25,8 @@ target_link_options(lend_grpc PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/s
 target_link_libraries(lend_grpc PRIVATE lend_shared Threads::Threads)
 add_dependencies(programs lend_grpc)
 install(TARGETS lend_grpc LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES ${CMAKE_SOURCE_DIR}/include/lend/grpc.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lend)
+install(FILES ${CMAKE_SOURCE_DIR}/include/lend/grpc.h ${CMAKE_SOURCE_DIR}/include/lend/lend.pb-c.h ${CMAKE_SOURCE_DIR}/include/lend/lend.proto
+	DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lend)
 configure_file(${CMAKE_CURRENT_LIST_DIR}/lend-grpc.pc.in ${CMAKE_BINARY_DIR}/lend-grpc.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/lend-grpc.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
@@ -38,15 +39,15 @@ function(lend_proto name file)
 	cmake_path(GET file STEM stem)
 	file(MAKE_DIRECTORY ${made})
 	add_custom_command(OUTPUT ${made}/${stem}.pb-c.c ${made}/${stem}.pb-c.h
-		COMMAND ${PROTOC_C} -I${folder} --c_out=${made} ${file} DEPENDS ${file})
+		COMMAND ${PROTOC_C} -I${folder} -I${CMAKE_SOURCE_DIR}/include --c_out=${made} ${file} DEPENDS ${file})
 	set(sources ${made}/${stem}.pb-c.c)
 	if("CXX" IN_LIST ARGN)
 		add_custom_command(OUTPUT ${made}/${stem}.pb.cc ${made}/${stem}.pb.h
-			COMMAND ${PROTOC} -I${folder} --cpp_out=${made} ${file} DEPENDS ${file})
+			COMMAND ${PROTOC} -I${folder} -I${CMAKE_SOURCE_DIR}/include --cpp_out=${made} ${file} DEPENDS ${file})
 		list(APPEND sources ${made}/${stem}.pb.cc)
 	endif()
 	add_library(${name} STATIC ${sources})
-	target_include_directories(${name} SYSTEM PUBLIC ${made})
+	target_include_directories(${name} SYSTEM PUBLIC ${made} ${CMAKE_SOURCE_DIR}/include)
 	target_link_libraries(${name} PUBLIC PkgConfig::PROTOBUF_C)
 	if("CXX" IN_LIST ARGN)
 		target_link_libraries(${name} PUBLIC PkgConfig::PROTOBUF)

@@ -12,7 +12,7 @@
 
 #include <protobuf-c/protobuf-c.h>
 
-#include <lend/rpc.h>
+#include <lend/mem.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -40,12 +40,25 @@ uint32_t lend_pb_number(const char *path);
  * descriptor is not of protobuf-c 1; -ENOMEM: no memory.
  * Ownership: borrows service until lend_close(ep). lend_pb_end(ep) frees its memory. */
 int lend_pb_serve(struct lend_ep *ep, ProtobufCService *service);
+/* Serves a method of a service that is served in worker threads from now on, as LEND_SLOW does: its
+ * function may block, and runs several times at once. It answers from its own thread or the
+ * endpoint's; lend_pb_reply() copies.
+ * Returns: 0; -ENOENT: the endpoint does not serve this method of the service; or an error of
+ * lend_serve().
+ * Ownership: borrows service and method, such as "Add". */
+int lend_pb_slow(struct lend_ep *ep, const ProtobufCService *service, const char *method);
+/* Serves all methods also for clients with lend_pb_client_refs(): values of a request that travel
+ * by reference are mapped, or fetched, before the method's function gets them.
+ * Returns: as lend_pb_serve(); or an error of lend_serve_args().
+ * Ownership: borrows service as lend_pb_serve(); borrows mem, a client of ep, until its
+ * lend_mem_close(), which ends this. */
+int lend_pb_serve_refs(struct lend_ep *ep, ProtobufCService *service, struct lend_mem *mem);
 /* Frees what lend_pb_serve() allocated for an endpoint, after its lend_close(). */
 void lend_pb_end(struct lend_ep *ep);
 /* Answers a request as its closure does, without a copy of long bytes. closure(reply) copies them
  * once. reply NULL: status INTERNAL, as with closure(NULL).
  * Ownership: takes closure_data; borrows reply, and the bytes of its members until release(arg)
- * runs, once, possibly before this function returns. */
+ * runs, once, possibly before this function returns. release NULL: until lend_close(). */
 void lend_pb_reply(void *closure_data, const ProtobufCMessage *reply, void (*release)(void *arg),
 		   void *arg);
 /* Answers a request with a status, no message, and a text that explains it, as lend_reply_why().
@@ -84,6 +97,17 @@ const char *lend_pb_why(const ProtobufCService *client);
  * zero_rtt and parent of call.
  * Ownership: borrows client and call until the function returns. */
 void lend_pb_client_set(ProtobufCService *client, const struct lend_call *call);
+
+/* Lets long bytes, strings and packed numbers of a client's requests travel by reference, as
+ * LEND_ARG_AUTO arguments do: lent by the caller or put on a memory node, where that costs less.
+ * The message is the same protobuf, in pieces: each is in the message or a reference. A server
+ * without lend_pb_serve_refs() gets all in one message. mem NULL: no longer. set: len bytes that
+ * protoc --include_imports --descriptor_set_out wrote for the .proto file; bytes fields with the
+ * option (lend.by_ref) of lend/lend.proto then travel by reference however short. len 0: none.
+ * Ownership: borrows mem, of the same endpoint, until the client is destroyed; borrows set until
+ * the function returns. */
+void lend_pb_client_refs(ProtobufCService *client, struct lend_mem *mem, const void *set,
+			 size_t len);
 
 /* A message that is encoded already. */
 struct lend_pb_bytes {

@@ -127,6 +127,17 @@ static struct lend_buf *wrap_value(struct lend_pb_sending *how, const struct len
 	return buf;
 }
 
+/* Notes whether segment i, a value that is not copied, may be sent by reference. */
+static void note_value(struct lend_pb_sending *how, const struct lend_pb_encoder *e, uint32_t i)
+{
+	uint64_t bit = UINT64_C(1) << (i - e->first);
+
+	if (e->by_ref >> (e->max - 1 - i) & 1)
+		how->marked |= bit;
+	if (how->ref_min && (how->marked & bit || e->segment[i].len >= how->ref_min))
+		how->refs |= bit;
+}
+
 /* Links a buffer for each segment. Returns NULL for lack of buffers. */
 static struct lend_buf *chain_segments(struct lend_pb_sending *how, struct buffers *b,
 				       const struct lend_pb_encoder *e)
@@ -137,7 +148,9 @@ static struct lend_buf *chain_segments(struct lend_pb_sending *how, struct buffe
 		const struct lend_pb_segment *s = &e->segment[i];
 		struct lend_buf *buf = find_buffer(b, s->data);
 
-		if (!buf && !(buf = wrap_value(how, s))) {
+		if (!buf && (buf = wrap_value(how, s)))
+			note_value(how, e, i);
+		if (!buf) {
 			lend_buf_give(how->ep, chain);
 			return NULL;
 		}
@@ -157,9 +170,16 @@ static bool stays_in_place(void *arg, const void *data, size_t len)
 	const struct lend_pb_sending *how = arg;
 	struct lend_peer peer;
 
+	if (how->ref_min && len >= how->ref_min)
+		return true;
 	if (lend_session_peer(how->ep, how->session, &peer) == 0 && peer.uid < 0)
 		return true; /* a network: there is no user id from the kernel */
 	return len >= IN_PLACE_SHM && lend_is_shared(data);
+}
+
+static size_t min_in_place(const struct lend_pb_sending *how)
+{
+	return how->ref_min && how->ref_min < IN_PLACE ? (size_t)how->ref_min : IN_PLACE;
 }
 
 struct lend_buf *lend_pb_to_buffers(struct lend_pb_sending *how, const struct lend_pb_table *table,
@@ -172,12 +192,14 @@ struct lend_buf *lend_pb_to_buffers(struct lend_pb_sending *how, const struct le
 	struct lend_pb_encoder e = {.blocks = &b.blocks,
 				    .segment = segment,
 				    .max = SEGMENTS,
-				    .in_place = how->copies ? SIZE_MAX : IN_PLACE,
+				    .in_place = how->copies ? SIZE_MAX : min_in_place(how),
 				    .stays = stays_in_place,
-				    .arg = how};
+				    .arg = how,
+				    .lends = how->ref_min != 0};
 	struct lend_buf *chain = NULL;
 
 	how->wraps = 0;
+	how->refs = how->marked = 0;
 	switch (lend_pb_encode(&e, table, message)) {
 	case LEND_PB_OK:
 		chain = chain_segments(how, &b, &e);
@@ -195,6 +217,42 @@ struct lend_buf *lend_pb_to_buffers(struct lend_pb_sending *how, const struct le
 		*how->packed =
 		    how->wraps ? BLOCK_FIRST : (uint32_t)lend_min_u64(e.len + 32, BLOCK_MAX);
 	return chain;
+}
+
+int lend_pb_start_args(struct lend_mem *mem, const struct lend_pb_sending *how,
+		       struct lend_call *call, struct lend_buf *chain)
+{
+	struct lend_argument arg[SEGMENTS];
+	struct iovec piece[SEGMENTS];
+	int n = 0;
+
+	for (const struct lend_buf *b = chain; b; b = b->next, n++) {
+		piece[n] = (struct iovec){b->data, b->len};
+		arg[n] = (struct lend_argument){.data = &piece[n], .n = 1, .way = LEND_ARG_VALUE};
+		if (how->refs >> n & 1)
+			arg[n].way = how->marked >> n & 1 ? LEND_ARG_CALLER : LEND_ARG_AUTO;
+	}
+	return lend_call_start_argv(mem, how->session, call, arg, n);
+}
+
+static enum lend_status status_of_decoding(enum lend_pb_status status)
+{
+	return status == LEND_PB_OK          ? LEND_OK
+	       : status == LEND_PB_NO_MEMORY ? LEND_RESOURCE_EXHAUSTED
+					     : LEND_INVALID_ARGUMENT;
+}
+
+enum lend_status lend_pb_from_args(const struct lend_pb_table *table, const struct lend_arg *arg,
+				   int n, struct lend_pb_heap *heap, ProtobufCMessage **message)
+{
+	struct lend_pb_segment segment[SEGMENTS];
+
+	if (n > SEGMENTS)
+		return LEND_INVALID_ARGUMENT;
+	for (int i = 0; i < n; i++)
+		segment[i] = (struct lend_pb_segment){arg[i].bytes, (size_t)arg[i].len};
+	return status_of_decoding(
+	    lend_pb_decode(table, segment, (uint32_t)n, &heap->blocks, message));
 }
 
 enum lend_status lend_pb_from_buffers(const struct lend_pb_table *table,
@@ -216,16 +274,14 @@ enum lend_status lend_pb_from_buffers(const struct lend_pb_table *table,
 	status = lend_pb_decode(table, segment, n, &heap->blocks, message);
 	if (segment != few)
 		free(segment);
-	return status == LEND_PB_OK          ? LEND_OK
-	       : status == LEND_PB_NO_MEMORY ? LEND_RESOURCE_EXHAUSTED
-					     : LEND_INVALID_ARGUMENT;
+	return status_of_decoding(status);
 }
 
-uint32_t lend_pb_path(const ProtobufCServiceDescriptor *service, unsigned index,
+uint32_t lend_pb_path(const ProtobufCServiceDescriptor *service, unsigned index, const char *suffix,
 		      char path[LEND_PB_PATH_MAX])
 {
-	(void)snprintf(path, LEND_PB_PATH_MAX, "/%s/%s", service->name,
-		       service->methods[index].name);
+	(void)snprintf(path, LEND_PB_PATH_MAX, "/%s/%s%s", service->name,
+		       service->methods[index].name, suffix);
 	return lend_pb_number(path);
 }
 

@@ -5,6 +5,7 @@
 #define LEND_GRPC_MESSAGE_BUFFERS_H
 
 #include <lend/grpc.h>
+#include <lend/mem.h>
 
 #include "pb/decoder.h"
 
@@ -27,19 +28,32 @@ struct lend_pb_sending {
 	uint32_t *packed; /* in and out: bytes of the first block that the last message needed */
 	void (*release)(void *arg); /* for each value that is not copied; NULL: none */
 	void *arg;
-	unsigned wraps; /* out: values that are not copied: release runs as often */
+	uint64_t ref_min; /* values of so many bytes may be sent by reference; 0: none */
+	unsigned wraps;   /* out: values that are not copied: release runs as often */
+	uint64_t refs; /* out: bit i: buffer i of the chain is one that may be sent by reference */
+	uint64_t marked; /* out: bit i: it has the option (lend.by_ref) */
 };
 /* Encodes a message into a chain. Returns NULL with the reason in *status; release has run
  * wraps times then. */
 struct lend_buf *lend_pb_to_buffers(struct lend_pb_sending *how, const struct lend_pb_table *table,
 				    const ProtobufCMessage *message, enum lend_status *status);
+/* Starts a call with a chain as its arguments. Of those that may be sent by reference, the marked
+ * ones are lent; for others the client of memory nodes chooses. Returns an error of
+ * lend_call_start_argv(). */
+int lend_pb_start_args(struct lend_mem *mem, const struct lend_pb_sending *how,
+		       struct lend_call *call, struct lend_buf *chain);
+/* Decodes the message that the arguments of a request are, one after the other. */
+enum lend_status lend_pb_from_args(const struct lend_pb_table *table, const struct lend_arg *arg,
+				   int n, struct lend_pb_heap *heap, ProtobufCMessage **message);
 /* Decodes a chain. Returns OK, INVALID_ARGUMENT or RESOURCE_EXHAUSTED. */
 enum lend_status lend_pb_from_buffers(const struct lend_pb_table *table,
 				      const struct lend_buf *chain, struct lend_pb_heap *heap,
 				      ProtobufCMessage **message);
-/* Writes "/package.Service/Method" into path, and returns the method's number. */
+/* Writes "/package.Service/Method" and a suffix into path, and returns the method's number. A
+ * method with this suffix has requests of arguments. */
+#define LEND_PB_ARGS "#args"
 enum { LEND_PB_PATH_MAX = 512 };
-uint32_t lend_pb_path(const ProtobufCServiceDescriptor *service, unsigned index,
+uint32_t lend_pb_path(const ProtobufCServiceDescriptor *service, unsigned index, const char *suffix,
 		      char path[LEND_PB_PATH_MAX]);
 
 #endif

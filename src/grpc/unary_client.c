@@ -3,10 +3,14 @@
 #include <stdlib.h>
 
 #include "grpc/message_buffers.h"
+#include "pb/field_option.h"
+
+enum { REF_MIN_UNKNOWN = 32 << 10 };
 
 struct called_method {
 	uint32_t number;
-	uint32_t packed; /* see lend_pb_sending */
+	uint32_t args_number; /* number of the method with requests of arguments */
+	uint32_t packed;      /* see lend_pb_sending */
 	const struct lend_pb_table *input, *output;
 };
 
@@ -14,6 +18,7 @@ struct client {
 	ProtobufCService base;
 	struct lend_ep *ep;
 	lend_session session;
+	struct lend_mem *mem;  /* for values by reference; NULL: they go in the message */
 	struct lend_call like; /* fields that the calls have in common */
 	enum lend_status status;
 	const struct lend_call *ending; /* the call that runs its closure now; NULL: none started */
@@ -29,7 +34,8 @@ struct unary_call {
 	const struct called_method *method;
 	ProtobufCClosure closure;
 	void *closure_data;
-	unsigned wraps; /* values of the request that a carrier may still read */
+	struct lend_buf *args; /* the request of a call with arguments */
+	unsigned wraps;        /* values of the request that a carrier may still read */
 	bool ended;
 	struct unary_call *next; /* next idle one */
 };
@@ -62,13 +68,33 @@ static void release_value(void *arg)
 		finish_call(u);
 }
 
+/* Starts a call again with its arguments in one message: the server knows no method with requests
+ * of arguments. Returns false: that cannot be started. */
+static bool restart_call(struct unary_call *u)
+{
+	struct client *c = u->client;
+
+	c->mem = NULL;
+	lend_buf_give(c->ep, u->call.reply);
+	u->call.method = u->method->number;
+	u->call.reply = NULL;
+	u->call.request = u->args;
+	if (lend_call_start(c->ep, c->session, &u->call) < 0)
+		return false;
+	u->args = NULL;
+	return true;
+}
+
 /* The request's bytes are the caller's again when no carrier reads them. */
 static void end_call(struct lend_call *call)
 {
 	struct unary_call *u = (struct unary_call *)call;
 
-	lend_buf_give(u->client->ep, call->request);
-	call->request = NULL;
+	if (u->args && call->status == LEND_UNIMPLEMENTED && call->ran == LEND_RAN_NO &&
+	    restart_call(u))
+		return;
+	lend_buf_give(u->client->ep, u->args ? u->args : call->request);
+	call->request = u->args = NULL;
 	u->ended = true;
 	if (!u->wraps)
 		finish_call(u);
@@ -92,6 +118,15 @@ static enum lend_status status_of(int err)
 						   : LEND_RESOURCE_EXHAUSTED;
 }
 
+/* Returns the bytes from which a value becomes an argument. Before the first one it is unknown
+ * whether lending costs less. */
+static uint64_t min_ref(const struct client *c, const struct called_method *method)
+{
+	uint64_t most = lend_args_threshold(c->mem, c->session, method->args_number);
+
+	return 1 + (most == LEND_NEVER ? REF_MIN_UNKNOWN : most);
+}
+
 /* Encodes and starts a call; another status than OK: it will not run. */
 static enum lend_status start_call(struct unary_call *u, const ProtobufCMessage *input,
 				   uint32_t *packed)
@@ -103,16 +138,26 @@ static enum lend_status start_call(struct unary_call *u, const ProtobufCMessage 
 				      .release = release_value,
 				      .arg = u};
 	enum lend_status status;
+	struct lend_buf *request;
 	int err;
 
-	u->call.request = lend_pb_to_buffers(&how, u->method->input, input, &status);
+	if (c->mem)
+		how.ref_min = min_ref(c, u->method);
+	request = lend_pb_to_buffers(&how, u->method->input, input, &status);
 	u->wraps += how.wraps;
-	if (!u->call.request)
+	if (!request)
 		return status;
-	err = lend_call_start(c->ep, c->session, &u->call);
+	if (how.refs) {
+		u->args = request;
+		u->call.method = u->method->args_number;
+		err = lend_pb_start_args(c->mem, &how, &u->call, request);
+	} else {
+		u->call.request = request;
+		err = lend_call_start(c->ep, c->session, &u->call);
+	}
 	if (!err)
 		return LEND_OK;
-	lend_buf_give(c->ep, u->call.request);
+	lend_buf_give(c->ep, request);
 	return status_of(err);
 }
 
@@ -166,7 +211,8 @@ static enum lend_pb_status make_method(struct client *c, unsigned index)
 	char path[LEND_PB_PATH_MAX];
 	enum lend_pb_status status;
 
-	m->number = lend_pb_path(c->base.descriptor, index, path);
+	m->args_number = lend_pb_path(c->base.descriptor, index, LEND_PB_ARGS, path);
+	m->number = lend_pb_path(c->base.descriptor, index, "", path);
 	status = lend_pb_table_make(d->input, &c->tables.blocks, &m->input);
 	return status == LEND_PB_OK ? lend_pb_table_make(d->output, &c->tables.blocks, &m->output)
 				    : status;
@@ -193,6 +239,21 @@ int lend_pb_client(struct lend_ep *ep, lend_session session,
 	}
 	destroy_client(&c->base);
 	return status == LEND_PB_NO_MEMORY ? -ENOMEM : -EINVAL;
+}
+
+void lend_pb_client_refs(ProtobufCService *client, struct lend_mem *mem, const void *set,
+			 size_t len)
+{
+	struct client *c = (struct client *)client;
+
+	c->mem = mem;
+	for (unsigned i = 0; i < client->descriptor->n_methods; i++)
+		for (const struct lend_pb_table *t = c->method[i].input; t; t = t->next)
+			for (uint32_t f = 0; f < t->n; f++)
+				t->field[f].by_ref =
+				    t->field[f].kind == LEND_PB_BYTES &&
+				    lend_pb_option_set(set, len, t->descriptor->name,
+						       t->field[f].number, LEND_PB_BY_REF);
 }
 
 enum lend_status lend_pb_status(const ProtobufCService *client)

@@ -10,12 +10,15 @@
 struct pending {
 	struct served_method *method;
 	lend_request request;
+	bool slow;            /* in a thread of its own, also when the method is not any more */
 	struct pending *next; /* next idle one */
 };
 
 struct served_method {
 	struct lend_ep *ep;
 	ProtobufCService *service;
+	struct lend_mem *mem; /* for requests of arguments; NULL: of one message */
+	bool slow;            /* its function runs in worker threads */
 	unsigned index;
 	uint32_t number;
 	const struct lend_pb_table *input, *output;
@@ -43,12 +46,17 @@ static void release_value(void *arg)
 
 	if (--lent->left)
 		return;
-	lent->release(lent->arg);
+	if (lent->release)
+		lent->release(lent->arg);
 	free(lent);
 }
 
 static void free_pending(struct pending *p)
 {
+	if (p->slow) {
+		free(p);
+		return;
+	}
 	p->next = p->method->idle;
 	p->method->idle = p;
 }
@@ -71,10 +79,13 @@ static void send_reply(struct pending *p, const ProtobufCMessage *reply,
 {
 	enum lend_status status = LEND_INTERNAL;
 	struct lend_buf *chain = NULL;
+	uint32_t packed = 0;
 
 	how->ep = p->method->ep;
-	how->session = lend_request_session(how->ep, p->request);
-	how->packed = &p->method->packed;
+	how->packed = p->slow ? &packed : &p->method->packed;
+	how->copies |= p->slow;
+	if (!how->copies)
+		how->session = lend_request_session(how->ep, p->request);
 	if (reply)
 		chain = lend_pb_to_buffers(how, p->method->output, reply, &status);
 	(void)lend_reply(p->method->ep, p->request, status, chain);
@@ -97,7 +108,8 @@ void lend_pb_reply(void *closure_data, const ProtobufCMessage *reply, void (*rel
 
 	if (!lent) {
 		send_reply(closure_data, reply, &how);
-		release(arg);
+		if (release)
+			release(arg);
 		return;
 	}
 	*lent = (struct lent_reply){release, arg, 1 << 30}; /* until the number is known */
@@ -108,30 +120,57 @@ void lend_pb_reply(void *closure_data, const ProtobufCMessage *reply, void (*rel
 
 static struct pending *take_pending(struct served_method *m, lend_request request)
 {
-	struct pending *p = m->idle;
+	struct pending *p = m->slow ? NULL : m->idle;
 
 	if (p)
 		m->idle = p->next;
 	else
 		p = malloc(sizeof(*p));
 	if (p)
-		*p = (struct pending){.method = m, .request = request};
+		*p = (struct pending){.method = m, .request = request, .slow = m->slow};
 	return p;
 }
 
-static void serve_request(lend_request request, const struct lend_buf *bytes, void *arg)
-{
-	struct served_method *m = arg;
-	ProtobufCMessage *message;
-	enum lend_status status = lend_pb_from_buffers(m->input, bytes, &m->memory, &message);
-	struct pending *p = status == LEND_OK ? take_pending(m, request) : NULL;
+/* A request: a message, or arguments, one after the other. */
+struct received {
+	const struct lend_buf *bytes; /* NULL: arguments */
+	const struct lend_arg *arg;
+	int n;
+};
 
+static void run_method(struct served_method *m, lend_request request, const struct received *in)
+{
+	struct lend_pb_heap own, *memory = &m->memory;
+	ProtobufCMessage *message;
+	enum lend_status status;
+	struct pending *p = NULL;
+
+	if (m->slow) { /* the method's other requests have threads of their own */
+		memory = &own;
+		lend_pb_heap_init(memory);
+	}
+	status = in->bytes ? lend_pb_from_buffers(m->input, in->bytes, memory, &message)
+			   : lend_pb_from_args(m->input, in->arg, in->n, memory, &message);
+	if (status == LEND_OK && !(p = take_pending(m, request)))
+		status = LEND_RESOURCE_EXHAUSTED;
 	if (p)
 		m->service->invoke(m->service, m->index, message, answer_request, p);
 	else
-		(void)lend_refuse(m->ep, request,
-				  status == LEND_OK ? LEND_RESOURCE_EXHAUSTED : status);
-	lend_pb_heap_reset(&m->memory);
+		(void)lend_refuse(m->ep, request, status);
+	if (memory == &own)
+		lend_pb_heap_free(memory);
+	else
+		lend_pb_heap_reset(memory);
+}
+
+static void serve_request(lend_request request, const struct lend_buf *bytes, void *method)
+{
+	run_method(method, request, &(struct received){.bytes = bytes});
+}
+
+static void serve_args(lend_request request, const struct lend_arg *arg, int n, void *method)
+{
+	run_method(method, request, &(struct received){.arg = arg, .n = n});
 }
 
 static void free_method(struct served_method *m)
@@ -148,7 +187,7 @@ static void free_method(struct served_method *m)
 }
 
 static int make_method(struct lend_ep *ep, ProtobufCService *service, unsigned index,
-		       struct served_method **method)
+		       const char *suffix, struct served_method **method)
 {
 	const ProtobufCMethodDescriptor *d = &service->descriptor->methods[index];
 	struct served_method *m = calloc(1, sizeof(*m));
@@ -159,7 +198,7 @@ static int make_method(struct lend_ep *ep, ProtobufCService *service, unsigned i
 	m->ep = ep;
 	m->service = service;
 	m->index = index;
-	m->number = lend_pb_path(service->descriptor, index, m->path);
+	m->number = lend_pb_path(service->descriptor, index, suffix, m->path);
 	lend_pb_heap_init(&m->memory);
 	lend_pb_heap_init(&m->tables);
 	status = lend_pb_table_make(d->input, &m->tables.blocks, &m->input);
@@ -190,20 +229,54 @@ static int add_method(struct served_method *m)
 	return err;
 }
 
-int lend_pb_serve(struct lend_ep *ep, ProtobufCService *service)
+static int start_serving(struct served_method *m, struct lend_mem *mem, bool slow)
+{
+	unsigned flags = slow ? LEND_SLOW : 0;
+
+	m->mem = mem;
+	m->slow = slow;
+	return mem ? lend_serve_args(mem, m->number, serve_args, m, flags)
+		   : lend_serve(m->ep, m->number, serve_request, m, flags | LEND_CHAIN);
+}
+
+/* Serves all methods; with a client of memory nodes, those with requests of arguments. */
+static int serve_methods(struct lend_ep *ep, ProtobufCService *service, struct lend_mem *mem)
 {
 	for (unsigned i = 0; i < service->descriptor->n_methods; i++) {
-		struct served_method *m;
-		int err = make_method(ep, service, i, &m);
+		struct served_method *m = NULL;
+		int err = make_method(ep, service, i, mem ? LEND_PB_ARGS : "", &m);
 
 		if (!err && (err = add_method(m)))
 			free_method(m);
 		if (!err)
-			err = lend_serve(ep, m->number, serve_request, m, LEND_CHAIN);
+			err = start_serving(m, mem, false);
 		if (err)
 			return err;
 	}
 	return 0;
+}
+
+int lend_pb_serve(struct lend_ep *ep, ProtobufCService *service)
+{
+	return serve_methods(ep, service, NULL);
+}
+
+int lend_pb_serve_refs(struct lend_ep *ep, ProtobufCService *service, struct lend_mem *mem)
+{
+	return serve_methods(ep, service, mem);
+}
+
+int lend_pb_slow(struct lend_ep *ep, const ProtobufCService *service, const char *method)
+{
+	int err = -ENOENT;
+
+	pthread_mutex_lock(&lock);
+	for (struct served_method *m = served; m && (!err || err == -ENOENT); m = m->next)
+		if (m->ep == ep && m->service == service &&
+		    !strcmp(service->descriptor->methods[m->index].name, method))
+			err = start_serving(m, m->mem, true);
+	pthread_mutex_unlock(&lock);
+	return err;
 }
 
 void lend_pb_end(struct lend_ep *ep)

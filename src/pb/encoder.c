@@ -179,13 +179,17 @@ static inline uint8_t *put_bytes(struct lend_pb_encoder *e, uint8_t *at, const u
 static inline uint8_t *put_text(struct lend_pb_encoder *e, uint8_t *at,
 				const struct lend_pb_field *f, const uint8_t *data, size_t len)
 {
-	if (len < e->in_place && (size_t)(at - e->low) >= SCALAR_MAX &&
+	bool apart = f->by_ref && e->lends && len && e->first > SPARE;
+
+	if (len < e->in_place && !apart && (size_t)(at - e->low) >= SCALAR_MAX &&
 	    len <= (size_t)(at - e->low) - SCALAR_MAX) {
 		if (len) /* data may be NULL otherwise */
 			lend_copy_short(at - len, data, (uint32_t)len);
 		return put_tag_unchecked(put_varint_unchecked(at - len, len), f);
 	}
-	at = put_bytes(e, at, data, len);
+	at = apart ? put_in_place(e, at, data, len) : put_bytes(e, at, data, len);
+	if (apart && at)
+		e->by_ref |= UINT64_C(1) << (e->max - 1 - e->first);
 	return at ? put_head(e, at, f, len) : NULL;
 }
 
@@ -430,6 +434,7 @@ enum lend_pb_status lend_pb_encode(struct lend_pb_encoder *e, const struct lend_
 
 	e->first = e->max;
 	e->before = 0;
+	e->by_ref = 0;
 	e->status = LEND_PB_OK;
 	at = ensure_room(e, open_block(e), SCALAR_MAX);
 	if (!at || !(at = put_message(e, at, table, message, LEND_PB_DEPTH_MAX + 1)))

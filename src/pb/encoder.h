@@ -21,9 +21,11 @@ struct lend_pb_encoder {
 	size_t in_place; /* bytes from which a value may be a segment of its own */
 	bool (*stays)(void *arg, const void *data, size_t len); /* NULL: all are */
 	void *arg;
+	bool lends; /* fields that are by_ref are segments of their own; max is at most 64 then */
 	/* Result: segments [first, max) in the order of the wire. */
 	uint32_t first;
-	size_t len; /* bytes of all segments */
+	size_t len;      /* bytes of all segments */
+	uint64_t by_ref; /* bit max - 1 - i: segment i is the value of a field that is by_ref */
 	/* The encoder's. */
 	size_t before; /* bytes of finished segments */
 	uint8_t *low;  /* the current block: free from here */

@@ -62,6 +62,7 @@ struct lend_pb_field {
 	uint8_t kind;     /* enum lend_pb_kind */
 	uint8_t wire;     /* wire type of one value */
 	uint8_t tag_len;
+	uint8_t by_ref;                    /* bytes: a segment of its own if the encoder lends */
 	uint8_t tag[8];                    /* the last tag_len bytes are the tag as encoded */
 	uint32_t expected;                 /* number and wire type, as the encoder writes them */
 	uint32_t required;                 /* 1 plus its index among the required fields; or 0 */

@@ -1,10 +1,12 @@
 /* Goal: a method of a .proto service answers each call once, with the values that were sent, and
  * borrowed bytes are given back once. Method: a server and a client in one thread over shm and udp;
  * random messages against protobuf-c's bytes, answers at once, later, without a copy and with a
- * status; malformed requests; two names of one number. Covers: src/grpc/message_buffers.c,
- * src/grpc/unary_server.c, src/grpc/unary_client.c */
+ * status; malformed requests; two names of one number; values by reference, also to servers that
+ * do not take them; functions that block. Covers: src/grpc/message_buffers.c,
+ * src/grpc/unary_server.c, src/grpc/unary_client.c, src/pb/field_option.c */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -242,6 +244,14 @@ Test(pb_service, unary__answer_later__arrives)
 	close_service();
 }
 
+static void note_end(const LendTest__Every *reply, void *arg)
+{
+	bool *done = arg;
+
+	cr_assert_str_eq(reply->text, "slowly");
+	*done = true;
+}
+
 static void count_failure(const LendTest__Empty *reply, void *arg)
 {
 	bool *done = arg;
@@ -269,6 +279,120 @@ Test(pb_service, unary__status__arrives)
 	lend_pb_client_set(test.client, &brief);
 	cr_assert_eq(call_method(lend_test__echo__later, &m), LEND_DEADLINE_EXCEEDED);
 	lend_pb_fail(test.later, LEND_OK, ""); /* its call has ended */
+	close_service();
+}
+
+/* A set of every.proto's Leaf, of which (lend.by_ref) is set for body: package 2, type 4, in that
+ * its name 1 and field 2, in that its number 3 and options 8, in those 71020. */
+static const char by_ref_set[] = "\x0a\x25"
+				 "\x12\x09lend_test"
+				 "\x22\x18"
+				 "\x0a\x04Leaf"
+				 "\x12\x04\x0a\x02id"
+				 "\x12\x0a\x0a\x00\x18\x0f\x42\x04\xe0\xd6\x22\x01";
+
+/* Opens the service and a client that listens, as one does whose memory is read. */
+static void open_refs(const char *scheme, bool serves, struct lend_mem **caller,
+		      struct lend_mem **callee)
+{
+	struct lend_config config = LEND_CONFIG_INIT, listening = LEND_CONFIG_INIT;
+	char address[128];
+
+	memset(&test, 0, sizeof(test));
+	pair_address(address, sizeof(address), scheme);
+	listening.listen = address;
+	pair_open_with(&test.pair, scheme, &config, &listening);
+	cr_assert_eq(lend_mem_open(test.pair.client, NULL, caller), 0);
+	cr_assert_eq(lend_mem_open(test.pair.server, NULL, callee), 0);
+	cr_assert_eq(lend_pb_serve(test.pair.server, &service.base), 0);
+	if (serves)
+		cr_assert_eq(lend_pb_serve_refs(test.pair.server, &service.base, *callee), 0);
+	cr_assert_eq(lend_pb_client(test.pair.client, test.pair.session,
+				    &lend_test__echo__descriptor, &test.client),
+		     0);
+}
+
+static void close_refs(struct lend_mem *caller, struct lend_mem *callee)
+{
+	lend_mem_close(caller);
+	lend_mem_close(callee);
+	close_service();
+}
+
+/* The server knows requests with references, or gets all in the message. */
+Test(pb_service, refs__long_and_marked_values__arrive)
+{
+	uint8_t *bytes = lend_malloc_shared(BIG);
+	LendTest__Every m = LEND_TEST__EVERY__INIT;
+	LendTest__Leaf leaf = LEND_TEST__LEAF__INIT;
+	struct lend_mem *caller, *callee;
+	struct lend_args_stat stat;
+
+	for (int i = 0; i < BIG; i++)
+		bytes[i] = (uint8_t)(i * 7 + i / 256);
+	m.text = (char *)"a text";
+	m.leaf = &leaf;
+	leaf.id = 7;
+	for (int s = 0; s < 2 * SCHEMES; s++) {
+		bool serves = s < SCHEMES;
+
+		open_refs(pair_schemes[s % SCHEMES], serves, &caller, &callee);
+		lend_args_threshold_set(caller, BIG / 2);
+		lend_pb_client_refs(test.client, caller, by_ref_set, sizeof(by_ref_set) - 1);
+		m.data = (ProtobufCBinaryData){BIG, bytes};
+		leaf.body = (ProtobufCBinaryData){100, bytes + 1};
+		check_echo(lend_test__echo__same, &m, "both");
+		lend_args_stat_get(caller, &stat);
+		cr_assert_eq(stat.lent, 2, "%s: %lu values lent", pair_schemes[s % SCHEMES],
+			     (unsigned long)stat.lent);
+		m.data.len = BIG / 4;
+		leaf.body.len = 0;
+		check_echo(lend_test__echo__lent, &m, "none");
+		leaf.body.len = 5;
+		check_echo(lend_test__echo__lent, &m, "the marked one");
+		lend_args_stat_get(caller, &stat);
+		cr_assert_eq(stat.lent, serves ? 3 : 2, "%s: %lu values lent",
+			     pair_schemes[s % SCHEMES], (unsigned long)stat.lent);
+		close_refs(caller, callee);
+	}
+	lend_free(bytes);
+}
+
+static sem_t entered, may_end;
+
+static void serve_blocking(LendTest__Echo_Service *of, const LendTest__Every *in,
+			   LendTest__Every_Closure closure, void *closure_data)
+{
+	sem_post(&entered);
+	sem_wait(&may_end);
+	serve_same(of, in, closure, closure_data);
+}
+
+Test(pb_service, slow__function_blocks__others_run)
+{
+	LendTest__Echo_Service blocking = service;
+	LendTest__Every m = LEND_TEST__EVERY__INIT;
+	bool done[2] = {false, false};
+
+	sem_init(&entered, 0, 0);
+	sem_init(&may_end, 0, 0);
+	blocking.later = serve_blocking;
+	open_service("shm");
+	cr_assert_eq(lend_pb_slow(test.pair.server, &blocking.base, "Later"), -ENOENT);
+	cr_assert_eq(lend_pb_serve(test.pair.server, &blocking.base), 0);
+	cr_assert_eq(lend_pb_slow(test.pair.server, &blocking.base, "later"), -ENOENT);
+	cr_assert_eq(lend_pb_slow(test.pair.server, &blocking.base, "Later"), 0);
+	m.text = (char *)"slowly";
+	for (int i = 0; i < 2; i++) {
+		lend_test__echo__later(test.client, &m, note_end, &done[i]);
+		while (sem_trywait(&entered) < 0)
+			pair_turns(&test.pair, 1);
+	}
+	check_echo(lend_test__echo__same, &m, "meanwhile");
+	cr_assert(!done[0] && !done[1], "both functions still run");
+	sem_post(&may_end);
+	sem_post(&may_end);
+	cr_assert(pair_until(&test.pair, &done[0]) && pair_until(&test.pair, &done[1]));
 	close_service();
 }
 
