@@ -127,7 +127,7 @@ server=
 # The examples, built as their heads show.
 examples=$tmp/moved/share/lend/examples
 for source in "$examples"/*.c; do
-	[ "${source##*/}" != greeter.c ] || continue # needs liblend-grpc, below
+	[ ! -e "${source%.c}.proto" ] || continue # needs liblend-grpc, below
 	# shellcheck disable=SC2046,SC2086
 	"$cc" -std=c11 -Wall -Wextra -Werror $flags -o "$tmp/$(basename "$source" .c)" "$source" $(pkg-config --cflags --libs lend)
 done
@@ -181,11 +181,30 @@ has slow.out "the caller gave up"
 says 10 "$tmp/tiers" count "$tmp/few"
 says 500000 "$tmp/tiers" count "$tmp/many"
 if [ -e "$examples/greeter.proto" ]; then
-	protoc-c -I"$examples" --c_out="$tmp" "$examples/greeter.proto"
-	# shellcheck disable=SC2046,SC2086
-	"$cc" -std=c11 -Wall -Wextra -Werror $flags -I"$tmp" -o "$tmp/greeter" "$examples/greeter.c" "$tmp/greeter.pb-c.c" \
-		$(pkg-config --cflags --libs lend-grpc)
+	for source in greeter.c dictionary.cc replicate.c tensors.c; do
+		name=${source%.*}
+		protoc-c -I"$examples" -I"$tmp/moved/include" --c_out="$tmp" "$examples/$name.proto"
+		# shellcheck disable=SC2046,SC2086
+		"$cc" -std=c11 -w $flags -c -o "$tmp/$name.o" "$tmp/$name.pb-c.c" $(pkg-config --cflags lend-grpc)
+		compiler="$cc -std=c11"
+		[ "$source" != dictionary.cc ] || compiler="$cxx -std=c++17"
+		# shellcheck disable=SC2046,SC2086
+		$compiler -Wall -Wextra -Werror $flags -I"$tmp" -o "$tmp/$name" "$examples/$source" "$tmp/$name.o" \
+			$(pkg-config --cflags --libs lend-grpc)
+	done
 	begin greeter "$tmp/greeter"
 	says "hello, Ada" "$tmp/greeter" Ada
 	says "greeter: status 3" "$tmp/greeter" ""
+	begin dictionary "$tmp/dictionary"
+	says "" "$tmp/dictionary" put color blue
+	says blue "$tmp/dictionary" put color red
+	says red "$tmp/dictionary" get color
+	says "dictionary: no such key" "$tmp/dictionary" get taste
+	for follower in 1 2 3 4 5 6 7 8; do
+		begin "follower$follower" "$tmp/replicate" "follower$follower"
+	done
+	says "8 followers, 100 entries, 0 missing" "$tmp/replicate" 200000 follower{1..8}
+	protoc -I"$examples" -I"$tmp/moved/include" --include_imports --descriptor_set_out="$tmp/tensors.desc" "$examples/tensors.proto"
+	begin tensors "$tmp/tensors"
+	says "error 125000" "$tmp/tensors" 5 "$tmp/tensors.desc"
 fi
