@@ -25,6 +25,7 @@ int app_snapshot(int argc, char **argv); /* lend snapshot-speed */
 int app_cow(int argc, char **argv);
 int app_mem_fault(int argc, char **argv);
 int app_translate(int argc, char **argv);
+int app_messages(int argc, char **argv);
 int app_serialize(int argc, char **argv);
 int app_malloc(int argc, char **argv);
 int app_put(int argc, char **argv);

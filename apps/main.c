@@ -46,6 +46,7 @@ static const struct command {
     {BENCH, "cow", "an object with some pages changed: copy on write, or a full copy", app_cow},
     {BENCH, "translate", "page lookups of a memory node and of a hash map", app_translate},
     {BENCH, "serialize", "protobuf messages, next to other libraries", app_serialize},
+    {BENCH, "messages", "calls of a .proto service, next to copies and gRPC C++", app_messages},
     {BENCH, "malloc", "lend_malloc() and other heaps", app_malloc},
     {HIDDEN, "hop", NULL, app_hop},
     {HIDDEN, "loan-server", NULL, app_loan_server},

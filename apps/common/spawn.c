@@ -206,21 +206,32 @@ void app_child_start(struct app_child *child, const char *what, const char *cons
 	app_net_ready(net, proc, child->address);
 }
 
+bool app_program_find(const char *name, const char *folder, char *path, size_t cap)
+{
+	const char *const folders[] = {"", folder};
+	char self[3072];
+	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	self[len < 0 ? 0 : len] = 0;
+	*(strrchr(self, '/') ? strrchr(self, '/') + 1 : self) = 0;
+	for (unsigned i = 0; i < 2; i++) {
+		(void)snprintf(path, cap, "%s%s%s", self, folders[i], name);
+		if (access(path, X_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
 void app_child_start_mn(struct app_child *child, struct app_net *net, unsigned proc, uint64_t size,
 			int cpu)
 {
 	struct argv argv = {.n = 0};
 	char path[4096];
-	ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 16);
-	char *slash;
 	int fds[2];
 
 	child->what = "the memory node";
-	if (len < 0)
-		app_die("cannot find lend-mn: %s; mount /proc", strerror(errno));
-	path[len] = 0;
-	slash = strrchr(path, '/');
-	memcpy(slash + 1, "lend-mn", sizeof("lend-mn"));
+	if (!app_program_find("lend-mn", "", path, sizeof(path)))
+		app_die("cannot find lend-mn (%s): build it, or mount /proc", path);
 	app_pipe(fds);
 	push(&argv, "lend-mn");
 	push_listen(&argv, net, proc);

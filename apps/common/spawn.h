@@ -9,6 +9,7 @@
 #define APPS_COMMON_SPAWN_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -40,6 +41,10 @@ void app_child_read(struct app_child *child, void *to, size_t len);
 /* Ends the child with SIGTERM, then SIGKILL if it does not exit. Returns its exit status as
  * waitpid() does. */
 int app_child_stop(struct app_child *child);
+
+/* Finds a program next to this one, or in a folder relative to this one's, which ends in "/".
+ * Returns false: it is in neither. */
+bool app_program_find(const char *name, const char *folder, char *path, size_t cap);
 
 /* Makes a pipe that programs started later do not inherit; app_die() when there is none. */
 void app_pipe(int fds[2]);

@@ -1,18 +1,16 @@
 /* lend - Lend itself, measured like the other libraries.
  * Layer: apps/peers. Threads: one per process. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "apps/common/options.h"
 #include "apps/common/closed_loop.h"
-#include "apps/peers/peer.h"
+#include "apps/peers/lend_end.h"
 #include "lend/alloc.h"
 #include "lend/rpc.h"
 
-enum { ASK = 1, PARTS_MAX = 1024, SMALL = 4096, WAIT_NS = 50000000 };
+enum { ASK = 1, PARTS_MAX = 1024, SMALL = 4096 };
 
 struct server {
 	const struct peer_job *job;
@@ -32,26 +30,6 @@ struct client {
 	lend_session session;
 	struct slot slot[PEER_WINDOW_MAX];
 };
-
-static struct lend_ep *open_ep(const char *listen)
-{
-	struct lend_config config = LEND_CONFIG_INIT;
-	struct lend_ep *ep;
-
-	config.listen = listen;
-	if (lend_open(&config, &ep) < 0)
-		app_die("%s", lend_why());
-	return ep;
-}
-
-/* Runs a turn, which may sleep. */
-static void turn_ep(const struct peer_job *job, struct lend_ep *ep)
-{
-	int rc = job->sleep ? lend_wait(ep, lend_now(ep) + WAIT_NS) : lend_poll(ep);
-
-	if (rc < 0)
-		app_die("%s", lend_why());
-}
 
 static unsigned parts_of(const struct lend_buf *bytes, struct iovec *part)
 {
@@ -78,35 +56,17 @@ static void answer_request(lend_request request, const struct lend_buf *bytes, v
 	lend_reply_copy(s->ep, request, LEND_OK, sum, sizeof(sum));
 }
 
-/* Returns the address to listen at. Only shm needs a name chosen here; for other carriers port 0
- * lets the carrier choose. */
-static const char *listen_at(const char *lane)
-{
-	static char shm[32];
-
-	if (!strcmp(lane, "udp"))
-		return "udp:127.0.0.1:0";
-	if (!strcmp(lane, "memif"))
-		return "dpdk:memif@127.0.0.1:0";
-	if (!strcmp(lane, "ring"))
-		return "dpdk:ring@127.0.0.1:0";
-	snprintf(shm, sizeof(shm), "shm:peer-%d", (int)getpid());
-	return shm;
-}
-
 void *peer_server_open(const struct peer_job *job, struct peer_pipe *channel)
 {
 	struct server *s = calloc(1, sizeof(*s));
-	char address[128];
 
 	if (!s)
 		app_die("no memory");
 	s->job = job;
-	s->ep = open_ep(listen_at(job->lane));
-	if (lend_serve(s->ep, ASK, answer_request, s, 0) < 0 ||
-	    lend_address(s->ep, address, sizeof(address)) < 0)
+	s->ep = peer_end_open(job, peer_end_listen(job->lane));
+	if (lend_serve(s->ep, ASK, answer_request, s, 0) < 0)
 		app_die("%s", lend_why());
-	peer_send_text(channel, address, strlen(address) + 1);
+	peer_end_announce(s->ep, channel);
 	return s;
 }
 
@@ -114,7 +74,7 @@ void peer_server_turn(void *server)
 {
 	struct server *s = server;
 
-	turn_ep(s->job, s->ep);
+	peer_end_turn(s->job, s->ep);
 }
 
 void peer_server_close(void *server)
@@ -133,11 +93,10 @@ void *peer_client_open(const struct peer_job *job, struct peer_pipe *channel)
 	if (!c)
 		app_die("no memory");
 	c->job = job;
-	c->ep = open_ep(NULL);
+	c->ep = peer_end_open(job, NULL);
 	peer_receive_text(channel, address, sizeof(address));
 	app_pattern_register(c->ep);
-	if (lend_connect(c->ep, address, &c->session) < 0)
-		app_die("%s", lend_why());
+	peer_end_connect(c->ep, address, &c->session);
 	return c;
 }
 
@@ -212,7 +171,7 @@ void peer_client_turn(void *client)
 {
 	struct client *c = client;
 
-	turn_ep(c->job, c->ep);
+	peer_end_turn(c->job, c->ep);
 }
 
 void peer_client_close(void *client)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -29,6 +30,7 @@ struct peer_pipe {
 /* The server's counters; it sends them to the client at its end. */
 struct served {
 	uint64_t requests, bytes, replied;
+	double cpu_seconds;
 };
 
 static struct {
@@ -40,6 +42,7 @@ static struct {
 	unsigned refused[PEER_WINDOW_MAX], refusals; /* slots to retry after the next turn */
 	unsigned char *written[PEER_WINDOW_MAX];     /* memory of rewritten requests, made once */
 	uint64_t calls;                              /* since the beginning */
+	double cpu_seconds; /* CPU time of this process while it measured */
 	double line_before, line_after;
 } run;
 static struct peer_args args;
@@ -215,9 +218,20 @@ static void on_stop(int number)
 	stopping = 1;
 }
 
-static int server_cpu(void)
+/* Pins this thread to the first CPU, or a server's to the second. */
+static void pin_side(unsigned side)
 {
-	return app_cpus() > 1 ? app_cpu(1) : APP_ANY_CPU;
+	if (!args.free && side < app_cpus())
+		app_pin(app_cpu(side));
+}
+
+/* Returns the CPU time of all threads of this process. */
+static double cpu_seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
 static _Noreturn void be_server(void)
@@ -226,13 +240,14 @@ static _Noreturn void be_server(void)
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (peer_this.pin_first)
-		app_pin(server_cpu());
+		pin_side(1);
 	run.server = peer_server_open(&args.job, &run.channel);
 	sigaction(SIGTERM, &action, NULL); /* in the place of a library's own */
-	app_pin(server_cpu());
+	pin_side(1);
 	while (!stopping)
 		peer_server_turn(run.server);
 	peer_server_close(run.server);
+	served.cpu_seconds = cpu_seconds();
 	peer_send_text(&run.channel, &served, sizeof(served));
 	exit(APP_EXIT_OK);
 }
@@ -309,12 +324,14 @@ static void run_measurement(void)
 	      LIMIT_S); /* ends both processes when a peer hangs */
 	open_server();
 	if (peer_this.pin_first)
-		app_pin(app_cpu(0));
+		pin_side(0);
 	run.client = peer_client_open(&args.job, &run.channel);
-	app_pin(app_cpu(0));
+	pin_side(0);
 	load_for(0, args.job.window);
 	load_for(args.count ? 0 : args.time / WARM_SHARE + 1, args.count ? WARM_COUNT : 0);
+	run.cpu_seconds = -cpu_seconds();
 	load_for(args.count ? 0 : args.time, args.count);
+	run.cpu_seconds += cpu_seconds();
 	close_both();
 	app_unpin();
 	run.line_after = args.count ? 0 : app_cacheline_ns(app_cpu(0), app_cpu(1));
@@ -349,6 +366,10 @@ static void write_report(void)
 	app_report_num(&r, "cycles_per_call", cycles_per_call(), 1,
 		       args.lane->one_thread ? "of the thread that is both ends"
 					     : "of the client's core");
+	app_report_num(&r, "both_cpu_us_per_call",
+		       1e6 * (run.cpu_seconds / (double)run.load.ended +
+			      served.cpu_seconds / (double)run.calls),
+		       3, "us, all threads of both processes");
 	app_report_num(&r, "gbit_per_s", payload / 1e9, 3, "10^9 bits of requests, one way");
 	app_report_int(&r, "request", args.job.request, "bytes of a request");
 	app_report_int(&r, "reply", args.job.reply, "bytes of its answer");

@@ -23,12 +23,13 @@ enum { PEER_SUM_LEN = 8, PEER_ADDRESS_MAX = 4096, PEER_WINDOW_MAX = 128, PEER_LA
 /* The parameters of one run, the same for both sides. */
 struct peer_job {
 	const char *lane;
-	uint64_t request; /* bytes of each request */
-	uint64_t reply;   /* bytes of each answer: request (an echo), or PEER_SUM_LEN */
-	unsigned window;  /* requests kept in flight; slots are [0, window) */
-	bool ends;        /* the sum reads the first and last 4 KiB only, not every byte */
-	bool sleep;       /* both ends sleep while they wait, instead of polling */
-	bool rewrite;     /* the client writes the bytes of each request again: all, or both ends */
+	uint64_t request;  /* bytes of each request */
+	uint64_t reply;    /* bytes of each answer: request (an echo), or PEER_SUM_LEN */
+	unsigned window;   /* requests kept in flight; slots are [0, window) */
+	unsigned sessions; /* connections that the requests use in turns */
+	bool ends;         /* the sum reads the first and last 4 KiB only, not every byte */
+	bool sleep;        /* both ends sleep while they wait, instead of polling */
+	bool rewrite; /* the client writes the bytes of each request again: all, or both ends */
 };
 
 static inline bool peer_is_echo(const struct peer_job *job)
@@ -55,12 +56,13 @@ void peer_end_at(unsigned slot, const void *bytes, size_t len);
 
 /* A lane: a carrier or mode of a library. */
 struct peer_lane {
-	const char *name;    /* NULL ends the list */
-	uint64_t len_max;    /* bytes of the longest request; 0: any */
-	unsigned window_max; /* 0: any */
-	bool one_thread;     /* server and client in one thread */
-	bool server_first;   /* the server closes before the client, whose end frees memory that
-				the server polls */
+	const char *name;      /* NULL ends the list */
+	uint64_t len_max;      /* bytes of the longest request; 0: any */
+	unsigned window_max;   /* 0: any */
+	bool one_thread;       /* server and client in one thread */
+	bool server_first;     /* the server closes before the client, whose end frees memory that
+				  the server polls */
+	unsigned sessions_max; /* 0: one */
 };
 
 /* A library: its description; each program defines one, and the functions below. */

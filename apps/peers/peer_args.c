@@ -28,6 +28,9 @@ static const struct lend_option options[] = {
 	     "Bytes of each answer: as many as the request, or 8"),
     OPT_NUMBER(struct peer_args, job.window, "window", 1, PEER_WINDOW_MAX, "Requests in flight (1)",
 	       .key = 'w'),
+    OPT_NUMBER(struct peer_args, job.sessions, "sessions", 1, 1024,
+	       "Connections that requests use in turns (1)"),
+    OPT_FLAG(struct peer_args, free, "free", "Both processes may run on any CPU"),
     OPT_TIME(struct peer_args, time, "seconds", "How long (1)"),
     OPT_FLAG(struct peer_args, job.ends, "ends",
 	     "The server reads the first and last 4 KiB, not every byte"),
@@ -60,6 +63,8 @@ static void choose_lane(void *input)
 			(unsigned long long)lane->len_max);
 	if (lane->window_max && job->window > lane->window_max)
 		app_bad("%s: takes up to %u in flight", job->lane, lane->window_max);
+	if (job->sessions > 1 && job->sessions > lane->sessions_max)
+		app_bad("--sessions %u: %s has one", job->sessions, job->lane);
 }
 
 void peer_args_read(struct peer_args *args, int argc, char **argv)
@@ -72,6 +77,7 @@ void peer_args_read(struct peer_args *args, int argc, char **argv)
 		   "examples:\n  --request 64\n  --lane tcp --request 32 --reply 8 --window 64 "
 		   "--json\n  --request 8M --reply 8 --window 2 --ends"};
 
-	*args = (struct peer_args){.job = {.request = 64, .window = 1}, .time = 1000000000};
+	*args = (struct peer_args){.job = {.request = 64, .window = 1, .sessions = 1},
+				   .time = 1000000000};
 	app_options_read(&syntax, argc, argv, args);
 }

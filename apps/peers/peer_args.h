@@ -11,6 +11,7 @@ struct peer_args {
 	const struct peer_lane *lane; /* lane of the job, one of peer_this */
 	lend_ns time;                 /* duration of the measurement */
 	uint64_t count;               /* requests to measure instead; 0: until time */
+	bool free;                    /* no CPU is chosen for the processes */
 	bool json;
 };
 

@@ -149,6 +149,19 @@ class Bench(unittest.TestCase):
                 self.assertEqual(names[:2], ["lend", "protobuf_c"])
                 self.assertGreater(min(got[name + "_decode_ns"] for name in names), 0)
 
+    @unittest.skipUnless(os.path.exists(f"{sys.argv[1]}/peer-lend_messages"), "no protobuf-c, or no peers")
+    def test_rest_messages(self):
+        for more in (["--no-grpc", "--window", 8, "--sessions", 3], ["--carrier", "udp", "--reply", 8, "--size", 70000]):
+            with self.subTest(more=more):
+                got = lend_json("messages", "--seconds", "0.3", *more)
+                names = ["", "copied_"] + (["grpc_cxx_"] if "--no-grpc" not in more and os.path.exists(f"{sys.argv[1]}/peer-grpc") else [])
+                for name in names:
+                    self.assertLessEqual(got[name + "p50_us"], got[name + "p99_us"])
+                    self.assertGreater(min(got[name + "calls_per_s"], got[name + "cpu_us_per_call"]), 0)
+                    self.assertEqual(got[name + "wrong_bytes"], 0)
+                self.assertGreater(got["copied_ratio"], 0)
+                self.assertTrue(len(names) < 3 or got["grpc_cxx_polling_times"] > 0)
+
     def test_rest_translate(self):
         for more in ([], ["--streaming", "--access", "uniform", "--small-pages"]):
             with self.subTest(more=more):
