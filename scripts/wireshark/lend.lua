@@ -16,8 +16,8 @@ lend.prefs.checksum = Pref.bool("Verify checksums", true, "CRC32C of each datagr
 local methods = DissectorTable.new("lend.method", "Lend method", ftypes.UINT32, base.HEX, lend)
 
 local KINDS = {"CONNECT", "ACCEPT", "RESET", "BYE", "BYE_ACK", "PING", "REQUEST", "REPLY", "ACK", "PROBE", "CANCEL", "GONE",
-	"CALLS", "RETRY", "PROOF", [32] = "DRAIN"}
-local CONNECT, ACCEPT, REQUEST, REPLY, ACK, PROBE, CALLS, RETRY, PROOF = 1, 2, 7, 8, 9, 10, 13, 14, 15
+	"CALLS", "RETRY", "PROOF", "RUNNING", [32] = "DRAIN"}
+local CONNECT, ACCEPT, REQUEST, REPLY, ACK, PROBE, CALLS, RETRY, PROOF, RUNNING = 1, 2, 7, 8, 9, 10, 13, 14, 15, 16
 local STATES = {[0] = "UNSEEN", "PARTIAL", "WHOLE"}
 local PATTERNS = {[0] = "OPEN", "PROOF"}
 local REASONS = {"COOKIE", "FULL"}
@@ -96,6 +96,7 @@ local BLOCKS = {
 	[REQUEST] = layout("request", {{"method", 4, "hex"}, {"left_us", 4}, {"grant", 4}}),
 	[REPLY] = layout("reply", {{"status", 1, STATUS}, {"ran", 1, "hex"}, {"patience_ms", 1}, {"window", 1}, {"delay_ns", 4}, {"acked", 8}}),
 	[ACK] = layout("ack", {{"low", 4}, {"granted", 4}}),
+	[RUNNING] = layout("running", {{"slots", 128, "bytes"}}),
 }
 BLOCKS[PROBE] = BLOCKS[ACK]
 local SEEN = layout("seen", {{"acked", 8}, {"map", 8, "hex"}, {"delay_ns", 4}, {"ecn", 4}})
@@ -502,7 +503,7 @@ local function add_blocks(tree, tvb, at, d)
 	end
 	if d.kind == ACCEPT then d.hello = tostring(tvb(begin + 8, 8):bytes()) end
 	read_block(tvb, at, d, item)
-	if d.kind ~= ACK and d.kind ~= PROBE and bit.band(d.flags, 0x10) == 0 then return at end
+	if d.kind ~= ACK and d.kind ~= PROBE and d.kind ~= RUNNING and bit.band(d.flags, 0x10) == 0 then return at end
 	local next_at = at < tvb:captured_len() and add_seen(tree, tvb, at, d) or at
 	return next_at > at and next_at or nil
 end

@@ -92,7 +92,7 @@ LEND_HOT void lend_call_free(struct lend_core *c, struct lend_sess *s, struct le
 }
 
 /* Moves calls in slots above the session's limit to free slots below it, while there are any. */
-void lend_call_unpark(struct lend_core *c, struct lend_sess *s);
+void lend_call_place_all(struct lend_core *c, struct lend_sess *s);
 /* Frees a client's slot and the record of its call. */
 LEND_HOT void lend_call_free_slot(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
 {
@@ -101,8 +101,8 @@ LEND_HOT void lend_call_free_slot(struct lend_core *c, struct lend_sess *s, stru
 	lend_cslot_at(c, k->sess, slot)->rec = LEND_NONE;
 	s->slots[slot / 64] |= UINT64_C(1) << (slot % 64);
 	lend_call_free(c, s, k);
-	if (s->parked)
-		lend_call_unpark(c, s);
+	if (s->unplaced)
+		lend_call_place_all(c, s);
 }
 
 /* Returns the credit that lend_call_charge() took. */

@@ -93,15 +93,15 @@ void lend_call_admitted(struct lend_core *c, struct lend_sess *s, struct lend_ca
 	if (lend_pkt_slot(k->wire) < s->limit || move_slot(c, s, k))
 		lend_call_launch(c, s, k);
 	else
-		s->parked++;
+		s->unplaced++;
 }
 
-void lend_call_unpark(struct lend_core *c, struct lend_sess *s)
+void lend_call_place_all(struct lend_core *c, struct lend_sess *s)
 {
 	struct lend_call_rec *k;
 	uint32_t at = s->limit;
 
-	s->parked = 0;
+	s->unplaced = 0;
 	while ((k = lend_sess_next_made(c, s, &at, NULL)))
 		if (k->state == LEND_CALL_QUEUED)
 			lend_call_admitted(c, s, k);
@@ -361,6 +361,43 @@ static bool may_repeat(const struct lend_core *c, struct lend_sess *s)
 	return true;
 }
 
+/* Returns whether the call needs no timer of its own: the server has the request, nothing of the
+ * reply is here, it was probed, and the next PROBE would follow after the longest timeout. */
+static bool may_park(const struct lend_sess *s, const struct lend_call_rec *k)
+{
+	return k->state == LEND_CALL_OPEN && k->whole && k->rx.frags == LEND_NONE &&
+	       k->rx.memq_state == LEND_MEMQ_NONE && s->features & LEND_FEATURE_RUNNING &&
+	       k->tries && lend_loss_rto(s, k->tries) == LEND_RTO_MAX;
+}
+
+bool lend_call_any_parked(struct lend_core *c, struct lend_sess *s)
+{
+	struct lend_call_rec *k, show;
+	uint32_t slot = 0;
+
+	while ((k = lend_sess_next_made(c, s, &slot, &show)))
+		if (lend_call_is_parked(k))
+			return true;
+	return false;
+}
+
+void lend_call_on_running(struct lend_core *c, struct lend_sess *s,
+			  const struct lend_pkt_running *running)
+{
+	struct lend_call_rec *k, show;
+	uint32_t slot = 0;
+
+	while ((k = lend_sess_next_made(c, s, &slot, &show))) {
+		uint32_t i = slot - 1;
+
+		if (!lend_call_is_parked(k) || running->slots[i / 64] >> (i % 64) & 1)
+			continue;
+		k->tries = 0;
+		k->timer = c->now;
+		lend_sess_arm(c, s, c->now);
+	}
+}
+
 void lend_call_tick(struct lend_core *c, struct lend_call_rec *k)
 {
 	struct lend_sess *s = lend_sess_at(c, k->sess);
@@ -372,6 +409,10 @@ void lend_call_tick(struct lend_core *c, struct lend_call_rec *k)
 	}
 	if (c->now < k->timer)
 		return;
+	if (may_park(s, k)) {
+		k->timer = LEND_NEVER;
+		return;
+	}
 	if (!may_repeat(c, s)) {
 		k->timer = repeat_at(c, s, k, lend_loss_rto(s, s->ctl_tries) / 4);
 		return;

@@ -23,8 +23,8 @@ static inline void lend_call_launch(struct lend_core *c, struct lend_sess *s,
 	lend_window_enter(c, s, k);
 }
 
-/* Sends a call of a session that came up, or parks it until a slot within the server's limit is
- * free. */
+/* Sends a call of a session that came up, or leaves it unplaced until a slot within the server's
+ * limit is free. */
 void lend_call_admitted(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k);
 /* Returns how many bytes of a message of several datagrams may be sent without a grant. */
 uint32_t lend_call_eager(const struct lend_sess *s, const struct lend_call_rec *k);
@@ -67,6 +67,18 @@ void lend_call_stop(struct lend_core *c, struct lend_call_rec *k, uint8_t status
 /* Ends the call without draining, because its session ends. */
 void lend_call_abort(struct lend_core *c, struct lend_call_rec *k, uint8_t status);
 lend_ns lend_call_wake(const struct lend_call_rec *k);
+/* Returns whether the call is parked: its handler runs long, so it has no timer. The session's PING
+ * asks for it instead. */
+static inline bool lend_call_is_parked(const struct lend_call_rec *k)
+{
+	return k->state == LEND_CALL_OPEN && k->whole && k->timer == LEND_NEVER;
+}
+
+/* Returns whether the session has parked calls. */
+bool lend_call_any_parked(struct lend_core *c, struct lend_sess *s);
+/* Probes the parked calls that the server does not run any more: their replies may be lost. */
+void lend_call_on_running(struct lend_core *c, struct lend_sess *s,
+			  const struct lend_pkt_running *running);
 void lend_call_tick(struct lend_core *c, struct lend_call_rec *k);
 /* Ends the call on this side only: CANCEL is retransmitted until the server answers GONE, and only
  * then is the slot free. */

@@ -144,14 +144,31 @@ static void make_accept(struct lend_core *c, struct lend_sess *s, struct lend_ma
 	lend_make_put(m, &block, sizeof(block));
 }
 
+static void make_running(struct lend_core *c, struct lend_sess *s, struct lend_making *m)
+{
+	struct lend_pkt head = lend_make_header(LEND_PKT_RUNNING, 0, 0);
+	struct lend_pkt_running running;
+	struct lend_pkt_seen seen;
+
+	lend_serve_running(c, s, &running);
+	lend_seen_report(c, s, &seen);
+	head.session = s->peer_id;
+	head.number = lend_sent_number(c, s, m->out->class, false);
+	lend_make_put(m, &head, sizeof(head));
+	lend_make_put(m, &running, sizeof(running));
+	lend_make_put(m, &seen, sizeof(seen));
+}
+
 static void make_plain(struct lend_core *c, struct lend_sess *s, struct lend_making *m,
 		       const struct lend_ctl *e)
 {
 	struct lend_pkt head = lend_make_header(e->kind, e->flags, e->call);
 	struct lend_pkt_seen seen;
 
-	if (e->kind == LEND_PKT_PING)
+	if (e->kind == LEND_PKT_PING) {
 		head.flags |= LEND_PKT_ACKED;
+		head.length = lend_call_any_parked(c, s) ? LEND_PKT_ASKS : 0;
+	}
 	head.session = s->peer_id;
 	head.number = lend_sent_number(c, s, m->out->class, false);
 	lend_make_put(m, &head, sizeof(head));
@@ -242,6 +259,8 @@ bool lend_ctl_make(struct lend_core *c, struct lend_making *m, const struct lend
 		return false;
 	if (e->kind == LEND_PKT_ACK || e->kind == LEND_PKT_PROBE)
 		make_ack(c, s, m, e);
+	else if (e->kind == LEND_PKT_RUNNING)
+		make_running(c, s, m);
 	else if (e->kind == LEND_PKT_CONNECT)
 		make_connect(c, s, m, bufs);
 	else if (e->kind == LEND_PKT_ACCEPT)

@@ -40,6 +40,14 @@ static void on_probe(struct lend_core *c, struct lend_sess *s, const struct lend
 	lend_ctl_answer(c, s, v->head.call, LEND_PKT_SERVED);
 }
 
+static void on_ping(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
+{
+	if (v->head.length & LEND_PKT_ASKS)
+		lend_ctl_sess(c, s, LEND_PKT_RUNNING, 0, 0);
+	else
+		lend_ctl_answer(c, s, 0, 0);
+}
+
 static void on_ack(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
 {
 	if (v->head.call == 0)
@@ -64,7 +72,7 @@ static bool report_sane(struct lend_core *c, struct lend_sess *s, const struct l
 {
 	/* A PING, or the answer to a PROBE, comes after a pause in which all datagrams in flight
 	 * have arrived: unseen numbers are lost. */
-	bool probed = v->head.kind == LEND_PKT_PING ||
+	bool probed = v->head.kind == LEND_PKT_PING || v->head.kind == LEND_PKT_RUNNING ||
 		      (v->head.kind == LEND_PKT_ACK && v->head.length & LEND_PKT_PROBED);
 	enum lend_loss_source word = probed                           ? LEND_LOSS_PROBE_ANSWER
 				     : v->head.kind == LEND_PKT_PROBE ? LEND_LOSS_PROBE
@@ -110,6 +118,11 @@ static void dispatch_up(struct lend_core *c, struct lend_bufs *bufs, struct lend
 		lend_call_on_gone(c, s, v->head.call);
 		return;
 	case LEND_PKT_PING:
+		on_ping(c, s, v);
+		return;
+	case LEND_PKT_RUNNING:
+		lend_call_on_running(c, s, &v->running);
+		return;
 	case LEND_PKT_PROOF:
 		lend_ctl_answer(c, s, 0, 0);
 		return;

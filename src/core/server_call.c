@@ -260,6 +260,18 @@ uint32_t lend_serve_state(struct lend_core *c, const struct lend_sess *s, uint32
 	return (*rec)->state == LEND_CALL_PARTIAL ? LEND_PKT_PARTIAL : LEND_PKT_WHOLE;
 }
 
+void lend_serve_running(struct lend_core *c, const struct lend_sess *s,
+			struct lend_pkt_running *running)
+{
+	*running = (struct lend_pkt_running){{0}};
+	for (uint32_t slot = 0; slot < s->sslots; slot++) {
+		uint32_t rec = lend_sslot_at(c, lend_sess_index(c, s), slot)->rec;
+
+		if (!lend_slot_is_empty(rec) && lend_call_at(c, rec)->state == LEND_CALL_RUNNING)
+			running->slots[slot / 64] |= UINT64_C(1) << (slot % 64);
+	}
+}
+
 void lend_serve_on_ack(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
 {
 	bool probe = v->head.kind == LEND_PKT_PROBE, kept;

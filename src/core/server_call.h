@@ -64,6 +64,9 @@ void lend_serve_abort(struct lend_core *c, struct lend_call_rec *k);
 /* Refuses a long request that gets no memory or exceeds the length limit: RESOURCE_EXHAUSTED, ran
  * no. */
 void lend_serve_refuse(struct lend_core *c, struct lend_call_rec *k);
+/* Sets the bits of the session's calls whose handlers run. */
+void lend_serve_running(struct lend_core *c, const struct lend_sess *s,
+			struct lend_pkt_running *running);
 /* Returns enum lend_pkt_state for an ACK of this call, and its record if it has one. */
 uint32_t lend_serve_state(struct lend_core *c, const struct lend_sess *s, uint32_t wire,
 			  struct lend_call_rec **rec);

@@ -165,7 +165,7 @@ static void end_calls(struct lend_core *c, struct lend_sess *s, uint8_t status)
 	struct lend_call_rec *k;
 	uint32_t at = 0;
 
-	s->parked = 0; /* none of them takes a slot that becomes free */
+	s->unplaced = 0; /* none of them takes a slot that becomes free */
 	while ((k = lend_sess_next_call(c, s, &at, NULL))) {
 		if (k->server)
 			lend_serve_abort(c, k);

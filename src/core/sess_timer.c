@@ -73,6 +73,16 @@ static void retransmit_paused(struct lend_core *c, struct lend_sess *s)
 	}
 }
 
+/* Returns whether a PING is due: nothing arrived for a while, or parked calls depend on it. */
+static bool must_ping(struct lend_core *c, struct lend_sess *s)
+{
+	if (s->state != LEND_SESS_UP)
+		return false;
+	if (!s->lossless && c->now - lend_max_u64(s->last_rx, s->last_ping) >= c->cfg.probe)
+		return true;
+	return c->now - s->last_ping >= LEND_PARKED_PING && lend_call_any_parked(c, s);
+}
+
 /* Sends PINGs, and declares the peer dead. Returns false if the session ended. */
 static bool tick_alive(struct lend_core *c, struct lend_sess *s)
 {
@@ -81,8 +91,7 @@ static bool tick_alive(struct lend_core *c, struct lend_sess *s)
 		lend_sess_down(c, s, UNAVAILABLE, false);
 		return false;
 	}
-	if (s->state == LEND_SESS_UP && !s->lossless &&
-	    c->now - lend_max_u64(s->last_rx, s->last_ping) >= c->cfg.probe) {
+	if (must_ping(c, s)) {
 		s->last_ping = c->now;
 		LEND_COUNT(c, probes);
 		lend_ctl_sess(c, s, LEND_PKT_PING, 0, 0);
@@ -103,8 +112,11 @@ static lend_ns next_wake(struct lend_core *c, struct lend_sess *s)
 		at = lend_min_u64(at, lend_max_u64(s->last_rx, s->last_ping) + c->cfg.probe);
 	if (s->lingers)
 		at = lend_min_u64(at, s->last_rx + LEND_KEPT_LINGER);
-	while ((k = lend_sess_next_made(c, s, &slot, &show)))
+	while ((k = lend_sess_next_made(c, s, &slot, &show))) {
 		at = lend_min_u64(at, lend_call_wake(k));
+		if (lend_call_is_parked(k))
+			at = lend_min_u64(at, s->last_ping + LEND_PARKED_PING);
+	}
 	return at;
 }
 

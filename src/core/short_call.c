@@ -315,7 +315,7 @@ static __attribute__((noinline)) bool receive_slowly(struct lend_core *c, struct
  * acknowledgement is due. */
 LEND_HOT bool is_calm(const struct lend_sess *s)
 {
-	return !(s->ack_due | s->ecn | s->queue.n | s->waiting.n | s->parked);
+	return !(s->ack_due | s->ecn | s->queue.n | s->waiting.n | s->unplaced);
 }
 
 void lend_short_receive(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,

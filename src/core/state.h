@@ -53,7 +53,10 @@ enum {
 #define LEND_RTO_FIRST    (5 * LEND_MS)  /* RTO before the first RTT sample */
 #define LEND_RTO_LOSSLESS (20 * LEND_MS) /* there, the timer only sends a PROBE */
 #define LEND_REPORT       (20 * LEND_US) /* longest delay of a report to the peer */
-#define LEND_GRANT_BYTES  (UINT64_C(1) << 20)
+/* Interval of the PINGs that ask for parked calls: less than the usual cfg.probe, so that the
+ * server sends none of its own. */
+#define LEND_PARKED_PING (400 * LEND_MS)
+#define LEND_GRANT_BYTES (UINT64_C(1) << 20)
 #define LEND_INDEX_MASK                                                                            \
 	((UINT64_C(1) << 24) - 1) /* index part of a session's id; the rest is random */
 
@@ -355,7 +358,7 @@ struct lend_sess {
 	uint8_t incarnation[16]; /* incarnation of the peer; zero until it is known */
 	uint32_t hs;             /* index of its struct lend_hs; LEND_NONE: the handshake is over */
 	uint16_t limit;          /* limit of calls in flight per direction, agreed by both ends */
-	uint16_t parked; /* calls in slots above the limit, which wait for a free slot below */
+	uint16_t unplaced;       /* calls in slots above the limit, which wait for one below */
 	uint32_t by_attempt, by_peer; /* next in the hash chains */
 	struct lend_link half;        /* half-open sessions of unproven addresses */
 	uint16_t incoming;            /* number of its partly received messages */

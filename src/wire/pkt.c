@@ -14,6 +14,7 @@ static const uint8_t block_len[LEND_PKT_KINDS] = {
     [LEND_PKT_PROBE] = sizeof(struct lend_pkt_ack),
     [LEND_PKT_RETRY] = sizeof(struct lend_pkt_retry),
     [LEND_PKT_PROOF] = sizeof(struct lend_pkt_proof),
+    [LEND_PKT_RUNNING] = sizeof(struct lend_pkt_running),
 };
 
 size_t lend_pkt_block_len(uint8_t kind)

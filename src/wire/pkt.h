@@ -33,16 +33,17 @@ enum lend_pkt_kind {
 	LEND_PKT_RESET,       /* echoes the session id that is unknown here */
 	LEND_PKT_BYE,
 	LEND_PKT_BYE_ACK,
-	LEND_PKT_PING, /* answered by an ACK of no call */
+	LEND_PKT_PING, /* answered by an ACK of no call, or by RUNNING */
 	LEND_PKT_REQUEST,
 	LEND_PKT_REPLY,
-	LEND_PKT_ACK,    /* how much of a message arrived, and how much more may be sent */
-	LEND_PKT_PROBE,  /* an ACK of the reply; requests an ACK of the request */
-	LEND_PKT_CANCEL, /* the caller no longer waits */
-	LEND_PKT_GONE,   /* the slot may be used again */
-	LEND_PKT_CALLS,  /* requests and replies of one session, a frame each */
-	LEND_PKT_RETRY,  /* answers a CONNECT without keeping state: enum lend_pkt_retry_reason */
-	LEND_PKT_PROOF,  /* the client's first datagram under LEND_PATTERN_PROOF */
+	LEND_PKT_ACK,     /* how much of a message arrived, and how much more may be sent */
+	LEND_PKT_PROBE,   /* an ACK of the reply; requests an ACK of the request */
+	LEND_PKT_CANCEL,  /* the caller no longer waits */
+	LEND_PKT_GONE,    /* the slot may be used again */
+	LEND_PKT_CALLS,   /* requests and replies of one session, a frame each */
+	LEND_PKT_RETRY,   /* answers a CONNECT without keeping state: enum lend_pkt_retry_reason */
+	LEND_PKT_PROOF,   /* the client's first datagram under LEND_PATTERN_PROOF */
+	LEND_PKT_RUNNING, /* the peer's calls that run here; answers a PING with LEND_PKT_ASKS */
 	LEND_PKT_KINDS,
 	LEND_PKT_DRAIN = 32, /* reserved, like streams: dropped and counted today */
 };
@@ -65,7 +66,8 @@ struct lend_pkt {
 	uint64_t session; /* the receiver's id */
 	uint64_t number;  /* per session and direction; never used twice */
 	uint32_t offset;  /* the payload's in the message; of an ACK: enum lend_pkt_state */
-	uint32_t length;  /* length of the whole message; of an ACK: enum lend_pkt_ack_flags */
+	uint32_t length;  /* length of the whole message; of an ACK: enum lend_pkt_ack_flags; of a
+			     PING: 0 or LEND_PKT_ASKS */
 };
 _Static_assert(sizeof(struct lend_pkt) == 32, "wire");
 
@@ -202,6 +204,14 @@ struct lend_pkt_ack {     /* in ACK and PROBE; the seen block always follows it 
 };
 _Static_assert(sizeof(struct lend_pkt_ack) == 8, "wire");
 
+/* A PING with this length asks for RUNNING. */
+enum { LEND_PKT_ASKS = 1 };
+
+struct lend_pkt_running {                    /* the seen block always follows it */
+	uint64_t slots[LEND_CALLS_MAX / 64]; /* bit by slot: the handler of its call runs */
+};
+_Static_assert(sizeof(struct lend_pkt_running) == 128, "wire");
+
 /* A request or reply in a CALLS datagram, as long as its payload. The payload follows, then zeros
  * up to a multiple of LEND_PKT_FRAME_ALIGN bytes. */
 struct lend_pkt_frame {
@@ -262,8 +272,9 @@ struct lend_pkt_view {
 		struct lend_pkt_request request;
 		struct lend_pkt_reply reply;
 		struct lend_pkt_ack ack;
+		struct lend_pkt_running running;
 	};
-	struct lend_pkt_seen seen; /* valid with LEND_PKT_ACKED, and always for ACK and PROBE */
+	struct lend_pkt_seen seen; /* valid if lend_pkt_reports() */
 	union {
 		const uint8_t *payload; /* within the datagram */
 		const struct lend_part *part;
@@ -352,7 +363,7 @@ size_t lend_pkt_block_len(uint8_t kind);
 static inline bool lend_pkt_reports(const struct lend_pkt *head)
 {
 	return head->flags & LEND_PKT_ACKED || head->kind == LEND_PKT_ACK ||
-	       head->kind == LEND_PKT_PROBE;
+	       head->kind == LEND_PKT_PROBE || head->kind == LEND_PKT_RUNNING;
 }
 
 /* Returns the bytes of a frame with a payload of this length. */

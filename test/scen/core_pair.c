@@ -15,6 +15,7 @@ static const char *const kind_name[LEND_PKT_KINDS] = {
     [LEND_PKT_REQUEST] = "REQUEST", [LEND_PKT_REPLY] = "REPLY",     [LEND_PKT_ACK] = "ACK",
     [LEND_PKT_PROBE] = "PROBE",     [LEND_PKT_CANCEL] = "CANCEL",   [LEND_PKT_GONE] = "GONE",
     [LEND_PKT_CALLS] = "CALLS",     [LEND_PKT_RETRY] = "RETRY",     [LEND_PKT_PROOF] = "PROOF",
+    [LEND_PKT_RUNNING] = "RUNNING",
 };
 static const char *const event_name[] = {
     [LEND_EV_SESSION_UP] = "up",       [LEND_EV_SESSION_DOWN] = "down",

@@ -33,9 +33,13 @@ lend_ns faults_bound(void)
 {
 	lend_ns sum = 0;
 
-	for (int i = 0; i < FAULTS; i++)
-		sum += lend_min_u64(LEND_RTO_FIRST << i, LEND_RTO_MAX) * 5 / 4 /* with jitter */ +
-		       2 * DELAY + TWICE;
+	for (int i = 0; i < FAULTS; i++) {
+		lend_ns timeout = LEND_RTO_FIRST << i;
+
+		/* With jitter; a call whose timeout is at its limit may be parked. */
+		sum += timeout < LEND_RTO_MAX ? timeout * 5 / 4 : LEND_PARKED_PING;
+		sum += 2 * DELAY + TWICE;
+	}
 	return sum;
 }
 

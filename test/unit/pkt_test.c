@@ -12,8 +12,7 @@ static uint32_t build_packet(uint8_t *out, const struct lend_pkt *head, uint32_t
 			     bool checked)
 {
 	uint32_t block = head->kind < LEND_PKT_KINDS ? (uint32_t)lend_pkt_block_len(head->kind) : 0;
-	bool seen = head->flags & LEND_PKT_ACKED || head->kind == LEND_PKT_ACK ||
-		    head->kind == LEND_PKT_PROBE;
+	bool seen = lend_pkt_reports(head);
 	uint32_t end =
 	    head->kind == LEND_PKT_CONNECT ? (uint32_t)sizeof(struct lend_pkt_connect_end) : 0;
 	uint32_t len = sizeof(*head) + block + (seen ? (uint32_t)sizeof(struct lend_pkt_seen) : 0) +

@@ -9,7 +9,7 @@ static const char *const kind_name[LEND_PKT_KINDS] = {
     [LEND_PKT_BYE] = "BYE",         [LEND_PKT_BYE_ACK] = "BYE_ACK", [LEND_PKT_PING] = "PING",
     [LEND_PKT_REQUEST] = "REQUEST", [LEND_PKT_REPLY] = "REPLY",     [LEND_PKT_ACK] = "ACK",
     [LEND_PKT_PROBE] = "PROBE",     [LEND_PKT_CANCEL] = "CANCEL",   [LEND_PKT_GONE] = "GONE",
-    [LEND_PKT_CALLS] = "CALLS",
+    [LEND_PKT_CALLS] = "CALLS",     [LEND_PKT_RUNNING] = "RUNNING",
 };
 static const char *const move_name[EX_KINDS] = {
     [EX_DELIVER] = "deliver", [EX_TICK] = "tick",   [EX_PASS] = "pass",

@@ -15,7 +15,7 @@ static const char *const gets[LEND_PKT_KINDS] = {
     [LEND_PKT_REQUEST] = "gets REQUEST", [LEND_PKT_REPLY] = "gets REPLY",
     [LEND_PKT_ACK] = "gets ACK",         [LEND_PKT_PROBE] = "gets PROBE",
     [LEND_PKT_CANCEL] = "gets CANCEL",   [LEND_PKT_GONE] = "gets GONE",
-    [LEND_PKT_CALLS] = "gets CALLS",
+    [LEND_PKT_CALLS] = "gets CALLS",     [LEND_PKT_RUNNING] = "gets RUNNING",
 };
 static const char *const sends[LEND_PKT_KINDS] = {
     [LEND_PKT_CONNECT] = "sends CONNECT", [LEND_PKT_ACCEPT] = "sends ACCEPT",
@@ -24,7 +24,7 @@ static const char *const sends[LEND_PKT_KINDS] = {
     [LEND_PKT_REQUEST] = "sends REQUEST", [LEND_PKT_REPLY] = "sends REPLY",
     [LEND_PKT_ACK] = "sends ACK",         [LEND_PKT_PROBE] = "sends PROBE",
     [LEND_PKT_CANCEL] = "sends CANCEL",   [LEND_PKT_GONE] = "sends GONE",
-    [LEND_PKT_CALLS] = "sends CALLS",
+    [LEND_PKT_CALLS] = "sends CALLS",     [LEND_PKT_RUNNING] = "sends RUNNING",
 };
 
 /* Adds a datagram to the trace: its number, and the offset of its payload. */
