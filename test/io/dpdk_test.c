@@ -1,9 +1,11 @@
 /* Goal: the dpdk carrier keeps its contract on net_ring and net_memif without root or hugepages.
  * Method: both ends in one thread, or two processes of which one is killed. Each test is a process
  * of its own, as EAL is.
- * Covers: src/io/dpdk/carrier.c, src/io/dpdk/ring.c, src/io/dpdk/memif.c, src/io/dpdk/peer.c */
+ * Covers: src/io/dpdk/bell.c, src/io/dpdk/carrier.c, src/io/dpdk/ring.c, src/io/dpdk/memif.c,
+ * src/io/dpdk/peer.c */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -256,6 +258,21 @@ static pid_t spawn_echo(char *address, size_t cap)
 	return pid;
 }
 
+/* Kills a process. A carrier that sleeps meanwhile wakes up when it loses its link to it. */
+static void kill_peer(pid_t pid, struct lend_io *sleeper)
+{
+	struct pollfd event = {.events = POLLIN};
+
+	if (sleeper) {
+		event.fd = sleeper->ops->fd(sleeper);
+		cr_assert(sleeper->ops->arm(sleeper));
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	if (sleeper)
+		cr_assert(poll(&event, 1, 5000) == 1, "nothing wakes the carrier");
+}
+
 Test(dpdk, memif_killed)
 {
 	struct lend_io *client;
@@ -282,8 +299,7 @@ Test(dpdk, memif_killed)
 				  in.len);
 			client->ops->rx_done(client);
 		}
-		kill(pid[round], SIGKILL);
-		waitpid(pid[round], NULL, 0);
+		kill_peer(pid[round], round == 1 ? client : NULL);
 		for (int i = 0; i < 10000; i++) { /* into a ring that is being removed */
 			if (send_to(client, peer, &i, 4) == LEND_SENT_DEAD)
 				break;

@@ -2,6 +2,7 @@
  *
  * Layer: io. Threads: one per carrier.
  */
+#include "io/dpdk/bell.h"
 #include "io/dpdk/port_burst.h"
 #include "io/dpdk/mbuf_cache.h"
 
@@ -26,8 +27,7 @@ static bool flush_buf(struct lend_io *base, uint32_t buf)
 
 static int get_fd(struct lend_io *base)
 {
-	(void)base;
-	return -1;
+	return self(base)->deaf ? -1 : self(base)->bell_fd;
 }
 
 static bool prepare_sleep(struct lend_io *base)
@@ -36,7 +36,7 @@ static bool prepare_sleep(struct lend_io *base)
 
 	if (io->kind == DPDK_DEVICE)
 		dpdk_device_tick(io);
-	if (io->gone_n > 0 || dpdk_rx_waiting(io) > 0 || atomic_load(&io->changed))
+	if (io->gone_n > 0 || io->grow || dpdk_rx_waiting(io) > 0 || atomic_load(&io->changed))
 		return false;
 	for (uint32_t i = 0; i < io->ports_n; i++) {
 		const struct dpdk_port *port = io->port[i];
@@ -46,7 +46,10 @@ static bool prepare_sleep(struct lend_io *base)
 			     (port->owner && !rte_ring_empty(port->owner->ring))))
 			return false;
 	}
-	return true;
+	if (io->kind != DPDK_MEMIF || (dpdk_bell_arm(io) && !dpdk_rx_look(io)))
+		return true;
+	dpdk_bell_end_sleep(io);
+	return false;
 }
 
 /* Maps memory for sending in place. Data in memory that cannot be mapped is copied. */
@@ -165,6 +168,7 @@ void dpdk_close(struct lend_io *base)
 		dpdk_memif_accept(io);
 	pthread_mutex_lock(&dpdk_world);
 	dpdk_world_remove(io);
+	dpdk_bell_close(io);
 	dpdk_zerocopy_close(io);
 	for (uint32_t i = 0; i < DPDK_PORTS_MAX; i++) {
 		if (io->port[i])

@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/un.h>
 
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
@@ -128,12 +129,14 @@ struct dpdk_shared_port {
 	struct lend_hosts hosts;
 };
 
+struct dpdk_bell;
+
 struct dpdk_port {
 	bool used;
 	bool down;     /* device: its link is down, nothing is sent */
 	bool active;   /* polled: its link was up at the owner's last check */
 	bool closing;  /* ring: the other end closed; remove the port once the ring is drained */
-	uint8_t side;  /* ring: our side of the link */
+	uint8_t side;  /* ring, memif: our side of the link; of memif, 0 is the listener's */
 	uint16_t id;   /* ethdev port */
 	char name[64]; /* vdev name; "": not ours to remove */
 	struct dpdk_link *link;         /* ring: the link */
@@ -142,8 +145,12 @@ struct dpdk_port {
 	/* memif client: address of its listener, lock of its id, start time */
 	struct lend_ip to_ip;
 	uint16_t to_udp;
-	int lock;        /* fd of the id's lock file, -1: none */
-	bool connecting; /* its device was started, and its link has not come up since */
+	int lock;               /* fd of the id's lock file, -1: none */
+	uint32_t link_id;       /* memif listener: the link's id */
+	struct dpdk_bell *bell; /* memif: page that both ends map; NULL: none */
+	bool refused;           /* the last burst found the queue full */
+	bool drained;           /* memif: frames were taken since the other end was last woken */
+	bool connecting;        /* its device was started, and its link has not come up since */
 	uint64_t started_ns;
 	uint64_t started_pass;
 	/* memif: written by the interrupt thread while bursts are blocked */
@@ -185,8 +192,16 @@ struct dpdk {
 	int listener;   /* memif listener: fd of the driver's socket, or -1 */
 	uint32_t links; /* memif listener: maximum number of ids */
 	uint32_t made;  /* memif listener: ids made so far */
-	bool ending;    /* rings: some other ends closed */
-	bool grow;      /* links came up: make more ids after the burst */
+	/* memif: the socket that wakes this carrier, see bell.h. */
+	int bell_fd;
+	struct sockaddr_un bell_at;
+	size_t folder_len;    /* bytes of the folder in bell_at */
+	uint64_t bell_number; /* in the socket's name */
+	uint32_t sleeps;      /* number of the last sleep */
+	bool armed;           /* the other ends have this one marked as asleep */
+	bool deaf;            /* a link has no page: its other end cannot wake this one */
+	bool ending;          /* rings: some other ends closed */
+	bool grow;            /* links came up: make more ids after the burst */
 	/* Mutual exclusion of bursts and the interrupt thread: see intr_gate.c. */
 	_Atomic bool busy, want;
 	_Atomic bool changed; /* links came up or went down: call dpdk_port_reconcile() */
@@ -373,6 +388,9 @@ static inline uint32_t dpdk_rx_waiting(const struct dpdk *io)
 /* rx.c */
 uint32_t dpdk_rx(struct lend_io *base, struct lend_in *in, uint32_t cap);
 void dpdk_rx_done(struct lend_io *base);
+/* Polls all queues for frames, which the next rx() delivers. Returns whether there are any, or the
+ * poll was blocked. */
+bool dpdk_rx_look(struct dpdk *io);
 /* Drops all received frames, lent ones included. */
 void dpdk_rx_drop(struct dpdk *io);
 

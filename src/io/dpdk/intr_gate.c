@@ -32,7 +32,7 @@
  *
  * Layer: io.
  */
-#include "io/dpdk/dpdk.h"
+#include "io/dpdk/bell.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -94,6 +94,7 @@ static void watch_links(struct dpdk *io)
 		if (atomic_exchange(&port->up, link.link_status == RTE_ETH_LINK_UP))
 			atomic_fetch_add(&port->downs, 1);
 		atomic_store(&io->changed, true);
+		dpdk_bell_wake(io);
 	}
 }
 

@@ -11,7 +11,7 @@
  *
  * Layer: io. Threads: the carrier's, with dpdk_world held.
  */
-#include "io/dpdk/dpdk.h"
+#include "io/dpdk/bell.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -121,6 +121,7 @@ static int make_server(struct dpdk *io)
 	if (port == NULL)
 		return -ENOMEM;
 	rc = dpdk_rendezvous_path(&io->self.ip, io->self.udp, "", path);
+	port->link_id = io->made;
 	if (rc == 0)
 		rc = make_port(port, "server", io->made, path);
 	if (rc == 0)
@@ -163,6 +164,7 @@ void dpdk_memif_grow(struct dpdk *io)
 
 	io->grow = false;
 	pthread_mutex_lock(&dpdk_world);
+	dpdk_bell_attach(io);
 	rc = grow_links(io);
 	if (rc < 0) /* so that no client waits for one more */
 		(void)publish_ids(io, io->made);
@@ -290,6 +292,8 @@ static int make_client(struct dpdk *io, const struct dpdk_address *to, uint32_t 
 	if (rc == 0)
 		rc = port->lock = take_id(to, made, links, &id);
 	if (rc >= 0)
+		rc = dpdk_bell_make(io, port);
+	if (rc == 0)
 		rc = make_port(port, "client", id, other_name(path, other));
 	if (rc == 0)
 		rc = dpdk_port_add(io, port);

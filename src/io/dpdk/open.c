@@ -1,6 +1,7 @@
 /* dpdk/open - opens a dpdk carrier: its address, its device or its name.
  * Layer: io. Threads: any; the carrier then belongs to the thread that opened it.
  */
+#include "io/dpdk/bell.h"
 #include "io/dpdk/port_burst.h"
 
 #include <errno.h>
@@ -66,7 +67,11 @@ static void choose_address(struct dpdk *io, const struct dpdk_address *address)
 
 static int open_kind(struct dpdk *io, const struct dpdk_address *address)
 {
-	int rc = dpdk_world_add(io, io->kind == DPDK_MEMIF);
+	bool memif = io->kind == DPDK_MEMIF;
+	int rc = memif ? dpdk_bell_open(io) : 0;
+
+	if (rc == 0)
+		rc = dpdk_world_add(io, memif);
 
 	if (rc < 0)
 		return rc;
@@ -88,7 +93,7 @@ static int make_carrier(const struct lend_io_config *config, const struct dpdk_a
 	io->io.path.mtu = DPDK_FRAME_MAX - LEND_ETH_HEAD4;
 	io->kind = address->kind;
 	io->links = address->links;
-	io->lock = io->listener = -1;
+	io->lock = io->listener = io->bell_fd = -1;
 	memcpy(io->device, address->device, sizeof(io->device));
 	io->listening = config->listen != NULL;
 	dpdk_peer_init(io);

@@ -1,5 +1,6 @@
 /* port - the devices of a carrier: one per link. Layer: io. Threads: the carrier's, with the
  * exceptions in dpdk.h. */
+#include "io/dpdk/bell.h"
 #include "io/dpdk/port_burst.h"
 
 #include <errno.h>
@@ -64,6 +65,7 @@ void dpdk_port_free(struct dpdk_port *port)
 		dpdk_shared_port_close(port);
 	if (port->link)
 		dpdk_ring_drop(port);
+	dpdk_bell_detach(port);
 	if (port->lock >= 0)
 		(void)close(port->lock);
 	free(port);
@@ -89,6 +91,8 @@ static void reconcile_memif(struct dpdk *io, uint32_t index)
 	if (downs != port->downs_seen) {
 		port->downs_seen = downs;
 		port->connecting = false;
+		if (port->side == 0)
+			dpdk_bell_detach(port);
 		dpdk_peer_hangup(io, (uint16_t)index);
 	}
 	port->active = atomic_load(&port->up);

@@ -9,6 +9,7 @@
  *
  * Layer: io. Threads: the carrier's.
  */
+#include "io/dpdk/bell.h"
 #include "io/dpdk/port_burst.h"
 #include "io/dpdk/mbuf_cache.h"
 
@@ -215,6 +216,14 @@ static inline bool take_single(struct dpdk *io, const struct dpdk_port *port, st
 	return true;
 }
 
+/* Notes that rx has `got` buffers, received from that port. */
+static inline void note_frames(struct dpdk_rx *rx, const struct dpdk_rx_source *look, uint16_t got)
+{
+	rx->n = got;
+	rx->at = 0;
+	rx->port = (uint16_t)look->index;
+}
+
 /* Processes `got` buffers received from that queue of a port. */
 static __rte_noinline uint32_t rx_some(struct dpdk *io, const struct dpdk_rx_source *look,
 				       uint16_t way, uint16_t got, struct lend_in *in, uint32_t cap)
@@ -223,9 +232,7 @@ static __rte_noinline uint32_t rx_some(struct dpdk *io, const struct dpdk_rx_sou
 
 	for (uint16_t i = 1; i < got; i++)
 		rte_prefetch0(rte_pktmbuf_mtod(rx->frame[i], void *));
-	rx->n = got;
-	rx->at = 0;
-	rx->port = (uint16_t)look->index;
+	note_frames(rx, look, got);
 	return split_bufs(io, rx, in, cap);
 }
 
@@ -239,6 +246,7 @@ static __rte_always_inline uint32_t rx_port(struct dpdk *io, const struct dpdk_r
 	if (way >= look->port->ways || room == 0)
 		return 0;
 	got = poll_port(io, look->port, way, io->rx[way].frame, (uint16_t)room);
+	dpdk_bell_polled(io, look->port, got);
 	if (got == 1 && take_single(io, look->port, io->rx[way].frame[0], in))
 		return 1;
 	return got > 0 ? rx_some(io, look, way, got, in, cap) : 0;
@@ -303,6 +311,8 @@ uint32_t dpdk_rx(struct lend_io *base, struct lend_in *in, uint32_t cap)
 	struct dpdk *io = (struct dpdk *)base;
 	uint32_t n;
 
+	if (io->armed)
+		dpdk_bell_end_sleep(io);
 	if (!dpdk_enter(io))
 		return 0;
 	if (atomic_load_explicit(&io->changed, memory_order_relaxed))
@@ -323,6 +333,25 @@ void dpdk_rx_done(struct lend_io *base)
 	for (uint32_t i = 0; i < io->held_n; i++)
 		dpdk_mbuf_cache_give(io, io->held[i]);
 	io->held_n = 0;
+}
+
+bool dpdk_rx_look(struct dpdk *io)
+{
+	if (!dpdk_enter(io))
+		return true;
+	for (uint32_t i = 0; i < io->looks; i++) {
+		const struct dpdk_rx_source *look = &io->look[i];
+
+		for (uint16_t way = 0; way < look->port->ways; way++) {
+			struct dpdk_rx *rx = &io->rx[way];
+
+			if (rx->at == rx->n)
+				note_frames(rx, look,
+					    poll_port(io, look->port, way, rx->frame, DPDK_BURST));
+		}
+	}
+	dpdk_leave(io);
+	return dpdk_rx_waiting(io) > 0;
 }
 
 void dpdk_rx_drop(struct dpdk *io)

@@ -8,6 +8,7 @@
  *
  * Layer: io. Threads: the carrier's.
  */
+#include "io/dpdk/bell.h"
 #include "io/dpdk/port_burst.h"
 #include "io/dpdk/mbuf_cache.h"
 
@@ -220,6 +221,7 @@ static uint32_t send_some(struct dpdk *io, struct dpdk_port *port, const struct 
 	if (made == 0)
 		return 0;
 	sent = send_burst(io, port, out, load.buf, made);
+	dpdk_bell_sent(io, port);
 	if (sent == made) {
 		*window = *window < DPDK_BURST / 2 ? *window * 2 : DPDK_BURST;
 		return load.n[made - 1];
@@ -239,6 +241,7 @@ static void send_run(struct dpdk *io, struct dpdk_port *port, const struct lend_
 		sent = send_some(io, port, bufs, out + done, n - done);
 		done += sent;
 	}
+	port->refused = done < n;
 	mark_sent(out, done, LEND_SENT);
 	mark_sent(out + done, n - done, LEND_SENT_FULL);
 	io->io.stats.tx_full += n - done;
@@ -306,7 +309,7 @@ static __rte_noinline void send_runs(struct dpdk *io, const struct lend_bufs *bu
 static inline bool send_single(struct dpdk *io, const struct lend_bufs *bufs, struct lend_out *out)
 {
 	uint32_t len = lend_out_len(out);
-	const struct dpdk_port *port;
+	struct dpdk_port *port;
 	struct rte_mbuf *buf;
 	uint8_t *start, *end;
 
@@ -321,8 +324,10 @@ static inline bool send_single(struct dpdk *io, const struct lend_bufs *bufs, st
 	buf->data_len = (uint16_t)(end - start);
 	buf->pkt_len = buf->data_len;
 	out->sent = LEND_SENT;
-	if (rte_eth_tx_burst(port->id, way_of(port, out), &buf, 1) == 1)
+	if (rte_eth_tx_burst(port->id, way_of(port, out), &buf, 1) == 1) {
+		dpdk_bell_sent(io, port);
 		return true;
+	}
 	dpdk_mbuf_cache_give(io, buf);
 	return false;
 }
