@@ -196,6 +196,9 @@ static void call_done(struct lend_call *call)
 
 	if (call->hops)
 		cn_threshold_learn(mem, a->session, call->method, call->hops);
+	if (a->tag && call->status == LEND_OK)
+		cn_threshold_tried(mem, a->session, call->method, a->arg->len, a->tag,
+				   lend_now(mem->ep) - a->began);
 	a->wraps++; /* keeps `a` allocated: what is given back below may be its last use */
 	if (call->request)
 		lend_buf_give(mem->ep, call->request);
@@ -470,6 +473,7 @@ void cn_args_start_call(struct cn_args *a, lend_session session, struct lend_cal
 
 	a->user = call;
 	a->session = session;
+	a->began = now;
 	a->deadline =
 	    call->timeout && call->timeout < LEND_NEVER - now ? now + call->timeout : LEND_NEVER;
 	a->early = a->puts && cn_threshold_passed_on(a->mem, session, call->method);

@@ -82,6 +82,8 @@ struct cn_args {
 	struct lend_call call;
 	lend_session session;
 	lend_ns deadline;
+	lend_ns began; /* if `tag` is not 0 */
+	uint8_t tag;   /* the call is tried (inline_threshold.h); 0: it is not */
 	lend_request request;
 	enum lend_status answer;
 	void (*gone_iovec)(const struct iovec *arg); /* reply: runs when its bytes are
@@ -122,6 +124,7 @@ struct cn_planning {
 	uint32_t puts;    /* out: arguments to put or to lend */
 	uint32_t wraps;   /* out: whether pieces are wrapped */
 	uint32_t passes;  /* out: whether a call passes lent memory of others on */
+	uint8_t tag;      /* out: of a call that is tried (inline_threshold.h); 0: not tried */
 };
 /* Checks n arguments and decides how each travels. Returns 0, or -EINVAL. */
 int cn_args_plan(struct cn_planning *p, const struct lend_argument *in, uint32_t n,

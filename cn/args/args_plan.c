@@ -74,8 +74,11 @@ static bool prefers_ref(struct cn_planning *p, uint64_t len)
 		return len > mem->inline_max;
 	if (mem->way != LEND_ARG_AUTO)
 		return len > PLACED_MIN;
-	return len > CLEAR_MAX && len > cn_threshold(mem, p->session, p->method, len,
-						     p->is_call && find_home(p) != NULL);
+	if (len <= CLEAR_MAX)
+		return false;
+	if (p->is_call && find_home(p))
+		return cn_threshold_lends(mem, p->session, p->method, len, &p->tag);
+	return len > cn_threshold(mem, p->session, p->method, len, false);
 }
 
 static enum cn_arg_plan choose_plan(struct cn_planning *p, const struct lend_argument *in,
@@ -136,6 +139,7 @@ int cn_args_plan(struct cn_planning *p, const struct lend_argument *in, uint32_t
 		if (rc < 0)
 			return rc;
 	}
+	p->tag = n == 1 ? p->tag : 0; /* a trial compares the times of one argument */
 	return 0;
 }
 

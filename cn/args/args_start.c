@@ -79,6 +79,7 @@ static int make_args(struct begun *b, struct cn_args **out)
 	a->n = b->n;
 	a->puts = b->p.puts;
 	a->home = b->p.home;
+	a->tag = b->p.tag;
 	a->passes = b->p.passes && cn_lender_relays(mem);
 	a->arg = (struct cn_arg *)(void *)((char *)a->put + puts);
 	copy_args(a, b, (char *)(a->arg + b->n));

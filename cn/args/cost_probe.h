@@ -4,9 +4,13 @@
 #define LEND_CN_ARGS_COST_PROBE_H
 
 #include "cn/args/costs.h"
+#include "cn/args/way_trial.h"
 #include "cn/client.h"
 
 enum { CN_PROBE_SESSIONS = 256, CN_PROBE_METHODS = 256 };
+enum {
+	CN_PROBE_TRIALS = 16
+}; /* ranges of lengths: each ends at twice the length of the one before */
 #define CN_PROBE_TIMEOUT UINT64_C(1000000000)
 
 /* One measurement, of one length, in several rounds. Calls alternate between CN_COST_FIRST and
@@ -28,6 +32,7 @@ struct cn_probe_method {
 		uint64_t inline_max;
 		uint32_t hops16, version; /* inputs of inline_max */
 	} by[2];                          /* [0]: by way of a node; [1]: lent */
+	struct cn_way_trial trial[CN_PROBE_TRIALS];
 };
 
 struct cn_threshold {

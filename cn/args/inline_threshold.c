@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cn/args/args.h"
 #include "cn/args/cost_probe.h"
 #include "cn/deferred_release.h"
 #include "lend/alloc.h"
@@ -23,6 +24,7 @@
 
 enum { PROBE_BYTES = LEND_ARG_HEAD + CN_COST_LEN_MAX };
 enum { HOPS_MAX = 32, HOPS_FIRST = 2 };
+enum { TRIAL_MIN = 2 * CN_ARGS_COPY_MAX }; /* bytes; shorter ones belong to the first trial, too */
 
 static struct cn_probe_method *method_of(struct cn_threshold *g, lend_session session,
 					 uint32_t number)
@@ -117,6 +119,36 @@ uint64_t cn_threshold(struct lend_mem *mem, lend_session session, uint32_t metho
 	if (m->by[lent].hops16 != m->hops16 || m->by[lent].version != g->version)
 		update_method(g, m, cn_probe_session(g, session), node);
 	return m->by[lent].inline_max;
+}
+
+/* Returns the trial that a length belongs to. */
+static struct cn_way_trial *trial_of(struct cn_threshold *g, lend_session session, uint32_t method,
+				     uint64_t len)
+{
+	uint32_t bits = 63 - (uint32_t)__builtin_clzll(len | TRIAL_MIN);
+	uint32_t range = bits - (63 - (uint32_t)__builtin_clzll(TRIAL_MIN));
+
+	return &method_of(g, session, method)->trial[lend_min_u32(range, CN_PROBE_TRIALS - 1)];
+}
+
+bool cn_threshold_lends(struct lend_mem *mem, lend_session session, uint32_t method, uint64_t len,
+			uint8_t *tag)
+{
+	bool lends = len > cn_threshold(mem, session, method, len, true);
+
+	*tag = 0;
+	if (!lends || cn_threshold_passed_on(mem, session, method) ||
+	    !cn_probe_session(mem->threshold, session)->in_place ||
+	    len + LEND_ARG_HEAD > lend_session_message_max(mem->ep, session))
+		return lends;
+	return cn_trial_choose(trial_of(mem->threshold, session, method, len), tag);
+}
+
+void cn_threshold_tried(struct lend_mem *mem, lend_session session, uint32_t method, uint64_t len,
+			uint8_t tag, lend_ns time)
+{
+	if (mem->threshold)
+		cn_trial_ended(trial_of(mem->threshold, session, method, len), tag, time);
 }
 
 void cn_threshold_learn(struct lend_mem *mem, lend_session session, uint32_t method, uint8_t hops)

@@ -10,6 +10,14 @@
  * lent memory of the caller; else a memory node. */
 uint64_t cn_threshold(struct lend_mem *mem, lend_session session, uint32_t method, uint64_t len,
 		      bool lent);
+/* Returns whether an argument of a method is lent, rather than sent inline. Where the method has
+ * one service, which reads in place, calls are tried both ways (way_trial.h). tag: of a call that
+ * is tried, for cn_threshold_tried(); else 0. */
+bool cn_threshold_lends(struct lend_mem *mem, lend_session session, uint32_t method, uint64_t len,
+			uint8_t *tag);
+/* Notes the time in ns of a call that was tried. */
+void cn_threshold_tried(struct lend_mem *mem, lend_session session, uint32_t method, uint64_t len,
+			uint8_t tag, lend_ns time);
 /* Notes how many services a message of this method went through, as its reply reports. */
 void cn_threshold_learn(struct lend_mem *mem, lend_session session, uint32_t method, uint8_t hops);
 /* Returns whether messages of this method go through two services at least, as far as is known. */

@@ -535,6 +535,8 @@ int lend_args_place(struct lend_mem *mem, enum lend_arg_way way);
 /* Returns the length of the longest LEND_ARG_AUTO argument of a method that goes in the message.
  * The first arguments of a session measure its costs in the background, and those of a node if
  * arguments are put. Replies report how many services a message went through: 2 until one did.
+ * Longer arguments of calls to one service that reads the caller's memory in place are also sent in
+ * the message if calls end sooner that way: 128 calls of about this length try both.
  * Returns: bytes; 32 KiB until costs are measured; LEND_NEVER: no length pays, or there is no way
  * by reference. */
 uint64_t lend_args_threshold(struct lend_mem *mem, lend_session session, uint32_t method);
