@@ -4,6 +4,7 @@
 usage: results.py                      renders both files from results.json
        results.py --check              changes nothing; fails if a file is not what results.json gives
        results.py --bench BUILD [--seconds S] [--note TEXT]     runs the commands of BENCHES first and stores their figures
+       results.py --chains BUILD [--seconds S] [--note TEXT]    measures chains by reference over by value and stores the ratios
        results.py --load BUILD [--seconds S] [--note TEXT]      offers the open loops of LOADS first and stores their figures
        results.py --count BUILD [--note TEXT]                   counts instructions (test/perf/count.sh) and stores them
        results.py --add FILE [--note TEXT]                      stores a comparison of `compare.py --json` first
@@ -17,6 +18,7 @@ import json
 import os
 import pathlib
 import platform
+import statistics
 import subprocess
 import sys
 
@@ -43,6 +45,11 @@ BENCHES = (
     *((f"chain --hops 5 --size 1M --by {way}", ("bytes_moved_per_call",), "bytes moved per call") for way in ("value", "ref", "node")),
     ("bench loan --size 16M", ("loan_p50_us",), "p50, us"),
 )
+# A chain and, by carrier, the least ratio of calls by reference to calls by value.
+CHAINS = (("--hops 5 --size 32K", {"shm": 2, "udp": 2}), ("--hops 5 --size 128K", {"shm": 3, "udp": 3.5}),
+          ("--hops 5 --size 1M", {"shm": 5, "udp": 4.5}), ("--hops 5 --size 1M --fresh", {"shm": 3, "udp": 4}),
+          ("--hops 10 --size 1M", {"udp": 10}))
+TURNS = 5
 LOADS = tuple((f"bench load --size 64 --rate {rate}", ("p50_us", "p99_us", "completed_per_s"), "p50 / p99, us / completed per s")
               for rate in (50000, 200000, 500000, 1000000, 2000000, 4000000))
 HEAD = """# Results
@@ -180,6 +187,20 @@ def bench(build, seconds, option="--bench", name="bench", title="Lend's own benc
             "columns": ["command", *CARRIERS], "rows": rows}
 
 
+def chains(build, seconds):
+    """Chains by reference over by value, as a run: the median of the ratios of turns, in which both follow each other."""
+    rows = []
+    for shape, bars in CHAINS:
+        for carrier, bar in bars.items():
+            pairs = [[bench_once(build, f"chain {shape} --by {way}", carrier, seconds) for way in ("value", "ref")] for _ in range(TURNS)]
+            rates = [[got["calls_per_s"] for got in pair] for pair in pairs if all(pair)]
+            ratios = sorted(ref / value for value, ref in rates)
+            rows.append([f"`lend chain {shape} --carrier {carrier}`", *(statistics.median(way) for way in zip(*rates)),
+                         f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})", bar])
+    return {"name": "chains", "title": "Chains by reference over by value", "command": f"scripts/results.py --chains build --seconds {seconds}",
+            "columns": ["command", "by value, calls/s", "by reference, calls/s", f"ratio, median of {TURNS} turns", "target"], "rows": rows}
+
+
 def count(build):
     """The table of test/perf/count.sh, as a run."""
     command = ["test/perf/count.sh", "--build", build]
@@ -260,6 +281,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--bench", type=pathlib.Path, metavar="BUILD")
+    parser.add_argument("--chains", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--load", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--count", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--add", type=pathlib.Path, metavar="FILE")
@@ -272,6 +294,8 @@ def main():
         add(comparison(json.loads(args.add.read_text())), args.note)
     if args.bench:
         add(bench(args.bench.resolve(), args.seconds), args.note)
+    if args.chains:
+        add(chains(args.chains.resolve(), args.seconds), args.note)
     if args.load:
         add(bench(args.load.resolve(), args.seconds, "--load", "load", "Open loop: latency at the load that is offered", LOADS), args.note)
     if args.count:
