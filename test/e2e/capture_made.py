@@ -5,7 +5,7 @@ import re
 import struct
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-KINDS = "CONNECT ACCEPT RESET BYE BYE_ACK PING REQUEST REPLY ACK PROBE CANCEL GONE CALLS RETRY PROOF".split()
+KINDS = "CONNECT ACCEPT RESET BYE BYE_ACK PING REQUEST REPLY ACK PROBE CANCEL GONE CALLS RETRY PROOF RUNNING".split()
 SERVED, ACKED = 0x08, 0x10
 SENT, FULL, DEAD, RECEIVED, GONE = range(5)
 MEM = 0x4C454E44
@@ -197,6 +197,7 @@ def write_kinds(path):
                 frame(11 << 10 | 2, reply_block(20), SPACE, flags=1 | SERVED), report=SEEN), RECEIVED)
     f.add(calls(0x51, 22, frame(10 << 10, request_block(7), b"first"), frame(12 << 10, reply_block(19, 8), b"", flags=3 | SERVED)))
     f.add(calls(0x51, 23, frame(13 << 10, request_block(MEM), operation(4, LEN))))
+    f.add(datagram("RUNNING", struct.pack("<16Q", 1 << 13, *[0] * 15) + SEEN, 0xC1, num=14), RECEIVED)
     return f.write()
 
 
