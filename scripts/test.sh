@@ -100,9 +100,13 @@ build_after() { # PRESET: starts the build for the step after this preset's test
 scripts/deps.sh build test
 whole=$([ "$presets" != release ] && [ ${#rest[@]} -eq 0 ] && echo yes || true)
 for preset in $presets; do
-	# The exhaustive tests, the models and the explorer are also part of reliability.sh, which a whole run ends with: run them once.
+	# A whole run does these once: exhaustive tests, models and the explorer in reliability.sh, which it ends with; tests between
+	# network namespaces with sanitizers; checks of the sources without.
 	also=()
-	[ "$whole" != yes ] || [ "$preset" != release ] || also=(-E '^(scen|model)\.|^sim\.explore')
+	[ "$whole" != yes ] || case $preset in
+	release) also=(-E '^(scen|model|net)\.|^sim\.explore|^e2e\.capture') ;;
+	dev) also=(-E '^house\.') ;;
+	esac
 	echo "== $preset: build"
 	if [ -n "$builder" ]; then
 		end_building || exit
