@@ -341,6 +341,37 @@ static __attribute__((noinline)) void take_reply(struct lend_ep *ep, struct lend
 		ep->unkept = call->reply;
 }
 
+/* Shows a reply of several parts in place, as a chain. Returns NULL for lack of buffers. */
+static struct lend_buf *show_parts(struct lend_ep *ep, const struct lend_event *ev)
+{
+	struct lend_event first = {.data = ev->part[0].data, .data_len = ev->part[0].len};
+	struct lend_buf *chain = show_reply(ep, &first), **last = &chain->next;
+
+	for (uint32_t i = 1; i < ev->parts; i++) {
+		*last = lend_bufs_wrap(ep->bufs, (void *)(uintptr_t)ev->part[i].data,
+				       ev->part[i].len, NULL, NULL);
+		if (!*last) {
+			lend_bufs_give(ep->bufs, chain->next);
+			return NULL;
+		}
+		last = &(*last)->next;
+	}
+	return chain;
+}
+
+/* Sets a reply of several parts. Returns buffers of those that are shown in place, to be given back
+ * after done. */
+static __attribute__((noinline)) struct lend_buf *
+take_parts(struct lend_ep *ep, struct lend_call *call, const struct lend_event *ev)
+{
+	struct lend_buf *shown = call->in_place == LEND_CHAIN ? show_parts(ep, ev) : NULL;
+
+	call->reply = shown;
+	if (!shown)
+		take_reply(ep, call, ev);
+	return shown ? shown->next : NULL;
+}
+
 /* Sets a reply that begins with a head, without the head. */
 static __attribute__((noinline)) void take_with_head(struct lend_ep *ep, struct lend_call *call,
 						     const struct lend_event *ev)
@@ -379,6 +410,7 @@ void lend_calls_end(struct lend_ep *ep, const struct lend_event *ev)
 	struct lend_call *call = (struct lend_call *)(uintptr_t)ev->tag;
 	struct lend_call_priv *p = lend_call_priv(call);
 	struct lend_buf *request = lend_ep_back(ep, ev->buf, ev->maybe_queued);
+	struct lend_buf *rest = NULL;
 
 	lend_ep_pause_bulk(ep, p->class, true);
 	call->status = (enum lend_status)ev->status;
@@ -392,8 +424,10 @@ void lend_calls_end(struct lend_ep *ep, const struct lend_event *ev)
 		ep->reason_of = NULL;
 	if (ev->head)
 		take_with_head(ep, call, ev);
-	else if (!ev->data_len || ev->parts || ev->reply || p->landing)
+	else if (!ev->data_len || ev->reply || p->landing)
 		take_reply(ep, call, ev);
+	else if (ev->parts)
+		rest = take_parts(ep, call, ev);
 	else if (call->in_place)
 		call->reply = show_reply(ep, ev);
 	else if (lend_bufs_has(ep->bufs, ev->data_len))
@@ -401,6 +435,8 @@ void lend_calls_end(struct lend_ep *ep, const struct lend_event *ev)
 	else
 		take_reply(ep, call, ev);
 	finish_call(ep, call);
+	if (rest)
+		lend_bufs_give(ep->bufs, rest);
 }
 
 /* Ends every call that waits at this session with a status; done runs in the next part of a

@@ -229,6 +229,50 @@ Test(rpc_chain, replies__are_gathered, .timeout = 60)
 	pair_close(&pair);
 }
 
+static void look_at_reply(struct lend_call *call)
+{
+	uint32_t len = (uint32_t)call->reply_len;
+
+	seen.right += ask_same(call->reply, len, SEED);
+	seen.segs = 0;
+	for (const struct lend_buf *b = call->reply; b; b = b->next)
+		seen.segs++;
+	if (seen.len && lend_call_keep(pair.client, call) == 0) /* the caller's from here on */
+		seen.wrong += !ask_same(call->reply, len, SEED);
+	ask_done(call);
+}
+
+/* The caller keeps every second one. More than eight places are gathered by the carrier. */
+Test(rpc_chain, reply__asked_for_as_a_chain__is_in_place, .timeout = 60)
+{
+	uint32_t handles = 0;
+
+	open_pair();
+	for (uint32_t i = 0; i < 3 * 2 * 16; i++) {
+		uint32_t n = 2 + i / 2 % 16, in_place = i / 32 == 1 ? 1 : LEND_CHAIN;
+
+		memset(&ask, 0, sizeof(ask));
+		seen.len = i % 2;
+		ask.call = (struct lend_call){.method = GIVE,
+					      .in_place = (uint8_t)in_place,
+					      .request = lend_buf_take(pair.client, 4),
+					      .done = look_at_reply};
+		memcpy(ask.call.request->data, &n, 4);
+		ask.call.request->len = 4;
+		cr_assert_eq(lend_call_start(pair.client, pair.session, &ask.call), 0);
+		cr_assert(pair_until(&pair, &ask.done));
+		cr_assert_eq(seen.segs, in_place == LEND_CHAIN ? n : 1, "%u segments", n);
+		cr_assert(seen.right == (int)i + 1 && !seen.wrong);
+		lend_buf_give(pair.client, ask.call.request);
+		if (seen.len)
+			lend_buf_give(pair.client, ask.call.reply);
+		if (i == 31)
+			handles = pair.client->bufs->table.n;
+	}
+	cr_assert_leq(pair.client->bufs->table.n, handles + 1, "buffers of parts are back");
+	pair_close(&pair);
+}
+
 /* Its memory returns to the pool after the server has polled, and not before. */
 Test(rpc_chain, request__cancelled__stays_unchanged, .timeout = 60)
 {
