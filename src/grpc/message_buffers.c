@@ -12,7 +12,7 @@ enum {
 	HEAP_FIRST = 16 << 10,
 	HEAP_MAX = 64 << 20,
 	BLOCK_FIRST = 192,
-	BLOCK_MAX = 1 << 20,
+	BLOCK_MAX = 8 << 20,
 	SEGMENTS = 48,
 	/* Bytes from which it costs less to wrap a value than to copy it, over networks and shm. */
 	IN_PLACE = 16 << 10,
@@ -217,6 +217,23 @@ struct lend_buf *lend_pb_to_buffers(struct lend_pb_sending *how, const struct le
 		*how->packed =
 		    how->wraps ? BLOCK_FIRST : (uint32_t)lend_min_u64(e.len + 32, BLOCK_MAX);
 	return chain;
+}
+
+static bool no_more(struct lend_pb_blocks *blocks, size_t len)
+{
+	(void)blocks, (void)len;
+	return false;
+}
+
+bool lend_pb_to_bytes(const struct lend_pb_table *table, const ProtobufCMessage *message,
+		      uint8_t *bytes, size_t cap, struct lend_pb_segment *encoded)
+{
+	struct lend_pb_blocks blocks = {.at = bytes, .end = bytes + cap, .more = no_more};
+	struct lend_pb_encoder e = {
+	    .blocks = &blocks, .segment = encoded, .max = 1, .in_place = SIZE_MAX};
+
+	encoded->len = 0; /* of an empty message, which is no segment */
+	return lend_pb_encode(&e, table, message) == LEND_PB_OK;
 }
 
 int lend_pb_start_args(struct lend_mem *mem, const struct lend_pb_sending *how,

@@ -37,6 +37,9 @@ struct lend_pb_sending {
  * wraps times then. */
 struct lend_buf *lend_pb_to_buffers(struct lend_pb_sending *how, const struct lend_pb_table *table,
 				    const ProtobufCMessage *message, enum lend_status *status);
+/* Encodes a message that fits cap bytes. Returns false: it does not, or it cannot be encoded. */
+bool lend_pb_to_bytes(const struct lend_pb_table *table, const ProtobufCMessage *message,
+		      uint8_t *bytes, size_t cap, struct lend_pb_segment *encoded);
 /* Starts a call with a chain as its arguments. Of those that may be sent by reference, the marked
  * ones are lent; for others the client of memory nodes chooses. Returns an error of
  * lend_call_start_argv(). */

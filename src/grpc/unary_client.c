@@ -37,6 +37,7 @@ struct unary_call {
 	struct lend_buf *args; /* the request of a call with arguments */
 	unsigned wraps;        /* values of the request that a carrier may still read */
 	bool ended;
+	bool has_reply;          /* the reply is this call's; else the endpoint's, in place */
 	struct unary_call *next; /* next idle one */
 };
 
@@ -54,7 +55,9 @@ static void finish_call(struct unary_call *u)
 	c->ending = &u->call;
 	u->closure(reply, u->closure_data);
 	c->ending = NULL;
-	lend_buf_give(c->ep, u->call.reply);
+	if (u->has_reply)
+		lend_buf_give(c->ep, u->call.reply);
+	u->call.reply = NULL;
 	lend_pb_heap_reset(&c->memory);
 	u->next = c->idle;
 	c->idle = u;
@@ -85,6 +88,16 @@ static bool restart_call(struct unary_call *u)
 	return true;
 }
 
+/* Keeps a reply that is read in place for a later turn. */
+static void keep_reply(struct unary_call *u)
+{
+	u->has_reply = true;
+	if (!u->call.reply || lend_call_keep(u->client->ep, &u->call) == 0)
+		return;
+	u->call.reply = NULL;
+	u->call.status = LEND_RESOURCE_EXHAUSTED;
+}
+
 /* The request's bytes are the caller's again when no carrier reads them. */
 static void end_call(struct lend_call *call)
 {
@@ -93,21 +106,28 @@ static void end_call(struct lend_call *call)
 	if (u->args && call->status == LEND_UNIMPLEMENTED && call->ran == LEND_RAN_NO &&
 	    restart_call(u))
 		return;
+	u->has_reply = u->args;
 	lend_buf_give(u->client->ep, u->args ? u->args : call->request);
 	call->request = u->args = NULL;
 	u->ended = true;
 	if (!u->wraps)
 		finish_call(u);
+	else if (!u->has_reply)
+		keep_reply(u);
 }
 
 static struct unary_call *take_call(struct client *c)
 {
 	struct unary_call *u = c->idle;
 
-	if (u)
+	if (u) {
 		c->idle = u->next;
-	else
-		u = malloc(sizeof(*u));
+	} else if ((u = calloc(1, sizeof(*u)))) {
+		u->client = c;
+		u->call.done = end_call;
+		u->call.queue = 1;
+		u->call.in_place = LEND_CHAIN;
+	}
 	return u;
 }
 
@@ -169,19 +189,22 @@ static void invoke_method(ProtobufCService *service, unsigned index, const Proto
 	enum lend_status status = LEND_RESOURCE_EXHAUSTED;
 
 	if (u) {
-		*u = (struct unary_call){.call = c->like,
-					 .client = c,
-					 .method = &c->method[index],
-					 .closure = closure,
-					 .closure_data = closure_data};
+		u->method = &c->method[index];
+		u->closure = closure;
+		u->closure_data = closure_data;
+		u->ended = false;
 		u->call.method = u->method->number;
-		u->call.done = end_call;
-		u->call.queue = 1;
+		u->call.hops = 0;
+		u->call.timeout = c->like.timeout;
+		u->call.priority = c->like.priority;
+		u->call.zero_rtt = c->like.zero_rtt;
+		u->call.parent = c->like.parent;
 		status = start_call(u, input, &c->method[index].packed);
 	}
 	if (status == LEND_OK)
 		return;
 	if (u) {
+		u->args = u->call.request = NULL;
 		u->next = c->idle;
 		c->idle = u;
 	}

@@ -6,6 +6,9 @@
 
 #include "grpc/message_buffers.h"
 
+/* Bytes of a reply that is encoded on the stack, if the last reply was no longer. */
+enum { SHORT_MAX = 512 };
+
 /* A request that is being served: the closure_data of its function. */
 struct pending {
 	struct served_method *method;
@@ -79,8 +82,17 @@ static void send_reply(struct pending *p, const ProtobufCMessage *reply,
 {
 	enum lend_status status = LEND_INTERNAL;
 	struct lend_buf *chain = NULL;
+	struct lend_pb_segment encoded;
+	uint8_t bytes[SHORT_MAX];
 	uint32_t packed = 0;
 
+	if (reply && p->method->packed <= SHORT_MAX &&
+	    lend_pb_to_bytes(p->method->output, reply, bytes, sizeof(bytes), &encoded)) {
+		(void)lend_reply_copy(p->method->ep, p->request, LEND_OK, encoded.data,
+				      (uint32_t)encoded.len);
+		free_pending(p);
+		return;
+	}
 	how->ep = p->method->ep;
 	how->packed = p->slow ? &packed : &p->method->packed;
 	how->copies |= p->slow;

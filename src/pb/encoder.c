@@ -9,6 +9,7 @@ enum {
 	SPARE = 8,       /* segments that stay free for blocks */
 	BLOCK_MIN = 64,  /* bytes of a block that is asked for */
 	WIRE_MASK = 7,
+	WHOLE_MIN = 4096, /* bytes of a value that stays in one piece, for the decoder */
 };
 
 const ProtobufCMessageDescriptor lend_pb_encoded_descriptor = {.name = "encoded"};
@@ -143,6 +144,8 @@ static uint8_t *copy_long(struct lend_pb_encoder *e, uint8_t *at, const uint8_t 
 
 	if (len > LEND_PB_LEN_MAX)
 		return fail_with(e, LEND_PB_TOO_LONG);
+	if (len >= WHOLE_MIN)
+		n = 0;
 	if (n) /* the last n bytes */
 		memcpy(at - n, data + len - n, n);
 	at = next_block(e, at - n, len - n + SCALAR_MAX);
