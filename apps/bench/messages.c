@@ -42,7 +42,7 @@ struct messages_args {
 	uint64_t size, reply;
 	unsigned window, sessions;
 	lend_ns time;
-	bool sleep, no_grpc, json;
+	bool one_thread, sleep, no_grpc, json;
 };
 
 static const char *const kinds[] = {"unary", NULL};
@@ -61,6 +61,8 @@ static const struct lend_option options[] = {
     OPT_NUMBER(ARGS, sessions, "sessions", 1, SESSIONS_MAX,
 	       "Sessions of Lend that calls use in turns (1)", .key = 'n'),
     OPT_TIME(ARGS, time, "seconds", "How long to measure, all in all (8)", .key = 't'),
+    OPT_FLAG(ARGS, one_thread, "one-thread",
+	     "Both ends in one thread, whose CPU time counts: without gRPC"),
     OPT_FLAG(ARGS, sleep, "sleep", "Ends of Lend sleep while they wait"),
     OPT_FLAG(ARGS, no_grpc, "no-grpc", "Without gRPC"),
     OPT_JSON(ARGS, json),
@@ -118,12 +120,12 @@ static void run_program(const ARGS *args, const struct way *way, double seconds,
 	(void)snprintf(name, sizeof(name), "peer-%s", way->program);
 	(void)app_program_find(name, LEND_PROGRAM_FOLDER, path, sizeof(path));
 	(void)snprintf(command, sizeof(command),
-		       "exec '%s' --json --lane %s%s --request %llu --reply %llu --window %u "
+		       "exec '%s' --json --lane %s%s%s --request %llu --reply %llu --window %u "
 		       "--sessions %u --seconds %.3f %s %s",
-		       path, is_lend ? carriers[args->carrier] : "", way->carrier,
-		       (unsigned long long)args->size, (unsigned long long)args->reply,
-		       args->window, is_lend ? args->sessions : 1, seconds, way->options,
-		       is_lend && args->sleep ? "--sleep" : "");
+		       path, is_lend ? carriers[args->carrier] : "", args->one_thread ? "-one" : "",
+		       way->carrier, (unsigned long long)args->size,
+		       (unsigned long long)args->reply, args->window, is_lend ? args->sessions : 1,
+		       seconds, way->options, is_lend && args->sleep ? "--sleep" : "");
 	out = popen(command, "r");
 	if (!out || !fgets(line, (int)cap, out))
 		*line = 0;
@@ -165,9 +167,12 @@ static void measure_ways(const ARGS *args, unsigned n)
 		}
 }
 
-/* Returns the time of one call in a round: with many in flight, what the rate gives. */
+/* Returns the time of one call in a round: with many in flight, what the rate gives; in one thread,
+ * its CPU time. */
 static double call_time(const ARGS *args, const struct way *way, unsigned round)
 {
+	if (args->one_thread)
+		return figures[way - ways][CPU][round];
 	return args->window > 1 ? 1e6 / figures[way - ways][RATE][round]
 				: figures[way - ways][P50][round];
 }
@@ -245,7 +250,7 @@ static void write_report(const ARGS *args)
 	r.prefix = "copied_";
 	report_way(&r, &ways[COPIED]);
 	app_report_num(&r, "ratio", 1 / times_lend(args, &ways[COPIED]), 3,
-		       "lend's p50, or time per call, over this one's");
+		       "lend's p50, time per call or CPU time over this one's");
 	report_grpc(&r, args);
 	r.prefix = "";
 	app_report_text(&r, "kind", kinds[args->kind], "");
@@ -267,6 +272,7 @@ int app_messages(int argc, char **argv)
 	args.reply = args.reply ? args.reply : args.size;
 	if (args.reply != args.size && args.reply != 8)
 		app_bad("--reply: give 8, or as many bytes as --size");
+	args.no_grpc |= args.one_thread;
 	measure_ways(&args, find_programs(&args));
 	write_report(&args);
 	return APP_EXIT_OK; /* a program that found a wrong byte has failed */

@@ -1,7 +1,8 @@
 /* lend_messages - protobuf messages over Lend: the service of echo.proto with protoc-c's stubs.
  *
- * On the lanes NAME-copied the same calls copy, as usual: protobuf-c packs a message into a buffer,
- * and unpacks one into memory of its own. Layer: apps/peers. Threads: one per process. */
+ * On lanes NAME-one both ends are in one thread. On lanes NAME-copied the same calls copy, as
+ * usual: protobuf-c packs a message into a buffer, and unpacks one into memory of its own. Layer:
+ * apps/peers. Threads: one per process. */
 #include <errno.h>
 #include <string.h>
 
@@ -18,26 +19,23 @@ struct slot {
 	Asking__Bytes message;
 };
 
-/* One process's side. */
+/* The client, and what both sides know. */
 static struct {
 	const struct peer_job *job;
 	char carrier[16]; /* the lane's */
 	bool copies;
-	struct lend_ep *ep;
+	struct lend_ep *ep, *server;
 	struct slot slot[PEER_WINDOW_MAX];
 	lend_session session[SESSIONS_MAX];
 	ProtobufCService *service[SESSIONS_MAX];
 	unsigned calls;
 } end;
 
-static void open_end(const struct peer_job *job, bool listens)
+static void read_lane(const struct peer_job *job)
 {
-	size_t len = strcspn(job->lane, "-");
-
 	end.job = job;
-	memcpy(end.carrier, job->lane, len);
-	end.copies = job->lane[len] != 0;
-	end.ep = peer_end_open(job, listens ? peer_end_listen(end.carrier) : NULL);
+	memcpy(end.carrier, job->lane, strcspn(job->lane, "-"));
+	end.copies = strstr(job->lane, "-copied");
 }
 
 static void make_answer(const Asking__Bytes *in, Asking__Bytes *out, uint8_t sum[PEER_SUM_LEN])
@@ -68,10 +66,10 @@ static void serve_talk(Asking__Asking_Service *service, const Asking__Bytes *in,
 }
 
 /* Packs a message into a buffer; NULL: none is free. */
-static struct lend_buf *pack_message(const Asking__Bytes *message)
+static struct lend_buf *pack_message(struct lend_ep *ep, const Asking__Bytes *message)
 {
 	uint32_t len = (uint32_t)asking__bytes__get_packed_size(message);
-	struct lend_buf *buf = lend_buf_take(end.ep, len);
+	struct lend_buf *buf = lend_buf_take(ep, len);
 
 	if (buf)
 		buf->len = (uint32_t)asking__bytes__pack(message, buf->data);
@@ -95,8 +93,8 @@ static void serve_copied(lend_request request, const struct lend_buf *bytes, voi
 
 	(void)arg;
 	make_answer(in, &out, sum);
-	reply = pack_message(&out);
-	lend_reply(end.ep, request, reply ? LEND_OK : LEND_RESOURCE_EXHAUSTED, reply);
+	reply = pack_message(end.server, &out);
+	lend_reply(end.server, request, reply ? LEND_OK : LEND_RESOURCE_EXHAUSTED, reply);
 	asking__bytes__free_unpacked(in, NULL);
 }
 
@@ -104,12 +102,13 @@ void *peer_server_open(const struct peer_job *job, struct peer_pipe *channel)
 {
 	static Asking__Asking_Service service = ASKING__ASKING__INIT(serve_);
 
-	open_end(job, true);
-	if (lend_pb_serve(end.ep, &service.base) < 0 ||
-	    lend_serve(end.ep, COPIED, serve_copied, NULL, 0) < 0)
+	read_lane(job);
+	end.server = peer_end_open(job, peer_end_listen(end.carrier));
+	if (lend_pb_serve(end.server, &service.base) < 0 ||
+	    lend_serve(end.server, COPIED, serve_copied, NULL, 0) < 0)
 		app_die("%s", lend_why());
-	peer_end_announce(end.ep, channel);
-	return &end;
+	peer_end_announce(end.server, channel);
+	return end.server;
 }
 
 void *peer_client_open(const struct peer_job *job, struct peer_pipe *channel)
@@ -117,7 +116,8 @@ void *peer_client_open(const struct peer_job *job, struct peer_pipe *channel)
 	static const struct lend_call endless = {.timeout = LEND_NEVER};
 	char address[PEER_ADDRESS_MAX];
 
-	open_end(job, false);
+	read_lane(job);
+	end.ep = peer_end_open(job, NULL);
 	app_pattern_register(end.ep);
 	peer_receive_text(channel, address, sizeof(address));
 	for (unsigned i = 0; i < job->sessions; i++) {
@@ -127,7 +127,7 @@ void *peer_client_open(const struct peer_job *job, struct peer_pipe *channel)
 			app_die("no memory for %u clients; give fewer --sessions", job->sessions);
 		lend_pb_client_set(end.service[i], &endless);
 	}
-	return &end;
+	return end.ep;
 }
 
 static unsigned number_of(const struct slot *slot)
@@ -165,7 +165,7 @@ static void end_copied(struct lend_call *call)
 
 static int start_copied(struct slot *slot, lend_session session)
 {
-	struct lend_buf *request = pack_message(&slot->message);
+	struct lend_buf *request = pack_message(end.ep, &slot->message);
 	int rc = -EAGAIN;
 
 	if (!request)
@@ -198,22 +198,25 @@ int peer_client_start(void *client, unsigned i, const void *request)
 
 void peer_turn(void *side)
 {
-	(void)side;
-	peer_end_turn(end.job, end.ep);
+	peer_end_turn(end.job, side);
 }
 
 void peer_close(void *side)
 {
-	(void)side;
-	lend_close(end.ep);
-	lend_pb_end(end.ep);
-	for (unsigned i = 0; i < SESSIONS_MAX; i++)
+	lend_close(side);
+	lend_pb_end(side);
+	for (unsigned i = 0; i < SESSIONS_MAX && side == end.ep; i++)
 		if (end.service[i])
 			protobuf_c_service_destroy(end.service[i]);
 }
 
-const struct peer peer_this = {.name = "lend_messages",
-			       .lane = {{.name = "shm", .sessions_max = SESSIONS_MAX},
-					{.name = "udp", .sessions_max = SESSIONS_MAX},
-					{.name = "shm-copied", .sessions_max = SESSIONS_MAX},
-					{.name = "udp-copied", .sessions_max = SESSIONS_MAX}}};
+const struct peer peer_this = {
+    .name = "lend_messages",
+    .lane = {{.name = "shm", .sessions_max = SESSIONS_MAX},
+	     {.name = "udp", .sessions_max = SESSIONS_MAX},
+	     {.name = "shm-copied", .sessions_max = SESSIONS_MAX},
+	     {.name = "udp-copied", .sessions_max = SESSIONS_MAX},
+	     {.name = "shm-one", .sessions_max = SESSIONS_MAX, .one_thread = true},
+	     {.name = "udp-one", .sessions_max = SESSIONS_MAX, .one_thread = true},
+	     {.name = "shm-one-copied", .sessions_max = SESSIONS_MAX, .one_thread = true},
+	     {.name = "udp-one-copied", .sessions_max = SESSIONS_MAX, .one_thread = true}}};
