@@ -2,17 +2,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "grpc/message_buffers.h"
+#include "grpc/called_service.h"
 #include "pb/field_option.h"
 
 enum { REF_MIN_UNKNOWN = 32 << 10 };
-
-struct called_method {
-	uint32_t number;
-	uint32_t args_number; /* number of the method with requests of arguments */
-	uint32_t packed;      /* see lend_pb_sending */
-	const struct lend_pb_table *input, *output;
-};
 
 struct client {
 	ProtobufCService base;
@@ -22,10 +15,7 @@ struct client {
 	struct lend_call like; /* fields that the calls have in common */
 	enum lend_status status;
 	const struct lend_call *ending; /* the call that runs its closure now; NULL: none started */
-	struct unary_call *idle;
-	struct lend_pb_heap memory; /* decoded replies */
-	struct lend_pb_heap tables;
-	struct called_method method[];
+	struct called_service *service;
 };
 
 struct unary_call {
@@ -48,8 +38,8 @@ static void finish_call(struct unary_call *u)
 
 	c->status = u->call.status;
 	if (c->status == LEND_OK)
-		c->status =
-		    lend_pb_from_buffers(u->method->output, u->call.reply, &c->memory, &reply);
+		c->status = lend_pb_from_buffers(u->method->output, u->call.reply,
+						 &c->service->memory, &reply);
 	if (u->call.status == LEND_OK && c->status == LEND_INVALID_ARGUMENT)
 		c->status = LEND_INTERNAL; /* the server's mistake */
 	c->ending = &u->call;
@@ -58,9 +48,9 @@ static void finish_call(struct unary_call *u)
 	if (u->has_reply)
 		lend_buf_give(c->ep, u->call.reply);
 	u->call.reply = NULL;
-	lend_pb_heap_reset(&c->memory);
-	u->next = c->idle;
-	c->idle = u;
+	lend_pb_heap_reset(&c->service->memory);
+	u->next = c->service->idle;
+	c->service->idle = u;
 }
 
 static void release_value(void *arg)
@@ -118,12 +108,11 @@ static void end_call(struct lend_call *call)
 
 static struct unary_call *take_call(struct client *c)
 {
-	struct unary_call *u = c->idle;
+	struct unary_call *u = c->service->idle;
 
 	if (u) {
-		c->idle = u->next;
+		c->service->idle = u->next;
 	} else if ((u = calloc(1, sizeof(*u)))) {
-		u->client = c;
 		u->call.done = end_call;
 		u->call.queue = 1;
 		u->call.in_place = LEND_CHAIN;
@@ -189,7 +178,8 @@ static void invoke_method(ProtobufCService *service, unsigned index, const Proto
 	enum lend_status status = LEND_RESOURCE_EXHAUSTED;
 
 	if (u) {
-		u->method = &c->method[index];
+		u->client = c;
+		u->method = &c->service->method[index];
 		u->closure = closure;
 		u->closure_data = closure_data;
 		u->ended = false;
@@ -199,69 +189,51 @@ static void invoke_method(ProtobufCService *service, unsigned index, const Proto
 		u->call.priority = c->like.priority;
 		u->call.zero_rtt = c->like.zero_rtt;
 		u->call.parent = c->like.parent;
-		status = start_call(u, input, &c->method[index].packed);
+		status = start_call(u, input, &c->service->method[index].packed);
 	}
 	if (status == LEND_OK)
 		return;
 	if (u) {
 		u->args = u->call.request = NULL;
-		u->next = c->idle;
-		c->idle = u;
+		u->next = c->service->idle;
+		c->service->idle = u;
 	}
 	c->status = status;
 	closure(NULL, closure_data);
 }
 
-static void destroy_client(ProtobufCService *service)
+static void destroy_client(ProtobufCService *client)
 {
-	struct client *c = (struct client *)service;
+	struct client *c = (struct client *)client;
+	struct called_service *service = c->service;
 
-	while (c->idle) {
-		struct unary_call *u = c->idle;
+	free(c);
+	if (!lend_pb_called_close(service))
+		return;
+	while (service->idle) {
+		struct unary_call *u = service->idle;
 
-		c->idle = u->next;
+		service->idle = u->next;
 		free(u);
 	}
-	lend_pb_heap_free(&c->memory);
-	lend_pb_heap_free(&c->tables);
-	free(c);
-}
-
-static enum lend_pb_status make_method(struct client *c, unsigned index)
-{
-	const ProtobufCMethodDescriptor *d = &c->base.descriptor->methods[index];
-	struct called_method *m = &c->method[index];
-	char path[LEND_PB_PATH_MAX];
-	enum lend_pb_status status;
-
-	m->args_number = lend_pb_path(c->base.descriptor, index, LEND_PB_ARGS, path);
-	m->number = lend_pb_path(c->base.descriptor, index, "", path);
-	status = lend_pb_table_make(d->input, &c->tables.blocks, &m->input);
-	return status == LEND_PB_OK ? lend_pb_table_make(d->output, &c->tables.blocks, &m->output)
-				    : status;
+	lend_pb_called_free(service);
 }
 
 int lend_pb_client(struct lend_ep *ep, lend_session session,
 		   const ProtobufCServiceDescriptor *descriptor, ProtobufCService **client)
 {
-	struct client *c = calloc(1, sizeof(*c) + descriptor->n_methods * sizeof(c->method[0]));
-	enum lend_pb_status status = LEND_PB_OK;
+	struct client *c = calloc(1, sizeof(*c));
+	int err = c ? lend_pb_called_open(ep, descriptor, &c->service) : -ENOMEM;
 
-	if (!c)
-		return -ENOMEM;
+	if (err) {
+		free(c);
+		return err;
+	}
 	c->base = (ProtobufCService){descriptor, invoke_method, destroy_client};
 	c->ep = ep;
 	c->session = session;
-	lend_pb_heap_init(&c->memory);
-	lend_pb_heap_init(&c->tables);
-	for (unsigned i = 0; i < descriptor->n_methods && status == LEND_PB_OK; i++)
-		status = make_method(c, i);
-	if (status == LEND_PB_OK) {
-		*client = &c->base;
-		return 0;
-	}
-	destroy_client(&c->base);
-	return status == LEND_PB_NO_MEMORY ? -ENOMEM : -EINVAL;
+	*client = &c->base;
+	return 0;
 }
 
 void lend_pb_client_refs(ProtobufCService *client, struct lend_mem *mem, const void *set,
@@ -271,7 +243,7 @@ void lend_pb_client_refs(ProtobufCService *client, struct lend_mem *mem, const v
 
 	c->mem = mem;
 	for (unsigned i = 0; i < client->descriptor->n_methods; i++)
-		for (const struct lend_pb_table *t = c->method[i].input; t; t = t->next)
+		for (const struct lend_pb_table *t = c->service->method[i].input; t; t = t->next)
 			for (uint32_t f = 0; f < t->n; f++)
 				t->field[f].by_ref =
 				    t->field[f].kind == LEND_PB_BYTES &&

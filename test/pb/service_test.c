@@ -3,7 +3,8 @@
  * random messages against protobuf-c's bytes, answers at once, later, without a copy and with a
  * status; malformed requests; two names of one number; values by reference, also to servers that
  * do not take them; functions that block. Covers: src/grpc/message_buffers.c,
- * src/grpc/unary_server.c, src/grpc/unary_client.c, src/pb/field_option.c */
+ * src/grpc/unary_server.c, src/grpc/unary_client.c, src/grpc/called_service.c,
+ * src/pb/field_option.c */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <semaphore.h>
@@ -214,6 +215,24 @@ Test(pb_service, unary__encoded_member_and_request__as_the_message)
 				 (LendTest__Every *)lend_pb_encoded(&all, "\x08\x05", 2)),
 		     LEND_OK);
 	cr_assert_eq(test.reply.len, 2);
+	close_service();
+}
+
+Test(pb_service, client__another_one_destroyed__still_calls)
+{
+	LendTest__Every m = LEND_TEST__EVERY__INIT;
+	ProtobufCService *first;
+
+	open_service("shm");
+	m.u64 = 99;
+	check_echo(lend_test__echo__same, &m, "the first");
+	first = test.client;
+	cr_assert_eq(lend_pb_client(test.pair.client, test.pair.session,
+				    &lend_test__echo__descriptor, &test.client),
+		     0);
+	check_echo(lend_test__echo__same, &m, "the second");
+	protobuf_c_service_destroy(first);
+	check_echo(lend_test__echo__lent, &m, "the second alone");
 	close_service();
 }
 
