@@ -16,7 +16,7 @@ enum {
 	SEGMENTS = 48,
 	/* Bytes from which it costs less to wrap a value than to copy it, over networks and shm. */
 	IN_PLACE = 16 << 10,
-	IN_PLACE_SHM = 128 << 10,
+	IN_PLACE_SHM = 64 << 10,
 };
 
 struct heap_block {
