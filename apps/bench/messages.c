@@ -11,7 +11,13 @@
 #include "apps/common/samples.h"
 #include "apps/common/spawn.h"
 
-enum { ROUNDS_MAX = 5, ROUND_NS = 200000000, WINDOW_MAX = 128, SESSIONS_MAX = 1024 };
+enum {
+	ROUNDS_MAX = 5,
+	ROUND_NS = 200000000,
+	WINDOW_MAX = 128,
+	SESSIONS_MAX = 1024,
+	FOLLOWERS_MAX = 16
+};
 enum key { P50, P99, RATE, CPU, WRONG, KEYS };
 static const char *const keys[KEYS] = {"p50_us", "p99_us", "calls_per_s", "both_cpu_us_per_call",
 				       "wrong_bytes"};
@@ -40,7 +46,7 @@ static double figures[WAYS][KEYS][ROUNDS_MAX];
 struct messages_args {
 	unsigned kind, carrier;
 	uint64_t size, reply;
-	unsigned window, sessions;
+	unsigned window, sessions, followers;
 	lend_ns time;
 	bool one_thread, sleep, no_grpc, json;
 };
@@ -60,6 +66,8 @@ static const struct lend_option options[] = {
     OPT_NUMBER(ARGS, window, "window", 1, WINDOW_MAX, "Calls in flight (1)", .key = 'w'),
     OPT_NUMBER(ARGS, sessions, "sessions", 1, SESSIONS_MAX,
 	       "Sessions of Lend that calls use in turns (1)", .key = 'n'),
+    OPT_NUMBER(ARGS, followers, "followers", 1, FOLLOWERS_MAX,
+	       "Each message goes to so many sessions, encoded once or for each; without gRPC"),
     OPT_TIME(ARGS, time, "seconds", "How long to measure, all in all (8)", .key = 't'),
     OPT_FLAG(ARGS, one_thread, "one-thread",
 	     "Both ends in one thread, whose CPU time counts: without gRPC"),
@@ -76,7 +84,8 @@ static const char doc[] =
     "that of both processes with all their threads. Every reply is checked.\n\n"
     "  lend bench messages --carrier udp --size 1K\n"
     "  lend bench messages --window 64 --json\n"
-    "  lend bench messages --size 64K --no-grpc";
+    "  lend bench messages --size 64K --no-grpc\n"
+    "  lend bench messages --size 64K --followers 8 --one-thread";
 
 /* Returns whether the way is one of this run. */
 static bool is_used(const ARGS *args, const struct way *way)
@@ -120,10 +129,10 @@ static void run_program(const ARGS *args, const struct way *way, double seconds,
 	(void)snprintf(name, sizeof(name), "peer-%s", way->program);
 	(void)app_program_find(name, LEND_PROGRAM_FOLDER, path, sizeof(path));
 	(void)snprintf(command, sizeof(command),
-		       "exec '%s' --json --lane %s%s%s --request %llu --reply %llu --window %u "
+		       "exec '%s' --json --lane %s%s%s%s --request %llu --reply %llu --window %u "
 		       "--sessions %u --seconds %.3f %s %s",
 		       path, is_lend ? carriers[args->carrier] : "", args->one_thread ? "-one" : "",
-		       way->carrier, (unsigned long long)args->size,
+		       args->followers ? "-all" : "", way->carrier, (unsigned long long)args->size,
 		       (unsigned long long)args->reply, args->window, is_lend ? args->sessions : 1,
 		       seconds, way->options, is_lend && args->sleep ? "--sleep" : "");
 	out = popen(command, "r");
@@ -259,6 +268,7 @@ static void write_report(const ARGS *args)
 	app_report_int(&r, "reply", args->reply, "bytes in the reply's");
 	app_report_int(&r, "window", args->window, "calls in flight");
 	app_report_int(&r, "sessions", args->sessions, "of lend");
+	app_report_int(&r, "followers", args->followers, "sessions that get each message; 0: one");
 	app_report_int(&r, "rounds", rounds, "of all ways in turns");
 	app_report_end(&r);
 }
@@ -272,7 +282,13 @@ int app_messages(int argc, char **argv)
 	args.reply = args.reply ? args.reply : args.size;
 	if (args.reply != args.size && args.reply != 8)
 		app_bad("--reply: give 8, or as many bytes as --size");
-	args.no_grpc |= args.one_thread;
+	if (args.followers && args.one_thread && args.carrier)
+		app_bad("--followers in one thread: over shm only");
+	args.no_grpc |= args.one_thread || args.followers;
+	if (args.followers) {
+		args.sessions = args.followers;
+		args.reply = 8;
+	}
 	measure_ways(&args, find_programs(&args));
 	write_report(&args);
 	return APP_EXIT_OK; /* a program that found a wrong byte has failed */

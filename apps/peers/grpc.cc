@@ -355,7 +355,7 @@ void peer_client_close(void *client)
 
 static peer_lane lane_of(const char *name, unsigned window_max)
 {
-	return {name, 0, window_max, false, false, 1};
+	return {name, 0, window_max, false, false, 1, false};
 }
 
 const struct peer peer_this = {

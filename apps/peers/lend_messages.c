@@ -1,8 +1,8 @@
 /* lend_messages - protobuf messages over Lend: the service of echo.proto with protoc-c's stubs.
  *
- * On lanes NAME-one both ends are in one thread. On lanes NAME-copied the same calls copy, as
- * usual: protobuf-c packs a message into a buffer, and unpacks one into memory of its own. Layer:
- * apps/peers. Threads: one per process. */
+ * On lanes NAME-all each request goes to all sessions. On lanes NAME-one both ends are in one
+ * thread. On lanes NAME-copied the same calls copy, as usual: protobuf-c packs a message into a
+ * buffer, and unpacks one into memory of its own. Layer: apps/peers. Threads: one per process. */
 #include <errno.h>
 #include <string.h>
 
@@ -10,20 +10,31 @@
 #include "apps/common/options.h"
 #include "apps/peers/lend_end.h"
 #include "echo.pb-c.h"
+#include "lend/alloc.h"
 #include "lend/grpc.h"
 
-enum { COPIED = 1, SESSIONS_MAX = 1024 };
+enum { COPIED = 1, SESSIONS_MAX = 1024, FOLLOWERS_MAX = 16 };
+
+/* A call of a lane that copies. */
+struct copied_call {
+	struct lend_call call;
+	struct slot *slot;
+};
 
 struct slot {
-	struct lend_call call; /* if the lane copies */
+	struct copied_call copied[FOLLOWERS_MAX];
 	Asking__Bytes message;
+	void *place;               /* memory that peers over shm read, for the data of requests */
+	uint8_t *encoded;          /* to all sessions: the message's bytes */
+	unsigned left;             /* calls without a reply */
+	uint8_t sum[PEER_SUM_LEN]; /* to all sessions: what the last one answered */
 };
 
 /* The client, and what both sides know. */
 static struct {
 	const struct peer_job *job;
 	char carrier[16]; /* the lane's */
-	bool copies;
+	bool copies, to_all;
 	struct lend_ep *ep, *server;
 	struct slot slot[PEER_WINDOW_MAX];
 	lend_session session[SESSIONS_MAX];
@@ -36,6 +47,7 @@ static void read_lane(const struct peer_job *job)
 	end.job = job;
 	memcpy(end.carrier, job->lane, strcspn(job->lane, "-"));
 	end.copies = strstr(job->lane, "-copied");
+	end.to_all = strstr(job->lane, "-all");
 }
 
 static void make_answer(const Asking__Bytes *in, Asking__Bytes *out, uint8_t sum[PEER_SUM_LEN])
@@ -135,51 +147,85 @@ static unsigned number_of(const struct slot *slot)
 	return (unsigned)(slot - end.slot);
 }
 
-static void check_status(enum lend_status status)
+/* Ends a request with the reply of its last call. */
+static void end_one(struct slot *slot, const Asking__Bytes *reply)
 {
-	if (status != LEND_OK)
-		app_die("a call ended %s: is the server still running?", app_status_name(status));
+	if (slot->left < end.job->sessions && end.to_all &&
+	    memcmp(slot->sum, reply->data.data, PEER_SUM_LEN) != 0)
+		app_die("two sessions got different bytes");
+	if (end.to_all)
+		memcpy(slot->sum, reply->data.data, PEER_SUM_LEN);
+	if (!--slot->left)
+		peer_end_at(number_of(slot), reply->data.data, reply->data.len);
 }
 
-static void end_asked(const Asking__Bytes *reply, void *arg)
+static void end_asked(const Asking__Bytes *reply, void *slot)
 {
-	const struct slot *slot = arg;
-
 	if (!reply)
 		app_die("a call got no reply: is the server still running?");
-	peer_end_at(number_of(slot), reply->data.data, reply->data.len);
+	end_one(slot, reply);
 }
 
 static void end_copied(struct lend_call *call)
 {
-	struct slot *slot = APP_OF(call, struct slot, call);
+	struct slot *slot = APP_OF(call, struct copied_call, call)->slot;
 	Asking__Bytes *reply;
 
-	check_status(call->status);
+	if (call->status != LEND_OK)
+		app_die("a call ended %s: is the server still running?",
+			app_status_name(call->status));
 	lend_buf_give(end.ep, call->request);
 	reply = unpack_message(call->reply);
 	call->request = call->reply = NULL;
-	peer_end_at(number_of(slot), reply->data.data, reply->data.len);
+	end_one(slot, reply);
 	asking__bytes__free_unpacked(reply, NULL);
 }
 
-static int start_copied(struct slot *slot, lend_session session)
+static int start_copied(struct slot *slot, unsigned i, lend_session session)
 {
-	struct lend_buf *request = pack_message(end.ep, &slot->message);
+	struct lend_call *call = &slot->copied[i].call;
 	int rc = -EAGAIN;
 
-	if (!request)
-		return rc;
-	slot->call.method = COPIED;
-	slot->call.timeout = LEND_NEVER;
-	slot->call.queue = 1;
-	slot->call.in_place = 1;
-	slot->call.done = end_copied;
-	slot->call.request = request;
-	rc = lend_call_start(end.ep, session, &slot->call);
+	slot->copied[i].slot = slot;
+	call->method = COPIED;
+	call->timeout = LEND_NEVER;
+	call->queue = 1;
+	call->in_place = 1;
+	call->done = end_copied;
+	call->request = pack_message(end.ep, &slot->message);
+	if (call->request)
+		rc = lend_call_start(end.ep, session, call);
 	if (rc < 0)
-		lend_buf_give(end.ep, request);
+		lend_buf_give(end.ep, call->request);
 	return rc;
+}
+
+/* Starts a call to each session: encoded once, or packed for each. */
+static int start_all(struct slot *slot)
+{
+	struct lend_pb_bytes bytes;
+	const void *message = &slot->message;
+
+	if (!slot->encoded && !end.copies)
+		slot->encoded = lend_malloc_shared(asking__bytes__get_packed_size(&slot->message));
+	if (slot->encoded)
+		message = lend_pb_encoded(&bytes, slot->encoded,
+					  asking__bytes__pack(&slot->message, slot->encoded));
+	slot->left = end.job->sessions;
+	for (unsigned i = 0; i < end.job->sessions; i++)
+		if (!end.copies)
+			asking__asking__ask(end.service[i], message, end_asked, slot);
+		else if (start_copied(slot, i, end.session[i]) < 0)
+			app_die("no buffer for %u copies", end.job->sessions);
+	return 0;
+}
+
+void *peer_client_place(void *client, unsigned i)
+{
+	(void)client;
+	if (!end.slot[i].place)
+		end.slot[i].place = lend_malloc_shared(end.job->request);
+	return end.slot[i].place;
 }
 
 int peer_client_start(void *client, unsigned i, const void *request)
@@ -190,8 +236,11 @@ int peer_client_start(void *client, unsigned i, const void *request)
 	(void)client;
 	asking__bytes__init(&slot->message);
 	slot->message.data = (ProtobufCBinaryData){end.job->request, (uint8_t *)(uintptr_t)request};
+	if (end.to_all)
+		return start_all(slot);
+	slot->left = 1;
 	if (end.copies)
-		return start_copied(slot, end.session[session]);
+		return start_copied(slot, 0, end.session[session]);
 	asking__asking__ask(end.service[session], &slot->message, end_asked, slot);
 	return 0;
 }
@@ -210,13 +259,23 @@ void peer_close(void *side)
 			protobuf_c_service_destroy(end.service[i]);
 }
 
-const struct peer peer_this = {
-    .name = "lend_messages",
-    .lane = {{.name = "shm", .sessions_max = SESSIONS_MAX},
-	     {.name = "udp", .sessions_max = SESSIONS_MAX},
-	     {.name = "shm-copied", .sessions_max = SESSIONS_MAX},
-	     {.name = "udp-copied", .sessions_max = SESSIONS_MAX},
-	     {.name = "shm-one", .sessions_max = SESSIONS_MAX, .one_thread = true},
-	     {.name = "udp-one", .sessions_max = SESSIONS_MAX, .one_thread = true},
-	     {.name = "shm-one-copied", .sessions_max = SESSIONS_MAX, .one_thread = true},
-	     {.name = "udp-one-copied", .sessions_max = SESSIONS_MAX, .one_thread = true}}};
+#define ONE(NAME)                                                                                  \
+	{                                                                                          \
+		.name = NAME, .sessions_max = SESSIONS_MAX                                         \
+	}
+#define ALL(NAME, THREAD)                                                                          \
+	{                                                                                          \
+		.name = NAME, .sessions_max = FOLLOWERS_MAX, .to_all = true, .one_thread = THREAD  \
+	}
+#define THREAD(NAME)                                                                               \
+	{                                                                                          \
+		.name = NAME, .sessions_max = SESSIONS_MAX, .one_thread = true                     \
+	}
+
+const struct peer peer_this = {.name = "lend_messages",
+			       .lane = {ONE("shm"), ONE("udp"), ONE("shm-copied"),
+					ONE("udp-copied"), THREAD("shm-one"), THREAD("udp-one"),
+					THREAD("shm-one-copied"), THREAD("udp-one-copied"),
+					ALL("shm-all", false), ALL("udp-all", false),
+					ALL("shm-all-copied", false), ALL("udp-all-copied", false),
+					ALL("shm-one-all", true), ALL("shm-one-all-copied", true)}};

@@ -340,8 +340,10 @@ static void run_measurement(void)
 /* Returns whether the server's counters match the requests of the client exactly. */
 static bool is_work_done(void)
 {
-	return served.requests == run.calls && served.bytes == run.calls * args.job.request &&
-	       served.replied == run.calls * args.job.reply;
+	uint64_t calls = run.calls * (args.lane->to_all ? args.job.sessions : 1);
+
+	return served.requests == calls && served.bytes == calls * args.job.request &&
+	       served.replied == calls * args.job.reply;
 }
 
 /* Cycles per call. With both ends in one thread they are of its CPU time, which excludes other

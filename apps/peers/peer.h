@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { PEER_SUM_LEN = 8, PEER_ADDRESS_MAX = 4096, PEER_WINDOW_MAX = 128, PEER_LANES_MAX = 12 };
+enum { PEER_SUM_LEN = 8, PEER_ADDRESS_MAX = 4096, PEER_WINDOW_MAX = 128, PEER_LANES_MAX = 16 };
 
 /* The parameters of one run, the same for both sides. */
 struct peer_job {
@@ -63,6 +63,7 @@ struct peer_lane {
 	bool server_first;     /* the server closes before the client, whose end frees memory that
 				  the server polls */
 	unsigned sessions_max; /* 0: one */
+	bool to_all;           /* each request goes to all sessions, and is served as often */
 };
 
 /* A library: its description; each program defines one, and the functions below. */
