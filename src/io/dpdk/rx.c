@@ -55,12 +55,17 @@ static void count_dropped(struct lend_io_stats *stats, enum lend_eth_verdict ver
 static inline const uint8_t *hand_out(const struct dpdk_peer *peer, uint32_t i, const uint8_t *data,
 				      uint32_t len, uint8_t ecn, struct lend_in *in)
 {
-	*in = (struct lend_in){.data = data,
-			       .len = len,
-			       .peer = i,
-			       .ecn = ecn,
-			       .addr = peer->key,
-			       .addr_len = peer->key_len};
+	in->data = data;
+	in->len = len;
+	in->peer = i;
+	in->ecn = ecn;
+	in->gone = 0;
+	in->addr_len = peer->key_len;
+	in->reads = 0;
+	in->parts = 0;
+	in->addr = peer->key;
+	in->body = NULL;
+	in->body_len = 0;
 	return data + len;
 }
 
@@ -306,9 +311,8 @@ static __rte_noinline uint32_t change_links(struct dpdk *io, struct lend_in *in,
 	return dpdk_rx_waiting(io) == 0 ? dpdk_peer_gone(io, in, cap) : 0;
 }
 
-uint32_t dpdk_rx(struct lend_io *base, struct lend_in *in, uint32_t cap)
+static __rte_noinline uint32_t rx_any(struct dpdk *io, struct lend_in *in, uint32_t cap)
 {
-	struct dpdk *io = (struct dpdk *)base;
 	uint32_t n;
 
 	if (io->armed)
@@ -317,13 +321,32 @@ uint32_t dpdk_rx(struct lend_io *base, struct lend_in *in, uint32_t cap)
 		return 0;
 	if (atomic_load_explicit(&io->changed, memory_order_relaxed))
 		dpdk_port_reconcile(io);
-	if (++io->turns >= TICK_TURNS && io->kind == DPDK_DEVICE)
+	if (io->turns >= TICK_TURNS && io->kind == DPDK_DEVICE)
 		dpdk_device_tick(io);
 	n = rx_ports(io, in, cap);
 	dpdk_leave(io);
 	if (io->gone_n > 0 || io->grow || io->ending)
 		n += change_links(io, in + n, cap - n);
 	return n;
+}
+
+/* The usual case is a carrier with one ring, whose buffers were all given back. */
+uint32_t dpdk_rx(struct lend_io *base, struct lend_in *in, uint32_t cap)
+{
+	struct dpdk *io = (struct dpdk *)base;
+	struct dpdk_rx *rx = &io->rx[0];
+	uint16_t got;
+
+	io->turns++;
+	if (io->kind != DPDK_RING || io->looks != 1 || rx->at != rx->n || io->held_n > 0 ||
+	    io->gone_n > 0 || io->ending ||
+	    atomic_load_explicit(&io->changed, memory_order_relaxed))
+		return rx_any(io, in, cap);
+	got = rte_eth_rx_burst(io->look->port->id, 0, rx->frame,
+			       (uint16_t)RTE_MIN(cap, (uint32_t)DPDK_BURST));
+	if (got == 0 || (got == 1 && take_single(io, io->look->port, rx->frame[0], in)))
+		return got;
+	return rx_some(io, io->look, 0, got, in, cap);
 }
 
 void dpdk_rx_done(struct lend_io *base)

@@ -304,23 +304,28 @@ static __rte_noinline void send_runs(struct dpdk *io, const struct lend_bufs *bu
 	}
 }
 
-/* Sends one datagram over a link: the usual case when each end waits for the other. False: it goes
- * another way. */
-static inline bool send_single(struct dpdk *io, const struct lend_bufs *bufs, struct lend_out *out)
+/* Sends one short datagram over a link: the usual case when each end waits for the other. False: it
+ * goes another way. */
+static __rte_always_inline bool send_single(struct dpdk *io, const struct lend_bufs *bufs,
+					    struct lend_out *out)
 {
-	uint32_t len = lend_out_len(out);
+	uint32_t len = out->head_len + (out->n ? out->piece->len : 0);
+	struct dpdk_peer *peer = &io->peer[out->peer & (DPDK_PEERS_MAX - 1)];
 	struct dpdk_port *port;
 	struct rte_mbuf *buf;
 	uint8_t *start, *end;
 
-	if (io->kind == DPDK_DEVICE || !can_go(io, out, len) || is_chained(io, out))
+	if (unlikely(out->n > 1 || out->tail_len > 0 || len >= IN_PLACE || !can_go(io, out, len)))
 		return false;
-	port = io->port[io->peer[out->peer].port];
+	port = io->port[peer->port];
 	buf = port->active ? dpdk_mbuf_cache_take(io) : NULL;
-	if (buf == NULL)
+	if (unlikely(buf == NULL))
 		return false;
 	start = rte_pktmbuf_mtod(buf, uint8_t *);
-	end = write_frame(start, &io->peer[out->peer].head, bufs, out, len, false);
+	lend_eth_write(start, &peer->head, out->class, len);
+	end = put_bytes(start + peer->head.len, out->head, out->head_len);
+	if (out->n)
+		end = put_bytes(end, lend_piece_data(bufs, out->piece), out->piece->len);
 	buf->data_len = (uint16_t)(end - start);
 	buf->pkt_len = buf->data_len;
 	out->sent = LEND_SENT;
@@ -332,17 +337,24 @@ static inline bool send_single(struct dpdk *io, const struct lend_bufs *bufs, st
 	return false;
 }
 
-void dpdk_tx(struct lend_io *base, struct lend_bufs *bufs, struct lend_out *out, uint32_t n)
+static __rte_noinline void tx_any(struct dpdk *io, const struct lend_bufs *bufs,
+				  struct lend_out *out, uint32_t n)
 {
-	struct dpdk *io = (struct dpdk *)base;
-
 	if (!enter_patiently(io)) {
 		io->io.stats.tx_full += n;
 		mark_sent(out, n, LEND_SENT_FULL);
 		return;
 	}
 	io->found = true;
-	if (n != 1 || !send_single(io, bufs, out))
+	if (n != 1 || io->kind != DPDK_MEMIF || !send_single(io, bufs, out))
 		send_runs(io, bufs, out, n);
 	dpdk_leave(io);
+}
+
+void dpdk_tx(struct lend_io *base, struct lend_bufs *bufs, struct lend_out *out, uint32_t n)
+{
+	struct dpdk *io = (struct dpdk *)base;
+
+	if (unlikely(n != 1 || io->kind != DPDK_RING || !send_single(io, bufs, out)))
+		tx_any(io, bufs, out, n);
 }
