@@ -2,17 +2,29 @@
 
 #include "core/loss.h"
 
-/* Inserts the datagram behind late ones, those of its class and of more urgent ones. */
-static void insert_in_order(struct lend_core *c, uint32_t i, uint8_t class)
+/* Moves the last datagram before those of less urgent classes that are not late. */
+static __attribute__((noinline)) void sort_last(struct lend_core *c, uint8_t class)
 {
 	struct lend_unhashed *a = lend_unhashed(c);
-	uint32_t at = c->coalesced_n++;
+	uint32_t at = c->coalesced_n - 1;
+	uint8_t i = a->order[at];
 
-	for (; at > a->coalesced_late && c->cfg.order != LEND_ORDER_FIFO &&
-	       lend_coalesced_at(c, a->order[at - 1])->class > class;
+	for (; at > a->coalesced_late && lend_coalesced_at(c, a->order[at - 1])->class > class;
 	     at--)
 		a->order[at] = a->order[at - 1];
-	a->order[at] = (uint8_t)i;
+	a->order[at] = i;
+}
+
+/* Inserts the datagram behind late ones, those of its class and of more urgent ones. */
+LEND_HOT void insert_in_order(struct lend_core *c, uint32_t i, uint8_t class)
+{
+	struct lend_unhashed *a = lend_unhashed(c);
+	uint32_t n = c->coalesced_n++;
+
+	a->order[n] = (uint8_t)i;
+	if (n > a->coalesced_late && c->cfg.order != LEND_ORDER_FIFO &&
+	    lend_coalesced_at(c, a->order[n - 1])->class > class)
+		sort_last(c, class);
 }
 
 /* Returns a free entry; LEND_NONE: there is none. The entries of the last output() are free, too,
@@ -26,12 +38,27 @@ static uint32_t take_entry(struct lend_core *c)
 	return a->coalesced_next < c->coalesced_cap ? a->coalesced_next++ : LEND_NONE;
 }
 
+/* Puts the report that is due before the first frame. */
+static __attribute__((noinline)) struct lend_coalesced *
+begin_with_report(struct lend_core *c, struct lend_sess *s, struct lend_coalesced *d)
+{
+	uint32_t len;
+
+	d->acks = s->ack_due;
+	len = lend_make_report_once(c, s, &d->head, d->start);
+	d->start += len;
+	d->at += len;
+	d->end += len;
+	return d;
+}
+
+/* Calls nothing but for a report, so that it needs no stack. */
 __attribute__((noinline)) struct lend_coalesced *
 lend_coalesce_begin(struct lend_core *c, struct lend_sess *s, uint8_t class, uint32_t length)
 {
 	uint32_t most =
 	    LEND_COALESCED_BYTES - sizeof(struct lend_pkt) - sizeof(struct lend_pkt_seen);
-	uint32_t len = sizeof(struct lend_pkt), i;
+	uint32_t i;
 	bool fast = lend_sched_is_fast(c, class);
 	struct lend_coalesced *d;
 
@@ -44,7 +71,7 @@ lend_coalesce_begin(struct lend_core *c, struct lend_sess *s, uint8_t class, uin
 	d->id = s->id;
 	d->class = class;
 	d->fast = fast;
-	d->acks = s->ack_due;
+	d->acks = 0;
 	d->first = 0;
 	d->begun = c->now;
 	d->due = c->now + lend_loss_rto(s, 0);
@@ -55,14 +82,12 @@ lend_coalesce_begin(struct lend_core *c, struct lend_sess *s, uint8_t class, uin
 	d->head.pkt.session = s->peer_id;
 	d->head.pkt.number = lend_sent_number(c, s, class, false);
 	d->head.pkt.offset = 0;
-	if (s->ack_due)
-		len += lend_make_report_once(c, s, &d->head, len);
-	d->start = len;
-	d->at = len;
-	d->end = len + most;
+	d->start = sizeof(struct lend_pkt);
+	d->at = sizeof(struct lend_pkt);
+	d->end = sizeof(struct lend_pkt) + most;
 	s->coalesced = (uint8_t)(i + 1);
 	insert_in_order(c, i, class);
-	return d;
+	return s->ack_due ? begin_with_report(c, s, d) : d;
 }
 
 static struct lend_pkt_frame *frame_at(struct lend_coalesced *d, uint32_t at)
@@ -118,19 +143,19 @@ static void settle_times(const struct lend_core *c, struct lend_coalesced *d)
 	d->begun = c->now;
 }
 
-/* Hands out a datagram. False: its session has ended, or its messages were withdrawn. */
-static bool emit_datagram(struct lend_core *c, uint32_t i, const struct lend_bufs *bufs,
-			  struct lend_out *out, struct lend_out_rec *rec)
+/* Hands out a datagram. Returns 1; 0: its session has ended, or its messages were withdrawn. */
+LEND_HOT uint32_t emit_datagram(struct lend_core *c, uint32_t i, const struct lend_bufs *bufs,
+				struct lend_out *out, struct lend_out_rec *rec)
 {
 	struct lend_coalesced *d = lend_coalesced_at(c, i);
 	struct lend_sess *s = lend_sess_at(c, d->sess);
 
 	if (s->id != d->id)
-		return false;
+		return 0;
 	if (s->coalesced == i + 1)
 		s->coalesced = 0;
 	if (s->state != LEND_SESS_UP || d->withdrawn == d->frames)
-		return false;
+		return 0;
 	if (d->begun != c->now)
 		settle_times(c, d);
 	d->head.pkt.length = d->at - d->start;
@@ -156,7 +181,7 @@ static bool emit_datagram(struct lend_core *c, uint32_t i, const struct lend_buf
 	out->fast = d->fast;
 	if (!s->checked)
 		lend_make_trailer(out, &rec->tail, bufs);
-	return true;
+	return 1;
 }
 
 /* Closes the datagrams that an output leaves behind. A frame that is added later could be of a slot
@@ -172,10 +197,10 @@ static void close_late(struct lend_core *c)
 	}
 }
 
-__attribute__((noinline)) uint32_t lend_coalesce_send(struct lend_core *c,
-						      const struct lend_bufs *bufs,
-						      struct lend_out *out,
-						      struct lend_out_rec *rec, uint32_t cap)
+static __attribute__((noinline)) uint32_t send_several(struct lend_core *c,
+						       const struct lend_bufs *bufs,
+						       struct lend_out *out,
+						       struct lend_out_rec *rec, uint32_t cap)
 {
 	struct lend_unhashed *a = lend_unhashed(c);
 	uint32_t i, n = 0;
@@ -189,4 +214,16 @@ __attribute__((noinline)) uint32_t lend_coalesce_send(struct lend_core *c,
 		close_late(c);
 	}
 	return n;
+}
+
+uint32_t lend_coalesce_send(struct lend_core *c, const struct lend_bufs *bufs, struct lend_out *out,
+			    struct lend_out_rec *rec, uint32_t cap)
+{
+	struct lend_unhashed *a = lend_unhashed(c);
+
+	if (c->coalesced_n != 1 || cap == 0)
+		return send_several(c, bufs, out, rec, cap);
+	c->coalesced_n = 0;
+	a->coalesced_late = 0;
+	return emit_datagram(c, a->order[0], bufs, out, rec);
 }

@@ -105,7 +105,8 @@ static struct lend_sess *sess_of(struct lend_core *c, const struct lend_out_rec 
 		   : lend_sess_at(c, k->sess);
 }
 
-static void note_fate(struct lend_core *c, const struct lend_out *out, const struct lend_out_rec *r)
+static void note_result(struct lend_core *c, const struct lend_out *out,
+			const struct lend_out_rec *r)
 {
 	struct lend_sess *s = sess_of(c, r);
 
@@ -123,11 +124,23 @@ static void note_fate(struct lend_core *c, const struct lend_out *out, const str
 	}
 }
 
-void lend_core_sent(struct lend_core *c, const struct lend_out *out, uint32_t n)
+static __attribute__((noinline)) void note_results(struct lend_core *c, const struct lend_out *out,
+						   uint32_t n)
 {
 	const struct lend_unhashed *a = lend_unhashed(c);
 
 	for (uint32_t i = 0; i < n; i++)
-		if (out[i].sent != LEND_SENT || (a->news && a->out[i].news))
-			note_fate(c, &out[i], &a->out[i]);
+		if (out[i].sent != LEND_SENT || a->out[i].news)
+			note_result(c, &out[i], &a->out[i]);
+}
+
+/* Mostly, everything was sent and no session waits for that. */
+void lend_core_sent(struct lend_core *c, const struct lend_out *out, uint32_t n)
+{
+	bool news = lend_unhashed(c)->news;
+
+	for (uint32_t i = 0; i < n && !news; i++)
+		news = out[i].sent != LEND_SENT;
+	if (news)
+		note_results(c, out, n);
 }
