@@ -151,7 +151,7 @@ class Bench(unittest.TestCase):
 
     @unittest.skipUnless(os.path.exists(f"{sys.argv[1]}/peer-lend_messages"), "no protobuf-c, or no peers")
     def test_rest_messages(self):
-        for more in (["--followers", 3, "--window", 8, "--size", "64K"], ["--carrier", "udp", "--sessions", 3, "--size", 70000]):
+        for more in (["--followers", 3, "--window", 8, "--size", "64K"], ["--carrier", "udp", "--sessions", 3, "--size", 70000, "--window", 4]):
             with self.subTest(more=more):
                 got = lend_json("messages", "--seconds", "0.3", *more)
                 names = ["", "copied_"] + (["grpc_cxx_"] if "--followers" not in more and os.path.exists(f"{sys.argv[1]}/peer-grpc") else [])

@@ -16,6 +16,7 @@
 #include "every.pb-c.h"
 #include "lend/alloc.h"
 #include "lend/grpc.h"
+#include "pb/field_option.h"
 #include "pb/kit.h"
 
 enum { SEED = 20, SEEDS = 60, BIG = 300000 };
@@ -309,6 +310,32 @@ static const char by_ref_set[] = "\x0a\x25"
 				 "\x0a\x04Leaf"
 				 "\x12\x04\x0a\x02id"
 				 "\x12\x0a\x0a\x00\x18\x0f\x42\x04\xe0\xd6\x22\x01";
+
+/* Each cut is in memory of its own length. */
+Test(pb_service, refs__option_of_cut_and_other_sets__is_unset)
+{
+	/* Package p; type A, in it B, in that field 1. */
+	static const char nested[] = "\x0a\x1c\x12\x01p\x22\x17\x0a\x01"
+				     "A\x1a\x12\x0a\x01"
+				     "B\x12\x0d\x0a\x01x\x18\x01\x42\x06\x0a\x00\xe0\xd6\x22\x01";
+
+	for (size_t len = 0; len < sizeof(by_ref_set); len++) {
+		char *cut = memcpy((char *)malloc(len + 1) + 1, by_ref_set, len);
+		bool is_all = len == sizeof(by_ref_set) - 1;
+
+		cr_assert_eq(lend_pb_option_set(cut, len, "lend_test.Leaf", 15, LEND_PB_BY_REF),
+			     is_all, "%zu bytes", len);
+		cr_assert(!lend_pb_option_set(cut, len, "lend_test.Leaf", 1, LEND_PB_BY_REF));
+		cr_assert(!lend_pb_option_set(cut, len, "lend_test.Lea", 15, LEND_PB_BY_REF));
+		cr_assert(!lend_pb_option_set(cut, len, "Leaf", 15, LEND_PB_BY_REF));
+		cr_assert(!lend_pb_option_set(cut, len, "lend_test.Leaf", 15, 1));
+		free(cut - 1);
+	}
+	cr_assert(lend_pb_option_set(nested, sizeof(nested) - 1, "p.A.B", 1, LEND_PB_BY_REF));
+	cr_assert(!lend_pb_option_set(nested, sizeof(nested) - 1, "p.A", 1, LEND_PB_BY_REF));
+	cr_assert(!lend_pb_option_set(nested, sizeof(nested) - 1, "p.B", 1, LEND_PB_BY_REF));
+	cr_assert(!lend_pb_option_set(nested, sizeof(nested) - 1, "p.A.B.C", 1, LEND_PB_BY_REF));
+}
 
 /* Opens the service and a client that listens, as one does whose memory is read. */
 static void open_refs(const char *scheme, bool serves, struct lend_mem **caller,
