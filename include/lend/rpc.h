@@ -40,6 +40,8 @@ typedef uint64_t lend_ns;
 
 /* An endpoint: made by lend_open(). */
 struct lend_ep;
+/* Name and metadata of a call: lend/metadata.h. */
+struct lend_call_head;
 /* Handle of a session at one endpoint. */
 typedef struct {
 	uint64_t id; /* 0: none */
@@ -143,6 +145,9 @@ struct lend_config {
 	 * the constants of eRPC (NSDI 2019), Swift (SIGCOMM 2020), DCTCP (RFC 8257). "credit":
 	 * grants of the receiver for its own downlink. */
 	const char *cc;
+	/* Bytes of a message's name and metadata (lend/metadata.h), sent and received; 0: 8192, the
+	 * maximum. Longer ones end RESOURCE_EXHAUSTED. */
+	uint32_t head_max;
 };
 #ifdef __cplusplus
 static inline struct lend_config lend_config_init(void)
@@ -302,7 +307,8 @@ enum {
 /* Serves a method from now on. A second call replaces the first handler; handler NULL removes it:
  * calls then end UNIMPLEMENTED, not run.
  * Returns: 0; -EINVAL: an unknown flag, a reserved number without LEND_RESERVED, or config.workers
- * is too large; -ENOMEM: no memory; -EAGAIN: no thread.
+ * is too large; -EEXIST: the number is that of a name: lend_serve_name(); -ENOMEM: no memory;
+ * -EAGAIN: no thread.
  * Ownership: borrows arg until the handler is replaced or lend_close(). */
 int lend_serve(struct lend_ep *ep, uint32_t method, lend_handler_fn *handler, void *arg,
 	       unsigned flags);
@@ -602,19 +608,21 @@ struct lend_call {
 	enum lend_status status; /* in done; LEND_UNKNOWN from the start until then */
 	enum lend_ran ran;       /* in done: whether the handler ran */
 	uint64_t reply_len;      /* in done: bytes of the reply, also of one that was too long */
-	uint64_t reserved[8];    /* the runtime's; zero before the first start */
+	/* In: the method's name, which sets method, and metadata: lend/metadata.h; NULL: none. */
+	const struct lend_call_head *head;
+	uint64_t reserved[8]; /* the runtime's; zero before the first start */
 };
 /* Starts a call. If it fails, done will not run.
  * Returns: 0; -EAGAIN: no free slot, wait for a call to end or set queue; -EMSGSIZE: the request is
  * longer than the peer takes; -ESTALE: the session or the parent is gone; -EALREADY: this call is
- * in progress; -EINVAL: a buffer is in use, or no such priority; -ENOMEM: no memory, or too many
- * buffers.
+ * in progress; -EINVAL: a buffer is in use, no such priority, or a text of head is not UTF-8;
+ * -E2BIG: head has more than config.head_max bytes; -ENOMEM: no memory, or too many buffers.
  * Ownership: borrows call until done begins; takes its request and its landing memory until then.
- * After a failure nothing is taken. */
+ * Borrows head and what it points to until it returns. After a failure nothing is taken. */
 int lend_call_start(struct lend_ep *ep, lend_session session, struct lend_call *call);
 /* Returns the text with which the server explained the status of a call that has ended. It is valid
  * in the call's done, and after lend_call_sync(). A server can write anything into it.
- * Returns: UTF-8 of at most 200 bytes; "": none was given.
+ * Returns: UTF-8, of lend_reply_why() at most 200 bytes; "": none was given.
  * Ownership: borrows call; the text is the endpoint's until another call ends. */
 const char *lend_call_why(struct lend_ep *ep, const struct lend_call *call);
 /* Cancels a call: ends it with LEND_CANCELLED unless it has ended. done still runs, once, in the

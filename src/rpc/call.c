@@ -7,7 +7,7 @@
 #include <errno.h>
 
 #include "rpc/msg.h"
-#include "rpc/endpoint.h"
+#include "rpc/heads.h"
 #include "sys/last_error.h"
 #include "util/bits.h"
 #include "util/check.h"
@@ -16,9 +16,9 @@ enum { MESSAGE_MAX = 1 << 30 };
 
 /* Copies a request into one segment if its chain has too many for the core: see lend_msg_fits(). */
 static __attribute__((noinline)) uint32_t gather_request(struct lend_ep *ep,
-							 const struct lend_call_priv *p, int *rc)
+							 const struct lend_buf *message, int *rc)
 {
-	struct lend_buf *flat = lend_msg_flat(ep->bufs, p->request);
+	struct lend_buf *flat = lend_msg_flat(ep->bufs, message);
 	uint32_t handle;
 
 	if (!flat) {
@@ -32,15 +32,20 @@ static __attribute__((noinline)) uint32_t gather_request(struct lend_ep *ep,
 	return handle;
 }
 
-/* Lends a call's buffers to the core. */
-static inline int prepare_call(struct lend_ep *ep, struct lend_call_priv *p)
+/* Lends a call's message and landing memory to the core. */
+static inline int prepare_call(struct lend_ep *ep, struct lend_call_priv *p,
+			       struct lend_buf *message)
 {
 	int rc = 0;
 
-	if (p->request)
-		p->lent.request = lend_msg_fits(p->request, ep->mtu_max)
-				      ? lend_msg_lend(ep->bufs, p->request, false, &rc)
-				      : gather_request(ep, p, &rc);
+	if (message)
+		p->lent.request = lend_msg_fits(message, ep->mtu_max)
+				      ? lend_msg_lend(ep->bufs, message, false, &rc)
+				      : gather_request(ep, message, &rc);
+	if (message != p->request && lend_mbuf(message)->state == LEND_MBUF_USER) {
+		message->next = NULL; /* gathered, or refused */
+		lend_bufs_give(ep->bufs, message);
+	}
 	if (p->landing && rc == 0)
 		p->lent.landing = lend_msg_lend(ep->bufs, p->landing, true, &rc);
 	return rc;
@@ -51,6 +56,8 @@ static void unprepare_call(struct lend_ep *ep, struct lend_call_priv *p)
 {
 	struct lend_buf *sent = lend_msg_back(ep->bufs, p->lent.request);
 
+	if (p->flags & LEND_CALL_HEAD)
+		sent = lend_call_head_free(ep, p->request, sent);
 	if (sent != p->request)
 		lend_bufs_give(ep->bufs, sent);
 	(void)lend_msg_back(ep->bufs, p->lent.landing);
@@ -61,7 +68,7 @@ static inline int submit_call(struct lend_ep *ep, lend_ns now, uint64_t session,
 			      struct lend_call *call, struct lend_call_priv *p)
 {
 	struct lend_core_call out = {.method = call->method,
-				     .class = (uint8_t)p->class,
+				     .class = (uint8_t)(p->class | (p->flags & LEND_CALL_HEAD)),
 				     .zero_rtt = call->zero_rtt,
 				     .deadline = p->deadline,
 				     .request = p->lent.request,
@@ -178,6 +185,7 @@ static __attribute__((noinline)) int start_any(struct lend_ep *ep, lend_ns now,
 					       lend_ns deadline)
 {
 	struct lend_call_priv *p = lend_call_priv(call);
+	struct lend_buf *message = call->request;
 	int rc = 0;
 
 	*p = (struct lend_call_priv){.flags = call->queue ? LEND_CALL_BUSY | LEND_CALL_QUEUES
@@ -189,12 +197,20 @@ static __attribute__((noinline)) int start_any(struct lend_ep *ep, lend_ns now,
 	if (call->parent.id || (call->request && call->request->next))
 		rc = start_with_care(ep, call, p);
 	lend_ep_urgent(ep, (uint8_t)p->class);
+	if (rc == 0 && call->head)
+		rc = lend_call_head_make(ep, s, call, p, &message);
 	if (rc == 0)
-		rc = prepare_call(ep, p);
+		rc = prepare_call(ep, p, message);
 	if (rc == 0)
 		rc = s->state == LEND_SESSION_PENDING ? lend_calls_wait(ep, s, call)
 		     : call->queue                    ? submit_or_wait(ep, now, s, call)
 						      : submit_call(ep, now, s->core, call, p);
+	if (rc == -ENOTSUP) {
+		struct lend_session_rec one = {.first = call};
+
+		lend_calls_abandon(ep, &one, LEND_UNIMPLEMENTED); /* its peer reads no heads */
+		rc = 0;
+	}
 	if (rc < 0)
 		return start_failed(ep, call, rc);
 	ep->dirty = true;
@@ -207,7 +223,7 @@ static inline bool is_plain(const struct lend_ep *ep, const struct lend_session_
 			    const struct lend_call *call)
 {
 	return s->state == LEND_SESSION_OPEN && !call->parent.id && !call->reply && !call->queue &&
-	       !(call->priority && call->priority < LEND_NORMAL) && call->request &&
+	       !call->head && !(call->priority && call->priority < LEND_NORMAL) && call->request &&
 	       lend_msg_is_own(ep->bufs, call->request);
 }
 
@@ -372,6 +388,15 @@ take_parts(struct lend_ep *ep, struct lend_call *call, const struct lend_event *
 	return shown ? shown->next : NULL;
 }
 
+/* Notes that the server of an event's session ran the handler of a call's name. */
+static void note_name_known(struct lend_ep *ep, struct lend_call *call, const struct lend_event *ev)
+{
+	lend_session session = lend_sessions_of(ep, ev->session);
+
+	lend_call_head_answered(lend_sessions_find(ep, session), call,
+				lend_call_priv(call)->flags >> LEND_CALL_NAME);
+}
+
 /* Sets a reply that begins with a head, without the head. */
 static __attribute__((noinline)) void take_with_head(struct lend_ep *ep, struct lend_call *call,
 						     const struct lend_event *ev)
@@ -384,23 +409,33 @@ static __attribute__((noinline)) void take_with_head(struct lend_ep *ep, struct 
 		bare.data = flat->data;
 		bare.parts = 0;
 	}
-	if (bare.data && !bare.parts && lend_reason_cut(ep, call, &bare)) {
+	if (bare.data && !bare.parts &&
+	    lend_reason_cut(ep, call, lend_call_priv(call)->flags, &bare)) {
 		call->reply_len = bare.len;
 		take_reply(ep, call, &bare);
 	} else { /* of several datagrams, or not valid */
 		take_reply(ep, call, ev);
-		lend_reason_take(ep, call, lend_call_priv(call)->landing);
+		lend_reason_take(ep, call, lend_call_priv(call));
 	}
 	lend_bufs_give(ep->bufs, flat);
+	if (ep->head_of == call && !lend_call_text(ep, call, LEND_TEXT_METHOD))
+		note_name_known(ep, call, ev);
 }
 
 /* Gives back other buffers than the caller's. Returns the caller's request if a gathered copy was
  * sent, or NULL if it is still lent. */
 static __attribute__((noinline)) struct lend_buf *
-own_request(struct lend_ep *ep, struct lend_buf *given, struct lend_buf *back, uint32_t handle)
+own_request(struct lend_ep *ep, struct lend_call *call, struct lend_buf *given,
+	    struct lend_buf *back, const struct lend_event *ev)
 {
-	bool flat = handle && lend_mbuf(given)->state == LEND_MBUF_USER;
+	bool flat;
 
+	back = lend_call_head_free(ep, given, back);
+	if (!ev->head)
+		note_name_known(ep, call, ev);
+	if (!given || back == given)
+		return back;
+	flat = ev->buf && lend_mbuf(given)->state == LEND_MBUF_USER;
 	lend_bufs_give(ep->bufs, back);
 	return flat ? given : NULL;
 }
@@ -417,11 +452,11 @@ void lend_calls_end(struct lend_ep *ep, const struct lend_event *ev)
 	call->ran = (enum lend_ran)ev->ran;
 	call->hops = (uint8_t)(ev->more_hops + (ev->ran == LEND_RAN_YES));
 	if (request != p->request)
-		request = own_request(ep, p->request, request, ev->buf);
+		request = own_request(ep, call, p->request, request, ev);
 	call->request = request;
 	call->reply_len = ev->len;
-	if (ep->reason_of == call)
-		ep->reason_of = NULL;
+	if (ep->head_of == call)
+		ep->head_of = NULL;
 	if (ev->head)
 		take_with_head(ep, call, ev);
 	else if (!ev->data_len || ev->reply || p->landing)

@@ -73,8 +73,10 @@ static void submit_waiting(struct lend_ep *ep, struct lend_session_rec *s)
 		if (rc < 0) {
 			struct lend_session_rec one = {.first = call};
 
-			lend_calls_abandon(
-			    ep, &one, rc == -ESTALE ? LEND_UNAVAILABLE : LEND_RESOURCE_EXHAUSTED);
+			lend_calls_abandon(ep, &one,
+					   rc == -ESTALE    ? LEND_UNAVAILABLE
+					   : rc == -ENOTSUP ? LEND_UNIMPLEMENTED
+							    : LEND_RESOURCE_EXHAUSTED);
 			continue;
 		}
 		p->flags &= ~(uint32_t)LEND_CALL_WAITS;

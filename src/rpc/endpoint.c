@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "core/cc.h"
-#include "rpc/endpoint.h"
+#include "rpc/heads.h"
 #include "rpc/keys.h"
 #include "sys/clock.h"
 #include "sys/asan.h"
@@ -99,6 +99,10 @@ static int fill_config(struct lend_ep *ep, const struct lend_config *config)
 	c->dead = c->dead ? c->dead : UINT64_C(5000000000);
 	c->memory_max =
 	    c->memory_max ? c->memory_max : 512 * MIB + 4 * c->message_max + 2 * c->receive_budget;
+	c->head_max = c->head_max ? c->head_max : LEND_HEAD_MAX;
+	if (c->head_max > LEND_HEAD_MAX)
+		return lend_fail(EINVAL, "config.head_max: %u bytes; at most %d", c->head_max,
+				 LEND_HEAD_MAX);
 	if (c->schedule > LEND_AS_THEY_COME)
 		return lend_fail(EINVAL, "config.schedule: %u is not a value of enum lend_schedule",
 				 c->schedule);
@@ -119,7 +123,7 @@ static int choose_cc(struct lend_ep *ep)
 				 "or credit",
 				 name);
 	ep->core_config.congestion = (uint8_t)cc;
-	ep->core_config.features = LEND_FEATURE_REPLY_HEADS;
+	ep->core_config.features = LEND_FEATURE_REPLY_HEADS | LEND_FEATURE_REQUEST_HEADS;
 	ep->config.cc = lend_cc_name(cc); /* a worker's endpoint is opened with it, too */
 	return 0;
 }
@@ -236,12 +240,13 @@ static void release_endpoint(struct lend_ep *ep)
 	free((void *)(uintptr_t)ep->config.eal);
 	free((void *)(uintptr_t)ep->config.capture);
 	lend_methods_free(&ep->methods);
+	lend_methods_free(&ep->called);
+	lend_req_heads_close(ep);
 	if (ep->tables.base)
 		LEND_UNROOT(ep->tables.base, ep->tables.len);
 	lend_mapping_unmap(&ep->tables);
 	lend_mapping_unmap(&ep->core_memory);
 	lend_descriptors_close(ep);
-	free(ep->reason);
 	close_fd(ep->epoll);
 	close_fd(ep->timer);
 	close_fd(ep->wake);
@@ -257,7 +262,7 @@ int lend_ep_open(const struct lend_config *config, struct lend_ep **out)
 
 	if (!ep)
 		return lend_fail(ENOMEM, "no memory for an endpoint");
-	memset(ep, 0, sizeof(*ep));
+	memset(ep, 0, offsetof(struct lend_ep, head));
 	ep->epoll = ep->timer = ep->wake = ep->descriptors.epoll = -1;
 	ep->descriptors.look_at = LEND_NEVER;
 	ep->timer_at = LEND_NEVER;

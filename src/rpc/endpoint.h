@@ -5,6 +5,7 @@
  *   sleep.c         spinning, sleeping, waking  call.c     calls made here
  *   worker.c        threads for slow handlers   server.c   requests answered here
  *   nested_calls.c  calls that serve a request  request.c  queries about a request
+ *   served_methods.c  methods, by number or name      heads.h  names and metadata
  *   alarm.c, descriptors.c, reason.c, job_queue.c, bufs.c, msg.c, deferred_free.c, method.c,
  *   stats.c, stats_service.c, session_proof.c, keys.c, peer_memory.c; adaptive_spin.h,
  *   bulk_pause.h
@@ -28,6 +29,7 @@
 #include "rpc/msg.h"
 #include "rpc/adaptive_spin.h"
 #include "sys/mapped_memory.h"
+#include "wire/head.h"
 
 struct lend_worker;
 struct lend_workers;
@@ -69,6 +71,7 @@ struct lend_session_rec {
 	/* Calls that wait for the address, or for a slot: by class, then in order of arrival. */
 	struct lend_call *first, *last;
 	uint32_t waiting;
+	uint64_t *known; /* names that its server runs by number, by index; NULL: none */
 	/* Only while PENDING. */
 	char *address, *name; /* name: NULL: the address */
 	lend_ns give_up;
@@ -106,18 +109,22 @@ struct lend_req {
 	bool deferred;       /* slow: its handler runs even if the caller no longer waits */
 	bool slow;           /* a worker has it: bytes are the worker's to give */
 	struct lend_job job; /* links in the workers' queue */
-	lend_handler_fn *handler; /* slow: what to run */
+	struct lend_req_head *head; /* its name and metadata; NULL: none */
+	lend_handler_fn *handler;   /* slow: what to run */
 	void *arg;
+	const char *name; /* slow: of its method; NULL: none */
 };
 
 /* WAITS: in its session's queue. PASSES: it passes on what its parent's message has. QUEUES: may
- * wait for a slot. */
+ * wait for a slot. LEND_CALL_HEAD, of the core: a head is before its request. */
 enum {
 	LEND_CALL_BUSY = 1,
 	LEND_CALL_WAITS = 2,
 	LEND_CALL_CHILD = 4,
 	LEND_CALL_PASSES = 8,
 	LEND_CALL_QUEUES = 16,
+	LEND_CALL_ENCODED = 64, /* its reply may have any encoding */
+	LEND_CALL_NAME = 16,    /* from this bit on: index of its name; 0: none */
 };
 
 /* State of a call, in lend_call.reserved. flags 0: not in progress, the other fields are unused. */
@@ -184,6 +191,9 @@ struct lend_ep {
 	struct lend_capture_file
 	    *capture; /* capture file of config, while the endpoint is open; or NULL */
 	struct lend_methods methods;
+	struct lend_methods called; /* names of calls made here */
+	struct lend_method any;     /* serves every other name */
+	struct lend_req_head *heads;
 	struct lend_req *req; /* requests, by the core's index */
 	uint32_t n_req;
 	struct lend_stats stats;
@@ -198,9 +208,8 @@ struct lend_ep {
 	struct lend_alarm *alarms; /* the earliest first */
 	struct lend_descriptors descriptors;
 	struct lend_call *ended; /* waiting calls of ended sessions: done is to run; by priv.next */
-	char *reason;            /* of the call that ended last with one; NULL: none yet */
-	const struct lend_call *reason_of; /* that call; NULL: its reason is not valid any more */
-	struct lend_call *adopted;         /* calls with a parent request of home */
+	const struct lend_call *head_of; /* the call whose reply had head; NULL: none */
+	struct lend_call *adopted;       /* calls with a parent request of home */
 	lend_watch_fn *watch;
 	void *watch_arg;
 
@@ -226,6 +235,7 @@ struct lend_ep {
 	_Atomic bool stop,
 	    wait_stopped; /* any thread: lend_stop() was called; ends lend_run(); lend_wait() */
 	_Atomic uint32_t touching; /* any thread: calls by other threads; lend_close() waits */
+	_Alignas(4) uint8_t head[LEND_HEAD_MAX]; /* of the reply that came last with one */
 };
 
 #define LEND_NONE32 UINT32_MAX
@@ -320,17 +330,6 @@ void lend_ep_pause_bulk_slow(struct lend_ep *ep, bool answered);
 void lend_descriptors_look(struct lend_ep *ep);
 void lend_descriptors_close(struct lend_ep *ep);
 
-/* reason.c */
-/* Writes a head with the first 200 bytes of a text. Returns its length; 0: the text is not UTF-8,
- * or cap is less than LEND_HEAD_REASON + 16. */
-uint32_t lend_reason_write(void *to, uint32_t cap, const char *text);
-/* Removes the head from the reply of one datagram of an event, and keeps its reason. False: the
- * head is not valid. */
-bool lend_reason_cut(struct lend_ep *ep, struct lend_call *call, struct lend_event *ev);
-/* Removes the head from the reply of a call that ends, and keeps its reason. landed: the reply is
- * in memory that the caller named. A head that is not valid makes the status INTERNAL. */
-void lend_reason_take(struct lend_ep *ep, struct lend_call *call, bool landed);
-
 /* alarm.c */
 void lend_alarms_ring(struct lend_ep *ep);
 
@@ -398,6 +397,8 @@ void lend_serve_show_part(struct lend_req *req, const struct lend_part *part);
  * begins with the view, or a gathered copy. False: no buffers. */
 bool lend_serve_take_parts(struct lend_ep *ep, struct lend_req *req,
 			   const struct lend_method *method, const struct lend_event *ev);
+/* Copies a request of several parts into one buffer, its bytes; false: there is none. */
+bool lend_serve_gather(struct lend_ep *ep, struct lend_req *req, const struct lend_event *ev);
 /* Copies a message that is in place into memory that has room for it. */
 void lend_serve_copy(struct lend_buf *to, const struct lend_event *ev);
 

@@ -63,6 +63,8 @@ struct lend_method *lend_methods_add(struct lend_methods *methods, uint32_t numb
 
 void lend_methods_free(struct lend_methods *methods)
 {
+	for (uint32_t i = 0; i < methods->cap; i++)
+		free(methods->at[i].name);
 	free(methods->at);
 	*methods = (struct lend_methods){.cap = 0};
 }

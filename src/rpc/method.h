@@ -13,6 +13,8 @@ struct lend_method {
 	void *arg;
 	lend_landing_fn *landing; /* landing function of long requests; NULL: the pool */
 	void *landing_arg;
+	char *name;     /* NULL: none; the table's */
+	uint32_t index; /* order of adding, for names that are called */
 	bool used;
 	bool fast_path; /* an inline handler and no landing function: requests take the fast path */
 };

@@ -272,11 +272,11 @@ static bool pool_memory(struct lend_ep *ep, const struct lend_event *ev, struct 
 }
 
 /* Provides memory for a long message: from the method's landing function, or from the pool within
- * message_max. */
+ * message_max. A request with a head lands in the pool: its method is not known yet. */
 void lend_serve_need(struct lend_ep *ep, const struct lend_event *ev)
 {
 	const struct lend_method *method =
-	    ev->tag ? NULL : lend_methods_find(&ep->methods, ev->method);
+	    ev->tag || ev->head ? NULL : lend_methods_find(&ep->methods, ev->method);
 	struct lend_buf *buf = NULL;
 	uint32_t handle = 0;
 	int err;

@@ -1,24 +1,10 @@
-/* reason - the text that explains the status of a call: the head of its reply (wire/head.h).
- * Layer: rpc. Threads: lend_reason_write(): any; the others: the endpoint's. */
-#include <stdlib.h>
+/* reason - the head of a call's reply (wire/head.h): metadata, and the text that explains its
+ * status. Layer: rpc. Threads: the endpoint's. */
 #include <string.h>
 
 #include "rpc/bufs.h"
-#include "rpc/endpoint.h"
+#include "rpc/heads.h"
 #include "util/bits.h"
-#include "util/utf8.h"
-#include "wire/head.h"
-
-uint32_t lend_reason_write(void *to, uint32_t cap, const char *text)
-{
-	struct lend_head_writer w = lend_head_begin(to, cap);
-	size_t len = strnlen(text, LEND_HEAD_REASON + 1);
-
-	if (len > LEND_HEAD_REASON)
-		len = lend_utf8_cut(text, LEND_HEAD_REASON);
-	lend_head_add(&w, LEND_HEAD_MESSAGE, NULL, text, len);
-	return lend_head_end(&w);
-}
 
 /* Copies up to cap of the first bytes of a chain. Returns how many there were. */
 static uint32_t copy_front(const struct lend_buf *chain, uint8_t *to, uint32_t cap)
@@ -56,40 +42,35 @@ static void remove_front(struct lend_buf *chain, uint32_t n, uint64_t len)
 	}
 }
 
-/* Reads the head of a message of len bytes, and keeps its text as the reason of a call. head: a
- * copy of the first n bytes. Returns the head's length; 0: it is not valid. */
-static uint32_t read_head(struct lend_ep *ep, const struct lend_call *call, const uint8_t *head,
-			  uint32_t n, uint64_t len)
+/* Reads the head of a message of len bytes for a call. Its first n bytes are in ep->head. Returns
+ * the head's length; 0: it is not valid. */
+static uint32_t read_head(struct lend_ep *ep, struct lend_call *call, uint32_t flags, uint32_t n,
+			  uint64_t len)
 {
-	uint32_t head_len = lend_head_length(head, n, len);
-	const char *text;
-	size_t most;
+	uint32_t head_len = lend_head_length(ep->head, n, len);
+	const char *encoding;
 
-	if (!head_len || !lend_head_valid(head, head_len))
+	if (!head_len || head_len > n || !lend_head_valid(ep->head, head_len))
 		return 0;
-	text = lend_head_text(head, LEND_HEAD_MESSAGE);
-	if (!text || call->status == LEND_OK)
+	if (head_len > ep->config.head_max) {
+		call->status = LEND_RESOURCE_EXHAUSTED;
 		return head_len;
-	if (!ep->reason)
-		ep->reason = malloc(LEND_HEAD_REASON + 1);
-	if (!ep->reason)
-		return head_len;
-	most = strlen(text);
-	if (most > LEND_HEAD_REASON)
-		most = lend_utf8_cut(text, LEND_HEAD_REASON);
-	memcpy(ep->reason, text, most);
-	ep->reason[most] = '\0';
-	ep->reason_of = call;
+	}
+	ep->head_of = call;
+	encoding = lend_head_text(ep->head, LEND_HEAD_ENCODING);
+	if (encoding && strcmp(encoding, "identity") != 0 && !(flags & LEND_CALL_ENCODED))
+		call->status = LEND_INTERNAL;
 	return head_len;
 }
 
-bool lend_reason_cut(struct lend_ep *ep, struct lend_call *call, struct lend_event *ev)
+bool lend_reason_cut(struct lend_ep *ep, struct lend_call *call, uint32_t flags,
+		     struct lend_event *ev)
 {
-	uint8_t head[LEND_HEAD_MAX];
-	uint32_t n = lend_min_u32(ev->data_len, sizeof(head)), len;
+	uint32_t n = lend_min_u32(ev->data_len, sizeof(ep->head)), len;
 
-	memcpy(head, ev->data, n); /* a peer may change it */
-	len = read_head(ep, call, head, n, ev->data_len);
+	ep->head_of = NULL;
+	memcpy(ep->head, ev->data, n); /* a peer may change it */
+	len = read_head(ep, call, flags, n, ev->data_len);
 	if (!len)
 		return false;
 	ev->data = (const uint8_t *)ev->data + len;
@@ -101,21 +82,21 @@ bool lend_reason_cut(struct lend_ep *ep, struct lend_call *call, struct lend_eve
 	return true;
 }
 
-void lend_reason_take(struct lend_ep *ep, struct lend_call *call, bool landed)
+void lend_reason_take(struct lend_ep *ep, struct lend_call *call, const struct lend_call_priv *p)
 {
-	uint8_t head[LEND_HEAD_MAX];
-	uint32_t n = copy_front(call->reply, head, sizeof(head)), len;
+	uint32_t n = copy_front(call->reply, ep->head, sizeof(ep->head)), len;
 
+	ep->head_of = NULL;
 	if (n == 0) /* there was no memory for the reply */
 		return;
-	len = read_head(ep, call, head, n, call->reply_len);
+	len = read_head(ep, call, p->flags, n, call->reply_len);
 	if (!len) {
 		call->status = LEND_INTERNAL;
 		len = (uint32_t)call->reply_len;
 	}
 	remove_front(call->reply, len, call->reply_len);
 	call->reply_len -= len;
-	if (call->reply_len > 0 || landed || call->status == LEND_OK)
+	if (call->reply_len > 0 || p->landing || call->status == LEND_OK)
 		return;
 	if (ep->unkept == call->reply)
 		ep->unkept = NULL;
@@ -123,7 +104,28 @@ void lend_reason_take(struct lend_ep *ep, struct lend_call *call, bool landed)
 	call->reply = NULL;
 }
 
+const char *lend_call_text(struct lend_ep *ep, const struct lend_call *call, enum lend_text text)
+{
+	return ep->head_of == call ? lend_head_text(ep->head, (enum lend_head_kind)text) : NULL;
+}
+
 const char *lend_call_why(struct lend_ep *ep, const struct lend_call *call)
 {
-	return ep->reason_of == call ? ep->reason : "";
+	const char *text =
+	    call->status == LEND_OK ? NULL : lend_call_text(ep, call, LEND_TEXT_MESSAGE);
+
+	return text ? text : "";
+}
+
+bool lend_call_metadata(struct lend_ep *ep, const struct lend_call *call, bool trailing,
+			uint32_t *at, struct lend_pair *pair)
+{
+	struct lend_head_entry e;
+
+	while (ep->head_of == call && lend_head_next(ep->head, at, &e)) {
+		*pair = (struct lend_pair){.key = e.key, .value = e.value, .len = e.len};
+		if (e.kind == (trailing ? LEND_HEAD_TRAILING : LEND_HEAD_INITIAL))
+			return true;
+	}
+	return false;
 }

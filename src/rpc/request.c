@@ -97,7 +97,7 @@ void lend_serve_copy(struct lend_buf *to, const struct lend_event *ev)
 		lend_msg_fill(to, ev->data, ev->len);
 }
 
-static bool gather_parts(struct lend_ep *ep, struct lend_req *req, const struct lend_event *ev)
+bool lend_serve_gather(struct lend_ep *ep, struct lend_req *req, const struct lend_event *ev)
 {
 	struct lend_buf *copy = lend_bufs_take(ep->bufs, ev->data_len);
 
@@ -121,7 +121,7 @@ bool lend_serve_take_parts(struct lend_ep *ep, struct lend_req *req,
 	if (req->bytes != &req->view)
 		return true;
 	if (!(method->flags & LEND_CHAIN))
-		return gather_parts(ep, req, ev);
+		return lend_serve_gather(ep, req, ev);
 	for (uint32_t i = 1; i < ev->parts; i++) {
 		*last = lend_bufs_wrap(ep->bufs, (void *)(uintptr_t)ev->part[i].data,
 				       ev->part[i].len, NULL, NULL);

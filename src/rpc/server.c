@@ -9,10 +9,9 @@
 #include <stdlib.h>
 
 #include "rpc/msg.h"
-#include "rpc/endpoint.h"
+#include "rpc/heads.h"
 #include "sys/last_error.h"
 #include "util/check.h"
-#include "wire/head.h"
 
 struct lend_req *lend_serve_find(struct lend_ep *ep, lend_request request)
 {
@@ -107,6 +106,8 @@ static int answer_request(struct lend_ep *ep, lend_request request, enum lend_st
 
 	if (!req)
 		return refuse_late_answer(ep, reply);
+	if (req->head)
+		reply = lend_req_head_end(ep, req, &status, reply);
 	if (req->children)
 		lend_nested_end(ep, req, false);
 	ep->dirty = true;
@@ -187,8 +188,8 @@ void lend_serve_answers(struct lend_ep *ep)
 	}
 }
 
-static int answer_from(struct lend_ep *ep, lend_request request, enum lend_status status,
-		       unsigned flags, struct lend_buf *reply)
+int lend_reply_flags(struct lend_ep *ep, lend_request request, enum lend_status status,
+		     unsigned flags, struct lend_buf *reply)
 {
 	if ((unsigned)status > LEND_UNAUTHENTICATED)
 		status = LEND_UNKNOWN;
@@ -200,7 +201,7 @@ static int answer_from(struct lend_ep *ep, lend_request request, enum lend_statu
 int lend_reply(struct lend_ep *ep, lend_request request, enum lend_status status,
 	       struct lend_buf *reply)
 {
-	return answer_from(ep, request, status, 0, reply);
+	return lend_reply_flags(ep, request, status, 0, reply);
 }
 
 /* Copies a reply into a buffer, which is answered with. */
@@ -222,7 +223,7 @@ int lend_reply_copy(struct lend_ep *ep, lend_request request, enum lend_status s
 {
 	struct lend_req *req = lend_serve_find(ep, request);
 
-	if (!req || len > LEND_KEPT_MAX || (unsigned)status > LEND_UNAUTHENTICATED ||
+	if (!req || req->head || len > LEND_KEPT_MAX || (unsigned)status > LEND_UNAUTHENTICATED ||
 	    atomic_load_explicit(&ep->thread, memory_order_relaxed) != lend_thread_mark() ||
 	    req->children || atomic_load_explicit(&req->more_hops, memory_order_relaxed) ||
 	    !answer_short(ep, req, request, status, data, len))
@@ -234,29 +235,7 @@ int lend_reply_copy(struct lend_ep *ep, lend_request request, enum lend_status s
 
 int lend_refuse(struct lend_ep *ep, lend_request request, enum lend_status status)
 {
-	return answer_from(ep, request, status, LEND_REPLY_NOT_RUN, NULL);
-}
-
-/* Answers with a status and the text that explains it, if there is memory for the text. */
-static __attribute__((noinline)) int answer_why(struct lend_ep *ep, lend_request request,
-						enum lend_status status, unsigned flags,
-						const char *text)
-{
-	enum { ROOM = LEND_HEAD_REASON + 16 };
-	struct lend_buf *head = lend_buf_take(ep, ROOM);
-
-	if (head)
-		head->len = lend_reason_write(head->data, ROOM, text);
-	if (head && head->len)
-		return answer_from(ep, request, status, flags | LEND_REPLY_HEAD, head);
-	lend_buf_give(ep, head);
-	return answer_from(ep, request, status, flags, NULL);
-}
-
-int lend_reply_why(struct lend_ep *ep, lend_request request, enum lend_status status,
-		   const char *text)
-{
-	return answer_why(ep, request, status, 0, text);
+	return lend_reply_flags(ep, request, status, LEND_REPLY_NOT_RUN, NULL);
 }
 
 /* Runs an inline handler. Its bytes are in place, or in a buffer that it may take. */
@@ -275,26 +254,30 @@ static inline void run_here(struct lend_ep *ep, struct lend_req *req,
 	req->bytes = NULL;
 }
 
+/* line: the reason, in at most LEND_HEAD_REASON bytes; "": the usual one. */
 static void refuse_request(struct lend_ep *ep, struct lend_req *req, const struct lend_event *ev,
-			   enum lend_status status)
+			   enum lend_status status, char *line)
 {
 	lend_request request = {ev->call};
-	char line[80] = "";
+	struct lend_buf *head;
 
 	if (req->bytes && req->bytes != &req->view)
 		lend_bufs_give(ep->bufs, req->bytes);
 	req->bytes = NULL;
-	if (ev->head)
-		(void)snprintf(line, sizeof(line), "this server reads no metadata of requests");
-	else if (status == LEND_UNIMPLEMENTED)
-		(void)snprintf(line, sizeof(line), "no handler for method %u", ev->method);
-	else if (status == LEND_RESOURCE_EXHAUSTED)
-		(void)snprintf(line, sizeof(line), "no memory for a request of %llu bytes",
+	if (!line[0] && status == LEND_UNIMPLEMENTED)
+		(void)snprintf(line, LEND_HEAD_REASON, "no handler for method %u", ev->method);
+	else if (!line[0] && status == LEND_RESOURCE_EXHAUSTED)
+		(void)snprintf(line, LEND_HEAD_REASON, "no memory for a request of %llu bytes",
 			       (unsigned long long)ev->len);
-	if (line[0])
-		(void)answer_why(ep, request, status, LEND_REPLY_NOT_RUN, line);
-	else
-		(void)answer_request(ep, request, status | LEND_REPLY_NOT_RUN, NULL);
+	head = line[0] ? lend_bufs_take(ep->bufs, LEND_REASON_ROOM) : NULL;
+	status |= LEND_REPLY_NOT_RUN;
+	if (lend_req_head_reason(head, false, line)) {
+		status |= LEND_REPLY_HEAD;
+	} else {
+		lend_bufs_give(ep->bufs, head);
+		head = NULL;
+	}
+	(void)answer_request(ep, request, status, head);
 }
 
 /* Copies a request that arrived whole, but is longer than the unscheduled limit, into memory of the
@@ -310,6 +293,8 @@ static bool land_whole(struct lend_ep *ep, struct lend_req *req, const struct le
 			     req->view.len, method->landing_arg);
 	if (to && lend_msg_cap(to) >= ev->len) {
 		lend_serve_copy(to, ev);
+		if (req->bytes != &req->view) /* its head was there, too */
+			lend_bufs_give(ep->bufs, req->bytes);
 		req->bytes = to;
 		return true;
 	}
@@ -348,34 +333,53 @@ static void give_to_worker(struct lend_ep *ep, struct lend_req *req,
 	lend_workers_push(ep, req);
 }
 
-/* Serves a request that may be refused, copied or given to a worker. */
+/* Provides the bytes of a request as its handler takes them. Returns LEND_OK, or the status to
+ * refuse it with. */
+static enum lend_status prepare_request(struct lend_ep *ep, struct lend_req *req,
+					const struct lend_method *method,
+					const struct lend_event *ev)
+{
+	if (!method || !method->handler)
+		return LEND_UNIMPLEMENTED;
+	if (lend_serve_expired(req, ep->now))
+		return LEND_DEADLINE_EXCEEDED;
+	if (!land_whole(ep, req, method, ev) ||
+	    (ev->parts && !lend_serve_take_parts(ep, req, method, ev)) ||
+	    (method->flags & LEND_SLOW && !lend_serve_own_bytes(ep, req)))
+		return LEND_RESOURCE_EXHAUSTED;
+	return LEND_OK;
+}
+
+/* Serves a request that may have a head, be refused, copied or given to a worker. */
 static __attribute__((noinline)) void serve_with_care(struct lend_ep *ep, struct lend_req *req,
 						      const struct lend_method *method,
 						      const struct lend_event *ev)
 {
-	lend_request request = {ev->call};
-	enum lend_status refusal = LEND_OK;
+	enum lend_status refusal = ep->closing ? LEND_UNAVAILABLE : LEND_OK;
+	char why[LEND_HEAD_REASON + 1];
+	struct lend_event bare;
 	struct lend_buf *rest;
 
+	why[0] = '\0';
 	if (ev->parts)
 		lend_serve_show_part(req, ev->part);
-	if (!method || !method->handler || ev->head || ep->closing)
-		refusal = ep->closing ? LEND_UNAVAILABLE : LEND_UNIMPLEMENTED;
-	else if (lend_serve_expired(req, ep->now))
-		refusal = LEND_DEADLINE_EXCEEDED;
-	else if (!land_whole(ep, req, method, ev))
-		refusal = LEND_RESOURCE_EXHAUSTED;
-	else if (ev->parts && !lend_serve_take_parts(ep, req, method, ev))
-		refusal = LEND_RESOURCE_EXHAUSTED;
-	else if (method->flags & LEND_SLOW && !lend_serve_own_bytes(ep, req))
-		refusal = LEND_RESOURCE_EXHAUSTED;
+	if (ev->head && refusal == LEND_OK) {
+		bare = *ev;
+		bare.parts = 0;
+		refusal = ev->parts && !lend_serve_gather(ep, req, ev)
+			      ? LEND_RESOURCE_EXHAUSTED
+			      : lend_req_head_take(ep, req, &bare, &method, why);
+		ev = &bare;
+	}
+	if (refusal == LEND_OK)
+		refusal = prepare_request(ep, req, method, ev);
 	rest = req->view.next;
 	if (refusal != LEND_OK)
-		refuse_request(ep, req, ev, refusal);
+		refuse_request(ep, req, ev, refusal, why);
 	else if (method->flags & LEND_SLOW)
 		give_to_worker(ep, req, method);
 	else
-		run_here(ep, req, method, request);
+		run_here(ep, req, method, (lend_request){ev->call});
 	lend_bufs_give(ep->bufs, rest);
 }
 
@@ -404,45 +408,4 @@ void lend_serve_cancelled(struct lend_ep *ep, const struct lend_event *ev)
 	lend_nested_end(ep, req, true);
 	if (req->slow)
 		lend_workers_wake(ep);
-}
-
-static void set_fast_path(struct lend_method *entry)
-{
-	entry->fast_path = entry->handler && !(entry->flags & LEND_SLOW) && !entry->landing;
-}
-
-int lend_serve(struct lend_ep *ep, uint32_t method, lend_handler_fn *handler, void *arg,
-	       unsigned flags)
-{
-	struct lend_method *entry;
-	int rc = lend_method_check(method, flags);
-
-	if (rc == 0 && flags & LEND_SLOW && handler)
-		rc = lend_workers_need(ep);
-	if (rc < 0)
-		return rc;
-	entry = lend_methods_add(&ep->methods, method);
-	if (!entry)
-		return lend_fail(ENOMEM, "no memory for method %u", method);
-	entry->handler = handler;
-	entry->arg = arg;
-	entry->flags = flags;
-	set_fast_path(entry);
-	return 0;
-}
-
-int lend_serve_long(struct lend_ep *ep, uint32_t method, lend_landing_fn *place, void *arg)
-{
-	struct lend_method *entry = lend_methods_find(&ep->methods, method);
-	int rc = lend_method_check(method, entry ? entry->flags : 0);
-
-	if (rc < 0)
-		return rc;
-	entry = lend_methods_add(&ep->methods, method);
-	if (!entry)
-		return lend_fail(ENOMEM, "no memory for method %u", method);
-	entry->landing = place;
-	entry->landing_arg = arg;
-	set_fast_path(entry);
-	return 0;
 }

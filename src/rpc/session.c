@@ -22,8 +22,10 @@ static void forget_texts(struct lend_session_rec *s)
 {
 	free(s->address);
 	free(s->name);
+	free(s->known);
 	s->address = NULL;
 	s->name = NULL;
+	s->known = NULL;
 }
 
 void lend_sessions_close(struct lend_ep *ep)

@@ -155,7 +155,9 @@ int lend_workers_need(struct lend_ep *ep)
 void lend_workers_push(struct lend_ep *ep, struct lend_req *req)
 {
 	struct lend_workers *all = ep->workers;
+	const struct lend_method *method = lend_methods_find(&ep->methods, req->method);
 
+	req->name = method ? method->name : NULL;
 	pthread_mutex_lock(&all->lock);
 	lend_jobs_push(&all->jobs, req);
 	pthread_cond_signal(&all->more);

@@ -91,6 +91,11 @@ void lend_head_add(struct lend_head_writer *w, enum lend_head_kind kind, const c
 		memcpy(to + ENTRY, key, key_len);
 	if (len > 0)
 		memcpy(to + ENTRY + key_len + 1, value, len);
+	w->failed = !is_valid(&e, to + ENTRY, to + ENTRY + key_len + 1) ||
+		    (kind < LEND_HEAD_TEXTS && w->texts & 1u << kind);
+	if (w->failed)
+		return;
+	w->texts |= (uint8_t)(kind < LEND_HEAD_TEXTS ? 1u << kind : 0);
 	w->len += size_of(&e);
 	w->entries++;
 }
@@ -102,7 +107,7 @@ uint32_t lend_head_end(struct lend_head_writer *w)
 	if (w->failed)
 		return 0;
 	memcpy(w->at, &front, FRONT);
-	return lend_head_valid(w->at, w->len) ? w->len : 0;
+	return w->len;
 }
 
 uint32_t lend_head_length(const void *at, uint32_t n, uint64_t len)

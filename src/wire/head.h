@@ -54,7 +54,8 @@ struct lend_head_writer {
 	uint8_t *at;
 	uint32_t len, cap;
 	uint16_t entries;
-	bool failed; /* an entry did not fit */
+	uint8_t texts; /* kinds without a key that it has, by bit */
+	bool failed;   /* an entry did not fit, or was not valid */
 };
 
 /* Begins a head in cap bytes at `at`. */

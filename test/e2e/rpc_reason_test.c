@@ -4,11 +4,9 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include <stdatomic.h>
-
 #include "e2e/rpc_server.h"
+#include "lend/metadata.h"
 #include "rpc/endpoint.h"
-#include "wire/head.h"
 
 enum { WHY = 20, WHY_SLOW, WHY_OK, NOTHING, WITH_BYTES };
 
@@ -150,22 +148,15 @@ Test(rpc_reason, the_runtime_explains_too)
 	}
 }
 
-/* Replies with the bytes of the request behind a head, as a peer of a later release may. */
-static void serve_with_bytes(lend_request request, const struct lend_buf *in, void *of)
+/* Replies with the bytes of the request behind a head. */
+static void serve_with_bytes(lend_request request, const struct lend_buf *in, void *ep)
 {
-	struct lend_ep *ep = of;
-	struct lend_buf *out = lend_buf_take(ep, LEND_HEAD_REASON + 16 + in->len);
-	uint32_t head = lend_reason_write(out->data, LEND_HEAD_REASON + 16, "with bytes"), handle;
-	int err;
+	struct lend_buf *out = lend_buf_take(ep, in->len);
 
-	memcpy((char *)out->data + head, in->data, in->len);
-	out->len = head + in->len;
-	handle = lend_msg_lend(ep->bufs, out, false, &err);
-	atomic_store(&ep->req[(uint32_t)request.id].id, 0);
-	cr_assert_eq(lend_core_reply(ep->core, lend_now(ep), request.id, &ep->bufs->table,
-				     LEND_ABORTED | LEND_REPLY_HEAD, handle),
+	memcpy(out->data, in->data, out->len = in->len);
+	cr_assert_eq(lend_reply_with(ep, request, LEND_ABORTED, out,
+				     &(struct lend_reply_head){.message = "with bytes"}),
 		     0);
-	ep->dirty = true;
 }
 
 /* Memory of len bytes in three segments: the head ends in the first or the second one. */

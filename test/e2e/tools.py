@@ -67,6 +67,11 @@ class Call(unittest.TestCase):
                 call("shm:kv", 1, "--data", f"@{TEMP / 'value'}")
                 self.assertEqual(call("shm:kv", 2, "--data", "key").stdout, value)
 
+    def test_named_method(self):
+        with example("named"):
+            done = subprocess.run([BUILD / "examples" / "named", "Ada"], capture_output=True, timeout=60)
+            self.assertEqual((done.returncode, done.stdout), (0, b"hello, Ada\nserved-by: named\n"), done.stderr)
+
     def failed(self, *args, word):
         done = call(*args, code=1)
         one_line(self, done)
