@@ -48,9 +48,17 @@ static uint8_t share_code(const struct lend_core *c, uint64_t share)
  * every few calls where sessions make one each. */
 static void set_shares(const struct lend_core *c, uint64_t capacity, uint32_t n, uint8_t code[])
 {
-	uint64_t fair = divide_fairly(c, capacity, n), equal = lend_min_u64(capacity / n, fair);
-	uint8_t least = share_code(c, equal), most = share_code(c, fair);
+	uint64_t fair, equal = capacity / n;
+	uint8_t least, most;
 
+	if (equal >= c->cfg.calls) { /* nor can the fair share be less */
+		memset(code, LEND_WINDOW_OPEN, LEND_WINDOW_LEVELS);
+		return;
+	}
+	fair = divide_fairly(c, capacity, n);
+	equal = lend_min_u64(equal, fair);
+	least = share_code(c, equal);
+	most = share_code(c, fair);
 	for (uint32_t i = 0; i < LEND_WINDOW_LEVELS; i++) {
 		uint64_t share = (uint64_t)RAISE << i;
 
