@@ -2,8 +2,8 @@
  *
  * Messages are standard protobuf. Long bytes, strings and packed numbers are sent from where they
  * are; over shm only from memory that peers can read, such as lend_malloc_shared()'s, and copied
- * once from other memory. Received bytes stay in the message. A method's number is a hash of
- * "/package.Service/Method", so a client and a server of one .proto file agree on it. Unary methods
+ * once from other memory. Received bytes stay in the message. Methods are
+ * called by name, "/package.Service/Method". Unary methods
  * only. Link with `pkg-config --libs lend-grpc`.
  *
  * Threads: the endpoint's. */
@@ -13,6 +13,7 @@
 #include <protobuf-c/protobuf-c.h>
 
 #include <lend/mem.h>
+#include <lend/metadata.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -69,6 +70,11 @@ void lend_pb_fail(void *closure_data, enum lend_status status, const char *why);
  * Ownership: borrows closure_data. */
 lend_request lend_pb_request(const void *closure_data);
 
+/* Sets metadata for the reply of a request, before it is answered. The metadata of the request:
+ * lend_request_metadata() of lend_pb_request().
+ * Ownership: borrows closure_data, and head until the request is answered. */
+void lend_pb_reply_head(void *closure_data, const struct lend_reply_head *head);
+
 /* lend_pb_client(3) - call the methods of a .proto service.
  *
  * protoc-c generates a function for each method, which takes the client, a request and a closure.
@@ -108,6 +114,16 @@ void lend_pb_client_set(ProtobufCService *client, const struct lend_call *call);
  * the function returns. */
 void lend_pb_client_refs(ProtobufCService *client, struct lend_mem *mem, const void *set,
 			 size_t len);
+
+/* Sets authority, metadata and encoding of a client's calls from now on; the name is the method's.
+ * Calls with arguments by reference carry none.
+ * Ownership: borrows client; copies head, and borrows its texts and metadata until the next one is
+ * set. */
+void lend_pb_client_head(ProtobufCService *client, const struct lend_call_head *head);
+/* Returns the call that runs its closure now, for lend_call_metadata().
+ * Returns: the call; NULL: it was not started, or there is none.
+ * Ownership: borrows client; the call is the client's until the closure returns. */
+const struct lend_call *lend_pb_call(const ProtobufCService *client);
 
 /* A message that is encoded already. */
 struct lend_pb_bytes {

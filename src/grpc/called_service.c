@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct called_service *services; /* under lock */
@@ -16,6 +17,9 @@ static enum lend_pb_status make_method(struct called_service *s, unsigned index)
 
 	m->args_number = lend_pb_path(s->descriptor, index, LEND_PB_ARGS, path);
 	m->number = lend_pb_path(s->descriptor, index, "", path);
+	m->name = strdup(path);
+	if (!m->name)
+		return LEND_PB_NO_MEMORY;
 	status = lend_pb_table_make(d->input, &s->tables.blocks, &m->input);
 	return status == LEND_PB_OK ? lend_pb_table_make(d->output, &s->tables.blocks, &m->output)
 				    : status;
@@ -81,6 +85,8 @@ bool lend_pb_called_close(struct called_service *service)
 
 void lend_pb_called_free(struct called_service *service)
 {
+	for (unsigned i = 0; i < service->descriptor->n_methods; i++)
+		free(service->method[i].name);
 	lend_pb_heap_free(&service->memory);
 	lend_pb_heap_free(&service->tables);
 	free(service);

@@ -11,8 +11,9 @@ struct client {
 	ProtobufCService base;
 	struct lend_ep *ep;
 	lend_session session;
-	struct lend_mem *mem;  /* for values by reference; NULL: they go in the message */
-	struct lend_call like; /* fields that the calls have in common */
+	struct lend_mem *mem;       /* for values by reference; NULL: they go in the message */
+	struct lend_call like;      /* fields that the calls have in common */
+	struct lend_call_head head; /* also in common; without the name */
 	enum lend_status status;
 	const struct lend_call *ending; /* the call that runs its closure now; NULL: none started */
 	struct called_service *service;
@@ -61,6 +62,21 @@ static void release_value(void *arg)
 		finish_call(u);
 }
 
+/* Starts a call by the name of its method. */
+static int start_named(struct unary_call *u)
+{
+	struct client *c = u->client;
+	struct lend_call_head head = c->head;
+	int err;
+
+	head.name = u->method->name;
+	u->call.method = u->method->number;
+	u->call.head = &head;
+	err = lend_call_start(c->ep, c->session, &u->call);
+	u->call.head = NULL;
+	return err;
+}
+
 /* Starts a call again with its arguments in one message: the server knows no method with requests
  * of arguments. Returns false: that cannot be started. */
 static bool restart_call(struct unary_call *u)
@@ -69,10 +85,9 @@ static bool restart_call(struct unary_call *u)
 
 	c->mem = NULL;
 	lend_buf_give(c->ep, u->call.reply);
-	u->call.method = u->method->number;
 	u->call.reply = NULL;
 	u->call.request = u->args;
-	if (lend_call_start(c->ep, c->session, &u->call) < 0)
+	if (start_named(u) < 0)
 		return false;
 	u->args = NULL;
 	return true;
@@ -162,7 +177,7 @@ static enum lend_status start_call(struct unary_call *u, const ProtobufCMessage 
 		err = lend_pb_start_args(c->mem, &how, &u->call, request);
 	} else {
 		u->call.request = request;
-		err = lend_call_start(c->ep, c->session, &u->call);
+		err = start_named(u);
 	}
 	if (!err)
 		return LEND_OK;
@@ -183,7 +198,6 @@ static void invoke_method(ProtobufCService *service, unsigned index, const Proto
 		u->closure = closure;
 		u->closure_data = closure_data;
 		u->ended = false;
-		u->call.method = u->method->number;
 		u->call.hops = 0;
 		u->call.timeout = c->like.timeout;
 		u->call.priority = c->like.priority;
@@ -269,4 +283,14 @@ void lend_pb_client_set(ProtobufCService *client, const struct lend_call *call)
 							     .priority = call->priority,
 							     .zero_rtt = call->zero_rtt,
 							     .parent = call->parent};
+}
+
+void lend_pb_client_head(ProtobufCService *client, const struct lend_call_head *head)
+{
+	((struct client *)client)->head = *head;
+}
+
+const struct lend_call *lend_pb_call(const ProtobufCService *client)
+{
+	return ((const struct client *)client)->ending;
 }

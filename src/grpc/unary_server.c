@@ -13,6 +13,7 @@ enum { SHORT_MAX = 512 };
 struct pending {
 	struct served_method *method;
 	lend_request request;
+	const struct lend_reply_head *head; /* goes before the reply; NULL: none */
 	bool slow;            /* in a thread of its own, also when the method is not any more */
 	struct pending *next; /* next idle one */
 };
@@ -67,9 +68,21 @@ static void free_pending(struct pending *p)
 void lend_pb_fail(void *closure_data, enum lend_status status, const char *why)
 {
 	struct pending *p = closure_data;
+	struct lend_reply_head head;
 
-	(void)lend_reply_why(p->method->ep, p->request, status, why);
+	if (p->head) {
+		head = *p->head;
+		head.message = why;
+		(void)lend_reply_with(p->method->ep, p->request, status, NULL, &head);
+	} else {
+		(void)lend_reply_why(p->method->ep, p->request, status, why);
+	}
 	free_pending(p);
+}
+
+void lend_pb_reply_head(void *closure_data, const struct lend_reply_head *head)
+{
+	((struct pending *)closure_data)->head = head;
 }
 
 lend_request lend_pb_request(const void *closure_data)
@@ -100,7 +113,10 @@ static void send_reply(struct pending *p, const ProtobufCMessage *reply,
 		how->session = lend_request_session(how->ep, p->request);
 	if (reply)
 		chain = lend_pb_to_buffers(how, p->method->output, reply, &status);
-	(void)lend_reply(p->method->ep, p->request, status, chain);
+	if (p->head)
+		(void)lend_reply_with(p->method->ep, p->request, status, chain, p->head);
+	else
+		(void)lend_reply(p->method->ep, p->request, status, chain);
 	free_pending(p);
 }
 
@@ -248,7 +264,7 @@ static int start_serving(struct served_method *m, struct lend_mem *mem, bool slo
 	m->mem = mem;
 	m->slow = slow;
 	return mem ? lend_serve_args(mem, m->number, serve_args, m, flags)
-		   : lend_serve(m->ep, m->number, serve_request, m, flags | LEND_CHAIN);
+		   : lend_serve_name(m->ep, m->path, serve_request, m, flags | LEND_CHAIN);
 }
 
 /* Serves all methods; with a client of memory nodes, those with requests of arguments. */

@@ -404,6 +404,73 @@ Test(pb_service, refs__long_and_marked_values__arrive)
 	lend_free(bytes);
 }
 
+static char got_pairs[2][64]; /* one each: request, reply */
+static struct lend_metadata *pairs[2];
+
+static void note_pair(char *to, const struct lend_pair *pair)
+{
+	snprintf(to, 64, "%s=%.*s", pair->key, (int)pair->len, (const char *)pair->value);
+}
+
+static void serve_with_head(LendTest__Echo_Service *of, const LendTest__Empty *in,
+			    LendTest__Empty_Closure closure, void *closure_data)
+{
+	static struct lend_reply_head head;
+	struct lend_pair pair;
+	lend_request request = lend_pb_request(closure_data);
+
+	(void)of;
+	(void)in;
+	(void)closure;
+	for (uint32_t at = 0; lend_request_metadata(test.pair.server, request, &at, &pair);)
+		note_pair(got_pairs[0], &pair);
+	cr_assert_str_eq(lend_request_text(test.pair.server, request, LEND_TEXT_METHOD),
+			 "/lend_test.Echo/Fail");
+	head.trailing = pairs[1];
+	lend_pb_reply_head(closure_data, &head);
+	lend_pb_fail(closure_data, LEND_NOT_FOUND, "with metadata");
+}
+
+static void note_reply(const LendTest__Empty *reply, void *arg)
+{
+	const struct lend_call *call = lend_pb_call(test.client);
+	struct lend_pair pair;
+
+	(void)reply;
+	cr_assert_str_eq(lend_pb_why(test.client), "with metadata");
+	for (uint32_t at = 0; lend_call_metadata(test.pair.client, call, true, &at, &pair);)
+		note_pair(got_pairs[1], &pair);
+	*(bool *)arg = true;
+}
+
+Test(pb_service, metadata__both_ways)
+{
+	LendTest__Empty in = LEND_TEST__EMPTY__INIT;
+	LendTest__Echo_Service own = service;
+
+	for (int s = 0; s < SCHEMES; s++) {
+		struct lend_call_head head = {.authority = "shop"};
+		bool done = false;
+
+		open_service(pair_schemes[s]);
+		own.fail = serve_with_head;
+		cr_assert_eq(lend_pb_serve(test.pair.server, (ProtobufCService *)&own), 0);
+		for (int i = 0; i < 2; i++)
+			pairs[i] = lend_metadata_new();
+		lend_metadata_add(pairs[0], "user", "ada", 3);
+		lend_metadata_add(pairs[1], "took", "3 ms", 4);
+		head.metadata = pairs[0];
+		lend_pb_client_head(test.client, &head);
+		lend_test__echo__fail(test.client, &in, note_reply, &done);
+		cr_assert(pair_until(&test.pair, &done));
+		cr_assert_str_eq(got_pairs[0], "user=ada");
+		cr_assert_str_eq(got_pairs[1], "took=3 ms");
+		close_service();
+		for (int i = 0; i < 2; i++)
+			lend_metadata_free(pairs[i]);
+	}
+}
+
 static sem_t entered, may_end;
 
 static void serve_blocking(LendTest__Echo_Service *of, const LendTest__Every *in,
