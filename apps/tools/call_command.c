@@ -10,6 +10,7 @@
 #include "apps/common/options.h"
 #include "apps/common/report.h"
 #include "apps/tools/reach.h"
+#include "lend/metadata.h"
 
 enum { ROW = 16, READ = 1 << 16 };
 #define MESSAGE_MAX (UINT32_C(1) << 30)
@@ -38,8 +39,8 @@ static uint32_t method_of(const char *text)
 	errno = 0;
 	number = strtoull(text, &end, 0);
 	if (text[0] < '0' || text[0] > '9' || *end || errno || number > UINT32_MAX)
-		app_bad("%s: no method; give its number, such as 1 or 0x4c454e50, since servers "
-			"publish no names",
+		app_bad("%s: no method; give its number, such as 1, or its name, such as "
+			"/shop.Cart/Add",
 			text);
 	return (uint32_t)number;
 }
@@ -187,10 +188,12 @@ static int show(const struct args *args, const struct lend_call *call, const cha
 
 static const char doc[] =
     "Calls one method of a server and prints the reply.\v"
-    "METHOD is a number. The reply's bytes go to standard output as they are.\n\n"
+    "METHOD is a number, or a name that begins with a slash. The reply's bytes go to standard "
+    "output as they are.\n\n"
     "Exit status: 0 the reply is OK; 1 no server, or the call ended with another status, which the "
     "line on standard error names with the fix; 2 the command line makes no sense.\n\n"
     "  lend call shm:hello 1 --data world\n"
+    "  lend call shm:named /hello.Greeter/Greet\n"
     "  lend call udp:10.0.0.2:31850 7 --data @request.bin --hex\n"
     "  date | lend call shm:hello 1 --data - --timeout 200ms --json";
 
@@ -201,6 +204,7 @@ int app_call(int argc, char **argv)
 	struct lend_config config = LEND_CONFIG_INIT;
 	struct args args = {.timeout = UINT64_C(5000000000)};
 	struct lend_call call = {.method = 0};
+	struct lend_call_head head = {.name = NULL};
 	lend_session session;
 	struct lend_ep *ep;
 	lend_ns began;
@@ -210,7 +214,12 @@ int app_call(int argc, char **argv)
 	if (!args.method)
 		app_bad("call what? give an address and a method: lend call shm:hello 1 --data "
 			"TEXT");
-	call.method = method_of(args.method);
+	if (args.method[0] == '/') {
+		head.name = args.method;
+		call.head = &head;
+	} else {
+		call.method = method_of(args.method);
+	}
 	call.timeout = args.timeout;
 	config.message_max = MESSAGE_MAX;
 	if (lend_open(&config, &ep) < 0)

@@ -71,6 +71,8 @@ class Call(unittest.TestCase):
         with example("named"):
             done = subprocess.run([BUILD / "examples" / "named", "Ada"], capture_output=True, timeout=60)
             self.assertEqual((done.returncode, done.stdout), (0, b"hello, Ada\nserved-by: named\n"), done.stderr)
+            self.assertEqual(call("shm:named", "/hello.Greeter/Greet").stdout, b"hello, stranger")
+            self.failed("shm:named", "/hello.Greeter/Part", word="UNIMPLEMENTED: no handler for method /hello.Greeter/Part")
 
     def failed(self, *args, word):
         done = call(*args, code=1)
