@@ -21,6 +21,7 @@
 #include "sim/explore/explore.h"
 #include "sim/lent/lent.h"
 #include "sim/sim.h"
+#include "sim/stream/stream_run.h"
 
 enum { JOBS_MAX = 16, PLANTS_MAX = 512, WHY = 160, HANG_SECONDS = 8, PLAN_TRIES = 4 };
 
@@ -33,13 +34,16 @@ struct options {
 	const char *file; /* bugs of files with this name prefix, or NULL */
 };
 
+/* Runs a seed of another command than `run`, and ends the process at a violation. */
+typedef void run_seed_fn(uint64_t seed);
+
 /* State of one bug. Its child writes it, and after the child's death the parent. */
 struct desk {
 	uint64_t seed; /* seed that runs, or that failed; 0: the plan, or the explorer */
 	uint64_t plan_seed;
-	const char *plan; /* a plan to run before all seeds, or NULL */
-	uint64_t known;   /* a seed to run before all others, or 0 */
-	bool lent;        /* its runs are those of `lent` */
+	const char *plan;   /* a plan to run before all seeds, or NULL */
+	uint64_t known;     /* a seed to run before all others, or 0 */
+	run_seed_fn *other; /* runs are those of another command; NULL: of `run` */
 	bool wanted, found;
 	pid_t child;
 	int said; /* read end of the child's stderr */
@@ -118,18 +122,18 @@ static bool run_seed(struct desk *d, uint64_t seed)
 	return run_plan(d, &plan);
 }
 
-/* Runs seeds of `lent`, which end the process at a violation. */
-static int run_lent(struct desk *d, uint64_t first, uint64_t last)
+/* Runs seeds of `lent` or `stream`. */
+static int run_other(struct desk *d, uint64_t first, uint64_t last)
 {
 	const struct itimerval limit = {.it_value = {.tv_sec = HANG_SECONDS}};
 
-	lent_run_seed(0);
+	d->other(0);
 	d->seed = d->known;
 	if (d->known >= first && d->known <= last)
-		lent_run_seed(d->known);
+		d->other(d->known);
 	for (d->seed = first; d->seed <= last; d->seed++) {
 		setitimer(ITIMER_PROF, &limit, NULL);
-		lent_run_seed(d->seed);
+		d->other(d->seed);
 	}
 	return 0;
 }
@@ -144,8 +148,8 @@ static int run_seeds(struct desk *d, unsigned plant, uint64_t first, uint64_t la
 	if (plant && sscanf(lend_plants[plant - 1].seen, "the explorer in %15[a-z]", scope) == 1)
 		return explore_plant(d, scope);
 	d->seed = 0;
-	if (d->lent)
-		return run_lent(d, first, last);
+	if (d->other)
+		return run_other(d, first, last);
 	if (d->plan && run_own(d, plant ? PLAN_TRIES : 1))
 		return 1;
 	if (d->known >= first && d->known <= last && run_seed(d, d->known))
@@ -199,7 +203,7 @@ static bool fails_anyway(struct desk *control, const struct desk *d)
 
 	control->plan = d->seed ? NULL : d->plan;
 	control->plan_seed = d->plan_seed;
-	control->lent = d->lent;
+	control->other = d->other;
 	start_hunt(control, 0, d->seed + !d->seed, d->seed);
 	waitpid(control->child, &status, 0);
 	judge_death(control, status);
@@ -241,6 +245,14 @@ static bool wait_one(struct desk *desk, uint64_t first, uint64_t last)
 	return true;
 }
 
+/* Returns the run of another command that finds a bug, by its `seen` field. */
+static run_seed_fn *other_run(const char *seen)
+{
+	if (strncmp(seen, "lent: ", 6) == 0)
+		return lent_run_seed;
+	return strncmp(seen, "stream: ", 8) == 0 ? stream_run_seed : NULL;
+}
+
 static void run_all(struct desk *desk, const struct options *o)
 {
 	uint64_t first = o->first, last = o->first + o->seeds - 1;
@@ -254,7 +266,7 @@ static void run_all(struct desk *desk, const struct options *o)
 		desk[i].plan = lend_plants[i - 1].plan;
 		desk[i].plan_seed = 1;
 		desk[i].known = lend_plants[i - 1].seed;
-		desk[i].lent = strncmp(lend_plants[i - 1].seen, "lent: ", 6) == 0;
+		desk[i].other = other_run(lend_plants[i - 1].seen);
 		start_hunt(&desk[i], i, first, last);
 		busy++;
 	}
