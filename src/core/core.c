@@ -291,6 +291,13 @@ uint64_t lend_core_session_message_max(const struct lend_core *core, uint64_t se
 	return s ? s->message_max : 0;
 }
 
+uint32_t lend_core_session_calls(const struct lend_core *core, uint64_t session)
+{
+	struct lend_sess *s = lend_sess_find((struct lend_core *)(uintptr_t)core, session);
+
+	return s ? s->limit : 0;
+}
+
 int lend_core_session_names(const struct lend_core *core, uint64_t session,
 			    struct lend_core_names *names)
 {

@@ -235,6 +235,8 @@ int lend_core_session_peer(const struct lend_core *core, uint64_t session, uint3
 /* Returns the length in bytes of the longest message that the peer accepts; the protocol's maximum
  * until the session is up; 0 for a stale session. */
 uint64_t lend_core_session_message_max(const struct lend_core *core, uint64_t session);
+/* Returns how many calls a session can have in each direction; 0: it has ended. */
+uint32_t lend_core_session_calls(const struct lend_core *core, uint64_t session);
 /* Values that both ends of a session know and that differ from those of every other session. */
 struct lend_core_names {
 	uint64_t connect, client, server; /* number of the attempt; ids at both ends */

@@ -318,6 +318,8 @@ void lend_close(struct lend_ep *ep)
 	ep->closing = true;
 	atomic_store_explicit(&ep->thread, lend_thread_mark(), memory_order_relaxed);
 	send_goodbyes(ep);
+	if (ep->streams)
+		ep->streams_close(ep);
 	/* the thread that called lend_stop() may still be in it */
 	while (atomic_load_explicit(&ep->touching, memory_order_acquire))
 		sched_yield();

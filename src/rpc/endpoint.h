@@ -7,7 +7,7 @@
  *   nested_calls.c  calls that serve a request  request.c  queries about a request
  *   served_methods.c  methods, by number or name      heads.h  names and metadata
  *   alarm.c, descriptors.c, reason.c, job_queue.c, bufs.c, msg.c, deferred_free.c, method.c,
- *   stats.c, stats_service.c, session_proof.c, keys.c, peer_memory.c; adaptive_spin.h,
+ *   stats.c, stats_service.c, session_proof.c, keys.c, peer_memory.c, stream.c; adaptive_spin.h,
  *   bulk_pause.h
  *
  * Layer: rpc. Threads: the endpoint's own, but for the fields marked "any thread".
@@ -204,8 +204,13 @@ struct lend_ep {
 	    session_top; /* entries of session[]; those from session_top on were never used */
 	uint32_t session_free, pending, queued; /* heads of lists; LEND_NONE32: empty */
 	lend_ns queue_at; /* no call of queued sessions has to end before; 0: look at all of them */
-	uint32_t n_pending;        /* PENDING sessions: each will need a session of the core */
-	struct lend_alarm *alarms; /* the earliest first */
+	uint32_t n_pending;           /* PENDING sessions: each will need a session of the core */
+	struct lend_alarm *alarms;    /* the earliest first */
+	struct lend_streams *streams; /* stream_table.h; NULL: none was ever opened or served */
+	/* Functions of stream_table.c, valid with streams: a request was cancelled; the endpoint
+	 * closes. */
+	void (*streams_cancelled)(struct lend_ep *ep, struct lend_req *req);
+	void (*streams_close)(struct lend_ep *ep);
 	struct lend_descriptors descriptors;
 	struct lend_call *ended; /* waiting calls of ended sessions: done is to run; by priv.next */
 	const struct lend_call *head_of; /* the call whose reply had head; NULL: none */
@@ -340,6 +345,8 @@ int lend_ep_watch_fd(struct lend_ep *ep, int fd);
 /* session.c */
 void lend_sessions_close(struct lend_ep *ep);
 lend_session lend_sessions_of(struct lend_ep *ep, uint64_t core);
+/* Returns how many calls the session can have in each direction, as far as that is known. */
+uint32_t lend_session_calls(struct lend_ep *ep, lend_session session);
 void lend_sessions_up(struct lend_ep *ep, const struct lend_event *ev);
 void lend_sessions_down(struct lend_ep *ep, const struct lend_event *ev);
 void lend_sessions_retry(struct lend_ep *ep);

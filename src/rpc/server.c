@@ -408,4 +408,6 @@ void lend_serve_cancelled(struct lend_ep *ep, const struct lend_event *ev)
 	lend_nested_end(ep, req, true);
 	if (req->slow)
 		lend_workers_wake(ep);
+	if (ep->streams)
+		ep->streams_cancelled(ep, req);
 }

@@ -365,6 +365,14 @@ uint64_t lend_session_message_max(struct lend_ep *ep, lend_session session)
 						: lend_core_session_message_max(ep->core, s->core);
 }
 
+uint32_t lend_session_calls(struct lend_ep *ep, lend_session session)
+{
+	struct lend_session_rec *s = lend_sessions_find(ep, session);
+
+	return s && s->state == LEND_SESSION_OPEN ? lend_core_session_calls(ep->core, s->core)
+						  : ep->config.calls;
+}
+
 int lend_watch_sessions(struct lend_ep *ep, lend_watch_fn *watch, void *arg)
 {
 	ep->watch = watch;

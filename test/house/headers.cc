@@ -4,6 +4,7 @@
 #include <lend/mem.h>
 #include <lend/rpc.h>
 #include <lend/stats.h>
+#include <lend/stream.h>
 
 int main()
 {

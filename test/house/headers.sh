@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Goal: C++ programs use the public headers without a warning, with each compiler and standard.
 # Method: headers.cc is compiled, not run. Covers: include/lend/rpc.h, include/lend/mem.h,
-# include/lend/stats.h, include/lend/alloc.h
+# include/lend/stats.h, include/lend/stream.h, include/lend/alloc.h
 # usage: headers.sh REPO CXX
 set -eu
 repo=$1

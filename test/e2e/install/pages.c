@@ -2,17 +2,20 @@
  *   pages            runs them all; the memory node is at shm:mn0
  * A server and its client are two endpoints of this process, each with its own thread.
  */
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <lend/alloc.h>
 #include <lend/mem.h>
 #include <lend/stats.h>
+#include <lend/stream.h>
 
-enum { SUM = 1, ERASE = 2 };
+enum { SUM = 1, ERASE = 2, COUNT = 3 };
 
 /* Waits for an operation that start() has started. Returns whether it ended OK. */
 static bool ends_ok(struct lend_mem *mem, struct lend_op *op, int started)
@@ -170,6 +173,48 @@ static void answer_erase(lend_request request, const struct lend_buf *in, void *
 	lend_reply(ep, request, may ? LEND_OK : LEND_PERMISSION_DENIED, NULL);
 }
 
+/* One end of a stream. */
+struct tally {
+	struct lend_stream stream; /* must be the first member */
+	struct lend_ep *ep;
+	size_t bytes;
+	bool over;
+};
+
+/* Counts the bytes of the peer's messages. The server then ends the stream. */
+static void count_messages(struct lend_stream *stream)
+{
+	struct tally *tally = (struct tally *)stream;
+	struct lend_buf *message;
+	int rc;
+
+	while ((rc = lend_stream_read(tally->ep, stream, &message)) == 0) {
+		tally->bytes += message->len;
+		lend_buf_give(tally->ep, message);
+	}
+	if (rc == -ENODATA && stream->method == 0)
+		lend_stream_end(tally->ep, stream, tally->bytes == 6 ? LEND_OK : LEND_DATA_LOSS,
+				"count what was read");
+}
+
+static void free_tally(struct lend_stream *stream)
+{
+	free(stream);
+}
+
+static void accept_count(lend_request request, void *ep)
+{
+	struct tally *tally = calloc(1, sizeof(*tally));
+
+	if (!tally)
+		return; /* refuses the stream */
+	tally->stream.readable = count_messages;
+	tally->stream.ended = free_tally;
+	tally->ep = ep;
+	if (lend_stream_accept(ep, request, &tally->stream) < 0)
+		free(tally);
+}
+
 static void ring_late(struct lend_alarm *alarm)
 {
 	(void)alarm;
@@ -183,7 +228,8 @@ static void *run_server(void *arg)
 
 	lend_alarm_set(ep, &late, lend_now(ep) + 3600 * UINT64_C(1000000000));
 	if (lend_serve(ep, SUM, answer_sum, ep, LEND_SLOW) == 0 &&
-	    lend_serve(ep, ERASE, answer_erase, ep, 0) == 0)
+	    lend_serve(ep, ERASE, answer_erase, ep, 0) == 0 &&
+	    lend_serve_stream(ep, COUNT, accept_count, ep) == 0)
 		lend_run(ep, LEND_NEVER); /* until lend_stop() */
 	lend_alarm_set(ep, &late, LEND_NEVER);
 	return NULL;
@@ -235,6 +281,32 @@ static bool is_refused(struct lend_ep *ep, lend_session session)
 		return false;
 	wait_for_job(ep, &job);
 	return job.call.status == LEND_PERMISSION_DENIED;
+}
+
+static void end_tally(struct lend_stream *stream)
+{
+	((struct tally *)stream)->over = true;
+}
+
+/* Streams three messages to a server that counts them. */
+static bool stream_messages(struct lend_ep *ep, lend_session session)
+{
+	struct tally tally = {
+	    .stream = {.method = COUNT, .readable = count_messages, .ended = end_tally}, .ep = ep};
+	struct lend_buf *message;
+
+	if (lend_stream_open(ep, session, &tally.stream) < 0)
+		return false;
+	for (int i = 0; i < 3; i++) {
+		message = lend_buf_take(ep, 2);
+		memcpy(message->data, "ab", message->len = 2);
+		if (lend_stream_write(ep, &tally.stream, message) < 0) /* more: wait for writable */
+			lend_stream_cancel(ep, &tally.stream);
+	}
+	lend_stream_finish(ep, &tally.stream);
+	while (!tally.over)
+		lend_wait(ep, LEND_NEVER);
+	return tally.stream.status == LEND_OK;
 }
 
 /* Fills an argument in place and passes it. */
@@ -318,7 +390,8 @@ static bool call_server(struct lend_ep *ep)
 	lend_buf_give(ep, call.request);
 	lend_buf_give(ep, call.reply);
 	print_stats(ep);
-	return total == 6 && is_refused(ep, session) && pass_loan(ep, session);
+	return total == 6 && is_refused(ep, session) && pass_loan(ep, session) &&
+	       stream_messages(ep, session);
 }
 
 static bool use_node(struct lend_ep *ep)

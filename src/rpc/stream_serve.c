@@ -1,0 +1,161 @@
+/* stream_serve - the calls of peers' streams: those that open a stream, and those with a note of
+ * it. Part of stream_table.h. Layer: rpc. Threads: the endpoint's. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rpc/stream_table.h"
+#include "sys/last_error.h"
+
+void lend_stream_marker(lend_request request, const struct lend_buf *bytes, void *arg)
+{
+	(void)request, (void)bytes, (void)arg;
+}
+
+/* Copies the note of a call: its bytes may change. */
+static bool read_note(struct lend_note *note, const struct lend_buf *bytes)
+{
+	if (bytes->len < sizeof(*note))
+		return false;
+	memcpy(note, bytes->data, sizeof(*note));
+	return lend_note_valid(note);
+}
+
+/* Takes the bytes behind the note as a buffer; NULL: there is none. */
+static struct lend_buf *take_message(struct lend_ep *ep, lend_request request)
+{
+	struct lend_buf *message = lend_request_take(ep, request);
+
+	if (!message)
+		return NULL;
+	message->data = (char *)message->data + sizeof(struct lend_note);
+	message->len -= (uint32_t)sizeof(struct lend_note);
+	message->cap -= (uint32_t)sizeof(struct lend_note);
+	return message;
+}
+
+/* Hands a note to its stream. Returns the status of the answer. */
+static enum lend_status apply_note(struct lend_stream_rec *s, lend_request request,
+				   const struct lend_note *note, uint32_t len)
+{
+	bool message = note->kind == LEND_NOTE_MESSAGE;
+	struct lend_buf *bytes = message ? take_message(s->ep, request) : NULL;
+	enum lend_arrival arrival;
+	uint32_t entry = 0;
+
+	if (message && !bytes)
+		return LEND_RESOURCE_EXHAUSTED;
+	arrival = lend_duplex_arrived(&s->duplex, note, len, &entry);
+	if (arrival == LEND_ARRIVAL_KEEP)
+		s->duplex.in[entry].tag = (uintptr_t)bytes;
+	else
+		lend_buf_give(s->ep, bytes);
+	return arrival == LEND_ARRIVAL_FORGED ? LEND_FAILED_PRECONDITION : LEND_OK;
+}
+
+static void answer_note(struct lend_stream_rec *s, lend_request request)
+{
+	uint64_t taken;
+
+	s->pinned = true;
+	if (lend_duplex_peek(&s->duplex) != LEND_TAKING_NONE && s->user->readable)
+		s->user->readable(s->user);
+	s->pinned = false;
+	taken = lend_duplex_report(&s->duplex);
+	(void)lend_reply_copy(s->ep, request, LEND_OK, &taken, sizeof(taken));
+	lend_stream_advance(s);
+}
+
+void lend_stream_note(lend_request request, const struct lend_buf *bytes, void *arg)
+{
+	struct lend_ep *ep = ((struct lend_streams *)arg)->ep;
+	enum lend_status status = LEND_INVALID_ARGUMENT;
+	struct lend_stream_rec *s = NULL;
+	struct lend_note note;
+
+	if (read_note(&note, bytes)) {
+		s = lend_streams_find(ep, lend_request_session(ep, request), note.stream,
+				      note.to_opener);
+		/* It may not be open yet, or not any more. */
+		status = s && !s->duplex.deaf
+			     ? apply_note(s, request, &note, bytes->len - (uint32_t)sizeof(note))
+			     : LEND_NOT_FOUND;
+	}
+	if (status == LEND_OK)
+		answer_note(s, request);
+	else
+		(void)lend_refuse(ep, request, status);
+}
+
+/* Handles the opening call of a stream. */
+static void open_stream(lend_request request, const struct lend_buf *bytes, void *arg)
+{
+	struct lend_stream_method *m = arg;
+	struct lend_streams *all = m->ep->streams;
+	struct lend_note note;
+
+	if (!read_note(&note, bytes) || note.kind != LEND_NOTE_OPEN) {
+		(void)lend_refuse(m->ep, request, LEND_INVALID_ARGUMENT);
+		return;
+	}
+	all->opening = request;
+	all->opening_number = note.stream;
+	m->handler(request, m->arg);
+	if (all->opening.id) /* neither accepted nor, perhaps, answered */
+		(void)lend_refuse(m->ep, request, LEND_UNIMPLEMENTED);
+	all->opening.id = 0;
+}
+
+/* Finds the record of a method, or makes one. */
+static struct lend_stream_method *method_of(struct lend_streams *all, uint32_t method)
+{
+	struct lend_stream_method *m = all->methods;
+
+	while (m && m->method != method)
+		m = m->next;
+	if (m)
+		return m;
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return NULL;
+	*m = (struct lend_stream_method){.ep = all->ep, .method = method, .next = all->methods};
+	return all->methods = m;
+}
+
+int lend_serve_stream(struct lend_ep *ep, uint32_t method, lend_stream_handler_fn *handler,
+		      void *arg)
+{
+	struct lend_streams *all = lend_streams_of(ep);
+	struct lend_stream_method *m = all ? method_of(all, method) : NULL;
+
+	if (!m)
+		return lend_fail(ENOMEM, "no memory for method %u", method);
+	m->handler = handler;
+	m->arg = arg;
+	return lend_serve(ep, method, handler ? open_stream : NULL, m, 0);
+}
+
+int lend_stream_accept(struct lend_ep *ep, lend_request request, struct lend_stream *stream)
+{
+	struct lend_streams *all = ep->streams;
+	struct lend_req *req = lend_serve_find(ep, request);
+	struct lend_stream_rec *s;
+	lend_session session;
+
+	if (!all || !req || all->opening.id != request.id)
+		return lend_fail(ESTALE, "accept a stream inside its handler, once");
+	if (stream->state)
+		return lend_fail(EALREADY, "this stream is open: use a new zeroed one");
+	session = lend_request_session(ep, request);
+	if (lend_streams_find(ep, session, all->opening_number, false))
+		return lend_fail(EEXIST, "the peer has another stream with this number");
+	stream->priority = (uint8_t)(req->class + 1u);
+	s = lend_streams_add(all, session, all->opening_number, stream, false);
+	if (!s)
+		return -ENOMEM;
+	s->request = request;
+	req->handler = lend_stream_marker;
+	req->arg = s;
+	all->opening.id = 0;
+	return 0;
+}
