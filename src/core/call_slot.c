@@ -18,7 +18,7 @@ void lend_short_show(struct lend_core *c, const struct lend_sess *s, uint32_t sl
 	    .deadline = cs->deadline,
 	    .timer = cs->stamp + lend_loss_rto(s, 0),
 	    .tag = cs->tag,
-	    .serial = cs->serial,
+	    .serial = (uint32_t)(cs->handle >> 32),
 	    .tx = {.buf = cs->buf,
 		   .seg = cs->buf,
 		   .len = cs->len,

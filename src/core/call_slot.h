@@ -42,9 +42,9 @@ LEND_HOT struct lend_call_rec *lend_call_take(struct lend_core *c)
 /* The handle of a short call names its slot: this bit, the session's index, and the slot. The upper
  * half is the slot's serial. The handle of any other call names its record. */
 #define LEND_HANDLE_SLOT UINT32_C(0x80000000)
-LEND_HOT uint64_t lend_slot_handle(uint32_t serial, uint32_t sess, uint32_t slot)
+LEND_HOT uint64_t lend_slot_handle(uint64_t serial, uint32_t sess, uint32_t slot)
 {
-	return (uint64_t)serial << 32 | LEND_HANDLE_SLOT | sess << LEND_CALL_SLOT_BITS | slot;
+	return serial << 32 | LEND_HANDLE_SLOT | sess << LEND_CALL_SLOT_BITS | slot;
 }
 
 LEND_HOT uint64_t lend_call_handle(const struct lend_call_rec *k)

@@ -84,14 +84,6 @@ static bool report_sane(struct lend_core *c, struct lend_sess *s, const struct l
 	return false;
 }
 
-static __attribute__((noinline)) void on_calls(struct lend_core *c, struct lend_bufs *bufs,
-					       struct lend_sess *s, const struct lend_pkt_view *v)
-{
-	struct lend_pkt_view frame = *v;
-
-	lend_short_receive(c, bufs, s, &frame);
-}
-
 static void dispatch_up(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
 			const struct lend_in *in, const struct lend_pkt_view *v)
 {
@@ -103,7 +95,7 @@ static void dispatch_up(struct lend_core *c, struct lend_bufs *bufs, struct lend
 		lend_call_on_reply(c, bufs, s, v);
 		return;
 	case LEND_PKT_CALLS:
-		on_calls(c, bufs, s, v);
+		lend_short_receive(c, bufs, s, v->head.number, v->payload, v->payload_len);
 		return;
 	case LEND_PKT_ACK:
 		on_ack(c, s, v);
@@ -235,7 +227,42 @@ LEND_HOT bool input_whole(struct lend_core *c, struct lend_bufs *bufs, const str
 	else if (v.head.kind == LEND_PKT_REPLY)
 		lend_call_on_whole(c, bufs, s, &v);
 	else
-		lend_short_receive(c, bufs, s, &v);
+		lend_short_receive(c, bufs, s, v.head.number, v.payload, v.payload_len);
+	end_greedy(c, s);
+	return true;
+}
+
+/* Fast path of a coalesced datagram that is as predicted: the next number of a session that is up,
+ * not marked, without a report, from a carrier that detects corruption. Returns false, with nothing
+ * done, for any other. */
+LEND_HOT bool input_calls(struct lend_core *c, struct lend_bufs *bufs, const struct lend_in *in)
+{
+	const uint8_t *at = in->data;
+	uint32_t len = in->len - (uint32_t)sizeof(struct lend_pkt);
+	uint64_t first, session, number, rest;
+	struct lend_sess *s;
+
+	if (in->len <= sizeof(struct lend_pkt) || in->body)
+		return false;
+	first = lend_load_u64(at + offsetof(struct lend_pkt, magic)); /* and the call, which is 0 */
+	if ((first & ~((uint64_t)LEND_PKT_CLASS << 24)) != lend_pkt_first(LEND_PKT_CALLS, 0))
+		return false;
+	session = lend_load_u64(at + offsetof(struct lend_pkt, session));
+	number = lend_load_u64(at + offsetof(struct lend_pkt, number));
+	rest = lend_load_u64(at + offsetof(struct lend_pkt, offset));
+	LEND_ONCE_REG(session);
+	LEND_ONCE_REG(number);
+	if ((session & LEND_INDEX_MASK) >= c->cfg.sessions)
+		return false;
+	s = lend_sess_at(c, session & LEND_INDEX_MASK);
+	/* The offset is 0, the length is right. */
+	if (rest != (uint64_t)len << 32 || s->id != session || s->peer != in->peer ||
+	    s->state != LEND_SESS_UP || !s->checked || number - s->seen != 1 || !s->seen_at ||
+	    in->ecn || len > s->payload || !lend_event_room(c))
+		return false;
+	if (note(c, s, in, number))
+		return true;
+	lend_short_receive(c, bufs, s, number, at + sizeof(struct lend_pkt), len);
 	end_greedy(c, s);
 	return true;
 }
@@ -413,7 +440,7 @@ void lend_core_input(struct lend_core *c, lend_ns now, struct lend_bufs *bufs,
 			continue;
 		}
 		LEND_COUNT(c, rx);
-		if (!input_whole(c, bufs, &in[i]))
+		if (!input_calls(c, bufs, &in[i]) && !input_whole(c, bufs, &in[i]))
 			input_one(c, bufs, &in[i]);
 	}
 }

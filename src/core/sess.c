@@ -29,7 +29,8 @@ void lend_sess_more_cslots(struct lend_core *c, struct lend_sess *s, uint32_t sl
 		struct lend_cslot *cs = lend_cslot_at(c, i, s->cslots);
 
 		/* A handle of a session before this one stays stale. */
-		*cs = (struct lend_cslot){.rec = LEND_NONE, .serial = cs->serial};
+		*cs = (struct lend_cslot){
+		    .rec = LEND_NONE, .handle = lend_slot_handle(cs->handle >> 32, i, s->cslots)};
 	}
 }
 

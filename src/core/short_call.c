@@ -7,29 +7,6 @@
 #include "core/server_call.h"
 #include "core/sess.h"
 
-/* Takes a record for a request, and sets all fields but deadline, timer, tag, reply_cap, tx and rx.
- */
-LEND_HOT struct lend_call_rec *take_record(struct lend_core *c, struct lend_sess *s, uint32_t sess,
-					   uint32_t wire, uint32_t phase, uint64_t number,
-					   uint32_t method)
-{
-	struct lend_call_rec *k = lend_call_take(c);
-
-	k->serial = 0;
-	k->sess_id = s->id;
-	k->sess = sess;
-	k->wire = wire;
-	k->phase = phase;
-	k->method = method;
-	k->rare = 0;
-	k->number = number;
-	k->stamp = c->now;
-	k->tx.win = LEND_NONE;
-	k->rx.frags = LEND_NONE;
-	lend_call_count(c, s, wire);
-	return k;
-}
-
 /* Frees the record of a call that is on no list and has no memory. */
 LEND_HOT void give_record(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
 {
@@ -55,6 +32,15 @@ LEND_HOT void write_request(struct lend_coalesced *d, uint32_t wire, uint32_t le
 	f->request_end = 0;
 	if (len)
 		lend_copy_short(f + 1, data, len);
+}
+
+/* Returns the handle of the slot's next short call. */
+LEND_HOT uint64_t next_handle(uint64_t handle)
+{
+	const uint64_t one = UINT64_C(1) << 32;
+
+	handle += one;
+	return handle < one ? handle + one : handle;
 }
 
 /* Makes the call, and writes its request into the session's open datagram. */
@@ -96,7 +82,7 @@ LEND_HOT bool start_short(struct lend_core *c, lend_ns now, struct lend_sess *s,
 	lend_call_count(c, s, bit);
 	slot->seq = seq;
 	slot->rec = LEND_SLOT_SHORT;
-	slot->serial = lend_max_u32(slot->serial + 1, 1);
+	slot->handle = next_handle(slot->handle);
 	slot->method = call->method;
 	slot->number = d->head.pkt.number;
 	slot->stamp = at;
@@ -109,7 +95,7 @@ LEND_HOT bool start_short(struct lend_core *c, lend_ns now, struct lend_sess *s,
 	slot->fast = d->fast;
 	write_request(d, lend_pkt_call(bit, seq), len, call, slot->grant, data);
 	lend_sess_arm(c, s, lend_min_u64(d->due, call->deadline));
-	*handle = lend_slot_handle(slot->serial, i, bit);
+	*handle = slot->handle;
 	return true;
 }
 
@@ -136,43 +122,82 @@ int lend_core_call(struct lend_core *c, lend_ns now, uint64_t session, struct le
 	return lend_call_make(c, now, session, bufs, call, handle);
 }
 
-/* Begins the call of a request. */
-LEND_HOT bool begin_short(struct lend_core *c, struct lend_sess *s, uint32_t sess, uint64_t number,
-			  const struct lend_pkt_frame *f, const uint8_t *data)
-{
-	uint32_t slot = lend_pkt_slot(f->call), seq = lend_pkt_seq(f->call),
-		 left = f->request.left_us;
-	uint8_t class = f->flags & LEND_PKT_CLASS;
-	bool fast = lend_sched_is_fast(c, class);
-	struct lend_sslot *sl;
-	struct lend_call_rec *k;
-	struct lend_event *e;
+/* A frame, read once: its memory may change. */
+struct frame {
+	uint64_t word[3];
+};
 
-	if (slot >= s->sslots)
+/* The datagram's frames that took the common path, and what is stored once for all of them. */
+struct tally {
+	struct lend_event *e; /* the next event */
+	uint64_t id;          /* of the session */
+	uint32_t sess;
+	uint32_t begun, slots; /* calls that began; all of their slots, or-ed */
+	uint32_t ended, bytes; /* calls that ended; bytes of their requests */
+};
+
+/* Returns lend_call_rec.phase of a request whose handler runs. */
+LEND_HOT uint32_t running_phase(const struct lend_core *c, uint8_t class)
+{
+	const uint32_t fast = lend_call_phase(0, 0, false, true, false);
+
+	return lend_call_phase(LEND_CALL_RUNNING, 0, true, false, false) |
+	       class * lend_call_phase(0, 1, false, false, false) |
+	       (lend_sched_is_fast(c, class) ? fast : 0);
+}
+
+/* Begins the call of a request. */
+LEND_HOT bool begin_short(struct lend_core *c, struct lend_sess *s, uint64_t number,
+			  const struct frame *f, const uint8_t *data, struct tally *t)
+{
+	uint32_t call = (uint32_t)f->word[0], slot = lend_pkt_slot(call), seq = lend_pkt_seq(call),
+		 left = f->word[1] >> 32, method = (uint32_t)f->word[1];
+	uint16_t len = (uint16_t)(f->word[0] >> 32);
+	uint8_t class = (uint8_t)(f->word[0] >> 48);
+	lend_ns deadline = left == UINT32_MAX ? LEND_NEVER : c->now + left * LEND_US;
+	struct lend_event *e = t->e;
+	struct lend_call_rec *k;
+	struct lend_sslot *sl;
+	uint32_t self, gen;
+
+	if (slot >= s->sslots || f->word[2] >> 32)
 		return false;
-	sl = lend_sslot_at(c, sess, slot);
+	sl = lend_sslot_at(c, t->sess, slot);
 	if (seq == 0 || seq == sl->seq || number <= sl->number || !lend_slot_is_empty(sl->rec) ||
-	    c->used[1] >= c->share_threshold || f->length > c->cfg.message_max)
+	    c->used[1] >= c->share_threshold)
 		return false;
 	c->used[1]++;
-	k = take_record(c, s, sess, f->call,
-			lend_call_phase(LEND_CALL_RUNNING, class, true, fast, false), number,
-			f->request.method);
+	t->begun++;
+	t->slots |= slot;
+	k = lend_call_take(c);
+	self = k->self;
+	gen = k->gen;
 	sl->seq = seq;
 	sl->number = number;
-	sl->rec = k->self;
-	k->deadline = left == UINT32_MAX ? LEND_NEVER : c->now + left * LEND_US;
+	sl->rec = self;
+	/* Of the fields up to tag, all; the others of a free record are as they should be. */
+	k->serial = 0;
+	k->sess_id = t->id;
+	k->sess = t->sess;
+	k->wire = call;
+	k->phase = running_phase(c, class);
+	k->method = method;
+	k->rare = 0;
+	k->number = number;
+	k->stamp = c->now;
+	k->deadline = deadline;
 	k->timer = LEND_NEVER;
-	k->reply_cap = f->request.grant;
-	k->rx.granted = lend_min_u32(f->length, s->first_sent);
-	e = lend_event_add(lend_unhashed(c));
+	k->reply_cap = (uint32_t)f->word[2];
+	k->tx.win = LEND_NONE;
+	k->rx.frags = LEND_NONE;
+	k->rx.granted = lend_min_u32(len, s->first_sent);
 	e->what = lend_event_what(LEND_EV_REQUEST, 0, 0, class);
-	e->data_len = f->length;
-	e->method = f->request.method;
-	e->session = s->id;
-	e->call = (uint64_t)k->gen << 32 | k->self;
-	e->deadline = k->deadline;
-	e->len = f->length;
+	e->data_len = len;
+	e->method = method;
+	e->session = t->id;
+	e->call = (uint64_t)gen << 32 | self;
+	e->deadline = deadline;
+	e->len = len;
 	e->buf = 0;
 	e->reply = 0;
 	e->data = data;
@@ -255,60 +280,82 @@ int lend_core_reply_short(struct lend_core *c, lend_ns now, uint64_t call, uint8
 	return lend_reply_keep(c, now, call, status, data, len);
 }
 
-/* Ends the short call of a reply. */
-LEND_HOT bool end_short(struct lend_core *c, struct lend_sess *s, uint32_t sess,
-			const struct lend_pkt_frame *f, const uint8_t *data)
+/* Returns the first four bytes of a reply's block that changes nothing but its call. */
+LEND_HOT uint32_t usual_reply(const struct lend_sess *s)
 {
-	uint32_t slot = lend_pkt_slot(f->call);
-	const struct lend_pkt_reply *r = &f->reply;
-	uint8_t ran = r->ran & ((1 << LEND_RAN_BITS) - 1);
+	return (uint32_t)RAN_YES << 8 | (uint32_t)LEND_PATIENCE_KEPT << 16 |
+	       (uint32_t)s->window << 24;
+}
+
+/* Returns lend_event.what of a reply without the class; 0: it is not of a short call, or not valid.
+ */
+LEND_HOT uint64_t judge_reply(struct lend_core *c, struct lend_sess *s, uint32_t block)
+{
+	uint8_t status = (uint8_t)block, ran = (uint8_t)(block >> 8) & ((1 << LEND_RAN_BITS) - 1);
+
+	if (block == usual_reply(s))
+		return lend_event_what(LEND_EV_CALL_END, 0, RAN_YES, 0);
+	if ((uint8_t)(block >> 16) != LEND_PATIENCE_KEPT || status > STATUS_MAX || ran > RAN_MAYBE)
+		return 0;
+	lend_window_learn(c, s, (uint8_t)(block >> 24));
+	return lend_event_what(LEND_EV_CALL_END, status, ran, 0) |
+	       (uint64_t)((uint8_t)(block >> 8) >> LEND_RAN_BITS) << LEND_EVENT_HOPS;
+}
+
+/* Ends the short call of a reply. */
+LEND_HOT bool end_short(struct lend_core *c, struct lend_sess *s, const struct frame *f,
+			const uint8_t *data, struct tally *t)
+{
+	uint32_t call = (uint32_t)f->word[0], slot = lend_pkt_slot(call);
+	struct lend_event *e = t->e;
 	struct lend_cslot *cs;
-	struct lend_event *e;
+	uint64_t what;
 
 	if (slot >= s->cslots)
 		return false;
-	cs = lend_cslot_at(c, sess, slot);
-	if (cs->seq != lend_pkt_seq(f->call) || cs->rec != LEND_SLOT_SHORT ||
-	    f->length > c->cfg.message_max || r->patience_ms != LEND_PATIENCE_KEPT ||
-	    r->status > STATUS_MAX || ran > RAN_MAYBE)
+	cs = lend_cslot_at(c, t->sess, slot);
+	if (cs->seq != lend_pkt_seq(call) || cs->rec != LEND_SLOT_SHORT ||
+	    !(what = judge_reply(c, s, (uint32_t)f->word[1])))
 		return false;
-	if (r->acked == cs->number)
-		lend_loss_rtt_first(c, s, c->now - cs->stamp, r->delay_ns);
-	s->unscheduled_used -= cs->len;
-	s->room++;
-	lend_window_learn(c, s, r->window);
-	e = lend_event_add(lend_unhashed(c));
-	e->what = lend_event_what(LEND_EV_CALL_END, r->status, ran, cs->class) |
-		  (uint64_t)(r->ran >> LEND_RAN_BITS) << LEND_EVENT_HOPS;
-	e->data_len = f->length;
+	if (f->word[2] == cs->number)
+		lend_loss_rtt_first(c, s, c->now - cs->stamp, f->word[1] >> 32);
+	t->ended++;
+	t->bytes += cs->len;
+	e->what = what | (uint64_t)cs->class << 24;
+	e->data_len = (uint16_t)(f->word[0] >> 32);
 	e->method = cs->method;
-	e->session = s->id;
-	e->call = lend_slot_handle(cs->serial, sess, slot);
+	e->session = t->id;
+	e->call = cs->handle;
 	e->tag = cs->tag;
-	e->len = f->length;
+	e->len = e->data_len;
 	e->buf = cs->buf;
 	e->reply = 0;
 	e->data = data;
 	cs->rec = LEND_NONE;
 	s->slots[slot / 64] |= UINT64_C(1) << (slot % 64);
-	c->used[0]--;
-	lend_call_uncount(c, s);
-	lend_sess_on_call_end(c, s);
 	return true;
 }
 
-/* Handles a frame in the general way. False: the session has ended. */
-static __attribute__((noinline)) bool receive_slowly(struct lend_core *c, struct lend_bufs *bufs,
-						     struct lend_sess *s, struct lend_pkt_view *v,
-						     const struct lend_pkt_frame *f,
-						     const uint8_t *data)
+/* Counts the calls that began and ended, and makes their events visible. */
+LEND_HOT void settle_tally(struct lend_core *c, struct lend_sess *s, const struct tally *t)
 {
-	lend_pkt_view_frame(v, f, data);
-	if (f->flags & LEND_PKT_SERVED)
-		lend_call_on_whole(c, bufs, s, v);
-	else
-		lend_serve_on_request(c, bufs, s, v);
-	return s->state == LEND_SESS_UP;
+	struct lend_unhashed *a = lend_unhashed(c);
+	uint32_t n = t->begun + t->ended;
+
+	a->ev_n += n;
+	a->ev_end += n;
+	if (t->begun) {
+		lend_call_count(c, s, t->slots);
+		s->calls = (uint16_t)(s->calls + t->begun - 1);
+	}
+	if (t->ended) {
+		s->room = (int16_t)(s->room + t->ended);
+		s->unscheduled_used -= t->bytes;
+		c->used[0] -= t->ended;
+		s->calls = (uint16_t)(s->calls - t->ended + 1);
+		lend_call_uncount(c, s);
+		lend_sess_on_call_end(c, s);
+	}
 }
 
 /* Returns whether the end of a call changes nothing else in its session: no call waits, and no
@@ -318,29 +365,85 @@ LEND_HOT bool is_calm(const struct lend_sess *s)
 	return !(s->ack_due | s->ecn | s->queue.n | s->waiting.n | s->unplaced);
 }
 
-void lend_short_receive(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
-			struct lend_pkt_view *v)
+/* Handles frames until one does not take the common path. Returns where that is, or the end. */
+LEND_HOT const uint8_t *receive_usual(struct lend_core *c, struct lend_sess *s, uint64_t number,
+				      const uint8_t *at, const uint8_t *end, uint32_t *n)
 {
-	const uint8_t *at = v->payload, *end = at + v->payload_len, *data;
-	const uint64_t number = v->head.number;
-	const uint32_t sess = lend_sess_index(c, s);
+	const struct lend_unhashed *a = lend_unhashed(c);
+	struct tally t = {
+	    .e = lend_unhashed(c)->ev + a->ev_end, .id = s->id, .sess = lend_sess_index(c, s)};
 	bool calm = is_calm(s);
-	struct lend_pkt_frame f;
+	struct frame f;
 
-	for (uint32_t n = 0; at < end; n++) {
-		data = lend_pkt_read_frame(&f, at, (size_t)(end - at));
-		if (n == LEND_PKT_FRAMES_MAX || !data) {
+	/* So many bytes have too few frames to exceed the limit. */
+	end = at + lend_min_u64((uint64_t)(end - at), (LEND_PKT_FRAMES_MAX - *n) * sizeof(f));
+	if (a->ev_cap - a->ev_end <= LEND_PKT_FRAMES_MAX ||
+	    (uint64_t)(end - at) > c->cfg.message_max)
+		return at;
+	for (; end - at >= (ptrdiff_t)sizeof(f); t.e++) {
+		const uint8_t *data = at + sizeof(f);
+		uint32_t len;
+
+		for (int i = 0; i < 3; i++) {
+			f.word[i] = lend_load_u64(at + 8 * i);
+			LEND_ONCE_REG(f.word[i]);
+		}
+		len = lend_pkt_frame_len((uint16_t)(f.word[0] >> 32));
+		if (f.word[0] >> 48 & (uint16_t) ~(LEND_PKT_CLASS | LEND_PKT_SERVED) ||
+		    len > (size_t)(end - at))
+			break;
+		if (f.word[0] >> 48 & LEND_PKT_SERVED ? !calm || !end_short(c, s, &f, data, &t)
+						      : !begin_short(c, s, number, &f, data, &t))
+			break;
+		at += len;
+	}
+	settle_tally(c, s, &t);
+	*n += t.begun + t.ended;
+	return at;
+}
+
+/* Handles a frame in the general way. False: it is faulty, or the session has ended. */
+static __attribute__((noinline)) bool receive_slowly(struct lend_core *c, struct lend_bufs *bufs,
+						     struct lend_sess *s, uint64_t number,
+						     const uint8_t **at, const uint8_t *end)
+{
+	uint32_t used = 0;
+	struct lend_pkt_view v;
+
+	if (!lend_pkt_decode_frame(&v, *at, (uint32_t)(end - *at), &used)) {
+		LEND_COUNT(c, rx_length);
+		return false;
+	}
+	*at += used;
+	if (v.head.call == 0)
+		return true; /* withdrawn */
+	v.head.kind = LEND_PKT_CALLS;
+	v.head.session = s->id;
+	v.head.number = number;
+	v.head.offset = 0;
+	v.parts = 0;
+	if (v.head.flags & LEND_PKT_SERVED)
+		lend_call_on_whole(c, bufs, s, &v);
+	else
+		lend_serve_on_request(c, bufs, s, &v);
+	return s->state == LEND_SESS_UP;
+}
+
+void lend_short_receive(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
+			uint64_t number, const uint8_t *at, uint32_t len)
+{
+	const uint8_t *end = at + len;
+	uint32_t n = 0;
+
+	for (; at < end; n++) {
+		at = receive_usual(c, s, number, at, end, &n);
+		if (at == end)
+			return;
+		if (n == LEND_PKT_FRAMES_MAX) {
 			LEND_COUNT(c, rx_length);
 			return;
 		}
-		at += lend_pkt_frame_len(f.length);
-		if (f.flags & LEND_PKT_SERVED ? calm && end_short(c, s, sess, &f, data)
-					      : begin_short(c, s, sess, number, &f, data))
-			continue;
-		if (f.call == 0)
-			continue; /* withdrawn */
-		if (!receive_slowly(c, bufs, s, v, &f, data))
+		if (!receive_slowly(c, bufs, s, number, &at, end))
 			return;
-		calm = is_calm(s);
 	}
 }

@@ -2,9 +2,9 @@
  * (coalesce.h).
  *
  * Each function does what the general one does, for the usual value of every field: the session is
- * up and not blocked, no memory was named, nothing was retransmitted. All conditions are tested
- * before the first store but that of the core's time. If one fails, the general function takes
- * over.
+ * up and not blocked, no memory was named, nothing was retransmitted. All conditions of a message
+ * are tested before the first store but that of the core's time. If one fails, the general function
+ * takes over. What the frames of a datagram change in their session is stored once for all.
  *
  * At the client, the slot is the call: no record is taken, and the handle names the slot. Whatever
  * else happens to the call (a timeout, a cancel, a refusal by the carrier, a reply that is long or
@@ -18,8 +18,8 @@
 
 #include "core/state.h"
 
-/* Handles the frames of a coalesced datagram up to the first faulty one. Changes the view. */
+/* Handles the frames of a coalesced datagram, len bytes, up to the first faulty one. */
 void lend_short_receive(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
-			struct lend_pkt_view *v);
+			uint64_t number, const uint8_t *at, uint32_t len);
 
 #endif

@@ -233,18 +233,19 @@ static inline bool lend_slot_is_empty(uint32_t rec)
 
 /* The slot of a call that this end makes. The fields from method on are those of a short call. */
 struct lend_cslot {
-	uint32_t seq;    /* sequence of the last call made */
-	uint32_t rec;    /* record of its call; LEND_SLOT_SHORT; LEND_NONE: the slot is free */
-	uint32_t serial; /* short calls of this slot so far, modulo 2^32, never 0 after the first */
+	uint32_t seq; /* sequence of the last call made */
+	uint32_t rec; /* record of its call; LEND_SLOT_SHORT; LEND_NONE: the slot is free */
+	/* Of the last short call. The upper half counts them modulo 2^32, and is 0 only before the
+	 * first. */
+	uint64_t handle;
 	uint32_t method;
+	uint16_t len; /* of the request */
+	uint8_t class, fast;
 	uint64_t number; /* of the datagram with its request */
 	lend_ns stamp;   /* when that was written */
 	lend_ns deadline;
 	uint64_t tag;
 	uint32_t buf, grant; /* request; bytes of the reply that may be sent at once */
-	uint16_t len;        /* of the request */
-	uint8_t class, fast;
-	uint8_t zero[4];
 };
 _Static_assert(sizeof(struct lend_cslot) == 64, "a line");
 

@@ -102,7 +102,8 @@ static inline __attribute__((always_inline)) void lend_copy_short(void *to, cons
 
 /* Placed after a copy into the variable x from memory that another process can write: the compiler
  * must use the copy from here on and must not read the original a second time. */
-#define LEND_ONCE(x) __asm__ volatile("" : "+m"(x))
+#define LEND_ONCE(x)     __asm__ volatile("" : "+m"(x))
+#define LEND_ONCE_REG(x) __asm__ volatile("" : "+r"(x)) /* x fits into a register */
 
 /* memcpy compiles to one instruction; the swap is compiled away on little-endian machines. */
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__

@@ -127,7 +127,7 @@ static void canon_slots(struct lend_core *c, uint32_t sess)
 		struct lend_cslot *cs = lend_cslot_at(c, sess, slot);
 
 		if (slot >= used) {
-			*cs = (struct lend_cslot){.serial = cs->serial};
+			*cs = (struct lend_cslot){.handle = cs->handle};
 		} else if (cs->rec != LEND_SLOT_SHORT) {
 			memset(&cs->method, 0, sizeof(*cs) - offsetof(struct lend_cslot, method));
 		} else {
