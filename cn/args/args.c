@@ -18,6 +18,7 @@
 #include "cn/lent/relay.h"
 #include "cn/ref_ops.h"
 #include "lend/alloc.h"
+#include "lend/metadata.h"
 #include "sys/ref_counts.h"
 #include "util/bits.h"
 #include "util/check.h"
@@ -194,6 +195,7 @@ static void call_done(struct lend_call *call)
 	struct cn_args *a = (struct cn_args *)((char *)call - offsetof(struct cn_args, call));
 	struct lend_mem *mem = a->mem;
 
+	lend_call_pass_head(mem->ep, call, a->user);
 	if (call->hops)
 		cn_threshold_learn(mem, a->session, call->method, call->hops);
 	if (a->tag && call->status == LEND_OK)
@@ -217,6 +219,7 @@ static void fill_call(struct cn_args *a)
 				     .timeout = a->user->timeout,
 				     .parent = a->user->parent,
 				     .hops = a->user->hops,
+				     .head = a->user->head,
 				     .queue = 1,
 				     .reply = a->user->reply,
 				     .done = call_done};

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "lend/alloc.h"
+#include "lend/metadata.h"
 #include "sys/last_error.h"
 
 enum { FLAGS = LEND_ARGS_COPY | LEND_ARGS_PART, ARGS_MAX = 1024, FEW = 8 };
@@ -282,11 +283,13 @@ static int check_serve(struct lend_mem *mem, unsigned flags)
 	return mem->serves ? 0 : lend_fail(ENOMEM, "no memory for methods with arguments");
 }
 
-int lend_serve_args(struct lend_mem *mem, uint32_t method, lend_args_handler_fn *handler, void *arg,
-		    unsigned flags)
+/* Serves a number; or its name, if that is not NULL. */
+static int serve_args(struct lend_mem *mem, uint32_t method, const char *name,
+		      lend_args_handler_fn *handler, void *arg, unsigned flags)
 {
 	int rc = check_serve(mem, flags);
 	struct serve *serve = rc < 0 ? NULL : find_serve(mem->serves, method), *made = NULL;
+	lend_handler_fn *receive = handler ? receive_args : NULL;
 
 	if (rc < 0)
 		return rc;
@@ -294,8 +297,9 @@ int lend_serve_args(struct lend_mem *mem, uint32_t method, lend_args_handler_fn 
 		serve = made = calloc(1, sizeof(*serve));
 	if (!serve)
 		return lend_fail(ENOMEM, "no memory for method %u", method);
-	rc = lend_serve(mem->ep, method, handler ? receive_args : NULL, serve,
-			(flags & LEND_RESERVED) | LEND_CHAIN);
+	rc = name ? lend_serve_name(mem->ep, name, receive, serve, LEND_CHAIN)
+		  : lend_serve(mem->ep, method, receive, serve,
+			       (flags & LEND_RESERVED) | LEND_CHAIN);
 	if (rc < 0) {
 		free(made);
 		return rc;
@@ -308,6 +312,18 @@ int lend_serve_args(struct lend_mem *mem, uint32_t method, lend_args_handler_fn 
 	serve->handler = handler;
 	serve->arg = arg;
 	return 0;
+}
+
+int lend_serve_args(struct lend_mem *mem, uint32_t method, lend_args_handler_fn *handler, void *arg,
+		    unsigned flags)
+{
+	return serve_args(mem, method, NULL, handler, arg, flags);
+}
+
+int lend_serve_args_name(struct lend_mem *mem, const char *name, lend_args_handler_fn *handler,
+			 void *arg, unsigned flags)
+{
+	return serve_args(mem, lend_method_number(name), name, handler, arg, flags);
 }
 
 void cn_serves_end(struct lend_mem *mem)

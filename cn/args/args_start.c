@@ -8,6 +8,7 @@
 #include "cn/args/inline_threshold.h"
 #include "cn/deferred_release.h"
 #include "cn/lent/lender.h"
+#include "lend/metadata.h"
 #include "sys/last_error.h"
 #include "sys/ref_counts.h"
 
@@ -153,14 +154,14 @@ static int check_call(struct lend_mem *mem, lend_session session, struct lend_ca
 static int begin_args(struct lend_mem *mem, lend_session session, struct lend_call *call,
 		      const struct lend_argument *arg, int n, struct cn_args **a)
 {
-	struct begun b = {.p = {.mem = mem,
-				.session = session,
-				.method = call->method,
-				.parent = call->parent,
-				.is_call = true}};
+	struct begun b = {
+	    .p = {.mem = mem, .session = session, .parent = call->parent, .is_call = true}};
 	int rc = check_call(mem, session, call);
 	bool fine = true;
 
+	if (call->head && call->head->name)
+		call->method = lend_method_number(call->head->name);
+	b.p.method = call->method;
 	if (rc == 0)
 		rc = plan_args(&b, arg, n);
 	if (rc < 0)

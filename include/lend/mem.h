@@ -390,9 +390,9 @@ struct lend_argument {
  * Returns: 0; -EINVAL: arguments, a reference that is not held and was not received with
  * call->parent, call->request is not NULL, or the client closes; -ENOMEM: no memory; or an error of
  * lend_call_start().
- * Ownership: borrows call, the bytes, and an argument's array data if its n is 2 or more, until
- * done, which may run before this function returns; copies arg. After a failure nothing is
- * borrowed. */
+ * Ownership: borrows call, call->head, the bytes, and an argument's array data if its n is 2 or
+ * more, until done, which may run before this function returns; copies arg. After a failure nothing
+ * is borrowed. */
 int lend_call_start_argv(struct lend_mem *mem, lend_session session, struct lend_call *call,
 			 const struct lend_argument *arg, int n);
 /* Starts a call with arguments and runs turns until done.
@@ -527,6 +527,11 @@ enum {
  * Ownership: borrows arg until the handler is replaced or lend_mem_close(). */
 int lend_serve_args(struct lend_mem *mem, uint32_t method, lend_args_handler_fn *handler, void *arg,
 		    unsigned flags);
+/* Serves a method with a name and requests of arguments: lend_serve_args() and lend_serve_name().
+ * Returns: as both.
+ * Ownership: as both. */
+int lend_serve_args_name(struct lend_mem *mem, const char *name, lend_args_handler_fn *handler,
+			 void *arg, unsigned flags);
 /* Selects the way of arguments of calls that leave it open. CALLER and NODE take arguments of more
  * than 16 KiB, or than lend_args_threshold_set(). Lent bytes must not change until done, which
  * waits for no reader. Beyond 4,096 loans arguments go to a node, then by value.

@@ -143,6 +143,11 @@ const char *lend_call_text(struct lend_ep *ep, const struct lend_call *call, enu
  * Ownership: borrows call; the pair is the endpoint's until another call ends. */
 bool lend_call_metadata(struct lend_ep *ep, const struct lend_call *call, bool trailing,
 			uint32_t *at, struct lend_pair *pair);
+/* Lets texts and metadata of the reply to one call be read from another instead, while they are
+ * valid: for a library that makes a call of its own for its user's.
+ * Ownership: borrows neither; from may be gone afterwards. */
+void lend_call_pass_head(struct lend_ep *ep, const struct lend_call *from,
+			 const struct lend_call *to);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

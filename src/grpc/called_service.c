@@ -16,9 +16,10 @@ static enum lend_pb_status make_method(struct called_service *s, unsigned index)
 	enum lend_pb_status status;
 
 	m->args_number = lend_pb_path(s->descriptor, index, LEND_PB_ARGS, path);
+	m->args_name = strdup(path);
 	m->number = lend_pb_path(s->descriptor, index, "", path);
 	m->name = strdup(path);
-	if (!m->name)
+	if (!m->name || !m->args_name)
 		return LEND_PB_NO_MEMORY;
 	status = lend_pb_table_make(d->input, &s->tables.blocks, &m->input);
 	return status == LEND_PB_OK ? lend_pb_table_make(d->output, &s->tables.blocks, &m->output)
@@ -85,8 +86,10 @@ bool lend_pb_called_close(struct called_service *service)
 
 void lend_pb_called_free(struct called_service *service)
 {
-	for (unsigned i = 0; i < service->descriptor->n_methods; i++)
+	for (unsigned i = 0; i < service->descriptor->n_methods; i++) {
 		free(service->method[i].name);
+		free(service->method[i].args_name);
+	}
 	lend_pb_heap_free(&service->memory);
 	lend_pb_heap_free(&service->tables);
 	free(service);

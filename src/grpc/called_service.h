@@ -9,10 +9,9 @@
 #include "grpc/message_buffers.h"
 
 struct called_method {
-	uint32_t number;
-	char *name;           /* "/package.Service/Method" */
-	uint32_t args_number; /* number of the method with requests of arguments */
-	uint32_t packed;      /* see lend_pb_sending */
+	uint32_t number, args_number; /* [args_]: of the method with requests of arguments */
+	char *name, *args_name;       /* "/package.Service/Method" */
+	uint32_t packed;              /* see lend_pb_sending */
 	const struct lend_pb_table *input, *output;
 };
 

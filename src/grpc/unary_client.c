@@ -21,6 +21,7 @@ struct client {
 
 struct unary_call {
 	struct lend_call call;
+	struct lend_call_head head; /* borrowed by the call */
 	struct client *client;
 	const struct called_method *method;
 	ProtobufCClosure closure;
@@ -62,19 +63,19 @@ static void release_value(void *arg)
 		finish_call(u);
 }
 
-/* Starts a call by the name of its method. */
+static void set_name(struct unary_call *u, const char *name, uint32_t number)
+{
+	u->head = u->client->head;
+	u->head.name = name;
+	u->call.method = number;
+	u->call.head = &u->head;
+}
+
+/* Starts a call with one message as its request. */
 static int start_named(struct unary_call *u)
 {
-	struct client *c = u->client;
-	struct lend_call_head head = c->head;
-	int err;
-
-	head.name = u->method->name;
-	u->call.method = u->method->number;
-	u->call.head = &head;
-	err = lend_call_start(c->ep, c->session, &u->call);
-	u->call.head = NULL;
-	return err;
+	set_name(u, u->method->name, u->method->number);
+	return lend_call_start(u->client->ep, u->client->session, &u->call);
 }
 
 /* Starts a call again with its arguments in one message: the server knows no method with requests
@@ -173,7 +174,7 @@ static enum lend_status start_call(struct unary_call *u, const ProtobufCMessage 
 		return status;
 	if (how.refs) {
 		u->args = request;
-		u->call.method = u->method->args_number;
+		set_name(u, u->method->args_name, u->method->args_number);
 		err = lend_pb_start_args(c->mem, &how, &u->call, request);
 	} else {
 		u->call.request = request;

@@ -263,7 +263,7 @@ static int start_serving(struct served_method *m, struct lend_mem *mem, bool slo
 
 	m->mem = mem;
 	m->slow = slow;
-	return mem ? lend_serve_args(mem, m->number, serve_args, m, flags)
+	return mem ? lend_serve_args_name(mem, m->path, serve_args, m, flags)
 		   : lend_serve_name(m->ep, m->path, serve_request, m, flags | LEND_CHAIN);
 }
 

@@ -104,6 +104,13 @@ void lend_reason_take(struct lend_ep *ep, struct lend_call *call, const struct l
 	call->reply = NULL;
 }
 
+void lend_call_pass_head(struct lend_ep *ep, const struct lend_call *from,
+			 const struct lend_call *to)
+{
+	if (ep->head_of == from)
+		ep->head_of = to;
+}
+
 const char *lend_call_text(struct lend_ep *ep, const struct lend_call *call, enum lend_text text)
 {
 	return ep->head_of == call ? lend_head_text(ep->head, (enum lend_head_kind)text) : NULL;

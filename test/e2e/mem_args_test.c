@@ -5,6 +5,8 @@
  * cn/args/inline_threshold.c, cn/args/cost_probe.c, cn/args/costs.c, src/wire/arg.h */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <lend/metadata.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,6 +50,60 @@ Test(mem_args, all_lengths_workers)
 	node_more = "--workers 2";
 	all_lengths("shm");
 }
+
+static char seen[64], told[64];
+
+static void serve_named(lend_request request, const struct lend_arg *args, int n, void *arg)
+{
+	struct lend_reply_head head = {.message = "none of these"};
+	struct lend_pair pair = {0};
+	uint32_t at = 0;
+
+	(void)args;
+	(void)arg;
+	cr_assert(lend_request_metadata(callee.ep, request, &at, &pair));
+	snprintf(seen, sizeof(seen), "%s %s %d",
+		 lend_request_text(callee.ep, request, LEND_TEXT_METHOD), (const char *)pair.value,
+		 n);
+	cr_assert_eq(lend_reply_with(callee.ep, request, LEND_NOT_FOUND, NULL, &head), 0);
+}
+
+static void note_why(struct lend_call *call)
+{
+	snprintf(told, sizeof(told), "%s", lend_call_why(caller.ep, call));
+	ended(call);
+}
+
+/* By name with metadata, on nodes and in the message; and a name that nobody serves. */
+static void named_methods(const char *carrier)
+{
+	struct lend_metadata *metadata = lend_metadata_new();
+
+	lend_metadata_add(metadata, "user", "ada", 3);
+	open_all(carrier, "64M", 0);
+	cr_assert_eq(lend_serve_args_name(callee.mem, "/shop.Cart/Add", serve_named, NULL, 0), 0);
+	cr_assert_eq(
+	    lend_serve_args(callee.mem, lend_method_number("/shop.Cart/Add"), serve_named, NULL, 0),
+	    -EEXIST);
+	for (int i = 0; i < 4; i++) {
+		struct lend_call_head head = {.name = i < 3 ? "/shop.Cart/Add" : "/shop.Cart/Ad",
+					      .metadata = metadata};
+		struct lend_call call = {.head = &head, .done = note_why};
+
+		seen[0] = told[0] = 0;
+		lend_args_threshold_set(caller.mem, i % 2 ? 0 : 1 << 30);
+		WAIT_FOR(lend_call_start_args(caller.mem, session, &call, three, 3));
+		cr_assert_eq(call.status, i < 3 ? LEND_NOT_FOUND : LEND_UNIMPLEMENTED, "%d: %d", i,
+			     call.status);
+		cr_assert_str_eq(seen, i < 3 ? "/shop.Cart/Add ada 3" : "");
+		cr_assert_eq(i < 3, !strcmp(told, "none of these"), "%d: %s", i, told);
+		settle("named", i);
+	}
+	close_all();
+	lend_metadata_free(metadata);
+}
+
+OVER_EACH(mem_args, named_methods)
 
 /* More calls than slots: two are answered once nothing else is in flight, then the next ones
  * run. */

@@ -443,6 +443,62 @@ static void note_reply(const LendTest__Empty *reply, void *arg)
 	*(bool *)arg = true;
 }
 
+static bool got_echo;
+
+static void note_text(LendTest__Echo_Service *of, const LendTest__Every *in,
+		      LendTest__Every_Closure closure, void *closure_data)
+{
+	struct lend_pair pair;
+	lend_request request = lend_pb_request(closure_data);
+
+	(void)of;
+	for (uint32_t at = 0; lend_request_metadata(test.pair.server, request, &at, &pair);)
+		note_pair(got_pairs[0], &pair);
+	closure(in, closure_data);
+}
+
+static void note_echo(const LendTest__Every *reply, void *arg)
+{
+	got_echo = reply && lend_pb_status(test.client) == LEND_OK;
+	*(bool *)arg = true;
+}
+
+Test(pb_service, metadata__also_with_values_by_reference)
+{
+	uint8_t *bytes = lend_malloc_shared(BIG);
+	LendTest__Every m = LEND_TEST__EVERY__INIT;
+	LendTest__Echo_Service own = service;
+	struct lend_metadata *metadata = lend_metadata_new();
+	struct lend_call_head head = {.metadata = metadata};
+	struct lend_mem *caller, *callee;
+
+	memset(bytes, 7, BIG);
+	m.text = (char *)"a text";
+	m.data = (ProtobufCBinaryData){BIG, bytes};
+	own.same = note_text;
+	lend_metadata_add(metadata, "user", "bob", 3);
+	for (int s = 0; s < SCHEMES; s++) {
+		struct lend_args_stat stat;
+		bool done = false;
+
+		open_refs(pair_schemes[s], false, &caller, &callee);
+		cr_assert_eq(lend_pb_serve_refs(test.pair.server, &own.base, callee), 0);
+		lend_args_threshold_set(caller, BIG / 2);
+		lend_pb_client_refs(test.client, caller, NULL, 0);
+		lend_pb_client_head(test.client, &head);
+		got_pairs[0][0] = 0;
+		lend_test__echo__same(test.client, &m, note_echo, &done);
+		cr_assert(pair_until(&test.pair, &done));
+		cr_assert(got_echo);
+		cr_assert_str_eq(got_pairs[0], "user=bob");
+		lend_args_stat_get(caller, &stat);
+		cr_assert_eq(stat.lent, 1);
+		close_refs(caller, callee);
+	}
+	lend_metadata_free(metadata);
+	lend_free(bytes);
+}
+
 Test(pb_service, metadata__both_ways)
 {
 	LendTest__Empty in = LEND_TEST__EMPTY__INIT;
