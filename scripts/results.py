@@ -4,7 +4,7 @@
 usage: results.py                      renders both files from results.json
        results.py --check              changes nothing; fails if a file is not what results.json gives
        results.py --bench BUILD [--seconds S] [--note TEXT]     runs the commands of BENCHES first and stores their figures
-       results.py --chains BUILD [--seconds S] [--note TEXT]    measures chains by reference over by value and stores the ratios
+       results.py --by-reference BUILD [--seconds S] [--note TEXT]  measures PAIRS and RATIOS first and stores the ratios
        results.py --load BUILD [--seconds S] [--note TEXT]      offers the open loops of LOADS first and stores their figures
        results.py --count BUILD [--note TEXT]                   counts instructions (test/perf/count.sh) and stores them
        results.py --add FILE [--note TEXT]                      stores a comparison of `compare.py --json` first
@@ -45,10 +45,22 @@ BENCHES = (
     *((f"chain --hops 5 --size 1M --by {way}", ("bytes_moved_per_call",), "bytes moved per call") for way in ("value", "ref", "node")),
     ("bench loan --size 16M", ("loan_p50_us",), "p50, us"),
 )
-# A chain and, by carrier, the least ratio of calls by reference to calls by value.
-CHAINS = (("--hops 5 --size 32K", {"shm": 2, "udp": 2}), ("--hops 5 --size 128K", {"shm": 3, "udp": 3.5}),
-          ("--hops 5 --size 1M", {"shm": 5, "udp": 4.5}), ("--hops 5 --size 1M --fresh", {"shm": 3, "udp": 4}),
-          ("--hops 10 --size 1M", {"udp": 10}))
+PHOTOS = "/usr/share/backgrounds/mate/nature"  # Debian's mate-backgrounds
+# Command, key of its JSON object, options of both ways, and by carrier the least ratio of the second to the first.
+REFERENCE = ("--by value", "--by ref")
+PAIRS = (
+    ("chain --hops 5 --size 32K", "calls_per_s", REFERENCE, {"shm": 2, "udp": 2}),
+    ("chain --hops 5 --size 128K", "calls_per_s", REFERENCE, {"shm": 3, "udp": 3.5}),
+    ("chain --hops 5 --size 1M", "calls_per_s", REFERENCE, {"shm": 5, "udp": 4.5}),
+    ("chain --hops 5 --size 1M --fresh", "calls_per_s", REFERENCE, {"shm": 3, "udp": 4}),
+    ("chain --hops 10 --size 1M", "calls_per_s", REFERENCE, {"udp": 10}),
+    (f"images --repeat 8 {PHOTOS}", "images_per_s", REFERENCE, {"shm": 3, "udp": 3.5}),
+    (f"images --repeat 8 {PHOTOS}", "images_per_s", ("--by value", "--pool"), {"shm": 3}),
+    (f"images --work nearest --repeat 8 {PHOTOS}", "images_per_s", REFERENCE, {"shm": 8.3, "udp": 4.2}),
+    (f"images --work nearest --repeat 8 {PHOTOS}", "images_per_s", ("--by value", "--pool"), {"shm": 8.3}),
+)
+# Command and key of a ratio that it measures itself, and the largest value of that.
+RATIOS = (("mem-lat --one-thread --size 1M", "put_get_release_over_copies", 1.6), ("mem-lat --pool --size 1M", "map_read_over_plain", 1.2))
 TURNS = 5
 LOADS = tuple((f"bench load --size 64 --rate {rate}", ("p50_us", "p99_us", "completed_per_s"), "p50 / p99, us / completed per s")
               for rate in (50000, 200000, 500000, 1000000, 2000000, 4000000))
@@ -160,7 +172,8 @@ def rendered(data):
 
 def bench_once(build, command, carrier, seconds):
     """The object that a command prints, or None."""
-    argv = [build / "lend", *command.split(), "--carrier", carrier, "--seconds", str(seconds), "--json"]
+    timed = [] if command.startswith("images") else ["--seconds", str(seconds)]
+    argv = [build / "lend", *command.split(), "--carrier", carrier, *timed, "--json"]
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT)
     except subprocess.TimeoutExpired:
@@ -187,18 +200,25 @@ def bench(build, seconds, option="--bench", name="bench", title="Lend's own benc
             "columns": ["command", *CARRIERS], "rows": rows}
 
 
-def chains(build, seconds):
-    """Chains by reference over by value, as a run: the median of the ratios of turns, in which both follow each other."""
+def ratio_cell(ratios):
+    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+
+
+def by_reference(build, seconds):
+    """By reference over by value, as a run: the median of the ratios of turns, in which both follow each other."""
     rows = []
-    for shape, bars in CHAINS:
+    for command, key, ways, bars in PAIRS:
         for carrier, bar in bars.items():
-            pairs = [[bench_once(build, f"chain {shape} --by {way}", carrier, seconds) for way in ("value", "ref")] for _ in range(TURNS)]
-            rates = [[got["calls_per_s"] for got in pair] for pair in pairs if all(pair)]
-            ratios = sorted(ref / value for value, ref in rates)
-            rows.append([f"`lend chain {shape} --carrier {carrier}`", *(statistics.median(way) for way in zip(*rates)),
-                         f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})", bar])
-    return {"name": "chains", "title": "Chains by reference over by value", "command": f"scripts/results.py --chains build --seconds {seconds}",
-            "columns": ["command", "by value, calls/s", "by reference, calls/s", f"ratio, median of {TURNS} turns", "target"], "rows": rows}
+            pairs = [[bench_once(build, f"{command} {way}", carrier, seconds) for way in ways] for _ in range(TURNS)]
+            rates = [[got[key] for got in pair] for pair in pairs if all(pair)]
+            rows.append([f"`lend {command.replace(PHOTOS, 'DIR')} --carrier {carrier}`: {ways[1]} over {ways[0]}",
+                         *(statistics.median(way) for way in zip(*rates)), ratio_cell([other / first for first, other in rates]), f">= {bar}"])
+    for command, key, bar in RATIOS:
+        turns = [bench_once(build, command, "shm", seconds) for _ in range(TURNS)]
+        rows.append([f"`lend {command}`: {key}", "", "", ratio_cell([got[key] for got in turns if got]), f"<= {bar}"])
+    return {"name": "by-reference", "title": "By reference over by value", "command": f"scripts/results.py --by-reference build --seconds {seconds}",
+            "columns": ["command", "first, per s", "second, per s", f"ratio, median of {TURNS} turns", "target"], "rows": rows,
+            "text": [f"DIR is {PHOTOS}."]}
 
 
 def count(build):
@@ -281,7 +301,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--bench", type=pathlib.Path, metavar="BUILD")
-    parser.add_argument("--chains", type=pathlib.Path, metavar="BUILD")
+    parser.add_argument("--by-reference", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--load", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--count", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--add", type=pathlib.Path, metavar="FILE")
@@ -294,8 +314,8 @@ def main():
         add(comparison(json.loads(args.add.read_text())), args.note)
     if args.bench:
         add(bench(args.bench.resolve(), args.seconds), args.note)
-    if args.chains:
-        add(chains(args.chains.resolve(), args.seconds), args.note)
+    if args.by_reference:
+        add(by_reference(args.by_reference.resolve(), args.seconds), args.note)
     if args.load:
         add(bench(args.load.resolve(), args.seconds, "--load", "load", "Open loop: latency at the load that is offered", LOADS), args.note)
     if args.count:
