@@ -50,7 +50,7 @@ void lend_call_head_answered(struct lend_session_rec *s, const struct lend_call 
 /* request_head.c */
 /* Takes the head of a request off its bytes and its event, and finds its method. A request of
  * several parts was gathered. Returns LEND_OK or
- * the status to refuse it with, and the reason in at most LEND_HEAD_REASON bytes of why. */
+ * the status to refuse it with, and the reason in at most LEND_WHY_ROOM bytes of why. */
 enum lend_status lend_req_head_take(struct lend_ep *ep, struct lend_req *req, struct lend_event *ev,
 				    const struct lend_method **method, char *why);
 /* Ends a request's head at the reply. Returns the reply, with a head if the caller has to name the
@@ -62,9 +62,14 @@ void lend_req_heads_close(struct lend_ep *ep);
 /* Begins the head of a reply. any: with an empty name, so that the caller goes on to name the
  * method. Threads: any. */
 struct lend_head_writer lend_req_head_begin(struct lend_buf *buf, uint32_t cap, bool any);
+/* Removes the head, which is in the first segment, from a reply that was made with one. Returns
+ * what is left; NULL: nothing. */
+struct lend_buf *lend_req_head_cut(struct lend_ep *ep, struct lend_buf *reply);
 /* Writes the head of a reply with the first LEND_HEAD_REASON bytes of a text into buf, of
  * LEND_REASON_ROOM bytes. False: buf is NULL, or the text is not UTF-8. Threads: any. */
 enum { LEND_REASON_ROOM = LEND_HEAD_REASON + 32 };
+/* Bytes for a reason before it is cut: one more than count, so that no character is cut. */
+enum { LEND_WHY_ROOM = LEND_HEAD_REASON + 2 };
 bool lend_req_head_reason(struct lend_buf *buf, bool any, const char *text);
 
 /* reason.c */

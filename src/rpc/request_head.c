@@ -67,12 +67,12 @@ static enum lend_status check_head(struct lend_ep *ep, const uint8_t *head, uint
 
 	*method = find_method(ep, *method, head, number, any);
 	if (!*method && name)
-		(void)snprintf(why, LEND_HEAD_REASON, "no handler for method %s", name);
+		(void)snprintf(why, LEND_WHY_ROOM, "no handler for method %s", name);
 	if (!*method)
 		return LEND_UNIMPLEMENTED;
 	if (!encoding || !strcmp(encoding, "identity") || (*method)->flags & LEND_ANY_ENCODING)
 		return LEND_OK;
-	(void)snprintf(why, LEND_HEAD_REASON, "this server does not decode %s", encoding);
+	(void)snprintf(why, LEND_WHY_ROOM, "this server does not decode %s", encoding);
 	return LEND_UNIMPLEMENTED;
 }
 
@@ -88,13 +88,13 @@ enum lend_status lend_req_head_take(struct lend_ep *ep, struct lend_req *req, st
 	memcpy(head, req->bytes->data, n); /* a peer may change it */
 	len = lend_head_length(head, n, req->bytes->len);
 	if (len > ep->config.head_max) {
-		(void)snprintf(why, LEND_HEAD_REASON,
+		(void)snprintf(why, LEND_WHY_ROOM,
 			       "a head of %u bytes; this server reads at most %u", len,
 			       ep->config.head_max);
 		return LEND_RESOURCE_EXHAUSTED;
 	}
 	if (!lend_head_valid(head, len)) {
-		(void)snprintf(why, LEND_HEAD_REASON, "the head of the request is malformed");
+		(void)snprintf(why, LEND_WHY_ROOM, "the head of the request is malformed");
 		return LEND_INVALID_ARGUMENT;
 	}
 	cut_front(req, ev, len);
@@ -148,6 +148,22 @@ struct lend_buf *lend_req_head_end(struct lend_ep *ep, struct lend_req *req,
 	lend_bufs_give(ep->bufs, reply);
 	*status = LEND_RESOURCE_EXHAUSTED;
 	return NULL;
+}
+
+struct lend_buf *lend_req_head_cut(struct lend_ep *ep, struct lend_buf *reply)
+{
+	uint32_t len = lend_head_length(reply->data, reply->len, reply->len);
+	struct lend_buf *rest = reply->next;
+
+	if (len < reply->len) { /* fit_reply() made one segment of all */
+		reply->data = (char *)reply->data + len;
+		reply->len -= len;
+		reply->cap -= len;
+		return reply;
+	}
+	reply->next = NULL;
+	lend_bufs_give(ep->bufs, reply);
+	return rest;
 }
 
 /* Writes a text as the message of a status, cut at LEND_HEAD_REASON bytes. */

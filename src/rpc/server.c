@@ -38,17 +38,30 @@ fit_reply(struct lend_ep *ep, struct lend_buf *reply, enum lend_status *status)
 	return flat;
 }
 
+/* Answers a caller that does not read heads with the reply behind its head. Returns what
+ * lend_core_reply() does; *handle is then the one that was passed to it. */
+static int answer_headless(struct lend_ep *ep, lend_request request, enum lend_status status,
+			   uint32_t *handle)
+{
+	struct lend_buf *reply = lend_req_head_cut(ep, lend_msg_back(ep->bufs, *handle));
+	int err;
+
+	*handle = reply ? lend_msg_lend(ep->bufs, reply, false, &err) : 0;
+	return lend_core_reply(ep->core, lend_ep_now(ep), request.id, &ep->bufs->table,
+			       (uint8_t)(status & ~(unsigned)LEND_REPLY_HEAD), *handle);
+}
+
 /* Handles two cases: the caller no longer waits, or the core refused the reply with rc. */
 static __attribute__((noinline)) int answer_again(struct lend_ep *ep, lend_request request, int rc,
 						  enum lend_status status, uint32_t handle)
 {
+	if (rc == -ENOTSUP)
+		rc = answer_headless(ep, request, status, &handle);
 	if (rc < 0 && handle)
 		lend_msg_drop(ep->bufs, handle);
-	/* The caller does not read heads, or the reply is longer than a message may be. */
-	status = rc == -ENOTSUP ? status & ~(unsigned)LEND_REPLY_HEAD : LEND_RESOURCE_EXHAUSTED;
-	if (rc < 0 && rc != -ESTALE)
+	if (rc < 0 && rc != -ESTALE) /* the reply is longer than a message may be */
 		rc = lend_core_reply(ep->core, lend_ep_now(ep), request.id, &ep->bufs->table,
-				     (uint8_t)status, 0);
+				     LEND_RESOURCE_EXHAUSTED, 0);
 	if (rc == -ESTALE ||
 	    atomic_load_explicit(&ep->req[(uint32_t)request.id].cancelled, memory_order_relaxed))
 		return lend_fail(ESTALE, "the caller no longer waits: nothing to do");
@@ -254,7 +267,17 @@ static inline void run_here(struct lend_ep *ep, struct lend_req *req,
 	req->bytes = NULL;
 }
 
-/* line: the reason, in at most LEND_HEAD_REASON bytes; "": the usual one. */
+static void explain_method(struct lend_ep *ep, uint32_t number, char *line)
+{
+	const struct lend_method *method = lend_methods_find(&ep->methods, number);
+
+	if (method && method->name)
+		(void)snprintf(line, LEND_WHY_ROOM, "no handler for method %s", method->name);
+	else
+		(void)snprintf(line, LEND_WHY_ROOM, "no handler for method %u", number);
+}
+
+/* line: the reason, in at most LEND_WHY_ROOM bytes; "": the usual one. */
 static void refuse_request(struct lend_ep *ep, struct lend_req *req, const struct lend_event *ev,
 			   enum lend_status status, char *line)
 {
@@ -265,9 +288,9 @@ static void refuse_request(struct lend_ep *ep, struct lend_req *req, const struc
 		lend_bufs_give(ep->bufs, req->bytes);
 	req->bytes = NULL;
 	if (!line[0] && status == LEND_UNIMPLEMENTED)
-		(void)snprintf(line, LEND_HEAD_REASON, "no handler for method %u", ev->method);
+		explain_method(ep, ev->method, line);
 	else if (!line[0] && status == LEND_RESOURCE_EXHAUSTED)
-		(void)snprintf(line, LEND_HEAD_REASON, "no memory for a request of %llu bytes",
+		(void)snprintf(line, LEND_WHY_ROOM, "no memory for a request of %llu bytes",
 			       (unsigned long long)ev->len);
 	head = line[0] ? lend_bufs_take(ep->bufs, LEND_REASON_ROOM) : NULL;
 	status |= LEND_REPLY_NOT_RUN;
@@ -356,11 +379,13 @@ static __attribute__((noinline)) void serve_with_care(struct lend_ep *ep, struct
 						      const struct lend_event *ev)
 {
 	enum lend_status refusal = ep->closing ? LEND_UNAVAILABLE : LEND_OK;
-	char why[LEND_HEAD_REASON + 1];
+	char why[LEND_WHY_ROOM];
 	struct lend_event bare;
 	struct lend_buf *rest;
 
 	why[0] = '\0';
+	if (method && method->name && !method->handler && ep->any.handler)
+		method = &ep->any; /* the number is this name's alone */
 	if (ev->parts)
 		lend_serve_show_part(req, ev->part);
 	if (ev->head && refusal == LEND_OK) {

@@ -169,6 +169,51 @@ Test(rpc_name, sent_again_after_a_refusal)
 	pair_close(&pair);
 }
 
+/* The session's calls carry the number alone, which is still the name's. */
+Test(rpc_name, removed_handler__known_name__goes_to_any)
+{
+	for (unsigned flags = 0; flags <= LEND_SLOW; flags++) {
+		struct pair pair;
+
+		open_named(&pair, 0, 0);
+		cr_assert_eq(call_name(&pair, NAME), LEND_OK);
+		cr_assert_eq(lend_serve_name(pair.server, NAME, NULL, NULL, 0), 0);
+		cr_assert_eq(call_name(&pair, NAME), LEND_UNIMPLEMENTED);
+		cr_assert_str_eq(why, "no handler for method " NAME);
+		cr_assert_eq(lend_serve_any(pair.server, serve_noted, pair.server, flags), 0);
+		cr_assert_eq(call_name(&pair, NAME), LEND_OK);
+		cr_assert_str_eq(seen.text[LEND_TEXT_METHOD], NAME);
+		cr_assert_eq(call_name(&pair, TWIN), LEND_OK);
+		cr_assert_str_eq(seen.text[LEND_TEXT_METHOD], TWIN);
+		cr_assert_eq(lend_serve_name(pair.server, NAME, serve_noted, pair.server, 0), 0);
+		cr_assert_eq(call_name(&pair, NAME), LEND_OK);
+		cr_assert_eq(seen.runs, 4);
+		pair_close(&pair);
+	}
+}
+
+/* A reason is cut between two characters, wherever its end falls. */
+Test(rpc_name, long_names_have_a_reason)
+{
+	struct pair pair;
+
+	open_named(&pair, 0, 0);
+	for (int ascii = 0; ascii < 4; ascii++) {
+		char name[LEND_NAME_MAX + 1];
+		size_t len = 0;
+
+		while (len < (size_t)ascii)
+			name[len++] = 'x';
+		for (; len < 600; len += 3)
+			memcpy(name + len, "\xe2\x82\xac", 3);
+		name[len] = '\0';
+		cr_assert_eq(call_name(&pair, name), LEND_UNIMPLEMENTED);
+		cr_assert_eq(strncmp(why, "no handler for method ", 22), 0, "%d: %s", ascii, why);
+		cr_assert(strlen(why) > LEND_HEAD_REASON - 3 && strlen(why) <= LEND_HEAD_REASON);
+	}
+	pair_close(&pair);
+}
+
 Test(rpc_name, twins_never_run_for_each_other)
 {
 	for (int s = 0; s < SCHEMES; s++) {
@@ -414,6 +459,9 @@ Test(rpc_name, encodings)
 /* Before the session is up, and after. */
 Test(rpc_name, not_to_a_peer_without_heads)
 {
+	static const uint32_t lens[] = {0, 10, 5000, 300000};
+	struct lend_call_head head = {.name = NAME};
+
 	for (int s = 0; s < SCHEMES; s++) {
 		struct pair pair;
 
@@ -429,6 +477,14 @@ Test(rpc_name, not_to_a_peer_without_heads)
 		answer_status = LEND_NOT_FOUND;
 		cr_assert_eq(call_name(&pair, NAME), LEND_NOT_FOUND);
 		cr_assert_str_eq(why, "");
+		answer_status = LEND_OK; /* the message arrives without its head */
+		for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+			struct lend_call call = {.method = 0};
+
+			call_head(&pair, &call, &head, lens[i]);
+			cr_assert_eq(call.status, LEND_OK);
+			lend_buf_give(pair.client, call.reply);
+		}
 		pair_close(&pair);
 		features = 0;
 	}
