@@ -5,9 +5,11 @@
 #include <string.h>
 
 #include "grpc/message_buffers.h"
+#include "util/utf8.h"
 
 /* Bytes of a reply that is encoded on the stack, if the last reply was no longer. */
 enum { SHORT_MAX = 512 };
+enum { WHY_MAX = 200 }; /* bytes of a text that count, as of lend_reply_why() */
 
 /* A request that is being served: the closure_data of its function. */
 struct pending {
@@ -69,10 +71,16 @@ void lend_pb_fail(void *closure_data, enum lend_status status, const char *why)
 {
 	struct pending *p = closure_data;
 	struct lend_reply_head head;
+	char text[WHY_MAX + 1] = "";
+	size_t len;
 
 	if (p->head) {
+		len = strnlen(why, WHY_MAX + 1);
+		len = len > WHY_MAX ? lend_utf8_cut(why, WHY_MAX) : len;
+		if (lend_utf8_valid((const uint8_t *)why, len))
+			memcpy(text, why, len);
 		head = *p->head;
-		head.message = why;
+		head.message = text;
 		(void)lend_reply_with(p->method->ep, p->request, status, NULL, &head);
 	} else {
 		(void)lend_reply_why(p->method->ep, p->request, status, why);
@@ -99,7 +107,7 @@ static void send_reply(struct pending *p, const ProtobufCMessage *reply,
 	uint8_t bytes[SHORT_MAX];
 	uint32_t packed = 0;
 
-	if (reply && p->method->packed <= SHORT_MAX &&
+	if (reply && !p->head && p->method->packed <= SHORT_MAX &&
 	    lend_pb_to_bytes(p->method->output, reply, bytes, sizeof(bytes), &encoded)) {
 		(void)lend_reply_copy(p->method->ep, p->request, LEND_OK, encoded.data,
 				      (uint32_t)encoded.len);

@@ -527,6 +527,96 @@ Test(pb_service, metadata__both_ways)
 	}
 }
 
+static void serve_same_with_head(LendTest__Echo_Service *of, const LendTest__Every *in,
+				 LendTest__Every_Closure closure, void *closure_data)
+{
+	static struct lend_reply_head head;
+
+	head.trailing = pairs[1];
+	lend_pb_reply_head(closure_data, &head);
+	serve_same(of, in, closure, closure_data);
+}
+
+static void note_pair_and_text(const LendTest__Every *reply, void *arg)
+{
+	const struct lend_call *call = lend_pb_call(test.client);
+	struct lend_pair pair;
+
+	got_pairs[1][0] = '\0';
+	for (uint32_t at = 0; lend_call_metadata(test.pair.client, call, true, &at, &pair);)
+		note_pair(got_pairs[1], &pair);
+	cr_assert_eq(strlen(reply->text), *(size_t *)arg);
+	test.done = true;
+}
+
+Test(pb_service, metadata__replies_of_any_length__arrive)
+{
+	static const size_t lens[] = {5, 400, 3000, 100000};
+	LendTest__Every in = LEND_TEST__EVERY__INIT;
+	LendTest__Echo_Service own = service;
+
+	own.same = serve_same_with_head;
+	in.text = calloc(1, lens[3] + 1);
+	for (int s = 0; s < SCHEMES; s++) {
+		open_service(pair_schemes[s]);
+		cr_assert_eq(lend_pb_serve(test.pair.server, (ProtobufCService *)&own), 0);
+		pairs[1] = lend_metadata_new();
+		lend_metadata_add(pairs[1], "took", "3 ms", 4);
+		for (size_t i = 0; i < 8; i++) {
+			size_t len = lens[i % 4];
+
+			memset(in.text, 'x', len);
+			in.text[len] = '\0';
+			test.done = false;
+			lend_test__echo__same(test.client, &in, note_pair_and_text, &len);
+			cr_assert(pair_until(&test.pair, &test.done));
+			cr_assert_str_eq(got_pairs[1], "took=3 ms", "%zu bytes", len);
+		}
+		close_service();
+		lend_metadata_free(pairs[1]);
+	}
+	free(in.text);
+}
+
+/* The text is cut as without metadata. */
+static void serve_long_why(LendTest__Echo_Service *of, const LendTest__Empty *in,
+			   LendTest__Empty_Closure closure, void *closure_data)
+{
+	static struct lend_reply_head head;
+	static char why[9000];
+
+	(void)of, (void)in, (void)closure;
+	head.trailing = pairs[1];
+	memset(why, 'y', sizeof(why) - 1);
+	lend_pb_reply_head(closure_data, &head);
+	lend_pb_fail(closure_data, LEND_NOT_FOUND, why);
+}
+
+static void note_long_why(const LendTest__Empty *reply, void *arg)
+{
+	(void)reply;
+	cr_assert_eq(lend_pb_status(test.client), LEND_NOT_FOUND);
+	cr_assert_eq(strlen(lend_pb_why(test.client)), 200);
+	*(bool *)arg = true;
+}
+
+Test(pb_service, metadata__long_reason__status_arrives)
+{
+	LendTest__Empty in = LEND_TEST__EMPTY__INIT;
+	LendTest__Echo_Service own = service;
+	bool done = false;
+
+	own.fail = serve_long_why;
+	open_service("shm");
+	cr_assert_eq(lend_pb_serve(test.pair.server, (ProtobufCService *)&own), 0);
+	pairs[1] = lend_metadata_new();
+	lend_metadata_add(pairs[1], "took", "3 ms", 4);
+	lend_test__echo__fail(test.client, &in, note_long_why, &done);
+	cr_assert(pair_until(&test.pair, &done));
+	close_service();
+	lend_metadata_free(pairs[1]);
+}
+
 static sem_t entered, may_end;
 
 static void serve_blocking(LendTest__Echo_Service *of, const LendTest__Every *in,
