@@ -121,7 +121,8 @@ int lend_reply_with(struct lend_ep *ep, lend_request request, enum lend_status s
  *
  * Threads: the endpoint's. */
 
-/* Name and metadata of a call: see struct lend_call. Set unused fields to zero. */
+/* Name and metadata of a call: see struct lend_call. Set unused fields to zero. A call that carries
+ * any of them is no 0-RTT call. */
 struct lend_call_head {
 	const char *name;      /* the method; NULL: the number in struct lend_call */
 	const char *authority; /* the server as the application names it; NULL: none */

@@ -117,8 +117,9 @@ uint32_t lend_msg_lend_chain(struct lend_pool_of_bufs *pool, struct lend_buf *ch
 			     int *err)
 {
 	uint32_t first = 0, *link = &first;
+	struct lend_buf *last = NULL;
 
-	for (; chain; chain = chain->next) {
+	for (; chain; last = chain, chain = chain->next) {
 		struct lend_mbuf *buf = lend_mbuf(chain);
 		bool mine = buf->state == LEND_MBUF_USER;
 		uint32_t handle = mine ? handle_of(pool, buf) : 0;
@@ -131,8 +132,10 @@ uint32_t lend_msg_lend_chain(struct lend_pool_of_bufs *pool, struct lend_buf *ch
 				: lend_fail(
 				      EINVAL,
 				      "a buffer is in use already: take another, or wait for done");
-			if (first)
+			if (first) {
 				lend_msg_back(pool, first);
+				last->next = chain;
+			}
 			return 0;
 		}
 		buf->state = LEND_MBUF_CORE;

@@ -5,6 +5,7 @@
  * cancels. Covers: src/core/tx.c, src/core/rx.c, src/rpc/request.c, src/rpc/msg.c,
  * src/rpc/call.c, src/rpc/deferred_free.c, src/io/shm/send.c, src/io/shm/ring_read.c */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <string.h>
 
 #include "e2e/rpc_pair.h"
@@ -202,6 +203,29 @@ Test(rpc_chain, landing_memory__is_filled_across_segments, .timeout = 60)
 }
 
 /* Without memory of the caller's own, with it, and with too little. */
+/* The last one is in the request of another call. */
+Test(rpc_chain, a_buffer_in_use__fails_the_start_and_leaves_the_chain, .timeout = 60)
+{
+	struct lend_buf *first, *used;
+	struct lend_call call = {.method = GIVE};
+	uint32_t len;
+
+	open_pair();
+	memset(&ask, 0, sizeof(ask));
+	ask_start(&pair, &ask, LOOK, LEND_NEVER);
+	used = ask.call.request;
+	first = chain_of(pair.client, 2, &len);
+	first->next->next = used;
+	call.request = first;
+	cr_assert_eq(lend_call_start(pair.client, pair.session, &call), -EINVAL);
+	cr_assert_eq(first->next->next, used);
+	first->next->next = NULL;
+	lend_buf_give(pair.client, first);
+	cr_assert(pair_until(&pair, &ask.done));
+	ask_give(pair.client, &ask);
+	pair_close(&pair);
+}
+
 Test(rpc_chain, replies__are_gathered, .timeout = 60)
 {
 	static char memory[10 * LONG];
