@@ -6,7 +6,6 @@
 #include "rpc/stream_table.h"
 #include "sys/last_error.h"
 #include "util/check.h"
-#include "util/utf8.h"
 
 enum { COPIED = 488 }; /* bytes of a message that are copied behind the note */
 enum { SPARE = 16 };   /* calls of a session that streams leave to messages, or an eighth */
@@ -156,16 +155,12 @@ int lend_stream_end(struct lend_ep *ep, struct lend_stream *stream, enum lend_st
 		    const char *why)
 {
 	struct lend_stream_rec *s = lend_stream_rec(stream);
-	size_t len = why ? strnlen(why, LEND_STREAM_WHY + 1) : 0;
 
 	if (s && s->opener)
 		return lend_fail(EINVAL, "the server ends a stream: finish or cancel it");
 	if (!s || s->over || s->ending)
 		return stream_ended();
-	if (len > LEND_STREAM_WHY)
-		len = lend_utf8_cut(why, LEND_STREAM_WHY);
-	if (len)
-		memcpy(s->why, why, len);
+	lend_stream_explain(s, why ? why : "");
 	s->status = status;
 	s->ending = true;
 	lend_duplex_finish(&s->duplex, false);

@@ -4,6 +4,17 @@
 #include <string.h>
 
 #include "rpc/stream_table.h"
+#include "util/utf8.h"
+
+void lend_stream_explain(struct lend_stream_rec *s, const char *text)
+{
+	size_t len = strnlen(text, LEND_HEAD_REASON + 1);
+
+	if (len > LEND_HEAD_REASON)
+		len = lend_utf8_cut(text, LEND_HEAD_REASON);
+	memcpy(s->why, text, len);
+	s->why[len] = 0;
+}
 
 void lend_stream_drop(struct lend_stream_rec *s)
 {
@@ -153,7 +164,7 @@ void lend_stream_opening_ended(struct lend_call *call)
 	s->over = true;
 	if (!s->cancelled)
 		s->status = call->status;
-	strncpy(s->why, lend_call_why(s->ep, call), sizeof(s->why) - 1);
+	lend_stream_explain(s, lend_call_why(s->ep, call));
 	s->user->ran = call->ran;
 	s->user->status = s->status;
 	lend_duplex_end(&s->duplex);

@@ -101,7 +101,7 @@ static void open_stream(lend_request request, const struct lend_buf *bytes, void
 	all->opening = request;
 	all->opening_number = note.stream;
 	m->handler(request, m->arg);
-	if (all->opening.id) /* neither accepted nor, perhaps, answered */
+	if (all->opening.id) /* the handler did not accept it */
 		(void)lend_refuse(m->ep, request, LEND_UNIMPLEMENTED);
 	all->opening.id = 0;
 }

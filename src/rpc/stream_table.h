@@ -12,8 +12,9 @@
 #include "lend/stream.h"
 #include "rpc/endpoint.h"
 #include "stream/duplex.h"
+#include "wire/head.h"
 
-enum { LEND_STREAM_BUCKETS = 256, LEND_STREAM_WHY = 200 }; /* WHY: bytes of a status text */
+enum { LEND_STREAM_BUCKETS = 256 };
 
 /* One of the calls of a stream: of a message, or of another note. */
 struct lend_stream_call {
@@ -33,10 +34,10 @@ struct lend_stream_rec {
 	bool ending; /* server: lend_stream_end() was called; answers after the last message */
 	bool over;   /* the status is known */
 	bool cancelled;
-	bool pinned;                   /* a function of it runs: the record must stay */
-	enum lend_status status;       /* server: to answer with */
-	char why[LEND_STREAM_WHY + 1]; /* text of the status */
-	struct lend_call opening;      /* opener */
+	bool pinned;                    /* a function of it runs: the record must stay */
+	enum lend_status status;        /* server: to answer with */
+	char why[LEND_HEAD_REASON + 1]; /* text of the status, UTF-8 */
+	struct lend_call opening;       /* opener */
 	struct lend_stream_call call[LEND_STREAM_CALLS];
 	struct lend_duplex duplex;
 	struct lend_stream_rec *next; /* in its bucket */
@@ -86,6 +87,8 @@ void lend_stream_advance(struct lend_stream_rec *s);
 void lend_stream_push(struct lend_stream_rec *s);
 /* Ends both directions at once, and all calls. */
 void lend_stream_abort(struct lend_stream_rec *s, enum lend_status status);
+/* Sets the text of the status: its first LEND_HEAD_REASON bytes, without a part of a character. */
+void lend_stream_explain(struct lend_stream_rec *s, const char *text);
 /* Gives back the messages that nothing will read. */
 void lend_stream_drop(struct lend_stream_rec *s);
 /* done of the opening call. */

@@ -5,9 +5,11 @@
  * src/rpc/stream_serve.c, src/stream/duplex.c */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "e2e/rpc_pair.h"
+#include "lend/metadata.h"
 #include "lend/stream.h"
 #include "stream/duplex.h"
 
@@ -29,6 +31,7 @@ struct end {
 
 static struct end server;
 static uint32_t opened;
+static char told[512]; /* text of the last status */
 
 static uint32_t length_of(const struct end *e, uint32_t i)
 {
@@ -93,6 +96,7 @@ static void on_ended(struct lend_stream *stream)
 
 	e->ends++;
 	e->over = true;
+	snprintf(told, sizeof(told), "%s", stream->why);
 	cr_assert_null(stream->state);
 }
 
@@ -361,6 +365,17 @@ static void refuse_stream(lend_request request, void *arg)
 	lend_reply_why(arg, request, LEND_PERMISSION_DENIED, "not today");
 }
 
+/* A text of one byte and 150 characters of two: byte 200 is inside a character. */
+static void refuse_at_length(lend_request request, void *arg)
+{
+	char text[302] = "x";
+	struct lend_reply_head head = {.message = text};
+
+	for (int i = 0; i < 150; i++)
+		memcpy(text + 1 + 2 * i, "\xc3\xa4", 2);
+	cr_assert_eq(lend_reply_with(arg, request, LEND_PERMISSION_DENIED, NULL, &head), 0);
+}
+
 static void ignore_stream(lend_request request, void *arg)
 {
 	(void)request, (void)arg;
@@ -369,12 +384,18 @@ static void ignore_stream(lend_request request, void *arg)
 Test(rpc_stream, opening__refused__ends_with_its_status)
 {
 	struct end one = {.len = 8, .writes = 3}, two = {.len = 8}, three = {.len = 8};
+	struct end long_text = {.len = 8};
 	struct pair pair;
 
 	open_pair(&pair, "shm");
 	cr_assert_eq(lend_serve_stream(pair.server, STREAM, refuse_stream, pair.server), 0);
 	open_stream(&pair, &one);
 	check_over(&pair, &one, LEND_PERMISSION_DENIED);
+	cr_assert_str_eq(told, "not today");
+	cr_assert_eq(lend_serve_stream(pair.server, STREAM, refuse_at_length, pair.server), 0);
+	open_stream(&pair, &long_text);
+	check_over(&pair, &long_text, LEND_PERMISSION_DENIED);
+	cr_assert_eq(strlen(told), 199);
 	cr_assert_eq(lend_serve_stream(pair.server, STREAM, ignore_stream, NULL), 0);
 	open_stream(&pair, &two);
 	check_over(&pair, &two, LEND_UNIMPLEMENTED);
