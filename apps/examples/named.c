@@ -9,7 +9,7 @@
 
 #define GREET "/hello.Greeter/Greet"
 
-/* Greets the user that the metadata of the request name. */
+/* Replies with a greeting to the user in the request's metadata. */
 static void greet_user(lend_request request, const struct lend_buf *in, void *arg)
 {
 	struct lend_metadata *trailing = lend_metadata_new();

@@ -8,9 +8,8 @@
 #include "cn/client.h"
 
 enum { CN_PROBE_SESSIONS = 256, CN_PROBE_METHODS = 256 };
-enum {
-	CN_PROBE_TRIALS = 16
-}; /* ranges of lengths: each ends at twice the length of the one before */
+/* Ranges of lengths; each ends at twice the length of the one before. */
+enum { CN_PROBE_TRIALS = 16 };
 #define CN_PROBE_TIMEOUT UINT64_C(1000000000)
 
 /* One measurement, of one length, in several rounds. Calls alternate between CN_COST_FIRST and

@@ -51,7 +51,7 @@ static void set_shares(const struct lend_core *c, uint64_t capacity, uint32_t n,
 	uint64_t fair, equal = capacity / n;
 	uint8_t least, most;
 
-	if (equal >= c->cfg.calls) { /* nor can the fair share be less */
+	if (equal >= c->cfg.calls) { /* the fair share is no less */
 		memset(code, LEND_WINDOW_OPEN, LEND_WINDOW_LEVELS);
 		return;
 	}

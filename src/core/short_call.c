@@ -375,7 +375,7 @@ LEND_HOT const uint8_t *receive_usual(struct lend_core *c, struct lend_sess *s, 
 	bool calm = is_calm(s);
 	struct frame f;
 
-	/* So many bytes have too few frames to exceed the limit. */
+	/* The bytes up to this end have at most as many frames as are still permitted. */
 	end = at + lend_min_u64((uint64_t)(end - at), (LEND_PKT_FRAMES_MAX - *n) * sizeof(f));
 	if (a->ev_cap - a->ev_end <= LEND_PKT_FRAMES_MAX ||
 	    (uint64_t)(end - at) > c->cfg.message_max)

@@ -98,12 +98,7 @@ int lend_call_head_make(struct lend_ep *ep, const struct lend_session_rec *s,
 		return lend_fail(ENOMEM, "no buffer for a head of %u bytes", room);
 	if (put_head(buf, head, named, ep->config.head_max) < 0) {
 		lend_bufs_give(ep->bufs, buf);
-		if (room > ep->config.head_max)
-			return lend_fail(E2BIG,
-					 "the call's name and metadata have more than "
-					 "config.head_max, %u bytes",
-					 ep->config.head_max);
-		return lend_fail(EINVAL, "the call's name, authority or encoding is not UTF-8");
+		return lend_head_refused(ep, room);
 	}
 	buf->next = call->request;
 	*message = buf;

@@ -28,6 +28,9 @@ struct lend_req_head {
 /* Appends the pairs of metadata, if there are any, as this kind. */
 void lend_metadata_put(struct lend_head_writer *w, enum lend_head_kind kind,
 		       const struct lend_metadata *metadata);
+/* Returns -E2BIG or -EINVAL, with lend_why() set, for a head of about this many bytes that could
+ * not be written. Threads: any. */
+int lend_head_refused(const struct lend_ep *ep, uint32_t room);
 /* Bytes of a head's entry for a text, at most. NULL: 0. */
 uint32_t lend_head_text_room(const char *text);
 
@@ -49,8 +52,8 @@ void lend_call_head_answered(struct lend_session_rec *s, const struct lend_call 
 
 /* request_head.c */
 /* Takes the head of a request off its bytes and its event, and finds its method. A request of
- * several parts was gathered. Returns LEND_OK or
- * the status to refuse it with, and the reason in at most LEND_WHY_ROOM bytes of why. */
+ * several parts was gathered. Returns LEND_OK, or the status to refuse it with and the reason in at
+ * most LEND_WHY_ROOM bytes of why. */
 enum lend_status lend_req_head_take(struct lend_ep *ep, struct lend_req *req, struct lend_event *ev,
 				    const struct lend_method **method, char *why);
 /* Ends a request's head at the reply. Returns the reply, with a head if the caller has to name the

@@ -95,6 +95,14 @@ void lend_metadata_put(struct lend_head_writer *w, enum lend_head_kind kind,
 		lend_head_add(w, kind, pair.key, pair.value, pair.len);
 }
 
+int lend_head_refused(const struct lend_ep *ep, uint32_t room)
+{
+	if (room > ep->config.head_max)
+		return lend_fail(E2BIG, "texts and metadata of more than config.head_max, %u bytes",
+				 ep->config.head_max);
+	return lend_fail(EINVAL, "a name, message, authority or encoding is not UTF-8");
+}
+
 uint32_t lend_head_text_room(const char *text)
 {
 	return text ? (uint32_t)strnlen(text, LEND_HEAD_MAX) + 12 : 0;

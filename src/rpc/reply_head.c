@@ -60,12 +60,7 @@ int lend_reply_with(struct lend_ep *ep, lend_request request, enum lend_status s
 	(void)lend_reply(ep, request, buf ? LEND_INTERNAL : LEND_RESOURCE_EXHAUSTED, NULL);
 	if (!buf)
 		return lend_fail(ENOMEM, "no buffer for a head of %u bytes", room);
-	if (room > ep->config.head_max)
-		return lend_fail(E2BIG,
-				 "the reply's texts and metadata have more than config.head_max, "
-				 "%u bytes",
-				 ep->config.head_max);
-	return lend_fail(EINVAL, "the reply's message or encoding is not UTF-8");
+	return lend_head_refused(ep, room);
 }
 
 /* Finds a request; in a slow handler also by the worker's own endpoint. */

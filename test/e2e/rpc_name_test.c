@@ -8,27 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "e2e/core_features.h"
 #include "e2e/rpc_pair.h"
 #include "rpc/heads.h"
 
 /* Names with one number. */
 #define NAME "/shop.Cart/jbfjwf"
 #define TWIN "/shop.Cart/wzhewl"
-
-static uint8_t features; /* for the endpoints that a test opens; 0: theirs */
-
-struct lend_core *__real_lend_core_init(void *mem, const struct lend_core_config *config,
-					lend_ns now);
-struct lend_core *__wrap_lend_core_init(void *mem, const struct lend_core_config *config,
-					lend_ns now);
-struct lend_core *__wrap_lend_core_init(void *mem, const struct lend_core_config *config,
-					lend_ns now)
-{
-	struct lend_core_config own = *config;
-
-	own.features = features ? features : own.features;
-	return __real_lend_core_init(mem, &own, now);
-}
 
 /* The last request, as its handler saw it. */
 static struct {

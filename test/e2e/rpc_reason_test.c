@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "e2e/core_features.h"
 #include "e2e/rpc_server.h"
 #include "lend/metadata.h"
 #include "rpc/endpoint.h"
@@ -205,30 +206,14 @@ Test(rpc_reason, a_reply_with_bytes_behind_its_head)
 	}
 }
 
-/* The features of the endpoints that a test opens. */
-static uint8_t features = LEND_FEATURE_REPLY_HEADS;
-
-struct lend_core *__real_lend_core_init(void *mem, const struct lend_core_config *config,
-					lend_ns now);
-struct lend_core *__wrap_lend_core_init(void *mem, const struct lend_core_config *config,
-					lend_ns now);
-struct lend_core *__wrap_lend_core_init(void *mem, const struct lend_core_config *config,
-					lend_ns now)
-{
-	struct lend_core_config own = *config;
-
-	own.features = features;
-	return __real_lend_core_init(mem, &own, now);
-}
-
-/* A caller that reads no heads gets the status alone. */
+/* A caller that reads no heads of replies gets the status alone. */
 Test(rpc_reason, not_to_a_peer_without_heads)
 {
 	for (int s = 0; s < SCHEMES; s++) {
 		struct pair pair;
 		struct ask ask;
 
-		features = 0;
+		features = LEND_FEATURE_REQUEST_HEADS;
 		open_with_reasons(&pair, s);
 		ask_why(&pair, &ask, WHY, "a text");
 		cr_assert_eq(ask.call.status, LEND_NOT_FOUND);
