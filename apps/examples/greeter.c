@@ -1,6 +1,6 @@
-/* greeter: a server of greeter.proto at shm:greeter. greeter NAME: its client.
- *   protoc-c --c_out=. greeter.proto
- *   cc greeter.c greeter.pb-c.c -o greeter $(pkg-config --cflags --libs lend-grpc) */
+/* greeter: a server of greeter.proto at shm:greeter. greeter NAME: its client. greeter at ADDRESS:
+ * a server there, such as http2:0.0.0.0:50051 for stock gRPC clients. protoc-c --c_out=.
+ * greeter.proto cc greeter.c greeter.pb-c.c -o greeter $(pkg-config --cflags --libs lend-grpc) */
 #include <stdio.h>
 
 #include <lend/grpc.h>
@@ -30,14 +30,14 @@ static void print_greeting(const Greeter__Greeting *reply, void *arg)
 	*left = reply ? printf("%s\n", reply->text) < 0 : -1;
 }
 
-static int serve_greeter(void)
+static int serve_greeter(const char *address)
 {
 	Greeter__Greeter_Service service = GREETER__GREETER__INIT(greeter_);
 	struct lend_config config = LEND_CONFIG_INIT;
 	struct lend_ep *ep = NULL;
 	int err;
 
-	config.listen = "shm:greeter";
+	config.listen = address;
 	err = lend_open(&config, &ep);
 	if (!err)
 		err = lend_pb_serve(ep, &service.base);
@@ -75,7 +75,8 @@ static int call_greeter(char *name)
 
 int main(int argc, char **argv)
 {
-	int failed = argc > 1 ? call_greeter(argv[1]) : serve_greeter();
+	int failed =
+	    argc == 2 ? call_greeter(argv[1]) : serve_greeter(argc > 2 ? argv[2] : "shm:greeter");
 
 	if (failed && *lend_why())
 		fprintf(stderr, "greeter: %s\n", lend_why());

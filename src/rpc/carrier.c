@@ -2,8 +2,10 @@
  * memory that they must register, closed with the endpoint.
  * Layer: rpc. Threads: the endpoint's. Ownership: the endpoint owns them. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "alloc/region.h"
 #include "io/capture/capture.h"
@@ -102,18 +104,47 @@ int lend_ep_carrier(struct lend_ep *ep, const char *address, uint32_t *carrier)
 	return 0;
 }
 
+/* Listens on shm for the endpoint's own gateways. Not one of its addresses. */
+static int listen_for_gateways(struct lend_ep *ep)
+{
+	static _Atomic(unsigned) number;
+	char address[48];
+	int rc;
+
+	(void)snprintf(address, sizeof(address), "shm:http2-%d-%u", (int)getpid(), number++);
+	rc = add_carrier(ep, address, NULL);
+	if (rc == 0)
+		ep->carrier[ep->n_carriers - 1].listens = false;
+	return rc;
+}
+
 int lend_ep_listen(struct lend_ep *ep)
 {
+	bool http2 = false;
 	char *list = strdup(ep->config.listen ? ep->config.listen : ""), *save = NULL;
 	struct lend_io_config config = config_of(ep, NULL, NULL);
 	int rc = list ? lend_capture_open(&config, &ep->capture)
 		      : lend_fail(ENOMEM, "no memory for the listen addresses");
 
 	for (char *at = list ? strtok_r(list, ", ", &save) : NULL; at && rc == 0;
-	     at = strtok_r(NULL, ", ", &save))
-		rc = add_carrier(ep, at, NULL);
+	     at = strtok_r(NULL, ", ", &save)) {
+		if (strncmp(at, LEND_HTTP2, strlen(LEND_HTTP2)) == 0)
+			http2 = true;
+		else
+			rc = add_carrier(ep, at, NULL);
+	}
 	free(list);
+	if (rc == 0 && http2 && !lend_ep_own_address(ep))
+		rc = listen_for_gateways(ep);
 	return rc;
+}
+
+const char *lend_ep_own_address(const struct lend_ep *ep)
+{
+	for (uint32_t c = 0; c < ep->n_carriers; c++)
+		if (strncmp(ep->carrier[c].address, "shm:", 4) == 0)
+			return ep->carrier[c].address;
+	return NULL;
 }
 
 void lend_ep_close_carriers(struct lend_ep *ep)
@@ -125,6 +156,14 @@ void lend_ep_close_carriers(struct lend_ep *ep)
 	}
 	if (ep->capture)
 		lend_capture_file_close(ep->capture);
+}
+
+static int too_short(size_t cap)
+{
+	return lend_fail(ERANGE,
+			 "%zu bytes are too few for this endpoint's addresses: give more, or "
+			 "listen at fewer",
+			 cap);
 }
 
 int lend_address(struct lend_ep *ep, char *text, size_t cap)
@@ -143,14 +182,19 @@ int lend_address(struct lend_ep *ep, char *text, size_t cap)
 			text[at++] = ',';
 		rc = ep->carrier[c].io->ops->name(ep->carrier[c].io, text + at, cap - at);
 		if (rc == -ERANGE)
-			return lend_fail(ERANGE,
-					 "%zu bytes are too few for this endpoint's addresses: "
-					 "give more, or listen at fewer",
-					 cap);
+			return too_short(cap);
 		if (rc < 0)
 			return lend_fail(-rc, "%s: its port cannot be read: %s; try again",
 					 ep->carrier[c].address, strerror(-rc));
 		at += strlen(text + at);
+	}
+	for (uint32_t i = 0; i < ep->gateways.n; i++) {
+		int n =
+		    snprintf(text + at, cap - at, "%s%s", at ? "," : "", ep->gateways.address[i]);
+
+		if ((size_t)n >= cap - at)
+			return too_short(cap);
+		at += (size_t)n;
 	}
 	return 0;
 }

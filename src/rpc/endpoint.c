@@ -317,6 +317,8 @@ void lend_close(struct lend_ep *ep)
 		return;
 	ep->closing = true;
 	atomic_store_explicit(&ep->thread, lend_thread_mark(), memory_order_relaxed);
+	if (ep->gateways.n)
+		ep->gateways.close(ep);
 	send_goodbyes(ep);
 	if (ep->streams)
 		ep->streams_close(ep);

@@ -25,6 +25,7 @@
 #include "lend/stats.h"
 #include "rpc/bufs.h"
 #include "rpc/bulk_pause.h"
+#include "rpc/gateways.h"
 #include "rpc/method.h"
 #include "rpc/msg.h"
 #include "rpc/adaptive_spin.h"
@@ -211,6 +212,7 @@ struct lend_ep {
 	 * closes. */
 	void (*streams_cancelled)(struct lend_ep *ep, struct lend_req *req);
 	void (*streams_close)(struct lend_ep *ep);
+	struct lend_gateways gateways;
 	struct lend_descriptors descriptors;
 	struct lend_call *ended; /* waiting calls of ended sessions: done is to run; by priv.next */
 	const struct lend_call *head_of; /* the call whose reply had head; NULL: none */
@@ -304,6 +306,8 @@ static inline int lend_ep_check(struct lend_ep *ep)
 /* carrier.c */
 /* Opens a carrier for each address of config.listen. */
 int lend_ep_listen(struct lend_ep *ep);
+/* Returns the shm address that the endpoint listens on, or NULL. */
+const char *lend_ep_own_address(const struct lend_ep *ep);
 /* Finds the carrier that can resolve an address, and opens it if needed. */
 int lend_ep_carrier(struct lend_ep *ep, const char *address, uint32_t *carrier);
 void lend_ep_close_carriers(struct lend_ep *ep);

@@ -10,6 +10,8 @@ int lend_open(const struct lend_config *config, struct lend_ep **out)
 	if (rc < 0)
 		return rc;
 	rc = lend_stats_serve(ep);
+	if (rc == 0)
+		rc = lend_gateways_open(ep, config ? config->listen : NULL);
 	if (rc < 0)
 		lend_close(ep);
 	else

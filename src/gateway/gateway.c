@@ -1,0 +1,251 @@
+/* gateway - listens for stock gRPC clients. See gateway.h. */
+#include "gateway/gateway.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "gateway/exchange.h"
+
+enum {
+	CLIENTS_MAX = 1024,
+	STREAMS_MAX = 128,       /* open at once in one connection */
+	STREAM_WINDOW = 1 << 20, /* bytes of a request before the client has to wait */
+	WINDOW = 16 << 20,       /* the same for a whole connection */
+	HEADERS_MAX = 16 << 10,  /* bytes of the headers of a request */
+	DEAD_MS = 20000          /* until a peer that does not answer is given up */
+};
+static const lend_ns header_time = 10000000000; /* for the start of a connection, and for headers */
+static const lend_ns sweep_time = 1000000000;
+
+const struct lend_gateway_host *host;
+
+static void set_host(const struct lend_gateway_host *functions)
+{
+	host = functions;
+}
+
+static void client_ended(struct h2_connection *connection)
+{
+	struct h2_client *client = (struct h2_client *)connection;
+	struct lend_gateway *g = client->gateway;
+
+	while (client->first)
+		exchange_drop(client->first);
+	*(client->prev ? &client->prev->next : &g->clients) = client->next;
+	if (client->next)
+		client->next->prev = client->prev;
+	g->n_clients--;
+	free(client);
+}
+
+/* Makes the session of a connection. Returns 0 or -ENOMEM. */
+static int start_session(struct h2_client *client)
+{
+	static const nghttp2_settings_entry settings[] = {
+	    {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, STREAMS_MAX},
+	    {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW},
+	    {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HEADERS_MAX}};
+	struct lend_gateway *g = client->gateway;
+	nghttp2_session **session = &client->connection.session;
+
+	if (nghttp2_session_server_new2(session, g->callbacks, client, g->option) < 0)
+		return -ENOMEM;
+	if (nghttp2_submit_settings(*session, 0, settings,
+				    sizeof(settings) / sizeof(settings[0])) == 0 &&
+	    nghttp2_session_set_local_window_size(*session, 0, 0, WINDOW) == 0)
+		return 0;
+	nghttp2_session_del(*session);
+	return -ENOMEM;
+}
+
+static void start_client(struct lend_gateway *g, int fd)
+{
+	struct h2_client *client = g->n_clients < CLIENTS_MAX ? calloc(1, sizeof(*client)) : NULL;
+	int on = 1, dead = DEAD_MS;
+
+	g->counters.connections++;
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &dead, sizeof(dead));
+	if (client) {
+		client->gateway = g;
+		client->connection.ep = g->ep;
+		client->connection.ended = client_ended;
+		client->waits = true;
+		client->since = host->now(g->ep);
+	}
+	if (!client || start_session(client) < 0) {
+		g->counters.refused++;
+		free(client);
+		close(fd);
+		return;
+	}
+	if (h2_connection_start(&client->connection, fd) < 0) {
+		g->counters.refused++;
+		nghttp2_session_del(client->connection.session);
+		free(client);
+		return;
+	}
+	client->next = g->clients;
+	if (client->next)
+		client->next->prev = client;
+	g->clients = client;
+	g->n_clients++;
+	h2_connection_send(&client->connection);
+}
+
+static void accept_clients(struct lend_fd_watch *watch, unsigned events)
+{
+	struct lend_gateway *g = (void *)((char *)watch - offsetof(struct lend_gateway, listener));
+	int fd;
+
+	(void)events;
+	while ((fd = accept4(watch->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0)
+		start_client(g, fd);
+}
+
+/* Ends connections that send nothing, or a header block that does not end. */
+static void sweep_clients(struct lend_alarm *alarm)
+{
+	struct lend_gateway *g = (void *)((char *)alarm - offsetof(struct lend_gateway, sweep));
+	lend_ns now = host->now(g->ep);
+	struct h2_client *next;
+
+	for (struct h2_client *client = g->clients; client; client = next) {
+		next = client->next;
+		if (!client->waits || now - client->since < header_time)
+			continue;
+		g->counters.refused++;
+		h2_connection_end(&client->connection);
+	}
+	host->alarm_set(g->ep, &g->sweep, now + sweep_time);
+}
+
+/* Splits "HOST:PORT" and binds a listening socket. Returns it or -errno. */
+static int bind_listener(const char *listen_at)
+{
+	const char *colon = strrchr(listen_at, ':');
+	struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV,
+				 .ai_socktype = SOCK_STREAM};
+	struct addrinfo *found;
+	char name[256], *end;
+	size_t len = colon ? (size_t)(colon - listen_at) : 0;
+	int fd, on = 1, rc = 0;
+
+	if (!colon || len >= sizeof(name) || strtoul(colon + 1, &end, 10) > UINT16_MAX || *end ||
+	    end == colon + 1)
+		return -EINVAL;
+	if (len >= 2 && listen_at[0] == '[' && listen_at[len - 1] == ']') {
+		listen_at++;
+		len -= 2;
+	}
+	memcpy(name, listen_at, len);
+	name[len] = '\0';
+	if (getaddrinfo(len ? name : NULL, colon + 1, &hints, &found) != 0)
+		return -EINVAL;
+	fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
+	    bind(fd, found->ai_addr, found->ai_addrlen) < 0 || listen(fd, SOMAXCONN) < 0)
+		rc = -errno;
+	freeaddrinfo(found);
+	if (rc < 0 && fd >= 0)
+		close(fd);
+	return rc < 0 ? rc : fd;
+}
+
+/* Returns 0 or -ENOMEM. */
+static int make_options(struct lend_gateway *g)
+{
+	if (nghttp2_session_callbacks_new(&g->callbacks) < 0 || nghttp2_option_new(&g->option) < 0)
+		return -ENOMEM;
+	exchange_callbacks(g->callbacks);
+	nghttp2_option_set_max_settings(g->option, 32);
+	return 0;
+}
+
+static void free_gateway(struct lend_gateway *g)
+{
+	nghttp2_session_callbacks_del(g->callbacks);
+	nghttp2_option_del(g->option);
+	free(g);
+}
+
+static int open_gateway(struct lend_ep *ep, const char *listen_at, const char *to,
+			struct lend_gateway **gateway)
+{
+	struct lend_gateway *g = calloc(1, sizeof(*g));
+	int rc = g ? make_options(g) : -ENOMEM;
+
+	if (rc < 0)
+		goto fail;
+	g->ep = ep;
+	rc = snprintf(g->address, sizeof(g->address), "%s", to) < (int)sizeof(g->address) ? 0
+											  : -EINVAL;
+	if (!rc)
+		rc = bind_listener(listen_at);
+	if (rc < 0)
+		goto fail;
+	g->listener = (struct lend_fd_watch){.ready = accept_clients, .fd = rc};
+	g->sweep = (struct lend_alarm){.ring = sweep_clients, .at = LEND_NEVER};
+	rc = host->connect(ep, to, &g->to);
+	if (!rc)
+		rc = host->watch_fd(ep, &g->listener, LEND_FD_READ);
+	if (rc < 0) {
+		close(g->listener.fd);
+		goto fail;
+	}
+	host->alarm_set(ep, &g->sweep, host->now(ep) + sweep_time);
+	*gateway = g;
+	return 0;
+fail:
+	if (g)
+		free_gateway(g);
+	return rc;
+}
+
+static void close_gateway(struct lend_gateway *g)
+{
+	host->alarm_set(g->ep, &g->sweep, LEND_NEVER);
+	(void)host->watch_fd(g->ep, &g->listener, 0);
+	close(g->listener.fd);
+	while (g->clients)
+		h2_connection_end(&g->clients->connection);
+	host->disconnect(g->ep, g->to);
+	free_gateway(g);
+}
+
+static int gateway_address(const struct lend_gateway *g, char *text, size_t cap)
+{
+	struct sockaddr_storage at;
+	socklen_t len = sizeof(at);
+	char name[64], port[16];
+	int n;
+
+	if (getsockname(g->listener.fd, (struct sockaddr *)&at, &len) < 0)
+		return -errno;
+	if (getnameinfo((struct sockaddr *)&at, len, name, sizeof(name), port, sizeof(port),
+			NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+		return -EINVAL;
+	n = snprintf(text, cap, at.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", name, port);
+	return n >= 0 && (size_t)n < cap ? 0 : -ERANGE;
+}
+
+static const struct lend_gateway_counters *gateway_counters(const struct lend_gateway *g)
+{
+	return &g->counters;
+}
+
+const struct lend_gateway_ops lend_gateway_ops
+    __attribute__((visibility("default"))) = {.sizes = LEND_GATEWAY_SIZES,
+					      .start = set_host,
+					      .open = open_gateway,
+					      .close = close_gateway,
+					      .address = gateway_address,
+					      .counters = gateway_counters};
