@@ -131,6 +131,7 @@ struct lend_call_head {
 	/* True: the reply may have any encoding. False: another than "identity" makes the status
 	 * INTERNAL. */
 	bool any_encoding;
+	bool opens_stream; /* the runtime's */
 };
 /* Returns a text of the reply of a call that has ended. Valid in the call's done, and after
  * lend_call_sync(). A server can write anything into it.

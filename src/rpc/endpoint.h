@@ -72,7 +72,8 @@ struct lend_session_rec {
 	/* Calls that wait for the address, or for a slot: by class, then in order of arrival. */
 	struct lend_call *first, *last;
 	uint32_t waiting;
-	uint64_t *known; /* names that its server runs by number, by index; NULL: none */
+	uint32_t streams; /* open ones that were opened here */
+	uint64_t *known;  /* names that its server runs by number, by index; NULL: none */
 	/* Only while PENDING. */
 	char *address, *name; /* name: NULL: the address */
 	lend_ns give_up;
@@ -192,8 +193,9 @@ struct lend_ep {
 	struct lend_capture_file
 	    *capture; /* capture file of config, while the endpoint is open; or NULL */
 	struct lend_methods methods;
-	struct lend_methods called; /* names of calls made here */
-	struct lend_method any;     /* serves every other name */
+	struct lend_methods called;    /* names of calls made here */
+	struct lend_method any;        /* serves every other name */
+	struct lend_method any_stream; /* serves the streams of every other name */
 	struct lend_req_head *heads;
 	struct lend_req *req; /* requests, by the core's index */
 	uint32_t n_req;

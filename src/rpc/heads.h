@@ -25,6 +25,9 @@ struct lend_req_head {
 	_Alignas(4) uint8_t bytes[];        /* a valid head */
 };
 
+/* Iterates over the pairs of one kind of a valid head, as lend_metadata_next(). */
+bool lend_metadata_pair(const uint8_t *head, enum lend_head_kind kind, uint32_t *at,
+			struct lend_pair *pair);
 /* Appends the pairs of metadata, if there are any, as this kind. */
 void lend_metadata_put(struct lend_head_writer *w, enum lend_head_kind kind,
 		       const struct lend_metadata *metadata);
@@ -56,6 +59,9 @@ void lend_call_head_answered(struct lend_session_rec *s, const struct lend_call 
  * most LEND_WHY_ROOM bytes of why. */
 enum lend_status lend_req_head_take(struct lend_ep *ep, struct lend_req *req, struct lend_event *ev,
 				    const struct lend_method **method, char *why);
+/* Returns UNIMPLEMENTED for a request that opens a stream, or does not, unlike those of its method,
+ * and the reason in why. */
+enum lend_status lend_req_head_differs(bool opens, char *why);
 /* Ends a request's head at the reply. Returns the reply, with a head if the caller has to name the
  * method again; NULL with RESOURCE_EXHAUSTED: no memory for that. */
 struct lend_buf *lend_req_head_end(struct lend_ep *ep, struct lend_req *req,
@@ -74,6 +80,12 @@ enum { LEND_REASON_ROOM = LEND_HEAD_REASON + 32 };
 /* Bytes for a reason before it is cut: one more than count, so that no character is cut. */
 enum { LEND_WHY_ROOM = LEND_HEAD_REASON + 2 };
 bool lend_req_head_reason(struct lend_buf *buf, bool any, const char *text);
+
+/* reply_head.c */
+/* Makes the head of a reply. Returns -E2BIG, -EINVAL or -ENOMEM as lend_reply_with(), with
+ * lend_why() set. */
+int lend_reply_head_make(struct lend_ep *ep, lend_request request,
+			 const struct lend_reply_head *head, struct lend_buf **made);
 
 /* reason.c */
 /* Removes the head from the reply of one datagram of an event, and keeps it. flags: of the call's

@@ -76,14 +76,22 @@ int lend_metadata_add(struct lend_metadata *metadata, const char *key, const voi
 	    key);
 }
 
-bool lend_metadata_next(const struct lend_metadata *metadata, uint32_t *at, struct lend_pair *pair)
+bool lend_metadata_pair(const uint8_t *head, enum lend_head_kind kind, uint32_t *at,
+			struct lend_pair *pair)
 {
 	struct lend_head_entry e;
 
-	if (!lend_head_next(metadata->w.at, at, &e))
-		return false;
-	*pair = (struct lend_pair){.key = e.key, .value = e.value, .len = e.len};
-	return true;
+	while (lend_head_next(head, at, &e)) {
+		*pair = (struct lend_pair){.key = e.key, .value = e.value, .len = e.len};
+		if (e.kind == kind)
+			return true;
+	}
+	return false;
+}
+
+bool lend_metadata_next(const struct lend_metadata *metadata, uint32_t *at, struct lend_pair *pair)
+{
+	return lend_metadata_pair(metadata->w.at, LEND_HEAD_INITIAL, at, pair);
 }
 
 void lend_metadata_put(struct lend_head_writer *w, enum lend_head_kind kind,

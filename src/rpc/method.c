@@ -71,7 +71,7 @@ void lend_methods_free(struct lend_methods *methods)
 
 int lend_method_check(uint32_t number, unsigned flags)
 {
-	if (flags & ~(unsigned)(LEND_SLOW | LEND_RESERVED | LEND_CHAIN))
+	if (flags & ~(unsigned)(LEND_SLOW | LEND_RESERVED | LEND_CHAIN | LEND_OPENS_STREAMS))
 		return lend_fail(
 		    EINVAL, "method %u: unknown flags 0x%x; LEND_SLOW and LEND_CHAIN are known",
 		    number, flags);

@@ -6,6 +6,9 @@
 
 #include "lend/rpc.h"
 
+/* Flag of a method: its requests open streams. Other requests do not run. */
+enum { LEND_OPENS_STREAMS = 16 };
+
 struct lend_method {
 	uint32_t number;
 	unsigned flags;

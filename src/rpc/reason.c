@@ -127,12 +127,7 @@ const char *lend_call_why(struct lend_ep *ep, const struct lend_call *call)
 bool lend_call_metadata(struct lend_ep *ep, const struct lend_call *call, bool trailing,
 			uint32_t *at, struct lend_pair *pair)
 {
-	struct lend_head_entry e;
-
-	while (ep->head_of == call && lend_head_next(ep->head, at, &e)) {
-		*pair = (struct lend_pair){.key = e.key, .value = e.value, .len = e.len};
-		if (e.kind == (trailing ? LEND_HEAD_TRAILING : LEND_HEAD_INITIAL))
-			return true;
-	}
-	return false;
+	return ep->head_of == call &&
+	       lend_metadata_pair(ep->head, trailing ? LEND_HEAD_TRAILING : LEND_HEAD_INITIAL, at,
+				  pair);
 }

@@ -42,8 +42,8 @@ static bool put_head(struct lend_buf *buf, const struct lend_reply_head *head, u
 	return buf->len > 0;
 }
 
-int lend_reply_with(struct lend_ep *ep, lend_request request, enum lend_status status,
-		    struct lend_buf *reply, const struct lend_reply_head *head)
+int lend_reply_head_make(struct lend_ep *ep, lend_request request,
+			 const struct lend_reply_head *head, struct lend_buf **made)
 {
 	uint32_t room = lend_head_text_room("") + lend_head_text_room(head->message) +
 			lend_head_text_room(head->encoding) +
@@ -51,16 +51,30 @@ int lend_reply_with(struct lend_ep *ep, lend_request request, enum lend_status s
 			(head->trailing ? head->trailing->w.len : 0);
 	struct lend_buf *buf = lend_buf_take(ep, room);
 
-	if (buf && put_head(buf, head, ep->config.head_max, is_any(ep, request))) {
+	if (!buf)
+		return lend_fail(ENOMEM, "no buffer for a head of %u bytes", room);
+	if (!put_head(buf, head, ep->config.head_max, is_any(ep, request))) {
+		lend_buf_give(ep, buf);
+		return lend_head_refused(ep, room);
+	}
+	*made = buf;
+	return 0;
+}
+
+int lend_reply_with(struct lend_ep *ep, lend_request request, enum lend_status status,
+		    struct lend_buf *reply, const struct lend_reply_head *head)
+{
+	struct lend_buf *buf = NULL;
+	int rc = lend_reply_head_make(ep, request, head, &buf);
+
+	if (rc == 0) {
 		buf->next = reply;
 		return lend_reply_flags(ep, request, status, LEND_REPLY_HEAD, buf);
 	}
-	lend_buf_give(ep, buf);
 	lend_buf_give(ep, reply);
-	(void)lend_reply(ep, request, buf ? LEND_INTERNAL : LEND_RESOURCE_EXHAUSTED, NULL);
-	if (!buf)
-		return lend_fail(ENOMEM, "no buffer for a head of %u bytes", room);
-	return lend_head_refused(ep, room);
+	(void)lend_reply(ep, request, rc == -ENOMEM ? LEND_RESOURCE_EXHAUSTED : LEND_INTERNAL,
+			 NULL);
+	return rc;
 }
 
 /* Finds a request; in a slow handler also by the worker's own endpoint. */
@@ -90,12 +104,7 @@ bool lend_request_metadata(struct lend_ep *ep, lend_request request, uint32_t *a
 			   struct lend_pair *pair)
 {
 	const struct lend_req *req = find_request(ep, request);
-	struct lend_head_entry e;
 
-	while (req && req->head && lend_head_next(req->head->bytes, at, &e)) {
-		*pair = (struct lend_pair){.key = e.key, .value = e.value, .len = e.len};
-		if (e.kind == LEND_HEAD_INITIAL)
-			return true;
-	}
-	return false;
+	return req && req->head &&
+	       lend_metadata_pair(req->head->bytes, LEND_HEAD_INITIAL, at, pair);
 }

@@ -27,18 +27,23 @@ static void cut_front(struct lend_req *req, struct lend_event *ev, uint32_t len)
 		    (struct lend_buf){.data = bytes->data, .len = bytes->len, .cap = bytes->len};
 }
 
-/* Returns the method that a request with this head calls; NULL: none. *any: by any name. */
-static const struct lend_method *find_method(struct lend_ep *ep, const struct lend_method *numbered,
-					     const uint8_t *head, uint32_t number, bool *any)
+/* Returns the method that a request with this head calls; NULL: none. *any: by any name. others:
+ * serves names without a handler. */
+static const struct lend_method *find_method(const struct lend_method *numbered,
+					     const struct lend_method *others, const uint8_t *head,
+					     uint32_t number, bool *any)
 {
 	const char *name = lend_head_text(head, LEND_HEAD_METHOD);
 
-	if (!name)
-		return numbered && numbered->handler ? numbered : NULL;
-	if (numbered && numbered->handler && numbered->name && !strcmp(numbered->name, name))
+	if (numbered && numbered->handler &&
+	    (!name || (numbered->name && !strcmp(numbered->name, name))))
 		return numbered;
+	if (!others->handler)
+		return NULL;
+	if (!name) /* the number is its name's alone */
+		return numbered && numbered->name ? others : NULL;
 	*any = true;
-	return ep->any.handler && lend_method_number(name) == number ? &ep->any : NULL;
+	return lend_method_number(name) == number ? others : NULL;
 }
 
 static bool keep_head(struct lend_ep *ep, struct lend_req *req, const uint8_t *bytes, uint32_t len,
@@ -59,17 +64,28 @@ static bool keep_head(struct lend_ep *ep, struct lend_req *req, const uint8_t *b
 	return true;
 }
 
+enum lend_status lend_req_head_differs(bool opens, char *why)
+{
+	(void)snprintf(why, LEND_WHY_ROOM, "%s",
+		       opens ? "this method takes one message: call it without a stream"
+			     : "this method takes a stream of messages: open one");
+	return LEND_UNIMPLEMENTED;
+}
+
 static enum lend_status check_head(struct lend_ep *ep, const uint8_t *head, uint32_t number,
 				   const struct lend_method **method, bool *any, char *why)
 {
 	const char *name = lend_head_text(head, LEND_HEAD_METHOD),
 		   *encoding = lend_head_text(head, LEND_HEAD_ENCODING);
+	bool opens = lend_head_text(head, LEND_HEAD_STREAM) != NULL;
 
-	*method = find_method(ep, *method, head, number, any);
+	*method = find_method(*method, opens ? &ep->any_stream : &ep->any, head, number, any);
 	if (!*method && name)
 		(void)snprintf(why, LEND_WHY_ROOM, "no handler for method %s", name);
 	if (!*method)
 		return LEND_UNIMPLEMENTED;
+	if (opens != !!((*method)->flags & LEND_OPENS_STREAMS))
+		return lend_req_head_differs(opens, why);
 	if (!encoding || !strcmp(encoding, "identity") || (*method)->flags & LEND_ANY_ENCODING)
 		return LEND_OK;
 	(void)snprintf(why, LEND_WHY_ROOM, "this server does not decode %s", encoding);

@@ -10,7 +10,8 @@
 
 static void set_fast_path(struct lend_method *entry)
 {
-	entry->fast_path = entry->handler && !(entry->flags & LEND_SLOW) && !entry->landing;
+	entry->fast_path =
+	    entry->handler && !entry->landing && !(entry->flags & (LEND_SLOW | LEND_OPENS_STREAMS));
 }
 
 static int set_handler(struct lend_ep *ep, struct lend_method *entry, lend_handler_fn *handler,
@@ -79,7 +80,9 @@ int lend_serve_any(struct lend_ep *ep, lend_handler_fn *handler, void *arg, unsi
 {
 	int rc = lend_method_check(0, flags & ~(unsigned)LEND_ANY_ENCODING);
 
-	return rc < 0 ? rc : set_handler(ep, &ep->any, handler, arg, flags);
+	return rc < 0 ? rc
+		      : set_handler(ep, flags & LEND_OPENS_STREAMS ? &ep->any_stream : &ep->any,
+				    handler, arg, flags);
 }
 
 int lend_serve_long(struct lend_ep *ep, uint32_t method, lend_landing_fn *place, void *arg)

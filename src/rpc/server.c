@@ -384,7 +384,7 @@ static __attribute__((noinline)) void serve_with_care(struct lend_ep *ep, struct
 	struct lend_buf *rest;
 
 	why[0] = '\0';
-	if (method && method->name && !method->handler && ep->any.handler)
+	if (method && method->name && !method->handler && ep->any.handler && !ev->head)
 		method = &ep->any; /* the number is this name's alone */
 	if (ev->parts)
 		lend_serve_show_part(req, ev->part);
@@ -395,6 +395,8 @@ static __attribute__((noinline)) void serve_with_care(struct lend_ep *ep, struct
 			      ? LEND_RESOURCE_EXHAUSTED
 			      : lend_req_head_take(ep, req, &bare, &method, why);
 		ev = &bare;
+	} else if (method && method->flags & LEND_OPENS_STREAMS && refusal == LEND_OK) {
+		refusal = lend_req_head_differs(false, why);
 	}
 	if (refusal == LEND_OK)
 		refusal = prepare_request(ep, req, method, ev);

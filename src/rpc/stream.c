@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "rpc/heads.h"
 #include "rpc/stream_table.h"
 #include "sys/last_error.h"
 #include "util/check.h"
@@ -19,7 +20,9 @@ static uint32_t streams_max(uint32_t calls)
 static int start_opening(struct lend_stream_rec *s, lend_session session)
 {
 	const struct lend_note note = {.stream = s->number, .kind = LEND_NOTE_OPEN};
+	const struct lend_call_head none = {.name = NULL};
 	struct lend_stream *user = s->user;
+	struct lend_call_head head = user->head ? *user->head : none;
 	struct lend_call *call = &s->opening;
 	int rc;
 
@@ -28,13 +31,17 @@ static int start_opening(struct lend_stream_rec *s, lend_session session)
 				   .timeout = user->timeout ? user->timeout : LEND_NEVER,
 				   .parent = user->parent,
 				   .queue = 1,
+				   .in_place = 1,
+				   .head = &head,
 				   .done = lend_stream_opening_ended};
+	head.opens_stream = true;
 	call->request = lend_buf_take(s->ep, sizeof(note));
 	if (!call->request)
 		return lend_fail(ENOMEM, "no buffer to open a stream");
 	memcpy(call->request->data, &note, sizeof(note));
 	call->request->len = sizeof(note);
 	rc = lend_call_start(s->ep, session, call);
+	call->head = NULL;
 	if (rc < 0)
 		lend_buf_give(s->ep, call->request);
 	return rc;
@@ -43,6 +50,7 @@ static int start_opening(struct lend_stream_rec *s, lend_session session)
 int lend_stream_open(struct lend_ep *ep, lend_session session, struct lend_stream *stream)
 {
 	struct lend_streams *all = lend_streams_of(ep);
+	const struct lend_session_rec *rec = lend_sessions_find(ep, session);
 	struct lend_stream_rec *s;
 	int rc;
 
@@ -50,7 +58,7 @@ int lend_stream_open(struct lend_ep *ep, lend_session session, struct lend_strea
 		return lend_fail(ENOMEM, "no memory for streams");
 	if (stream->state)
 		return lend_fail(EALREADY, "this stream is open: use a new zeroed one");
-	if (lend_streams_count(all, session) >= streams_max(lend_session_calls(ep, session)))
+	if (rec && rec->streams >= streams_max(lend_session_calls(ep, session)))
 		return lend_fail(EAGAIN, "too many streams of this session: raise config.calls of "
 					 "both ends");
 	s = lend_streams_add(all, session, ++all->opened, stream, true);
@@ -88,18 +96,25 @@ static struct lend_buf *frame_message(struct lend_ep *ep, struct lend_buf *messa
 	return head;
 }
 
+int lend_stream_check(struct lend_ep *ep, struct lend_stream *stream)
+{
+	struct lend_stream_rec *s = lend_stream_rec(stream);
+	enum lend_put may = s ? lend_duplex_check(&s->duplex) : LEND_PUT_CLOSED;
+
+	(void)ep;
+	return may == LEND_PUT_CLOSED ? stream_ended() : may == LEND_PUT_FULL ? -EAGAIN : 0;
+}
+
 int lend_stream_write(struct lend_ep *ep, struct lend_stream *stream, struct lend_buf *message)
 {
 	struct lend_stream_rec *s = lend_stream_rec(stream);
 	uint64_t len = lend_msg_len(message), most;
-	enum lend_put may = s ? lend_duplex_check(&s->duplex) : LEND_PUT_CLOSED;
+	int rc = lend_stream_check(ep, stream);
 	struct lend_buf *framed;
 	uint32_t call = 0;
 
-	if (may == LEND_PUT_CLOSED)
-		return stream_ended();
-	if (may == LEND_PUT_FULL)
-		return -EAGAIN;
+	if (rc < 0)
+		return rc;
 	most = lend_session_message_max(ep, s->session);
 	if (most == 0) /* the session has ended, and so will the stream */
 		return stream_ended();
@@ -151,24 +166,60 @@ int lend_stream_read(struct lend_ep *ep, struct lend_stream *stream, struct lend
 	return 0;
 }
 
-int lend_stream_end(struct lend_ep *ep, struct lend_stream *stream, enum lend_status status,
-		    const char *why)
+/* Returns 0 if this end may end the stream with a status. */
+static int check_ending(const struct lend_stream_rec *s)
 {
-	struct lend_stream_rec *s = lend_stream_rec(stream);
-
 	if (s && s->opener)
 		return lend_fail(EINVAL, "the server ends a stream: finish or cancel it");
-	if (!s || s->over || s->ending)
-		return stream_ended();
-	lend_stream_explain(s, why ? why : "");
+	return !s || s->over || s->ending ? stream_ended() : 0;
+}
+
+static void end_with(struct lend_stream_rec *s, enum lend_status status)
+{
 	s->status = status;
 	s->ending = true;
 	lend_duplex_finish(&s->duplex, false);
 	lend_stream_drop(s);
 	lend_stream_push(s);
 	if (s->over)
-		lend_streams_wake(ep->streams, lend_ep_now(ep));
+		lend_streams_wake(s->ep->streams, lend_ep_now(s->ep));
+}
+
+int lend_stream_end(struct lend_ep *ep, struct lend_stream *stream, enum lend_status status,
+		    const char *why)
+{
+	struct lend_stream_rec *s = lend_stream_rec(stream);
+	int rc = check_ending(s);
+
+	(void)ep;
+	if (rc < 0)
+		return rc;
+	lend_stream_explain(s, why ? why : "");
+	end_with(s, status);
 	return 0;
+}
+
+int lend_stream_end_with(struct lend_ep *ep, struct lend_stream *stream, enum lend_status status,
+			 const struct lend_reply_head *head)
+{
+	struct lend_stream_rec *s = lend_stream_rec(stream);
+	int rc = check_ending(s);
+
+	if (rc == 0)
+		rc = lend_reply_head_make(ep, s->request, head, &s->answer);
+	if (rc < 0)
+		return rc;
+	lend_stream_explain(s, head->message ? head->message : "");
+	end_with(s, status);
+	return 0;
+}
+
+bool lend_stream_metadata(const struct lend_stream *stream, bool trailing, uint32_t *at,
+			  struct lend_pair *pair)
+{
+	return stream->head_of_reply &&
+	       lend_metadata_pair(stream->head_of_reply,
+				  trailing ? LEND_HEAD_TRAILING : LEND_HEAD_INITIAL, at, pair);
 }
 
 void lend_stream_cancel(struct lend_ep *ep, struct lend_stream *stream)

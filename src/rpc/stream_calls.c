@@ -1,8 +1,10 @@
 /* stream_calls - the calls of a stream: its messages, half-close and credit, and the answer to its
  * opening call. Part of stream_table.h. Layer: rpc. Threads: the endpoint's. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "rpc/heads.h"
 #include "rpc/stream_table.h"
 #include "util/utf8.h"
 
@@ -101,10 +103,13 @@ static void answer_opening(struct lend_stream_rec *s)
 	lend_duplex_close(&s->duplex);
 	if (req)
 		req->handler = NULL;
-	if (s->why[0])
+	if (s->answer)
+		(void)lend_reply_flags(s->ep, s->request, s->status, LEND_REPLY_HEAD, s->answer);
+	else if (s->why[0])
 		(void)lend_reply_why(s->ep, s->request, s->status, s->why);
 	else
 		(void)lend_reply(s->ep, s->request, s->status, NULL);
+	s->answer = NULL;
 }
 
 static void cancel_calls(struct lend_stream_rec *s)
@@ -155,6 +160,22 @@ void lend_stream_advance(struct lend_stream_rec *s)
 	lend_stream_settle(s);
 }
 
+/* Keeps the head of the answer until the stream ends. */
+static void keep_head(struct lend_stream_rec *s, const struct lend_call *call)
+{
+	const uint8_t *head = s->ep->head;
+	uint32_t len;
+
+	if (s->ep->head_of != call)
+		return;
+	len = lend_head_length(head, LEND_HEAD_MAX, LEND_HEAD_MAX);
+	s->head = malloc(len);
+	if (s->head)
+		memcpy(s->head, head, len);
+	else
+		s->status = LEND_RESOURCE_EXHAUSTED;
+}
+
 void lend_stream_opening_ended(struct lend_call *call)
 {
 	struct lend_stream_rec *s =
@@ -164,6 +185,7 @@ void lend_stream_opening_ended(struct lend_call *call)
 	s->over = true;
 	if (!s->cancelled)
 		s->status = call->status;
+	keep_head(s, call);
 	lend_stream_explain(s, lend_call_why(s->ep, call));
 	s->user->ran = call->ran;
 	s->user->status = s->status;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rpc/heads.h"
 #include "rpc/stream_table.h"
 #include "sys/last_error.h"
 
@@ -107,32 +108,79 @@ static void open_stream(lend_request request, const struct lend_buf *bytes, void
 }
 
 /* Finds the record of a method, or makes one. */
-static struct lend_stream_method *method_of(struct lend_streams *all, uint32_t method)
+static struct lend_stream_method *method_of(struct lend_ep *ep, uint32_t method)
 {
-	struct lend_stream_method *m = all->methods;
+	struct lend_streams *all = lend_streams_of(ep);
+	struct lend_stream_method *m = all ? all->methods : NULL;
 
 	while (m && m->method != method)
 		m = m->next;
 	if (m)
 		return m;
-	m = calloc(1, sizeof(*m));
+	m = all ? calloc(1, sizeof(*m)) : NULL;
 	if (!m)
 		return NULL;
 	*m = (struct lend_stream_method){.ep = all->ep, .method = method, .next = all->methods};
 	return all->methods = m;
 }
 
+static int no_memory(void)
+{
+	return lend_fail(ENOMEM, "no memory to serve streams");
+}
+
+/* Sets the handler of a method if rc, of serving it, is 0. Returns rc. */
+static int set_handler(struct lend_stream_method *m, int rc, lend_stream_handler_fn *handler,
+		       void *arg)
+{
+	if (rc == 0) {
+		m->handler = handler;
+		m->arg = arg;
+	}
+	return rc;
+}
+
 int lend_serve_stream(struct lend_ep *ep, uint32_t method, lend_stream_handler_fn *handler,
 		      void *arg)
 {
-	struct lend_streams *all = lend_streams_of(ep);
-	struct lend_stream_method *m = all ? method_of(all, method) : NULL;
+	struct lend_stream_method *m = method_of(ep, method);
+	lend_handler_fn *opens = handler ? open_stream : NULL;
 
-	if (!m)
-		return lend_fail(ENOMEM, "no memory for method %u", method);
-	m->handler = handler;
-	m->arg = arg;
-	return lend_serve(ep, method, handler ? open_stream : NULL, m, 0);
+	return m ? set_handler(m, lend_serve(ep, method, opens, m, LEND_OPENS_STREAMS), handler,
+			       arg)
+		 : no_memory();
+}
+
+/* Checks the flags of the two functions below. */
+static int check_flags(unsigned flags)
+{
+	return flags & ~(unsigned)LEND_ANY_ENCODING
+		   ? lend_fail(EINVAL, "flags 0x%x: of streams LEND_ANY_ENCODING is known", flags)
+		   : 0;
+}
+
+int lend_serve_stream_name(struct lend_ep *ep, const char *name, lend_stream_handler_fn *handler,
+			   void *arg, unsigned flags)
+{
+	struct lend_stream_method *m = method_of(ep, lend_method_number(name));
+	int rc = m ? check_flags(flags) : no_memory();
+
+	if (rc == 0)
+		rc = lend_serve_name(ep, name, handler ? open_stream : NULL, m,
+				     flags | LEND_OPENS_STREAMS);
+	return set_handler(m, rc, handler, arg);
+}
+
+int lend_serve_stream_any(struct lend_ep *ep, lend_stream_handler_fn *handler, void *arg,
+			  unsigned flags)
+{
+	struct lend_streams *all = lend_streams_of(ep);
+	int rc = all ? check_flags(flags) : no_memory();
+
+	if (rc == 0)
+		rc = lend_serve_any(ep, handler ? open_stream : NULL, &all->any,
+				    flags | LEND_OPENS_STREAMS);
+	return set_handler(&all->any, rc, handler, arg);
 }
 
 int lend_stream_accept(struct lend_ep *ep, lend_request request, struct lend_stream *stream)

@@ -41,6 +41,7 @@ struct lend_stream_rec *lend_streams_add(struct lend_streams *all, lend_session 
 					 uint64_t number, struct lend_stream *user, bool opener)
 {
 	struct lend_stream_rec **head = &all->bucket[bucket_of(session, number, opener)];
+	struct lend_session_rec *rec = lend_sessions_find_any(all->ep, session);
 	struct lend_stream_rec *s = calloc(1, sizeof(*s));
 
 	if (!s) {
@@ -57,6 +58,8 @@ struct lend_stream_rec *lend_streams_add(struct lend_streams *all, lend_session 
 	lend_duplex_init(&s->duplex);
 	s->next = *head;
 	*head = s;
+	if (rec && opener)
+		rec->streams++;
 	user->state = s;
 	user->status = LEND_UNKNOWN;
 	user->ran = LEND_RAN_NO;
@@ -65,6 +68,7 @@ struct lend_stream_rec *lend_streams_add(struct lend_streams *all, lend_session 
 
 static void take_out(struct lend_stream_rec *s)
 {
+	struct lend_session_rec *session = lend_sessions_find_any(s->ep, s->session);
 	struct lend_stream_rec **at =
 	    &s->ep->streams->bucket[bucket_of(s->session, s->number, s->opener)];
 
@@ -72,22 +76,14 @@ static void take_out(struct lend_stream_rec *s)
 		at = &(*at)->next;
 	*at = s->next;
 	s->user->state = NULL;
+	if (session && s->opener)
+		session->streams--;
 }
 
 void lend_streams_remove(struct lend_stream_rec *s)
 {
 	take_out(s);
 	free(s);
-}
-
-uint32_t lend_streams_count(const struct lend_streams *all, lend_session session)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < LEND_STREAM_BUCKETS; i++)
-		for (const struct lend_stream_rec *s = all->bucket[i]; s; s = s->next)
-			n += s->opener && s->session.id == session.id;
-	return n;
 }
 
 void lend_streams_wake(struct lend_streams *all, lend_ns at)
@@ -107,8 +103,11 @@ static void end_stream(struct lend_stream_rec *s)
 	take_out(s);
 	user->status = s->status;
 	user->why = s->why;
+	user->head_of_reply = s->head;
+	lend_buf_give(s->ep, s->answer);
 	if (user->ended)
 		user->ended(user);
+	free(s->head);
 	free(s);
 }
 
@@ -168,7 +167,7 @@ struct lend_streams *lend_streams_of(struct lend_ep *ep)
 		free(all);
 		return NULL;
 	}
-	all->ep = ep;
+	all->ep = all->any.ep = ep;
 	ep->streams_cancelled = note_cancelled;
 	ep->streams_close = close_streams;
 	all->alarm.ring = look_at_all;

@@ -37,6 +37,8 @@ struct lend_stream_rec {
 	bool pinned;                    /* a function of it runs: the record must stay */
 	enum lend_status status;        /* server: to answer with */
 	char why[LEND_HEAD_REASON + 1]; /* text of the status, UTF-8 */
+	struct lend_buf *answer;        /* server: head to answer with; NULL: why */
+	uint8_t *head;                  /* opener: of the answer; NULL: none */
 	struct lend_call opening;       /* opener */
 	struct lend_stream_call call[LEND_STREAM_CALLS];
 	struct lend_duplex duplex;
@@ -55,9 +57,9 @@ struct lend_stream_method {
 struct lend_streams {
 	struct lend_ep *ep;
 	struct lend_stream_rec *bucket[LEND_STREAM_BUCKETS];
-	uint64_t opened;         /* number of the newest stream opened here */
-	struct lend_alarm alarm; /* calls to make again, and ends */
-	struct lend_stream_method *methods;
+	uint64_t opened;                         /* number of the newest stream opened here */
+	struct lend_alarm alarm;                 /* calls to make again, and ends */
+	struct lend_stream_method *methods, any; /* any: names without a handler */
 	lend_request opening; /* while a handler runs: its request, and the stream's number */
 	uint64_t opening_number;
 };
@@ -72,8 +74,6 @@ struct lend_stream_rec *lend_streams_add(struct lend_streams *all, lend_session 
 					 uint64_t number, struct lend_stream *user, bool opener);
 /* Removes a stream that did not begin, and frees it. */
 void lend_streams_remove(struct lend_stream_rec *s);
-/* Returns how many streams of a session were opened here. */
-uint32_t lend_streams_count(const struct lend_streams *all, lend_session session);
 /* Looks at the streams at a time, or in the next turn. */
 void lend_streams_wake(struct lend_streams *all, lend_ns at);
 /* Ends the stream if nothing more can happen. Then s is gone. */

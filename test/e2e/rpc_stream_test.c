@@ -346,7 +346,7 @@ Test(rpc_stream, notes__forged__typed_status)
 	note.kind = LEND_NOTE_KINDS;
 	cr_assert_eq(send_raw(&pair, LEND_METHOD_STREAM, &note, sizeof(note)),
 		     LEND_INVALID_ARGUMENT);
-	cr_assert_eq(send_raw(&pair, STREAM, &note, 3), LEND_INVALID_ARGUMENT);
+	cr_assert_eq(send_raw(&pair, STREAM, &note, 3), LEND_UNIMPLEMENTED);
 	/* The reader's memory is bounded, whatever is sent. */
 	note.kind = LEND_NOTE_MESSAGE;
 	for (uint32_t i = 0; i < 3 * LEND_STREAM_WINDOW; i++) {
@@ -428,5 +428,7 @@ Test(rpc_stream, streams__as_many_as_calls_permit__all_exchange)
 	cr_assert_eq(lend_stream_open(pair.client, pair.session, &client[STREAMS].stream), -EAGAIN);
 	for (uint32_t i = 0; i < STREAMS; i++)
 		check_over(&pair, &client[i], LEND_UNIMPLEMENTED);
+	open_stream(&pair, &client[STREAMS]);
+	check_over(&pair, &client[STREAMS], LEND_UNIMPLEMENTED);
 	pair_close(&pair);
 }

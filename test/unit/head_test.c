@@ -58,6 +58,9 @@ Test(head, values)
 	    {LEND_HEAD_TRAILING, "x-bin", "\1", 0, true},
 	    {LEND_HEAD_TRAILING, LONG_KEY LONG_KEY LONG_KEY "kkkk", "v", 0, true},
 	    {LEND_HEAD_TRAILING, LONG_KEY LONG_KEY LONG_KEY LONG_KEY, "v", 0, false},
+	    {LEND_HEAD_STREAM, NULL, "", 0, true},
+	    {LEND_HEAD_STREAM, NULL, "1", 0, false},
+	    {LEND_HEAD_STREAM, "k", "", 0, false},
 	    {LEND_HEAD_KINDS, "later", "\1", 0, true},
 	    {0, NULL, "", 0, false},
 	};
