@@ -2,9 +2,8 @@
  *
  * Messages are standard protobuf. Long bytes, strings and packed numbers are sent from where they
  * are; over shm only from memory that peers can read, such as lend_malloc_shared()'s, and copied
- * once from other memory. Received bytes stay in the message. Methods are
- * called by name, "/package.Service/Method". Unary methods
- * only. Link with `pkg-config --libs lend-grpc`.
+ * once from other memory. Received bytes stay in the message. Methods are called by name,
+ * "/package.Service/Method". Link with `pkg-config --libs lend-grpc`.
  *
  * Threads: the endpoint's. */
 #ifndef LEND_GRPC_H
@@ -75,6 +74,100 @@ lend_request lend_pb_request(const void *closure_data);
  * Ownership: borrows closure_data, and head until the request is answered. */
 void lend_pb_reply_head(void *closure_data, const struct lend_reply_head *head);
 
+/* lend_pb_stream(3) - streaming methods of a .proto service.
+ *
+ * protoc-c's descriptors do not have the kinds of methods: lend_pb_kinds() reads them from what
+ * protoc wrote, or the program lists them. The stubs are the same; their functions run more often:
+ *
+ *   server  The method's function runs for each message of the client, and with NULL at the end of
+ *           a client's stream. Each closure(&reply, closure_data) sends a message. If the server
+ *           streams, closure(NULL, closure_data) ends the stream with OK; if not, the first reply
+ *           does. lend_pb_fail() ends it with another status.
+ *   client  The generated function opens the stream and sends its message, NULL: none yet. More of
+ *           them: lend_pb_send(), then lend_pb_finish(). The closure runs for each message of a
+ *           server's stream, and last with NULL and lend_pb_status(). If only the client streams,
+ * it runs once, with the reply or with NULL.
+ *
+ * A stream is the closure_data of a server's function, or what lend_pb_opened() returns. Messages
+ * arrive in order, each once. lend/stream.h has the number that may be under way: lend_pb_send()
+ * refuses more, and a closure then ends the stream with RESOURCE_EXHAUSTED. A stream that is paused
+ * gives no credit. So memory is bounded.
+ *
+ * A stream ends at the client, before its last message, with INTERNAL: the server sent a malformed
+ * message, or not one reply where there is one; CANCELLED; DEADLINE_EXCEEDED; UNAVAILABLE: the
+ * session has ended; UNIMPLEMENTED, not run: the server does not have this method, or not as a
+ * stream; RESOURCE_EXHAUSTED: no memory; INVALID_ARGUMENT: the client sent a malformed message, or
+ * not one where there is one; or with the function's own.
+ *
+ * Threads: the endpoint's. */
+
+/* Which sides of a method send any number of messages. */
+enum lend_pb_kind {
+	LEND_PB_UNARY = 0,         /* neither: each sends one */
+	LEND_PB_CLIENT_STREAM = 1, /* the client */
+	LEND_PB_SERVER_STREAM = 2, /* the server */
+	LEND_PB_BOTH_STREAM = 3,   /* both */
+};
+/* Reads the kinds of a service's methods, in their order, from len bytes that protoc
+ * --descriptor_set_out wrote for the .proto file.
+ * Returns: 0; -ENOENT: the set does not have all of the service's methods.
+ * Ownership: borrows descriptor and set; kinds has room for descriptor->n_methods.
+ * Threads: any. */
+int lend_pb_kinds(const ProtobufCServiceDescriptor *descriptor, const void *set, size_t len,
+		  enum lend_pb_kind *kinds);
+/* Serves all methods of a service as lend_pb_serve(), each as its kind. A streaming one cannot be
+ * lend_pb_slow(): -EINVAL.
+ * Returns: as lend_pb_serve().
+ * Ownership: as lend_pb_serve(); borrows kinds until it returns. */
+int lend_pb_serve_kinds(struct lend_ep *ep, ProtobufCService *service,
+			const enum lend_pb_kind *kinds);
+/* Calls the methods of a client from now on as their kinds. The timeout of lend_pb_client_set() is
+ * a stream's too; 0: none.
+ * Ownership: borrows client, and kinds until it is destroyed, which is due when its streams have
+ * ended. */
+void lend_pb_client_kinds(ProtobufCService *client, const enum lend_pb_kind *kinds);
+/* Returns the stream that the last generated function of a streaming method opened.
+ * Returns: the stream; NULL: it was not opened, and the closure has run.
+ * Ownership: the stream is the client's until its closure has run for the last time. */
+void *lend_pb_opened(const ProtobufCService *client);
+/* Sends a message. release NULL: copies its bytes. Otherwise long ones are sent from where they
+ * are, and release(arg) runs once when none is in use; after a failure it does not run.
+ * Returns: 0; -EAGAIN: the peer must read first, events.writable follows; -EPIPE: the stream is
+ * over, or its direction has ended; -EMSGSIZE: longer than the peer takes; -EINVAL: not a message
+ * of the method's type; -ENOMEM: no memory.
+ * Ownership: borrows message, and the bytes of its members until release(arg) runs. */
+int lend_pb_send(void *stream, const ProtobufCMessage *message, void (*release)(void *arg),
+		 void *arg);
+/* Checks for credit. A server that sends a reply for each message pauses its stream while there is
+ * none.
+ * Returns: what lend_pb_send() returns for a short message.
+ * Ownership: borrows stream. */
+int lend_pb_check(void *stream);
+/* Ends the client's direction after the last message.
+ * Returns: as lend_stream_finish().
+ * Ownership: borrows stream. */
+int lend_pb_finish(void *stream);
+/* Ends a stream at once, with CANCELLED.
+ * Ownership: borrows stream. */
+void lend_pb_cancel(void *stream);
+/* Stops reading messages, or goes on: the function or closure may then run before it returns. The
+ * one that runs now may pause its stream.
+ * Ownership: borrows stream. */
+void lend_pb_pause(void *stream, bool paused);
+/* Functions of a stream; unused ones are NULL. */
+struct lend_pb_events {
+	/* A message that lend_pb_send() refused with -EAGAIN would be taken now. */
+	void (*writable)(void *stream, void *arg);
+	/* The stream is over, also when the client cancelled it: the last function that runs. The
+	 * stream is gone when it returns. Without this function, a server's stays until it is
+	 * answered, in vain then. */
+	void (*ended)(void *stream, void *arg);
+	void *arg; /* the application's */
+};
+/* Sets the functions of a stream.
+ * Ownership: borrows stream; copies events. */
+void lend_pb_on(void *stream, const struct lend_pb_events *events);
+
 /* lend_pb_client(3) - call the methods of a .proto service.
  *
  * protoc-c generates a function for each method, which takes the client, a request and a closure.
@@ -120,6 +213,13 @@ void lend_pb_client_refs(ProtobufCService *client, struct lend_mem *mem, const v
  * Ownership: borrows client; copies head, and borrows its texts and metadata until the next one is
  * set. */
 void lend_pb_client_head(ProtobufCService *client, const struct lend_call_head *head);
+/* Iterates over the metadata of the reply in the closure of a call, or in the last one of a stream:
+ * *at is 0 before the first call.
+ * Returns: true: *pair is the next pair, of the trailing metadata or of the initial ones; false:
+ * there are no more.
+ * Ownership: borrows client; the pair is the client's until the closure returns. */
+bool lend_pb_metadata(const ProtobufCService *client, bool trailing, uint32_t *at,
+		      struct lend_pair *pair);
 /* Returns the call that runs its closure now, for lend_call_metadata().
  * Returns: the call; NULL: it was not started, or there is none.
  * Ownership: borrows client; the call is the client's until the closure returns. */

@@ -26,6 +26,28 @@ struct called_service {
 	struct called_method method[];
 };
 
+/* A client: what lend_pb_client() makes. */
+struct client {
+	ProtobufCService base;
+	struct lend_ep *ep;
+	lend_session session;
+	struct lend_mem *mem;           /* for values by reference; NULL: they go in the message */
+	const enum lend_pb_kind *kinds; /* of the methods; NULL: unary */
+	struct lend_call like;          /* fields that the calls have in common */
+	struct lend_call_head head;     /* also in common; without the name */
+	enum lend_status status;
+	const struct lend_call *ending; /* the call that runs its closure now; NULL: none started */
+	const struct lend_stream *ended; /* the stream that runs its last closure now; or NULL */
+	struct lend_pb_stream *opened;   /* by the last call of a function; NULL: none */
+	struct called_service *service;
+};
+
+/* stream_client.c: calls a streaming method. */
+void lend_pb_open_stream(struct client *c, unsigned index, const ProtobufCMessage *input,
+			 ProtobufCClosure closure, void *closure_data);
+/* unary_client.c: returns the status of a call that could not be started: -errno. */
+enum lend_status lend_pb_status_of(int err);
+
 /* Finds the service for one more client, or makes it. Returns 0; -EINVAL: the descriptor is not of
  * protobuf-c 1; -ENOMEM. */
 int lend_pb_called_open(struct lend_ep *ep, const ProtobufCServiceDescriptor *descriptor,

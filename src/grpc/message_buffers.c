@@ -80,6 +80,64 @@ void lend_pb_heap_free(struct lend_pb_heap *heap)
 	free_until(heap, NULL);
 }
 
+struct lend_pb_heap *lend_pb_heap_begin(struct lend_pb_heap *shared, struct lend_pb_heap *own)
+{
+	if (!shared->busy) {
+		shared->busy = true;
+		return shared;
+	}
+	lend_pb_heap_init(own);
+	return own;
+}
+
+void lend_pb_heap_end(struct lend_pb_heap *heap, const struct lend_pb_heap *own)
+{
+	heap->busy = false;
+	if (heap == own)
+		lend_pb_heap_free(heap);
+	else
+		lend_pb_heap_reset(heap);
+}
+
+enum { MANY_WRAPS = 1 << 30 }; /* until their number is known */
+
+static void release_value(void *arg)
+{
+	struct lend_pb_lent *lent = arg;
+
+	if (--lent->left)
+		return;
+	if (lent->release)
+		lent->release(lent->arg);
+	free(lent);
+}
+
+struct lend_pb_lent *lend_pb_lent_begin(struct lend_pb_sending *how, void (*release)(void *arg),
+					void *arg)
+{
+	struct lend_pb_lent *lent = malloc(sizeof(*lent));
+
+	if (lent)
+		*lent = (struct lend_pb_lent){release, arg, MANY_WRAPS};
+	how->release = release_value;
+	how->arg = lent;
+	return lent;
+}
+
+void lend_pb_lent_keep(struct lend_pb_lent *lent)
+{
+	if (lent)
+		lent->release = NULL;
+}
+
+void lend_pb_lent_end(struct lend_pb_lent *lent, unsigned wraps)
+{
+	if (!lent)
+		return;
+	lent->left -= MANY_WRAPS - wraps - 1;
+	release_value(lent);
+}
+
 /* Message buffers as blocks of the encoder. */
 struct buffers {
 	struct lend_pb_blocks blocks;

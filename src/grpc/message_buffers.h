@@ -14,11 +14,16 @@ struct lend_pb_heap {
 	struct lend_pb_blocks blocks;
 	struct heap_block *list; /* the newest first */
 	size_t used;             /* bytes of the blocks */
+	bool busy;               /* a decoded message is in use */
 };
 void lend_pb_heap_init(struct lend_pb_heap *heap);
 /* Frees all blocks but the first. */
 void lend_pb_heap_reset(struct lend_pb_heap *heap);
 void lend_pb_heap_free(struct lend_pb_heap *heap);
+/* Returns memory for one message: the shared one, or own while another message is in it. */
+struct lend_pb_heap *lend_pb_heap_begin(struct lend_pb_heap *shared, struct lend_pb_heap *own);
+/* Ends the use of what lend_pb_heap_begin() returned. */
+void lend_pb_heap_end(struct lend_pb_heap *heap, const struct lend_pb_heap *own);
 
 /* How to encode a message. */
 struct lend_pb_sending {
@@ -33,6 +38,19 @@ struct lend_pb_sending {
 	uint64_t refs; /* out: bit i: buffer i of the chain is one that may be sent by reference */
 	uint64_t marked; /* out: bit i: it has the option (lend.by_ref) */
 };
+/* The values of one message that are not copied: counts those in use. */
+struct lend_pb_lent {
+	void (*release)(void *arg);
+	void *arg;
+	unsigned left;
+};
+/* Begins to count. NULL: no memory. */
+struct lend_pb_lent *lend_pb_lent_begin(struct lend_pb_sending *how, void (*release)(void *arg),
+					void *arg);
+/* The message was not sent: release will not run. NULL does nothing. */
+void lend_pb_lent_keep(struct lend_pb_lent *lent);
+/* Ends the counting: release runs when none of these values is in use. NULL does nothing. */
+void lend_pb_lent_end(struct lend_pb_lent *lent, unsigned wraps);
 /* Encodes a message into a chain. Returns NULL with the reason in *status; release has run
  * wraps times then. */
 struct lend_buf *lend_pb_to_buffers(struct lend_pb_sending *how, const struct lend_pb_table *table,

@@ -2,22 +2,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <lend/stream.h>
+
 #include "grpc/called_service.h"
 #include "pb/field_option.h"
 
 enum { REF_MIN_UNKNOWN = 32 << 10 };
-
-struct client {
-	ProtobufCService base;
-	struct lend_ep *ep;
-	lend_session session;
-	struct lend_mem *mem;       /* for values by reference; NULL: they go in the message */
-	struct lend_call like;      /* fields that the calls have in common */
-	struct lend_call_head head; /* also in common; without the name */
-	enum lend_status status;
-	const struct lend_call *ending; /* the call that runs its closure now; NULL: none started */
-	struct called_service *service;
-};
 
 struct unary_call {
 	struct lend_call call;
@@ -36,12 +26,12 @@ struct unary_call {
 static void finish_call(struct unary_call *u)
 {
 	struct client *c = u->client;
+	struct lend_pb_heap own, *heap = lend_pb_heap_begin(&c->service->memory, &own);
 	ProtobufCMessage *reply = NULL;
 
 	c->status = u->call.status;
 	if (c->status == LEND_OK)
-		c->status = lend_pb_from_buffers(u->method->output, u->call.reply,
-						 &c->service->memory, &reply);
+		c->status = lend_pb_from_buffers(u->method->output, u->call.reply, heap, &reply);
 	if (u->call.status == LEND_OK && c->status == LEND_INVALID_ARGUMENT)
 		c->status = LEND_INTERNAL; /* the server's mistake */
 	c->ending = &u->call;
@@ -50,7 +40,7 @@ static void finish_call(struct unary_call *u)
 	if (u->has_reply)
 		lend_buf_give(c->ep, u->call.reply);
 	u->call.reply = NULL;
-	lend_pb_heap_reset(&c->service->memory);
+	lend_pb_heap_end(heap, &own);
 	u->next = c->service->idle;
 	c->service->idle = u;
 }
@@ -136,7 +126,7 @@ static struct unary_call *take_call(struct client *c)
 	return u;
 }
 
-static enum lend_status status_of(int err)
+enum lend_status lend_pb_status_of(int err)
 {
 	return err == -ESTALE || err == -ESHUTDOWN ? LEND_UNAVAILABLE
 	       : err == -EINVAL                    ? LEND_INVALID_ARGUMENT
@@ -183,16 +173,21 @@ static enum lend_status start_call(struct unary_call *u, const ProtobufCMessage 
 	if (!err)
 		return LEND_OK;
 	lend_buf_give(c->ep, request);
-	return status_of(err);
+	return lend_pb_status_of(err);
 }
 
 static void invoke_method(ProtobufCService *service, unsigned index, const ProtobufCMessage *input,
 			  ProtobufCClosure closure, void *closure_data)
 {
 	struct client *c = (struct client *)service;
-	struct unary_call *u = take_call(c);
 	enum lend_status status = LEND_RESOURCE_EXHAUSTED;
+	struct unary_call *u;
 
+	if (c->kinds && c->kinds[index] != LEND_PB_UNARY) {
+		lend_pb_open_stream(c, index, input, closure, closure_data);
+		return;
+	}
+	u = take_call(c);
 	if (u) {
 		u->client = c;
 		u->method = &c->service->method[index];
@@ -275,7 +270,22 @@ const char *lend_pb_why(const ProtobufCService *client)
 {
 	const struct client *c = (const struct client *)client;
 
-	return c->ending ? lend_call_why(c->ep, c->ending) : "";
+	return c->ending ? lend_call_why(c->ep, c->ending) : c->ended ? c->ended->why : "";
+}
+
+bool lend_pb_metadata(const ProtobufCService *client, bool trailing, uint32_t *at,
+		      struct lend_pair *pair)
+{
+	const struct client *c = (const struct client *)client;
+
+	if (c->ending)
+		return lend_call_metadata(c->ep, c->ending, trailing, at, pair);
+	return c->ended && lend_stream_metadata(c->ended, trailing, at, pair);
+}
+
+void lend_pb_client_kinds(ProtobufCService *client, const enum lend_pb_kind *kinds)
+{
+	((struct client *)client)->kinds = kinds;
 }
 
 void lend_pb_client_set(ProtobufCService *client, const struct lend_call *call)

@@ -4,58 +4,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "grpc/message_buffers.h"
-#include "util/utf8.h"
+#include <lend/stream.h>
+
+#include "grpc/served_method.h"
 
 /* Bytes of a reply that is encoded on the stack, if the last reply was no longer. */
 enum { SHORT_MAX = 512 };
-enum { WHY_MAX = 200 }; /* bytes of a text that count, as of lend_reply_why() */
-
 /* A request that is being served: the closure_data of its function. */
 struct pending {
+	struct lend_pb_answer base; /* first */
 	struct served_method *method;
-	lend_request request;
-	const struct lend_reply_head *head; /* goes before the reply; NULL: none */
 	bool slow;            /* in a thread of its own, also when the method is not any more */
 	struct pending *next; /* next idle one */
 };
 
-struct served_method {
-	struct lend_ep *ep;
-	ProtobufCService *service;
-	struct lend_mem *mem; /* for requests of arguments; NULL: of one message */
-	bool slow;            /* its function runs in worker threads */
-	unsigned index;
-	uint32_t number;
-	const struct lend_pb_table *input, *output;
-	uint32_t packed;            /* see lend_pb_sending */
-	struct lend_pb_heap memory; /* decoded requests */
-	struct lend_pb_heap tables;
-	struct pending *idle;
-	struct served_method *next; /* next method of any endpoint */
-	char path[LEND_PB_PATH_MAX];
-};
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct served_method *served; /* under lock */
-
-/* Counts the values of a reply that are in use. */
-struct lent_reply {
-	void (*release)(void *arg);
-	void *arg;
-	unsigned left;
-};
-
-static void release_value(void *arg)
-{
-	struct lent_reply *lent = arg;
-
-	if (--lent->left)
-		return;
-	if (lent->release)
-		lent->release(lent->arg);
-	free(lent);
-}
 
 static void free_pending(struct pending *p)
 {
@@ -71,31 +35,29 @@ void lend_pb_fail(void *closure_data, enum lend_status status, const char *why)
 {
 	struct pending *p = closure_data;
 	struct lend_reply_head head;
-	char text[WHY_MAX + 1] = "";
-	size_t len;
+	char text[LEND_PB_WHY_MAX + 1];
 
-	if (p->head) {
-		len = strnlen(why, WHY_MAX + 1);
-		len = len > WHY_MAX ? lend_utf8_cut(why, WHY_MAX) : len;
-		if (lend_utf8_valid((const uint8_t *)why, len))
-			memcpy(text, why, len);
-		head = *p->head;
-		head.message = text;
-		(void)lend_reply_with(p->method->ep, p->request, status, NULL, &head);
+	if (p->base.streams) {
+		lend_pb_stream_end(closure_data, status, why);
+		return;
+	}
+	if (p->base.head) {
+		head = lend_pb_head_of(&p->base, why, text);
+		(void)lend_reply_with(p->base.ep, p->base.request, status, NULL, &head);
 	} else {
-		(void)lend_reply_why(p->method->ep, p->request, status, why);
+		(void)lend_reply_why(p->base.ep, p->base.request, status, why);
 	}
 	free_pending(p);
 }
 
 void lend_pb_reply_head(void *closure_data, const struct lend_reply_head *head)
 {
-	((struct pending *)closure_data)->head = head;
+	((struct lend_pb_answer *)closure_data)->head = head;
 }
 
 lend_request lend_pb_request(const void *closure_data)
 {
-	return ((const struct pending *)closure_data)->request;
+	return ((const struct lend_pb_answer *)closure_data)->request;
 }
 
 static void send_reply(struct pending *p, const ProtobufCMessage *reply,
@@ -107,24 +69,24 @@ static void send_reply(struct pending *p, const ProtobufCMessage *reply,
 	uint8_t bytes[SHORT_MAX];
 	uint32_t packed = 0;
 
-	if (reply && !p->head && p->method->packed <= SHORT_MAX &&
+	if (reply && !p->base.head && p->method->packed <= SHORT_MAX &&
 	    lend_pb_to_bytes(p->method->output, reply, bytes, sizeof(bytes), &encoded)) {
-		(void)lend_reply_copy(p->method->ep, p->request, LEND_OK, encoded.data,
+		(void)lend_reply_copy(p->base.ep, p->base.request, LEND_OK, encoded.data,
 				      (uint32_t)encoded.len);
 		free_pending(p);
 		return;
 	}
-	how->ep = p->method->ep;
+	how->ep = p->base.ep;
 	how->packed = p->slow ? &packed : &p->method->packed;
 	how->copies |= p->slow;
 	if (!how->copies)
-		how->session = lend_request_session(how->ep, p->request);
+		how->session = lend_request_session(how->ep, p->base.request);
 	if (reply)
 		chain = lend_pb_to_buffers(how, p->method->output, reply, &status);
-	if (p->head)
-		(void)lend_reply_with(p->method->ep, p->request, status, chain, p->head);
+	if (p->base.head)
+		(void)lend_reply_with(p->base.ep, p->base.request, status, chain, p->base.head);
 	else
-		(void)lend_reply(p->method->ep, p->request, status, chain);
+		(void)lend_reply(p->base.ep, p->base.request, status, chain);
 	free_pending(p);
 }
 
@@ -139,19 +101,19 @@ static void answer_request(const ProtobufCMessage *reply, void *closure_data)
 void lend_pb_reply(void *closure_data, const ProtobufCMessage *reply, void (*release)(void *arg),
 		   void *arg)
 {
-	struct lent_reply *lent = malloc(sizeof(*lent));
-	struct lend_pb_sending how = {.copies = !lent, .release = release_value, .arg = lent};
+	struct lend_pb_sending how = {.copies = false};
+	struct lend_pb_lent *lent;
 
-	if (!lent) {
-		send_reply(closure_data, reply, &how);
-		if (release)
-			release(arg);
+	if (((struct pending *)closure_data)->base.streams) {
+		lend_pb_stream_reply(closure_data, reply, release, arg);
 		return;
 	}
-	*lent = (struct lent_reply){release, arg, 1 << 30}; /* until the number is known */
+	lent = lend_pb_lent_begin(&how, release, arg);
+	how.copies = !lent;
 	send_reply(closure_data, reply, &how);
-	lent->left -= (1 << 30) - how.wraps - 1;
-	release_value(lent);
+	if (!lent && release)
+		release(arg);
+	lend_pb_lent_end(lent, how.wraps);
 }
 
 static struct pending *take_pending(struct served_method *m, lend_request request)
@@ -163,7 +125,8 @@ static struct pending *take_pending(struct served_method *m, lend_request reques
 	else
 		p = malloc(sizeof(*p));
 	if (p)
-		*p = (struct pending){.method = m, .request = request, .slow = m->slow};
+		*p = (struct pending){
+		    .base = {.ep = m->ep, .request = request}, .method = m, .slow = m->slow};
 	return p;
 }
 
@@ -211,6 +174,7 @@ static void serve_args(lend_request request, const struct lend_arg *arg, int n, 
 
 static void free_method(struct served_method *m)
 {
+	lend_pb_streams_free(m);
 	while (m->idle) {
 		struct pending *p = m->idle;
 
@@ -271,17 +235,22 @@ static int start_serving(struct served_method *m, struct lend_mem *mem, bool slo
 
 	m->mem = mem;
 	m->slow = slow;
+	if (m->kind != LEND_PB_UNARY)
+		return lend_serve_stream_name(m->ep, m->path, lend_pb_accept, m, 0);
 	return mem ? lend_serve_args_name(mem, m->path, serve_args, m, flags)
 		   : lend_serve_name(m->ep, m->path, serve_request, m, flags | LEND_CHAIN);
 }
 
 /* Serves all methods; with a client of memory nodes, those with requests of arguments. */
-static int serve_methods(struct lend_ep *ep, ProtobufCService *service, struct lend_mem *mem)
+static int serve_methods(struct lend_ep *ep, ProtobufCService *service, struct lend_mem *mem,
+			 const enum lend_pb_kind *kinds)
 {
 	for (unsigned i = 0; i < service->descriptor->n_methods; i++) {
 		struct served_method *m = NULL;
 		int err = make_method(ep, service, i, mem ? LEND_PB_ARGS : "", &m);
 
+		if (!err && kinds)
+			m->kind = kinds[i];
 		if (!err && (err = add_method(m)))
 			free_method(m);
 		if (!err)
@@ -294,12 +263,18 @@ static int serve_methods(struct lend_ep *ep, ProtobufCService *service, struct l
 
 int lend_pb_serve(struct lend_ep *ep, ProtobufCService *service)
 {
-	return serve_methods(ep, service, NULL);
+	return serve_methods(ep, service, NULL, NULL);
+}
+
+int lend_pb_serve_kinds(struct lend_ep *ep, ProtobufCService *service,
+			const enum lend_pb_kind *kinds)
+{
+	return serve_methods(ep, service, NULL, kinds);
 }
 
 int lend_pb_serve_refs(struct lend_ep *ep, ProtobufCService *service, struct lend_mem *mem)
 {
-	return serve_methods(ep, service, mem);
+	return serve_methods(ep, service, mem, NULL);
 }
 
 int lend_pb_slow(struct lend_ep *ep, const ProtobufCService *service, const char *method)
@@ -310,7 +285,7 @@ int lend_pb_slow(struct lend_ep *ep, const ProtobufCService *service, const char
 	for (struct served_method *m = served; m && (!err || err == -ENOENT); m = m->next)
 		if (m->ep == ep && m->service == service &&
 		    !strcmp(service->descriptor->methods[m->index].name, method))
-			err = start_serving(m, m->mem, true);
+			err = m->kind == LEND_PB_UNARY ? start_serving(m, m->mem, true) : -EINVAL;
 	pthread_mutex_unlock(&lock);
 	return err;
 }

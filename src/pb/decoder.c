@@ -296,7 +296,7 @@ static inline void store_scalar(const struct lend_pb_field *f, uint8_t *member, 
 {
 	uint32_t narrow = (uint32_t)v;
 
-	switch ((enum lend_pb_kind)f->kind) {
+	switch ((enum lend_pb_field_kind)f->kind) {
 	case LEND_PB_SINT64:
 		v = (v >> 1) ^ (0 - (v & 1));
 		memcpy(member, &v, 8);

@@ -93,7 +93,7 @@ static inline uint8_t *put_tag_unchecked(uint8_t *at, const struct lend_pb_field
 	return at - f->tag_len;
 }
 
-static inline uint64_t load_scalar(enum lend_pb_kind kind, const uint8_t *member)
+static inline uint64_t load_scalar(enum lend_pb_field_kind kind, const uint8_t *member)
 {
 	uint64_t wide = 0;
 	uint32_t narrow = 0;
@@ -116,7 +116,7 @@ static inline uint64_t load_scalar(enum lend_pb_kind kind, const uint8_t *member
 	}
 }
 
-static inline uint8_t *put_scalar_unchecked(uint8_t *at, enum lend_pb_kind kind, uint64_t v)
+static inline uint8_t *put_scalar_unchecked(uint8_t *at, enum lend_pb_field_kind kind, uint64_t v)
 {
 	if (kind == LEND_PB_FIXED32) {
 		memcpy(at - 4, &v, 4);
@@ -327,7 +327,7 @@ static inline uint8_t *put_implicit_field(struct lend_pb_encoder *e, uint8_t *at
 	const char *text;
 	uint64_t v;
 
-	switch ((enum lend_pb_kind)f->kind) {
+	switch ((enum lend_pb_field_kind)f->kind) {
 	case LEND_PB_STRING:
 		memcpy(&text, member, sizeof(text));
 		return text && *text ? put_text(e, at, f, (const uint8_t *)text, strlen(text)) : at;

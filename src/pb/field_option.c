@@ -7,11 +7,15 @@ enum {
 	SET_FILE = 1,
 	FILE_PACKAGE = 2,
 	FILE_TYPE = 4,
-	TYPE_NAME = 1,
+	FILE_SERVICE = 6,
+	TYPE_NAME = 1, /* also of services and methods */
 	TYPE_FIELD = 2,
 	TYPE_NESTED = 3,
 	FIELD_NUMBER = 3,
 	FIELD_OPTIONS = 8,
+	SERVICE_METHOD = 2,
+	METHOD_CLIENT_STREAMING = 5,
+	METHOD_SERVER_STREAMING = 6,
 };
 enum { VARINT = 0, BITS64 = 1, LEN = 2, BITS32 = 5, NESTED_MAX = 32 };
 
@@ -119,20 +123,46 @@ static struct span find_type(struct span in, uint32_t field, const char *name, u
 	return found;
 }
 
-bool lend_pb_option_set(const void *set, size_t len, const char *type, uint32_t number,
-			uint32_t option)
+/* Finds the next file of a set whose package has a full name, which *name is then relative to. */
+static bool next_file(struct span *set, struct span *file, const char *full, const char **name)
 {
-	struct span in = {set, len ? (const uint8_t *)set + len : set};
 	struct field f;
 
-	while (next_field(&in, &f)) {
+	while (next_field(set, &f)) {
 		struct span package = find_field(f.bytes, FILE_PACKAGE).bytes;
-		const char *name = package.at == package.end ? type : skip_part(type, package);
 
-		if (f.number == SET_FILE && name &&
-		    type_has_option(find_type(f.bytes, FILE_TYPE, name, NESTED_MAX), number,
-				    option))
+		*file = f.bytes;
+		*name = package.at == package.end ? full : skip_part(full, package);
+		if (f.number == SET_FILE && *name)
 			return true;
 	}
 	return false;
+}
+
+bool lend_pb_option_set(const void *set, size_t len, const char *type, uint32_t number,
+			uint32_t option)
+{
+	struct span in = {set, len ? (const uint8_t *)set + len : set}, file;
+	const char *name;
+
+	while (next_file(&in, &file, type, &name))
+		if (type_has_option(find_type(file, FILE_TYPE, name, NESTED_MAX), number, option))
+			return true;
+	return false;
+}
+
+int lend_pb_method_kind(const void *set, size_t len, const char *service, const char *method)
+{
+	struct span in = {set, len ? (const uint8_t *)set + len : set}, file;
+	const char *name;
+
+	while (next_file(&in, &file, service, &name)) {
+		struct span found = find_type(file, FILE_SERVICE, name, 1);
+
+		found = find_type(found, SERVICE_METHOD, method, 1);
+		if (found.at)
+			return (find_field(found, METHOD_CLIENT_STREAMING).value ? 1 : 0) |
+			       (find_field(found, METHOD_SERVER_STREAMING).value ? 2 : 0);
+	}
+	return -1;
 }

@@ -40,7 +40,7 @@ enum lend_pb_presence {
 };
 
 /* Form of a value in memory and on the wire. */
-enum lend_pb_kind {
+enum lend_pb_field_kind {
 	LEND_PB_INT32, /* int32 and enum: sign-extended varint */
 	LEND_PB_UINT32,
 	LEND_PB_SINT32,
@@ -59,7 +59,7 @@ struct lend_pb_field {
 	uint32_t quantifier; /* the same to has_, n_ or the case */
 	uint32_t number;
 	uint8_t presence; /* enum lend_pb_presence */
-	uint8_t kind;     /* enum lend_pb_kind */
+	uint8_t kind;     /* enum lend_pb_field_kind */
 	uint8_t wire;     /* wire type of one value */
 	uint8_t tag_len;
 	uint8_t by_ref;                    /* bytes: a segment of its own if the encoder lends */
