@@ -340,7 +340,7 @@ def load(files):
     stray, pages = [], []
     for header in (file for file in files if file.endswith(".h")):
         pages += parse(header, stray)
-    sources = [pathlib.Path(file).read_text() for file in files if file.endswith(".c")]
+    sources = [pathlib.Path(file).read_text() for file in files if file.endswith((".c", ".cc"))]
     faults = stray + list(faults_of(pages))
     faults += [f"page {page.name}: no example uses it" for page in pages if not example_of(page, sources)]
     return pages, sources, faults

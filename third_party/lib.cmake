@@ -23,7 +23,8 @@ find_package(Python3 COMPONENTS Interpreter)
 if(Python3_FOUND)
 	set(man3_dir ${CMAKE_BINARY_DIR}/man/man3)
 	file(GLOB man3_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/include/lend/*.h ${CMAKE_SOURCE_DIR}/test/e2e/install/*.c ${CMAKE_SOURCE_DIR}/apps/examples/hello.c
-		${CMAKE_SOURCE_DIR}/apps/examples/greeter.c ${CMAKE_SOURCE_DIR}/apps/examples/named.c)
+		${CMAKE_SOURCE_DIR}/apps/examples/greeter.c ${CMAKE_SOURCE_DIR}/apps/examples/named.c
+		${CMAKE_SOURCE_DIR}/apps/examples/dictionary.cc)
 	add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/man/made
 		COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/scripts/man3.py ${man3_dir} ${man3_sources}
 		COMMAND ${CMAKE_COMMAND} -E touch ${CMAKE_BINARY_DIR}/man/made

@@ -1,100 +1,100 @@
 // dictionary: a key-value store of dictionary.proto at shm:dictionary, and its client.
-//   dictionary put color blue        prints the value that was there before; get color
+//   dictionary put color blue     prints the value that was there before; get color; scan c
 #include <iostream>
 #include <map>
-#include <memory>
 #include <string>
-#include <utility>
-
 #include <lend/grpc.h>
-
 #include "dictionary.pb-c.h"
 
-using Value = std::shared_ptr<std::string>;
-static std::map<std::string, Value> store;
+static std::map<std::string, std::string> store;
+static const lend_pb_kind kinds[] = {LEND_PB_UNARY, LEND_PB_UNARY, LEND_PB_SERVER_STREAM};
 
-// Answers with a value, which stays until the reply has arrived: its bytes are sent in place.
-static void send_pair(void *closure_data, const std::string &key, const Value &value)
+static Kv__Pair pair_of(const char *key, const char *value)
 {
-	auto drop = [](void *held) { delete static_cast<Value *>(held); };
-	Dictionary__Pair out = DICTIONARY__PAIR__INIT;
+	Kv__Pair pair = KV__PAIR__INIT;
 
-	out.key = const_cast<char *>(key.c_str());
-	if (value)
-		out.value = {value->size(), reinterpret_cast<uint8_t *>(value->data())};
-	lend_pb_reply(closure_data, &out.base, drop, new Value(value));
+	pair.key = const_cast<char *>(key);
+	pair.value = const_cast<char *>(value);
+	return pair;
 }
 
-static void dictionary_put(Dictionary__Dictionary_Service *, const Dictionary__Pair *in,
-			   Dictionary__Pair_Closure, void *closure_data)
+static void kv_put(Kv__Store_Service *, const Kv__Pair *in, Kv__Pair_Closure closure, void *data)
 {
-	auto item = store.try_emplace(in->key).first;
-	auto value =
-	    std::make_shared<std::string>(reinterpret_cast<char *>(in->value.data), in->value.len);
-
-	send_pair(closure_data, item->first, std::exchange(item->second, value));
+	std::string value = in->value;
+	store[in->key].swap(value);
+	Kv__Pair out = pair_of(in->key, value.c_str());
+	closure(&out, data);
 }
 
-static void dictionary_get(Dictionary__Dictionary_Service *, const Dictionary__Key *in,
-			   Dictionary__Pair_Closure, void *closure_data)
+static void kv_get(Kv__Store_Service *, const Kv__Pair *in, Kv__Pair_Closure closure, void *data)
 {
-	auto item = store.find(in->key);
+	if (store.count(in->key) == 0)
+		return lend_pb_fail(data, LEND_NOT_FOUND, "no such key");
+	Kv__Pair out = pair_of(in->key, store[in->key].c_str());
+	closure(&out, data);
+}
 
-	if (item == store.end())
-		lend_pb_fail(closure_data, LEND_NOT_FOUND, "no such key");
-	else
-		send_pair(closure_data, item->first, item->second);
+// Sends the pairs from a key on until the client has to read, and later from there on.
+static void send_pairs(void *stream, void *next)
+{
+	auto &key = *static_cast<std::string *>(next);
+
+	for (auto item = store.lower_bound(key); item != store.end(); ++item) {
+		Kv__Pair out = pair_of((key = item->first).c_str(), item->second.c_str());
+
+		if (lend_pb_send(stream, &out.base, nullptr, nullptr) < 0)
+			return;
+	}
+	lend_pb_fail(stream, LEND_OK, "");
+}
+
+static void kv_scan(Kv__Store_Service *, const Kv__Pair *in, Kv__Pair_Closure, void *stream)
+{
+	auto end = [](void *, void *next) { delete static_cast<std::string *>(next); };
+	lend_pb_events events = {send_pairs, end, new std::string(in->key)};
+	lend_pb_on(stream, &events);
+	send_pairs(stream, events.arg);
 }
 
 static ProtobufCService *client;
-static bool done, failed;
+static bool done;
 
-static void print_pair(const Dictionary__Pair *pair, void *)
+static void print_pair(const Kv__Pair *pair, void *scan)
 {
-	done = true;
-	failed = !pair;
+	done = !scan || !pair;
 	if (pair)
-		std::cout.write(reinterpret_cast<char *>(pair->value.data),
-				static_cast<long>(pair->value.len))
-		    << '\n';
-	else
+		std::cout << (scan ? pair->key + std::string(" ") : "") << pair->value << '\n';
+	else if (lend_pb_status(client) != LEND_OK)
 		std::cerr << "dictionary: " << lend_pb_why(client) << '\n';
 }
 
 static int call_store(lend_ep *ep, char **argv)
 {
-	Dictionary__Pair pair = DICTIONARY__PAIR__INIT;
-	Dictionary__Key key = DICTIONARY__KEY__INIT;
-	std::string value = argv[3] ? argv[3] : "";
+	bool scan = argv[1] == std::string("scan");
+	auto call = scan ? kv__store__scan : argv[3] ? kv__store__put : kv__store__get;
+	Kv__Pair pair = pair_of(argv[2], argv[3] ? argv[3] : "");
 	lend_session session;
 
 	if (lend_connect(ep, "shm:dictionary", &session) < 0 ||
-	    lend_pb_client(ep, session, &dictionary__dictionary__descriptor, &client) < 0)
+	    lend_pb_client(ep, session, &kv__store__descriptor, &client) < 0)
 		return -1;
-	pair.key = key.key = argv[2];
-	pair.value = {value.size(), reinterpret_cast<uint8_t *>(value.data())};
-	if (argv[3])
-		dictionary__dictionary__put(client, &pair, print_pair, nullptr);
-	else
-		dictionary__dictionary__get(client, &key, print_pair, nullptr);
+	lend_pb_client_kinds(client, kinds);
+	call(client, &pair, print_pair, scan ? &done : nullptr);
 	while (!done)
 		lend_wait(ep, LEND_NEVER);
-	return failed;
+	return lend_pb_status(client);
 }
 
 int main(int argc, char **argv)
 {
-	Dictionary__Dictionary_Service service = DICTIONARY__DICTIONARY__INIT(dictionary_);
+	Kv__Store_Service service = KV__STORE__INIT(kv_);
 	lend_config config = LEND_CONFIG_INIT;
 	lend_ep *ep = nullptr;
-	int rc;
 
 	config.listen = argc > 2 ? nullptr : "shm:dictionary";
-	if ((rc = lend_open(&config, &ep)) == 0 && argc > 2)
-		rc = call_store(ep, argv);
-	else if (rc == 0 && (rc = lend_pb_serve(ep, &service.base)) == 0)
-		rc = lend_run(ep, LEND_NEVER);
+	bool ok = !lend_open(&config, &ep) && !lend_pb_serve_kinds(ep, &service.base, kinds) &&
+		  !(argc > 2 ? call_store(ep, argv) : lend_run(ep, LEND_NEVER));
 	lend_close(ep);
 	lend_pb_end(ep);
-	return rc != 0;
+	return !ok;
 }

@@ -101,7 +101,7 @@ def check_page(page):
 def main():
     headers = sorted(repo.glob("include/lend/*.h"))
     examples = [*sorted(repo.glob("test/e2e/install/*.c")), repo / "apps/examples/hello.c", repo / "apps/examples/greeter.c",
-                repo / "apps/examples/named.c"]
+                repo / "apps/examples/named.c", repo / "apps/examples/dictionary.cc"]
     faults = man3.load([str(file) for file in headers + examples])[2]
     faults += [*check_planted(), *check_functions(headers)]
     mandoc = shutil.which("mandoc")

@@ -200,6 +200,11 @@ if [ -e "$examples/greeter.proto" ]; then
 	says blue "$tmp/dictionary" put color red
 	says red "$tmp/dictionary" get color
 	says "dictionary: no such key" "$tmp/dictionary" get taste
+	says "" "$tmp/dictionary" put taste sweet
+	says "color red
+taste sweet" "$tmp/dictionary" scan color
+	says "taste sweet" "$tmp/dictionary" scan d
+	says "" "$tmp/dictionary" scan x
 	for follower in 1 2 3 4 5 6 7 8; do
 		begin "follower$follower" "$tmp/replicate" "follower$follower"
 	done
