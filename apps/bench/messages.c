@@ -26,17 +26,25 @@ static const char *const keys[KEYS] = {"p50_us", "p99_us", "calls_per_s", "both_
 enum side { LEND, COPIED, POLLING, SLEEPING };
 static const struct way {
 	enum side side;
-	bool one; /* one call at a time only */
+	bool one;    /* one call at a time only */
+	bool stream; /* messages of one stream, not calls */
 	const char *program, *carrier, *options, *name;
 } ways[] = {
-    {LEND, false, "lend_messages", "", "", "lend"},
-    {COPIED, false, "lend_messages", "-copied", "", "copied"},
-    {POLLING, false, "grpc", "async-tcp", "", "polling, pinned"},
-    {POLLING, false, "grpc", "async-tcp", "--free", "polling, free"},
-    {SLEEPING, false, "grpc", "async-tcp", "--sleep", "sleeping, pinned"},
-    {SLEEPING, false, "grpc", "async-tcp", "--sleep --free", "sleeping, free"},
-    {SLEEPING, true, "grpc", "unary-tcp", "--sleep", "blocking, pinned"},
-    {SLEEPING, true, "grpc", "unary-tcp", "--sleep --free", "blocking, free"},
+    {LEND, false, false, "lend_messages", "", "", "lend"},
+    {COPIED, false, false, "lend_messages", "-copied", "", "copied"},
+    {POLLING, false, false, "grpc", "async-tcp", "", "polling, pinned"},
+    {POLLING, false, false, "grpc", "async-tcp", "--free", "polling, free"},
+    {SLEEPING, false, false, "grpc", "async-tcp", "--sleep", "sleeping, pinned"},
+    {SLEEPING, false, false, "grpc", "async-tcp", "--sleep --free", "sleeping, free"},
+    {SLEEPING, true, false, "grpc", "unary-tcp", "--sleep", "blocking, pinned"},
+    {SLEEPING, true, false, "grpc", "unary-tcp", "--sleep --free", "blocking, free"},
+    {LEND, false, true, "lend_messages", "-stream", "", "lend"},
+    {POLLING, false, true, "grpc", "talk-tcp", "", "polling, pinned"},
+    {POLLING, false, true, "grpc", "talk-tcp", "--free", "polling, free"},
+    {SLEEPING, false, true, "grpc", "talk-tcp", "--sleep", "sleeping, pinned"},
+    {SLEEPING, false, true, "grpc", "talk-tcp", "--sleep --free", "sleeping, free"},
+    {SLEEPING, false, true, "grpc", "stream-tcp", "--sleep", "blocking, pinned"},
+    {SLEEPING, false, true, "grpc", "stream-tcp", "--sleep --free", "blocking, free"},
 };
 enum { WAYS = sizeof(ways) / sizeof(ways[0]) };
 static bool absent[WAYS];
@@ -51,12 +59,13 @@ struct messages_args {
 	bool one_thread, sleep, no_grpc, json;
 };
 
-static const char *const kinds[] = {"unary", NULL};
+static const char *const kinds[] = {"unary", "stream", NULL};
 static const char *const carriers[] = {"shm", "udp", NULL};
 
 #define ARGS struct messages_args
 static const struct lend_option options[] = {
-    OPT_CHOICE(ARGS, kind, "kind", "KIND", kinds, "unary: one message each way"),
+    OPT_CHOICE(ARGS, kind, "kind", "KIND", kinds,
+	       "unary: calls (default); stream: messages of one stream, each answered by one"),
     OPT_CHOICE(ARGS, carrier, "carrier", "C", carriers, "Of Lend: shm (default) or udp",
 	       .key = 'c'),
     OPT_SIZE(ARGS, size, "size", 8, APP_PATTERN_MAX, "Bytes in the request's message (64)",
@@ -84,15 +93,26 @@ static const char doc[] =
     "that of both processes with all their threads. Every reply is checked.\n\n"
     "  lend bench messages --carrier udp --size 1K\n"
     "  lend bench messages --window 64 --json\n"
+    "  lend bench messages --kind stream\n"
     "  lend bench messages --size 64K --no-grpc\n"
     "  lend bench messages --size 64K --followers 8 --one-thread";
 
 /* Returns whether the way is one of this run. */
 static bool is_used(const ARGS *args, const struct way *way)
 {
-	if (absent[way - ways] || (way->one && args->window > 1))
+	if (absent[way - ways] || (way->one && args->window > 1) || way->stream != args->kind)
 		return false;
 	return way->side < POLLING || !args->no_grpc;
+}
+
+/* Returns the way that the others are compared with. */
+static const struct way *own_way(const ARGS *args)
+{
+	const struct way *way = ways;
+
+	while (way->stream != args->kind)
+		way++;
+	return way;
 }
 
 /* Finds the programs. Returns the number of ways to measure. */
@@ -112,7 +132,7 @@ static unsigned find_programs(const ARGS *args)
 	if (absent[LEND])
 		app_bad("not in this build: install libprotobuf-c-dev and protobuf-c-compiler, and "
 			"build the release preset again");
-	if (!args->no_grpc && absent[POLLING])
+	if (!args->no_grpc && absent[WAYS - 1])
 		app_note("no gRPC C++ to compare: scripts/deps.sh peers, and build again");
 	return n;
 }
@@ -201,7 +221,7 @@ static double times_lend(const ARGS *args, const struct way *way)
 	double ratio[ROUNDS_MAX];
 
 	for (unsigned i = 0; i < rounds; i++)
-		ratio[i] = call_time(args, way, i) / call_time(args, &ways[LEND], i);
+		ratio[i] = call_time(args, way, i) / call_time(args, own_way(args), i);
 	return app_median(ratio, rounds);
 }
 
@@ -255,11 +275,13 @@ static void write_report(const ARGS *args)
 	struct app_report r;
 
 	app_report_begin(&r, args->json, "messages: calls of a .proto service");
-	report_way(&r, &ways[LEND]);
-	r.prefix = "copied_";
-	report_way(&r, &ways[COPIED]);
-	app_report_num(&r, "ratio", 1 / times_lend(args, &ways[COPIED]), 3,
-		       "lend's p50, time per call or CPU time over this one's");
+	report_way(&r, own_way(args));
+	if (is_used(args, &ways[COPIED])) {
+		r.prefix = "copied_";
+		report_way(&r, &ways[COPIED]);
+		app_report_num(&r, "ratio", 1 / times_lend(args, &ways[COPIED]), 3,
+			       "lend's p50, time per call or CPU time over this one's");
+	}
 	report_grpc(&r, args);
 	r.prefix = "";
 	app_report_text(&r, "kind", kinds[args->kind], "");
@@ -284,6 +306,8 @@ int app_messages(int argc, char **argv)
 		app_bad("--reply: give 8, or as many bytes as --size");
 	if (args.followers && args.one_thread && args.carrier)
 		app_bad("--followers in one thread: over shm only");
+	if (args.kind && (args.followers || args.one_thread || args.sessions > 1))
+		app_bad("--kind stream: one stream between two threads");
 	args.no_grpc |= args.one_thread || args.followers;
 	if (args.followers) {
 		args.sessions = args.followers;

@@ -1,13 +1,15 @@
 /* grpc - gRPC C++ as its guide recommends: blocking unary calls, asynchronous calls through
- * completion queues, and one bidirectional stream. C++, since that is gRPC's public API.
+ * completion queues, and one bidirectional stream, blocking or asynchronous. C++, since that is
+ * gRPC's public API.
  *
- * A lane is a kind of call and a carrier: unary-tcp, async-unix, ... The server offers all three
- * kinds. Asynchronous calls are served through a queue too, and both queues are polled unless both
+ * A lane is a kind of call and a carrier: unary-tcp, async-unix, talk-tcp, ... Asynchronous calls
+ * and the stream of talk are served through a queue too, and both queues are polled unless both
  * ends sleep. The others are served by gRPC's own threads, which sleep.
  * Layer: apps/peers. Threads: gRPC's, all of a process on its CPU. */
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <deque>
 #include <grpcpp/grpcpp.h>
 #include <memory>
 #include <string>
@@ -33,9 +35,15 @@ constexpr int NAP_US = 20000;
 	std::exit(1);
 }
 
+static bool is_talk(const peer_job *job)
+{
+	return !std::strncmp(job->lane, "talk", 4);
+}
+
+// Both ends use completion queues.
 static bool is_async(const peer_job *job)
 {
-	return !std::strncmp(job->lane, "async", 5);
+	return !std::strncmp(job->lane, "async", 5) || is_talk(job);
 }
 
 static bool is_stream(const peer_job *job)
@@ -103,8 +111,47 @@ struct Served {
 	bool answered;
 };
 
+/* An end of the asynchronous stream: reads all the time, and writes one message after the other. */
+template <class Stream> struct Talk {
+	enum Tag : uintptr_t { OPENED = 1, READ, WRITTEN }; /* of the queue */
+	std::unique_ptr<Stream> stream;
+	std::deque<Bytes> out; /* wait for the one that is being written */
+	bool writing = false;
+	Bytes in;
+
+	static void *tag(Tag which)
+	{
+		return reinterpret_cast<void *>(which);
+	}
+
+	void read()
+	{
+		stream->Read(&in, tag(READ));
+	}
+
+	void write(const Bytes &message)
+	{
+		if (writing)
+			out.push_back(message);
+		else
+			stream->Write(message, tag(WRITTEN));
+		writing = true;
+	}
+
+	void written()
+	{
+		writing = !out.empty();
+		if (!writing)
+			return;
+		stream->Write(out.front(), tag(WRITTEN));
+		out.pop_front();
+	}
+};
+
 struct Server {
 	const peer_job *job;
+	ServerContext context; /* of the asynchronous stream */
+	Talk<grpc::ServerAsyncReaderWriter<Bytes, Bytes>> talk;
 	Blocking blocking;
 	Asking::AsyncService async;
 	std::unique_ptr<grpc::ServerCompletionQueue> queue;
@@ -151,10 +198,15 @@ void *peer_server_open(const peer_job *job, peer_pipe *door)
 	s->server = builder.BuildAndStart();
 	if (!s->server)
 		die("cannot listen");
+	s->talk.stream =
+	    std::make_unique<grpc::ServerAsyncReaderWriter<Bytes, Bytes>>(&s->context);
+	if (is_talk(job))
+		s->async.RequestTalk(&s->context, s->talk.stream.get(), s->queue.get(),
+				     s->queue.get(), s->talk.tag(s->talk.OPENED));
 	if (!is_unix(job))
 		address = "127.0.0.1:" + std::to_string(port);
 	for (Served &one : s->served)
-		if (is_async(job))
+		if (is_async(job) && !is_talk(job))
 			s->ask_for(&one);
 	peer_send_text(door, address.c_str(), address.size() + 1);
 	return s;
@@ -169,6 +221,21 @@ static bool next_event(const peer_job *job, grpc::CompletionQueue *queue, void *
 		until = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
 				     gpr_time_from_micros(NAP_US, GPR_TIMESPAN));
 	return queue->AsyncNext(tag, ok, until) == grpc::CompletionQueue::GOT_EVENT;
+}
+
+static void serve_talk(Server *s, void *tag)
+{
+	Bytes out;
+
+	if (tag == s->talk.tag(s->talk.WRITTEN)) {
+		s->talk.written();
+		return;
+	}
+	if (tag == s->talk.tag(s->talk.READ)) {
+		answer(s->job, s->talk.in, &out);
+		s->talk.write(out);
+	}
+	s->talk.read();
 }
 
 /* Serves one event. A signal interrupts the sleep. */
@@ -187,6 +254,10 @@ void peer_server_turn(void *server)
 	auto *one = static_cast<Served *>(tag);
 	if (!ok)
 		return;
+	if (is_talk(s->job)) {
+		serve_talk(s, tag);
+		return;
+	}
 	if (one->answered) {
 		s->ask_for(one);
 		return;
@@ -231,6 +302,7 @@ struct Client {
 	std::vector<const Bytes *> request; /* the message of each slot */
 	grpc::ClientContext talk_context;
 	std::unique_ptr<grpc::ClientReaderWriter<Bytes, Bytes>> talk;
+	Talk<grpc::ClientAsyncReaderWriter<Bytes, Bytes>> async_talk;
 
 	explicit Client(const peer_job *j) : job(j), asked(j->window), written(j->window),
 					     request(j->window)
@@ -277,6 +349,16 @@ void *peer_client_open(const peer_job *job, peer_pipe *door)
 	    grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), args));
 	if (is_stream(job))
 		c->talk = c->stub->Talk(&c->talk_context);
+	if (is_talk(job)) {
+		void *tag;
+		bool ok;
+
+		c->async_talk.stream = c->stub->AsyncTalk(&c->talk_context, &c->queue,
+							  c->async_talk.tag(c->async_talk.OPENED));
+		if (!c->queue.Next(&tag, &ok) || !ok)
+			die("the stream was not opened");
+		c->async_talk.read();
+	}
 	return c;
 }
 
@@ -290,6 +372,11 @@ int peer_client_start(void *client, unsigned slot, const void *bytes)
 		peer_fifo_push(&c->fifo, slot);
 		if (is_stream(c->job) && !c->talk->Write(*request))
 			die("the stream has ended");
+		return 0;
+	}
+	if (is_talk(c->job)) {
+		peer_fifo_push(&c->fifo, slot);
+		c->async_talk.write(*request);
 		return 0;
 	}
 	Asked &a = c->asked[slot];
@@ -306,6 +393,7 @@ static void end(unsigned slot, const Bytes &reply)
 
 static void turn_async(Client *c)
 {
+	Bytes reply;
 	void *tag;
 	bool ok;
 
@@ -313,6 +401,16 @@ static void turn_async(Client *c)
 		return;
 	if (!ok)
 		die("a call ended without an answer");
+	if (is_talk(c->job)) {
+		if (tag == c->async_talk.tag(c->async_talk.WRITTEN)) {
+			c->async_talk.written();
+			return;
+		}
+		reply.Swap(&c->async_talk.in);
+		c->async_talk.read();
+		end(peer_fifo_pop(&c->fifo), reply);
+		return;
+	}
 	auto slot = static_cast<unsigned>(reinterpret_cast<uintptr_t>(tag) - 1);
 	if (!c->asked[slot].status.ok())
 		die(c->asked[slot].status.error_message().c_str());
@@ -350,6 +448,15 @@ void peer_client_close(void *client)
 		c->talk->WritesDone();
 		c->talk->Finish();
 	}
+	if (c->async_talk.stream) {
+		void *tag;
+		bool ok;
+
+		c->talk_context.TryCancel();
+		c->queue.Shutdown();
+		while (c->queue.Next(&tag, &ok))
+			;
+	}
 	delete c;
 }
 
@@ -361,5 +468,6 @@ static peer_lane lane_of(const char *name, unsigned window_max)
 const struct peer peer_this = {
     "grpc",
     {lane_of("unary-unix", 1), lane_of("unary-tcp", 1), lane_of("async-unix", 0),
-     lane_of("async-tcp", 0), lane_of("stream-unix", 0), lane_of("stream-tcp", 0)},
+     lane_of("async-tcp", 0), lane_of("stream-unix", 0), lane_of("stream-tcp", 0),
+     lane_of("talk-unix", 0), lane_of("talk-tcp", 0)},
     true};

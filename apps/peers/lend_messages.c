@@ -1,6 +1,7 @@
 /* lend_messages - protobuf messages over Lend: the service of echo.proto with protoc-c's stubs.
  *
- * On lanes NAME-all each request goes to all sessions. On lanes NAME-one both ends are in one
+ * On lanes NAME-stream requests and replies are the messages of one stream. On lanes NAME-all each
+ * request goes to all sessions. On lanes NAME-one both ends are in one
  * thread. On lanes NAME-copied the same calls copy, as usual: protobuf-c packs a message into a
  * buffer, and unpacks one into memory of its own. Layer: apps/peers. Threads: one per process. */
 #include <errno.h>
@@ -8,6 +9,7 @@
 
 #include "apps/common/closed_loop.h"
 #include "apps/common/options.h"
+#include "apps/peers/fifo.h"
 #include "apps/peers/lend_end.h"
 #include "echo.pb-c.h"
 #include "lend/alloc.h"
@@ -34,7 +36,9 @@ struct slot {
 static struct {
 	const struct peer_job *job;
 	char carrier[16]; /* the lane's */
-	bool copies, to_all;
+	bool copies, to_all, streams;
+	void *stream;           /* the client's */
+	struct peer_fifo asked; /* slots of the stream's messages without a reply */
 	struct lend_ep *ep, *server;
 	struct slot slot[PEER_WINDOW_MAX];
 	lend_session session[SESSIONS_MAX];
@@ -48,6 +52,7 @@ static void read_lane(const struct peer_job *job)
 	memcpy(end.carrier, job->lane, strcspn(job->lane, "-"));
 	end.copies = strstr(job->lane, "-copied");
 	end.to_all = strstr(job->lane, "-all");
+	end.streams = strstr(job->lane, "-stream");
 }
 
 static void make_answer(const Asking__Bytes *in, Asking__Bytes *out, uint8_t sum[PEER_SUM_LEN])
@@ -70,12 +75,27 @@ static void serve_ask(Asking__Asking_Service *service, const Asking__Bytes *in,
 	closure(&out, closure_data);
 }
 
+static void go_on(void *stream, void *arg)
+{
+	(void)arg;
+	lend_pb_pause(stream, false);
+}
+
 static void serve_talk(Asking__Asking_Service *service, const Asking__Bytes *in,
 		       Asking__Bytes_Closure closure, void *closure_data)
 {
-	(void)service, (void)in, (void)closure;
-	lend_pb_fail(closure_data, LEND_UNIMPLEMENTED, "");
+	if (!in) {
+		closure(NULL, closure_data);
+		return;
+	}
+	serve_ask(service, in, closure, closure_data);
+	if (lend_pb_check(closure_data) != -EAGAIN)
+		return;
+	lend_pb_on(closure_data, &(struct lend_pb_events){.writable = go_on});
+	lend_pb_pause(closure_data, true);
 }
+
+static const enum lend_pb_kind kinds[] = {LEND_PB_UNARY, LEND_PB_BOTH_STREAM};
 
 /* Packs a message into a buffer; NULL: none is free. */
 static struct lend_buf *pack_message(struct lend_ep *ep, const Asking__Bytes *message)
@@ -116,30 +136,11 @@ void *peer_server_open(const struct peer_job *job, struct peer_pipe *channel)
 
 	read_lane(job);
 	end.server = peer_end_open(job, peer_end_listen(end.carrier));
-	if (lend_pb_serve(end.server, &service.base) < 0 ||
+	if (lend_pb_serve_kinds(end.server, &service.base, kinds) < 0 ||
 	    lend_serve(end.server, COPIED, serve_copied, NULL, 0) < 0)
 		app_die("%s", lend_why());
 	peer_end_announce(end.server, channel);
 	return end.server;
-}
-
-void *peer_client_open(const struct peer_job *job, struct peer_pipe *channel)
-{
-	static const struct lend_call endless = {.timeout = LEND_NEVER};
-	char address[PEER_ADDRESS_MAX];
-
-	read_lane(job);
-	end.ep = peer_end_open(job, NULL);
-	app_pattern_register(end.ep);
-	peer_receive_text(channel, address, sizeof(address));
-	for (unsigned i = 0; i < job->sessions; i++) {
-		peer_end_connect(end.ep, address, &end.session[i]);
-		if (lend_pb_client(end.ep, end.session[i], &asking__asking__descriptor,
-				   &end.service[i]) < 0)
-			app_die("no memory for %u clients; give fewer --sessions", job->sessions);
-		lend_pb_client_set(end.service[i], &endless);
-	}
-	return end.ep;
 }
 
 static unsigned number_of(const struct slot *slot)
@@ -157,6 +158,59 @@ static void end_one(struct slot *slot, const Asking__Bytes *reply)
 		memcpy(slot->sum, reply->data.data, PEER_SUM_LEN);
 	if (!--slot->left)
 		peer_end_at(number_of(slot), reply->data.data, reply->data.len);
+}
+
+/* The closure of the stream. */
+static void end_talked(const Asking__Bytes *reply, void *arg)
+{
+	struct slot *slot;
+
+	(void)arg;
+	if (!reply && end.stream)
+		app_die("the stream has ended: is the server still running?");
+	if (!reply)
+		return;
+	slot = &end.slot[peer_fifo_pop(&end.asked)];
+	slot->left = 1;
+	end_one(slot, reply);
+}
+
+static void keep_bytes(void *arg)
+{
+	(void)arg; /* they stay until the reply */
+}
+
+static int send_on_stream(unsigned i)
+{
+	int rc = lend_pb_send(end.stream, &end.slot[i].message.base, keep_bytes, NULL);
+
+	if (rc == 0)
+		peer_fifo_push(&end.asked, i);
+	return rc;
+}
+
+void *peer_client_open(const struct peer_job *job, struct peer_pipe *channel)
+{
+	static const struct lend_call endless = {.timeout = LEND_NEVER};
+	char address[PEER_ADDRESS_MAX];
+
+	read_lane(job);
+	end.ep = peer_end_open(job, NULL);
+	app_pattern_register(end.ep);
+	peer_receive_text(channel, address, sizeof(address));
+	for (unsigned i = 0; i < job->sessions; i++) {
+		peer_end_connect(end.ep, address, &end.session[i]);
+		if (lend_pb_client(end.ep, end.session[i], &asking__asking__descriptor,
+				   &end.service[i]) < 0)
+			app_die("no memory for %u clients; give fewer --sessions", job->sessions);
+		lend_pb_client_set(end.service[i], &endless);
+		lend_pb_client_kinds(end.service[i], kinds);
+	}
+	if (end.streams) {
+		asking__asking__talk(end.service[0], NULL, end_talked, NULL);
+		end.stream = lend_pb_opened(end.service[0]);
+	}
+	return end.ep;
 }
 
 static void end_asked(const Asking__Bytes *reply, void *slot)
@@ -238,6 +292,8 @@ int peer_client_start(void *client, unsigned i, const void *request)
 	slot->message.data = (ProtobufCBinaryData){end.job->request, (uint8_t *)(uintptr_t)request};
 	if (end.to_all)
 		return start_all(slot);
+	if (end.streams)
+		return send_on_stream(i);
 	slot->left = 1;
 	if (end.copies)
 		return start_copied(slot, 0, end.session[session]);
@@ -252,6 +308,7 @@ void peer_turn(void *side)
 
 void peer_close(void *side)
 {
+	end.stream = NULL;
 	lend_close(side);
 	lend_pb_end(side);
 	for (unsigned i = 0; i < SESSIONS_MAX && side == end.ep; i++)
@@ -272,10 +329,10 @@ void peer_close(void *side)
 		.name = NAME, .sessions_max = SESSIONS_MAX, .one_thread = true                     \
 	}
 
-const struct peer peer_this = {.name = "lend_messages",
-			       .lane = {ONE("shm"), ONE("udp"), ONE("shm-copied"),
-					ONE("udp-copied"), THREAD("shm-one"), THREAD("udp-one"),
-					THREAD("shm-one-copied"), THREAD("udp-one-copied"),
-					ALL("shm-all", false), ALL("udp-all", false),
-					ALL("shm-all-copied", false), ALL("udp-all-copied", false),
-					ALL("shm-one-all", true), ALL("shm-one-all-copied", true)}};
+const struct peer peer_this = {
+    .name = "lend_messages",
+    .lane = {ONE("shm"), ONE("udp"), ONE("shm-copied"), ONE("udp-copied"), THREAD("shm-one"),
+	     THREAD("udp-one"), THREAD("shm-one-copied"), THREAD("udp-one-copied"),
+	     ONE("shm-stream"), ONE("udp-stream"), ALL("shm-all", false), ALL("udp-all", false),
+	     ALL("shm-all-copied", false), ALL("udp-all-copied", false), ALL("shm-one-all", true),
+	     ALL("shm-one-all-copied", true)}};

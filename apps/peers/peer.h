@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { PEER_SUM_LEN = 8, PEER_ADDRESS_MAX = 4096, PEER_WINDOW_MAX = 128, PEER_LANES_MAX = 16 };
+enum { PEER_SUM_LEN = 8, PEER_ADDRESS_MAX = 4096, PEER_WINDOW_MAX = 128, PEER_LANES_MAX = 20 };
 
 /* The parameters of one run, the same for both sides. */
 struct peer_job {

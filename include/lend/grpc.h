@@ -160,7 +160,7 @@ struct lend_pb_events {
 	void (*writable)(void *stream, void *arg);
 	/* The stream is over, also when the client cancelled it: the last function that runs. The
 	 * stream is gone when it returns. Without this function, a server's stays until it is
-	 * answered, in vain then. */
+	 * answered, which has no effect then. */
 	void (*ended)(void *stream, void *arg);
 	void *arg; /* the application's */
 };

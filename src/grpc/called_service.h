@@ -32,7 +32,7 @@ struct client {
 	struct lend_ep *ep;
 	lend_session session;
 	struct lend_mem *mem;           /* for values by reference; NULL: they go in the message */
-	const enum lend_pb_kind *kinds; /* of the methods; NULL: unary */
+	const enum lend_pb_kind *kinds; /* kinds by method; NULL: unary */
 	struct lend_call like;          /* fields that the calls have in common */
 	struct lend_call_head head;     /* also in common; without the name */
 	enum lend_status status;

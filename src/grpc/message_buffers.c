@@ -290,7 +290,7 @@ bool lend_pb_to_bytes(const struct lend_pb_table *table, const ProtobufCMessage 
 	struct lend_pb_encoder e = {
 	    .blocks = &blocks, .segment = encoded, .max = 1, .in_place = SIZE_MAX};
 
-	encoded->len = 0; /* of an empty message, which is no segment */
+	encoded->len = 0; /* an empty message is no segment */
 	return lend_pb_encode(&e, table, message) == LEND_PB_OK;
 }
 

@@ -13,9 +13,9 @@ struct lend_pb_stream {
 	struct lend_stream stream;
 	lend_session session;
 	enum lend_pb_kind kind;
-	const struct lend_pb_table *reads, *writes; /* of the messages in each direction */
-	uint32_t *packed;                           /* of those written: see lend_pb_sending */
-	struct lend_pb_heap *memory;                /* of those read */
+	const struct lend_pb_table *reads, *writes; /* tables for each direction */
+	uint32_t *packed;                           /* for those written: see lend_pb_sending */
+	struct lend_pb_heap *memory;                /* for those read */
 	/* Takes a message that was read, or NULL at the end of the peer's direction. */
 	void (*take)(struct lend_pb_stream *s, struct lend_buf *bytes);
 	void (*handle)(struct lend_pb_stream *s, const ProtobufCMessage *message);
@@ -24,15 +24,15 @@ struct lend_pb_stream {
 	bool paused, reading, eof;
 	/* Server. */
 	struct served_method *method;
-	struct lend_pb_stream *next, **link; /* of its method's streams */
+	struct lend_pb_stream *next, **link; /* streams with its method */
 	unsigned holds;                      /* functions that use it now */
-	bool answered, over, told;           /* told: events.ended has run */
+	bool answered, over, told;           /* told: after its end */
 	/* Client. */
 	struct client *client;
 	ProtobufCClosure closure;
 	void *closure_data;
 	enum lend_status failed; /* not OK: instead of the stream's status */
-	struct lend_buf *reply;  /* of a stream of one reply, until its status is known */
+	struct lend_buf *reply;  /* the only one, until the status is known */
 };
 
 /* Reads what has arrived, unless the stream is paused. */

@@ -1,7 +1,7 @@
 /* stream_server - streaming methods of .proto services on an endpoint.
  *
- * A stream's record is freed when the stream is over and its function has answered, or was told by
- * events.ended. */
+ * A stream's record is freed when the stream is over and its function has answered, or
+ * events.ended has run. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
