@@ -23,12 +23,12 @@ static const enum lend_pb_kind kinds[METHODS] = {LEND_PB_UNARY, LEND_PB_CLIENT_S
 						 LEND_PB_SERVER_STREAM, LEND_PB_BOTH_STREAM};
 static uint8_t pattern[LONGEST + 256];
 
-/* What the ends of the stream have seen. */
+/* State of both ends of the stream. */
 static struct {
 	struct pair pair;
 	ProtobufCService *client;
 	/* Server. */
-	void *stream; /* of the last function that ran */
+	void *stream; /* number of the last function that ran */
 	uint32_t items, sent, to_send, ended, lent, released;
 	bool stops; /* pauses after each item */
 	bool mute;  /* never answers */
@@ -367,7 +367,7 @@ Test(pb_stream, reader__never_reads__server_ends_it)
 		lend_pb_reply(test.stream, &item.base, NULL, NULL);
 	cr_assert_eq(lend_pb_send(test.stream, &item.base, NULL, NULL), -EAGAIN);
 	lend_pb_reply(test.stream, &item.base, NULL, NULL);
-	lend_pb_reply(test.stream, &item.base, NULL, NULL); /* in vain */
+	lend_pb_reply(test.stream, &item.base, NULL, NULL); /* without effect */
 	pair_turns(&test.pair, 200);
 	cr_assert_not(test.done);
 	test.same = true;
@@ -409,7 +409,7 @@ Test(pb_stream, early_end__of_each_kind__frees_all)
 			lend_pb_fail(test.stream, LEND_ABORTED, "no more");
 		check_end(want[way]);
 		pair_turns(&test.pair, 200);
-		if (way != FAIL && i / WAYS / 2 % 2) { /* in vain */
+		if (way != FAIL && i / WAYS / 2 % 2) { /* without effect */
 			LendTalk__Item item = item_of(0);
 
 			cr_assert_eq(lend_pb_send(test.stream, &item.base, NULL, NULL), -EPIPE);
@@ -587,7 +587,7 @@ Test(pb_stream, server__malformed_missing_or_too_many__internal)
 	}
 }
 
-static void *paused; /* a stream that the closure below lets go on */
+static void *paused; /* a stream that the closure below resumes */
 
 /* The item stays as it is while another one is decoded. */
 static void note_nested(const LendTalk__Item *reply, void *arg)
