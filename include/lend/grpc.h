@@ -69,7 +69,8 @@ void lend_pb_fail(void *closure_data, enum lend_status status, const char *why);
  * Ownership: borrows closure_data. */
 lend_request lend_pb_request(const void *closure_data);
 
-/* Sets metadata for the reply of a request, before it is answered. The metadata of the request:
+/* Sets metadata for the reply of a request, before it is answered. Of a stream, the initial ones go
+ * with the first message that is sent afterwards. The metadata of the request:
  * lend_request_metadata() of lend_pb_request().
  * Ownership: borrows closure_data, and head until the request is answered. */
 void lend_pb_reply_head(void *closure_data, const struct lend_reply_head *head);

@@ -55,8 +55,8 @@ struct lend_stream {
 	/* Opener: text with which the server explained the status, "" if it gave none: UTF-8 of at
 	 * most 200 bytes, valid in ended(). */
 	const char *why;
-	void *state;                  /* the runtime's */
-	const uint8_t *head_of_reply; /* the runtime's */
+	void *state;                                  /* the runtime's */
+	const uint8_t *head_of_reply, *head_of_first; /* the runtime's */
 };
 /* Opens a stream, which may be written to at once.
  * Returns: 0; -EAGAIN: the session has as many streams as config.calls of both ends permit: all but
@@ -91,6 +91,13 @@ int lend_serve_stream_any(struct lend_ep *ep, lend_stream_handler_fn *handler, v
  * stream the same number; -EALREADY: this stream is open; -ENOMEM: no memory.
  * Ownership: borrows stream until ended(). */
 int lend_stream_accept(struct lend_ep *ep, lend_request request, struct lend_stream *stream);
+/* Sets the initial metadata that a server sends with its first message, or with the end if there is
+ * none. A peer of a release without names gets none, and no messages then.
+ * Returns: 0; -EPIPE: the stream is over, or ends; -EALREADY: a message was sent, or they are set;
+ * -EINVAL: at the opener; -ENOMEM: no memory.
+ * Ownership: borrows initial until it returns. */
+int lend_stream_begin(struct lend_ep *ep, struct lend_stream *stream,
+		      const struct lend_metadata *initial);
 /* Returns whether there is credit for a message.
  * Returns: 0; -EAGAIN: the peer must read first, writable() follows; -EPIPE: as below.
  * Ownership: borrows stream. */
@@ -121,8 +128,8 @@ int lend_stream_end(struct lend_ep *ep, struct lend_stream *stream, enum lend_st
  * Ownership: borrows head. */
 int lend_stream_end_with(struct lend_ep *ep, struct lend_stream *stream, enum lend_status status,
 			 const struct lend_reply_head *head);
-/* Iterates over the metadata with which the server ended the stream, at the opener in ended(): *at
- * is 0 before the first call.
+/* Iterates over the server's metadata, at the opener: the initial ones of lend_stream_begin() from
+ * the first message on, all in ended(). *at is 0 before the first call.
  * Returns: true: *pair is the next pair, of the trailing metadata or of the initial ones; false:
  * there are no more.
  * Ownership: borrows stream; the pair is the stream's until ended() returns. */

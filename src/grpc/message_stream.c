@@ -62,6 +62,8 @@ int lend_pb_send(void *stream, const ProtobufCMessage *message, void (*release)(
 
 	if (rc < 0)
 		return rc;
+	if (s->base.head && s->base.head->initial) /* with the first message */
+		(void)lend_stream_begin(s->base.ep, &s->stream, s->base.head->initial);
 	if (release && !(lent = lend_pb_lent_begin(&how, release, arg)))
 		return -ENOMEM;
 	chain = lend_pb_to_buffers(&how, s->writes, message, &status);

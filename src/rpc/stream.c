@@ -185,6 +185,32 @@ static void end_with(struct lend_stream_rec *s, enum lend_status status)
 		lend_streams_wake(s->ep->streams, lend_ep_now(s->ep));
 }
 
+/* Makes the head to answer with. Initial metadata that no message took go with it. */
+static int make_answer(struct lend_stream_rec *s, const struct lend_reply_head *head)
+{
+	struct lend_reply_head all = *head;
+
+	if (!all.initial && !s->duplex.sent)
+		all.initial = s->initial;
+	return lend_reply_head_make(s->ep, s->request, &all, &s->answer);
+}
+
+int lend_stream_end_with(struct lend_ep *ep, struct lend_stream *stream, enum lend_status status,
+			 const struct lend_reply_head *head)
+{
+	struct lend_stream_rec *s = lend_stream_rec(stream);
+	int rc = check_ending(s);
+
+	(void)ep;
+	if (rc == 0)
+		rc = make_answer(s, head);
+	if (rc < 0)
+		return rc;
+	lend_stream_explain(s, head->message ? head->message : "");
+	end_with(s, status);
+	return 0;
+}
+
 int lend_stream_end(struct lend_ep *ep, struct lend_stream *stream, enum lend_status status,
 		    const char *why)
 {
@@ -194,32 +220,45 @@ int lend_stream_end(struct lend_ep *ep, struct lend_stream *stream, enum lend_st
 	(void)ep;
 	if (rc < 0)
 		return rc;
+	if (s->initial && !s->duplex.sent) {
+		rc = make_answer(s, &(struct lend_reply_head){.message = why});
+		if (rc == -EINVAL) /* a text that is not UTF-8 */
+			rc = make_answer(s, &(struct lend_reply_head){.message = NULL});
+		if (rc < 0)
+			status = LEND_RESOURCE_EXHAUSTED;
+	}
 	lend_stream_explain(s, why ? why : "");
 	end_with(s, status);
 	return 0;
 }
 
-int lend_stream_end_with(struct lend_ep *ep, struct lend_stream *stream, enum lend_status status,
-			 const struct lend_reply_head *head)
+int lend_stream_begin(struct lend_ep *ep, struct lend_stream *stream,
+		      const struct lend_metadata *initial)
 {
 	struct lend_stream_rec *s = lend_stream_rec(stream);
 	int rc = check_ending(s);
+	struct lend_pair pair;
 
-	if (rc == 0)
-		rc = lend_reply_head_make(ep, s->request, head, &s->answer);
+	(void)ep;
 	if (rc < 0)
 		return rc;
-	lend_stream_explain(s, head->message ? head->message : "");
-	end_with(s, status);
-	return 0;
+	if (s->initial || s->duplex.sent)
+		return lend_fail(EALREADY, "initial metadata go before the first message, once");
+	s->initial = lend_metadata_new();
+	rc = s->initial ? 0 : -ENOMEM;
+	for (uint32_t at = 0; rc == 0 && lend_metadata_next(initial, &at, &pair);)
+		rc = lend_metadata_add(s->initial, pair.key, pair.value, pair.len);
+	return rc;
 }
 
 bool lend_stream_metadata(const struct lend_stream *stream, bool trailing, uint32_t *at,
 			  struct lend_pair *pair)
 {
-	return stream->head_of_reply &&
-	       lend_metadata_pair(stream->head_of_reply,
-				  trailing ? LEND_HEAD_TRAILING : LEND_HEAD_INITIAL, at, pair);
+	const uint8_t *head =
+	    !trailing && stream->head_of_first ? stream->head_of_first : stream->head_of_reply;
+
+	return head && lend_metadata_pair(head, trailing ? LEND_HEAD_TRAILING : LEND_HEAD_INITIAL,
+					  at, pair);
 }
 
 void lend_stream_cancel(struct lend_ep *ep, struct lend_stream *stream)

@@ -66,6 +66,7 @@ static void call_ended(struct lend_call *call)
  * for the note. */
 static void start_call(struct lend_stream_rec *s, uint32_t i, struct lend_note *note)
 {
+	const struct lend_call_head head = {.metadata = s->initial};
 	struct lend_call *call = &s->call[i].call;
 	int rc = -ENOMEM;
 
@@ -82,7 +83,10 @@ static void start_call(struct lend_stream_rec *s, uint32_t i, struct lend_note *
 		call->in_place = 1;
 		call->reply = NULL;
 		call->done = call_ended;
+		if (s->initial && note->kind == LEND_NOTE_MESSAGE && note->at == 0)
+			call->head = &head;
 		rc = lend_call_start(s->ep, s->session, call);
+		call->head = NULL;
 	}
 	if (rc == 0)
 		return;

@@ -35,6 +35,22 @@ static struct lend_buf *take_message(struct lend_ep *ep, lend_request request)
 	return message;
 }
 
+/* Keeps the head of the server's first message. Returns false without memory. */
+static bool keep_first_head(struct lend_stream_rec *s, lend_request request)
+{
+	const struct lend_req *req = lend_serve_find(s->ep, request);
+	uint32_t len;
+
+	if (!s->opener || s->first_head || !req || !req->head)
+		return true;
+	len = lend_head_length(req->head->bytes, LEND_HEAD_MAX, LEND_HEAD_MAX);
+	s->first_head = malloc(len);
+	if (!s->first_head)
+		return false;
+	s->user->head_of_first = memcpy(s->first_head, req->head->bytes, len);
+	return true;
+}
+
 /* Hands a note to its stream. Returns the status of the answer. */
 static enum lend_status apply_note(struct lend_stream_rec *s, lend_request request,
 				   const struct lend_note *note, uint32_t len)
@@ -44,8 +60,10 @@ static enum lend_status apply_note(struct lend_stream_rec *s, lend_request reque
 	enum lend_arrival arrival;
 	uint32_t entry = 0;
 
-	if (message && !bytes)
+	if (message && (!bytes || (note->at == 0 && !keep_first_head(s, request)))) {
+		lend_buf_give(s->ep, bytes);
 		return LEND_RESOURCE_EXHAUSTED;
+	}
 	arrival = lend_duplex_arrived(&s->duplex, note, len, &entry);
 	if (arrival == LEND_ARRIVAL_KEEP)
 		s->duplex.in[entry].tag = (uintptr_t)bytes;

@@ -108,6 +108,8 @@ static void end_stream(struct lend_stream_rec *s)
 	if (user->ended)
 		user->ended(user);
 	free(s->head);
+	free(s->first_head);
+	lend_metadata_free(s->initial);
 	free(s);
 }
 

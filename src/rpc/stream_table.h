@@ -39,6 +39,8 @@ struct lend_stream_rec {
 	char why[LEND_HEAD_REASON + 1]; /* text of the status, UTF-8 */
 	struct lend_buf *answer;        /* server: head to answer with; NULL: why */
 	uint8_t *head;                  /* opener: of the answer; NULL: none */
+	uint8_t *first_head;            /* opener: of the first message; NULL: none */
+	struct lend_metadata *initial;  /* server: for the first message; NULL: none */
 	struct lend_call opening;       /* opener */
 	struct lend_stream_call call[LEND_STREAM_CALLS];
 	struct lend_duplex duplex;

@@ -189,6 +189,54 @@ Test(rpc_stream_name, metadata__both_ways__arrive)
 	lend_metadata_free(last);
 }
 
+/* Initial metadata arrive with the first message, also behind a later one, or with the end. */
+Test(rpc_stream_name, begin__metadata__with_the_first_message)
+{
+	struct lend_metadata *first = make_metadata("cost", "3");
+	struct lend_call_head head = {.name = NAME};
+
+	for (int i = 0; i < 2 * SCHEMES; i++) {
+		char seen[64] = "";
+		struct opened o;
+		struct pair pair;
+		struct lend_pair p;
+		struct lend_buf *m;
+		uint32_t at = 0;
+
+		open_pair(&pair, i / 2);
+		cr_assert_eq(
+		    lend_serve_stream_name(pair.server, NAME, accept_named, pair.server, 0), 0);
+		served.opened = 0;
+		open_stream(&pair, &o, 0, &head);
+		while (!served.opened)
+			pair_turns(&pair, 1);
+		cr_assert_eq(lend_stream_begin(pair.client, &o.stream, first), -EINVAL);
+		cr_assert_eq(lend_stream_begin(pair.server, &served.stream, first), 0);
+		cr_assert_eq(lend_stream_begin(pair.server, &served.stream, first), -EALREADY);
+		cr_assert_not(lend_stream_metadata(&o.stream, false, &at, &p));
+		for (uint32_t k = 0; i % 2 && k < 2; k++)
+			cr_assert_eq(lend_stream_write(pair.server, &served.stream,
+						       ask_bytes(pair.server, 50, k)),
+				     0);
+		if (i % 2) {
+			pair_turns(&pair, 300);
+			cr_assert_eq(lend_stream_read(pair.client, &o.stream, &m), 0);
+			cr_assert(ask_same(m, 50, 0));
+			lend_buf_give(pair.client, m);
+			while (lend_stream_metadata(&o.stream, false, &at, &p))
+				(void)add_pair(seen + strlen(seen), &p);
+			cr_assert_str_eq(seen, "cost=3,k-bin=\1\2,");
+			cr_assert_eq(lend_stream_read(pair.client, &o.stream, &m), 0);
+			lend_buf_give(pair.client, m);
+		}
+		cr_assert_eq(lend_stream_end(pair.server, &served.stream, LEND_OK, NULL), 0);
+		cr_assert(pair_until(&pair, &o.over));
+		cr_assert_str_eq(o.pairs, "cost=3,k-bin=\1\2,;;");
+		pair_close(&pair);
+	}
+	lend_metadata_free(first);
+}
+
 /* Streams send their name until one has ended; with the handler of all names they always do. */
 Test(rpc_stream_name, name__sent_until_answered__never_another_handler)
 {
@@ -288,7 +336,7 @@ Test(rpc_stream_name, other_kind__ends_unimplemented__not_run)
 	}
 }
 
-/* What cannot be sent changes nothing. */
+/* Heads that cannot be sent change nothing. */
 Test(rpc_stream_name, bad_arguments__refused)
 {
 	static char big[4000];
