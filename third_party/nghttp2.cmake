@@ -1,13 +1,14 @@
-# lend_gateway.so: nghttp2, loaded with the first gateway. Not built when nghttp2 is missing; lend_gateway_open() then fails.
+# lend_gateway.so: nghttp2 and OpenSSL, loaded with the first gateway. Not built when one is missing; lend_gateway_open() then fails.
 pkg_check_modules(NGHTTP2 IMPORTED_TARGET libnghttp2)
-if(NOT NGHTTP2_FOUND)
-	message(STATUS "nghttp2 not found: no gateway for stock gRPC clients (apt install libnghttp2-dev)")
+pkg_check_modules(OPENSSL IMPORTED_TARGET openssl)
+if(NOT NGHTTP2_FOUND OR NOT OPENSSL_FOUND)
+	message(STATUS "nghttp2 or OpenSSL not found: no gateway for stock gRPC clients (apt install libnghttp2-dev libssl-dev)")
 	return()
 endif()
 lend_files(gateway_files src/gateway)
 add_library(lend_gateway MODULE ${gateway_files} ${CMAKE_SOURCE_DIR}/src/sys/panic.c)
 set_target_properties(lend_gateway PROPERTIES PREFIX "" INTERPROCEDURAL_OPTIMIZATION OFF)
 target_compile_definitions(lend_gateway PRIVATE _GNU_SOURCE)
-target_link_libraries(lend_gateway PRIVATE lend_flags PkgConfig::NGHTTP2)
+target_link_libraries(lend_gateway PRIVATE lend_flags PkgConfig::NGHTTP2 PkgConfig::OPENSSL)
 add_dependencies(programs lend_gateway)
 install(TARGETS lend_gateway LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/lend)

@@ -4,7 +4,8 @@
  *
  * A lane is a kind of call and a carrier: unary-tcp, async-unix, talk-tcp, ... Asynchronous calls
  * and the stream of talk are served through a queue too, and both queues are polled unless both
- * ends sleep. The others are served by gRPC's own threads, which sleep.
+ * ends sleep. The others are served by gRPC's own threads, which sleep. On the lane gateway-tcp a
+ * Lend endpoint serves the same client.
  * Layer: apps/peers. Threads: gRPC's, all of a process on its CPU. */
 #include <cerrno>
 #include <cstdio>
@@ -19,7 +20,9 @@
 #include "echo.grpc.pb.h"
 
 #include "apps/peers/fifo.h"
+#include "apps/peers/lend_end.h"
 #include "apps/peers/peer.h"
+#include "lend/metadata.h"
 
 using grpc::ServerContext;
 using grpc::Status;
@@ -40,10 +43,15 @@ static bool is_talk(const peer_job *job)
 	return !std::strncmp(job->lane, "talk", 4);
 }
 
-// Both ends use completion queues.
+static bool is_gateway(const peer_job *job)
+{
+	return !std::strncmp(job->lane, "gateway", 7);
+}
+
+// Both ends use completion queues, but for a gateway.
 static bool is_async(const peer_job *job)
 {
-	return !std::strncmp(job->lane, "async", 5) || is_talk(job);
+	return !std::strncmp(job->lane, "async", 5) || is_gateway(job) || is_talk(job);
 }
 
 static bool is_stream(const peer_job *job)
@@ -156,6 +164,7 @@ struct Server {
 	Asking::AsyncService async;
 	std::unique_ptr<grpc::ServerCompletionQueue> queue;
 	std::unique_ptr<grpc::Server> server;
+	lend_ep *gateway = nullptr;
 	std::vector<Served> served;
 
 	explicit Server(const peer_job *j) : job(j), blocking(j), served(2 * j->window)
@@ -178,9 +187,42 @@ static bool is_unix(const peer_job *job)
 	return std::strstr(job->lane, "-unix");
 }
 
+static void answer_gateway(lend_request request, const lend_buf *bytes, void *arg)
+{
+	auto *s = static_cast<Server *>(arg);
+	lend_buf *reply;
+	Bytes in, out;
+
+	if (!in.ParseFromArray(bytes->data, static_cast<int>(bytes->len)))
+		die("a malformed request");
+	answer(s->job, in, &out);
+	reply = lend_buf_take(s->gateway, static_cast<uint32_t>(out.ByteSizeLong()));
+	if (!reply)
+		die(lend_why());
+	out.SerializeWithCachedSizesToArray(static_cast<uint8_t *>(reply->data));
+	reply->len = static_cast<uint32_t>(out.GetCachedSize());
+	lend_reply(s->gateway, request, LEND_OK, reply);
+}
+
+static void *open_gateway(Server *s, peer_pipe *door)
+{
+	char address[PEER_ADDRESS_MAX];
+
+	s->gateway = peer_end_open(s->job, "http2:127.0.0.1:0");
+	if (lend_serve_name(s->gateway, "/asking.Asking/Ask", answer_gateway, s, 0) < 0 ||
+	    lend_address(s->gateway, address, sizeof(address)) < 0)
+		die(lend_why());
+	const char *tcp = std::strchr(address, ':') + 1;
+	peer_send_text(door, tcp, std::strlen(tcp) + 1);
+	return s;
+}
+
 void *peer_server_open(const peer_job *job, peer_pipe *door)
 {
 	auto *s = new Server(job);
+
+	if (is_gateway(job))
+		return open_gateway(s, door);
 	grpc::ServerBuilder builder;
 	std::string address = "127.0.0.1:0";
 	int port = 0;
@@ -245,6 +287,10 @@ void peer_server_turn(void *server)
 	void *tag;
 	bool ok;
 
+	if (s->gateway) {
+		peer_end_turn(s->job, s->gateway);
+		return;
+	}
 	if (!s->queue) {
 		usleep(NAP_US);
 		return;
@@ -273,6 +319,11 @@ void peer_server_close(void *server)
 	void *tag;
 	bool ok;
 
+	if (s->gateway) {
+		lend_close(s->gateway);
+		delete s;
+		return;
+	}
 	s->server->Shutdown(std::chrono::system_clock::now());
 	if (s->queue) {
 		s->queue->Shutdown();
@@ -469,5 +520,5 @@ const struct peer peer_this = {
     "grpc",
     {lane_of("unary-unix", 1), lane_of("unary-tcp", 1), lane_of("async-unix", 0),
      lane_of("async-tcp", 0), lane_of("stream-unix", 0), lane_of("stream-tcp", 0),
-     lane_of("talk-unix", 0), lane_of("talk-tcp", 0)},
+     lane_of("talk-unix", 0), lane_of("talk-tcp", 0), lane_of("gateway-tcp", 0)},
     true};

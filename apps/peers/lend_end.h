@@ -6,6 +6,10 @@
 #include "apps/peers/peer.h"
 #include "lend/rpc.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Opens an endpoint for requests of the job; app_die() when it does not open. listen: NULL for a
  * client. */
 struct lend_ep *peer_end_open(const struct peer_job *job, const char *listen);
@@ -17,5 +21,9 @@ void peer_end_turn(const struct peer_job *job, struct lend_ep *ep);
 void peer_end_announce(struct lend_ep *ep, struct peer_pipe *channel);
 /* Opens a session to the address that the server announced. */
 void peer_end_connect(struct lend_ep *ep, const char *address, lend_session *session);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "util/check.h"
@@ -12,7 +11,7 @@
 enum {
 	OUT_MAX = 256 << 10, /* bytes collected before they are sent */
 	IN_MAX = 64 << 10,   /* bytes of one read */
-	READS_MAX = 8        /* reads in one turn */
+	READS_MAX = 8        /* reads of a turn */
 };
 
 void h2_connection_end(struct h2_connection *c)
@@ -21,7 +20,11 @@ void h2_connection_end(struct h2_connection *c)
 	if (c->busy)
 		return;
 	host->alarm_set(c->ep, &c->flush, LEND_NEVER);
+	host->alarm_set(c->ep, &c->again, LEND_NEVER);
 	(void)host->watch_fd(c->ep, &c->watch, 0);
+	if (c->tls && !c->draining)
+		tls_shutdown(c->tls, c->watch.fd);
+	SSL_free(c->tls);
 	close(c->watch.fd);
 	nghttp2_session_del(c->session);
 	free(c->out);
@@ -57,16 +60,25 @@ static bool send_output(struct h2_connection *c)
 
 		if (c->out_at == c->out_len)
 			return true;
-		n = send(c->watch.fd, c->out + c->out_at, c->out_len - c->out_at,
-			 MSG_NOSIGNAL | MSG_DONTWAIT);
-		if (n >= 0)
-			c->out_at += (size_t)n;
-		else if (errno == EAGAIN)
+		n = tls_write(c->tls, c->watch.fd, c->out + c->out_at, c->out_len - c->out_at,
+			      &c->wants_write);
+		if (n == -EAGAIN)
 			return true;
-		else if (errno != EINTR)
+		if (n <= 0)
 			return false;
+		c->out_at += (size_t)n;
 	}
 	return false;
+}
+
+/* Ends the direction to the client, and drops what it still sends: a close now could reset the
+ * connection before the client has read the end. */
+static void begin_draining(struct h2_connection *c)
+{
+	c->draining = true;
+	c->waits = true;
+	c->since = host->now(c->ep);
+	tls_shutdown(c->tls, c->watch.fd);
 }
 
 /* Sends, and waits for what is needed next. May end the connection. */
@@ -81,9 +93,10 @@ static void flush_output(struct h2_connection *c)
 		c->over = true;
 	c->busy = false;
 	if (c->out_at < c->out_len)
-		events |= LEND_FD_WRITE;
-	else if (!nghttp2_session_want_read(c->session) && !nghttp2_session_want_write(c->session))
-		c->over = true;
+		events |= c->wants_write ? LEND_FD_WRITE : 0;
+	else if (!c->draining && !nghttp2_session_want_read(c->session) &&
+		 !nghttp2_session_want_write(c->session))
+		begin_draining(c);
 	if (c->over || (c->watch.events != events && host->watch_fd(c->ep, &c->watch, events) < 0))
 		h2_connection_end(c);
 }
@@ -103,37 +116,63 @@ void h2_connection_send(struct h2_connection *c)
 		flush_output(c);
 }
 
-static void socket_ready(struct lend_fd_watch *watch, unsigned events)
+/* Reads what has arrived. Returns false if there may be more. */
+static bool read_input(struct h2_connection *c)
 {
-	struct h2_connection *c = (void *)((char *)watch - offsetof(struct h2_connection, watch));
 	uint8_t in[IN_MAX];
 
-	c->busy = true;
-	for (unsigned i = 0; i < READS_MAX && (events & LEND_FD_READ) && !c->over; i++) {
-		ssize_t n = recv(watch->fd, in, sizeof(in), MSG_DONTWAIT);
+	for (unsigned i = 0; i < READS_MAX && !c->over; i++) {
+		ssize_t n = tls_read(c->tls, c->watch.fd, in, sizeof(in));
 
-		if (n < 0 && errno == EINTR)
+		if (n == -EAGAIN)
+			return true;
+		if (n > 0 && c->draining)
 			continue;
-		if (n < 0 && errno == EAGAIN)
-			break;
 		if (n <= 0 || nghttp2_session_mem_recv(c->session, in, (size_t)n) != n)
 			c->over = true;
-		if (n < (ssize_t)sizeof(in))
-			break;
+		else if (!c->tls && n < (ssize_t)sizeof(in))
+			return true;
 	}
+	return c->over;
+}
+
+static void receive_input(struct h2_connection *c)
+{
+	bool all;
+
+	c->busy = true;
+	all = read_input(c);
 	c->busy = false;
+	if (!all) /* TLS may have decrypted more than the socket shows */
+		host->alarm_set(c->ep, &c->again, host->now(c->ep));
 	flush_output(c);
 }
 
-int h2_connection_start(struct h2_connection *c, int fd)
+static void again_rings(struct lend_alarm *alarm)
+{
+	receive_input((void *)((char *)alarm - offsetof(struct h2_connection, again)));
+}
+
+static void socket_ready(struct lend_fd_watch *watch, unsigned events)
+{
+	struct h2_connection *c = (void *)((char *)watch - offsetof(struct h2_connection, watch));
+
+	(void)events;
+	receive_input(c);
+}
+
+int h2_connection_start(struct h2_connection *c, int fd, SSL_CTX *tls)
 {
 	int rc;
 
 	c->watch = (struct lend_fd_watch){.ready = socket_ready, .fd = fd};
 	c->flush = (struct lend_alarm){.ring = flush_rings, .at = LEND_NEVER};
+	c->again = (struct lend_alarm){.ring = again_rings, .at = LEND_NEVER};
 	c->out = malloc(OUT_MAX);
-	rc = c->out ? host->watch_fd(c->ep, &c->watch, LEND_FD_READ) : -ENOMEM;
+	c->tls = tls ? tls_begin(tls, fd) : NULL;
+	rc = c->out && (c->tls || !tls) ? host->watch_fd(c->ep, &c->watch, LEND_FD_READ) : -ENOMEM;
 	if (rc < 0) {
+		SSL_free(c->tls);
 		free(c->out);
 		close(fd);
 	}

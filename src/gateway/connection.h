@@ -10,14 +10,16 @@
 #include <nghttp2/nghttp2.h>
 
 #include "gateway/gateway.h"
+#include "gateway/tls.h"
 
 extern const struct lend_gateway_host *host; /* liblend */
 
 struct h2_connection {
 	struct lend_ep *ep;
 	struct lend_fd_watch watch;
-	struct lend_alarm flush;
+	struct lend_alarm flush, again; /* to send; to go on receiving */
 	nghttp2_session *session;
+	SSL *tls; /* NULL: plaintext */
 	/* Runs once, when the connection has ended: frees the exchanges and the struct. */
 	void (*ended)(struct h2_connection *connection);
 	uint8_t *out;           /* bytes that the socket has not taken */
@@ -25,11 +27,16 @@ struct h2_connection {
 	unsigned open;          /* exchanges that have not ended */
 	bool busy;              /* in a function of the session: flush afterwards */
 	bool over;
+	bool wants_write; /* what is left of out waits for the socket to be writable */
+	bool draining;    /* both sides are done: the client closes, so that it reads everything */
+	bool waits;       /* the owner ends it some time after since, unless waits becomes false */
+	lend_ns since;
 };
 
 /* Starts with a connected, non-blocking socket, which it owns from now on in any case, and a
- * session whose settings are submitted. Returns 0 or -errno. */
-int h2_connection_start(struct h2_connection *c, int fd);
+ * session whose settings are submitted. tls: the settings of a server, NULL: plaintext. Returns 0
+ * or -errno. */
+int h2_connection_start(struct h2_connection *c, int fd, SSL_CTX *tls);
 /* Something was submitted to the session. May end the connection. */
 void h2_connection_send(struct h2_connection *c);
 /* Ends the connection at once. */

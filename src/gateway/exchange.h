@@ -1,27 +1,31 @@
-/* exchange - one HTTP/2 stream of a stock gRPC client, carried as a call.
+/* exchange - one HTTP/2 stream of a stock gRPC client, carried as a call or as a stream.
+ *
+ *	exchange_request.c   HTTP/2 to a request: headers, and messages as they arrive
+ *	exchange_call.c     a request of one message to a call
+ *	exchange_stream.c    a request to a method of streams
+ *	exchange_reply.c     headers, messages and trailers to HTTP/2
  *
  * Layer: gateway. Threads: the endpoint's. */
 #ifndef LEND_GATEWAY_EXCHANGE_H
 #define LEND_GATEWAY_EXCHANGE_H
 
+#include <errno.h>
+
 #include "gateway/connection.h"
 #include "gateway/headers.h"
-
-struct exchange;
+#include "gateway/message.h"
 
 /* A connection of a stock client. */
 struct h2_client {
 	struct h2_connection connection; /* first: a pointer to it is one to the client */
 	struct lend_gateway *gateway;
-	struct exchange *first; /* open exchanges */
+	lend_session to; /* the server; each connection has its own session, so its own limits */
+	struct exchange *first; /* open ones */
 	struct h2_client *next, *prev;
-	lend_ns since; /* when the connection began, or a header block that has not ended */
-	bool waits;    /* since is valid */
 };
 
 struct lend_gateway {
 	struct lend_ep *ep;
-	lend_session to;
 	char address[128]; /* where the server listens */
 	struct lend_fd_watch listener;
 	struct lend_alarm sweep; /* ends connections that take too long */
@@ -29,13 +33,91 @@ struct lend_gateway {
 	unsigned n_clients, n_running;
 	nghttp2_session_callbacks *callbacks;
 	nghttp2_option *option;
+	SSL_CTX *tls; /* NULL: plaintext */
 	struct lend_gateway_counters counters;
 	struct h2_headers headers; /* the next ones to submit */
 };
 
-/* Installs the callbacks that make exchanges. */
+struct exchange {
+	struct lend_ep *ep;
+	struct h2_client *client; /* NULL: the HTTP/2 stream is gone */
+	struct exchange *next, *prev;
+	int32_t id; /* number of the HTTP/2 stream */
+	/* The request. */
+	struct lend_call_head head;
+	char *path, *authority;
+	struct lend_metadata *metadata;
+	int64_t timeout;         /* nanoseconds; 0: none */
+	const char *http;        /* status other than 200; NULL: 200 */
+	enum lend_status status; /* why the request cannot run; OK: it can */
+	const char *why;
+	unsigned serves; /* LEND_GATEWAY_*: what the method is */
+	bool post, grpc;
+	bool ended;    /* the client's direction has */
+	bool answered; /* headers were submitted that end the stream, or lead to its end */
+	struct message_in in;
+	unsigned messages; /* complete ones */
+	/* The call or the stream that carries it, in progress while running. */
+	struct lend_call call;
+	struct lend_stream stream;
+	bool running, streams;
+	bool finished;           /* the client's direction of the stream was ended */
+	struct lend_buf *unsent; /* a message without credit */
+	uint8_t *backlog;        /* bytes received behind it */
+	size_t backlog_len, backlog_cap;
+	/* The reply. */
+	struct message_out out;
+	bool last;                        /* no message follows out: then the trailers */
+	bool headers_sent;                /* a stream's */
+	struct h2_kept_headers *trailers; /* NULL: status OK, nothing else */
+};
+
+/* Returns the status of a request that could not be started. */
+static inline enum lend_status exchange_status(int error)
+{
+	return error == -ESTALE   ? LEND_UNAVAILABLE
+	       : error == -EINVAL ? LEND_INVALID_ARGUMENT
+				  : LEND_RESOURCE_EXHAUSTED;
+}
+
+static inline struct lend_gateway *exchange_gateway(const struct exchange *x)
+{
+	return x->client->gateway;
+}
+
+/* exchange_request.c: installs the callbacks that make exchanges. */
 void exchange_callbacks(nghttp2_session_callbacks *callbacks);
-/* The connection has ended: cancels the call. Frees the exchange now or when its call has ended. */
+/* The HTTP/2 stream is gone: cancels what carries the request. Frees the exchange now or then. */
 void exchange_drop(struct exchange *x);
+/* Frees an exchange that nothing carries any more. */
+void exchange_free(struct exchange *x);
+/* Notes that the request cannot run: the first reason counts. */
+void exchange_fail(struct exchange *x, enum lend_status status, const char *why);
+/* Handles bytes of messages. Returns how many; fewer than len: the stream has no credit. */
+size_t exchange_bytes(struct exchange *x, const uint8_t *bytes, size_t len);
+
+/* exchange_call.c: starts the call of a request that has arrived. */
+void exchange_start_call(struct exchange *x);
+/* exchange_stream.c: opens the stream. */
+void exchange_open_stream(struct exchange *x);
+/* Sends a message that has arrived. */
+void exchange_stream_message(struct exchange *x);
+/* Keeps bytes that have no credit. Returns 0 or -ENOMEM. */
+int exchange_stream_backlog(struct exchange *x, const uint8_t *bytes, size_t len);
+/* The client has ended its direction. */
+void exchange_stream_finish(struct exchange *x);
+/* Reads the next message of the reply into out, if there is one. */
+void exchange_stream_read(struct exchange *x);
+
+/* exchange_reply.c: answers with headers and no message. */
+void exchange_answer_status(struct exchange *x, enum lend_status status, const char *message);
+/* Answers a request that is not gRPC's. */
+void exchange_answer_http(struct exchange *x);
+/* Answers with the reply and status of the call, which has ended. */
+void exchange_answer_call(struct exchange *x);
+/* Sends the headers of a stream, before its first message. */
+void exchange_answer_stream(struct exchange *x);
+/* Answers with the status of the stream, which has ended. */
+void exchange_end_stream(struct exchange *x);
 
 #endif

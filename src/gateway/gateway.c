@@ -17,7 +17,7 @@ enum {
 	CLIENTS_MAX = 1024,
 	STREAMS_MAX = 128,       /* open at once in one connection */
 	STREAM_WINDOW = 1 << 20, /* bytes of a request before the client has to wait */
-	WINDOW = 16 << 20,       /* the same for a whole connection */
+	WINDOW = 16 << 20,       /* that of a whole connection */
 	HEADERS_MAX = 16 << 10,  /* bytes of the headers of a request */
 	DEAD_MS = 20000          /* until a peer that does not answer is given up */
 };
@@ -42,6 +42,7 @@ static void client_ended(struct h2_connection *connection)
 	if (client->next)
 		client->next->prev = client->prev;
 	g->n_clients--;
+	host->disconnect(g->ep, client->to);
 	free(client);
 }
 
@@ -78,18 +79,22 @@ static void start_client(struct lend_gateway *g, int fd)
 		client->gateway = g;
 		client->connection.ep = g->ep;
 		client->connection.ended = client_ended;
-		client->waits = true;
-		client->since = host->now(g->ep);
+		client->connection.waits = true;
+		client->connection.since = host->now(g->ep);
 	}
-	if (!client || start_session(client) < 0) {
+	if (!client || host->connect(g->ep, g->address, &client->to) < 0 ||
+	    start_session(client) < 0) {
 		g->counters.refused++;
+		if (client)
+			host->disconnect(g->ep, client->to);
 		free(client);
 		close(fd);
 		return;
 	}
-	if (h2_connection_start(&client->connection, fd) < 0) {
+	if (h2_connection_start(&client->connection, fd, g->tls) < 0) {
 		g->counters.refused++;
 		nghttp2_session_del(client->connection.session);
+		host->disconnect(g->ep, client->to);
 		free(client);
 		return;
 	}
@@ -120,7 +125,7 @@ static void sweep_clients(struct lend_alarm *alarm)
 
 	for (struct h2_client *client = g->clients; client; client = next) {
 		next = client->next;
-		if (!client->waits || now - client->since < header_time)
+		if (!client->connection.waits || now - client->connection.since < header_time)
 			continue;
 		g->counters.refused++;
 		h2_connection_end(&client->connection);
@@ -166,6 +171,7 @@ static int make_options(struct lend_gateway *g)
 	if (nghttp2_session_callbacks_new(&g->callbacks) < 0 || nghttp2_option_new(&g->option) < 0)
 		return -ENOMEM;
 	exchange_callbacks(g->callbacks);
+	nghttp2_option_set_no_auto_window_update(g->option, 1);
 	nghttp2_option_set_max_settings(g->option, 32);
 	return 0;
 }
@@ -174,7 +180,40 @@ static void free_gateway(struct lend_gateway *g)
 {
 	nghttp2_session_callbacks_del(g->callbacks);
 	nghttp2_option_del(g->option);
+	SSL_CTX_free(g->tls);
 	free(g);
+}
+
+/* Reads "cert=FILE&key=FILE", which it changes. Returns 0 or -errno. */
+static int read_parameters(struct lend_gateway *g, char *text)
+{
+	char *save, *chain = NULL, *key = NULL;
+
+	for (char *at = strtok_r(text, "&", &save); at; at = strtok_r(NULL, "&", &save)) {
+		if (strncmp(at, "cert=", 5) == 0)
+			chain = at + 5;
+		else if (strncmp(at, "key=", 4) == 0)
+			key = at + 4;
+		else
+			return -EINVAL;
+	}
+	return chain && key ? tls_server(chain, key, &g->tls) : -EINVAL;
+}
+
+/* Listens at "HOST:PORT" or "HOST:PORT?PARAMETERS". Returns the socket or -errno. */
+static int open_listener(struct lend_gateway *g, const char *listen_at)
+{
+	char *text = strdup(listen_at), *parameters = text ? strchr(text, '?') : NULL;
+	int rc = text ? 0 : -ENOMEM;
+
+	if (parameters) {
+		*parameters = '\0';
+		rc = read_parameters(g, parameters + 1);
+	}
+	if (rc == 0)
+		rc = bind_listener(text);
+	free(text);
+	return rc;
 }
 
 static int open_gateway(struct lend_ep *ep, const char *listen_at, const char *to,
@@ -189,14 +228,12 @@ static int open_gateway(struct lend_ep *ep, const char *listen_at, const char *t
 	rc = snprintf(g->address, sizeof(g->address), "%s", to) < (int)sizeof(g->address) ? 0
 											  : -EINVAL;
 	if (!rc)
-		rc = bind_listener(listen_at);
+		rc = open_listener(g, listen_at);
 	if (rc < 0)
 		goto fail;
 	g->listener = (struct lend_fd_watch){.ready = accept_clients, .fd = rc};
 	g->sweep = (struct lend_alarm){.ring = sweep_clients, .at = LEND_NEVER};
-	rc = host->connect(ep, to, &g->to);
-	if (!rc)
-		rc = host->watch_fd(ep, &g->listener, LEND_FD_READ);
+	rc = host->watch_fd(ep, &g->listener, LEND_FD_READ);
 	if (rc < 0) {
 		close(g->listener.fd);
 		goto fail;
@@ -217,7 +254,6 @@ static void close_gateway(struct lend_gateway *g)
 	close(g->listener.fd);
 	while (g->clients)
 		h2_connection_end(&g->clients->connection);
-	host->disconnect(g->ep, g->to);
 	free_gateway(g);
 }
 

@@ -10,7 +10,7 @@
 #ifndef LEND_GATEWAY_GATEWAY_H
 #define LEND_GATEWAY_GATEWAY_H
 
-#include <lend/metadata.h>
+#include <lend/stream.h>
 
 struct lend_gateway;
 /* Counters of a gateway. */
@@ -21,6 +21,7 @@ struct lend_gateway_counters {
 	uint64_t errors;      /* calls with another status than OK */
 };
 
+enum { LEND_GATEWAY_CALL = 1, LEND_GATEWAY_STREAM = 2 };
 /* Functions of liblend. */
 struct lend_gateway_host {
 	__typeof__(lend_alarm_set) *alarm_set;
@@ -38,8 +39,16 @@ struct lend_gateway_host {
 	__typeof__(lend_metadata_new) *metadata_new;
 	__typeof__(lend_now) *now;
 	__typeof__(lend_session_message_max) *session_message_max;
+	__typeof__(lend_stream_cancel) *stream_cancel;
+	__typeof__(lend_stream_finish) *stream_finish;
+	__typeof__(lend_stream_metadata) *stream_metadata;
+	__typeof__(lend_stream_open) *stream_open;
+	__typeof__(lend_stream_read) *stream_read;
+	__typeof__(lend_stream_write) *stream_write;
 	__typeof__(lend_watch_fd) *watch_fd;
 	__typeof__(lend_why) *why;
+	/* Returns what serves a name: LEND_GATEWAY_*; 0: nothing does. */
+	unsigned (*serves)(struct lend_ep *ep, const char *name);
 };
 
 struct lend_gateway_ops {

@@ -10,6 +10,18 @@
 #include "rpc/endpoint.h"
 #include "sys/last_error.h"
 
+/* Names without a handler of their own are calls if both kinds have a handler for them. */
+static unsigned name_serves(struct lend_ep *ep, const char *name)
+{
+	const struct lend_method *entry = lend_methods_find(&ep->methods, lend_method_number(name));
+
+	if (entry && entry->handler && entry->name && strcmp(entry->name, name) == 0)
+		return entry->flags & LEND_OPENS_STREAMS ? LEND_GATEWAY_STREAM : LEND_GATEWAY_CALL;
+	return ep->any.handler          ? LEND_GATEWAY_CALL
+	       : ep->any_stream.handler ? LEND_GATEWAY_STREAM
+					: 0;
+}
+
 static const struct lend_gateway_host host = {
     .alarm_set = lend_alarm_set,
     .buf_give = lend_buf_give,
@@ -26,8 +38,15 @@ static const struct lend_gateway_host host = {
     .metadata_new = lend_metadata_new,
     .now = lend_now,
     .session_message_max = lend_session_message_max,
+    .stream_cancel = lend_stream_cancel,
+    .stream_finish = lend_stream_finish,
+    .stream_metadata = lend_stream_metadata,
+    .stream_open = lend_stream_open,
+    .stream_read = lend_stream_read,
+    .stream_write = lend_stream_write,
     .watch_fd = lend_watch_fd,
     .why = lend_why,
+    .serves = name_serves,
 };
 
 static int open_gateway(struct lend_ep *ep, const char *address, const char *own)
@@ -42,7 +61,16 @@ static int open_gateway(struct lend_ep *ep, const char *address, const char *own
 				 address, LEND_GATEWAYS_MAX);
 	rc = all->ops->open(ep, listen, own, &all->gateway[all->n]);
 	if (rc == -EINVAL)
-		return lend_fail(EINVAL, "%.60s: write http2:HOST:PORT, port 0 for any", address);
+		return lend_fail(EINVAL,
+				 "%.60s: write http2:HOST:PORT or "
+				 "http2:HOST:PORT?cert=FILE&key=FILE; port 0: any",
+				 address);
+	if (rc == -ENOENT)
+		return lend_fail(
+		    ENOENT,
+		    "%.60s: cert= and key= name PEM files: a chain, and the key of its "
+		    "first certificate",
+		    address);
 	if (rc < 0)
 		return lend_fail(-rc, "%.60s: %s", address, strerror(-rc));
 	strcpy(all->address[all->n], LEND_HTTP2);

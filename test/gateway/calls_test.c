@@ -1,8 +1,8 @@
 /* Goal: a stock gRPC client's calls reach the handlers of their names and get status, message,
  * metadata and reply as gRPC's specification defines; malformed, slow and endless requests end with
  * a status or with their connection, and others continue. Method: an HTTP/2 client in the thread of
- * the endpoint, tables. Covers: src/gateway/exchange.c, src/gateway/connection.c,
- * src/gateway/gateway.c, src/gateway/headers.c, src/rpc/gateways.c */
+ * the endpoint, tables. Covers: src/gateway/exchange_request.c, src/gateway/exchange_call.c,
+ * src/gateway/connection.c, src/gateway/gateway.c, src/gateway/headers.c, src/rpc/gateways.c */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>

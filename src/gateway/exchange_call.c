@@ -1,0 +1,40 @@
+/* exchange_call - exchanges that are calls. See exchange.h. */
+#include <errno.h>
+
+#include "gateway/exchange.h"
+
+static void call_done(struct lend_call *call)
+{
+	struct exchange *x = (void *)((char *)call - offsetof(struct exchange, call));
+
+	x->running = false;
+	if (x->client)
+		exchange_answer_call(x);
+	host->buf_give(x->ep, call->request);
+	host->buf_give(x->ep, call->reply);
+	call->request = call->reply = NULL;
+	if (x->client)
+		h2_connection_send(&x->client->connection); /* may free the exchange */
+	else
+		exchange_free(x);
+}
+
+void exchange_start_call(struct exchange *x)
+{
+	struct h2_client *client = x->client;
+	int rc;
+
+	x->call = (struct lend_call){.head = &x->head,
+				     .queue = 1,
+				     .timeout = x->timeout ? (lend_ns)x->timeout : LEND_NEVER,
+				     .request = x->in.first,
+				     .done = call_done};
+	rc = host->call_start(x->ep, client->to, &x->call);
+	if (rc == -ESTALE && host->connect(x->ep, client->gateway->address, &client->to) == 0)
+		rc = host->call_start(x->ep, client->to, &x->call);
+	x->running = rc == 0;
+	if (x->running)
+		x->in.first = x->in.last = NULL;
+	else
+		exchange_answer_status(x, exchange_status(rc), host->why());
+}

@@ -1,0 +1,322 @@
+/* exchange_request - the requests of exchanges. See exchange.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gateway/exchange.h"
+#include "gateway/grpc_text.h"
+
+enum { NAME_MAX_BYTES = 1024 };
+
+void exchange_free(struct exchange *x)
+{
+	host->buf_give(x->ep, x->in.first);
+	host->buf_give(x->ep, x->out.buf);
+	host->buf_give(x->ep, x->unsent);
+	host->metadata_free(x->metadata);
+	free(x->backlog);
+	free(x->trailers);
+	free(x->path);
+	free(x->authority);
+	free(x);
+}
+
+void exchange_fail(struct exchange *x, enum lend_status status, const char *why)
+{
+	if (x->status != LEND_OK)
+		return;
+	x->status = status;
+	x->why = why;
+}
+
+void exchange_drop(struct exchange *x)
+{
+	struct h2_client *client = x->client;
+
+	*(x->prev ? &x->prev->next : &client->first) = x->next;
+	if (x->next)
+		x->next->prev = x->prev;
+	client->connection.open--;
+	x->client = NULL;
+	if (!x->running)
+		exchange_free(x);
+	else if (x->streams)
+		host->stream_cancel(x->ep, &x->stream);
+	else
+		host->call_cancel(x->ep, &x->call);
+}
+
+/* Ends a request that cannot run, or cannot go on. */
+static void refuse_request(struct exchange *x)
+{
+	if (x->running)
+		host->stream_cancel(x->ep, &x->stream); /* it answers when it has ended */
+	else
+		exchange_answer_status(x, x->status, x->why);
+}
+
+static void message_arrived(struct exchange *x)
+{
+	x->messages++;
+	if (x->in.prefix[0] > 1)
+		exchange_fail(x, LEND_INTERNAL, "a message begins with neither 0 nor 1");
+	else if (x->in.prefix[0])
+		exchange_fail(x, LEND_INTERNAL, "a compressed message without grpc-encoding");
+	else if (x->streams)
+		exchange_stream_message(x);
+}
+
+size_t exchange_bytes(struct exchange *x, const uint8_t *bytes, size_t len)
+{
+	uint64_t max = host->session_message_max(x->ep, x->client->to);
+	size_t done = 0;
+
+	while (done < len && x->status == LEND_OK && !x->answered && !x->unsent) {
+		size_t taken = 0;
+		enum message_state state = MESSAGE_OPEN;
+
+		if (!x->streams && x->messages == 1)
+			exchange_fail(x, LEND_UNIMPLEMENTED, "the method takes one message");
+		else
+			state =
+			    message_receive(&x->in, x->ep, max, bytes + done, len - done, &taken);
+		done += taken;
+		if (state == MESSAGE_COMPLETE)
+			message_arrived(x);
+		else if (state == MESSAGE_TOO_LONG)
+			exchange_fail(x, LEND_RESOURCE_EXHAUSTED,
+				      "the message is longer than the server takes");
+		else if (state == MESSAGE_NO_MEMORY)
+			exchange_fail(x, LEND_RESOURCE_EXHAUSTED, "no memory for the message");
+	}
+	return x->unsent ? done : len;
+}
+
+/* The client has ended its direction. */
+static void end_request(struct exchange *x)
+{
+	bool whole = x->streams ? !x->in.prefix_len : !x->in.prefix_len || x->messages == 1;
+
+	x->ended = true;
+	if (x->http && !x->answered)
+		exchange_answer_http(x);
+	if (x->answered)
+		return;
+	if (x->streams && (x->unsent || x->backlog_len))
+		return; /* goes on when there is credit */
+	if (!whole)
+		exchange_fail(x, LEND_INTERNAL, "the request ends inside of a message");
+	else if (!x->streams && x->messages != 1)
+		exchange_fail(x, LEND_UNIMPLEMENTED, "the method takes one message");
+	if (x->status != LEND_OK)
+		refuse_request(x);
+	else if (x->streams)
+		exchange_stream_finish(x);
+	else
+		exchange_start_call(x);
+}
+
+/* Takes bytes of messages; those without credit later. Returns those that it took. */
+static size_t take_bytes(struct exchange *x, const uint8_t *bytes, size_t len)
+{
+	size_t n = 0;
+
+	if (x->answered || x->http || x->status != LEND_OK)
+		return len;
+	if (!x->unsent && !x->backlog_len)
+		n = exchange_bytes(x, bytes, len);
+	if (n < len && exchange_stream_backlog(x, bytes + n, len - n) < 0)
+		exchange_fail(x, LEND_RESOURCE_EXHAUSTED, "no memory for a message");
+	if (x->status != LEND_OK && !x->answered)
+		refuse_request(x);
+	return n;
+}
+
+static int data_arrived(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *bytes,
+			size_t len, void *arg)
+{
+	struct exchange *x = nghttp2_session_get_stream_user_data(session, id);
+	size_t n = x ? take_bytes(x, bytes, len) : len;
+
+	(void)flags;
+	(void)arg;
+	return n ? nghttp2_session_consume(session, id, n) : 0;
+}
+
+/* Takes the path or the authority. */
+static void take_header(struct exchange *x, char **to, const nghttp2_vec *value)
+{
+	if (value->len > NAME_MAX_BYTES) {
+		exchange_fail(x, LEND_UNIMPLEMENTED, "no method has so long a name");
+		return;
+	}
+	if (!*to)
+		*to = strndup((const char *)value->base, value->len);
+	if (!*to)
+		exchange_fail(x, LEND_RESOURCE_EXHAUSTED, "no memory for a header");
+}
+
+static bool header_is(const nghttp2_vec *text, const char *other)
+{
+	return text->len == strlen(other) && memcmp(text->base, other, text->len) == 0;
+}
+
+/* Reads a header whose name begins with "grpc-". */
+static void read_grpc_header(struct exchange *x, const nghttp2_vec *name, const nghttp2_vec *value)
+{
+	if (header_is(name, "grpc-timeout")) {
+		x->timeout = grpc_timeout_read(value->base, value->len);
+		if (x->timeout < 0)
+			exchange_fail(x, LEND_INTERNAL, "malformed grpc-timeout");
+		else if (!x->timeout)
+			x->timeout = 1;
+	} else if (header_is(name, "grpc-encoding") && !header_is(value, "identity")) {
+		exchange_fail(x, LEND_UNIMPLEMENTED, "grpc-encoding: only identity");
+	}
+}
+
+/* Reads a header that gRPC gives to the application. */
+static void read_metadata(struct exchange *x, const nghttp2_vec *name, const nghttp2_vec *value)
+{
+	int rc;
+
+	if (!x->metadata)
+		x->metadata = host->metadata_new();
+	rc = !x->metadata
+		 ? -ENOMEM
+		 : h2_metadata_add(x->metadata, (const char *)name->base, value->base, value->len);
+	if (rc == -E2BIG || rc == -ENOMEM)
+		exchange_fail(x, LEND_RESOURCE_EXHAUSTED, "more than 8 KiB of metadata");
+	else if (rc < 0)
+		exchange_fail(x, LEND_INTERNAL, "malformed metadata");
+}
+
+static int header_arrived(nghttp2_session *session, const nghttp2_frame *frame, nghttp2_rcbuf *name,
+			  nghttp2_rcbuf *value, uint8_t flags, void *arg)
+{
+	struct exchange *x = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+	nghttp2_vec n = nghttp2_rcbuf_get_buf(name), v = nghttp2_rcbuf_get_buf(value);
+
+	(void)flags;
+	(void)arg;
+	if (!x || x->answered || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+		return 0;
+	if (header_is(&n, ":method"))
+		x->post = header_is(&v, "POST");
+	else if (header_is(&n, ":path"))
+		take_header(x, &x->path, &v);
+	else if (header_is(&n, ":authority"))
+		take_header(x, &x->authority, &v);
+	else if (header_is(&n, "content-type"))
+		x->grpc = grpc_content_type(v.base, v.len);
+	else if (n.len > 5 && memcmp(n.base, "grpc-", 5) == 0)
+		read_grpc_header(x, &n, &v);
+	else if (n.len && n.base[0] != ':' && !(n.len == 2 && header_is(&v, "trailers")))
+		read_metadata(x, &n, &v);
+	return 0;
+}
+
+/* The headers of a request are complete. */
+static void headers_arrived(struct exchange *x)
+{
+	x->client->connection.waits = false;
+	x->head = (struct lend_call_head){.name = x->path,
+					  .authority = x->authority,
+					  .metadata = x->metadata,
+					  .any_encoding = true};
+	if (!x->post)
+		x->http = "405";
+	else if (!x->grpc)
+		x->http = "415";
+	else if (x->status == LEND_OK)
+		x->serves = host->serves(x->ep, x->path);
+	if (x->http)
+		return;
+	if (x->status != LEND_OK)
+		exchange_answer_status(x, x->status, x->why);
+	else if (x->serves == LEND_GATEWAY_STREAM)
+		exchange_open_stream(x);
+}
+
+static int frame_arrived(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
+{
+	struct exchange *x = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+	bool ends = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
+
+	(void)arg;
+	if (!x)
+		return 0;
+	if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST &&
+	    !x->answered)
+		headers_arrived(x);
+	if ((frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) && ends)
+		end_request(x);
+	return 0;
+}
+
+/* Ends a connection whose client opens a stream below an earlier one, which nghttp2 ignores. */
+static int frame_begins(nghttp2_session *session, const nghttp2_frame_hd *head, void *arg)
+{
+	(void)arg;
+	if (head->type != NGHTTP2_HEADERS || head->stream_id % 2 == 0 ||
+	    head->stream_id > nghttp2_session_get_last_proc_stream_id(session) ||
+	    nghttp2_session_find_stream(session, head->stream_id))
+		return 0;
+	return nghttp2_session_terminate_session(session, NGHTTP2_PROTOCOL_ERROR);
+}
+
+static int headers_begin(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
+{
+	struct h2_client *client = arg;
+	struct exchange *x;
+
+	if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+		return 0;
+	x = calloc(1, sizeof(*x));
+	if (!x)
+		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+	x->ep = client->gateway->ep;
+	x->client = client;
+	x->id = frame->hd.stream_id;
+	x->next = client->first;
+	if (x->next)
+		x->next->prev = x;
+	client->first = x;
+	client->connection.open++;
+	client->connection.waits = true;
+	client->connection.since = host->now(x->ep);
+	(void)nghttp2_session_set_stream_user_data(session, x->id, x);
+	return 0;
+}
+
+/* Ends a stream that was answered before its request ended: the rest is not wanted. */
+static int frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
+{
+	(void)arg;
+	if (frame->hd.type == NGHTTP2_HEADERS && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) &&
+	    nghttp2_session_get_stream_remote_close(session, frame->hd.stream_id) == 0)
+		(void)nghttp2_submit_rst_stream(session, 0, frame->hd.stream_id, NGHTTP2_NO_ERROR);
+	return 0;
+}
+
+static int stream_closed(nghttp2_session *session, int32_t stream, uint32_t code, void *arg)
+{
+	struct exchange *x = nghttp2_session_get_stream_user_data(session, stream);
+
+	(void)code;
+	(void)arg;
+	if (x)
+		exchange_drop(x);
+	return 0;
+}
+
+void exchange_callbacks(nghttp2_session_callbacks *callbacks)
+{
+	nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks, frame_begins);
+	nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, headers_begin);
+	nghttp2_session_callbacks_set_on_header_callback2(callbacks, header_arrived);
+	nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, frame_arrived);
+	nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, data_arrived);
+	nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, frame_sent);
+	nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, stream_closed);
+}
