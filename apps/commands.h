@@ -36,6 +36,10 @@ int app_keygen(int argc, char **argv);
 int app_top(int argc, char **argv);
 int app_doctor(int argc, char **argv);
 int app_serve(int argc, char **argv);
+int app_protoc(int argc, char **argv);
+/* Makes C for protoc, which runs `lend` without arguments and with this variable. */
+#define APP_PROTOC_PLUGIN "LEND_PROTOC_PLUGIN"
+int app_protoc_plugin(void);
 
 /* These need libturbojpeg and are left out where it is not installed. */
 int app_images(int argc, char **argv) __attribute__((weak));

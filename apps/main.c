@@ -1,6 +1,7 @@
 /* main - lend and its subcommands.
  * Layer: apps. Threads: one. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "apps/commands.h"
@@ -19,6 +20,7 @@ static const struct command {
     {USE, "put", "copies a file to a memory node; prints a reference", app_put},
     {USE, "get", "writes the bytes behind a reference", app_get},
     {USE, "call", "calls one method of a server; prints the reply", app_call},
+    {USE, "protoc", "makes C of a .proto file, by protoc", app_protoc},
     {USE, "ping", "time to connect to an endpoint, and round trips", app_ping},
     {USE, "doctor", "what this machine offers, and the fix for each lack", app_doctor},
     {OPERATE, "mem", "what a memory node holds; ends objects and clients", app_mem},
@@ -136,6 +138,8 @@ int main(int argc, char **argv)
 {
 	const char *word = argv[argc > 1];
 
+	if (argc < 2 && getenv(APP_PROTOC_PLUGIN))
+		return app_protoc_plugin();
 	if (argc < 2) {
 		print_help(stderr);
 		return LEND_EXIT_USAGE;

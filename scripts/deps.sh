@@ -5,11 +5,11 @@ set -eu
 
 packages_of() {
 	case $1 in
-	build) echo gcc g++ libc6-dev cmake ninja-build pkg-config python3 libcriterion-dev libdpdk-dev libibverbs-dev librdmacm-dev libturbojpeg0-dev libcyaml-dev libyaml-dev libjansson-dev libmicrohttpd-dev libsodium-dev libnghttp2-dev libssl-dev libprotobuf-c-dev protobuf-c-compiler ;;
-	test) echo libprotobuf-dev protobuf-compiler clang libclang-rt-14-dev llvm clang-format codespell spin valgrind libmimalloc2.0 libjemalloc2 tshark iproute2 prometheus mandoc python3-grpcio openssl ;;
+	build) echo gcc g++ libc6-dev cmake ninja-build pkg-config python3 libcriterion-dev libdpdk-dev libibverbs-dev librdmacm-dev libturbojpeg0-dev libcyaml-dev libyaml-dev libjansson-dev libmicrohttpd-dev libsodium-dev libnghttp2-dev libssl-dev libprotobuf-c-dev protobuf-c-compiler libprotobuf-dev protobuf-compiler ;;
+	test) echo clang libclang-rt-14-dev llvm clang-format codespell spin valgrind libmimalloc2.0 libjemalloc2 tshark iproute2 prometheus mandoc python3-grpcio openssl ;;
 	demo) echo mate-backgrounds ;;
 	tidy) echo clang-tidy ;;
-	peers) echo libucx-dev libfabric-dev libhiredis-dev redis-server libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc libflatbuffers-dev flatbuffers-compiler libdpdk-dev valgrind libmimalloc2.0 libjemalloc2 ;;
+	peers) echo libucx-dev libfabric-dev libhiredis-dev redis-server libgrpc++-dev protobuf-compiler-grpc libflatbuffers-dev flatbuffers-compiler libdpdk-dev valgrind libmimalloc2.0 libjemalloc2 ;;
 	guest) echo qemu-system-x86 busybox-static cpio ethtool iproute2 rdma-core ibverbs-providers ibverbs-utils perftest ndctl ;;
 	*) echo "deps: no such group: $1; one of build test demo tidy guest peers" >&2 && return 1 ;;
 	esac

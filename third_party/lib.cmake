@@ -15,7 +15,7 @@ target_include_directories(lend_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INS
 
 add_dependencies(programs lend_shared)
 install(TARGETS lend_shared EXPORT lend LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/lend DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h"
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/lend DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.proto"
 	PATTERN "grpc.h" EXCLUDE PATTERN "*.pb-c.h" EXCLUDE) # protobuf.cmake installs them
 
 # Man 3 pages, from the comments of the headers and from programs that a test compiles.

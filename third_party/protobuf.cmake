@@ -1,3 +1,17 @@
+# lend_proto.so: protobuf C++ for lend protoc and lend call --proto, which load it. They say what to install without it.
+find_program(PROTOC protoc)
+pkg_check_modules(PROTOBUF IMPORTED_TARGET protobuf)
+configure_file(${CMAKE_SOURCE_DIR}/include/lend/lend.proto ${CMAKE_BINARY_DIR}/include/lend/lend.proto COPYONLY)
+if(PROTOBUF_FOUND)
+	add_library(lend_proto_module MODULE ${CMAKE_SOURCE_DIR}/apps/proto/proto.cc)
+	set_target_properties(lend_proto_module PROPERTIES PREFIX "" OUTPUT_NAME lend_proto CXX_STANDARD 17)
+	target_link_libraries(lend_proto_module PRIVATE lend_flags PkgConfig::PROTOBUF)
+	add_dependencies(programs lend_proto_module)
+	install(TARGETS lend_proto_module LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/lend)
+else()
+	message(STATUS "protobuf not found: no lend protoc (apt install libprotobuf-dev protobuf-compiler)")
+endif()
+
 # src/pb and src/grpc: liblend-grpc.so, the stubs of protoc-c over Lend. Outside liblend.so, and left out when protobuf-c is
 # missing.
 pkg_check_modules(PROTOBUF_C IMPORTED_TARGET libprotobuf-c)
@@ -25,14 +39,11 @@ target_link_options(lend_grpc PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/s
 target_link_libraries(lend_grpc PRIVATE lend_shared Threads::Threads)
 add_dependencies(programs lend_grpc)
 install(TARGETS lend_grpc LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES ${CMAKE_SOURCE_DIR}/include/lend/grpc.h ${CMAKE_SOURCE_DIR}/include/lend/lend.pb-c.h ${CMAKE_SOURCE_DIR}/include/lend/lend.proto
-	DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lend)
+install(FILES ${CMAKE_SOURCE_DIR}/include/lend/grpc.h ${CMAKE_SOURCE_DIR}/include/lend/lend.pb-c.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lend)
 configure_file(${CMAKE_CURRENT_LIST_DIR}/lend-grpc.pc.in ${CMAKE_BINARY_DIR}/lend-grpc.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/lend-grpc.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 # Adds a library of protoc-c's stubs of one .proto file, and with CXX of protoc's C++ ones.
-find_program(PROTOC protoc)
-pkg_check_modules(PROTOBUF IMPORTED_TARGET protobuf)
 function(lend_proto name file)
 	set(made ${CMAKE_CURRENT_BINARY_DIR}/${name})
 	cmake_path(GET file PARENT_PATH folder)

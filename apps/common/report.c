@@ -22,7 +22,7 @@ static void write_escaped(FILE *out, const char *text)
 	}
 }
 
-static void write_quoted(FILE *out, const char *text)
+void app_report_quote(FILE *out, const char *text)
 {
 	putc('"', out);
 	write_escaped(out, text);
@@ -60,17 +60,23 @@ static void write_row(struct app_report *report, const char *key, const char *va
 	fprintf(report->out, "  %-24s %16s  %s\n", name, value, meaning);
 }
 
+void app_report_json(struct app_report *report, const char *key, const char *json,
+		     const char *meaning)
+{
+	if (!report->json) {
+		write_row(report, key, json, meaning);
+		return;
+	}
+	key_of(report, key);
+	fputs(json, report->out);
+}
+
 void app_report_int(struct app_report *report, const char *key, uint64_t value, const char *meaning)
 {
 	char text[32];
 
 	snprintf(text, sizeof(text), "%" PRIu64, value);
-	if (!report->json) {
-		write_row(report, key, text, meaning);
-		return;
-	}
-	key_of(report, key);
-	fputs(text, report->out);
+	app_report_json(report, key, text, meaning);
 }
 
 void app_report_num(struct app_report *report, const char *key, double value, int decimals,
@@ -79,12 +85,7 @@ void app_report_num(struct app_report *report, const char *key, double value, in
 	char text[64];
 
 	snprintf(text, sizeof(text), "%.*f", decimals, isfinite(value) ? value : 0.0);
-	if (!report->json) {
-		write_row(report, key, text, meaning);
-		return;
-	}
-	key_of(report, key);
-	fputs(text, report->out);
+	app_report_json(report, key, text, meaning);
 }
 
 void app_report_text(struct app_report *report, const char *key, const char *value,
@@ -95,27 +96,19 @@ void app_report_text(struct app_report *report, const char *key, const char *val
 		return;
 	}
 	key_of(report, key);
-	write_quoted(report->out, value);
+	app_report_quote(report->out, value);
 }
 
 void app_report_null(struct app_report *report, const char *key, const char *meaning)
 {
-	if (!report->json) {
-		write_row(report, key, "-", meaning);
-		return;
-	}
-	key_of(report, key);
-	fputs("null", report->out);
+	app_report_json(report, key, report->json ? "null" : "-", meaning);
 }
 
 void app_report_bool(struct app_report *report, const char *key, bool value, const char *meaning)
 {
-	if (!report->json) {
-		write_row(report, key, value ? "yes" : "no", meaning);
-		return;
-	}
-	key_of(report, key);
-	fputs(value ? "true" : "false", report->out);
+	const char *const names[] = {"no", "yes", "false", "true"};
+
+	app_report_json(report, key, names[2 * report->json + value], meaning);
 }
 
 /* Prints a number, without decimals if it is whole. */

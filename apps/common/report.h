@@ -19,7 +19,9 @@ struct app_report {
 /* Begins the report. Only the table prints title. */
 void app_report_begin(struct app_report *report, bool json, const char *title);
 /* Add a field: key is its JSON name, meaning its unit and description in the table ("us, median
- * round trip"). */
+ * round trip"). app_report_json() adds one whose value is JSON already. */
+void app_report_json(struct app_report *report, const char *key, const char *json,
+		     const char *meaning);
 void app_report_int(struct app_report *report, const char *key, uint64_t value,
 		    const char *meaning);
 void app_report_num(struct app_report *report, const char *key, double value, int decimals,
@@ -41,6 +43,9 @@ void app_report_table(struct app_report *report, const struct app_table *table);
 /* Ends the object and flushes. app_die() when stdout cannot be written, for example on a full disk.
  */
 void app_report_end(struct app_report *report);
+
+/* Prints a text as JSON does, in quotes. */
+void app_report_quote(FILE *out, const char *text);
 
 /* Returns the gRPC name of a status: "OK", "NOT_FOUND", ... */
 const char *app_status_name(enum lend_status status);

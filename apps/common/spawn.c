@@ -216,7 +216,7 @@ bool app_program_find(const char *name, const char *folder, char *path, size_t c
 	*(strrchr(self, '/') ? strrchr(self, '/') + 1 : self) = 0;
 	for (unsigned i = 0; i < 2; i++) {
 		(void)snprintf(path, cap, "%s%s%s", self, folders[i], name);
-		if (access(path, X_OK) == 0)
+		if (access(path, F_OK) == 0)
 			return true;
 	}
 	return false;

@@ -42,7 +42,7 @@ void app_child_read(struct app_child *child, void *to, size_t len);
  * waitpid() does. */
 int app_child_stop(struct app_child *child);
 
-/* Finds a program next to this one, or in a folder relative to this one's, which ends in "/".
+/* Finds a file next to this program, or in a folder relative to this one's, which ends in "/".
  * Returns false: it is in neither. */
 bool app_program_find(const char *name, const char *folder, char *path, size_t cap);
 

@@ -1,6 +1,7 @@
 /* greeter: a server of greeter.proto at shm:greeter. greeter NAME: its client. greeter at ADDRESS:
- * a server there, such as http2:0.0.0.0:50051 for stock gRPC clients. protoc-c --c_out=.
- * greeter.proto cc greeter.c greeter.pb-c.c -o greeter $(pkg-config --cflags --libs lend-grpc) */
+ * a server there, such as http2:0.0.0.0:50051 for stock gRPC clients.
+ *   lend protoc --c_out=. greeter.proto
+ *   cc greeter.c greeter.pb-c.c -o greeter $(pkg-config --cflags --libs lend-grpc) */
 #include <stdio.h>
 
 #include <lend/grpc.h>

@@ -1,34 +1,53 @@
-/* call_command - one call of one method: sends bytes, prints the reply.
+/* call_command - one call of one method: sends bytes or a message, prints the reply.
  * Layer: apps. Threads: one. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "apps/commands.h"
 #include "apps/common/closed_loop.h"
 #include "apps/common/options.h"
-#include "apps/common/report.h"
+#include "apps/tools/call_metadata.h"
+#include "apps/tools/call_reply.h"
+#include "apps/tools/proto_module.h"
 #include "apps/tools/reach.h"
-#include "lend/metadata.h"
 
-enum { ROW = 16, READ = 1 << 16 };
+enum { READ = 1 << 16, PATH_CAP = 4096 };
 #define MESSAGE_MAX (UINT32_C(1) << 30)
 
 struct args {
-	const char *address, *method, *data;
+	struct call_reply reply;
+	const char *data, *file, *folders;
+	struct lend_metadata *metadata;
 	lend_ns timeout;
-	bool hex, json;
 };
 
+static void take_header(const struct lend_option *o, void *field, char *value)
+{
+	call_metadata_take(field, o->name, value);
+}
+
 static const struct lend_option options[] = {
-    OPT_WORD(struct args, address),
-    OPT_WORD(struct args, method),
+    OPT_WORD(struct args, reply.address),
+    OPT_WORD(struct args, reply.method),
     OPT_TEXT(struct args, data, "data", "DATA",
 	     "The request: a text, @FILE, or - for standard input"),
-    OPT_FLAG(struct args, hex, "hex", "Print the reply as a hex dump"),
+    OPT_TEXT(
+	struct args, file, "proto", "FILE",
+	"The .proto file of METHOD: DATA and the reply are JSON; without METHOD, lists those of "
+	"the file"),
+    OPT_TEXT(struct args, folders, "proto-path", "DIR",
+	     "Folders of FILE and its imports, separated by colons (the folder of FILE)"),
+    {OPT_FIELD(struct args, metadata), .name = "header", .kind = OPT_IS_TAKEN, .take = take_header,
+     .value = "NAME:VALUE",
+     .help = "Metadata of the call, any number of times; base64 for a NAME "
+	     "that ends in -bin"},
+    OPT_FLAG(struct args, reply.hex, "hex", "Print the reply as a hex dump"),
     OPT_TIME(struct args, timeout, "timeout", "At most so long for each of connect and call: 5s"),
-    OPT_FLAG(struct args, json, "json", "One JSON object on one line, also of a call that failed"),
+    OPT_FLAG(struct args, reply.json, "json",
+	     "One JSON object on one line, also of a call that failed"),
     {.name = NULL}};
 
 static uint32_t method_of(const char *text)
@@ -66,136 +85,106 @@ static char *read_all(FILE *file, const char *where, size_t *len)
 	return bytes;
 }
 
-/* Makes the request of --data: the text itself, @FILE or - for standard input. */
-static struct lend_buf *make_request(struct lend_ep *ep, const char *data)
+/* Returns the bytes of --data: the text itself, @FILE or - for standard input. */
+static char *read_data(const char *data, size_t *len)
+{
+	if (!strcmp(data, "-"))
+		return read_all(stdin, "standard input", len);
+	if (data[0] == '@')
+		return read_all(fopen(data + 1, "rbe"), data + 1, len);
+	*len = strlen(data);
+	return strdup(data);
+}
+
+/* Makes the message of JSON in its place. */
+static void encode_json(const struct args *args, char **bytes, size_t *len)
+{
+	const char *message, *why = args->reply.proto->encode(*bytes, *len, &message, len);
+
+	if (why)
+		app_bad("--data: %s", why);
+	free(*bytes);
+	*bytes = malloc(*len + 1);
+	if (*bytes)
+		memcpy(*bytes, message, *len);
+}
+
+static struct lend_buf *make_request(struct lend_ep *ep, const struct args *args)
 {
 	struct lend_buf *buf;
 	size_t len = 0;
 	char *bytes;
 
-	if (!data)
+	if (!args->data)
 		return NULL;
-	if (!strcmp(data, "-"))
-		bytes = read_all(stdin, "standard input", &len);
-	else if (data[0] == '@')
-		bytes = read_all(fopen(data + 1, "rbe"), data + 1, &len);
-	else
-		bytes = strdup(data), len = strlen(data);
+	bytes = read_data(args->data, &len);
+	if (bytes && args->reply.proto)
+		encode_json(args, &bytes, &len);
 	buf = bytes ? lend_buf_wrap(ep, bytes, (uint32_t)len, free, bytes) : NULL;
 	if (!buf)
 		app_die("no memory for %zu bytes; send less", len);
 	return buf;
 }
 
-static unsigned char *flatten(const struct lend_buf *reply, uint64_t len)
+/* Reads the .proto file, and lists its methods or finds the one to call. */
+static void load_proto(struct args *args)
 {
-	unsigned char *all = malloc(len + 1);
-	uint64_t at = 0;
+	const struct app_proto *proto = app_proto_load();
+	char folders[3 * PATH_CAP], include[PATH_CAP];
+	const char *slash = strrchr(args->file, '/'), *why;
+	int len = slash ? (int)(slash - args->file) + 1 : 0;
 
-	if (!all)
-		app_die("no memory for a reply of %llu bytes; end some processes",
-			(unsigned long long)len);
-	for (; reply; at += reply->len, reply = reply->next)
-		memcpy(all + at, reply->data, reply->len);
-	all[at] = 0;
-	return all;
-}
-
-static void print_row(const unsigned char *bytes, uint64_t at, unsigned n)
-{
-	printf("%08llx ", (unsigned long long)at);
-	for (unsigned i = 0; i < ROW; i++)
-		if (i < n)
-			printf("%s%02x", i == ROW / 2 ? "  " : " ", bytes[i]);
-		else
-			printf("%s  ", i == ROW / 2 ? "  " : " ");
-	fputs("  |", stdout);
-	for (unsigned i = 0; i < n; i++)
-		putchar(bytes[i] >= ' ' && bytes[i] < 0x7f ? bytes[i] : '.');
-	puts("|");
-}
-
-static void print_hex(const unsigned char *bytes, uint64_t len)
-{
-	for (uint64_t at = 0; at < len; at += ROW)
-		print_row(bytes + at, at, len - at < ROW ? (unsigned)(len - at) : ROW);
-}
-
-static bool is_text(const unsigned char *bytes, uint64_t len)
-{
-	for (uint64_t i = 0; i < len; i++)
-		if (bytes[i] == 0 || bytes[i] >= 0x7f)
-			return false;
-	return true;
-}
-
-static void report_bytes(struct app_report *report, const unsigned char *bytes, uint64_t len)
-{
-	char *hex = malloc(2 * len + 1);
-
-	if (!hex)
-		app_die("no memory to print %llu bytes; leave --json out", (unsigned long long)len);
-	hex[0] = 0;
-	for (uint64_t i = 0; i < len; i++)
-		(void)snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
-	app_report_text(report, "reply_hex", hex, "");
-	free(hex);
-}
-
-/* Prints the result. A reply that is not ASCII has the field reply_hex instead of reply. */
-static void report(const struct args *args, const struct lend_call *call, const char *why,
-		   const unsigned char *bytes, lend_ns took)
-{
-	static const char *const ran[] = {"no", "yes", "maybe"};
-	uint64_t len = call->reply ? call->reply_len : 0;
-	struct app_report report;
-
-	app_report_begin(&report, true, "");
-	app_report_text(&report, "status", app_status_name(call->status), "");
-	if (call->status != LEND_OK)
-		app_report_text(&report, "message", why, "");
-	app_report_text(&report, "ran", ran[call->ran], "");
-	app_report_num(&report, "us", (double)took / 1e3, 1, "");
-	app_report_int(&report, "bytes", len, "");
-	if (args->hex || !is_text(bytes, len))
-		report_bytes(&report, bytes, len);
+	if (!args->folders && access(args->file, R_OK) < 0)
+		app_bad("--proto %s: %s; name a file that can be read", args->file,
+			strerror(errno));
+	app_proto_folder(include, sizeof(include));
+	if (args->folders)
+		(void)snprintf(folders, sizeof(folders), "%s:%s", args->folders, include);
 	else
-		app_report_text(&report, "reply", (const char *)bytes, "");
-	app_report_end(&report);
-}
-
-static int show(const struct args *args, const struct lend_call *call, const char *why,
-		lend_ns took)
-{
-	uint64_t len = call->reply ? call->reply_len : 0;
-	unsigned char *bytes = flatten(call->reply, len);
-
-	if (args->json)
-		report(args, call, why, bytes, took);
-	else if (args->hex)
-		print_hex(bytes, len);
-	else
-		fwrite(bytes, 1, len, stdout);
-	free(bytes);
-	if (fflush(stdout) || ferror(stdout))
-		app_die("cannot write the reply: %s; fix the output", strerror(errno));
-	if (call->status == LEND_OK)
-		return APP_EXIT_OK;
-	app_note("%s: method %s: %s: %s", args->address, args->method,
-		 app_status_name(call->status), *why ? why : app_reach_why(call->status));
-	return APP_EXIT_FAILED;
+		(void)snprintf(folders, sizeof(folders), "%.*s.:%s", len, args->file, include);
+	why = proto->load(args->file, folders);
+	if (!why && !args->reply.method) {
+		fputs(proto->list(), stdout);
+		exit(APP_EXIT_OK);
+	}
+	if (!why)
+		why = proto->choose(args->reply.method);
+	if (why)
+		app_bad("%s", why);
+	args->reply.proto = proto;
 }
 
 static const char doc[] =
     "Calls one method of a server and prints the reply.\v"
     "METHOD is a number, or a name that begins with a slash. The reply's bytes go to standard "
-    "output as they are.\n\n"
+    "output as they are, its metadata to standard error. With --proto, DATA is JSON in protobuf's "
+    "mapping, {} unless given, and so is the reply. protoc reads FILE; lend/lend.proto is "
+    "found.\n\n"
+    "Fields of --json: status and status_name, gRPC's number and name; message, which explains it; "
+    "path, the transport; ran, whether the handler did; us; bytes; initial and trailing, the "
+    "metadata; reply, or reply_hex if it is not ASCII.\n\n"
     "Exit status: 0 the reply is OK; 1 no server, or the call ended with another status, which the "
     "line on standard error names with the fix; 2 the command line makes no sense.\n\n"
     "  lend call shm:hello 1 --data world\n"
-    "  lend call shm:named /hello.Greeter/Greet\n"
+    "  lend call shm:named /hello.Greeter/Greet --header user:Ada\n"
+    "  lend call --proto greeter.proto\n"
+    "  lend call shm:greeter /greeter.Greeter/Greet --proto greeter.proto --data '{\"name\": "
+    "\"Ada\"}'\n"
     "  lend call udp:10.0.0.2:31850 7 --data @request.bin --hex\n"
     "  date | lend call shm:hello 1 --data - --timeout 200ms --json";
+
+/* Sets the method and metadata of the call. */
+static void name_method(const struct args *args, struct lend_call *call,
+			struct lend_call_head *head)
+{
+	head->metadata = args->metadata;
+	if (args->reply.method[0] == '/')
+		head->name = args->reply.method;
+	else
+		call->method = method_of(args->reply.method);
+	if (head->name || head->metadata)
+		call->head = head;
+}
 
 int app_call(int argc, char **argv)
 {
@@ -211,27 +200,25 @@ int app_call(int argc, char **argv)
 	int rc;
 
 	app_options_read(&syntax, argc, argv, &args);
-	if (!args.method)
+	if (args.file)
+		load_proto(&args);
+	if (!args.reply.method)
 		app_bad("call what? give an address and a method: lend call shm:hello 1 --data "
 			"TEXT");
-	if (args.method[0] == '/') {
-		head.name = args.method;
-		call.head = &head;
-	} else {
-		call.method = method_of(args.method);
-	}
+	name_method(&args, &call, &head);
 	call.timeout = args.timeout;
 	config.message_max = MESSAGE_MAX;
 	if (lend_open(&config, &ep) < 0)
 		app_die("%s", lend_why());
-	call.request = make_request(ep, args.data);
-	(void)app_reach(ep, args.address, args.timeout, &session);
+	call.request = make_request(ep, &args);
+	(void)app_reach(ep, args.reply.address, args.timeout, &session);
 	began = lend_now(ep);
 	if (lend_call_sync(ep, session, &call) < 0)
-		app_die("%s: %s", args.address, lend_why());
-	rc = show(&args, &call, lend_call_why(ep, &call), lend_now(ep) - began);
+		app_die("%s: %s", args.reply.address, lend_why());
+	rc = call_reply_show(&args.reply, ep, &call, lend_now(ep) - began);
 	lend_buf_give(ep, call.request);
 	lend_buf_give(ep, call.reply);
 	lend_close(ep);
+	lend_metadata_free(args.metadata);
 	return rc;
 }

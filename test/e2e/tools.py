@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Goal: lend call and lend ping reach any server, print its reply as it is, and fail in one line with the status and the fix.
+"""Goal: lend call and lend ping reach any server, print its reply as it is, and fail in one line with the status and the fix; with
+a .proto file messages are JSON, and lend protoc compiles it.
 
-Method: the example servers of the build answer them; the server is missing, stopped, killed, or lacks the method.
+Method: the example servers of the build answer them; the server is missing, stopped, killed, or lacks the method; JSON, .proto files
+and protoc itself are wrong or missing.
 
 Covers: src/rpc/method.c, src/rpc/stats_service.c
 
@@ -10,6 +12,8 @@ usage: tools.py BUILD_DIR [NAME...]      only tests whose name contains one of t
 import contextlib
 import json
 import os
+import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -55,7 +59,8 @@ class Call(unittest.TestCase):
                              ["00000000  68 65 6c 6c 6f 2c 20 30  31 32 33 34 35 36 37 38  |hello, 012345678|",
                               "00000010  39" + " " * 48 + "|9|"])
             got = json.loads(call("shm:hello", 1, "--data", 'a"b\n', "--json").stdout)
-            self.assertEqual((got["status"], got["ran"], got["bytes"], got["reply"]), ("OK", "yes", 11, 'hello, a"b\n'))
+            self.assertEqual((got["status"], got["status_name"], got["message"], got["path"]), (0, "OK", "", "shm"))
+            self.assertEqual((got["ran"], got["bytes"], got["reply"]), ("yes", 11, 'hello, a"b\n'))
             got = json.loads(call("shm:hello", 1, "--data", "\xff", "--json").stdout)
             self.assertEqual(bytes.fromhex(got["reply_hex"]), "hello, \xff".encode())
 
@@ -72,6 +77,10 @@ class Call(unittest.TestCase):
             done = subprocess.run([BUILD / "examples" / "named", "Ada"], capture_output=True, timeout=60)
             self.assertEqual((done.returncode, done.stdout), (0, b"hello, Ada\nserved-by: named\n"), done.stderr)
             self.assertEqual(call("shm:named", "/hello.Greeter/Greet").stdout, b"hello, stranger")
+            done = call("shm:named", "/hello.Greeter/Greet", "--header", "user: Ada")
+            self.assertEqual((done.stdout, done.stderr), (b"hello, Ada", b"served-by: named\n"))
+            got = json.loads(call("shm:named", "/hello.Greeter/Greet", "--json").stdout)
+            self.assertEqual((got["initial"], got["trailing"]), ({}, {"served-by": "named"}))
             self.failed("shm:named", "/hello.Greeter/Part", word="UNIMPLEMENTED: no handler for method /hello.Greeter/Part")
 
     def failed(self, *args, word):
@@ -86,7 +95,7 @@ class Call(unittest.TestCase):
             self.failed("shm:kv", 2, "--data", "none", word="NOT_FOUND")
             self.failed("shm:kv", 1, "--data", "none", word="INVALID_ARGUMENT")
             got = json.loads(call("shm:kv", 7, "--json", code=1).stdout)
-            self.assertEqual((got["status"], got["ran"]), ("UNIMPLEMENTED", "no"))
+            self.assertEqual((got["status"], got["status_name"], got["ran"]), (12, "UNIMPLEMENTED", "no"))
             self.assertIn("no handler for method", got["message"])
 
     def test_timeout(self):
@@ -120,9 +129,85 @@ class Call(unittest.TestCase):
 
     def test_bad_input(self):
         for args in ([], ["shm:x"], ["shm:x", "greet"], ["shm:x", "-1"], ["shm:x", 1, 2], ["shm:x", 1 << 32],
-                     ["shm:x", 1, "--timeout", "0"]):
+                     ["shm:x", 1, "--timeout", "0"], ["shm:x", 1, "--header", "user"], ["shm:x", 1, "--header", "User:Ada"],
+                     ["shm:x", 1, "--header", "a-bin:*"]):
             one_line(self, call(*args, code=2))
         one_line(self, call("shm:x", 1, "--data", "@/no/such/file", code=1))
+
+
+PROTO = """syntax = "proto3";
+package every;
+import "lend/lend.proto";
+import "google/protobuf/descriptor.proto";
+extend google.protobuf.FieldOptions { optional string note = 50001; }
+message All {
+  message Inner { optional bool flag = 1; extend google.protobuf.MessageOptions { optional int32 size = 50002; } }
+  optional int32 number = 1 [(note) = "n"];
+  optional Inner inner = 2;
+  oneof choice { string name = 3; bytes blob = 4 [(lend.by_ref) = true]; }
+}
+"""
+
+
+@unittest.skipUnless((BUILD / "lend_proto.so").exists(), "this build has no protobuf C++")
+class Proto(unittest.TestCase):
+    """lend protoc, and lend call --proto."""
+    GREETER = pathlib.Path(__file__).parents[2] / "apps/examples/greeter.proto"
+    GREET = "shm:greeter", "/greeter.Greeter/Greet", "--proto", GREETER
+
+    def bad(self, *args, word, code=2, text=None):
+        done = call(*args, code=code, text=text)
+        one_line(self, done)
+        self.assertRegex(done.stderr.decode(), word)
+
+    def test_json_in_and_out(self):
+        (TEMP / "name").write_text('{"name": "file"}')
+        with example("greeter"):
+            for data, text, name in (('{"name":"Ada"}', None, "Ada"), (f"@{TEMP / 'name'}", None, "file"), ("-", b'{"name":"\\u00e9"}', "\u00e9")):
+                got = call(*self.GREET, "--data", data, text=text)
+                self.assertEqual((json.loads(got.stdout), got.stderr), ({"text": f"hello, {name}"}, b""))
+            got = json.loads(call(*self.GREET, "--data", '{"name": "Ada"}', "--json").stdout)
+            self.assertEqual({k: got[k] for k in ("status", "status_name", "message", "reply", "initial", "trailing", "path", "ran")},
+                             {"status": 0, "status_name": "OK", "message": "", "reply": {"text": "hello, Ada"}, "initial": {}, "trailing": {},
+                              "path": "shm", "ran": "yes"})
+            self.assertGreater(got["us"], 0)
+            self.bad(*self.GREET, code=1, word="INVALID_ARGUMENT: a greeting needs a name")  # no data: an empty message
+            got = json.loads(call(*self.GREET, "--json", code=1).stdout)
+            self.assertEqual((got["status"], got["message"], got["reply"]), (3, "a greeting needs a name", None))
+
+    def test_list(self):
+        self.assertEqual(call("--proto", self.GREETER).stdout, b"/greeter.Greeter/Greet (greeter.Name) returns (greeter.Greeting)\n")
+        self.assertEqual(call("--proto", "greeter.proto", "--proto-path", self.GREETER.parent).stdout.count(b"\n"), 1)
+
+    def test_bad_input(self):
+        with example("greeter"):
+            self.bad(*self.GREET, "--data", '{"nickname": "Ada"}', word="nickname: Cannot find field.*greeter.Name has name$")
+            self.bad(*self.GREET, "--data", '{"name": 1', word="--data: .*greeter.Name has name$")
+            self.bad(*self.GREET, "--data", "@/no/such/file", code=1, word="name a file that can be read")
+        self.bad("shm:x", "/greeter.Greeter/Great", "--proto", self.GREETER, word="no such method; there are /greeter.Greeter/Greet$")
+        self.bad("shm:x", "/a/b", "--proto", "/no/such.proto", word="No such file")
+        (TEMP / "wrong.proto").write_text("message M { text name = 1; }")
+        self.bad("--proto", TEMP / "wrong.proto", word="wrong.proto:1:13")
+
+    def run_protoc(self, *args, **env):
+        return subprocess.run([LEND, "protoc", *map(str, args)], capture_output=True, timeout=30, cwd=TEMP, env={**os.environ, **env})
+
+    def test_protoc(self):
+        (TEMP / "every.proto").write_text(PROTO)
+        done = self.run_protoc("--c_out=.", "every.proto")
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, b"", b""))
+        self.assertRegex((TEMP / "every.pb-c.h").read_text(), r"EVERY__ALL__INNER___FLAG_FLAG\b")
+
+    def test_protoc_says_what_to_install(self):
+        (TEMP / "bin").mkdir()
+        self.assertRegex(self.run_protoc("--c_out=.", "x.proto", PATH=str(TEMP / "bin")).stderr.decode(),
+                         r"^lend protoc: protoc: .*; apt install protobuf-compiler protobuf-c-compiler\n$")
+        (TEMP / "bin/protoc").symlink_to(shutil.which("protoc"))
+        (TEMP / "every.proto").write_text(PROTO)
+        done = self.run_protoc("--c_out=.", "every.proto", PATH=str(TEMP / "bin"))
+        self.assertRegex(done.stderr.decode(), r"^[^\n]*protoc-gen-c is missing: apt install protobuf-c-compiler\n$")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(self.run_protoc().returncode, 2)
 
 
 class Ping(unittest.TestCase):

@@ -181,20 +181,48 @@ has slow.out "the caller gave up"
 says 10 "$tmp/tiers" count "$tmp/few"
 says 500000 "$tmp/tiers" count "$tmp/many"
 if [ -e "$examples/greeter.proto" ]; then
-	for source in greeter.c dictionary.cc replicate.c tensors.c; do
-		name=${source%.*}
-		protoc-c -I"$examples" -I"$tmp/moved/include" --c_out="$tmp" "$examples/$name.proto"
+	lend() {
+		"$programs/lend" "$@"
+	}
+	cc() {
+		# shellcheck disable=SC2086
+		"$cc" -w $flags "$@"
+	}
+	for source in "$examples"/{dictionary.cc,replicate.c,tensors.c} "$here/presence.c"; do
+		name=$(basename "${source%.*}")
+		lend protoc -I"$(dirname "$source")" --c_out="$tmp" "${source%.*}.proto"
 		# shellcheck disable=SC2046,SC2086
-		"$cc" -std=c11 -w $flags -c -o "$tmp/$name.o" "$tmp/$name.pb-c.c" $(pkg-config --cflags lend-grpc)
+		cc -std=c11 -c -o "$tmp/$name.o" "$tmp/$name.pb-c.c" $(pkg-config --cflags lend-grpc)
 		compiler="$cc -std=c11"
-		[ "$source" != dictionary.cc ] || compiler="$cxx -std=c++17"
+		[ "$name" != dictionary ] || compiler="$cxx -std=c++17"
 		# shellcheck disable=SC2046,SC2086
-		$compiler -Wall -Wextra -Werror $flags -I"$tmp" -o "$tmp/$name" "$examples/$source" "$tmp/$name.o" \
+		$compiler -Wall -Wextra -Werror $flags -I"$tmp" -o "$tmp/$name" "$source" "$tmp/$name.o" \
 			$(pkg-config --cflags --libs lend-grpc)
 	done
-	begin greeter "$tmp/greeter"
-	says "hello, Ada" "$tmp/greeter" Ada
-	says "greeter: status 3" "$tmp/greeter" ""
+	# The README's two commands from a .proto file to an answer.
+	mkdir "$tmp/service"
+	cp "$examples"/greeter.{proto,c} "$tmp/service"
+	cd "$tmp/service"
+	commands=$(sed -n '/^lend protoc/,/greeter &/p' "$here/../../../README.md")
+	[ "${commands% && ./greeter &*}" != "$commands" ] || fail "the README has no commands for a .proto file"
+	eval "${commands% && ./greeter &*}"
+	begin greeter ./greeter
+	says '{"text":"hello, Ada"}' eval "$(sed -n '/^lend call/p' "$here/../../../README.md")"
+	says "hello, Ada" ./greeter Ada
+	says "greeter: status 3" ./greeter ""
+	begin presence "$tmp/presence"
+	echoes() { # JSON [OPTION...]: calls the echo
+		lend call shm:presence /presence.Echo/Echo --proto "$here/presence.proto" --data "$@"
+	}
+	for all in '{}' '{"number":0,"text":"","inner":{"flag":false},"name":"","list":[{},{"flag":true}],"blob":"AAE="}' \
+		'{"number":-1,"text":"x","inner":{},"id":"0"}'; do
+		said=$(echoes "$all" 2>"$tmp/metadata")
+		[ "$said" = "$all" ] || fail "the message $all became $said"
+	done
+	echoes '{"number":0}' --json --header k:x --header k:y --header k-bin:AAE= >"$tmp/echo"
+	has echo '"initial": {"k": ["x", "y"], "k-bin": "AAE=", "zero": "there"}, "trailing": {"k": ["x", "y"]'
+	has echo '"status": 0, "status_name": "OK"'
+	has echo '"reply": {"number":0}}'
 	begin dictionary "$tmp/dictionary"
 	says "" "$tmp/dictionary" put color blue
 	says blue "$tmp/dictionary" put color red
