@@ -80,6 +80,11 @@ static inline uint8_t *put_varint_unchecked(uint8_t *at, uint64_t v)
 		*--at = (uint8_t)v;
 		return at;
 	}
+	if (v < 0x4000) {
+		at[-2] = (uint8_t)(v | 0x80);
+		at[-1] = (uint8_t)(v >> 7);
+		return at - 2;
+	}
 	at -= ((uint32_t)(63 - __builtin_clzll(v)) * 9 + 73) / 64;
 	for (first = at; v >= 0x80; v >>= 7)
 		*first++ = (uint8_t)(v | 0x80);
@@ -178,18 +183,22 @@ static inline uint8_t *put_bytes(struct lend_pb_encoder *e, uint8_t *at, const u
 	return at - len;
 }
 
+static inline uint8_t *put_short_unchecked(uint8_t *at, const struct lend_pb_field *f,
+					   const uint8_t *data, size_t len)
+{
+	lend_copy_short(at - len, data, (uint32_t)len);
+	return put_tag_unchecked(put_varint_unchecked(at - len, len), f);
+}
+
 /* Writes bytes with their head. */
-static inline uint8_t *put_text(struct lend_pb_encoder *e, uint8_t *at,
-				const struct lend_pb_field *f, const uint8_t *data, size_t len)
+static uint8_t *put_text(struct lend_pb_encoder *e, uint8_t *at, const struct lend_pb_field *f,
+			 const uint8_t *data, size_t len)
 {
 	bool apart = f->by_ref && e->lends && len && e->first > SPARE;
+	size_t room = (size_t)(at - e->low);
 
-	if (len < e->in_place && !apart && (size_t)(at - e->low) >= SCALAR_MAX &&
-	    len <= (size_t)(at - e->low) - SCALAR_MAX) {
-		if (len) /* data may be NULL otherwise */
-			lend_copy_short(at - len, data, (uint32_t)len);
-		return put_tag_unchecked(put_varint_unchecked(at - len, len), f);
-	}
+	if (len && len < e->copied && !apart && len + SCALAR_MAX <= room)
+		return put_short_unchecked(at, f, data, len);
 	at = apart ? put_in_place(e, at, data, len) : put_bytes(e, at, data, len);
 	if (apart && at)
 		e->by_ref |= UINT64_C(1) << (e->max - 1 - e->first);
@@ -319,44 +328,67 @@ static uint8_t *put_any_field(struct lend_pb_encoder *e, uint8_t *at, const stru
 	return at ? put_tag_unchecked(put_scalar_unchecked(at, f->kind, v), f) : NULL;
 }
 
-/* Writes a field of proto3 without a presence of its own. */
-static inline uint8_t *put_implicit_field(struct lend_pb_encoder *e, uint8_t *at,
-					  const struct lend_pb_field *f, const uint8_t *member)
+/* Writes fields backwards from the one before *left as long as they are simple and there is room.
+ * The caller has checked for t->simple_max bytes, so that only copied bytes need a check. *left is
+ * then the last field that is done. */
+static inline uint8_t *put_simple_fields(const struct lend_pb_encoder *e, uint8_t *at,
+					 const struct lend_pb_table *t, const uint8_t *m,
+					 const struct lend_pb_field **left)
 {
-	ProtobufCBinaryData bytes;
-	const char *text;
-	uint64_t v;
+	for (const struct lend_pb_field *f; *left != t->field; *left = f) {
+		size_t room = (size_t)(at - e->low);
+		ProtobufCBinaryData bytes;
+		const char *text;
+		const uint8_t *member;
+		uint64_t v;
 
-	switch ((enum lend_pb_field_kind)f->kind) {
-	case LEND_PB_STRING:
-		memcpy(&text, member, sizeof(text));
-		return text && *text ? put_text(e, at, f, (const uint8_t *)text, strlen(text)) : at;
-	case LEND_PB_BYTES:
-		memcpy(&bytes, member, sizeof(bytes));
-		return bytes.data && bytes.len ? put_text(e, at, f, bytes.data, bytes.len) : at;
-	case LEND_PB_FIXED64:
-		v = load_scalar(LEND_PB_FIXED64, member);
-		if (!v || !(at = ensure_room(e, at, SCALAR_MAX)))
+		f = *left - 1;
+		member = m + f->offset;
+		switch ((enum lend_pb_field_kind)f->simple) {
+		case LEND_PB_STRING:
+			memcpy(&text, member, sizeof(text));
+			bytes.data = (uint8_t *)(uintptr_t)text;
+			bytes.len = text ? strlen(text) : 0;
+			if (!bytes.len)
+				continue;
+			if (bytes.len >= e->copied || bytes.len + t->simple_max > room)
+				return at;
+			at = put_short_unchecked(at, f, bytes.data, bytes.len);
+			continue;
+		case LEND_PB_BYTES:
+			memcpy(&bytes, member, sizeof(bytes));
+			if (!bytes.data || !bytes.len)
+				continue;
+			if (bytes.len >= e->copied || bytes.len + t->simple_max > room ||
+			    (f->by_ref && e->lends))
+				return at;
+			at = put_short_unchecked(at, f, bytes.data, bytes.len);
+			continue;
+		case LEND_PB_INT64:
+			v = load_scalar(LEND_PB_INT64, member);
+			break;
+		case LEND_PB_INT32:
+			v = load_scalar(LEND_PB_INT32, member);
+			break;
+		case LEND_PB_BOOL:
+			v = load_scalar(LEND_PB_BOOL, member);
+			break;
+		case LEND_PB_FIXED64:
+			if ((v = load_scalar(LEND_PB_FIXED64, member)))
+				at = put_tag_unchecked(put_scalar_unchecked(at, LEND_PB_FIXED64, v),
+						       f);
+			continue;
+		case LEND_PB_MESSAGE:
 			return at;
-		return put_tag_unchecked(put_scalar_unchecked(at, LEND_PB_FIXED64, v), f);
-	case LEND_PB_INT64:
-		v = load_scalar(LEND_PB_INT64, member);
-		break;
-	case LEND_PB_INT32:
-		v = load_scalar(LEND_PB_INT32, member);
-		break;
-	case LEND_PB_BOOL:
-		v = load_scalar(LEND_PB_BOOL, member);
-		break;
-	default:
-		v = load_scalar(f->kind, member);
-		if (!v || !(at = ensure_room(e, at, SCALAR_MAX)))
-			return at;
-		return put_tag_unchecked(put_scalar_unchecked(at, f->kind, v), f);
+		default:
+			if ((v = load_scalar(f->kind, member)))
+				at = put_tag_unchecked(put_scalar_unchecked(at, f->kind, v), f);
+			continue;
+		}
+		if (v)
+			at = put_tag_unchecked(put_varint_unchecked(at, v), f);
 	}
-	if (!v || !(at = ensure_room(e, at, SCALAR_MAX)))
-		return at;
-	return put_tag_unchecked(put_varint_unchecked(at, v), f);
+	return at;
 }
 
 static uint8_t *put_unknown(struct lend_pb_encoder *e, uint8_t *at, const ProtobufCMessage *m)
@@ -412,6 +444,8 @@ static inline uint8_t *put_children(struct lend_pb_encoder *e, uint8_t *at,
 static uint8_t *put_message(struct lend_pb_encoder *e, uint8_t *at, const struct lend_pb_table *t,
 			    const ProtobufCMessage *m, uint32_t depth)
 {
+	const struct lend_pb_field *f = t->field + t->n;
+
 	if (m->descriptor != t->descriptor)
 		return m->descriptor == &lend_pb_encoded_descriptor
 			   ? put_encoded(e, at, m)
@@ -420,13 +454,16 @@ static uint8_t *put_message(struct lend_pb_encoder *e, uint8_t *at, const struct
 		return fail_with(e, LEND_PB_TOO_DEEP);
 	if (m->n_unknown_fields)
 		at = put_unknown(e, at, m);
-	for (const struct lend_pb_field *f = t->field + t->n; f-- != t->field && at;)
-		if (f->presence == LEND_PB_IMPLICIT)
-			at = put_implicit_field(e, at, f, (const uint8_t *)m + f->offset);
-		else if (f->kind == LEND_PB_MESSAGE)
-			at = put_children(e, at, f, (const uint8_t *)m, depth - 1);
-		else
-			at = put_any_field(e, at, f, (const uint8_t *)m);
+	while (at && f != t->field) {
+		if ((size_t)(at - e->low) >= t->simple_max)
+			at = put_simple_fields(e, at, t, (const uint8_t *)m, &f);
+		if (f == t->field)
+			break;
+		f--;
+		at = f->kind == LEND_PB_MESSAGE
+			 ? put_children(e, at, f, (const uint8_t *)m, depth - 1)
+			 : put_any_field(e, at, f, (const uint8_t *)m);
+	}
 	return at;
 }
 
@@ -439,6 +476,7 @@ enum lend_pb_status lend_pb_encode(struct lend_pb_encoder *e, const struct lend_
 	e->before = 0;
 	e->by_ref = 0;
 	e->status = LEND_PB_OK;
+	e->copied = e->in_place <= LEND_PB_LEN_MAX ? e->in_place : LEND_PB_LEN_MAX;
 	at = ensure_room(e, open_block(e), SCALAR_MAX);
 	if (!at || !(at = put_message(e, at, table, message, LEND_PB_DEPTH_MAX + 1)))
 		return e->status;

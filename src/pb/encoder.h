@@ -27,6 +27,7 @@ struct lend_pb_encoder {
 	size_t len;      /* bytes of all segments */
 	uint64_t by_ref; /* bit max - 1 - i: segment i is the value of a field that is by_ref */
 	/* The encoder's. */
+	size_t copied; /* shorter values are copied */
 	size_t before; /* bytes of finished segments */
 	uint8_t *low;  /* the current block: free from here */
 	uint8_t *end;  /* to the end of what is packed in it */

@@ -5,6 +5,8 @@
 enum {
 	DESCRIPTOR_MAGIC = 0x28aaeef9,
 	DENSE_MAX = 1024,
+	VARINT_MAX = 10,  /* bytes */
+	STORE_SPARE = 16, /* bytes that the encoder may write before a field */
 	VARINT = 0,
 	BITS64 = 1,
 	LEN = 2,
@@ -107,6 +109,7 @@ static bool take_arrays(struct lend_pb_table *t, struct lend_pb_blocks *blocks)
 	uint32_t last = d->n_fields ? d->fields[d->n_fields - 1].id : 0;
 
 	t->n = d->n_fields;
+	t->simple_max = STORE_SPARE;
 	t->size = (uint32_t)d->sizeof_message;
 	t->dense = last < DENSE_MAX ? last + 1 : DENSE_MAX;
 	t->field = lend_pb_take(blocks, t->n * sizeof(*t->field));
@@ -141,6 +144,9 @@ static enum lend_pb_status fill_field(struct lend_pb_table *t, struct lend_pb_ta
 	if (f->number < t->dense)
 		t->index[f->number] = (uint16_t)(i + 1);
 	set_tag(f);
+	f->simple = f->presence == LEND_PB_IMPLICIT ? f->kind : LEND_PB_MESSAGE;
+	if (f->simple != LEND_PB_MESSAGE)
+		t->simple_max += f->tag_len + VARINT_MAX;
 	if (f->kind == LEND_PB_MESSAGE && !(f->child = find_or_add(list, d->descriptor, blocks)))
 		return LEND_PB_NO_MEMORY;
 	return LEND_PB_OK;

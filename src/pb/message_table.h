@@ -62,8 +62,9 @@ struct lend_pb_field {
 	uint8_t kind;     /* enum lend_pb_field_kind */
 	uint8_t wire;     /* wire type of one value */
 	uint8_t tag_len;
-	uint8_t by_ref;                    /* bytes: a segment of its own if the encoder lends */
-	uint8_t tag[8];                    /* the last tag_len bytes are the tag as encoded */
+	uint8_t simple; /* kind of a scalar, string or bytes with implicit presence; else MESSAGE */
+	uint8_t by_ref; /* bytes: a segment of its own if the encoder lends */
+	uint8_t tag[8]; /* the last tag_len bytes are the tag as encoded */
 	uint32_t expected;                 /* number and wire type, as the encoder writes them */
 	uint32_t required;                 /* 1 plus its index among the required fields; or 0 */
 	uint32_t size;                     /* bytes of a value in memory */
@@ -75,6 +76,8 @@ struct lend_pb_table {
 	const ProtobufCMessageDescriptor *descriptor;
 	struct lend_pb_field *field; /* in the order of their numbers */
 	uint32_t n;
+	uint32_t
+	    simple_max;    /* bytes of its simple fields, less those of strings and bytes, and 16 */
 	uint32_t dense;    /* numbers below it are looked up in index */
 	uint16_t *index;   /* number: 1 plus the index of its field; or 0 */
 	uint32_t required; /* number of required fields */
