@@ -68,9 +68,9 @@ static int train_steps(struct lend_ep *ep, struct lend_mem *mem, FILE *file)
 	lend_session session;
 
 	if (!file || lend_connect(ep, "shm:tensors", &session) < 0 ||
-	    lend_pb_client(ep, session, &tensors__parameters__descriptor, &server) < 0)
+	    lend_pb_client(ep, session, &tensors__parameters__descriptor, &server) < 0 ||
+	    lend_pb_client_refs(server, mem, set, fread(set, 1, sizeof(set), file)) < 0)
 		return -1;
-	lend_pb_client_refs(server, mem, set, fread(set, 1, sizeof(set), file));
 	for (next_step(&(Tensors__Step)TENSORS__STEP__INIT, NULL); left >= 0 && error >= 0;)
 		(void)lend_wait(ep, LEND_NEVER);
 	return printf("error %.0f\n", error) < 0 || error < 0 ? -1 : 0;

@@ -180,9 +180,9 @@ void lend_pb_on(void *stream, const struct lend_pb_events *events);
  * cannot be started, that is before the function returns. The reply is valid until the closure
  * returns.
  * Returns: 0; -EINVAL: the descriptor is not of protobuf-c 1; -ENOMEM: no memory.
- * Ownership: *client is the caller's until protobuf_c_service_destroy(), which is due when its
- * calls have ended; lend_close() ends them. A call borrows the bytes of its request until the
- * closure runs. */
+ * Ownership: *client is the caller's until protobuf_c_service_destroy(), which a closure may call,
+ * too; it is freed when its calls have ended, at the latest in lend_close(). A call borrows the
+ * bytes of its request until the closure runs. */
 int lend_pb_client(struct lend_ep *ep, lend_session session,
 		   const ProtobufCServiceDescriptor *descriptor, ProtobufCService **client);
 /* Returns the status of the call that runs its closure now.
@@ -204,10 +204,11 @@ void lend_pb_client_set(ProtobufCService *client, const struct lend_call *call);
  * without lend_pb_serve_refs() gets all in one message. mem NULL: no longer. set: len bytes that
  * protoc --include_imports --descriptor_set_out wrote for the .proto file; bytes fields with the
  * option (lend.by_ref) of lend/lend.proto then travel by reference however short. len 0: none.
+ * Returns: 0; -ENOMEM: no memory, nothing changed.
  * Ownership: borrows mem, of the same endpoint, until the client is destroyed; borrows set until
  * the function returns. */
-void lend_pb_client_refs(ProtobufCService *client, struct lend_mem *mem, const void *set,
-			 size_t len);
+int lend_pb_client_refs(ProtobufCService *client, struct lend_mem *mem, const void *set,
+			size_t len);
 
 /* Sets authority, metadata and encoding of a client's calls from now on; the name is the method's.
  * Calls with arguments by reference carry none.

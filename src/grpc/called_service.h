@@ -20,27 +20,35 @@ struct called_service {
 	const ProtobufCServiceDescriptor *descriptor;
 	unsigned clients;
 	struct unary_call *idle;
+	struct unary_call *ending;  /* runs its closure now; NULL: none that was started */
 	struct lend_pb_heap memory; /* decoded replies */
 	struct lend_pb_heap tables;
 	struct called_service *next;
 	struct called_method method[];
 };
 
-/* A client: what lend_pb_client() makes. */
+/* A client: what lend_pb_client() makes. The fields that each call touches come first: with many
+ * sessions, each client is a cache miss. */
 struct client {
 	ProtobufCService base;
-	struct lend_ep *ep;
+	struct called_service *service;
 	lend_session session;
-	struct lend_mem *mem;           /* for values by reference; NULL: they go in the message */
-	const enum lend_pb_kind *kinds; /* kinds by method; NULL: unary */
-	struct lend_call like;          /* fields that the calls have in common */
-	struct lend_call_head head;     /* also in common; without the name */
+	struct lend_mem *mem;               /* for values by reference; NULL: in the message */
+	const struct lend_pb_table **input; /* with its by_ref marks; NULL: those of the service */
+	const enum lend_pb_kind *kinds;     /* kinds by method; NULL: unary */
+	unsigned calls; /* and streams: not ended, or with a closure that runs */
 	enum lend_status status;
-	const struct lend_call *ending; /* the call that runs its closure now; NULL: none started */
+	lend_ns timeout; /* common to its calls, as priority, zero_rtt, parent and head are */
+	lend_request parent;
+	uint8_t priority, zero_rtt;
+	bool destroyed;                  /* the end of its last call frees it */
+	struct lend_call_head head;      /* without the name */
 	const struct lend_stream *ended; /* the stream that runs its last closure now; or NULL */
 	struct lend_pb_stream *opened;   /* by the last call of a function; NULL: none */
-	struct called_service *service;
+	struct lend_pb_heap tables;      /* for input */
 };
+/* unary_client.c: a call or stream of the client has ended. Frees a client that was destroyed. */
+void lend_pb_client_drop(struct client *c);
 
 /* stream_client.c: calls a streaming method. */
 void lend_pb_open_stream(struct client *c, unsigned index, const ProtobufCMessage *input,

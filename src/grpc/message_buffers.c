@@ -272,8 +272,9 @@ struct lend_buf *lend_pb_to_buffers(struct lend_pb_sending *how, const struct le
 	}
 	lend_buf_give(how->ep, b.taken);
 	if (chain) /* without values in place: the next message probably needs as much */
-		*how->packed =
-		    how->wraps ? BLOCK_FIRST : (uint32_t)lend_min_u64(e.len + 32, BLOCK_MAX);
+		*how->packed = how->wraps
+				   ? BLOCK_FIRST
+				   : (uint32_t)lend_min_u64(e.len + table->simple_max, BLOCK_MAX);
 	return chain;
 }
 

@@ -26,7 +26,7 @@ struct lend_pb_stream {
 	struct served_method *method;
 	struct lend_pb_stream *next, **link; /* streams with its method */
 	unsigned holds;                      /* functions that use it now */
-	bool answered, over, told;           /* told: after its end */
+	bool answered, over, told;           /* events.ended has run */
 	/* Client. */
 	struct client *client;
 	ProtobufCClosure closure;

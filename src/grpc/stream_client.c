@@ -53,6 +53,7 @@ static void stream_ended(struct lend_stream *stream)
 		s->events.ended(s, s->events.arg);
 	lend_buf_give(s->base.ep, s->reply);
 	free(s);
+	lend_pb_client_drop(c);
 }
 
 /* Opens the stream, with its first message or its only one. */
@@ -86,18 +87,19 @@ void lend_pb_open_stream(struct client *c, unsigned index, const ProtobufCMessag
 	struct lend_pb_stream *s = calloc(1, sizeof(*s));
 	int rc = -ENOMEM;
 
+	c->calls++;
 	if (s) {
-		*s = (struct lend_pb_stream){.base = {.ep = c->ep, .streams = true},
+		*s = (struct lend_pb_stream){.base = {.ep = c->service->ep, .streams = true},
 					     .stream = {.readable = lend_pb_stream_readable,
 							.writable = lend_pb_stream_writable,
 							.ended = stream_ended,
-							.timeout = c->like.timeout,
-							.parent = c->like.parent,
-							.priority = c->like.priority},
+							.timeout = c->timeout,
+							.parent = c->parent,
+							.priority = c->priority},
 					     .session = c->session,
 					     .kind = c->kinds[index],
 					     .reads = m->output,
-					     .writes = m->input,
+					     .writes = c->input ? c->input[index] : m->input,
 					     .packed = &m->packed,
 					     .memory = &c->service->memory,
 					     .take = take_reply,
@@ -113,6 +115,7 @@ void lend_pb_open_stream(struct client *c, unsigned index, const ProtobufCMessag
 	free(s);
 	c->status = lend_pb_status_of(rc);
 	closure(NULL, closure_data);
+	lend_pb_client_drop(c);
 }
 
 void *lend_pb_opened(const ProtobufCService *client)

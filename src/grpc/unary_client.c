@@ -23,10 +23,44 @@ struct unary_call {
 	struct unary_call *next; /* next idle one */
 };
 
+static void free_client(struct client *c)
+{
+	struct called_service *service = c->service;
+
+	lend_pb_heap_free(&c->tables);
+	free(c);
+	if (!lend_pb_called_close(service))
+		return;
+	while (service->idle) {
+		struct unary_call *u = service->idle;
+
+		service->idle = u->next;
+		free(u);
+	}
+	lend_pb_called_free(service);
+}
+
+void lend_pb_client_drop(struct client *c)
+{
+	if (!--c->calls && c->destroyed)
+		free_client(c);
+}
+
+/* Makes the record idle. */
+static void drop_call(struct unary_call *u)
+{
+	struct client *c = u->client;
+
+	u->next = c->service->idle;
+	c->service->idle = u;
+	lend_pb_client_drop(c);
+}
+
 static void finish_call(struct unary_call *u)
 {
 	struct client *c = u->client;
 	struct lend_pb_heap own, *heap = lend_pb_heap_begin(&c->service->memory, &own);
+	struct unary_call *outer = c->service->ending;
 	ProtobufCMessage *reply = NULL;
 
 	c->status = u->call.status;
@@ -34,15 +68,14 @@ static void finish_call(struct unary_call *u)
 		c->status = lend_pb_from_buffers(u->method->output, u->call.reply, heap, &reply);
 	if (u->call.status == LEND_OK && c->status == LEND_INVALID_ARGUMENT)
 		c->status = LEND_INTERNAL; /* the server's mistake */
-	c->ending = &u->call;
+	c->service->ending = u;
 	u->closure(reply, u->closure_data);
-	c->ending = NULL;
+	c->service->ending = outer;
 	if (u->has_reply)
-		lend_buf_give(c->ep, u->call.reply);
+		lend_buf_give(c->service->ep, u->call.reply);
 	u->call.reply = NULL;
 	lend_pb_heap_end(heap, &own);
-	u->next = c->service->idle;
-	c->service->idle = u;
+	drop_call(u);
 }
 
 static void release_value(void *arg)
@@ -65,7 +98,7 @@ static void set_name(struct unary_call *u, const char *name, uint32_t number)
 static int start_named(struct unary_call *u)
 {
 	set_name(u, u->method->name, u->method->number);
-	return lend_call_start(u->client->ep, u->client->session, &u->call);
+	return lend_call_start(u->client->service->ep, u->client->session, &u->call);
 }
 
 /* Starts a call again with its arguments in one message: the server knows no method with requests
@@ -75,7 +108,7 @@ static bool restart_call(struct unary_call *u)
 	struct client *c = u->client;
 
 	c->mem = NULL;
-	lend_buf_give(c->ep, u->call.reply);
+	lend_buf_give(c->service->ep, u->call.reply);
 	u->call.reply = NULL;
 	u->call.request = u->args;
 	if (start_named(u) < 0)
@@ -88,7 +121,7 @@ static bool restart_call(struct unary_call *u)
 static void keep_reply(struct unary_call *u)
 {
 	u->has_reply = true;
-	if (!u->call.reply || lend_call_keep(u->client->ep, &u->call) == 0)
+	if (!u->call.reply || lend_call_keep(u->client->service->ep, &u->call) == 0)
 		return;
 	u->call.reply = NULL;
 	u->call.status = LEND_RESOURCE_EXHAUSTED;
@@ -103,7 +136,7 @@ static void end_call(struct lend_call *call)
 	    restart_call(u))
 		return;
 	u->has_reply = u->args;
-	lend_buf_give(u->client->ep, u->args ? u->args : call->request);
+	lend_buf_give(u->client->service->ep, u->args ? u->args : call->request);
 	call->request = u->args = NULL;
 	u->ended = true;
 	if (!u->wraps)
@@ -122,6 +155,10 @@ static struct unary_call *take_call(struct client *c)
 		u->call.done = end_call;
 		u->call.queue = 1;
 		u->call.in_place = LEND_CHAIN;
+	}
+	if (u) {
+		u->client = c;
+		c->calls++;
 	}
 	return u;
 }
@@ -143,11 +180,11 @@ static uint64_t min_ref(const struct client *c, const struct called_method *meth
 }
 
 /* Encodes and starts a call; another status than OK: it will not run. */
-static enum lend_status start_call(struct unary_call *u, const ProtobufCMessage *input,
-				   uint32_t *packed)
+static enum lend_status start_call(struct unary_call *u, const struct lend_pb_table *table,
+				   const ProtobufCMessage *input, uint32_t *packed)
 {
 	struct client *c = u->client;
-	struct lend_pb_sending how = {.ep = c->ep,
+	struct lend_pb_sending how = {.ep = c->service->ep,
 				      .session = c->session,
 				      .packed = packed,
 				      .release = release_value,
@@ -158,7 +195,7 @@ static enum lend_status start_call(struct unary_call *u, const ProtobufCMessage 
 
 	if (c->mem)
 		how.ref_min = min_ref(c, u->method);
-	request = lend_pb_to_buffers(&how, u->method->input, input, &status);
+	request = lend_pb_to_buffers(&how, table, input, &status);
 	u->wraps += how.wraps;
 	if (!request)
 		return status;
@@ -172,7 +209,7 @@ static enum lend_status start_call(struct unary_call *u, const ProtobufCMessage 
 	}
 	if (!err)
 		return LEND_OK;
-	lend_buf_give(c->ep, request);
+	lend_buf_give(c->service->ep, request);
 	return lend_pb_status_of(err);
 }
 
@@ -189,44 +226,35 @@ static void invoke_method(ProtobufCService *service, unsigned index, const Proto
 	}
 	u = take_call(c);
 	if (u) {
-		u->client = c;
 		u->method = &c->service->method[index];
 		u->closure = closure;
 		u->closure_data = closure_data;
 		u->ended = false;
 		u->call.hops = 0;
-		u->call.timeout = c->like.timeout;
-		u->call.priority = c->like.priority;
-		u->call.zero_rtt = c->like.zero_rtt;
-		u->call.parent = c->like.parent;
-		status = start_call(u, input, &c->service->method[index].packed);
+		u->call.timeout = c->timeout;
+		u->call.priority = c->priority;
+		u->call.zero_rtt = c->zero_rtt;
+		u->call.parent = c->parent;
+		status = start_call(u, c->input ? c->input[index] : u->method->input, input,
+				    &c->service->method[index].packed);
 	}
 	if (status == LEND_OK)
 		return;
+	c->status = status;
 	if (u) {
 		u->args = u->call.request = NULL;
-		u->next = c->service->idle;
-		c->service->idle = u;
+		drop_call(u);
 	}
-	c->status = status;
 	closure(NULL, closure_data);
 }
 
 static void destroy_client(ProtobufCService *client)
 {
 	struct client *c = (struct client *)client;
-	struct called_service *service = c->service;
 
-	free(c);
-	if (!lend_pb_called_close(service))
-		return;
-	while (service->idle) {
-		struct unary_call *u = service->idle;
-
-		service->idle = u->next;
-		free(u);
-	}
-	lend_pb_called_free(service);
+	c->destroyed = true;
+	if (!c->calls)
+		free_client(c);
 }
 
 int lend_pb_client(struct lend_ep *ep, lend_session session,
@@ -240,25 +268,42 @@ int lend_pb_client(struct lend_ep *ep, lend_session session,
 		return err;
 	}
 	c->base = (ProtobufCService){descriptor, invoke_method, destroy_client};
-	c->ep = ep;
 	c->session = session;
+	lend_pb_heap_init(&c->tables);
 	*client = &c->base;
 	return 0;
 }
 
-void lend_pb_client_refs(ProtobufCService *client, struct lend_mem *mem, const void *set,
-			 size_t len)
+/* Makes the client's own tables of requests, because marks of fields are one client's. */
+static bool make_tables(struct client *c)
+{
+	const ProtobufCServiceDescriptor *d = c->base.descriptor;
+	const struct lend_pb_table **input =
+	    lend_pb_take(&c->tables.blocks, d->n_methods * sizeof(*input));
+
+	for (unsigned i = 0; i < d->n_methods; i++)
+		if (!input || lend_pb_table_make(d->methods[i].input, &c->tables.blocks,
+						 &input[i]) != LEND_PB_OK)
+			return false;
+	c->input = input;
+	return true;
+}
+
+int lend_pb_client_refs(ProtobufCService *client, struct lend_mem *mem, const void *set, size_t len)
 {
 	struct client *c = (struct client *)client;
 
+	if (len && !c->input && !make_tables(c))
+		return -ENOMEM;
 	c->mem = mem;
-	for (unsigned i = 0; i < client->descriptor->n_methods; i++)
-		for (const struct lend_pb_table *t = c->service->method[i].input; t; t = t->next)
+	for (unsigned i = 0; c->input && i < client->descriptor->n_methods; i++)
+		for (const struct lend_pb_table *t = c->input[i]; t; t = t->next)
 			for (uint32_t f = 0; f < t->n; f++)
 				t->field[f].by_ref =
 				    t->field[f].kind == LEND_PB_BYTES &&
 				    lend_pb_option_set(set, len, t->descriptor->name,
 						       t->field[f].number, LEND_PB_BY_REF);
+	return 0;
 }
 
 enum lend_status lend_pb_status(const ProtobufCService *client)
@@ -266,20 +311,29 @@ enum lend_status lend_pb_status(const ProtobufCService *client)
 	return ((const struct client *)client)->status;
 }
 
+const struct lend_call *lend_pb_call(const ProtobufCService *client)
+{
+	const struct unary_call *u = ((const struct client *)client)->service->ending;
+
+	return u && &u->client->base == client ? &u->call : NULL;
+}
+
 const char *lend_pb_why(const ProtobufCService *client)
 {
+	const struct lend_call *call = lend_pb_call(client);
 	const struct client *c = (const struct client *)client;
 
-	return c->ending ? lend_call_why(c->ep, c->ending) : c->ended ? c->ended->why : "";
+	return call ? lend_call_why(c->service->ep, call) : c->ended ? c->ended->why : "";
 }
 
 bool lend_pb_metadata(const ProtobufCService *client, bool trailing, uint32_t *at,
 		      struct lend_pair *pair)
 {
+	const struct lend_call *call = lend_pb_call(client);
 	const struct client *c = (const struct client *)client;
 
-	if (c->ending)
-		return lend_call_metadata(c->ep, c->ending, trailing, at, pair);
+	if (call)
+		return lend_call_metadata(c->service->ep, call, trailing, at, pair);
 	return c->ended && lend_stream_metadata(c->ended, trailing, at, pair);
 }
 
@@ -290,18 +344,15 @@ void lend_pb_client_kinds(ProtobufCService *client, const enum lend_pb_kind *kin
 
 void lend_pb_client_set(ProtobufCService *client, const struct lend_call *call)
 {
-	((struct client *)client)->like = (struct lend_call){.timeout = call->timeout,
-							     .priority = call->priority,
-							     .zero_rtt = call->zero_rtt,
-							     .parent = call->parent};
+	struct client *c = (struct client *)client;
+
+	c->timeout = call->timeout;
+	c->parent = call->parent;
+	c->priority = call->priority;
+	c->zero_rtt = call->zero_rtt;
 }
 
 void lend_pb_client_head(ProtobufCService *client, const struct lend_call_head *head)
 {
 	((struct client *)client)->head = *head;
-}
-
-const struct lend_call *lend_pb_call(const ProtobufCService *client)
-{
-	return ((const struct client *)client)->ending;
 }

@@ -38,6 +38,13 @@ static const struct lend_method *enter_name(struct lend_ep *ep, uint32_t number,
 	return entry;
 }
 
+static bool is_known(const struct lend_session_rec *s, uint32_t index)
+{
+	if (index < 64)
+		return s->known >> index & 1;
+	return s->known_more && s->known_more[index / 64] >> index % 64 & 1;
+}
+
 /* Sets the number of a call with a name. Returns whether the request has to carry the name. */
 static bool needs_name(struct lend_ep *ep, const struct lend_session_rec *s, struct lend_call *call,
 		       struct lend_call_priv *p)
@@ -53,7 +60,7 @@ static bool needs_name(struct lend_ep *ep, const struct lend_session_rec *s, str
 	if (!entry)
 		return true;
 	p->flags |= entry->index << LEND_CALL_NAME;
-	return !s->known || !(s->known[entry->index / 64] >> entry->index % 64 & 1);
+	return !is_known(s, entry->index);
 }
 
 static bool is_empty(const struct lend_metadata *metadata)
@@ -125,8 +132,8 @@ void lend_call_head_answered(struct lend_session_rec *s, const struct lend_call 
 	/* RESOURCE_EXHAUSTED may stand for a reply that did not fit, with a head that was lost. */
 	if (!s || !index || call->ran != LEND_RAN_YES || call->status == LEND_RESOURCE_EXHAUSTED)
 		return;
-	if (!s->known)
-		s->known = calloc(NAMES_MAX / 64 + 1, sizeof(*s->known));
-	if (s->known)
-		s->known[index / 64] |= UINT64_C(1) << index % 64;
+	if (index < 64)
+		s->known |= UINT64_C(1) << index;
+	else if (s->known_more || (s->known_more = calloc(NAMES_MAX / 64 + 1, sizeof(uint64_t))))
+		s->known_more[index / 64] |= UINT64_C(1) << index % 64;
 }

@@ -59,21 +59,23 @@ enum lend_session_state {
 	LEND_SESSION_CLOSING, /* lend_disconnect() was called: its handle is stale */
 };
 
-/* A session of the public API. id = generation << 32 | index + 1. */
+/* A session of the public API. id = generation << 32 | index + 1. The fields that each call touches
+ * come first: with many sessions, each record is a cache miss. */
 struct lend_session_rec {
 	uint64_t core; /* the core's handle while OPEN or CLOSING */
-	void *pointer; /* as set by lend_session_set() */
 	uint32_t gen;
-	uint8_t state; /* enum lend_session_state */
-	bool up;       /* the watch was notified that it is up */
-	uint8_t incarnation[16];
-	bool queued;   /* in the list of open sessions with waiting calls */
-	uint32_t next; /* free list, list of pending or of queued ones; LEND_NONE32 ends it */
+	uint8_t state;  /* enum lend_session_state */
+	bool up;        /* the watch was notified that it is up */
+	bool queued;    /* in the list of open sessions with waiting calls */
+	uint64_t known; /* bit i: its server runs name i by number; i below 64 */
 	/* Calls that wait for the address, or for a slot: by class, then in order of arrival. */
 	struct lend_call *first, *last;
 	uint32_t waiting;
 	uint32_t streams; /* open ones that were opened here */
-	uint64_t *known;  /* names that its server runs by number, by index; NULL: none */
+	uint32_t next;    /* free list, list of pending or of queued ones; LEND_NONE32 ends it */
+	void *pointer;    /* as set by lend_session_set() */
+	uint8_t incarnation[16];
+	uint64_t *known_more; /* the same for all names; NULL: none from 64 on */
 	/* Only while PENDING. */
 	char *address, *name; /* name: NULL: the address */
 	lend_ns give_up;

@@ -22,10 +22,11 @@ static void forget_texts(struct lend_session_rec *s)
 {
 	free(s->address);
 	free(s->name);
-	free(s->known);
+	free(s->known_more);
 	s->address = NULL;
 	s->name = NULL;
-	s->known = NULL;
+	s->known = 0;
+	s->known_more = NULL;
 }
 
 void lend_sessions_close(struct lend_ep *ep)

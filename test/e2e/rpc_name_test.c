@@ -140,6 +140,23 @@ Test(rpc_name, sent_until_it_was_answered)
 		}
 }
 
+Test(rpc_name, many_names__each_sent_once)
+{
+	struct pair pair;
+	char name[16];
+
+	open_named(&pair, 0, 0);
+	for (int i = 0; i < 300; i++) {
+		(void)snprintf(name, sizeof(name), "/many/%d", i % 150);
+		if (i < 150)
+			cr_assert_eq(
+			    lend_serve_name(pair.server, name, serve_noted, pair.server, 0), 0);
+		cr_assert_eq(call_name(&pair, name), LEND_OK);
+		cr_assert_eq(seen.head, i < 150, "call %d", i);
+	}
+	pair_close(&pair);
+}
+
 /* Not an answer of a handler: the number may be another name's. */
 Test(rpc_name, sent_again_after_a_refusal)
 {

@@ -237,6 +237,36 @@ Test(pb_service, client__another_one_destroyed__still_calls)
 	close_service();
 }
 
+/* The first closure destroys the client, whose second call still runs its own. */
+static void destroy_first(const LendTest__Every *reply, void *arg)
+{
+	cr_assert_eq(reply->u64, 99);
+	if (!test.times++)
+		protobuf_c_service_destroy(arg);
+	cr_assert_eq(lend_pb_status(arg), LEND_OK);
+	test.done = test.times == 2;
+}
+
+Test(pb_service, client__destroyed_in_a_closure__ends_its_calls)
+{
+	LendTest__Every m = LEND_TEST__EVERY__INIT;
+	ProtobufCService *client;
+
+	for (int s = 0; s < SCHEMES; s++) {
+		open_service(pair_schemes[s]);
+		m.u64 = 99;
+		client = test.client;
+		for (int i = 0; i < 2; i++)
+			lend_test__echo__same(client, &m, destroy_first, client);
+		cr_assert(pair_until(&test.pair, &test.done));
+		cr_assert_eq(lend_pb_client(test.pair.client, test.pair.session,
+					    &lend_test__echo__descriptor, &test.client),
+			     0);
+		check_echo(lend_test__echo__same, &m, "another client");
+		close_service();
+	}
+}
+
 Test(pb_service, unary__answer_later__arrives)
 {
 	LendTest__Every m = LEND_TEST__EVERY__INIT, answer = LEND_TEST__EVERY__INIT, *copy;
@@ -401,6 +431,45 @@ Test(pb_service, refs__long_and_marked_values__arrive)
 			     pair_schemes[s % SCHEMES], (unsigned long)stat.lent);
 		close_refs(caller, callee);
 	}
+	lend_free(bytes);
+}
+
+Test(pb_service, refs__marked_by_one_client__lent_by_that_one)
+{
+	uint8_t *bytes = lend_malloc_shared(BIG);
+	LendTest__Every m = LEND_TEST__EVERY__INIT;
+	LendTest__Leaf leaf = LEND_TEST__LEAF__INIT;
+	ProtobufCService *client[2];
+	struct lend_mem *caller, *callee;
+	struct lend_args_stat stat;
+
+	memset(bytes, 7, BIG);
+	m.leaf = &leaf;
+	leaf.body = (ProtobufCBinaryData){100, bytes};
+	open_refs("shm", true, &caller, &callee);
+	lend_args_threshold_set(caller, BIG / 2);
+	client[0] = test.client;
+	cr_assert_eq(lend_pb_client(test.pair.client, test.pair.session,
+				    &lend_test__echo__descriptor, &client[1]),
+		     0);
+	for (unsigned set = 0; set < 4; set++) { /* each marks or not */
+		unsigned want[2] = {set % 2, set / 2}, lent = 0;
+
+		for (int i = 0; i < 2; i++)
+			cr_assert_eq(lend_pb_client_refs(client[i], caller, by_ref_set,
+							 want[i] ? sizeof(by_ref_set) - 1 : 0),
+				     0);
+		for (int i = 0; i < 2; i++) {
+			test.client = client[i];
+			lend_args_stat_get(caller, &stat);
+			lent = (unsigned)stat.lent;
+			check_echo(lend_test__echo__same, &m, "marked or not");
+			lend_args_stat_get(caller, &stat);
+			cr_assert_eq(stat.lent - lent, want[i], "set %u, client %d", set, i);
+		}
+	}
+	protobuf_c_service_destroy(client[0]);
+	close_refs(caller, callee);
 	lend_free(bytes);
 }
 
