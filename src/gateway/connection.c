@@ -108,9 +108,11 @@ static void flush_rings(struct lend_alarm *alarm)
 
 void h2_connection_send(struct h2_connection *c)
 {
-	if (c->busy || c->over)
+	if (c->busy)
 		return;
-	if (c->open > 1)
+	if (c->over)
+		h2_connection_end(c);
+	else if (c->open > 1)
 		host->alarm_set(c->ep, &c->flush, host->now(c->ep));
 	else
 		flush_output(c);

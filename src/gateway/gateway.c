@@ -114,9 +114,12 @@ static void accept_clients(struct lend_fd_watch *watch, unsigned events)
 	(void)events;
 	while ((fd = accept4(watch->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0)
 		start_client(g, fd);
+	if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
+		(void)host->watch_fd(g->ep, watch, 0); /* the sweep goes on accepting */
 }
 
-/* Ends connections that send nothing, or a header block that does not end. */
+/* Ends connections that send nothing, or a header block that does not end, and accepts again after
+ * descriptors were used up. */
 static void sweep_clients(struct lend_alarm *alarm)
 {
 	struct lend_gateway *g = (void *)((char *)alarm - offsetof(struct lend_gateway, sweep));
@@ -130,6 +133,8 @@ static void sweep_clients(struct lend_alarm *alarm)
 		g->counters.refused++;
 		h2_connection_end(&client->connection);
 	}
+	if (!g->listener.events)
+		(void)host->watch_fd(g->ep, &g->listener, LEND_FD_READ);
 	host->alarm_set(g->ep, &g->sweep, now + sweep_time);
 }
 
