@@ -129,8 +129,12 @@ struct lend_buf *lend_call_head_free(struct lend_ep *ep, struct lend_buf *reques
 void lend_call_head_answered(struct lend_session_rec *s, const struct lend_call *call,
 			     uint32_t index)
 {
-	/* RESOURCE_EXHAUSTED may stand for a reply that did not fit, with a head that was lost. */
-	if (!s || !index || call->ran != LEND_RAN_YES || call->status == LEND_RESOURCE_EXHAUSTED)
+	if (!s || !index)
+		return;
+	/* These may stand for a reply that could not be sent, with a head that asked for the name.
+	 */
+	if (call->ran != LEND_RAN_YES || call->status == LEND_RESOURCE_EXHAUSTED ||
+	    call->status == LEND_INTERNAL)
 		return;
 	if (index < 64)
 		s->known |= UINT64_C(1) << index;

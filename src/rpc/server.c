@@ -85,6 +85,18 @@ static inline bool answer_short(struct lend_ep *ep, struct lend_req *req, lend_r
 	return true;
 }
 
+/* Gives back the segments of a reply before the first one that is in use. */
+static void give_unlent(struct lend_ep *ep, struct lend_buf *reply)
+{
+	while (reply && lend_mbuf(reply)->state == LEND_MBUF_USER) {
+		struct lend_buf *next = reply->next;
+
+		reply->next = NULL;
+		lend_bufs_give(ep->bufs, reply);
+		reply = next;
+	}
+}
+
 /* Answers with a reply that is longer, of several segments, or none, or that the core does not
  * copy. */
 static __attribute__((noinline)) int answer_long(struct lend_ep *ep, struct lend_req *req,
@@ -100,8 +112,10 @@ static __attribute__((noinline)) int answer_long(struct lend_ep *ep, struct lend
 		reply = fit_reply(ep, reply, &status);
 	if (reply) {
 		handle = lend_msg_lend(ep->bufs, reply, false, &err);
-		if (!handle) /* in use, or too many; the rest is the user's again */
+		if (!handle) { /* one is in use, or there are too many */
 			status = LEND_INTERNAL;
+			give_unlent(ep, reply);
+		}
 	}
 	atomic_store_explicit(&req->id, 0, memory_order_release);
 	rc = lend_core_reply(ep->core, lend_ep_now(ep), request.id, &ep->bufs->table,
