@@ -54,7 +54,8 @@ def main():
     planted = (parts.get("planted") or [{}])[0]
     all_parts = list(parts)
     figures = {
-        "seeds": add(parts, ["simulator"], "seeds") + add(parts, ["lent"], "lent_runs"),
+        "seeds": add(parts, ["simulator"], "seeds") + add(parts, ["lent"], "lent_runs")
+        + add(parts, ["named"], "named_runs"),
         "lent_runs": add(parts, ["lent"], "lent_runs"),
         "datagrams": add(parts, ["simulator", "speed", "exhaustive"], "datagrams") + add(parts, ["lent"], "lent_datagrams"),
         "faults": add(parts, ["simulator"], "faults"),

@@ -9,7 +9,7 @@ help() {
 
 		Installs what is missing, builds, and then for M minutes (8 unless set; fewer than 5 are exceeded) runs, on two cores:
 		  simulator    seeds of lend-sim run on one core: up to 20,000, or without end for more than 8 minutes
-		  lent         seeds of lend-sim lent: arguments that callers lend
+		  lent, named  seeds of lend-sim lent: arguments that callers lend; and named: calls by name, streams
 		  planted      bugs planted in a copy of the product: each must be found; a run of fewer than 8 minutes
 		               plants another quarter of them each day
 		  exhaustive   every loss, repeat and delay among the first datagrams; the models of SPIN
@@ -102,7 +102,7 @@ one_part() { # NAME
 	kills) part kills scripts/kill.sh --json --seconds $((rest * 50 / 100)) ;;
 	fuzzers) part fuzzers scripts/fuzz.sh --json --seconds $((rest * 35 / 100)) ;;
 	explorer) part explorer build/lend-sim explore --json --seconds $((rest * 10 / 100)) ;;
-	lent) part lent build/lend-sim lent --json --seeds 1..1000000 --seconds $((rest * 5 / 100)) ;;
+	lent | named) part "$1" build/lend-sim "$1" --json --seeds 1..1000000 --seconds $((rest * 5 / 200)) ;;
 	models) part models models ;;
 	exhaustive) part exhaustive exhaustive ;;
 	esac
@@ -112,7 +112,7 @@ one_part() { # NAME
 parts() {
 	local name
 
-	for name in simulator exhaustive coverage models planted kills fuzzers explorer lent; do
+	for name in simulator exhaustive coverage models planted kills fuzzers explorer lent named; do
 		[ "$(jobs -rp | wc -l)" -lt 2 ] || wait -n || true
 		one_part "$name" &
 	done

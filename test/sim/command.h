@@ -12,6 +12,7 @@ int sim_cmd_sharing(int argc, char **argv);
 int sim_cmd_planted(int argc, char **argv);
 int sim_cmd_shrink(int argc, char **argv);
 int sim_cmd_lent(int argc, char **argv);
+int sim_cmd_named(int argc, char **argv);
 int sim_cmd_stream(int argc, char **argv);
 int sim_cmd_scenarios(int argc, char **argv);
 

@@ -21,6 +21,8 @@ static const struct {
     {"speed", sim_cmd_speed, "datagrams per second and core"},
     {"lent", sim_cmd_lent,
      "[--seeds A..B] [--seconds N] [--jobs J] [--trace]: calls that lend their arguments"},
+    {"named", sim_cmd_named,
+     "the same options: calls by name, with metadata, and streams, of whole endpoints"},
     {"stream", sim_cmd_stream, "[--seeds A..B] [--json]: the messages of a stream"},
     {"explore", sim_explore, "[--seconds N] [--scope NAME | --replay TEXT | --list] [--json]"},
     {"congestion", sim_cmd_congestion, "[--senders N,...] [--cc NAME,...]: incast"},

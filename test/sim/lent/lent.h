@@ -40,6 +40,7 @@ enum lent_stream {
 	LENT_RACE,
 	LENT_BITS,
 	LENT_RESULT,
+	LENT_NAMED,
 	LENT_STREAMS
 };
 
@@ -52,7 +53,8 @@ enum lent_what {
 	LENT_ACT,
 	LENT_CRASH,
 	LENT_PAUSE,
-	LENT_USE
+	LENT_USE,
+	LENT_WORK
 };
 
 struct lent_plan {
@@ -63,6 +65,19 @@ struct lent_plan {
 	lend_ns dma;          /* longest time until a carrier has read pieces; 0: at once */
 	lend_ns crash, pause; /* mean time between faults; 0: none */
 	uint32_t cancel_ppm, deadline_ppm, race_ppm, result_ppm;
+	lend_ns probe, dead; /* configuration of the endpoints */
+};
+
+/* Another workload of the nodes than calls that lend their arguments. */
+struct lent_work {
+	const char *name;
+	void (*plan)(void);           /* draws it, and its events; before the nodes are born */
+	void (*birth)(uint32_t node); /* serves its methods */
+	void (*event)(uint32_t a, uint32_t b); /* handles LENT_WORK */
+	void (*step)(void);                    /* between turns */
+	void (*heal)(void);                    /* faults are over */
+	void (*settled)(void);                 /* checks that everything has ended */
+	void (*close)(void);
 };
 
 struct lent_io;
@@ -76,6 +91,8 @@ struct lent_node {
 	uint32_t busy;  /* it turns: must not be polled */
 	lend_ns paused; /* it does not turn before this time */
 	bool dying;
+	uint32_t head_max; /* bytes of a head; 0: the default */
+	uint8_t without;   /* features that it does not announce */
 };
 
 /* Memory that calls lend, one after the other. */
@@ -130,6 +147,7 @@ struct lent_loan {
 
 struct lent {
 	uint64_t seed;
+	const struct lent_work *work;
 	struct lent_plan plan;
 	lend_ns now, skew; /* skew: of a node that dies, ahead of all others */
 	lend_ns closes;    /* when the node that closes began */
@@ -146,9 +164,12 @@ struct lent {
 	struct lent_read *reads;
 	bool healing, waits; /* waits: a node closes, and the others go on */
 	uint64_t pins;
+	uint32_t born;      /* the newest node */
+	bool loses_replies; /* udp loses all replies */
 };
 
 extern struct lent *lent; /* the run; NULL: none */
+extern bool lent_traced;  /* print each step */
 
 /* Counts of all runs of a process. Many runs must reach each of them. */
 #define LENT_SUMS(X)                                                                               \
@@ -208,6 +229,7 @@ __attribute__((no_sanitize("address"))) static inline void lent_copy(void *to, c
 /* lent_run.c: runs a seed, or ends the process with a line on stderr. 0: only makes what a process
  * makes once, so that all runs after it repeat. */
 void lent_run_seed(uint64_t seed);
+void lent_run_work(uint64_t seed, const struct lent_work *work);
 
 /* lent_carrier.c: the carriers. */
 int lent_carrier_open(enum lent_kind kind, const struct lend_io_config *config,

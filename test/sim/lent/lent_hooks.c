@@ -4,6 +4,7 @@
  * test/sim. */
 #include <string.h>
 
+#include "core/core.h"
 #include "io/builtin.h"
 #include "sim/lent/lent.h"
 #include "sys/clock.h"
@@ -43,6 +44,15 @@ HOOK(void, lend_random, void *bytes, size_t len)
 	}
 	for (size_t i = 0; i < len; i++)
 		((uint8_t *)bytes)[i] = (uint8_t)lend_rng_next(&lent->rng[LENT_BITS]);
+}
+
+HOOK(struct lend_core *, lend_core_init, void *memory, const struct lend_core_config *config,
+     lend_ns now)
+{
+	struct lend_core_config own = *config;
+
+	own.features &= (uint8_t) ~(lent ? lent->node[lent->born].without : 0);
+	return __real_lend_core_init(memory, &own, now);
 }
 
 HOOK(int, lend_io_shm_open, const struct lend_io_config *config, struct lend_io **io)

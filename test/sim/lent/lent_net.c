@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "sim/lent/lent_flight.h"
+#include "wire/head.h"
+#include "wire/pkt.h"
 
 struct lent_flight *lent_flights[LENT_FLIGHTS];
 uint32_t lent_flights_made;
@@ -28,6 +30,26 @@ struct lent_flight *lent_flight_make(uint32_t len)
 	return lent_flights[i] = f;
 }
 
+/* No head is sent to a peer that reads none. */
+static void check_head(const struct lent_flight *f)
+{
+	uint8_t without = lent->node[f->to_node].without;
+	struct lend_pkt head;
+
+	memcpy(&head, f->data, sizeof(head));
+	LENT_CHECK(!(head.flags & LEND_PKT_WITH_HEAD) ||
+		       !(without & (head.kind == LEND_PKT_REQUEST ? LEND_FEATURE_REQUEST_HEADS
+								  : LEND_FEATURE_REPLY_HEADS)),
+		   "node %u gets a head of kind %u that it does not read", f->to_node, head.kind);
+}
+
+static bool is_reply(const struct lent_flight *f)
+{
+	uint8_t kind = f->data[offsetof(struct lend_pkt, kind)];
+
+	return f->kind == LENT_UDP && (kind == LEND_PKT_REPLY || kind == LEND_PKT_CALLS);
+}
+
 void lent_flight_send(struct lent_flight *f)
 {
 	const struct lent_plan *p = &lent->plan;
@@ -35,6 +57,11 @@ void lent_flight_send(struct lent_flight *f)
 	lend_ns *last = &f->from->last[f->to_node].arrival;
 
 	lent_sums.datagrams++;
+	check_head(f);
+	if (lent->loses_replies && is_reply(f)) {
+		lent_flight_drop(f);
+		return;
+	}
 	if (f->kind == LENT_SHM) {
 		at = *last = at > *last ? at : *last;
 	} else if (!lent->healing) {

@@ -21,17 +21,21 @@ void lent_node_birth(uint32_t node)
 	config.sessions = SESSIONS;
 	config.calls = CALLS;
 	config.timeout = 30 * LENT_MS;
-	config.probe = 5 * LENT_MS;
-	config.dead = 25 * LENT_MS;
+	config.probe = lent->plan.probe;
+	config.dead = lent->plan.dead;
+	config.head_max = n->head_max;
 	config.secret = "";
 	config.capture = "";
 	n->life++;
+	lent->born = node;
 	memset(n->session, 0, sizeof(n->session));
 	n->paused = 0;
 	LENT_CHECK(lend_open(&config, &n->ep) == 0 && lend_mem_open(n->ep, NULL, &n->mem) == 0 &&
 		       lent_serve_open(node) == 0,
 		   "node %u does not open: %s", node, lend_why());
 	lend_loan_ttl_set(n->mem, LENT_TTL);
+	if (lent->work)
+		lent->work->birth(node);
 	lent_trace("node %u is born", node);
 }
 
@@ -145,6 +149,9 @@ static void run_event(const struct sim_event *e)
 	case LENT_USE:
 		lent_serve_use(e->a);
 		break;
+	case LENT_WORK:
+		lent->work->event(e->a, e->b);
+		break;
 	case LENT_CRASH:
 		draw_crash(e->a, e->b);
 		break;
@@ -169,6 +176,8 @@ void lent_step(lend_ns most)
 	lent_node_others();
 	lent_serve_check();
 	lent_call_check();
+	if (lent->work)
+		lent->work->step();
 }
 
 lend_session lent_node_session(uint32_t node, uint32_t to, enum lent_kind kind)

@@ -1,31 +1,28 @@
-/* lent_run - the command `lent`: runs of seeds, the end of a run and its audit. Layer: test/sim. */
+/* lent_run - a run of a seed, its end and its audit. Layer: test/sim. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "lend/alloc.h"
 #include "sim/command.h"
 #include "sim/lent/lent.h"
-#include "sim/sim_args.h"
+#include "sim/lent/lent_command.h"
 #include "sys/ref_counts.h"
 #include "util/check.h"
 
-enum { SETTLE_MS = 120, JOBS_MAX = 16, RUNS_MANY = 100 };
+enum { SETTLE_MS = 120 };
 
 struct lent *lent;
 struct lent_sums lent_sums;
-static bool traced;
+bool lent_traced;
 
 void lent_trace(const char *format, ...)
 {
 	va_list args;
 
-	if (!traced || !lent)
+	if (!lent_traced || !lent)
 		return;
 	va_start(args, format);
 	fprintf(stderr, "%10.3f us  ", (double)lent->now / 1e3);
@@ -39,8 +36,8 @@ void lent_fail(const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	fprintf(stderr, "lent seed %lu at %.3f us: ", (unsigned long)lent->seed,
-		(double)lent->now / 1e3);
+	fprintf(stderr, "%s seed %lu at %.3f us: ", lent->work ? lent->work->name : "lent",
+		(unsigned long)lent->seed, (double)lent->now / 1e3);
 	vfprintf(stderr, format, args);
 	fputc('\n', stderr);
 	va_end(args);
@@ -80,18 +77,23 @@ static void draw_plan(struct lent_plan *p)
 	p->cancel_ppm = draw_ppm(1000000);
 	p->deadline_ppm = draw_ppm(1000000);
 	p->race_ppm = draw_ppm(300000);
+	p->probe = 5 * LENT_MS;
+	p->dead = 25 * LENT_MS;
 	p->result_ppm = (uint32_t)(lent_below(LENT_RESULT, 2) * lent_below(LENT_RESULT, 1000000));
 }
 
-static void open_run(uint64_t seed)
+static void open_run(uint64_t seed, const struct lent_work *work)
 {
 	lent = calloc(1, sizeof(*lent));
 	LEND_CHECK(lent);
 	lent->seed = seed;
+	lent->work = work;
 	lent->now = UINT64_C(1000000000);
 	for (uint64_t i = 0; i < LENT_STREAMS; i++)
 		lend_rng_seed(&lent->rng[i], seed * UINT64_C(0x2545f4914f6cdd1d) + (i << 56) + i);
 	draw_plan(&lent->plan);
+	if (work)
+		work->plan();
 	for (uint32_t i = 0; i < LENT_BLOCKS; i++) {
 		struct lent_block *b = &lent->block[i];
 
@@ -131,6 +133,8 @@ static void settle_run(void)
 {
 	lent->healing = true;
 	lent_trace("faults are over");
+	if (lent->work)
+		lent->work->heal();
 	for (uint32_t i = 0; i < lent->plan.nodes; i++) {
 		lent->node[i].paused = 0;
 		if (!lent->node[i].ep)
@@ -140,6 +144,8 @@ static void settle_run(void)
 	LENT_CHECK(!lent_call_open(), "%u calls have not ended", lent_call_open());
 	LENT_CHECK(!lent_serve_open_reads(), "%u reads have not ended", lent_serve_open_reads());
 	LENT_CHECK(!lent->loans, "%u loans have not ended", lent->loans);
+	if (lent->work)
+		lent->work->settled();
 	for (uint32_t i = 0; i < lent->plan.nodes; i++)
 		lent_node_close(i);
 	LENT_CHECK(!lent->pins, "%ld pins are left", (long)lent->pins);
@@ -152,6 +158,8 @@ static void close_run(void)
 		lend_free(lent->block[i].at);
 	lent_net_close();
 	free(lent->heap.e);
+	if (lent->work)
+		lent->work->close();
 	lent_sums.runs++;
 	lent_sums.relayed = lend_ref_counts.relayed;
 	lent_sums.calls += lent->calls;
@@ -159,9 +167,9 @@ static void close_run(void)
 	lent = NULL;
 }
 
-void lent_run_seed(uint64_t seed)
+void lent_run_work(uint64_t seed, const struct lent_work *work)
 {
-	open_run(seed);
+	open_run(seed, work);
 	if (seed)
 		plan_events();
 	run_for(seed ? lent->plan.span : LENT_MS);
@@ -169,92 +177,23 @@ void lent_run_seed(uint64_t seed)
 	close_run();
 }
 
-/* Runs every jobs-th seed from first on, until a time in seconds. */
-static void run_job(struct lent_sums *sums, unsigned long first, unsigned long last, uint32_t jobs,
-		    time_t until)
+void lent_run_seed(uint64_t seed)
 {
-	lent_run_seed(0);
-	lent_sums = (struct lent_sums){.runs = 0};
-	for (unsigned long seed = first; seed <= last && time(NULL) < until; seed += jobs)
-		lent_run_seed(seed);
-	*sums = lent_sums;
-}
-
-struct options {
-	uint64_t first, last, seconds;
-	uint32_t jobs;
-	bool json;
-};
-
-static void take_trace(const struct lend_option *option, void *args, char *value)
-{
-	(void)option, (void)args, (void)value;
-	traced = true;
-}
-
-static const struct lend_option options[] = {
-    OPT_SEEDS(struct options, first, "Seeds to run (1..200)"),
-    OPT_NUMBER(struct options, seconds, "seconds", 0, 86400, "Start no seed later (3600)"),
-    OPT_NUMBER(struct options, jobs, "jobs", 1, JOBS_MAX, "Processes (1)"),
-    OPT_TAKEN("trace", NULL, take_trace, "Print each step"),
-    OPT_JSON(struct options, json),
-    {.name = NULL}};
-
-/* Prints the sums. Returns the number of violations: a sum that many runs did not reach is one. */
-static unsigned print_sums(const struct lent_sums *s, unsigned violations, bool json)
-{
-	const char *const name[] = {
-#define X(name, text) #name, text,
-	    LENT_SUMS(X)
-#undef X
-	};
-	const uint64_t *sum = (const uint64_t *)s;
-
-	for (size_t i = 0; i < sizeof(*s) / 8; i++) {
-		if (s->runs >= RUNS_MANY && !sum[i]) {
-			fprintf(stderr, "lent: no run reached this: %s\n", name[2 * i + 1]);
-			violations++;
-		}
-		if (json)
-			printf("%s\"lent_%s\":%lu", i ? "," : "{", name[2 * i],
-			       (unsigned long)sum[i]);
-		else
-			printf("%12lu %s\n", (unsigned long)sum[i], name[2 * i + 1]);
-	}
-	printf(json ? ",\"violations\":%u}\n" : "%12u violations\n", violations);
-	return violations;
-}
-
-/* Runs all jobs, each in a process. Returns how many of them failed; leaks are a failure, too. */
-static unsigned run_jobs(const struct options *o, struct lent_sums *sums)
-{
-	time_t until = time(NULL) + (time_t)o->seconds;
-	unsigned failed = 0;
-	int status;
-
-	for (uint32_t i = 0; i < o->jobs; i++)
-		if (fork() == 0) {
-			run_job(&sums[i], o->first + i, o->last, o->jobs, until);
-			exit(0);
-		}
-	while (wait(&status) > 0)
-		failed += status != 0;
-	return failed;
+	lent_run_work(seed, NULL);
 }
 
 int sim_cmd_lent(int argc, char **argv)
 {
-	struct options o = {1, 200, 3600, 1, false};
-	struct lent_sums all = {.runs = 0}, *sums;
-	unsigned failed;
+	static const char *const text[] = {
+#define X(name, text) #name, text,
+	    LENT_SUMS(X)
+#undef X
+	};
+	const struct lent_command command = {.name = "lent",
+					     .run_seed = lent_run_seed,
+					     .text = text,
+					     .sum = (uint64_t *)&lent_sums,
+					     .n = sizeof(lent_sums) / sizeof(uint64_t)};
 
-	lend_options_read(&(struct lend_syntax){.option = options}, NULL, argc, argv, &o);
-	sums = mmap(NULL, JOBS_MAX * sizeof(*sums), PROT_READ | PROT_WRITE,
-		    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	LEND_CHECK(sums != MAP_FAILED);
-	failed = run_jobs(&o, sums);
-	for (uint32_t i = 0; i < o.jobs; i++)
-		for (size_t k = 0; k < sizeof(all) / 8; k++)
-			((uint64_t *)&all)[k] += ((const uint64_t *)&sums[i])[k];
-	return print_sums(&all, failed, o.json) != 0;
+	return lent_command_run(&command, argc, argv);
 }

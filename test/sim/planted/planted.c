@@ -20,6 +20,7 @@
 #include "sim/command.h"
 #include "sim/explore/explore.h"
 #include "sim/lent/lent.h"
+#include "sim/named/named.h"
 #include "sim/sim.h"
 #include "sim/stream/stream_run.h"
 
@@ -122,7 +123,7 @@ static bool run_seed(struct desk *d, uint64_t seed)
 	return run_plan(d, &plan);
 }
 
-/* Runs seeds of `lent` or `stream`. */
+/* Runs seeds of `lent`, `named` or `stream`. */
 static int run_other(struct desk *d, uint64_t first, uint64_t last)
 {
 	const struct itimerval limit = {.it_value = {.tv_sec = HANG_SECONDS}};
@@ -250,6 +251,8 @@ static run_seed_fn *other_run(const char *seen)
 {
 	if (strncmp(seen, "lent: ", 6) == 0)
 		return lent_run_seed;
+	if (strncmp(seen, "named: ", 7) == 0)
+		return named_run_seed;
 	return strncmp(seen, "stream: ", 8) == 0 ? stream_run_seed : NULL;
 }
 
