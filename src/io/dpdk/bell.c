@@ -79,37 +79,50 @@ int dpdk_bell_make(const struct dpdk *io, struct dpdk_port *port)
 					    ftruncate(port->lock, sizeof(struct dpdk_bell)) == 0);
 
 	port->side = 1;
-	if (fits && map_bell(io, port, port->lock))
+	if (fits && map_bell(io, port, port->lock)) {
+		dpdk_bell_forget(port);
 		return 0;
+	}
 	return lend_fail(ENOMEM, "dpdk:memif: no memory for a link, or the runtime folder is "
 				 "full: free some");
 }
 
-static bool attach_port(const struct dpdk *io, struct dpdk_port *port)
+static void attach_port(const struct dpdk *io, struct dpdk_port *port)
 {
 	char path[DPDK_PATH_MAX + 1], tail[24];
-	bool mapped;
 	int fd;
 
 	(void)snprintf(tail, sizeof(tail), ".%u.lock", port->link_id);
 	if (dpdk_rendezvous_path(&io->self.ip, io->self.udp, tail, path) < 0)
-		return false;
+		return;
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
-		return false;
-	mapped = map_bell(io, port, fd);
+		return;
+	(void)map_bell(io, port, fd);
 	(void)close(fd);
-	return mapped;
 }
 
 void dpdk_bell_attach(struct dpdk *io)
 {
-	io->deaf = false;
-	for (uint32_t i = 0; i < io->looks; i++) {
-		struct dpdk_port *port = io->look[i].port;
+	for (uint32_t i = 0; i < io->looks; i++)
+		if (io->look[i].port->bell == NULL)
+			attach_port(io, io->look[i].port);
+}
 
-		io->deaf |= port->bell == NULL && !attach_port(io, port);
+bool dpdk_bell_wakes(const struct dpdk *io)
+{
+	for (uint32_t i = 0; i < io->looks; i++) {
+		const struct dpdk_port *port = io->look[i].port;
+
+		if (port->bell == NULL || atomic_load(&port->bell->end[1 - port->side].socket) == 0)
+			return false;
 	}
+	return true;
+}
+
+void dpdk_bell_forget(struct dpdk_port *port)
+{
+	atomic_store(&port->bell->end[1 - port->side].socket, 0);
 }
 
 void dpdk_bell_detach(struct dpdk_port *port)
@@ -139,9 +152,9 @@ __rte_noinline void dpdk_bell_ring(const struct dpdk *io, struct dpdk_port *port
 	uint32_t sleep = atomic_load(&other->asleep);
 	struct sockaddr_un at = io->bell_at;
 
-	port->drained = false;
 	if (sleep == 0)
-		return;
+		return; /* an end that does not see the room yet may sleep again */
+	port->drained = false;
 	write_address(&at, io->folder_len, atomic_load(&other->socket));
 	send_byte(io, &at);
 	(void)atomic_compare_exchange_strong(&other->asleep, &sleep, 0);

@@ -18,7 +18,9 @@ enum { DPDK_BELL_ROOM = 1 }; /* bit of asleep: the sleeper waits for room, too *
 struct dpdk_bell_end {
 	_Alignas(64) _Atomic uint32_t asleep; /* even number of the sleep, and DPDK_BELL_ROOM; 0:
 						 the end is awake, or was woken */
-	_Atomic uint64_t socket;              /* number in the name of its socket */
+	/* Number in the name of its socket; 0: the end has not mapped the page, so it wakes
+	 * nothing. */
+	_Atomic uint64_t socket;
 };
 
 struct dpdk_bell {
@@ -33,6 +35,10 @@ int dpdk_bell_make(const struct dpdk *io, struct dpdk_port *port);
 /* Maps the lock files of a listener's links that came up. dpdk_world held. */
 void dpdk_bell_attach(struct dpdk *io);
 void dpdk_bell_detach(struct dpdk_port *port);
+/* Marks that no listener has mapped a client's page. The device is stopped. */
+void dpdk_bell_forget(struct dpdk_port *port);
+/* Returns whether every link's other end wakes this one. */
+bool dpdk_bell_wakes(const struct dpdk *io);
 /* Publishes that the carrier sleeps. False: there is work. Poll the queues before the sleep. */
 bool dpdk_bell_arm(struct dpdk *io);
 void dpdk_bell_end_sleep(struct dpdk *io);

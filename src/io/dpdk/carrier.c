@@ -27,7 +27,7 @@ static bool flush_buf(struct lend_io *base, uint32_t buf)
 
 static int get_fd(struct lend_io *base)
 {
-	return self(base)->deaf ? -1 : self(base)->bell_fd;
+	return dpdk_bell_wakes(self(base)) ? self(base)->bell_fd : -1;
 }
 
 static bool prepare_sleep(struct lend_io *base)

@@ -199,7 +199,6 @@ struct dpdk {
 	uint64_t bell_number; /* in the socket's name */
 	uint32_t sleeps;      /* number of the last sleep */
 	bool armed;           /* the other ends have this one marked as asleep */
-	bool deaf;            /* a link has no page: its other end cannot wake this one */
 	bool ending;          /* rings: some other ends closed */
 	bool grow;            /* links came up: make more ids after the burst */
 	/* Mutual exclusion of bursts and the interrupt thread: see intr_gate.c. */

@@ -328,6 +328,7 @@ static void start_again(struct dpdk_port *port)
 	    (waited < ANSWER_NS && is_answer_due(port)))
 		return;
 	(void)rte_eth_dev_stop(port->id);
+	dpdk_bell_forget(port);
 	port->connecting = rte_eth_dev_start(port->id) == 0;
 	port->started_ns = lend_clock_now();
 	port->started_pass = dpdk_gate_pass();
