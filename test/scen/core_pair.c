@@ -1,5 +1,6 @@
 #include "scen/core_pair.h"
 
+#include "scen/fast_mode.h"
 #include "scen/proof.h"
 #include "wire/head.h"
 
@@ -48,16 +49,6 @@ static void supply(struct core_pair *d, int side)
 		lend_core_supply(s->core, pair_buf(d, side, s->cfg.unscheduled, 0, 0));
 }
 
-/* Returns enum lend_fast: the path that short replies take in this run of the tests. */
-static uint8_t choose_mode(void)
-{
-	const char *name = getenv("LEND_TEST_FAST");
-
-	if (!name)
-		return LEND_FAST_ALWAYS;
-	return strcmp(name, "never") == 0 ? LEND_FAST_NEVER : LEND_FAST_COIN;
-}
-
 void pair_open_with(struct core_pair *d, bool lossless, void (*tweak)(struct lend_core_config *))
 {
 	memset(d, 0, sizeof(*d));
@@ -74,7 +65,7 @@ void pair_open_with(struct core_pair *d, bool lossless, void (*tweak)(struct len
 					       .message_max = PAIR_BIG,
 					       .receive_budget = 8 << 20,
 					       .unscheduled = 65536,
-					       .fast = choose_mode(),
+					       .fast = fast_mode(),
 					       .features = LEND_FEATURE_REPLY_HEADS |
 							   LEND_FEATURE_REQUEST_HEADS,
 					       .probe = 500000000,

@@ -4,6 +4,7 @@
 #include <stdalign.h>
 #include <stdio.h>
 
+#include "scen/fast_mode.h"
 #include "wire/pkt.h"
 
 enum { STEPS_MAX = 20000, CORE_MAX = 256 << 10 };
@@ -151,6 +152,7 @@ void faults_reset(struct faults *f, uint32_t nodes)
 		struct faults_node *n = &f->node[i];
 		struct lend_core_config c = config;
 
+		c.fast = fast_mode();
 		memset(c.incarnation, (int)(0xa0 + i), sizeof(c.incarnation));
 		memset(c.seed, (int)(0x50 + i), sizeof(c.seed));
 		if (f->fault == FAULT_FULL)

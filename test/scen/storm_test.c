@@ -245,6 +245,7 @@ static void set_limits(struct lend_core_config *c)
 	c->message_max = 1 << 20;
 	c->receive_budget = 100000 + lend_rng_below(&storm->work, 2000000);
 	memset(c->seed, (int)seed + c->incarnation[0], sizeof(c->seed));
+	c->fast = seed % 3; /* enum lend_fast */
 }
 
 static void open_storm(struct storm *s, bool lossless)
