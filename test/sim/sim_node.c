@@ -335,7 +335,9 @@ static void transmit_burst(struct sim *sim, struct sim_node *n)
 	struct lend_out out[SIM_BURST];
 	uint32_t k, turns = 0;
 	uint8_t ready = (uint8_t)lend_sched_classes(n->core);
+	const char *why = n->core->coalesced_n ? sim_audit_coalesced(n->core) : NULL;
 
+	SIM_CHECK(sim, !why, "node %u: audit: %s", n->id, why);
 	while ((k = lend_core_output(n->core, sim->now, &n->bufs, out, SIM_BURST)) > 0) {
 		sim_oracle_order(sim, n, ready, out, k);
 		SIM_CHECK(sim, ++turns < TURNS_MAX, "node %u sends without end", n->id);

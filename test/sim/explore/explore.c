@@ -35,7 +35,7 @@ struct totals {
 	double left; /* seconds */
 };
 
-enum { ROUNDS_MAX = 9, SCOPES_MAX = 32 };
+enum { ROUNDS_MAX = 27, SCOPES_MAX = 32 };
 static struct result results[SCOPES_MAX];
 
 static void list_scopes(const struct lend_option *option, void *args, char *value)
@@ -57,12 +57,15 @@ static void choose_plant(const struct lend_option *option, void *args, char *nam
 	lend_cli_bad("--%s %s: no such bug in this build", option->name, name);
 }
 
-/* The scope with the budgets of the command line, or with `more` added to its own. */
-static struct ex_scope chosen_scope(const struct options *o, uint32_t i, uint32_t more)
+/* Returns the scope in a round, with the budgets of the command line or larger ones than its own.
+ * Three rounds have the same budgets, and one path of short messages each. */
+static struct ex_scope chosen_scope(const struct options *o, uint32_t i, uint32_t round)
 {
 	struct ex_scope s = ex_scopes[i];
 	uint8_t *at[] = {&s.drops, &s.dups, &s.ticks, &s.window};
+	uint32_t more = round / 3;
 
+	s.fast = round % 3;
 	s.drops = (uint8_t)(s.drops + (s.lossless ? 0 : more));
 	s.dups = (uint8_t)(s.dups + (s.lossless ? 0 : more));
 	s.ticks = (uint8_t)(s.ticks + more);
@@ -100,43 +103,43 @@ static uint32_t find_scope(const char *name, size_t len)
 	return i;
 }
 
-/* SCOPE+MORE:CHOICES */
+/* SCOPE+ROUND:CHOICES */
 static int replay_choices(const struct options *o)
 {
 	uint32_t i = find_scope(o->replay, strcspn(o->replay, "+:"));
-	const char *more = strchr(o->replay, '+'), *choices = strchr(o->replay, ':'), *bad;
+	const char *round = strchr(o->replay, '+'), *choices = strchr(o->replay, ':'), *bad;
 	struct ex_scope scope;
 
-	if (i == ex_n_scopes || !choices || !more)
+	if (i == ex_n_scopes || !choices || !round)
 		lend_cli_bad("--replay %s: no such scope; --list prints them", o->replay);
-	scope = chosen_scope(o, i, (uint32_t)atoi(more));
+	scope = chosen_scope(o, i, (uint32_t)atoi(round));
 	bad = ex_search_replay(&scope, choices + 1, stdout);
 	printf("%s\n", bad ? bad : "no violation");
 	return bad != NULL;
 }
 
-static void print_report(const struct ex_scope *scope, uint32_t more, const struct ex_found *f)
+static void print_report(const struct ex_scope *scope, uint32_t round, const struct ex_found *f)
 {
 	fprintf(stderr,
 		"%-10s +%u %9llu states %10llu moves  depth %2u  %s  %5.1f s  %4.0f MB  "
 		"%llu steps of nodes\n",
-		scope->name, more, (unsigned long long)f->states, (unsigned long long)f->moves,
+		scope->name, round, (unsigned long long)f->states, (unsigned long long)f->moves,
 		f->depth, f->whole ? "whole" : "part ", f->seconds, (double)f->nodes.bytes / 1e6,
 		(unsigned long long)f->nodes.steps);
 	if (f->bad)
 		fprintf(stderr, "%s: %s\n  lend-sim explore --replay %s+%u:%s\n", scope->name,
-			f->bad, scope->name, more, f->replay);
+			f->bad, scope->name, round, f->replay);
 }
 
-static void run_scope(const struct options *o, uint32_t i, uint32_t more, double limit,
+static void run_scope(const struct options *o, uint32_t i, uint32_t round, double limit,
 		      struct totals *t)
 {
-	struct ex_scope scope = chosen_scope(o, i, more);
+	struct ex_scope scope = chosen_scope(o, i, round);
 	struct result *best = &results[i];
 	struct ex_found f;
 
 	ex_search(&scope, (struct ex_limits){limit, o->states}, &f);
-	print_report(&scope, more, &f);
+	print_report(&scope, round, &f);
 	best->states = f.states > best->states ? f.states : best->states;
 	best->whole |= f.whole;
 	t->moves += f.moves;
@@ -146,13 +149,17 @@ static void run_scope(const struct options *o, uint32_t i, uint32_t more, double
 	t->left -= f.seconds;
 }
 
-/* Runs rounds; each allows one more fault of each kind and one more timeout, until the time is
- * over. */
+/* Runs rounds until the time is over. After three, one more fault of each kind and one more timeout
+ * are allowed. */
 static void run_all(const struct options *o, uint32_t first, uint32_t end, struct totals *t)
 {
+	uint32_t others; /* scopes of the paths that were not explored yet */
+
 	for (; t->rounds < ROUNDS_MAX && t->left > 0.1 && !t->violations; t->rounds++)
-		for (uint32_t i = first; i < end && t->left > 0.1 && !t->violations; i++)
-			run_scope(o, i, t->rounds, t->left / (end - i), t);
+		for (uint32_t i = first; i < end && t->left > 0.1 && !t->violations; i++) {
+			others = t->rounds < 2 ? (2 - t->rounds) * (end - first) : 0;
+			run_scope(o, i, t->rounds, t->left / (end - i + others), t);
+		}
 }
 
 static void print_json(const struct totals *t)

@@ -4,6 +4,7 @@
 #include "core/timer.h"
 #include "core/memory_queue.h"
 #include "sim/explore/explore_canon.h"
+#include "sim/oracle/oracle.h"
 
 struct tally {
 	uint32_t records, of[2], frags, wins, sessions, half, waiting, partial, ready, timers;
@@ -35,7 +36,7 @@ static const char *audit_call(struct lend_core *c, const struct lend_call_rec *k
 	uint32_t i = lend_call_index(c, k), slot = lend_pkt_slot(k->wire);
 
 	if (k->state == LEND_CALL_FREE)
-		return NULL;
+		return sim_audit_free_record(k);
 	if (k->state == LEND_CALL_ORPHAN)
 		return NULL;
 	if (s->state == LEND_SESS_FREE || s->id != k->sess_id)
@@ -60,6 +61,15 @@ static uint32_t slots_free(const struct lend_sess *s)
 	for (uint32_t i = 0; i < LEND_CALLS_MAX / 64; i++)
 		n += (uint32_t)__builtin_popcountll(s->slots[i]);
 	return n;
+}
+
+static const char *audit_slots(struct lend_core *c, struct lend_sess *s)
+{
+	const char *bad = NULL;
+
+	for (uint32_t w = 0; w < c->cfg.calls && !bad; w++)
+		bad = sim_audit_slot(c, s, lend_sess_index(c, s), w);
+	return bad || sim_audit_limit(c, s) ? bad : "the limit of requests in frames is wrong";
 }
 
 static const char *audit_sess(struct lend_core *c, struct lend_sess *s, struct tally *t)
@@ -97,7 +107,7 @@ static const char *audit_sess(struct lend_core *c, struct lend_sess *s, struct t
 		return "orphans are miscounted";
 	if (slots_free(s) + mine != c->cfg.calls)
 		return "slots are miscounted";
-	return NULL;
+	return audit_slots(c, s);
 }
 
 static const char *compare_counts(const struct lend_core *c, const struct tally *t)

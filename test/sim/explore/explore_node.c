@@ -35,6 +35,7 @@ static void fill_config(struct ex_node *n)
 	    .unscheduled = EX_UNSCHEDULED,
 	    .probe = 200 * LEND_MS,
 	    .dead = 1000 * LEND_MS,
+	    .fast = s->fast,
 	};
 }
 

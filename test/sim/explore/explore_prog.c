@@ -180,12 +180,16 @@ static void act_reply(struct ex_node *n, uint32_t i)
 {
 	struct ex_req req = n->app.req[i];
 	uint32_t buf = EX_BUF_REPLY + req.id;
+	const struct lend_seg *seg = &n->bufs.seg[buf];
 
 	memset(&n->app.req[i], 0, sizeof(req));
-	n->app.replies++;
-	ex_buf_lend(n, buf);
-	if (lend_core_reply(n->core, n->now, req.handle, &n->bufs, OK, buf))
-		ex_bad(n, "a request cannot be answered");
+	if (seg->len > LEND_KEPT_MAX ||
+	    lend_core_reply_short(n->core, n->now, req.handle, OK, seg->data, seg->len)) {
+		n->app.replies++;
+		ex_buf_lend(n, buf);
+		if (lend_core_reply(n->core, n->now, req.handle, &n->bufs, OK, buf))
+			ex_bad(n, "a request cannot be answered");
+	}
 	if (lend_core_reply(n->core, n->now, req.handle, &n->bufs, OK, 0) != E_STALE)
 		ex_bad(n, "a request is answered twice");
 }

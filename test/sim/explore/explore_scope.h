@@ -40,6 +40,7 @@ struct ex_scope {
 			   of 1 */
 	bool up;        /* sessions are opened before any fault */
 	bool refuse;    /* no memory for long messages */
+	uint8_t fast;   /* enum lend_fast; the round sets it */
 	uint8_t holders;                       /* largest number of holders of the snapshot */
 	uint8_t mem[EX_NODES - 1][EX_MEM_OPS]; /* enum ex_mem_op per client */
 };

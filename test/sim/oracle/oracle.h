@@ -7,6 +7,9 @@
 
 #include "sim/sim_node.h"
 
+struct lend_call_rec;
+struct lend_sess;
+
 /* Check one received datagram, and one sent: the i-th of the last output(). */
 void sim_oracle_in(struct sim *sim, struct sim_node *n, const struct lend_in *in);
 void sim_oracle_out(struct sim *sim, struct sim_node *n, const struct lend_out *out, uint32_t i);
@@ -33,6 +36,12 @@ void sim_oracle_queues(struct sim *sim, struct sim_node *n);
 void sim_oracle_turn(struct sim *sim, struct sim_node *n);
 /* Recounts a core's ledgers. Returns NULL, or the first mismatch. */
 const char *sim_core_audit(struct lend_core *core);
+/* Parts of sim_core_audit(): a free record; slot w of the i-th session; coalesced datagrams; a
+ * session's limit of requests in frames. */
+const char *sim_audit_free_record(const struct lend_call_rec *k);
+const char *sim_audit_slot(struct lend_core *core, struct lend_sess *s, uint32_t i, uint32_t w);
+const char *sim_audit_coalesced(struct lend_core *core);
+bool sim_audit_limit(const struct lend_core *core, const struct lend_sess *s);
 /* Checks that all resources are released when a run is over. Returns NULL, or the first that is
  * not. */
 const char *sim_core_quiet(struct lend_core *core);

@@ -56,8 +56,8 @@ static bool list_agrees(const struct lend_list *l, struct lend_links t, uint32_t
 
 struct count {
 	struct set calls, wins, frags, sess, rings;
-	uint32_t busy[LEND_WINDOW_LEVELS], used[2], ready, no_budget, no_memory[2], behind[2],
-	    partials, wanting;
+	uint32_t busy[LEND_WINDOW_LEVELS], used[2], shorts, ready, no_budget, no_memory[2],
+	    behind[2], partials, wanting;
 	uint64_t budget, credit, ahead, senders;
 };
 
@@ -124,9 +124,7 @@ static const char *audit_record(struct lend_core *c, struct lend_call_rec *k, st
 	uint32_t i = lend_call_index(c, k);
 
 	if (k->state == LEND_CALL_FREE)
-		return k->tx.ready.in || k->rx.memq_link.in || k->rx.partial.in
-			   ? "a free call is on a list"
-			   : NULL;
+		return sim_audit_free_record(k);
 	n->used[k->server]++;
 	n->budget += k->rx.charged;
 	n->credit += k->rx.credit;
@@ -157,30 +155,6 @@ static const char *audit_record(struct lend_core *c, struct lend_call_rec *k, st
 		return "a message may be sent although its receiver has no memory";
 	if (is_named(c, k) == (k->state == LEND_CALL_ORPHAN))
 		return "a call is not named by its slot, or an orphan is";
-	return NULL;
-}
-
-static const char *audit_slot(struct lend_core *c, struct lend_sess *s, uint32_t i, uint32_t w)
-{
-	const struct lend_cslot *cs = lend_cslot_at(c, i, w);
-	const struct lend_sslot *ss = lend_sslot_at(c, i, w);
-	const struct lend_call_rec *k;
-	bool used = w < s->cslots && cs->rec != LEND_NONE;
-
-	if ((s->slots[w / 64] >> (w % 64) & 1) == used)
-		return "a slot is free in one place and used in the other";
-	if (used && cs->rec != LEND_SLOT_SHORT) {
-		k = lend_call_at(c, cs->rec);
-		if (k->state == LEND_CALL_FREE || k->server || k->sess != i ||
-		    k->wire != lend_pkt_call(w, cs->seq))
-			return "a client's slot names a call of another session";
-	}
-	if (w < s->sslots && !lend_slot_is_empty(ss->rec)) {
-		k = lend_call_at(c, ss->rec);
-		if (k->state == LEND_CALL_FREE || !k->server || k->sess != i ||
-		    k->state == LEND_CALL_ORPHAN || k->wire != lend_pkt_call(w, ss->seq))
-			return "a server's slot names a call of another session";
-	}
 	return NULL;
 }
 
@@ -223,6 +197,7 @@ static const char *audit_session(struct lend_core *c, struct lend_sess *s, struc
 		calls++;
 		if (k == &show) {
 			n->used[k->server]++;
+			n->shorts++;
 			if (s->state != LEND_SESS_UP ||
 			    s->timer > lend_min_u64(k->deadline, k->stamp + LEND_RTO_MAX))
 				return "a short call has no session, or no timer";
@@ -241,6 +216,8 @@ static const char *audit_session(struct lend_core *c, struct lend_sess *s, struc
 		return "calls of low classes hold slots that are reserved for others";
 	if (calls != s->calls)
 		return "a session miscounts its calls";
+	if (!sim_audit_limit(c, s))
+		return "a session has another limit of requests in frames than it should";
 	if (charged != s->unscheduled_used)
 		return "an acknowledgement is delayed for longer than the largest RTO";
 	n->senders += incoming > 0;
@@ -253,7 +230,7 @@ static const char *audit_session(struct lend_core *c, struct lend_sess *s, struc
 	n->busy[s->level] += calls > 0 || s->lingers;
 	why = audit_window(c, s);
 	for (uint32_t w = 0; w < c->cfg.calls && !why; w++)
-		why = audit_slot(c, s, i, w);
+		why = sim_audit_slot(c, s, i, w);
 	return why;
 }
 
@@ -308,42 +285,6 @@ static const char *audit_grants(struct lend_core *c)
 	return NULL;
 }
 
-static bool frames_are_whole(const struct lend_coalesced *d)
-{
-	struct lend_pkt_view v;
-	uint32_t at = 0, n = 0;
-
-	while (at < d->at - d->start && n < d->frames &&
-	       lend_pkt_decode_frame(&v, d->bytes + d->start, d->at - d->start, &at))
-		n++;
-	return n > 0 && n == d->frames && at == d->at - d->start && d->at <= d->end;
-}
-
-/* Coalesced datagrams wait in order of class, and the open one of each session is among them. */
-static const char *audit_coalesced(struct lend_core *c)
-{
-	const struct lend_unhashed *a = lend_unhashed(c);
-	uint32_t open = 0;
-
-	if (c->coalesced_n > c->coalesced_cap)
-		return "more coalesced datagrams wait than one output can send";
-	for (uint32_t i = 0; i < c->coalesced_n; i++) {
-		const struct lend_coalesced *d = lend_coalesced_at(c, a->order[i]);
-		const struct lend_sess *s = lend_sess_at(c, d->sess);
-
-		if (!frames_are_whole(d))
-			return "a coalesced datagram does not consist of its frames";
-		if (i > a->coalesced_late && c->cfg.order != LEND_ORDER_FIFO &&
-		    lend_coalesced_at(c, a->order[i - 1])->class > d->class)
-			return "a coalesced datagram waits behind one of a less urgent class";
-		open += s->id == d->id && s->coalesced == a->order[i] + 1;
-	}
-	for (uint32_t i = 0; i < c->cfg.sessions; i++)
-		if (lend_sess_at(c, i)->state == LEND_SESS_UP)
-			open -= lend_sess_at(c, i)->coalesced != 0;
-	return open == 0 ? NULL : "an open datagram of a session does not wait to be sent";
-}
-
 static const char *audit_tables(struct lend_core *c, struct count *n)
 {
 	const char *why;
@@ -356,7 +297,7 @@ static const char *audit_tables(struct lend_core *c, struct count *n)
 	for (uint32_t i = 0; i < LEND_WINDOW_LEVELS; i++)
 		if (n->busy[i] != c->levels[i].n)
 			return "sessions with calls are miscounted";
-	if (n->used[0] != c->used[0] || n->used[1] != c->used[1])
+	if (n->used[0] != c->used[0] || n->used[1] != c->used[1] || n->shorts > c->free_calls.free)
 		return "call records are miscounted";
 	if (!pool_agrees(c, &c->free_calls, c->at_free_calls, &n->calls))
 		return "call records: free and used ones do not make up the table";
@@ -382,7 +323,7 @@ static const char *audit_tables(struct lend_core *c, struct count *n)
 	    !list_agrees(&c->half, lend_links_half(c), c->cfg.sessions))
 		return "a list is broken";
 	why = lend_zero_rtt_audit(c);
-	why = why ? why : audit_coalesced(c);
+	why = why ? why : sim_audit_coalesced(c);
 	return why ? why : audit_timers(c);
 }
 
