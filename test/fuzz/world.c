@@ -17,7 +17,6 @@ static const struct lend_core_config rich = {
     .message_max = WORLD_BUF_MAX,
     .receive_budget = 12 << 10,
     .unscheduled = 4096,
-    .fast = LEND_FAST_COIN,
     .probe = 500 * LEND_MS,
     .dead = 5000 * LEND_MS,
     .ticket_ns = 30000 * LEND_MS,
@@ -55,7 +54,10 @@ static void make_fresh(int kind, int side)
 
 void world_open(uint8_t kind)
 {
+	static const uint8_t fast[] = {LEND_FAST_COIN, LEND_FAST_NEVER, LEND_FAST_ALWAYS,
+				       LEND_FAST_COIN};
 	struct lend_core *core[2] = {world.side[0].core, world.side[1].core};
+	const uint8_t mode = fast[kind >> 4 & 3];
 
 	memset(&world, 0, sizeof(world));
 	world.carrier = kind % 4 == 3;
@@ -71,6 +73,7 @@ void world_open(uint8_t kind)
 		}
 		s->core = core[i];
 		memcpy(s->core, fresh[kind][i], fresh[kind][i]->size);
+		s->core->cfg.fast = s->core->fast = mode;
 		s->bufs = (struct lend_bufs){s->seg, WORLD_BUFS};
 		world_poll(i);
 	}

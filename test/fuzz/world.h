@@ -78,7 +78,8 @@ typedef void world_step(struct choice *c, int side);
  * result. */
 int world_history(const uint8_t *data, size_t len, void (*warm_up)(void),
 		  world_step *const step[WORLD_STEPS]);
-/* Two low bits 3: on a lossless carrier; above them, WORLD_POOR and WORLD_LOPSIDED. */
+/* Two low bits 3: on a lossless carrier; above them, WORLD_POOR and WORLD_LOPSIDED, and two bits
+ * that choose the path of short messages. */
 void world_open(uint8_t kind);
 /* The peer's index as core and carrier name it. */
 uint32_t world_peer(uint32_t index);

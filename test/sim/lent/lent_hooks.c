@@ -1,7 +1,7 @@
 /* lent_hooks - replaces functions of the product during a run, by the linker's --wrap: the clock,
- * random bits and carriers by simulated ones; those of the table of loans by themselves, with a
- * record of each loan, and turns of other processes before each step of a read in place. Layer:
- * test/sim. */
+ * random bits and carriers by simulated ones; the path of short messages by a drawn one; those of
+ * the table of loans by themselves, with a record of each loan, and turns of other processes before
+ * each step of a read in place. Layer: test/sim. */
 #include <string.h>
 
 #include "core/core.h"
@@ -46,12 +46,16 @@ HOOK(void, lend_random, void *bytes, size_t len)
 		((uint8_t *)bytes)[i] = (uint8_t)lend_rng_next(&lent->rng[LENT_BITS]);
 }
 
+/* Endpoints whose short messages take different paths call each other. */
 HOOK(struct lend_core *, lend_core_init, void *memory, const struct lend_core_config *config,
      lend_ns now)
 {
+	static const uint8_t fast[] = {LEND_FAST_ALWAYS, LEND_FAST_ALWAYS, LEND_FAST_NEVER,
+				       LEND_FAST_COIN};
 	struct lend_core_config own = *config;
 
 	own.features &= (uint8_t) ~(lent ? lent->node[lent->born].without : 0);
+	own.fast = lent ? fast[config->seed[1] % 4] : own.fast;
 	return __real_lend_core_init(memory, &own, now);
 }
 
