@@ -35,8 +35,11 @@ local MEM_STATS = {"pages_total", "pages_used", "pages_pinned", "pages_quarantin
 	"incarnations", "holds", "grants", "nodes_used", "ops", "repeats", "bad_ops", "denied", "stale", "full", "aborted",
 	"forgets", "cow_copies", "pin_copies", "grants_expired", "leases_expired", "hangups", "pauses", "tx_bytes",
 	"pinned_maps", "over_quota", "damaged", "page_bytes"}
-local MAGIC, VERSION, TRAILER, MEM_METHOD = 0x4c, 2, 16, 0x4c454e44
+local HEAD_KINDS = {"METHOD", "AUTHORITY", "MESSAGE", "ENCODING", "INITIAL", "TRAILING"}
+local NOTES = {[0] = "MESSAGE", "LAST", "CREDIT", "OPEN"}
+local MAGIC, VERSION, TRAILER, MEM_METHOD, STREAM_METHOD = 0x4c, 2, 16, 0x4c454e44, 0x4c454e53
 local FRAMES_MAX, FRAME_ALIGN = 64, 8
+local MESSAGE_HEAD_MAX, MESSAGE_HEAD_ALIGN = 8192, 4
 local JOIN_MAX = 256 * 1024 * 1024
 
 local fields = {}
@@ -103,6 +106,12 @@ local SEEN = layout("seen", {{"acked", 8}, {"map", 8, "hex"}, {"delay_ns", 4}, {
 local END = layout("trailer", {{"crc", 4, "hex"}, {"zero", 12, "bytes"}})
 local LEAD = layout("capture", {{"version", 1}, {"event", 1, EVENTS}, {"flags", 1, "hex"}, {"text_len", 1}, {"peer", 4}, {"carrier", 4}})
 
+-- A message head: this, then entries; a key and a value follow each. The note at the start of a stream's calls.
+local MESSAGE_HEAD = layout("head", {{"len", 2}, {"entries", 2}})
+local ENTRY = layout("head.entry", {{"kind", 1, HEAD_KINDS}, {"key_len", 1}, {"value_len", 2}})
+local NOTE = layout("note", {{"stream", 8}, {"at", 8}, {"kind", 1, NOTES}, {"to_opener", 1}, {"zero", 6, "bytes"}})
+local TAKEN = layout("note", {{"taken", 8}})
+
 -- Operations of memory nodes.
 local MEM = layout("mem", {{"op", 1, OPS}, {"version", 1}, {"flags", 2, "hex"}, {"client", 4}, {"id", 8}, {"low", 8},
 	{"life", 8, "hex"}})
@@ -167,6 +176,9 @@ local acked_frame = field("seen.frame", "framenum", "seen.frame", base.NONE, fra
 local seen_list = field("seen.list", "string", "seen.list")
 local call_time = field("time", "relative_time", "time")
 local crc_good = field("trailer.good", "bool", "trailer.good")
+local head_key = field("head.entry.key", "string", "head.entry.key")
+local head_text = field("head.entry.text", "string", "head.entry.text")
+local head_bytes = field("head.entry.bytes", "bytes", "head.entry.bytes")
 local mem_payload = field("mem.payload", "bytes", "mem.payload")
 local node_text = field("node.addresses", "string", "node.addresses")
 local ref_first, ref_len = field("ref.first", "uint64", "ref.first", base.DEC), field("ref.len", "uint64", "ref.len", base.DEC)
@@ -183,6 +195,8 @@ local KIND = expert_of("kind", "Unknown kind or reserved flag", "ERROR")
 local CHECKSUM = expert_of("checksum", "Wrong checksum: dropped by the receiver", "ERROR")
 local LENGTH = expert_of("length", "Offset and length contradict the payload", "ERROR")
 local OPERATION = expert_of("operation", "Not a well-formed memory operation", "ERROR")
+local BAD_HEAD = expert_of("head", "Not a well-formed message head", "ERROR")
+local NOT_A_NOTE = expert_of("note", "Not a well-formed note of a stream", "ERROR")
 local CUT = expert_of("cut", "Cut by the capture's snap length", "NOTE")
 
 local all = {}
@@ -326,10 +340,70 @@ local function mem_reply(tvb, pinfo, tree, op)
 	end
 end
 
+-- An entry of a message head that is to end at an offset; where it ends, or nil.
+local function add_entry(tree, tvb, pinfo, at, finish)
+	if at + ENTRY.size > finish then return nil end
+	local kind, key_len, len = tvb(at, 1):uint(), tvb(at + 1, 1):uint(), tvb(at + 2, 2):le_uint()
+	local key_at = at + ENTRY.size
+	local value_at = key_at + key_len + 1
+	local whole = math.ceil((value_at + len + 1 - at) / MESSAGE_HEAD_ALIGN) * MESSAGE_HEAD_ALIGN
+	if at + whole > finish then return nil end
+	local key, value = tvb:raw(key_at, key_len), tvb:raw(value_at, len)
+	local sub = tree:add(lend, tvb(at, whole), string.format("%s %s", HEAD_KINDS[kind] or kind, key))
+	add_layout(sub, tvb, at, ENTRY)
+	if key_len > 0 then sub:add(head_key, tvb(key_at, key_len), key) end
+	if key:sub(-4) == "-bin" then
+		if len > 0 then sub:add(head_bytes, tvb(value_at, len)) end
+	else
+		sub:add(head_text, tvb(value_at, len + 1), value)
+		sub:append_text(": " .. value)
+	end
+	if HEAD_KINDS[kind] == "METHOD" then pinfo.cols.info:append(", " .. value) end
+	return at + whole
+end
+
+-- The head of a message; where it ends, or nil.
+local function add_message_head(tree, tvb, pinfo)
+	local sub = tree:add(lend, tvb(), "Message head")
+	local item, at = add_layout(sub, tvb, 0, MESSAGE_HEAD)
+	local len = item and tvb(0, 2):le_uint() or 0
+	local n = item and tvb(2, 2):le_uint() or 0
+	if len <= math.min(MESSAGE_HEAD_MAX, tvb:captured_len()) then
+		for _ = 1, n do at = at and add_entry(sub, tvb, pinfo, at, len) end
+	end
+	if not item or at ~= len then
+		sub:add_proto_expert_info(BAD_HEAD)
+		return nil
+	end
+	sub:set_len(len)
+	return len
+end
+
+-- The note of a stream's call, or the reply to one.
+local function add_note(tvb, pinfo, tree, d)
+	local sub = tree:add(lend, tvb(), "Stream")
+	local item, at = add_layout(sub, tvb, 0, d.kind == REQUEST and NOTE or TAKEN)
+	if not item or d.kind == REQUEST and not NOTES[tvb(16, 1):uint()] then
+		sub:add_proto_expert_info(NOT_A_NOTE)
+	elseif d.kind == REQUEST then
+		local text = string.format(" %s: %s %s", tostring(tvb(0, 8):le_uint64()), NOTES[tvb(16, 1):uint()], tostring(tvb(8, 8):le_uint64()))
+		sub:append_text(text)
+		pinfo.cols.info:append(", stream" .. text)
+		if at < tvb:captured_len() then tree:add(message, tvb(at)) end
+	end
+end
+
 -- A whole message.
 local function add_message(tvb, pinfo, tree, d, call)
 	local method = d.kind == REQUEST and d.method or call and call.method
-	if method == MEM_METHOD and d.kind == REQUEST then
+	if bit.band(d.flags, 0x20) ~= 0 then
+		local at = add_message_head(tree, tvb, pinfo)
+		if not at or at == tvb:captured_len() then return end
+		tvb = tvb(at):tvb()
+	end
+	if method == STREAM_METHOD and (d.kind == REQUEST or d.status == 0) and tvb:captured_len() > 0 then
+		add_note(tvb, pinfo, tree, d)
+	elseif method == MEM_METHOD and d.kind == REQUEST then
 		mem_request(tvb, pinfo, tree, call)
 	elseif method == MEM_METHOD and call.op and d.status == 0 and tvb:captured_len() > 0 then
 		mem_reply(tvb, pinfo, tree, call.op)
@@ -656,7 +730,7 @@ end
 local function recognise(tvb, pinfo, root)
 	local len = tvb:captured_len()
 	if len < HEAD.size or tvb:reported_len() < HEAD.size + TRAILER or tvb(0, 1):uint() ~= MAGIC or
-		tvb(1, 1):uint() ~= VERSION or not KINDS[tvb(2, 1):uint()] or bit.band(tvb(3, 1):uint(), 0xe0) ~= 0 then
+		tvb(1, 1):uint() ~= VERSION or not KINDS[tvb(2, 1):uint()] or bit.band(tvb(3, 1):uint(), 0xc0) ~= 0 then
 		return false
 	end
 	if len == tvb:reported_len() and tvb:raw(len - 12, 12) ~= string.rep("\0", 12) then return false end

@@ -154,6 +154,20 @@ class Crafted(unittest.TestCase):
         for row in asked, answered, mixed, single:
             self.assertNotIn("_ws.expert", row)
 
+    def test_1_message_heads_and_streams(self):
+        asked, refused, sent, taken = self.kinds[30:34]
+        self.assertIn("/shop.Cart/Add", one(asked, "_ws.col.Info"))
+        for name, values in (("kind", ["1", "5"]), ("key", ["trace-bin"]), ("text", ["/shop.Cart/Add"]), ("bytes", ["0102"])):
+            self.assertEqual(asked[f"lend.head.entry.{name}"], values, name)
+        self.assertEqual((number(asked, "lend.head.entries"), one(asked, "lend.message")), (2, b"two pears".hex()))
+        self.assertEqual((one(refused, "lend.head.entry.text"), number(refused, "lend.reply.status")), ("no stock", 9))
+        self.assertNotIn("lend.message", refused)
+        for name, value in (("stream", 5), ("at", 2), ("kind", 0), ("to_opener", 1)):
+            self.assertEqual(number(sent, f"lend.note.{name}"), value, name)
+        self.assertEqual((one(sent, "lend.message"), number(taken, "lend.note.taken")), (b"news".hex(), 1))
+        for row in asked, refused, sent, taken:
+            self.assertNotIn("_ws.expert", row)
+
     def test_1_every_operation(self):
         got = rows(write_memory(TEMP / "memory.pcapng"))
         ask = {name: got[1 + 2 * i] for i, (name, _, _) in enumerate(OPS)}
@@ -402,7 +416,8 @@ class Drift(unittest.TestCase):
                 ("connect.pattern", "src/wire/pkt.h", "lend_pkt_pattern", "LEND_PATTERN_"),
                 ("retry.reason", "src/wire/pkt.h", "lend_pkt_retry_reason", "LEND_RETRY_"), ("mem.op", "src/wire/memop.h", "lend_memop_kind", "LEND_MEMOP_"),
                 ("mem.forgot", "src/wire/memop.h", "lend_memop_forgot", "LEND_FORGOT_"),
-                ("terms.kind", "src/wire/memop.h", "lend_memterms_kind", "LEND_TERMS_")):
+                ("terms.kind", "src/wire/memop.h", "lend_memterms_kind", "LEND_TERMS_"),
+                ("note.kind", "src/stream/duplex.h", "lend_note_kind", "LEND_NOTE_")):
             want = {k: v for k, v in enum_of(header, enum, prefix).items() if v not in ("KINDS", "")}
             self.assertEqual(values[name], want, name)
         events = re.search(r"enum lend_capture_event {(.*?)};", (ROOT / "src/io/capture/capture.h").read_text(), re.S)[1]
@@ -417,17 +432,18 @@ class Drift(unittest.TestCase):
                              ("params", "lend_pkt_params"), ("accept", "lend_pkt_accept"), ("retry", "lend_pkt_retry"),
                              ("end", "lend_pkt_connect_end"), ("proof", "lend_pkt_proof")):
             self.assertEqual(layout_of(lua, prefix), struct_of("src/wire/pkt.h", name), name)
+        self.assertEqual(layout_of(lua, "note"), struct_of("src/stream/duplex.h", "lend_note") + [("taken", 8)])
         for kind in "connect", "accept", "retry":
             self.assertEqual(parts_of(lua, kind.upper()), nested_in("src/wire/pkt.h", f"lend_pkt_{kind}"), kind)
         lead = re.search(r"LEND_CAPTURE_HEADER = (\d+)", (ROOT / "src/io/capture/capture.h").read_text())[1]
         self.assertEqual(sum(size for _, size in layout_of(lua, "capture")), int(lead))
         self.assertEqual(sum(size for _, size in layout_of(lua, "ref")), 64)
         self.assertEqual(re.findall(r'"(\w+)"', re.search(r"MEM_STATS = {(.*?)}", lua, re.S)[1]), STATS)
-        numbers = re.search(r"local MAGIC, VERSION, TRAILER, MEM_METHOD = (\w+), (\w+), (\w+), (\w+)", lua).groups()
-        wire = (ROOT / "src/wire/pkt.h").read_text() + (ROOT / "src/wire/memop.h").read_text()
+        numbers = re.search(r"local MAGIC, VERSION, TRAILER, MEM_METHOD, STREAM_METHOD = (\w+), (\w+), (\w+), (\w+), (\w+)", lua).groups()
+        wire = (ROOT / "src/wire/pkt.h").read_text() + (ROOT / "src/wire/memop.h").read_text() + (ROOT / "src/stream/duplex.h").read_text()
         self.assertEqual(re.search(r"FRAMES_MAX, FRAME_ALIGN = (\d+), (\d+)", lua).groups(),
                          tuple(re.search(rf"LEND_PKT_{name} = (\d+)", wire)[1] for name in ("FRAMES_MAX", "FRAME_ALIGN")))
-        for value, name in zip(numbers, ("LEND_PKT_MAGIC", "LEND_PKT_VERSION", None, "LEND_MEM_METHOD")):
+        for value, name in zip(numbers, ("LEND_PKT_MAGIC", "LEND_PKT_VERSION", None, "LEND_MEM_METHOD", "LEND_METHOD_STREAM")):
             if name:
                 self.assertEqual(int(value, 0), int(re.search(rf"define {name}\s+(\w+?)u\b", wire)[1], 0), name)
 

@@ -8,7 +8,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 KINDS = "CONNECT ACCEPT RESET BYE BYE_ACK PING REQUEST REPLY ACK PROBE CANCEL GONE CALLS RETRY PROOF RUNNING".split()
 SERVED, ACKED = 0x08, 0x10
 SENT, FULL, DEAD, RECEIVED, GONE = range(5)
-MEM = 0x4C454E44
+MEM, STREAM = 0x4C454E44, 0x4C454E53
+WITH_HEAD = 0x20
 
 
 def crc_of_byte(crc):
@@ -113,6 +114,18 @@ OPS = [  # name, fields and payload, the reply
     ("POOL_VIEW", SPACE + OFFSET + struct.pack("<Q", 55), VIEW),
     ("POOL_DROP", SPACE + struct.pack("<Q", 55), b""),
 ]
+NOTE = struct.pack("<QQBB6x", 5, 2, 0, 1)
+
+
+def message_head(*entries):
+    """A message head of (kind, key, value)."""
+    body = b""
+    for kind, key, value in entries:
+        entry = struct.pack("<BBH", kind, len(key), len(value)) + key + b"\0" + value + b"\0"
+        body += entry + bytes(-len(entry) % 4)
+    return struct.pack("<HH", 4 + len(body), len(entries)) + body
+
+
 SEEN = struct.pack("<QQII", 10, 0b101100000, 250, 4)
 
 
@@ -197,7 +210,12 @@ def write_kinds(path):
                 frame(11 << 10 | 2, reply_block(20), SPACE, flags=1 | SERVED), report=SEEN), RECEIVED)
     f.add(calls(0x51, 22, frame(10 << 10, request_block(7), b"first"), frame(12 << 10, reply_block(19, 8), b"", flags=3 | SERVED)))
     f.add(calls(0x51, 23, frame(13 << 10, request_block(MEM), operation(4, LEN))))
+    asked, told = message_head((1, b"", b"/shop.Cart/Add"), (5, b"trace-bin", b"\1\2")), message_head((3, b"", b"no stock"))
     f.add(datagram("RUNNING", struct.pack("<16Q", 1 << 13, *[0] * 15) + SEEN, 0xC1, num=14), RECEIVED)
+    f.add(request(7, asked + b"two pears", 14 << 10, 24, flags=3 | WITH_HEAD))
+    f.add(datagram("REPLY", reply_block(24, 9) + told, 0xC1, 14 << 10, 25, length=len(told), flags=3 | SERVED | WITH_HEAD), RECEIVED)
+    f.add(request(STREAM, NOTE + b"news", 15 << 10, 26))
+    f.add(reply(struct.pack("<Q", 1), 15 << 10, 27, 26), RECEIVED)
     return f.write()
 
 
@@ -226,6 +244,9 @@ def write_wrong(path):
              ("length", calls(0x51, 7, framed[:-8])), ("length", calls(0x51, 7, framed, framed[:16])),
              ("length", calls(0x51, 7, frame(9 << 10, b"", b"", flags=0x20))), ("length", calls(0x51, 7, frame(9 << 10, b"", b"", zero=1))),
              ("length", calls(0x51, 7, *[frame(0, b"", b"")] * 65)),
+             ("head", request(7, b"\4\0\1\0text", 12 << 10, 3, flags=3 | WITH_HEAD)), ("head", request(7, b"\4\0", 13 << 10, 4, flags=3 | WITH_HEAD)),
+             ("head", request(7, message_head((1, b"", b"name"))[:-4], 14 << 10, 5, flags=3 | WITH_HEAD)),
+             ("note", request(STREAM, NOTE[:-1], 15 << 10, 6)), ("note", request(STREAM, NOTE[:16] + bytes([4]) + NOTE[17:], 16 << 10, 7)),
              ("operation", request(MEM, operation(99, b""), 2 << 10, 3)), ("operation", request(MEM, b"tiny", 3 << 10, 4)),
              ("operation", request(MEM, operation(3, REF[:40]), 4 << 10, 5)),
              ("operation", request(MEM, operation(11, struct.pack("<II", 3, 0) + REF), 5 << 10, 6))]
