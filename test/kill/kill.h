@@ -37,6 +37,7 @@ struct kill_page {
 	uint64_t stores;     /* sum of the stores that operations have */
 	uint64_t kills, audits, ops, points, stalls, fenced, rounds;
 	_Atomic uint64_t victim_ops;
+	_Atomic uint64_t early_reads; /* reads that waited at a node for bytes on their way */
 };
 
 /* Reports a violation: the first one is kept in the page. */

@@ -1,7 +1,7 @@
-/* lent_kills - kills processes of a chain of calls that lend their argument: the caller, whose
- * memory is lent, the middle, the end, or two of them. The others get typed statuses, go on with
- * the processes that follow at the same addresses, and hold no more than before. Part of
- * lent_role.h. */
+/* lent_kills - kills processes of a chain of calls with a long argument: the caller, the middle,
+ * the end, the node that has the argument, or several of them. The others get typed statuses, go on
+ * with the processes that follow at the same addresses, and hold no more than before; the node
+ * holds nothing once all calls have ended. Part of lent_role.h. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,13 +11,17 @@
 #include <unistd.h>
 
 #include "kill/lent_role.h"
+#include "kill/node_process.h"
+#include "kill/survivor.h"
 
-enum { FUSE_BITS = 13, FEW_CALLS = 8 };
+enum { FUSE_BITS = 13, FEW_CALLS = 8, LENT_NODE = LENT_ROLES, LENT_NONE };
 #define WAIT (15 * SECOND)
 
 struct chain {
 	struct lent_chain *shared;
 	struct lend_rng rng;
+	struct node node;
+	struct node_counts counts; /* of the node, the last ones */
 	pid_t pid[LENT_ROLES];
 	struct lent_count most[LENT_ROLES]; /* with all processes alive, and connected */
 };
@@ -52,10 +56,29 @@ static int find_excess(const struct chain *c)
 
 	while (i < LENT_ROLES && is_within(&c->shared->count[i], &c->most[i]))
 		i++;
-	return i;
+	return i < LENT_ROLES ? i : LENT_NONE;
 }
 
-/* Stops the calls and counts. Returns the first role that holds too much, or LENT_ROLES. */
+/* Returns whether the node has no page, reference or hold, and its ledgers agree. The supervisor
+ * has an endpoint only meanwhile: its forks inherit none. */
+static bool node_is_empty(struct chain *c)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+	struct survivor look = {.page = c->shared->page};
+	struct node_counts *n = &c->counts;
+	bool seen = lend_open(&config, &look.ep) == 0 && survivor_look(&look, true);
+
+	while (look.looking)
+		lend_disconnect(look.ep, look.look[--look.looking]);
+	lend_close(look.ep);
+	*n = look.counts;
+	if (seen && n->bad[0])
+		kill_bad(c->shared->page, "lent: the node's audit: %s", n->bad);
+	return seen && !(n->pages | n->pinned | n->refs | n->holds | n->grants | n->spaces |
+			 n->placements | n->pinned_maps);
+}
+
+/* Stops the calls and counts. Returns the first role that holds too much, or LENT_NONE. */
 static int count_roles(struct chain *c, bool first)
 {
 	uint64_t until = kill_now() + WAIT;
@@ -69,6 +92,8 @@ static int count_roles(struct chain *c, bool first)
 	if (first)
 		memcpy(c->most, c->shared->count, sizeof(c->most));
 	excess = find_excess(c);
+	if (excess == LENT_NONE && c->shared->by_node && goes_on(c, until) && !node_is_empty(c))
+		excess = LENT_NODE;
 	atomic_fetch_add(&c->shared->question, 1);
 	return excess;
 }
@@ -90,9 +115,16 @@ static void audit_roles(struct chain *c)
 	int excess;
 
 	wait_calls(c);
-	while ((excess = count_roles(c, false)) != LENT_ROLES && goes_on(c, until))
+	while ((excess = count_roles(c, false)) != LENT_NONE && goes_on(c, until))
 		sleep_shortly();
-	if (excess != LENT_ROLES)
+	if (excess == LENT_NODE)
+		kill_bad(c->shared->page,
+			 "lent: the node keeps %u pages, %u pinned, %u references, %u holds, %u "
+			 "spaces",
+			 (unsigned)c->counts.pages, (unsigned)c->counts.pinned,
+			 (unsigned)c->counts.refs, (unsigned)c->counts.holds,
+			 (unsigned)c->counts.spaces);
+	else if (excess != LENT_NONE)
 		kill_bad(c->shared->page,
 			 "lent role %d: %u sessions (%u), %u descriptors (%u), %u rings (%u), %u "
 			 "in progress",
@@ -115,14 +147,28 @@ static void kill_role(struct chain *c, int role)
 	c->shared->page->points += fuse_stop(&c->shared->fuse[role]) == FUSE_BURNT;
 }
 
+/* The roles find the new node at the address of the old one. */
+static void replace_node(struct chain *c)
+{
+	struct kill_page *page = c->shared->page;
+
+	node_kill(&c->node);
+	page->kills++;
+	page->points += fuse_stop(&page->fuse[ROLE_NODE]) == FUSE_BURNT;
+	if (!node_start(&c->node, 0))
+		kill_bad(page, "lent: no node could be started instead of the dead one");
+}
+
 static void run_round(struct chain *c)
 {
-	unsigned victims = 1 + kill_below(&c->rng, (1 << LENT_ROLES) - 2);
+	unsigned n = LENT_ROLES + c->shared->by_node;
+	unsigned victims = 1 + kill_below(&c->rng, (1u << n) - 2);
 	uint32_t sleeps = kill_below(&c->rng, 40);
 
-	for (int i = 0; i < LENT_ROLES; i++)
+	for (unsigned i = 0; i < n; i++)
 		if (victims >> i & 1 && FUSES && kill_below(&c->rng, 2))
-			fuse_arm(&c->shared->fuse[i],
+			fuse_arm(i == LENT_NODE ? &c->shared->page->fuse[ROLE_NODE]
+						: &c->shared->fuse[i],
 				 (int32_t)(1 + kill_below(&c->rng,
 							  1u << kill_below(&c->rng, FUSE_BITS))));
 	while (sleeps--)
@@ -130,6 +176,8 @@ static void run_round(struct chain *c)
 	for (int i = 0; i < LENT_ROLES; i++)
 		if (victims >> i & 1)
 			kill_role(c, i);
+	if (victims >> LENT_NODE & 1)
+		replace_node(c);
 	for (int i = 0; i < LENT_ROLES; i++)
 		if (victims >> i & 1)
 			c->pid[i] = lent_start(c->shared, (enum lent_role)i);
@@ -148,9 +196,27 @@ static void end_chain(struct chain *c)
 		if (waitpid(c->pid[i], &status, 0) < 0 || (status && !bad))
 			kill_bad(c->shared->page, "lent role %d left with %x", i, status);
 	}
+	if (bad)
+		node_kill(&c->node);
+	else if (c->shared->by_node && !node_stop(&c->node))
+		kill_bad(c->shared->page, "lent: the node did not leave with status 0");
 }
 
-void lent_run(struct kill_page *page, bool udp, uint64_t seed, uint64_t until)
+static void start_node(struct chain *c, bool udp)
+{
+	struct kill_page *page = c->shared->page;
+
+	c->node = (struct node){.page = page, .size = "8M", .lease_ms = udp ? 100 : 12000};
+	(void)snprintf(c->node.listen, sizeof(c->node.listen),
+		       udp          ? "udp:127.0.0.1:0"
+		       : page->pool ? "pool:lentnode%d"
+				    : "shm:lentnode%d",
+		       (int)getpid());
+	if (!node_start(&c->node, 0))
+		kill_bad(page, "lent: the node did not start");
+}
+
+void lent_run(struct kill_page *page, bool udp, bool by_node, uint64_t seed, uint64_t until)
 {
 	struct chain c = {.shared = mmap(NULL, sizeof(*c.shared), PROT_READ | PROT_WRITE,
 					 MAP_SHARED | MAP_ANONYMOUS, -1, 0)};
@@ -159,6 +225,9 @@ void lent_run(struct kill_page *page, bool udp, uint64_t seed, uint64_t until)
 		return;
 	page->udp = udp;
 	c.shared->page = page;
+	c.shared->by_node = by_node;
+	if (by_node)
+		start_node(&c, udp);
 	lend_rng_seed(&c.rng, seed);
 	for (int i = 0; i < LENT_ROLES; i++) {
 		(void)snprintf(c.shared->address[i], sizeof(c.shared->address[i]),

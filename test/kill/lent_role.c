@@ -12,7 +12,11 @@
 #include "lend/stats.h"
 #include "wire/lent_table.h"
 
-enum { METHOD = 0x6c656e74, SLOTS = 4, VIEWS = 3, LEN_MAX = 100000 };
+enum { METHOD = 0x6c656e74, SLOTS = 4, VIEWS = 3, LENT_MAX = 100000 };
+enum {
+	EARLY_MIN = 256 << 10,
+	LEN_MAX = 384 << 10
+}; /* the call overtakes the put, see cn/README.md */
 #define TIMEOUT (SECOND / 2)
 #define PATIENT (5 * SECOND) /* by which a call ends after its timeout */
 
@@ -134,7 +138,12 @@ static void start_call(struct slot *s)
 				       {.data = &iov[1], .n = 1, .way = LEND_ARG_CALLER}};
 	int rc;
 
-	s->head = (struct head){lend_rng_next(&self.rng), 1 + kill_below(&self.rng, LEN_MAX)};
+	s->head = (struct head){lend_rng_next(&self.rng), 1 + kill_below(&self.rng, LENT_MAX)};
+	if (self.chain->by_node) {
+		arg[1].way = LEND_ARG_NODE;
+		if (s->head.len % 2)
+			s->head.len = EARLY_MIN + s->head.len;
+	}
 	iov[1].iov_len = s->head.len;
 	kill_fill(s->memory, s->head.len, s->head.seed);
 	s->call = (struct lend_call){.method = METHOD, .timeout = TIMEOUT, .done = call_done};
@@ -265,13 +274,28 @@ static void pass_on(struct job *j)
 	j->call.status = LEND_UNAVAILABLE;
 }
 
+/* No node took the argument. */
+static void serve_by_value(lend_request request, const struct lend_arg *arg)
+{
+	struct head head;
+
+	memcpy(&head, arg[0].bytes, sizeof(head));
+	check_bytes(&head, arg[1].bytes);
+	(void)lend_reply(self.ep, request, LEND_OK, NULL);
+}
+
 static void serve_args(lend_request request, const struct lend_arg *arg, int n, void *unused)
 {
-	struct job *j = calloc(1, sizeof(*j));
+	struct job *j;
 
 	(void)unused;
-	if (n != 2 || arg[0].len != sizeof(j->head) || arg[1].bytes)
-		fail_role("not a lent argument", n);
+	if (n != 2 || arg[0].len != sizeof(j->head) || (arg[1].bytes && !self.chain->by_node))
+		fail_role("not an argument by reference", n);
+	if (arg[1].bytes) {
+		serve_by_value(request, arg);
+		return;
+	}
+	j = calloc(1, sizeof(*j));
 	memcpy(&j->head, arg[0].bytes, sizeof(j->head));
 	j->arg = arg[1];
 	j->request = request;
@@ -283,6 +307,17 @@ static void serve_args(lend_request request, const struct lend_arg *arg, int n, 
 	drop_due(j);
 }
 
+/* Returns what this client still has to say to nodes. */
+static uint32_t count_unsaid(void)
+{
+	uint32_t n = self.mem->orphans;
+
+	for (uint32_t i = 0; i < self.mem->nodes; i++)
+		n += self.mem->node[i]->cleans +
+		     (uint32_t)(self.mem->node[i]->next - self.mem->node[i]->low);
+	return n;
+}
+
 static void count_all(void)
 {
 	struct lent_count *c = &self.chain->count[self.role];
@@ -291,7 +326,8 @@ static void count_all(void)
 
 	drop_views(0);
 	*c = (struct lent_count){.fds = kill_open_fds(), .maps = kill_ring_maps()};
-	c->live = self.mem->live + self.jobs + self.loans + !TAILQ_EMPTY(&self.mem->args);
+	c->live =
+	    self.mem->live + self.jobs + self.loans + !TAILQ_EMPTY(&self.mem->args) + count_unsaid();
 	while ((i = lend_stats_session(self.ep, i, &stats)))
 		c->sessions++;
 }
@@ -309,7 +345,8 @@ static void open_role(void)
 	config.dead = 100 * MS;
 	rc = lend_open(&config, &self.ep);
 	if (rc == 0)
-		rc = lend_mem_open(self.ep, "", &self.mem);
+		rc = lend_mem_open(self.ep, self.chain->by_node ? self.chain->page->node : "",
+				   &self.mem);
 	if (rc == 0)
 		rc = lend_address(self.ep, address, sizeof(listen));
 	if (rc == 0 && self.role != LENT_CALLER)

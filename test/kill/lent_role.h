@@ -1,5 +1,6 @@
-/* lent_role - the processes of a chain of calls that lend their argument: a caller, a middle that
- * reads it and passes it on, an end that maps it. Layer: test. Each is a fork of the supervisor. */
+/* lent_role - the processes of a chain of calls with a long argument, in the caller's memory or on
+ * a node: a caller, a middle that reads it and passes it on, an end that maps it. Layer: test. Each
+ * is a fork of the supervisor. */
 #ifndef TEST_KILL_LENT_ROLE_H
 #define TEST_KILL_LENT_ROLE_H
 
@@ -19,6 +20,7 @@ struct lent_chain {
 	/* Written by the supervisor. */
 	_Atomic uint32_t question; /* odd: the caller starts no calls, and all processes count */
 	_Atomic bool leave;        /* all processes close and exit */
+	bool by_node;              /* the argument is put on the node at page->node */
 	/* Written by the role. */
 	char address[LENT_ROLES][104];
 	_Atomic bool up[LENT_ROLES];
@@ -30,7 +32,7 @@ struct lent_chain {
 /* Starts the process of a role, to be killed, or to exit with status 0 when it may leave. */
 pid_t lent_start(struct lent_chain *chain, enum lent_role role);
 
-/* lent_kills.c: kills processes of a chain, until a time on kill_now(). */
-void lent_run(struct kill_page *page, bool udp, uint64_t seed, uint64_t until);
+/* lent_kills.c: kills processes of a chain, and its node, until a time on kill_now(). */
+void lent_run(struct kill_page *page, bool udp, bool by_node, uint64_t seed, uint64_t until);
 
 #endif

@@ -15,6 +15,7 @@
 
 enum part { ALL_PARTS, LOOP, POINTS, LENT };
 enum carrier { BOTH, SHM, UDP, POOL };
+enum by { BOTH_WAYS, BY_CALLER, BY_NODE };
 
 struct options {
 	uint64_t ns, seed;
@@ -22,6 +23,7 @@ struct options {
 	uint32_t workers;
 	enum part part;
 	enum carrier carrier;
+	enum by by;
 	bool json, verbose;
 };
 
@@ -31,6 +33,7 @@ static const char doc[] =
     "  lend-kill --seconds 90             both parts on shm and udp\n"
     "  lend-kill --part points --seconds 600   every store of every operation\n"
     "  lend-kill --carrier pool --seconds 60   clients that map pages, killed in their stores\n"
+    "  lend-kill --part lent --by node    processes of a chain whose argument is put on a node\n"
     "  lend-kill --part loop --workers 2 --seconds 60   a node of two workers\n"
     "  lend-kill --seed 7 --part loop --carrier shm --round 41   one round, again and again\n";
 static const struct lend_option options[] = {
@@ -39,14 +42,18 @@ static const struct lend_option options[] = {
 	       "Histories (default: random, and printed)", .key = 'r'),
     OPT_CHOICE(struct options, part, "part", "PART",
 	       ((const char *const[]){"loop", "points", "lent", NULL}),
-	       "loop: random moments; points: store by store; lent: of calls that lend their "
-	       "arguments (default all)",
+	       "loop: random moments; points: store by store; lent: of calls with a long argument "
+	       "(default all)",
 	       .key = 'p', .min = LOOP),
     OPT_CHOICE(
 	struct options, carrier, "carrier", "CARRIER",
 	((const char *const[]){"shm", "udp", "pool", NULL}),
 	"Only this one (default shm and udp, side by side; pool: shm, and clients map the pages)",
 	.key = 'c', .min = SHM),
+    OPT_CHOICE(
+	struct options, by, "by", "WAY", ((const char *const[]){"caller", "node", NULL}),
+	"lent: the argument stays in the caller's memory, or is put on a node (default both)",
+	.min = BY_CALLER),
     OPT_NUMBER(struct options, round, "round", 0, INT64_MAX,
 	       "loop: this round only, again and again", .key = 'n'),
     OPT_NUMBER(struct options, workers, "workers", 1, WORKERS_MAX, "Of the node (default 1)",
@@ -55,19 +62,29 @@ static const struct lend_option options[] = {
     OPT_FLAG(struct options, json, "json", "One JSON object instead of the table", .key = 'j'),
     {.name = NULL}};
 
+/* Only references to a node use a pool. */
+static void run_lent(const struct options *o, struct kill_page *page, bool udp, uint64_t from,
+		     uint64_t until)
+{
+	enum by by = page->pool ? BY_NODE : o->by;
+
+	if (by != BY_NODE)
+		lent_run(page, udp, false, o->seed, by ? until : from + (until - from) / 2);
+	if (by != BY_CALLER && !atomic_load(&page->bad))
+		lent_run(page, udp, true, o->seed, until);
+}
+
 static void run_all(const struct options *o, struct kill_page *page, bool udp, uint64_t from)
 {
 	uint64_t all = o->ns;
-	uint64_t lent = o->part || o->carrier == POOL ? 0 : all / 8;
 	bool both = !o->part && FUSES;
-
-	if (lent || o->part == LENT)
-		lent_run(page, udp, o->seed, from + (lent ? lent : all));
 
 	page->verbose = o->verbose;
 	page->workers = o->workers;
 	page->pool = o->carrier == POOL;
-	if (FUSES && (!o->part || o->part == POINTS))
+	if (!o->part || o->part == LENT)
+		run_lent(o, page, udp, from, from + (o->part ? all : all / 8));
+	if (!atomic_load(&page->bad) && FUSES && (!o->part || o->part == POINTS))
 		points_run(page, udp, o->seed, from + (both ? all / 2 : all));
 	if (!atomic_load(&page->bad) && (!o->part || o->part == LOOP))
 		loop_run(page, udp, o->seed, from + all, o->round);
@@ -85,6 +102,7 @@ static void sum_up(const struct options *o, const struct kill_page page[2], stru
 		sum->victim_ops += page[i].victim_ops;
 		sum->fenced += page[i].fenced;
 		sum->stalls += page[i].stalls;
+		sum->early_reads += page[i].early_reads;
 		sum->bad += page[i].bad != 0;
 		if (page[i].bad)
 			fprintf(stderr,
@@ -114,6 +132,7 @@ static void print_report(const struct options *o, const struct kill_page page[2]
 	    {"victim_ops", "operations of the victims", sum.victim_ops},
 	    {"fenced", "lives that leases ended", sum.fenced},
 	    {"stalls", "survivors' operations cut off (udp)", sum.stalls},
+	    {"early_reads", "reads of bytes on their way to a node", sum.early_reads},
 	    {"violations", "violations", sum.bad},
 	    {"seed", "seed", o->seed},
 	    {"milliseconds", "milliseconds", ns / MS},

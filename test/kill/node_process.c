@@ -38,7 +38,7 @@ static void live(const struct node *node, int out)
 	is_node = true;
 	dup2(out, 1);
 	kill_be_alone();
-	watch_begin();
+	watch_begin(&node->page->early_reads);
 	fuse_light(&node->page->fuse[ROLE_NODE]);
 	_exit(kill_mn_main(11, (char **)(uintptr_t)argv));
 }

@@ -1,11 +1,13 @@
 #include "kill/watch.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "lend/stats.h"
 #include "mn/node_server.h"
+#include "mn/unwritten_reads.h"
 #include "mn/store/store.h"
 
 /* mn/lend_mn.c calls this once endpoint and store exist. */
@@ -19,10 +21,26 @@ static struct self { /* a worker */
 } self[64];
 static unsigned selves;
 static unsigned rings; /* inherited by a fork */
+static _Atomic uint64_t *early_reads;
 
-void watch_begin(void)
+bool __real_mn_reads_add(struct mn_reads *reads, lend_request request, struct lend_buf *bytes,
+			 const struct lend_store_out *out);
+bool __wrap_mn_reads_add(struct mn_reads *reads, lend_request request, struct lend_buf *bytes,
+			 const struct lend_store_out *out);
+
+bool __wrap_mn_reads_add(struct mn_reads *reads, lend_request request, struct lend_buf *bytes,
+			 const struct lend_store_out *out)
+{
+	bool waits = __real_mn_reads_add(reads, request, bytes, out);
+
+	atomic_fetch_add_explicit(early_reads, waits, memory_order_relaxed);
+	return waits;
+}
+
+void watch_begin(_Atomic uint64_t *early)
 {
 	rings = kill_ring_maps();
+	early_reads = early;
 }
 
 static void look(const struct self *me, struct node_counts *counts, bool whole)

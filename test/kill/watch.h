@@ -16,8 +16,9 @@ struct node_counts {
 	char bad[96];                                  /* the audit's finding; "" none */
 };
 
-/* In the node's process, before its main: its own descriptors are counted from here. */
-void watch_begin(void);
+/* In the node's process, before its main: its own descriptors are counted from here. early: counts
+ * reads that wait for bytes on their way. */
+void watch_begin(_Atomic uint64_t *early);
 
 /* Of this process. */
 unsigned kill_open_fds(void);
