@@ -7,6 +7,7 @@ usage: results.py                      renders both files from results.json
        results.py --by-reference BUILD [--seconds S] [--note TEXT]  measures PAIRS and RATIOS first and stores the ratios
        results.py --load BUILD [--seconds S] [--note TEXT]      offers the open loops of LOADS first and stores their figures
        results.py --count BUILD [--note TEXT]                   counts instructions (test/perf/count.sh) and stores them
+       results.py --store BUILD [--note TEXT]                   measures the steps of a memory node's store and stores them
        results.py --add FILE [--note TEXT]                      stores a comparison of `compare.py --json` first
 
 A new run replaces the run of the same name; the others keep their date, command and conditions. Short runs have names of
@@ -18,6 +19,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -61,6 +63,7 @@ PAIRS = (
 )
 # Command and key of a ratio that it measures itself, and the largest value of that.
 RATIOS = (("mem-lat --one-thread --size 1M", "put_get_release_over_copies", 1.6), ("mem-lat --pool --size 1M", "map_read_over_plain", 1.2))
+SWEEP = "chain --sweep --size 16M --hops 1,2,5,10"
 TURNS = 5
 LOADS = tuple((f"bench load --size 64 --rate {rate}", ("p50_us", "p99_us", "completed_per_s"), "p50 / p99, us / completed per s")
               for rate in (50000, 200000, 500000, 1000000, 2000000, 4000000))
@@ -216,18 +219,39 @@ def by_reference(build, seconds):
     for command, key, bar in RATIOS:
         turns = [bench_once(build, command, "shm", seconds) for _ in range(TURNS)]
         rows.append([f"`lend {command}`: {key}", "", "", ratio_cell([got[key] for got in turns if got]), f"<= {bar}"])
+    for carrier in CARRIERS:
+        got = bench_once(build, SWEEP, carrier, 20 * seconds)
+        if got:
+            rows.append([f"`lend {SWEEP} --carrier {carrier}`: --by auto over the best other way", "", "",
+                         f"least {got['least']:.2f}; {got['at_least_0_9']} of {got['cells']} at least 0.9", ">= 0.75; 95 % at least 0.9"])
     return {"name": "by-reference", "title": "By reference over by value", "command": f"scripts/results.py --by-reference build --seconds {seconds}",
             "columns": ["command", "first, per s", "second, per s", f"ratio, median of {TURNS} turns", "target"], "rows": rows,
             "text": [f"DIR is {PHOTOS}."]}
 
 
-def count(build):
-    """The table of test/perf/count.sh, as a run."""
-    command = ["test/perf/count.sh", "--build", build]
+def table_of(command):
+    """The columns and rows of the Markdown table that a command prints."""
     lines = subprocess.run(command, capture_output=True, text=True, check=True, cwd=REPO).stdout.splitlines()
     rows = [[part.strip() for part in line.strip("| ").split("|")] for line in lines if line.startswith("| ")]
+    return rows[0], rows[1:]
+
+
+def store_steps(build):
+    """The steps of a memory node's store, and those among few and many references, as a run."""
+    columns, rows = table_of([build / "perf_store_step"])
+    scale = subprocess.run([build / "test/test_unit_store_scale", "--filter", "store_scale/a_million*"], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"get (\d+) ns among (\d+), (\d+) ns among (\d+); release and seal (\d+) ns, (\d+) ns", scale).groups()
+    few, many = f"{int(found[1]):,}", f"{int(found[3]):,}"
+    rows += [[f"get among {few} : among {many} references", f"{int(found[0]) / 1e3:.3f} : {int(found[2]) / 1e3:.3f}", ""],
+             [f"release and seal among {few} : among {many}", f"{int(found[4]) / 1e3:.3f} : {int(found[5]) / 1e3:.3f}", ""]]
+    return {"name": "store", "title": "Store steps", "command": "scripts/results.py --store build", "columns": columns, "rows": rows}
+
+
+def count(build):
+    """The table of test/perf/count.sh, as a run."""
+    columns, rows = table_of(["test/perf/count.sh", "--build", build])
     return {"name": "instructions", "title": "Instructions per call", "command": "scripts/results.py --count build",
-            "columns": rows[0], "rows": rows[1:]}
+            "columns": columns, "rows": rows}
 
 
 def comparison(result, by_reference=False):
@@ -304,6 +328,7 @@ def main():
     parser.add_argument("--by-reference", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--load", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--count", type=pathlib.Path, metavar="BUILD")
+    parser.add_argument("--store", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--add", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--note", default="", help="load of the machine during the run")
@@ -318,6 +343,8 @@ def main():
         add(by_reference(args.by_reference.resolve(), args.seconds), args.note)
     if args.load:
         add(bench(args.load.resolve(), args.seconds, "--load", "load", "Open loop: latency at the load that is offered", LOADS), args.note)
+    if args.store:
+        add(store_steps(args.store.resolve()), args.note)
     if args.count:
         add(count(args.count.resolve()), args.note)
     write(json.loads((REPO / DATA).read_text()))

@@ -43,9 +43,11 @@ a choice, all eight have|choice|perf_sched_choice -c 8 -n
 a choice, all eight have, by deadline|choice|perf_sched_choice -c 8 -o deadline -n
 both ends over net_ring, 32 B, 32 in flight|all|perf_rpc_call -c ring -w 32 -n
 both ends over net_ring, 32 B, 32 in flight, one call per datagram|all|perf_rpc_call -c ring -w 32 -S 32 -n
+both ends over net_ring, 32 B, 32 in flight, all on the slow path|all|perf_rpc_call -c ring -w 32 -f never -n
 both ends over net_ring, 32 B, 1 in flight|all|perf_rpc_call -c ring -w 1 -n
 both ends over net_ring, 966 B, 32 in flight|all|perf_rpc_call -c ring -s 966 -w 32 -n
 both ends over shm, 32 B, 32 in flight|all|perf_rpc_call -c shm -w 32 -n
+both ends over shm, 32 B, 32 in flight, all on the slow path|all|perf_rpc_call -c shm -w 32 -f never -n
 both ends over shm, 32 B, 1 in flight|all|perf_rpc_call -c shm -w 1 -n
 both ends over udp, 64 B, 1 in flight|all|perf_rpc_call -c udp -s 64 -r 64 -w 1 -n'
 
