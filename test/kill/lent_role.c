@@ -326,8 +326,8 @@ static void count_all(void)
 
 	drop_views(0);
 	*c = (struct lent_count){.fds = kill_open_fds(), .maps = kill_ring_maps()};
-	c->live =
-	    self.mem->live + self.jobs + self.loans + !TAILQ_EMPTY(&self.mem->args) + count_unsaid();
+	c->live = self.mem->live + self.jobs + self.loans + !TAILQ_EMPTY(&self.mem->args) +
+		  count_unsaid();
 	while ((i = lend_stats_session(self.ep, i, &stats)))
 		c->sessions++;
 }
