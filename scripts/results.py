@@ -50,6 +50,7 @@ BENCHES = (
 PHOTOS = "/usr/share/backgrounds/mate/nature"  # Debian's mate-backgrounds
 # Command, key of its JSON object, options of both ways, and by carrier the least ratio of the second to the first.
 REFERENCE = ("--by value", "--by ref")
+BASE = "33660cf"  # the commit that targets are relative to
 PAIRS = (
     ("chain --hops 5 --size 32K", "calls_per_s", REFERENCE, {"shm": 2, "udp": 2}),
     ("chain --hops 5 --size 128K", "calls_per_s", REFERENCE, {"shm": 3, "udp": 3.5}),
@@ -207,9 +208,22 @@ def ratio_cell(ratios):
     return f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
 
 
-def by_reference(build, seconds):
-    """By reference over by value, as a run: the median of the ratios of turns, in which both follow each other."""
+def over_base(build, base, seconds):
+    """Rates of long payloads over those of another build, in turns."""
     rows = []
+    for way, bar in (("value", 1), ("ref", 4)):
+        for carrier in ("shm", "udp"):
+            command = f"chain --hops 5 --size 1M --by {way}"
+            pairs = [[bench_once(one, command, carrier, seconds) for one in (base, build)] for _ in range(TURNS)]
+            rates = [[got["calls_per_s"] for got in pair] for pair in pairs if all(pair)]
+            rows.append([f"`lend {command} --carrier {carrier}`: over that of {BASE}", *(statistics.median(way) for way in zip(*rates)),
+                         ratio_cell([new / old for old, new in rates]), f">= {bar}"])
+    return rows
+
+
+def by_reference(build, seconds, base):
+    """By reference over by value, as a run: the median of the ratios of turns, in which both follow each other."""
+    rows = over_base(build, base, seconds) if base else []
     for command, key, ways, bars in PAIRS:
         for carrier, bar in bars.items():
             pairs = [[bench_once(build, f"{command} {way}", carrier, seconds) for way in ways] for _ in range(TURNS)]
@@ -224,9 +238,10 @@ def by_reference(build, seconds):
         if got:
             rows.append([f"`lend {SWEEP} --carrier {carrier}`: --by auto over the best other way", "", "",
                          f"least {got['least']:.2f}; {got['at_least_0_9']} of {got['cells']} at least 0.9", ">= 0.75; 95 % at least 0.9"])
-    return {"name": "by-reference", "title": "By reference over by value", "command": f"scripts/results.py --by-reference build --seconds {seconds}",
+    return {"name": "by-reference", "title": "By reference over by value",
+            "command": f"scripts/results.py --by-reference build{' --base BUILD' * bool(base)} --seconds {seconds}",
             "columns": ["command", "first, per s", "second, per s", f"ratio, median of {TURNS} turns", "target"], "rows": rows,
-            "text": [f"DIR is {PHOTOS}."]}
+            "text": [f"DIR is {PHOTOS}, BUILD that of a worktree of {BASE}."]}
 
 
 def table_of(command):
@@ -326,6 +341,7 @@ def main():
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--bench", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--by-reference", type=pathlib.Path, metavar="BUILD")
+    parser.add_argument("--base", type=pathlib.Path, metavar="BUILD", help=f"also over this build, of {BASE}")
     parser.add_argument("--load", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--count", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--store", type=pathlib.Path, metavar="BUILD")
@@ -340,7 +356,7 @@ def main():
     if args.bench:
         add(bench(args.bench.resolve(), args.seconds), args.note)
     if args.by_reference:
-        add(by_reference(args.by_reference.resolve(), args.seconds), args.note)
+        add(by_reference(args.by_reference.resolve(), args.seconds, args.base and args.base.resolve()), args.note)
     if args.load:
         add(bench(args.load.resolve(), args.seconds, "--load", "load", "Open loop: latency at the load that is offered", LOADS), args.note)
     if args.store:
