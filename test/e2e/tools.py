@@ -15,6 +15,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -23,13 +24,19 @@ import unittest
 from programs import BUILD, LEND, TEMP, lend, lend_json, one_line, run_tests
 
 
+def is_listening(path):
+    """The file is there before the server listens."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
+        return probe.connect_ex(str(path)) == 0
+
+
 @contextlib.contextmanager
 def example(name, *args):
     """An example server, once it listens at shm:NAME."""
     (TEMP / "lend" / name).unlink(missing_ok=True)  # of one that was killed
     server = subprocess.Popen([BUILD / "examples" / name, *args], stdout=subprocess.DEVNULL)
     try:
-        while not (TEMP / "lend" / name).exists():
+        while not is_listening(TEMP / "lend" / name):
             assert server.poll() is None, name
             time.sleep(0.01)
         yield server
