@@ -56,7 +56,9 @@ static const char *audit_kept(struct lend_core *c, const struct lend_sess *s, ui
 	if (sl->status > STATUS_MAX || (sl->ran & ((1 << LEND_RAN_BITS) - 1)) > RAN_YES ||
 	    sl->class >= LEND_CLASSES)
 		return "a kept reply has a status, ran or class out of range";
-	return sl->queued && !is_queued(c, s, lend_pkt_call(slot, sl->seq))
+	/* A session that closes drops what waits for a blocked carrier. */
+	return sl->queued && s->state == LEND_SESS_UP &&
+		       !is_queued(c, s, lend_pkt_call(slot, sl->seq))
 		   ? "a kept reply is queued for retransmission, but in no queue"
 		   : NULL;
 }
