@@ -33,9 +33,8 @@ struct h2_connection {
 	lend_ns since;
 };
 
-/* Starts with a connected, non-blocking socket, which it owns from now on in any case, and a
- * session whose settings are submitted. tls: the settings of a server, NULL: plaintext. Returns 0
- * or -errno. */
+/* Starts with a connected, non-blocking socket, which it owns in any case, and a session that has
+ * submitted its settings. tls: the settings of a server, NULL: plaintext. Returns 0 or -errno. */
 int h2_connection_start(struct h2_connection *c, int fd, SSL_CTX *tls);
 /* Something was submitted to the session. May end the connection. */
 void h2_connection_send(struct h2_connection *c);

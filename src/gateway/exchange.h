@@ -80,6 +80,14 @@ static inline enum lend_status exchange_status(int error)
 				  : LEND_RESOURCE_EXHAUSTED;
 }
 
+/* Returns whether the session had ended, and there is another one now. */
+static inline bool exchange_reconnect(struct exchange *x, int error)
+{
+	struct h2_client *client = x->client;
+
+	return error == -ESTALE && host->connect(x->ep, client->gateway->address, &client->to) == 0;
+}
+
 static inline struct lend_gateway *exchange_gateway(const struct exchange *x)
 {
 	return x->client->gateway;
@@ -93,6 +101,8 @@ void exchange_drop(struct exchange *x);
 void exchange_free(struct exchange *x);
 /* Notes that the request cannot run: the first reason counts. */
 void exchange_fail(struct exchange *x, enum lend_status status, const char *why);
+/* The client has ended its direction. A stream that waits for credit calls this again. */
+void exchange_end_request(struct exchange *x);
 /* Handles bytes of messages. Returns how many; fewer than len: the stream has no credit. */
 size_t exchange_bytes(struct exchange *x, const uint8_t *bytes, size_t len);
 
@@ -104,7 +114,7 @@ void exchange_open_stream(struct exchange *x);
 void exchange_stream_message(struct exchange *x);
 /* Keeps bytes that have no credit. Returns 0 or -ENOMEM. */
 int exchange_stream_backlog(struct exchange *x, const uint8_t *bytes, size_t len);
-/* The client has ended its direction. */
+/* Ends the client's direction of the stream, once. */
 void exchange_stream_finish(struct exchange *x);
 /* Reads the next message of the reply into out, if there is one. */
 void exchange_stream_read(struct exchange *x);

@@ -1,6 +1,4 @@
 /* exchange_call - exchanges that are calls. See exchange.h. */
-#include <errno.h>
-
 #include "gateway/exchange.h"
 
 static void call_done(struct lend_call *call)
@@ -21,7 +19,6 @@ static void call_done(struct lend_call *call)
 
 void exchange_start_call(struct exchange *x)
 {
-	struct h2_client *client = x->client;
 	int rc;
 
 	x->call = (struct lend_call){.head = &x->head,
@@ -29,9 +26,9 @@ void exchange_start_call(struct exchange *x)
 				     .timeout = x->timeout ? (lend_ns)x->timeout : LEND_NEVER,
 				     .request = x->in.first,
 				     .done = call_done};
-	rc = host->call_start(x->ep, client->to, &x->call);
-	if (rc == -ESTALE && host->connect(x->ep, client->gateway->address, &client->to) == 0)
-		rc = host->call_start(x->ep, client->to, &x->call);
+	rc = host->call_start(x->ep, x->client->to, &x->call);
+	if (exchange_reconnect(x, rc))
+		rc = host->call_start(x->ep, x->client->to, &x->call);
 	x->running = rc == 0;
 	if (x->running)
 		x->in.first = x->in.last = NULL;

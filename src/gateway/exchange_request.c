@@ -92,12 +92,10 @@ size_t exchange_bytes(struct exchange *x, const uint8_t *bytes, size_t len)
 	return x->unsent ? done : len;
 }
 
-/* The client has ended its direction. */
-static void end_request(struct exchange *x)
+void exchange_end_request(struct exchange *x)
 {
 	bool whole = x->streams ? !x->in.prefix_len : !x->in.prefix_len || x->messages == 1;
 
-	x->ended = true;
 	if (x->http && !x->answered)
 		exchange_answer_http(x);
 	if (x->answered)
@@ -161,7 +159,7 @@ static bool header_is(const nghttp2_vec *text, const char *other)
 	return text->len == strlen(other) && memcmp(text->base, other, text->len) == 0;
 }
 
-/* Reads a header whose name begins with "grpc-". */
+/* Reads a "grpc-" header. */
 static void read_grpc_header(struct exchange *x, const nghttp2_vec *name, const nghttp2_vec *value)
 {
 	if (header_is(name, "grpc-timeout")) {
@@ -249,12 +247,14 @@ static int frame_arrived(nghttp2_session *session, const nghttp2_frame *frame, v
 	if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST &&
 	    !x->answered)
 		headers_arrived(x);
-	if ((frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) && ends)
-		end_request(x);
+	if ((frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) && ends) {
+		x->ended = true;
+		exchange_end_request(x);
+	}
 	return 0;
 }
 
-/* Ends a connection whose client opens a stream below an earlier one, which nghttp2 ignores. */
+/* Ends a connection on a stream number below an earlier one, which nghttp2 would ignore. */
 static int frame_begins(nghttp2_session *session, const nghttp2_frame_hd *head, void *arg)
 {
 	(void)arg;

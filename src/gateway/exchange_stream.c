@@ -78,7 +78,7 @@ int exchange_stream_backlog(struct exchange *x, const uint8_t *bytes, size_t len
 
 void exchange_stream_finish(struct exchange *x)
 {
-	if (x->finished || x->unsent || x->backlog_len)
+	if (x->finished)
 		return;
 	x->finished = true;
 	(void)host->stream_finish(x->ep, &x->stream);
@@ -106,7 +106,7 @@ static void stream_writable(struct lend_stream *stream)
 		return;
 	}
 	if (x->ended)
-		exchange_stream_finish(x);
+		exchange_end_request(x);
 	h2_connection_send(&x->client->connection);
 }
 
@@ -125,7 +125,6 @@ static void stream_ended(struct lend_stream *stream)
 
 void exchange_open_stream(struct exchange *x)
 {
-	struct h2_client *client = x->client;
 	int rc;
 
 	x->stream = (struct lend_stream){.readable = stream_readable,
@@ -133,9 +132,9 @@ void exchange_open_stream(struct exchange *x)
 					 .ended = stream_ended,
 					 .timeout = (lend_ns)x->timeout,
 					 .head = &x->head};
-	rc = host->stream_open(x->ep, client->to, &x->stream);
-	if (rc == -ESTALE && host->connect(x->ep, client->gateway->address, &client->to) == 0)
-		rc = host->stream_open(x->ep, client->to, &x->stream);
+	rc = host->stream_open(x->ep, x->client->to, &x->stream);
+	if (exchange_reconnect(x, rc))
+		rc = host->stream_open(x->ep, x->client->to, &x->stream);
 	x->streams = x->running = rc == 0;
 	if (rc < 0)
 		exchange_answer_status(x, exchange_status(rc), host->why());

@@ -8,7 +8,7 @@
 
 #include "gateway/gateway.h"
 
-/* Metadata of 8 KiB has at most so many pairs; a few headers are added. */
+/* Limits for metadata of 8 KiB and a few more headers. */
 enum { H2_HEADERS_MAX = 2048, H2_TEXT_MAX = 64 << 10 };
 
 /* Headers to send. Short-lived: names and values are borrowed, or in text. */

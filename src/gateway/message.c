@@ -6,7 +6,7 @@
 #include "gateway/connection.h"
 #include "util/bits.h"
 
-enum { SEGMENT = 64 << 10 }; /* least memory for a message whose bytes have not arrived */
+enum { SEGMENT = 64 << 10 }; /* first memory of a longer message */
 
 /* Copies bytes of the message to its last segment, or to a new one. */
 static enum message_state add_bytes(struct message_in *in, struct lend_ep *ep, const uint8_t *bytes,

@@ -28,9 +28,18 @@ static const struct counter core_counters[] = {LEND_CORE_STATS(X)};
 static const struct counter io_counters[] = {LEND_IO_STATS(X)};
 #undef X
 
+/* In the order of struct lend_gateway_counters. */
+static const struct counter gateway_counters[] = {
+    {"gateway_connections", "connections of gRPC clients accepted"},
+    {"gateway_refused", "of them closed: too many, or too slow"},
+    {"gateway_calls", "requests of gRPC clients answered"},
+    {"gateway_errors", "of them with another status than OK"},
+};
+
 enum {
 	CORE_N = sizeof(core_counters) / sizeof(core_counters[0]),
 	IO_N = sizeof(io_counters) / sizeof(io_counters[0]),
+	GATEWAY_N = sizeof(gateway_counters) / sizeof(gateway_counters[0]),
 };
 
 void lend_stats_get(struct lend_ep *ep, struct lend_stats *stats)
@@ -48,13 +57,22 @@ static uint64_t of_io(struct lend_ep *ep, unsigned i)
 	return sum;
 }
 
+static uint64_t of_gateways(const struct lend_ep *ep, unsigned i)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t g = 0; g < ep->gateways.n; g++)
+		sum += ((const uint64_t *)ep->gateways.ops->counters(ep->gateways.gateway[g]))[i];
+	return sum;
+}
+
 bool lend_stats_each(struct lend_ep *ep, unsigned i, const char **name, const char **meaning,
 		     uint64_t *value)
 {
 	const struct counter *counter;
 	struct lend_stats stats;
 
-	if (i >= LOOP_N + CORE_N + IO_N)
+	if (i >= LOOP_N + CORE_N + IO_N + GATEWAY_N)
 		return false;
 	lend_stats_get(ep, &stats);
 	if (i < LOOP_N) {
@@ -63,9 +81,12 @@ bool lend_stats_each(struct lend_ep *ep, unsigned i, const char **name, const ch
 	} else if (i < LOOP_N + CORE_N) {
 		counter = &core_counters[i - LOOP_N];
 		*value = ((const uint64_t *)lend_core_stats(ep->core))[i - LOOP_N];
-	} else {
+	} else if (i < LOOP_N + CORE_N + IO_N) {
 		counter = &io_counters[i - LOOP_N - CORE_N];
 		*value = of_io(ep, i - LOOP_N - CORE_N);
+	} else {
+		counter = &gateway_counters[i - LOOP_N - CORE_N - IO_N];
+		*value = of_gateways(ep, i - LOOP_N - CORE_N - IO_N);
 	}
 	*name = counter->name;
 	*meaning = counter->meaning;

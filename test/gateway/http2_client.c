@@ -142,7 +142,7 @@ void http2_client_ask(struct http2_client *client, struct answer *a)
 	cr_assert(a->stream > 0);
 }
 
-void http2_client_turn(struct http2_client *client)
+void http2_client_turn(struct http2_client *client, struct lend_ep *ep)
 {
 	uint8_t in[65536];
 	ssize_t n = 1;
@@ -160,6 +160,16 @@ void http2_client_turn(struct http2_client *client)
 	while ((n = recv(client->fd, in, sizeof(in), MSG_DONTWAIT)) > 0)
 		(void)nghttp2_session_mem_recv(client->session, in, (size_t)n);
 	client->lost |= n == 0 || (n < 0 && errno != EAGAIN);
+	(void)lend_poll(ep);
+}
+
+void http2_client_until(struct http2_client *client, struct lend_ep *ep, const bool *done)
+{
+	lend_ns end = lend_now(ep) + 10000000000;
+
+	while (!*done && !client->lost && lend_now(ep) < end)
+		http2_client_turn(client, ep);
+	cr_assert(*done || client->lost);
 }
 
 const char *answer_header(const char *headers, const char *name)

@@ -5,6 +5,8 @@
 #include <nghttp2/nghttp2.h>
 #include <stdbool.h>
 
+#include "lend/rpc.h"
+
 enum { ANSWER_MAX = 8 << 20 };
 
 /* One request and what came back. Set headers, body and len. */
@@ -33,8 +35,10 @@ struct http2_client {
 void http2_client_open(struct http2_client *client, const char *address);
 void http2_client_close(struct http2_client *client);
 void http2_client_ask(struct http2_client *client, struct answer *answer);
-/* Sends and receives what is possible without waiting. */
-void http2_client_turn(struct http2_client *client);
+/* Sends and receives what is possible without waiting, and runs a turn of the endpoint. */
+void http2_client_turn(struct http2_client *client, struct lend_ep *ep);
+/* Runs turns until *done or the end of the connection, at most 10 s. Asserts one of them. */
+void http2_client_until(struct http2_client *client, struct lend_ep *ep, const bool *done);
 /* Returns the value of a header in initial or trailing, or NULL. Valid until the next call. */
 const char *answer_header(const char *headers, const char *name);
 
