@@ -50,7 +50,7 @@ const char *fail_with(const std::string &reason)
 	return why.c_str();
 }
 
-/* Runs a program with a file in place of one of its standard streams. Returns its exit status, or
+/* Runs a program with a file as one of its standard streams. Returns its exit status, or
  * the negative error of its start. */
 int run_program(std::vector<std::string> words, int stream, FILE *file)
 {

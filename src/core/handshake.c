@@ -303,8 +303,8 @@ void lend_hs_accepted(struct lend_core *c, struct lend_sess *s, const struct len
 	send_proof(c, s);
 	while ((k = lend_sess_next_made(c, s, &at, NULL)))
 		resume_call(c, s, k, v->accept.zero_rtt);
-	/* A session without calls still has to prove its address; so has one whose calls may be
-	 * cancelled before they are sent. Without losses nothing else would repeat it. */
+	/* Proves the address of a session that sends no call. A waiting call may be cancelled
+	 * before it is sent; on a lossless path no timer would send the proof then. */
 	if ((s->calls == 0 || (s->lossless && !v->accept.zero_rtt)) && s->hs == LEND_NONE)
 		lend_ctl_sess(c, s, LEND_PKT_PING, 0, 0);
 }

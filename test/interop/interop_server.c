@@ -171,30 +171,13 @@ static void take_request(struct replies *r, const Grpc__Testing__StreamingOutput
 						 in->response_parameters[i]->interval_us};
 }
 
-static void test_streaming_output_call(Grpc__Testing__TestService_Service *service,
-				       const Grpc__Testing__StreamingOutputCallRequest *in,
-				       Grpc__Testing__StreamingOutputCallResponse_Closure closure,
-				       void *stream)
+/* Takes a request of a stream; NULL: the client's end. last: none follows. early: replies may be
+ * sent before the last one. */
+static void handle_request(void *stream, const Grpc__Testing__StreamingOutputCallRequest *in,
+			   bool last, bool early)
 {
 	struct replies *r = replies_of(stream);
 
-	(void)service;
-	(void)closure;
-	if (in)
-		take_request(r, in);
-	r->ended = true;
-	send_replies(stream, r);
-}
-
-static void test_full_duplex_call(Grpc__Testing__TestService_Service *service,
-				  const Grpc__Testing__StreamingOutputCallRequest *in,
-				  Grpc__Testing__StreamingOutputCallResponse_Closure closure,
-				  void *stream)
-{
-	struct replies *r = replies_of(stream);
-
-	(void)service;
-	(void)closure;
 	if (in && in->response_status && in->response_status->code) {
 		lend_pb_fail(stream, (enum lend_status)in->response_status->code,
 			     in->response_status->message);
@@ -202,26 +185,39 @@ static void test_full_duplex_call(Grpc__Testing__TestService_Service *service,
 	}
 	if (in)
 		take_request(r, in);
-	r->ended = !in;
-	send_replies(stream, r);
+	r->ended = last;
+	if (last || early)
+		send_replies(stream, r);
 }
 
-/* Answers after the last request. */
+static void test_streaming_output_call(Grpc__Testing__TestService_Service *service,
+				       const Grpc__Testing__StreamingOutputCallRequest *in,
+				       Grpc__Testing__StreamingOutputCallResponse_Closure closure,
+				       void *stream)
+{
+	(void)service;
+	(void)closure;
+	handle_request(stream, in, true, true);
+}
+
+static void test_full_duplex_call(Grpc__Testing__TestService_Service *service,
+				  const Grpc__Testing__StreamingOutputCallRequest *in,
+				  Grpc__Testing__StreamingOutputCallResponse_Closure closure,
+				  void *stream)
+{
+	(void)service;
+	(void)closure;
+	handle_request(stream, in, !in, true);
+}
+
 static void test_half_duplex_call(Grpc__Testing__TestService_Service *service,
 				  const Grpc__Testing__StreamingOutputCallRequest *in,
 				  Grpc__Testing__StreamingOutputCallResponse_Closure closure,
 				  void *stream)
 {
-	struct replies *r = replies_of(stream);
-
 	(void)service;
 	(void)closure;
-	if (in) {
-		take_request(r, in);
-		return;
-	}
-	r->ended = true;
-	send_replies(stream, r);
+	handle_request(stream, in, !in, false);
 }
 
 static void test_streaming_input_call(Grpc__Testing__TestService_Service *service,
