@@ -169,6 +169,25 @@ struct lend_pb_events {
  * Ownership: borrows stream; copies events. */
 void lend_pb_on(void *stream, const struct lend_pb_events *events);
 
+/* lend_pb_health(3) - health of services, for stock gRPC clients.
+ *
+ * An endpoint that listens on an http2: address serves grpc.health.v1.Health and server reflection,
+ * grpc.reflection.v1 and v1alpha, from its first lend_pb_serve() or lend_pb_serve_kinds() on. So
+ * load balancers can check it, and grpcurl needs no .proto file. A service of the program with one
+ * of these names replaces it.
+ *
+ * Reflection makes its descriptors from protoc-c's: a package is one file. Names of oneofs,
+ * defaults, comments, extensions and most options are not in them.
+ *
+ * Threads: the endpoint's. */
+
+/* Sets whether a service, such as "shop.Cart", serves; "": the server. Clients that watch it are
+ * notified. Every service that lend_pb_serve() serves does, at first. An endpoint without an http2:
+ * address serves health and reflection from this call on.
+ * Returns: 0; -ENOMEM: no memory; or an error of lend_pb_serve().
+ * Ownership: borrows service until it returns. lend_pb_end(ep) frees what it allocates. */
+int lend_pb_health(struct lend_ep *ep, const char *service, bool serving);
+
 /* lend_pb_client(3) - call the methods of a .proto service.
  *
  * protoc-c generates a function for each method, which takes the client, a request and a closure.

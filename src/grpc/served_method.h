@@ -34,6 +34,10 @@ struct served_method {
 	char path[LEND_PB_PATH_MAX];
 };
 
+/* Serves all methods of a service; with a client of memory nodes, those with requests of arguments.
+ * kinds NULL: all are unary. Returns 0, or an error of lend_pb_serve(). */
+int lend_pb_serve_methods(struct lend_ep *ep, ProtobufCService *service, struct lend_mem *mem,
+			  const enum lend_pb_kind *kinds);
 /* Handles a stream that a client opened. method: a struct served_method. */
 void lend_pb_accept(lend_request request, void *method);
 /* Sends a message, and ends a stream of one reply. It runs release(arg) in any case. */

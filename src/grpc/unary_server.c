@@ -6,6 +6,7 @@
 
 #include <lend/stream.h>
 
+#include "grpc/endpoint_services.h"
 #include "grpc/served_method.h"
 
 /* Bytes of a reply that is encoded on the stack, if the last reply was no longer. */
@@ -241,40 +242,41 @@ static int start_serving(struct served_method *m, struct lend_mem *mem, bool slo
 		   : lend_serve_name(m->ep, m->path, serve_request, m, flags | LEND_CHAIN);
 }
 
-/* Serves all methods; with a client of memory nodes, those with requests of arguments. */
-static int serve_methods(struct lend_ep *ep, ProtobufCService *service, struct lend_mem *mem,
-			 const enum lend_pb_kind *kinds)
+int lend_pb_serve_methods(struct lend_ep *ep, ProtobufCService *service, struct lend_mem *mem,
+			  const enum lend_pb_kind *kinds)
 {
-	for (unsigned i = 0; i < service->descriptor->n_methods; i++) {
-		struct served_method *m = NULL;
-		int err = make_method(ep, service, i, mem ? LEND_PB_ARGS : "", &m);
+	int err = 0;
 
+	for (unsigned i = 0; i < service->descriptor->n_methods && !err; i++) {
+		struct served_method *m = NULL;
+
+		err = make_method(ep, service, i, mem ? LEND_PB_ARGS : "", &m);
 		if (!err && kinds)
 			m->kind = kinds[i];
 		if (!err && (err = add_method(m)))
 			free_method(m);
 		if (!err)
 			err = start_serving(m, mem, false);
-		if (err)
-			return err;
 	}
-	return 0;
+	return err;
 }
 
 int lend_pb_serve(struct lend_ep *ep, ProtobufCService *service)
 {
-	return serve_methods(ep, service, NULL, NULL);
+	return lend_pb_serve_kinds(ep, service, NULL);
 }
 
 int lend_pb_serve_kinds(struct lend_ep *ep, ProtobufCService *service,
 			const enum lend_pb_kind *kinds)
 {
-	return serve_methods(ep, service, NULL, kinds);
+	int err = lend_pb_offer(ep, service->descriptor, kinds);
+
+	return err ? err : lend_pb_serve_methods(ep, service, NULL, kinds);
 }
 
 int lend_pb_serve_refs(struct lend_ep *ep, ProtobufCService *service, struct lend_mem *mem)
 {
-	return serve_methods(ep, service, mem, NULL);
+	return lend_pb_serve_methods(ep, service, mem, NULL);
 }
 
 int lend_pb_slow(struct lend_ep *ep, const ProtobufCService *service, const char *method)
@@ -304,4 +306,5 @@ void lend_pb_end(struct lend_ep *ep)
 		free_method(m);
 	}
 	pthread_mutex_unlock(&lock);
+	lend_pb_offer_end(ep);
 }

@@ -32,6 +32,12 @@ def clients():
     if subprocess.run([sys.executable, "-c", "import grpc"], capture_output=True).returncode == 0:
         yield "grpcio", [*CASES, "concurrent_large_unary"], lambda address, case, ca: [
             sys.executable, "-B", str(HERE / "grpcio_client.py"), *(["--ca", ca] if ca else []), address, case]
+    if go_program("grpcurl"):
+        service = "grpc.testing.TestService"
+        words = {"reflection_list": ["list"], "reflection_describe": ["describe"], "health_list": ["grpc.health.v1.Health/List"],
+                 "reflection_method": ["describe", service + ".StreamingOutputCall"], "reflection_call": [service + "/EmptyCall"]}
+        yield "grpcurl", list(words), lambda address, case, ca: [
+            go_program("grpcurl"), *(["-cacert", ca, "-authority", "localhost"] if ca else ["-plaintext"]), address, *words[case]]
     if go_program("h2spec"):
         yield "h2spec", ["http2", "hpack"], lambda address, case, ca: [
             go_program("h2spec"), case, *(["-t", "-k"] if ca else []), "-h", address.rpartition(":")[0], "-p", address.rpartition(":")[2], "-o", "1",

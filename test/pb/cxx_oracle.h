@@ -17,6 +17,13 @@ extern "C" {
 bool oracle_reparse(const char *type, const void *bytes, size_t len, void **out, size_t *out_len,
 		    bool *bad_utf8);
 
+/* Builds a file of the bytes of a FileDescriptorProto, after the files that it imports. Returns
+ * false: it is malformed or inconsistent. */
+bool oracle_add_file(const void *bytes, size_t len);
+/* Compares a message type, enumeration or service of the added files to what protoc made of the
+ * .proto file, but for options, defaults and names of oneofs. Returns NULL, or what differs. */
+const char *oracle_compare(const char *full_name);
+
 #ifdef __cplusplus
 }
 #endif

@@ -35,6 +35,8 @@ int main(void)
 	err = lend_open(&config, &ep);
 	if (!err)
 		err = lend_pb_serve(ep, &service.base);
+	if (!err) /* until its data are loaded, for example */
+		err = lend_pb_health(ep, service.base.descriptor->name, true);
 	if (!err)
 		err = lend_run(ep, LEND_NEVER);
 	fprintf(stderr, "presence: %s\n", lend_why());
