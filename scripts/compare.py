@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs Lend and its peers in turns and prints rows, ratios and targets; see compare.sh --help.
 
-usage: compare.py BUILD [--quick] [--json] [--only WORD]... [--repeats N] [--seconds S] [--results]
+usage: compare.py BUILD [--base BUILD] [--quick] [--json] [--only WORD]... [--repeats N] [--seconds S] [--results]
 """
 import argparse
 import json
@@ -75,6 +75,8 @@ RUNS = [
     ("ethdev", "ring-packed", "ring", ["call32x64", "call966x64"]),
     ("memcpy", "memory", "ring", RING),
 ]
+# The runs of --base: the program of another build of Lend.
+BASE_RUNS = [("base", "ring", "ring", RING[:2]), ("base", "udp", "net", MANY)]
 # The runs of --by-reference.
 BY_REFERENCE = [
     ("lend_ref", "loan", "reference", REFERENCE),
@@ -100,9 +102,9 @@ class Row:
     def name(self):
         return f"{self.group} {self.shape}"
 
-    def command(self, build, who, *duration):
+    def command(self, path_of, who, *duration):
         program, lane = who
-        return [str(build / f"peer-{program}"), "--lane", lane, "--request", str(self.request), "--reply",
+        return [str(path_of(program)), "--lane", lane, "--request", str(self.request), "--reply",
                 str(self.reply), "--window", str(self.window), *map(str, duration), "--json", *self.options]
 
     def ratio(self, who, base, figure):
@@ -138,10 +140,10 @@ def common(a, b):
     return a if a == b != "mixed" else None
 
 
-def run_once(row, build, who, seconds):
+def run_once(row, path_of, who, seconds):
     """The program's output, or the line with the reason why there is none."""
     try:
-        done = subprocess.run(row.command(build, who, "--seconds", seconds), capture_output=True, text=True, errors="replace", timeout=LIMIT)
+        done = subprocess.run(row.command(path_of, who, "--seconds", seconds), capture_output=True, text=True, errors="replace", timeout=LIMIT)
     except subprocess.TimeoutExpired:
         return None, f"took longer than {LIMIT} s"
     lines = done.stdout.strip().splitlines()
@@ -155,11 +157,11 @@ def run_once(row, build, who, seconds):
     return run, ", ".join(wrong)
 
 
-def instructions(row, build, who):
+def instructions(row, path_of, who):
     """Instructions per call of a run in one thread, counted by callgrind as the difference of two runs; None: no valgrind."""
     counts = []
     for calls in COUNTED:
-        command = [*COUNT, *row.command(build, who, "--count", calls)]
+        command = [*COUNT, *row.command(path_of, who, "--count", calls)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=LIMIT)
         except (OSError, subprocess.TimeoutExpired):
@@ -172,9 +174,9 @@ def instructions(row, build, who):
 
 
 class Comparison:
-    def __init__(self, build, repeats, seconds, runs):
-        self.candidates = runs
-        self.build, self.repeats, self.seconds = build, repeats, seconds
+    def __init__(self, build, base, repeats, seconds, runs):
+        self.candidates = runs + (BASE_RUNS if base else [])
+        self.build, self.base, self.repeats, self.seconds = build, base, repeats, seconds
         self.rows, self.failures, self.absent = [], [], set()
 
     def plan(self, only):
@@ -190,8 +192,11 @@ class Comparison:
                 if row.runs:
                     self.rows.append(row)
 
+    def path_of(self, program):
+        return self.base / "peer-lend" if program == "base" else self.build / f"peer-{program}"
+
     def is_built(self, program):
-        if (self.build / f"peer-{program}").exists():
+        if self.path_of(program).exists():
             return True
         self.absent.add(program)
         return False
@@ -199,7 +204,7 @@ class Comparison:
     def take(self, row, who):
         run = said = None
         for _ in range(TRIES):
-            run, said = run_once(row, self.build, who, self.seconds)
+            run, said = run_once(row, self.path_of, who, self.seconds)
             if not said:
                 break
         if said:
@@ -238,7 +243,7 @@ def of_common_mode(runs):
     return [run for run in runs if run["mode"] == mode]
 
 
-def summary(row, who, build):
+def summary(row, who, path_of):
     """A line of the table."""
     runs = of_common_mode(row.runs[who])
     line = {"group": row.group, "shape": row.shape, "peer": who[0], "lane": who[1], "figure": row.figure, "runs": row.runs[who],
@@ -252,7 +257,7 @@ def summary(row, who, build):
     line["spread"] = (max(values) - min(values)) / line["median"]
     line["lend_is_better"] = row.times_better(who)
     line["mode"] = runs[0]["mode"]
-    line["instructions"] = instructions(row, build, who) if line["mode"] == ONE_THREAD and row.request <= COUNTED_MAX else None
+    line["instructions"] = instructions(row, path_of, who) if line["mode"] == ONE_THREAD and row.request <= COUNTED_MAX else None
     line["other_mode"] = sum(run is not None for run in row.runs[who]) - len(runs)
     line["line_ns"] = [statistics.median(run[f"line_ns_{when}"] for run in runs) for when in ("before", "after")]
     return line
@@ -261,6 +266,7 @@ def summary(row, who, build):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("--base", type=pathlib.Path, metavar="BUILD", help=f"also over this build, of {compare_targets.BASE}")
     parser.add_argument("--quick", action="store_true", help="short runs, two of each")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--by-reference", action="store_true", help="long requests that are passed by reference")
@@ -273,7 +279,7 @@ def parse():
 
 def main():
     args = parse()
-    comparison = Comparison(args.build.resolve(), args.repeats or (2 if args.quick else 5),
+    comparison = Comparison(args.build.resolve(), args.base and args.base.resolve(), args.repeats or (2 if args.quick else 5),
                             args.seconds or (0.12 if args.quick else 0.5), BY_REFERENCE if args.by_reference else RUNS)
     comparison.plan(args.only)
     if not comparison.rows:
@@ -283,7 +289,7 @@ def main():
     comparison.run()
     result = {"repeats": comparison.repeats, "seconds": comparison.seconds,
               "absent": sorted(comparison.absent), "failures": comparison.failures,
-              "rows": [summary(row, who, comparison.build) for row in comparison.rows for who in row.runs],
+              "rows": [summary(row, who, comparison.path_of) for row in comparison.rows for who in row.runs],
               "targets": compare_targets.judge(comparison, args.by_reference)}
     if args.results and not args.only:
         results.add(results.comparison(result, args.by_reference))

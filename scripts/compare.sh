@@ -5,7 +5,8 @@ cd "$(dirname "$0")/.."
 
 help() {
 	cat <<-EOF
-		usage: scripts/compare.sh [--by-reference] [--quick] [--json] [--only WORD]... [--repeats N] [--seconds S] [--results]
+		usage: scripts/compare.sh [--by-reference] [--base BUILD] [--quick] [--json] [--only WORD]...
+					[--repeats N] [--seconds S] [--results]
 
 		Installs what is missing (gRPC, UCX, libfabric, DPDK: Debian's packages), builds, and runs the same requests through
 		each library and over each of Lend's carriers: client and server on a core of their own, the runs of a row in turns
@@ -13,6 +14,8 @@ help() {
 		targets with what was measured. Exit code 1 if a run failed or a check did not hold; a bar that is missed is said.
 		  --by-reference long requests, passed by reference, next to POSIX shared memory, iceoryx2, Redis and Ray: the client
 		                 writes each again, the server reads all of it; downloads Ray, and with cargo iceoryx2
+		  --base BUILD   also the same runs of another build of Lend; targets are relative to that of 33660cf:
+		                 git worktree add OLD 33660cf, then cmake --preset release && cmake --build build in OLD
 		  --quick        short runs, two of each: under two minutes, good for a look
 		  --json         one object with every run, row and target
 		  --only WORD    rows whose name has WORD, or the runs of peer WORD, beside Lend's; may be repeated

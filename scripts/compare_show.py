@@ -88,9 +88,9 @@ def print_rows(result):
 
 def print_all(result):
     print_rows(result)
-    print(f"\n{'target':58} {'bar':>9} {'aim':>6} {'measured':>12}")
+    print(f"\n{'target':60} {'bar':>9} {'aim':>6} {'measured':>12}")
     for t in result["targets"]:
-        print(f"{t['what']:58} {t['sense']} {t['bar']:>6} {t['aim']:>6} {number(t['measured']):>6} {t['unit']:6} {verdict(t)}{where(t)}")
+        print(f"{t['what']:60} {t['sense']} {t['bar']:>6} {t['aim']:>6} {number(t['measured']):>6} {t['unit']:6} {verdict(t)}{where(t)}")
     print(f"\n{result['repeats']} turns of {result['seconds']} s each. +- is half the span of the turns; "
           "Lend 2x: twice as good as this one. Bytes and counts verified in every run.")
     for program in result["absent"]:

@@ -26,6 +26,7 @@ import sys
 
 import compare_show
 from compare_show import number
+from compare_targets import BASE
 
 REPO = pathlib.Path(__file__).resolve().parent.parent
 FOLDER = pathlib.Path("apps/bench")
@@ -50,7 +51,6 @@ BENCHES = (
 PHOTOS = "/usr/share/backgrounds/mate/nature"  # Debian's mate-backgrounds
 # Command, key of its JSON object, options of both ways, and by carrier the least ratio of the second to the first.
 REFERENCE = ("--by value", "--by ref")
-BASE = "33660cf"  # the commit that targets are relative to
 PAIRS = (
     ("chain --hops 5 --size 32K", "calls_per_s", REFERENCE, {"shm": 2, "udp": 2}),
     ("chain --hops 5 --size 128K", "calls_per_s", REFERENCE, {"shm": 3, "udp": 3.5}),
