@@ -90,6 +90,30 @@ class Call(unittest.TestCase):
             self.assertEqual((got["initial"], got["trailing"]), ({}, {"served-by": "named"}))
             self.failed("shm:named", "/hello.Greeter/Part", word="UNIMPLEMENTED: no handler for method /hello.Greeter/Part")
 
+    @unittest.skipUnless((BUILD / "lend_gateway.so").exists() and (BUILD / "lend_proto.so").exists(), "parts are not built")
+    def test_demo_of_the_server(self):
+        proto = pathlib.Path(__file__).parents[2] / "apps/grpc/demo.proto"
+        grpcurl = shutil.which("grpcurl", path=f"{os.path.expanduser('~/go/bin')}:{os.environ['PATH']}")
+        env = {**os.environ, "LEND_MODULE_DIR": str(BUILD)}
+        with subprocess.Popen([LEND, "serve", "shm:demo,http2:127.0.0.1:0", "--demo", "--json"], stdout=subprocess.PIPE, text=True,
+                              env=env) as server:
+            ready = server.stdout.readline().split()[1]
+            self.assertEqual(call("shm:demo", "/demo.Demo/Greet", "--proto", proto, "--data", '{"name": "Ada"}').stdout,
+                             b'{"text":"hello, Ada"}\n')
+            self.failed("shm:demo", "/demo.Demo/Greet", "--proto", proto, word="INVALID_ARGUMENT: a greeting needs a name")
+            two = '{"name": "Ada"} {"name": "Bob"}'
+            for method, data, want in (("Greet", two[:15], ["Ada"]), ("GreetAll", two, ["Ada, Bob"]), ("GreetEach", two, ["Ada", "Bob"]),
+                                       ("GreetTimes", '{"name": "Ada", "times": 100}', 100 * ["Ada"])) if grpcurl else ():
+                done = subprocess.run([grpcurl, "-plaintext", "-d", data, ready.split("http2:")[1], "demo.Demo/" + method],
+                                      capture_output=True, text=True, timeout=60)
+                got = json.loads("[" + done.stdout.replace("}\n{", "},{") + "]")
+                self.assertEqual(got, [{"text": "hello, " + name} for name in want], (method, done))
+            server.terminate()
+            http2 = 4 if grpcurl else 0
+            self.assertEqual(json.loads(server.stdout.readline()),
+                             {"listening": ready, "calls": 2 + http2, "native": 2, "http2": http2, "errors": 1})
+        self.assertEqual(server.returncode, 0)
+
     def failed(self, *args, word):
         done = call(*args, code=1)
         one_line(self, done)

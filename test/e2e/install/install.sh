@@ -210,6 +210,18 @@ if [ -e "$examples/greeter.proto" ]; then
 	says '{"text":"hello, Ada"}' eval "$(sed -n '/^lend call/p' "$here/../../../README.md")"
 	says "hello, Ada" ./greeter Ada
 	says "greeter: status 3" ./greeter ""
+	PATH=$PATH:${GOPATH:-$HOME/go}/bin
+	if [ -e "$lib/lend/lend_gateway.so" ] && command -v grpcurl >/dev/null; then
+		port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+		commands=$(sed -n '/^.\/greeter at/,/^grpcurl/p' "$here/../../../README.md" | sed "s/50051/$port/")
+		eval "${commands%grpcurl*}"
+		began="$began $!"
+		for _ in $(seq 500); do # until it listens
+			said=$(eval "grpcurl${commands##*grpcurl}" 2>&1 | tr -d ' \n') && [ "$said" = '{"text":"hello,Ada"}' ] && break
+			sleep 0.02
+		done
+		[ "$said" = '{"text":"hello,Ada"}' ] || fail "grpcurl got $said"
+	fi
 	begin presence "$tmp/presence"
 	echoes() { # JSON [OPTION...]: calls the echo
 		lend call shm:presence /presence.Echo/Echo --proto "$here/presence.proto" --data "$@"
