@@ -1,5 +1,6 @@
 /* exchange - one HTTP/2 stream of a stock gRPC client, carried as a call or as a stream.
  *
+ *	exchange_messages.c  messages in both directions
  *	exchange_request.c   HTTP/2 to a request: headers, and messages as they arrive
  *	exchange_call.c     a request of one message to a call
  *	exchange_stream.c    a request to a method of streams
@@ -15,12 +16,18 @@
 #include "gateway/headers.h"
 #include "gateway/message.h"
 
+/* A connection with a stock client or server. */
+struct h2_peer {
+	struct h2_connection connection; /* first: a pointer to it is one to the peer */
+	/* The session that carries its exchanges; each client has its own, so its own limits. */
+	lend_session to;
+	struct exchange *first; /* open ones */
+};
+
 /* A connection of a stock client. */
 struct h2_client {
-	struct h2_connection connection; /* first: a pointer to it is one to the client */
+	struct h2_peer peer; /* first */
 	struct lend_gateway *gateway;
-	lend_session to; /* the server; each connection has its own session, so its own limits */
-	struct exchange *first; /* open ones */
 	struct h2_client *next, *prev;
 };
 
@@ -40,7 +47,7 @@ struct lend_gateway {
 
 struct exchange {
 	struct lend_ep *ep;
-	struct h2_client *client; /* NULL: the HTTP/2 stream is gone */
+	struct h2_peer *peer; /* NULL: the HTTP/2 stream is gone, or not begun */
 	struct exchange *next, *prev;
 	int32_t id; /* number of the HTTP/2 stream */
 	/* The request. */
@@ -80,18 +87,31 @@ static inline enum lend_status exchange_status(int error)
 				  : LEND_RESOURCE_EXHAUSTED;
 }
 
+static inline struct lend_gateway *exchange_gateway(const struct exchange *x)
+{
+	return ((struct h2_client *)x->peer)->gateway;
+}
+
 /* Returns whether the session had ended, and there is another one now. */
 static inline bool exchange_reconnect(struct exchange *x, int error)
 {
-	struct h2_client *client = x->client;
-
-	return error == -ESTALE && host->connect(x->ep, client->gateway->address, &client->to) == 0;
+	return error == -ESTALE &&
+	       host->connect(x->ep, exchange_gateway(x)->address, &x->peer->to) == 0;
 }
 
-static inline struct lend_gateway *exchange_gateway(const struct exchange *x)
-{
-	return x->client->gateway;
-}
+/* exchange_messages.c: adds an exchange to those of a connection, or removes it. */
+void exchange_join(struct exchange *x, struct h2_peer *peer);
+void exchange_leave(struct exchange *x);
+/* Notes that the exchange cannot run, or go on: the first reason counts. */
+void exchange_fail(struct exchange *x, enum lend_status status, const char *why);
+/* Handles bytes of messages from HTTP/2. Returns how many; it keeps those that have no credit. */
+size_t exchange_receive(struct exchange *x, const uint8_t *bytes, size_t len);
+/* Goes on with what was kept, after the stream got credit. */
+void exchange_resume(struct exchange *x);
+/* Reads the next message of the stream into out, if there is one. */
+void exchange_read(struct exchange *x);
+/* Copies bytes of messages for HTTP/2. Returns how many; fewer than cap: there are no more yet. */
+size_t exchange_send(struct exchange *x, uint8_t *out, size_t cap);
 
 /* exchange_request.c: installs the callbacks that make exchanges. */
 void exchange_callbacks(nghttp2_session_callbacks *callbacks);
@@ -99,25 +119,15 @@ void exchange_callbacks(nghttp2_session_callbacks *callbacks);
 void exchange_drop(struct exchange *x);
 /* Frees an exchange that nothing carries any more. */
 void exchange_free(struct exchange *x);
-/* Notes that the request cannot run: the first reason counts. */
-void exchange_fail(struct exchange *x, enum lend_status status, const char *why);
 /* The client has ended its direction. A stream that waits for credit calls this again. */
 void exchange_end_request(struct exchange *x);
-/* Handles bytes of messages. Returns how many; fewer than len: the stream has no credit. */
-size_t exchange_bytes(struct exchange *x, const uint8_t *bytes, size_t len);
 
 /* exchange_call.c: starts the call of a request that has arrived. */
 void exchange_start_call(struct exchange *x);
 /* exchange_stream.c: opens the stream. */
 void exchange_open_stream(struct exchange *x);
-/* Sends a message that has arrived. */
-void exchange_stream_message(struct exchange *x);
-/* Keeps bytes that have no credit. Returns 0 or -ENOMEM. */
-int exchange_stream_backlog(struct exchange *x, const uint8_t *bytes, size_t len);
 /* Ends the client's direction of the stream, once. */
 void exchange_stream_finish(struct exchange *x);
-/* Reads the next message of the reply into out, if there is one. */
-void exchange_stream_read(struct exchange *x);
 
 /* exchange_reply.c: answers with headers and no message. */
 void exchange_answer_status(struct exchange *x, enum lend_status status, const char *message);

@@ -6,13 +6,13 @@ static void call_done(struct lend_call *call)
 	struct exchange *x = (void *)((char *)call - offsetof(struct exchange, call));
 
 	x->running = false;
-	if (x->client)
+	if (x->peer)
 		exchange_answer_call(x);
 	host->buf_give(x->ep, call->request);
 	host->buf_give(x->ep, call->reply);
 	call->request = call->reply = NULL;
-	if (x->client)
-		h2_connection_send(&x->client->connection); /* may free the exchange */
+	if (x->peer)
+		h2_connection_send(&x->peer->connection); /* may free the exchange */
 	else
 		exchange_free(x);
 }
@@ -26,9 +26,9 @@ void exchange_start_call(struct exchange *x)
 				     .timeout = x->timeout ? (lend_ns)x->timeout : LEND_NEVER,
 				     .request = x->in.first,
 				     .done = call_done};
-	rc = host->call_start(x->ep, x->client->to, &x->call);
+	rc = host->call_start(x->ep, x->peer->to, &x->call);
 	if (exchange_reconnect(x, rc))
-		rc = host->call_start(x->ep, x->client->to, &x->call);
+		rc = host->call_start(x->ep, x->peer->to, &x->call);
 	x->running = rc == 0;
 	if (x->running)
 		x->in.first = x->in.last = NULL;

@@ -27,7 +27,7 @@ static void count_answer(struct exchange *x, bool ok)
 static void submit_answer(struct exchange *x, const nghttp2_data_provider *source)
 {
 	struct h2_headers *h = &exchange_gateway(x)->headers;
-	struct h2_connection *c = &x->client->connection;
+	struct h2_connection *c = &x->peer->connection;
 
 	if (nghttp2_submit_response(c->session, x->id, h->list, h->n, source) < 0)
 		c->over = true;
@@ -74,16 +74,9 @@ static ssize_t read_messages(nghttp2_session *session, int32_t stream, uint8_t *
 	static const nghttp2_nv ok = {(uint8_t *)"grpc-status", (uint8_t *)"0", 11, 1,
 				      NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
 	struct exchange *x = source->ptr;
-	size_t n = 0;
+	size_t n = exchange_send(x, out, cap);
 
 	(void)arg;
-	while (n < cap) {
-		if (!x->out.some && x->streams && !x->last)
-			exchange_stream_read(x);
-		if (!x->out.some)
-			break;
-		n += message_next(&x->out, x->ep, out + n, cap - n);
-	}
 	if (x->out.some || (!x->last && n > 0))
 		return (ssize_t)n;
 	if (!x->last)
@@ -123,7 +116,7 @@ static bool add_metadata(struct h2_headers *h, const struct exchange *x, bool tr
 /* Answers with a status and metadata, and no message. */
 static void answer_end(struct exchange *x, enum lend_status status, const char *why)
 {
-	struct h2_connection *c = &x->client->connection;
+	struct h2_connection *c = &x->peer->connection;
 	struct h2_headers *h = first_headers(x, "200", "application/grpc");
 	nghttp2_nv *trailers = h->list;
 	int rc = 0;
@@ -196,7 +189,7 @@ void exchange_end_stream(struct exchange *x)
 	}
 	x->last = true;
 	if (!keep_trailers(x, status, why))
-		x->client->connection.over = true; /* the status must not become OK */
+		x->peer->connection.over = true; /* the status must not become OK */
 	else
-		(void)nghttp2_session_resume_data(x->client->connection.session, x->id);
+		(void)nghttp2_session_resume_data(x->peer->connection.session, x->id);
 }

@@ -21,23 +21,9 @@ void exchange_free(struct exchange *x)
 	free(x);
 }
 
-void exchange_fail(struct exchange *x, enum lend_status status, const char *why)
-{
-	if (x->status != LEND_OK)
-		return;
-	x->status = status;
-	x->why = why;
-}
-
 void exchange_drop(struct exchange *x)
 {
-	struct h2_client *client = x->client;
-
-	*(x->prev ? &x->prev->next : &client->first) = x->next;
-	if (x->next)
-		x->next->prev = x->prev;
-	client->connection.open--;
-	x->client = NULL;
+	exchange_leave(x);
 	if (!x->running)
 		exchange_free(x);
 	else if (x->streams)
@@ -53,43 +39,6 @@ static void refuse_request(struct exchange *x)
 		host->stream_cancel(x->ep, &x->stream); /* it answers when it has ended */
 	else
 		exchange_answer_status(x, x->status, x->why);
-}
-
-static void message_arrived(struct exchange *x)
-{
-	x->messages++;
-	if (x->in.prefix[0] > 1)
-		exchange_fail(x, LEND_INTERNAL, "a message begins with neither 0 nor 1");
-	else if (x->in.prefix[0])
-		exchange_fail(x, LEND_INTERNAL, "a compressed message without grpc-encoding");
-	else if (x->streams)
-		exchange_stream_message(x);
-}
-
-size_t exchange_bytes(struct exchange *x, const uint8_t *bytes, size_t len)
-{
-	uint64_t max = host->session_message_max(x->ep, x->client->to);
-	size_t done = 0;
-
-	while (done < len && x->status == LEND_OK && !x->answered && !x->unsent) {
-		size_t taken = 0;
-		enum message_state state = MESSAGE_OPEN;
-
-		if (!x->streams && x->messages == 1)
-			exchange_fail(x, LEND_UNIMPLEMENTED, "the method takes one message");
-		else
-			state =
-			    message_receive(&x->in, x->ep, max, bytes + done, len - done, &taken);
-		done += taken;
-		if (state == MESSAGE_COMPLETE)
-			message_arrived(x);
-		else if (state == MESSAGE_TOO_LONG)
-			exchange_fail(x, LEND_RESOURCE_EXHAUSTED,
-				      "the message is longer than the server takes");
-		else if (state == MESSAGE_NO_MEMORY)
-			exchange_fail(x, LEND_RESOURCE_EXHAUSTED, "no memory for the message");
-	}
-	return x->unsent ? done : len;
 }
 
 void exchange_end_request(struct exchange *x)
@@ -114,17 +63,14 @@ void exchange_end_request(struct exchange *x)
 		exchange_start_call(x);
 }
 
-/* Takes bytes of messages; those without credit later. Returns those that it took. */
+/* Takes bytes of messages. Returns those that it took; the others wait for credit. */
 static size_t take_bytes(struct exchange *x, const uint8_t *bytes, size_t len)
 {
-	size_t n = 0;
+	size_t n;
 
 	if (x->answered || x->http || x->status != LEND_OK)
 		return len;
-	if (!x->unsent && !x->backlog_len)
-		n = exchange_bytes(x, bytes, len);
-	if (n < len && exchange_stream_backlog(x, bytes + n, len - n) < 0)
-		exchange_fail(x, LEND_RESOURCE_EXHAUSTED, "no memory for a message");
+	n = exchange_receive(x, bytes, len);
 	if (x->status != LEND_OK && !x->answered)
 		refuse_request(x);
 	return n;
@@ -217,7 +163,7 @@ static int header_arrived(nghttp2_session *session, const nghttp2_frame *frame, 
 /* The headers of a request are complete. */
 static void headers_arrived(struct exchange *x)
 {
-	x->client->connection.waits = false;
+	x->peer->connection.waits = false;
 	x->head = (struct lend_call_head){.name = x->path,
 					  .authority = x->authority,
 					  .metadata = x->metadata,
@@ -276,15 +222,10 @@ static int headers_begin(nghttp2_session *session, const nghttp2_frame *frame, v
 	if (!x)
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	x->ep = client->gateway->ep;
-	x->client = client;
 	x->id = frame->hd.stream_id;
-	x->next = client->first;
-	if (x->next)
-		x->next->prev = x;
-	client->first = x;
-	client->connection.open++;
-	client->connection.waits = true;
-	client->connection.since = host->now(x->ep);
+	exchange_join(x, &client->peer);
+	client->peer.connection.waits = true;
+	client->peer.connection.since = host->now(x->ep);
 	(void)nghttp2_session_set_stream_user_data(session, x->id, x);
 	return 0;
 }

@@ -36,13 +36,13 @@ static void client_ended(struct h2_connection *connection)
 	struct h2_client *client = (struct h2_client *)connection;
 	struct lend_gateway *g = client->gateway;
 
-	while (client->first)
-		exchange_drop(client->first);
+	while (client->peer.first)
+		exchange_drop(client->peer.first);
 	*(client->prev ? &client->prev->next : &g->clients) = client->next;
 	if (client->next)
 		client->next->prev = client->prev;
 	g->n_clients--;
-	host->disconnect(g->ep, client->to);
+	host->disconnect(g->ep, client->peer.to);
 	free(client);
 }
 
@@ -54,7 +54,7 @@ static int start_session(struct h2_client *client)
 	    {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW},
 	    {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HEADERS_MAX}};
 	struct lend_gateway *g = client->gateway;
-	nghttp2_session **session = &client->connection.session;
+	nghttp2_session **session = &client->peer.connection.session;
 
 	if (nghttp2_session_server_new2(session, g->callbacks, client, g->option) < 0)
 		return -ENOMEM;
@@ -77,24 +77,24 @@ static void start_client(struct lend_gateway *g, int fd)
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &dead, sizeof(dead));
 	if (client) {
 		client->gateway = g;
-		client->connection.ep = g->ep;
-		client->connection.ended = client_ended;
-		client->connection.waits = true;
-		client->connection.since = host->now(g->ep);
+		client->peer.connection.ep = g->ep;
+		client->peer.connection.ended = client_ended;
+		client->peer.connection.waits = true;
+		client->peer.connection.since = host->now(g->ep);
 	}
-	if (!client || host->connect(g->ep, g->address, &client->to) < 0 ||
+	if (!client || host->connect(g->ep, g->address, &client->peer.to) < 0 ||
 	    start_session(client) < 0) {
 		g->counters.refused++;
 		if (client)
-			host->disconnect(g->ep, client->to);
+			host->disconnect(g->ep, client->peer.to);
 		free(client);
 		close(fd);
 		return;
 	}
-	if (h2_connection_start(&client->connection, fd, g->tls) < 0) {
+	if (h2_connection_start(&client->peer.connection, fd, g->tls) < 0) {
 		g->counters.refused++;
-		nghttp2_session_del(client->connection.session);
-		host->disconnect(g->ep, client->to);
+		nghttp2_session_del(client->peer.connection.session);
+		host->disconnect(g->ep, client->peer.to);
 		free(client);
 		return;
 	}
@@ -103,7 +103,7 @@ static void start_client(struct lend_gateway *g, int fd)
 		client->next->prev = client;
 	g->clients = client;
 	g->n_clients++;
-	h2_connection_send(&client->connection);
+	h2_connection_send(&client->peer.connection);
 }
 
 static void accept_clients(struct lend_fd_watch *watch, unsigned events)
@@ -128,10 +128,11 @@ static void sweep_clients(struct lend_alarm *alarm)
 
 	for (struct h2_client *client = g->clients; client; client = next) {
 		next = client->next;
-		if (!client->connection.waits || now - client->connection.since < header_time)
+		if (!client->peer.connection.waits ||
+		    now - client->peer.connection.since < header_time)
 			continue;
 		g->counters.refused++;
-		h2_connection_end(&client->connection);
+		h2_connection_end(&client->peer.connection);
 	}
 	if (!g->listener.events)
 		(void)host->watch_fd(g->ep, &g->listener, LEND_FD_READ);
@@ -258,7 +259,7 @@ static void close_gateway(struct lend_gateway *g)
 	(void)host->watch_fd(g->ep, &g->listener, 0);
 	close(g->listener.fd);
 	while (g->clients)
-		h2_connection_end(&g->clients->connection);
+		h2_connection_end(&g->clients->peer.connection);
 	free_gateway(g);
 }
 

@@ -1,7 +1,7 @@
 /* Goal: methods of streams work with a stock client: all four kinds, in order, with the status and
  * metadata at the end; neither side runs ahead of a slow other one; each end can end first. Method:
  * an HTTP/2 client in the thread of the endpoint. Covers: src/gateway/exchange_stream.c,
- * src/gateway/message.c, src/gateway/exchange_reply.c */
+ * src/gateway/exchange_messages.c, src/gateway/message.c, src/gateway/exchange_reply.c */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
