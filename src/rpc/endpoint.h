@@ -163,7 +163,8 @@ struct lend_descriptors {
 	int epoll;       /* holds them all; -1: there were none yet */
 	uint32_t n;      /* watches */
 	lend_ns look_at; /* time of the next look, if no sleep ends for them before; LEND_NEVER */
-	uint32_t left;   /* entries of ready[] that are still to be reported */
+	lend_ns busy_until; /* until then an idle turn looks, too */
+	uint32_t left;      /* entries of ready[] that are still to be reported */
 	struct epoll_event ready[LEND_READY_MAX];
 };
 

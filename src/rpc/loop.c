@@ -357,6 +357,8 @@ static __attribute__((noinline)) bool prepare_output(struct lend_ep *ep, uint32_
 
 	note_room(ep);
 	supply_buffers(ep);
+	if (!received && ep->now < ep->descriptors.busy_until)
+		ep->descriptors.look_at = ep->now;
 	if (has_odd_jobs(ep)) {
 		do_odd_jobs(ep);
 		silent = false;
