@@ -176,7 +176,6 @@ LEND_HOT bool coalesce_request(struct lend_core *c, struct lend_sess *s,
 	k->in_window = 1;
 	s->room--;
 	k->tx.next = 1;
-	d->first |= UINT64_C(1) << d->frames;
 	f = lend_coalesce_add(d, k->wire, k->tx.len, k->class);
 	lend_make_request(&f->request, k, d->begun);
 	f->request_end = 0;

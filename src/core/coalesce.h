@@ -61,23 +61,69 @@ static inline void lend_coalesce_limit(const struct lend_core *c, struct lend_se
 		s->frame_limit = (uint16_t)(most + 1);
 }
 
-/* Begins a datagram with room for a payload of `length` bytes. NULL: there is none, or the session
- * is blocked. */
-struct lend_coalesced *lend_coalesce_begin(struct lend_core *c, struct lend_sess *s, uint8_t class,
-					   uint32_t length);
-/* Returns the session's open datagram for one more frame, or begins one. It is closed when the
- * session is blocked. NULL: the message takes the slow path. */
+/* Moves the datagram that was begun last to its place in the order. */
+void lend_coalesce_sort(struct lend_core *c, uint8_t class);
+/* Puts the report that is due before the first frame. Returns d. */
+struct lend_coalesced *lend_coalesce_report(struct lend_core *c, struct lend_sess *s,
+					    struct lend_coalesced *d);
+
+/* Begins a datagram with room for a frame of `need` bytes. NULL: there is none, or the session is
+ * blocked. */
+LEND_HOT struct lend_coalesced *lend_coalesce_begin(struct lend_core *c, struct lend_unhashed *a,
+						    struct lend_sess *s, uint8_t class,
+						    uint32_t need)
+{
+	uint32_t most = lend_min_u32(LEND_COALESCED_BYTES - (uint32_t)sizeof(struct lend_pkt) -
+					 (uint32_t)sizeof(struct lend_pkt_seen),
+				     s->payload);
+	bool fast = lend_sched_is_fast(c, class);
+	uint32_t i = a->coalesced_next;
+	struct lend_coalesced *d;
+
+	if (LEND_RARE(s->blocked[fast] || need > most || i >= c->coalesced_cap))
+		return NULL;
+	a->coalesced_next = i + 1;
+	s->coalesced = (uint8_t)i;
+	d = lend_coalesced_at(c, i);
+	d->id = s->id;
+	d->begun = c->now;
+	d->due = c->now + s->rto;
+	d->peer = s->peer;
+	d->rank = class | (uint32_t)fast << 16 | (s->checked ? 0 : UINT32_C(1) << 24);
+	d->acks = 0;
+	d->frames = 0;
+	d->withdrawn = 0;
+	d->start = sizeof(struct lend_pkt);
+	d->at = sizeof(struct lend_pkt);
+	d->end = sizeof(struct lend_pkt) + most;
+	d->head.first = lend_pkt_first(LEND_PKT_CALLS, class);
+	d->head.pkt.call = 0;
+	d->head.pkt.session = s->peer_id;
+	d->head.pkt.number = lend_sent_number(c, s, class, false);
+	d->head.pkt.offset = 0;
+	a->order[c->coalesced_n++] = (uint8_t)i;
+	if (class < a->coalesced_last)
+		lend_coalesce_sort(c, class);
+	else
+		a->coalesced_last = class;
+	return s->ack_due ? lend_coalesce_report(c, s, d) : d;
+}
+
+/* Returns the session's open datagram for one more frame, or begins one. NULL: the message takes
+ * the slow path. */
 LEND_HOT struct lend_coalesced *lend_coalesce_open(struct lend_core *c, struct lend_sess *s,
 						   uint8_t class, uint32_t length)
 {
+	struct lend_unhashed *a = lend_unhashed(c);
+	uint32_t i = s->coalesced, need = lend_pkt_frame_len(length);
 	struct lend_coalesced *d;
 
-	if (s->coalesced) {
-		d = lend_coalesced_at(c, s->coalesced - 1u);
-		if (d->class == class && d->at + lend_pkt_frame_len(length) <= d->end)
+	if (i >= a->coalesced_open && i < a->coalesced_next) {
+		d = lend_coalesced_at(c, i);
+		if (d->id == s->id && d->class == class && d->at + need <= d->end)
 			return d;
 	}
-	return lend_coalesce_begin(c, s, class, length);
+	return lend_coalesce_begin(c, a, s, class, need);
 }
 
 /* Appends a frame and returns it. The caller writes its block and a payload of `length` bytes. */
@@ -88,10 +134,7 @@ LEND_HOT struct lend_pkt_frame *lend_coalesce_add(struct lend_coalesced *d, uint
 	uint32_t len = lend_pkt_frame_len(length);
 
 	memset((uint8_t *)f + len - LEND_PKT_FRAME_ALIGN, 0, LEND_PKT_FRAME_ALIGN);
-	f->call = call;
-	f->length = (uint16_t)length;
-	f->flags = (uint8_t)flags;
-	f->zero = 0;
+	f->first = call | (uint64_t)length << 32 | (uint64_t)flags << 48;
 	d->frames++;
 	d->at += len;
 	return f;
@@ -101,6 +144,8 @@ LEND_HOT struct lend_pkt_frame *lend_coalesce_add(struct lend_coalesced *d, uint
  * was sent, or took the slow path. */
 bool lend_coalesce_withdraw(struct lend_core *c, const struct lend_sess *s, uint32_t call,
 			    uint32_t served);
+/* Drops the datagrams of a session that ends. */
+void lend_coalesce_cut(struct lend_core *c, const struct lend_sess *s);
 /* Returns whether datagrams wait that no ready call may overtake. Late ones count as most urgent,
  * so that none waits for more than one output. */
 static inline bool lend_coalesce_ready(struct lend_core *c)

@@ -189,7 +189,7 @@ static void make_refusal(struct lend_core *c, struct lend_sess *s, struct lend_m
 	struct lend_pkt head = lend_make_header(LEND_PKT_REPLY, 0, e->call);
 	struct lend_pkt_reply reply = {.status = RESOURCE_EXHAUSTED,
 				       .ran = e->probed,
-				       .window = c->share_sent[s->level],
+				       .window = lend_window_share(c, s),
 				       .delay_ns = UINT32_MAX};
 
 	head.session = s->peer_id;

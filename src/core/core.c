@@ -204,12 +204,8 @@ LEND_HOT uint32_t take_events(struct lend_core *c, uint32_t most, const struct l
 	struct lend_unhashed *a = lend_unhashed(c);
 	uint32_t n;
 
-	if (a->ev_n == 0) {
-		/* Restart at the ring's first cache lines, which are warm. */
-		a->ev_first = 0;
-		a->ev_end = 0;
+	if (a->ev_n == 0)
 		return 0;
-	}
 	n = lend_min_u32(lend_min_u32(a->ev_n, most), a->ev_cap - a->ev_first);
 	*ev = &a->ev[a->ev_first];
 	a->ev_n -= n;

@@ -142,7 +142,7 @@ void lend_core_sent(struct lend_core *core, const struct lend_out *out, uint32_t
 /* Sets the path of a carrier that was opened after init. */
 void lend_core_path(struct lend_core *core, uint32_t carrier, const struct lend_path *path);
 /* Takes the oldest events, in order, and returns their number; 0: there are none. They are valid
- * until the next call of this function or of the one below. */
+ * until the next call of this function, of the one below, or of input(). */
 uint32_t lend_core_events(struct lend_core *core, const struct lend_event **ev);
 /* Takes the oldest event; NULL: there is none. */
 const struct lend_event *lend_core_next(struct lend_core *core);

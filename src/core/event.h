@@ -20,6 +20,15 @@ LEND_HOT struct lend_event *lend_event_add(struct lend_unhashed *a)
 	return e;
 }
 
+/* Restarts the ring, if it is empty, at its first cache lines, which are warm. */
+LEND_HOT void lend_event_rewind(struct lend_unhashed *a)
+{
+	if (a->ev_n == 0) {
+		a->ev_first = 0;
+		a->ev_end = 0;
+	}
+}
+
 /* Returns lend_event.what of an event with these fields; the others are 0. */
 enum { LEND_EVENT_HOPS = 48 }; /* shift of more_hops */
 LEND_HOT uint64_t lend_event_what(uint8_t kind, uint8_t status, uint8_t ran, uint8_t class)

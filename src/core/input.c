@@ -232,41 +232,6 @@ LEND_HOT bool input_whole(struct lend_core *c, struct lend_bufs *bufs, const str
 	return true;
 }
 
-/* Fast path of a coalesced datagram that is as predicted: the next number of a session that is up,
- * not marked, without a report, from a carrier that detects corruption. Returns false, with nothing
- * done, for any other. */
-LEND_HOT bool input_calls(struct lend_core *c, struct lend_bufs *bufs, const struct lend_in *in)
-{
-	const uint8_t *at = in->data;
-	uint32_t len = in->len - (uint32_t)sizeof(struct lend_pkt);
-	uint64_t first, session, number, rest;
-	struct lend_sess *s;
-
-	if (in->len <= sizeof(struct lend_pkt) || in->body)
-		return false;
-	first = lend_load_u64(at + offsetof(struct lend_pkt, magic)); /* and the call, which is 0 */
-	if ((first & ~((uint64_t)LEND_PKT_CLASS << 24)) != lend_pkt_first(LEND_PKT_CALLS, 0))
-		return false;
-	session = lend_load_u64(at + offsetof(struct lend_pkt, session));
-	number = lend_load_u64(at + offsetof(struct lend_pkt, number));
-	rest = lend_load_u64(at + offsetof(struct lend_pkt, offset));
-	LEND_ONCE_REG(session);
-	LEND_ONCE_REG(number);
-	if ((session & LEND_INDEX_MASK) >= c->cfg.sessions)
-		return false;
-	s = lend_sess_at(c, session & LEND_INDEX_MASK);
-	/* The offset is 0, the length is right. */
-	if (rest != (uint64_t)len << 32 || s->id != session || s->peer != in->peer ||
-	    s->state != LEND_SESS_UP || !s->checked || number - s->seen != 1 || !s->seen_at ||
-	    in->ecn || len > s->payload || !lend_event_room(c))
-		return false;
-	if (note(c, s, in, number))
-		return true;
-	lend_short_receive(c, bufs, s, number, at + sizeof(struct lend_pkt), len);
-	end_greedy(c, s);
-	return true;
-}
-
 static void count_fault(struct lend_core *c, enum lend_pkt_fault fault)
 {
 	switch (fault) {
@@ -428,19 +393,37 @@ static void prefetch_burst(struct lend_core *c, const struct lend_in *in, uint32
 			fetch_call(c, &head);
 }
 
+static bool has_frames(const struct lend_in *in)
+{
+	return in->len > sizeof(struct lend_pkt) &&
+	       ((const uint8_t *)in->data)[offsetof(struct lend_pkt, kind)] == LEND_PKT_CALLS;
+}
+
+/* Handles a datagram that is not as predicted. */
+static void input_other(struct lend_core *c, struct lend_bufs *bufs, const struct lend_in *in)
+{
+	if (in->gone && in->len == 0) {
+		lend_sess_peer_gone(c, in->peer);
+		return;
+	}
+	LEND_COUNT(c, rx);
+	if (!input_whole(c, bufs, in))
+		input_one(c, bufs, in);
+}
+
 void lend_core_input(struct lend_core *c, lend_ns now, struct lend_bufs *bufs,
 		     const struct lend_in *in, uint32_t n)
 {
 	c->now = lend_max_u64(c->now, now);
 	if (c->cfg.sessions >= LEND_MANY)
 		prefetch_burst(c, in, n);
-	for (uint32_t i = 0; i < n; i++) {
-		if (in[i].gone && in[i].len == 0) {
-			lend_sess_peer_gone(c, in[i].peer);
-			continue;
-		}
-		LEND_COUNT(c, rx);
-		if (!input_calls(c, bufs, &in[i]) && !input_whole(c, bufs, &in[i]))
-			input_one(c, bufs, &in[i]);
+	lend_event_rewind(lend_unhashed(c));
+	for (uint32_t i = 0; i < n;) {
+		uint32_t predicted =
+		    has_frames(&in[i]) ? lend_short_input(c, bufs, in + i, n - i) : 0;
+
+		i += predicted;
+		if (!predicted)
+			input_other(c, bufs, &in[i++]);
 	}
 }

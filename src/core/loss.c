@@ -108,24 +108,27 @@ bool lend_loss_room(struct lend_core *c, struct lend_sess *s)
 
 void lend_loss_rtt(struct lend_sess *s, lend_ns sample, uint32_t delay_ns)
 {
-	lend_ns gap;
+	uint32_t trip, gap;
 
 	if (delay_ns == UINT32_MAX || sample > 60000 * LEND_MS)
 		return;
-	sample = sample > delay_ns ? sample - delay_ns : 1;
+	/* Samples beyond UINT32_MAX do not matter: the timeout has its limit far below. */
+	trip = sample > delay_ns ? (uint32_t)lend_min_u64(sample - delay_ns, UINT32_MAX) : 1;
+	gap = trip > s->srtt ? trip - s->srtt : s->srtt - trip;
 	if (s->srtt == 0) {
-		s->srtt = sample;
-		s->rttvar = sample / 2;
-		return;
+		s->srtt = trip;
+		s->rttvar = trip / 2;
+	} else {
+		/* The variance rises fast and falls slowly: datagrams come in bursts, and 32 that
+		 * took equally long would otherwise erase the variance that the next burst shows.
+		 */
+		if (gap > s->rttvar)
+			s->rttvar += (gap - s->rttvar) / 4;
+		else
+			s->rttvar -= (s->rttvar - gap) / 256;
+		s->srtt += trip / 8 - s->srtt / 8;
 	}
-	gap = sample > s->srtt ? sample - s->srtt : s->srtt - sample;
-	/* The variance rises fast and falls slowly: datagrams come in bursts, and 32 that took
-	 * equally long would otherwise erase the variance that the next burst shows. */
-	if (gap > s->rttvar)
-		s->rttvar += (gap - s->rttvar) / 4;
-	else
-		s->rttvar -= (s->rttvar - gap) / 256;
-	s->srtt += sample / 8 - s->srtt / 8;
+	lend_loss_set_rto(s);
 }
 
 /* Handles a number that the peer has seen. Returns true if it was of a long message. */

@@ -45,13 +45,16 @@ void lend_loss_unsent(struct lend_core *c, struct lend_sess *s, uint64_t number)
 bool lend_loss_room(struct lend_core *c, struct lend_sess *s);
 /* Adds an RTT sample; delay_ns is the delay at the peer that it includes. */
 void lend_loss_rtt(struct lend_sess *s, lend_ns sample, uint32_t delay_ns);
-/* Adds an RTT sample, at most one per turn: the samples of one burst do not differ. */
+/* Adds an RTT sample, at most one per 2^LEND_RTT_BITS ns: those of one burst do not differ, and
+ * more of them do not improve a timeout of 1 ms or longer. */
 static inline void lend_loss_rtt_first(const struct lend_core *c, struct lend_sess *s,
 				       lend_ns sample, uint32_t delay_ns)
 {
-	if (s->rtt_at == (uint16_t)c->now)
+	uint16_t at = (uint16_t)(c->now >> LEND_RTT_BITS);
+
+	if (s->rtt_at == at && s->srtt)
 		return;
-	s->rtt_at = (uint16_t)c->now;
+	s->rtt_at = at;
 	lend_loss_rtt(s, sample, delay_ns);
 }
 

@@ -18,8 +18,8 @@ static bool is_roomy(const struct lend_core *c)
 	return c->used[1] <= c->cfg.inflight / 2;
 }
 
-static void put_reply(const struct lend_core *c, const struct lend_sess *s,
-		      struct lend_pkt_reply *to, const struct lend_call_rec *k)
+static void put_reply(struct lend_core *c, const struct lend_sess *s, struct lend_pkt_reply *to,
+		      const struct lend_call_rec *k)
 {
 	lend_ns delay = c->now - k->stamp;
 
@@ -29,7 +29,7 @@ static void put_reply(const struct lend_core *c, const struct lend_sess *s,
 	*to = (struct lend_pkt_reply){.status = k->status,
 				      .ran = (uint8_t)(k->ran | k->more_hops << LEND_RAN_BITS),
 				      .patience_ms = is_roomy(c) ? LEND_ACK_DELAY_MS : 0,
-				      .window = c->share_sent[s->level],
+				      .window = lend_window_share(c, s),
 				      .delay_ns = (uint32_t)delay,
 				      .acked = k->number};
 }

@@ -20,7 +20,7 @@ static void revert_request(struct lend_core *c, struct lend_call_rec *k, uint64_
 		lend_sched_ready(c, k);
 }
 
-/* Reverts each frame of a coalesced datagram. */
+/* Reverts each frame of a coalesced datagram. A request in it was not sent before. */
 static void revert_coalesced(struct lend_core *c, struct lend_sess *s, const struct lend_out_rec *r)
 {
 	const struct lend_coalesced *d = lend_coalesced_at(c, r->ctl.call);
@@ -37,7 +37,7 @@ static void revert_coalesced(struct lend_core *c, struct lend_sess *s, const str
 		}
 		k = lend_call_of_wire(c, s, v.head.call);
 		if (k && k->state != LEND_CALL_DRAINING)
-			revert_request(c, k, d->head.pkt.number, d->first >> i & 1, 0);
+			revert_request(c, k, d->head.pkt.number, true, 0);
 	}
 }
 
@@ -76,7 +76,6 @@ static void block_session(struct lend_core *c, struct lend_sess *s, bool fast)
 		return;
 	*for_ns = (uint32_t)lend_min_u64(lend_max_u64(2 * *for_ns, 2 * LEND_US), 5 * LEND_MS);
 	s->blocked[fast] = c->now + *for_ns;
-	s->coalesced = 0; /* closes the open datagram */
 }
 
 /* Ends the backoff when the carrier took a datagram, and the block if its time is over: the results
@@ -105,11 +104,23 @@ static struct lend_sess *sess_of(struct lend_core *c, const struct lend_out_rec 
 		   : lend_sess_at(c, k->sess);
 }
 
-static void note_result(struct lend_core *c, const struct lend_out *out,
-			const struct lend_out_rec *r)
+/* Fills in the fields that the record of a coalesced datagram left out. */
+static void complete_record(struct lend_core *c, struct lend_out_rec *r)
 {
-	struct lend_sess *s = sess_of(c, r);
+	const struct lend_coalesced *d = lend_coalesced_at(c, r->ctl.call);
 
+	r->ctl.sess = (uint32_t)(d->id & LEND_INDEX_MASK);
+	r->ctl.id = d->id;
+	r->acks = d->acks;
+}
+
+static void note_result(struct lend_core *c, const struct lend_out *out, struct lend_out_rec *r)
+{
+	struct lend_sess *s;
+
+	if (r->ctl.kind == LEND_PKT_CALLS)
+		complete_record(c, r);
+	s = sess_of(c, r);
 	if (!s)
 		return;
 	if (out->sent == LEND_SENT) {
@@ -127,7 +138,7 @@ static void note_result(struct lend_core *c, const struct lend_out *out,
 static __attribute__((noinline)) void note_results(struct lend_core *c, const struct lend_out *out,
 						   uint32_t n)
 {
-	const struct lend_unhashed *a = lend_unhashed(c);
+	struct lend_unhashed *a = lend_unhashed(c);
 
 	for (uint32_t i = 0; i < n; i++)
 		if (out[i].sent != LEND_SENT || a->out[i].news)

@@ -86,6 +86,7 @@ void lend_window_divide(struct lend_core *c)
 	uint64_t room = room_of(c);
 	uint32_t busy = 0;
 
+	c->shares_old = 0;
 	for (struct lend_window_level *l = c->levels; l < c->levels + LEND_WINDOW_LEVELS; l++) {
 		uint32_t fewer = lend_min_u32(l->n, l->n / 4 + 1);
 
@@ -151,6 +152,8 @@ static void send_queued(struct lend_core *c, struct lend_sess *s)
 
 void lend_window_set(struct lend_core *c, struct lend_sess *s, uint8_t code)
 {
+	if (c->shares_old)
+		lend_window_divide(c);
 	if (lend_window_of(c->share_own[s->level]) < lend_window_of(code))
 		code = c->share_own[s->level];
 	s->room =

@@ -36,14 +36,24 @@ uint8_t lend_window_code(uint64_t n);
 
 /* Computes the shares again after the capacity or the number of sessions with calls has changed. */
 void lend_window_divide(struct lend_core *c);
-/* Notes that a session got its first call (more) or that its last call ended. */
+/* Notes that a session got its first call (more) or that its last call ended. The shares are
+ * computed when one is needed: the sessions of a client that makes one call on each are busy and
+ * idle in turn. */
 static inline void lend_window_busy(struct lend_core *c, const struct lend_sess *s, bool more)
 {
 	struct lend_window_level *l = &c->levels[s->level];
 
 	l->n += more ? 1 : UINT32_MAX;
 	if (l->n - l->low > l->span)
+		c->shares_old = 1;
+}
+
+/* Returns the code of the session's share of our receive capacity. */
+static inline uint8_t lend_window_share(struct lend_core *c, const struct lend_sess *s)
+{
+	if (c->shares_old)
 		lend_window_divide(c);
+	return c->share_sent[s->level];
 }
 
 /* Raises the level of a session that begins a call in a slot beyond it. */

@@ -8,6 +8,7 @@ bool lend_seen_note_other(struct lend_core *c, struct lend_sess *s, uint64_t num
 		s->seen_map = s->seen_at == 0 ? 0 : lend_seen_shift(s->seen_map, number - s->seen);
 		s->seen = number;
 		s->seen_at = c->now + !c->now;
+		lend_seen_predict(c, s);
 		return false;
 	}
 	back = s->seen - number;
@@ -32,6 +33,7 @@ void lend_seen_forget(struct lend_sess *s, uint64_t number)
 	} else if (s->seen_map == 0) {
 		s->seen = 0;
 		s->seen_at = 0;
+		s->predicted = 0;
 	} else {
 		back = (uint64_t)__builtin_ctzll(s->seen_map);
 		s->seen -= back + 1;

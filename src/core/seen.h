@@ -17,6 +17,18 @@ static inline uint64_t lend_seen_shift(uint64_t map, uint64_t ahead)
 	return (ahead == 64 ? 0 : map << ahead) | UINT64_C(1) << (ahead - 1);
 }
 
+/* Sets the limit of the datagrams that short_receive.c predicts: none unless the session is up and
+ * has received one, from a carrier that detects corruption. */
+static inline void lend_seen_predict(const struct lend_core *c, struct lend_sess *s)
+{
+	uint64_t most = lend_min_u64(s->payload, c->cfg.message_max);
+
+	s->predicted = 0;
+	if (s->state == LEND_SESS_UP && s->checked && s->seen_at)
+		s->predicted = (uint16_t)lend_min_u64(most, LEND_PKT_FRAMES_MAX *
+								sizeof(struct lend_pkt_frame));
+}
+
 /* Notes the arrival of a datagram with this number. True: it is a duplicate. */
 bool lend_seen_note_other(struct lend_core *c, struct lend_sess *s, uint64_t number);
 static inline bool lend_seen_note(struct lend_core *c, struct lend_sess *s, uint64_t number)

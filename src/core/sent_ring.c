@@ -29,3 +29,10 @@ void lend_ring_give(struct lend_core *c, struct lend_sess *s)
 	lend_pool_give(&c->free_rings, LEND_AT(c, at_free_rings, uint32_t), s->ring);
 	s->ring = LEND_NONE;
 }
+
+void lend_sent_class(struct lend_core *c, struct lend_sess *s, uint8_t class)
+{
+	if (s->number - s->oldest >= lend_ring_len(s))
+		(void)lend_ring_grow(c, s);
+	*lend_ring_class(c, s, s->number) = class;
+}

@@ -50,18 +50,17 @@ static inline uint8_t *lend_ring_class(struct lend_core *c, struct lend_sess *s,
 				    : &lend_ring_at(c, s->ring)->class_of[number % LEND_RING];
 }
 
+/* Notes the class of the next datagram. */
+void lend_sent_class(struct lend_core *c, struct lend_sess *s, uint8_t class);
 /* Takes the number of the next datagram, of this class in the network. lengthy: it belongs to a
  * message of several datagrams. */
-static inline uint64_t lend_sent_number(struct lend_core *c, struct lend_sess *s, uint8_t class,
-					bool lengthy)
+LEND_HOT uint64_t lend_sent_number(struct lend_core *c, struct lend_sess *s, uint8_t class,
+				   bool lengthy)
 {
-	if (s->oldest == s->number && !lengthy) {
+	if (s->oldest == s->number && !lengthy)
 		s->oldest++;
-	} else if (!s->lossless) {
-		if (s->number - s->oldest >= lend_ring_len(s))
-			(void)lend_ring_grow(c, s);
-		*lend_ring_class(c, s, s->number) = class;
-	}
+	else if (!s->lossless)
+		lend_sent_class(c, s, class);
 	return s->number++;
 }
 

@@ -83,6 +83,7 @@ struct lend_sess *lend_sess_open(struct lend_core *c, uint32_t peer, uint8_t sta
 	s->state = state;
 	s->lossless = path->lossless;
 	s->checked = path->checked;
+	lend_loss_set_rto(s);
 	s->payload = payload_of(c, path);
 	s->first_sent = lend_grants_first(c, s);
 	c->grants.least = lend_max_u64(c->grants.least, UINT64_C(8) * s->payload);
@@ -108,6 +109,14 @@ struct lend_sess *lend_sess_open(struct lend_core *c, uint32_t peer, uint8_t sta
 	return s;
 }
 
+/* No frame of the session is sent any more, or received without its state being looked at. */
+static void close_frames(struct lend_core *c, struct lend_sess *s)
+{
+	s->frame_limit = 0;
+	s->predicted = 0;
+	lend_coalesce_cut(c, s);
+}
+
 void lend_sess_free(struct lend_core *c, struct lend_sess *s)
 {
 	uint32_t i = lend_sess_index(c, s);
@@ -122,7 +131,7 @@ void lend_sess_free(struct lend_core *c, struct lend_sess *s)
 		lend_kept_close(c, s);
 	lend_event_push(c, LEND_EV_PEER_DROP)->peer = s->peer;
 	s->state = LEND_SESS_FREE;
-	s->frame_limit = 0;
+	close_frames(c, s);
 	s->id = 0;
 	lend_pool_give(&c->free_sess, LEND_AT(c, at_free_sess, uint32_t), i);
 }
@@ -141,6 +150,7 @@ void lend_sess_up(struct lend_core *c, struct lend_sess *s)
 
 	s->state = LEND_SESS_UP;
 	lend_coalesce_limit(c, s);
+	lend_seen_predict(c, s);
 	s->ctl_tries = 0; /* from now on it counts retransmissions of calls */
 	e->session = s->id;
 	e->peer = s->peer;
@@ -196,7 +206,7 @@ void lend_sess_down(struct lend_core *c, struct lend_sess *s, uint8_t status, bo
 		return;
 	}
 	s->state = LEND_SESS_CLOSING;
-	s->frame_limit = 0;
+	close_frames(c, s);
 	s->ctl_tries = 0;
 	s->ctl_timer = c->now + lend_loss_rto(s, 0);
 	lend_ctl_sess(c, s, LEND_PKT_BYE, 0, 0);

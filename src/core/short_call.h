@@ -21,5 +21,8 @@
 /* Handles the frames of a coalesced datagram, len bytes, up to the first faulty one. */
 void lend_short_receive(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
 			uint64_t number, const uint8_t *at, uint32_t len);
+/* Handles datagrams until one is not as predicted. Returns how many of the n. */
+uint32_t lend_short_input(struct lend_core *c, struct lend_bufs *bufs, const struct lend_in *in,
+			  uint32_t n);
 
 #endif

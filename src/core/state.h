@@ -45,6 +45,9 @@ enum {
 /* For short functions that every call runs through: always inlined. */
 #define LEND_HOT static inline __attribute__((always_inline))
 
+/* For conditions that mostly do not hold: without it, code behind many of them counts as cold. */
+#define LEND_RARE(condition) __builtin_expect(condition, 0)
+
 #define LEND_US           UINT64_C(1000)
 #define LEND_MS           UINT64_C(1000000)
 #define LEND_SENT_UNIT    UINT64_C(64)  /* ns per unit of the times in struct lend_sent_rec */
@@ -52,6 +55,7 @@ enum {
 #define LEND_RTO_MAX      (100 * LEND_MS)
 #define LEND_RTO_FIRST    (5 * LEND_MS)  /* RTO before the first RTT sample */
 #define LEND_RTO_LOSSLESS (20 * LEND_MS) /* there, the timer only sends a PROBE */
+#define LEND_RTT_BITS     14
 #define LEND_REPORT       (20 * LEND_US) /* longest delay of a report to the peer */
 /* Interval of the PINGs that ask for parked calls: less than the usual cfg.probe, so that the
  * server sends none of its own. */
@@ -233,19 +237,35 @@ static inline bool lend_slot_is_empty(uint32_t rec)
 
 /* The slot of a call that this end makes. The fields from method on are those of a short call. */
 struct lend_cslot {
-	uint32_t seq; /* sequence of the last call made */
-	uint32_t rec; /* record of its call; LEND_SLOT_SHORT; LEND_NONE: the slot is free */
+	union {
+		struct {
+			uint32_t seq; /* sequence of the last call made */
+			/* record of its call; LEND_SLOT_SHORT; LEND_NONE: the slot is free */
+			uint32_t rec;
+		};
+		uint64_t place; /* both */
+	};
 	/* Of the last short call. The upper half counts them modulo 2^32, and is 0 only before the
 	 * first. */
 	uint64_t handle;
-	uint32_t method;
-	uint16_t len; /* of the request */
-	uint8_t class, fast;
+	union {
+		struct {
+			uint32_t method;
+			uint16_t len; /* of the request */
+			uint8_t class, fast;
+		};
+		uint64_t kind; /* all of them */
+	};
 	uint64_t number; /* of the datagram with its request */
 	lend_ns stamp;   /* when that was written */
 	lend_ns deadline;
 	uint64_t tag;
-	uint32_t buf, grant; /* request; bytes of the reply that may be sent at once */
+	union {
+		struct { /* request; bytes of the reply that may be sent at once */
+			uint32_t buf, grant;
+		};
+		uint64_t memory; /* both */
+	};
 };
 _Static_assert(sizeof(struct lend_cslot) == 64, "a line");
 
@@ -255,11 +275,16 @@ struct lend_sslot {
 	uint32_t rec; /* LEND_NONE: the call has ended; or LEND_SLOT_* */
 	/* The reply that the slot keeps; its bytes are in a table of their own. */
 	lend_ns arrived; /* arrival of the request; LEND_NEVER: it yields no sample of the RTT */
-	uint8_t status, ran;
-	uint8_t class;
-	uint8_t len;
-	uint8_t queued; /* the reply is in the control queue */
-	uint8_t zero[3];
+	union {
+		struct {
+			uint8_t status, ran;
+			uint8_t class;
+			uint8_t len;
+			uint8_t queued; /* the reply is in the control queue */
+			uint8_t zero[3];
+		};
+		uint64_t kept; /* all of them */
+	};
 };
 _Static_assert(sizeof(struct lend_sslot) == 32, "two in a line");
 
@@ -295,16 +320,15 @@ struct lend_sess {
 	uint32_t payload;
 	uint8_t state;
 	uint8_t ack_due; /* a reply of one datagram waits to be acknowledged */
-	uint8_t ctl_tries;
 	uint8_t lossless : 1, checked : 1;
 	uint8_t client : 1;      /* made by lend_core_connect() */
 	uint8_t bye_taken : 1;   /* the carrier took a BYE */
 	uint8_t ctl_waits : 1;   /* a CONNECT, BYE or PROOF of it is in the control queue */
 	uint8_t lingers : 1;     /* counts as a session with calls, see kept_reply.h */
 	uint8_t has_blocked : 1; /* calls wait until the carrier has room */
-	uint8_t coalesced;       /* 1 + the index of its open datagram of coalesce.h; 0: none */
-	uint8_t features;        /* of the peer: LEND_FEATURE_* */
+	uint8_t coalesced;       /* index of its newest datagram of coalesce.h */
 	uint16_t frame_limit;    /* requests shorter than this fit a frame; 0: none does */
+	uint16_t predicted;      /* most bytes of frames in a datagram of lend_short_input() */
 	uint64_t number;         /* number of the next datagram to send */
 	uint64_t seen, seen_map;
 	lend_ns seen_at;
@@ -313,7 +337,11 @@ struct lend_sess {
 	uint64_t acked_map;    /* bit i: the peer has seen acked - 1 - i as well, and reported it */
 	uint64_t oldest;       /* lower numbers are not in flight; == number: no long message is */
 	uint64_t loss_checked; /* lower numbers of replies of one datagram were checked for loss */
-	lend_ns srtt, rttvar;
+	uint32_t srtt, rttvar; /* ns */
+	uint32_t rto;          /* lend_loss_rto() before the first retry, derived from these */
+	uint8_t ctl_tries;
+	uint8_t features; /* of the peer: LEND_FEATURE_* */
+	uint16_t zero;
 	lend_ns timer;     /* as timer.h has it; LEND_NEVER: not on the wheel */
 	lend_ns ack_timer; /* when the pending ACK is sent; LEND_NEVER: none is pending */
 
@@ -333,7 +361,7 @@ struct lend_sess {
 	uint16_t orphans;
 	uint8_t strikes;         /* datagrams beyond the grant, at most LEND_OVERRUNS_MAX */
 	uint8_t level;           /* bits of the largest slot used lately, see request_window.h */
-	uint16_t rtt_at;         /* time of the newest RTT sample, its low bits */
+	uint16_t rtt_at;         /* time of the newest RTT sample, see lend_loss_rtt_first() */
 	uint32_t ring;           /* index; LEND_NONE: none, `few` is used */
 	uint16_t cslots, sslots; /* slots that were set up; slots from here on were never used */
 	int16_t room;            /* requests that the window has room for, less those in `queue` */
@@ -402,8 +430,9 @@ struct lend_core {
 	/* Shares of a session by its level, as window codes: of our receive capacity; of what our
 	 * own calls may use. */
 	uint8_t share_sent[LEND_WINDOW_LEVELS], share_own[LEND_WINDOW_LEVELS];
-	uint8_t fast;  /* enum lend_fast, see kept_reply.h */
-	uint8_t joins; /* a carrier sends adjacent datagrams of equal length as one */
+	uint8_t shares_old; /* these are to be computed again */
+	uint8_t fast;       /* enum lend_fast, see kept_reply.h */
+	uint8_t joins;      /* a carrier sends adjacent datagrams of equal length as one */
 	uint64_t budget_used;
 	uint64_t connects, connects_first; /* attempt numbers: newest; random first one */
 	lend_ns now;
@@ -431,16 +460,21 @@ struct lend_core {
 /* A datagram of several messages, see coalesce.h. */
 enum { LEND_COALESCED_BYTES = 1408 };
 struct lend_coalesced {
-	uint64_t id;    /* of its session */
-	uint64_t first; /* bit i: frame i is the first datagram of its call */
-	lend_ns begun;  /* the time that times in the frames are relative to, until output() */
-	lend_ns due;    /* when the first of its requests is retransmitted */
-	uint32_t sess;
+	uint64_t id;   /* of its session */
+	lend_ns begun; /* the time that times in the frames are relative to, until output() */
+	lend_ns due;   /* when the first of its requests is retransmitted */
+	uint32_t peer;
+	union { /* as in struct lend_out */
+		struct {
+			uint8_t class, zero, fast;
+			uint8_t sums; /* its carrier does not detect corruption */
+		};
+		uint32_t rank;
+	};
 	uint32_t frames, withdrawn; /* frames; those of them without a call */
 	uint32_t start, at, end;    /* offsets: the first frame, the next one, the limit */
-	uint8_t class, fast;
-	uint8_t acks; /* carries a report that was due */
-	uint8_t zero[5];
+	uint8_t acks;               /* carries a report that was due */
+	uint8_t zeros[11];
 	union {
 		union lend_head head;
 		uint8_t bytes[LEND_COALESCED_BYTES];
@@ -456,9 +490,11 @@ struct lend_unhashed {
 	uint32_t reported_n;
 	uint32_t reported[LEND_OUT]; /* sessions that report in every datagram of this output */
 	uint32_t news;               /* 1: out[] has an entry with this flag */
-	uint32_t coalesced_next; /* coalesced datagrams in use, those of the last output included */
-	uint32_t coalesced_late; /* those that the last output left behind */
+	uint32_t coalesced_next;     /* entries of coalesced datagrams that were taken */
+	uint32_t coalesced_open;     /* the first one that may get more frames */
+	uint32_t coalesced_late;     /* datagrams that the last output left behind */
 	/* The coalesced_n datagrams that wait: late ones, then by class, then by age. */
+	uint8_t coalesced_last; /* class of the last one; 0 if it is late */
 	uint8_t order[LEND_OUT];
 	_Alignas(64) struct lend_out_rec out[LEND_OUT];
 	struct lend_event ev[]; /* a ring of ev_cap: [ev_first, ev_end) wait for lend_core_next() */

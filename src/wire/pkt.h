@@ -215,16 +215,22 @@ _Static_assert(sizeof(struct lend_pkt_running) == 128, "wire");
 /* A request or reply in a CALLS datagram, as long as its payload. The payload follows, then zeros
  * up to a multiple of LEND_PKT_FRAME_ALIGN bytes. */
 struct lend_pkt_frame {
-	uint32_t call;
-	uint16_t length; /* bytes of payload */
-	uint8_t flags;   /* class; LEND_PKT_SERVED: a reply, else a request */
-	uint8_t zero;
+	union {
+		struct {
+			uint32_t call;
+			uint16_t length; /* bytes of payload */
+			uint8_t flags;   /* class; LEND_PKT_SERVED: a reply, else a request */
+			uint8_t zero;
+		};
+		uint64_t first; /* all of them */
+	};
 	union {
 		struct {
 			struct lend_pkt_request request;
 			uint32_t request_end; /* zero */
 		};
 		struct lend_pkt_reply reply;
+		uint64_t block[2];
 	};
 };
 _Static_assert(sizeof(struct lend_pkt_frame) == 24, "wire");

@@ -2,7 +2,8 @@
  * each call ends once, with the same status, bytes and answer to whether it ran; the same messages
  * are sent; the same counters count. Method: a seeded program of calls, answers, cancels and
  * deadlines runs with fast = never, always and coin, and what it left is compared.
- * Covers: src/core/short_call.c, src/core/call_slot.c, src/core/kept_reply.c, src/core/coalesce.c
+ * Covers: src/core/short_call.c, src/core/short_receive.c, src/core/call_slot.c,
+ * src/core/kept_reply.c, src/core/coalesce.c
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>

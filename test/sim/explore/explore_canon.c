@@ -66,7 +66,10 @@ static void canon_sess(struct lend_core *c, struct lend_sess *s)
 	if (s->srtt) {
 		s->srtt = 1;
 		s->rttvar = 0;
+		lend_loss_set_rto(s);
 	}
+	if (c->coalesced_n == 0)
+		s->coalesced = 0;
 	if (s->seen_at)
 		s->seen_at = EX_NOW;
 	rebase_time(&s->last_rx, c->now);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/coalesce.h"
 #include "core/grant.h"
 #include "core/arena.h"
 #include "util/bits.h"
@@ -104,6 +105,14 @@ static void check_frames(struct sim *sim, const struct sim_node *n, const struct
 		SIM_MARK(sim, coalesced);
 }
 
+/* Returns the session of a datagram that was sent; LEND_NONE: none. */
+static uint32_t sess_of(struct lend_core *c, const struct lend_out_rec *r)
+{
+	if (r->ctl.kind == LEND_PKT_CALLS)
+		return (uint32_t)(lend_coalesced_at(c, r->ctl.call)->id & LEND_INDEX_MASK);
+	return r->ctl.kind ? r->ctl.sess : lend_call_at(c, r->call)->sess;
+}
+
 /* An address that is not proven gets no more bytes than came from it. */
 void sim_oracle_out(struct sim *sim, struct sim_node *n, const struct lend_out *out, uint32_t i)
 {
@@ -111,8 +120,8 @@ void sim_oracle_out(struct sim *sim, struct sim_node *n, const struct lend_out *
 	const struct lend_out_rec *r = &lend_unhashed(n->core)->out[i];
 	uint32_t len = bytes_of(out);
 	struct lend_pkt head;
+	uint32_t sess = sess_of(n->core, r);
 	uint8_t state, kind;
-	uint32_t sess;
 
 	memcpy(&head, out->head, sizeof(head));
 	kind = head.kind;
@@ -129,12 +138,11 @@ void sim_oracle_out(struct sim *sim, struct sim_node *n, const struct lend_out *
 			sim_oracle_retry(sim, n, out);
 		SIM_CHECK(sim, l->accept_out <= l->connect_in,
 			  "node %u answers CONNECT with more bytes than it received", n->id);
-	} else if (r->ctl.kind && r->ctl.sess == LEND_NONE) {
+	} else if (sess == LEND_NONE) {
 		l->reset_out += len;
 		SIM_CHECK(sim, l->reset_out <= l->other_in,
 			  "node %u sends more to an unknown address than it received", n->id);
 	} else {
-		sess = r->ctl.kind ? r->ctl.sess : lend_call_at(n->core, r->call)->sess;
 		state = lend_sess_at(n->core, sess)->state;
 		SIM_CHECK(sim, state == LEND_SESS_UP || state == LEND_SESS_CLOSING,
 			  "node %u sends kind %u to an unproven address", n->id, kind);

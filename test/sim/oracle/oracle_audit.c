@@ -294,9 +294,14 @@ static const char *audit_tables(struct lend_core *c, struct count *n)
 	if (n->credit != c->grants.used || n->ahead != c->grants.ahead ||
 	    n->wanting != c->grants.waiting || n->senders != c->grants.senders)
 		return "credit: the sums of granted or waiting messages differ";
-	for (uint32_t i = 0; i < LEND_WINDOW_LEVELS; i++)
-		if (n->busy[i] != c->levels[i].n)
+	for (uint32_t i = 0; i < LEND_WINDOW_LEVELS; i++) {
+		const struct lend_window_level *l = &c->levels[i];
+
+		if (n->busy[i] != l->n)
 			return "sessions with calls are miscounted";
+		if (l->n - l->low > l->span && !c->shares_old)
+			return "the shares of the request window are not those of its sessions";
+	}
 	if (n->used[0] != c->used[0] || n->used[1] != c->used[1] || n->shorts > c->free_calls.free)
 		return "call records are miscounted";
 	if (!pool_agrees(c, &c->free_calls, c->at_free_calls, &n->calls))

@@ -5,6 +5,8 @@
 
 #include "core/coalesce.h"
 #include "core/kept_reply.h"
+#include "core/rto.h"
+#include "core/seen.h"
 #include "sim/oracle/oracle.h"
 
 /* A short call that begins clears only the first fields of its record. */
@@ -119,7 +121,7 @@ static const char *audit_frame(struct lend_core *c, const struct lend_sess *s,
 
 static const char *audit_frames(struct lend_core *c, const struct lend_coalesced *d)
 {
-	const struct lend_sess *s = lend_sess_at(c, d->sess);
+	const struct lend_sess *s = lend_sess_at(c, d->id & LEND_INDEX_MASK);
 	uint32_t at = 0, n = 0, withdrawn = 0;
 	const char *why = NULL;
 	struct lend_pkt_view v;
@@ -128,8 +130,6 @@ static const char *audit_frames(struct lend_core *c, const struct lend_coalesced
 		if (!lend_pkt_decode_frame(&v, d->bytes + d->start, d->at - d->start, &at))
 			return "a coalesced datagram does not consist of its frames";
 		withdrawn += v.head.call == 0;
-		if (d->first >> n & 1 && v.head.flags & LEND_PKT_SERVED)
-			return "a reply counts as the first datagram of a call";
 		if (v.head.call && s->id == d->id && s->state == LEND_SESS_UP)
 			why = audit_frame(c, s, d, &v);
 	}
@@ -139,20 +139,17 @@ static const char *audit_frames(struct lend_core *c, const struct lend_coalesced
 	return why;
 }
 
-/* Coalesced datagrams wait in order of class, each once, and the open one of each session is among
- * them. */
+/* Coalesced datagrams wait in order of class, each once, and those that are open are among them. */
 const char *sim_audit_coalesced(struct lend_core *c)
 {
 	const struct lend_unhashed *a = lend_unhashed(c);
 	const char *why = NULL;
-	uint32_t open = 0;
 	uint64_t seen = 0;
 
 	if (c->coalesced_n > c->coalesced_cap || a->coalesced_next > c->coalesced_cap)
 		return "more coalesced datagrams wait than one output can send";
 	for (uint32_t i = 0; i < c->coalesced_n && !why; i++) {
 		const struct lend_coalesced *d = lend_coalesced_at(c, a->order[i]);
-		const struct lend_sess *s = lend_sess_at(c, d->sess);
 
 		if (a->order[i] >= a->coalesced_next || seen >> a->order[i] & 1)
 			return "a coalesced datagram waits twice, or its entry is free";
@@ -161,20 +158,25 @@ const char *sim_audit_coalesced(struct lend_core *c)
 		if (i > a->coalesced_late && c->cfg.order != LEND_ORDER_FIFO &&
 		    lend_coalesced_at(c, a->order[i - 1])->class > d->class)
 			return "a coalesced datagram waits behind one of a less urgent class";
-		open +=
-		    s->id == d->id && s->state == LEND_SESS_UP && s->coalesced == a->order[i] + 1;
+		if (d->id && (lend_sess_at(c, d->id & LEND_INDEX_MASK)->id != d->id ||
+			      lend_sess_at(c, d->id & LEND_INDEX_MASK)->state != LEND_SESS_UP))
+			return "a coalesced datagram is of a session that has ended";
 	}
-	for (uint32_t i = 0; i < c->cfg.sessions; i++)
-		if (lend_sess_at(c, i)->state == LEND_SESS_UP)
-			open -= lend_sess_at(c, i)->coalesced != 0;
-	return why || open == 0 ? why : "an open datagram of a session does not wait to be sent";
+	for (uint32_t i = a->coalesced_open; i < a->coalesced_next && !why; i++)
+		if (!(seen >> i & 1))
+			return "an open datagram of a session does not wait to be sent";
+	return why;
 }
 
-/* Returns whether the limit of requests in frames agrees with what it is derived from. */
+/* Returns whether the limits of frames that are sent and received, and the timeout, agree with what
+ * they are derived from. */
 bool sim_audit_limit(const struct lend_core *c, const struct lend_sess *s)
 {
 	struct lend_sess same = *s;
 
 	lend_coalesce_limit(c, &same);
-	return same.frame_limit == s->frame_limit;
+	lend_seen_predict(c, &same);
+	lend_loss_set_rto(&same);
+	return same.frame_limit == s->frame_limit && same.predicted == s->predicted &&
+	       same.rto == s->rto;
 }
