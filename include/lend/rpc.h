@@ -109,8 +109,8 @@ struct lend_config {
 	uint32_t calls; /* in flight per session and direction; 0: 128; at most 1024 */
 	/* Addresses to listen on: "shm:shop,udp:0.0.0.0:31850"; port 0 picks one. NULL: a client.
 	 * "http2:HOST:PORT" lets stock gRPC clients call the methods with names: such a call comes
-	 * from a session of the endpoint with itself. "?cert=FILE&key=FILE" behind it: over TLS.
-	 * Needs libnghttp2 and OpenSSL.
+	 * from a session of the endpoint with itself. "?cert=FILE&key=FILE" behind it: over TLS;
+	 * "slow=MS" there: a client's time for its headers; 10,000. Needs libnghttp2 and OpenSSL.
 	 * An endpoint has at most 4 carriers, including those that it opens to connect. */
 	const char *listen;
 	const char *eal;         /* DPDK's EAL arguments, for a process's first dpdk endpoint */

@@ -101,6 +101,16 @@ static void flush_output(struct h2_connection *c)
 		h2_connection_end(c);
 }
 
+void h2_connection_close(struct h2_connection *c)
+{
+	if (nghttp2_session_terminate_session(c->session, NGHTTP2_NO_ERROR) == 0) {
+		c->busy = true;
+		(void)send_output(c);
+		c->busy = false;
+	}
+	h2_connection_end(c);
+}
+
 static void flush_rings(struct lend_alarm *alarm)
 {
 	flush_output((void *)((char *)alarm - offsetof(struct h2_connection, flush)));
@@ -118,20 +128,39 @@ void h2_connection_send(struct h2_connection *c)
 		flush_output(c);
 }
 
+/* Begins to end a connection because of its input: an error of nghttp2. */
+static void begin_goaway(struct h2_connection *c, int error)
+{
+	uint32_t code = error == NGHTTP2_ERR_BAD_CLIENT_MAGIC ? NGHTTP2_PROTOCOL_ERROR
+							      : NGHTTP2_ENHANCE_YOUR_CALM;
+
+	c->failed = true;
+	c->waits = true;
+	c->since = host->now(c->ep);
+	if (error == NGHTTP2_ERR_NOMEM || nghttp2_session_terminate_session(c->session, code) < 0)
+		c->over = true;
+}
+
 /* Reads what has arrived. Returns false if there may be more. */
 static bool read_input(struct h2_connection *c)
 {
 	uint8_t in[IN_MAX];
+	ssize_t got;
 
 	for (unsigned i = 0; i < READS_MAX && !c->over; i++) {
 		ssize_t n = tls_read(c->tls, c->watch.fd, in, sizeof(in));
 
 		if (n == -EAGAIN)
 			return true;
-		if (n > 0 && c->draining)
+		if (n > 0 && (c->draining || c->failed))
 			continue;
-		if (n <= 0 || nghttp2_session_mem_recv(c->session, in, (size_t)n) != n)
+		if (n <= 0) {
 			c->over = true;
+			break;
+		}
+		got = nghttp2_session_mem_recv(c->session, in, (size_t)n);
+		if (got < 0)
+			begin_goaway(c, (int)got);
 		else if (!c->tls && n < (ssize_t)sizeof(in))
 			return true;
 	}
@@ -142,6 +171,8 @@ static void receive_input(struct h2_connection *c)
 {
 	bool all;
 
+	if (!c->waits)
+		c->since = host->now(c->ep);
 	c->busy = true;
 	all = read_input(c);
 	c->busy = false;

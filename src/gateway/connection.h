@@ -29,8 +29,9 @@ struct h2_connection {
 	bool over;
 	bool wants_write; /* what is left of out waits for the socket to be writable */
 	bool draining;    /* both sides are done: the client closes, so that it reads everything */
+	bool failed;      /* it ends with GOAWAY: what the peer still sends is dropped */
 	bool waits;       /* the owner ends it some time after since, unless waits becomes false */
-	lend_ns since;
+	lend_ns since;    /* the last input, while it does not wait */
 };
 
 /* Starts with a connected, non-blocking socket, which it owns in any case, and a session that has
@@ -38,6 +39,8 @@ struct h2_connection {
 int h2_connection_start(struct h2_connection *c, int fd, SSL_CTX *tls);
 /* Something was submitted to the session. May end the connection. */
 void h2_connection_send(struct h2_connection *c);
+/* Ends the connection with GOAWAY and NO_ERROR, without waiting for the peer. */
+void h2_connection_close(struct h2_connection *c);
 /* Ends the connection at once. */
 void h2_connection_end(struct h2_connection *c);
 

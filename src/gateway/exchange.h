@@ -5,6 +5,7 @@
  *	exchange_call.c     a request of one message to a call
  *	exchange_stream.c    a request to a method of streams
  *	exchange_reply.c     headers, messages and trailers to HTTP/2
+ *	exchange_limits.c    memory of all, deadlines of requests that do not end, resets
  *
  * Layer: gateway. Threads: the endpoint's. */
 #ifndef LEND_GATEWAY_EXCHANGE_H
@@ -29,6 +30,9 @@ struct h2_client {
 	struct h2_peer peer; /* first */
 	struct lend_gateway *gateway;
 	struct h2_client *next, *prev;
+	uint64_t held;   /* bytes of its exchanges */
+	unsigned resets; /* streams without an answer, less one each reset_time */
+	lend_ns resets_since;
 };
 
 struct lend_gateway {
@@ -37,7 +41,9 @@ struct lend_gateway {
 	struct lend_fd_watch listener;
 	struct lend_alarm sweep; /* ends connections that take too long */
 	struct h2_client *clients;
-	unsigned n_clients, n_running;
+	unsigned n_clients, clients_max;
+	uint64_t held, held_max; /* bytes of all exchanges */
+	lend_ns header_time;     /* for the start of a connection, and for headers */
 	nghttp2_session_callbacks *callbacks;
 	nghttp2_option *option;
 	SSL_CTX *tls; /* NULL: plaintext */
@@ -55,6 +61,8 @@ struct exchange {
 	char *path, *authority;
 	struct lend_metadata *metadata;
 	int64_t timeout;         /* nanoseconds; 0: none */
+	struct lend_alarm late;  /* the deadline of a request that has not ended */
+	uint64_t held;           /* bytes, as counted in the client */
 	const char *http;        /* status other than 200; NULL: 200 */
 	enum lend_status status; /* why the request cannot run; OK: it can */
 	const char *why;
@@ -121,6 +129,20 @@ void exchange_drop(struct exchange *x);
 void exchange_free(struct exchange *x);
 /* The client has ended its direction. A stream that waits for credit calls this again. */
 void exchange_end_request(struct exchange *x);
+
+/* exchange_limits.c: counts the bytes that an exchange holds. */
+void exchange_count_bytes(struct exchange *x);
+/* Counts none. */
+void exchange_count_nothing(struct exchange *x);
+/* Resets the longest exchanges of the clients that hold most, until all hold no more than they may.
+ * May free exchanges, and clients other than the one whose input is handled. */
+void exchange_relieve(struct lend_gateway *g);
+/* Answers at the deadline unless the request has ended before. */
+void exchange_start_deadline(struct exchange *x);
+/* Returns the time that is left, and stops the alarm. */
+lend_ns exchange_time_left(struct exchange *x);
+/* Counts a stream that ended without an answer: too many end the connection. */
+void exchange_count_reset(struct h2_client *client);
 
 /* exchange_call.c: starts the call of a request that has arrived. */
 void exchange_start_call(struct exchange *x);

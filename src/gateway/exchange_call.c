@@ -4,6 +4,7 @@
 static void call_done(struct lend_call *call)
 {
 	struct exchange *x = (void *)((char *)call - offsetof(struct exchange, call));
+	struct lend_gateway *g = x->peer ? exchange_gateway(x) : NULL;
 
 	x->running = false;
 	if (x->peer)
@@ -11,10 +12,14 @@ static void call_done(struct lend_call *call)
 	host->buf_give(x->ep, call->request);
 	host->buf_give(x->ep, call->reply);
 	call->request = call->reply = NULL;
-	if (x->peer)
-		h2_connection_send(&x->peer->connection); /* may free the exchange */
-	else
+	if (!g) {
 		exchange_free(x);
+		return;
+	}
+	x->in.received = 0;
+	exchange_count_bytes(x);
+	h2_connection_send(&x->peer->connection); /* may free the exchange */
+	exchange_relieve(g);
 }
 
 void exchange_start_call(struct exchange *x)
@@ -23,7 +28,7 @@ void exchange_start_call(struct exchange *x)
 
 	x->call = (struct lend_call){.head = &x->head,
 				     .queue = 1,
-				     .timeout = x->timeout ? (lend_ns)x->timeout : LEND_NEVER,
+				     .timeout = exchange_time_left(x),
 				     .request = x->in.first,
 				     .done = call_done};
 	rc = host->call_start(x->ep, x->peer->to, &x->call);

@@ -73,10 +73,15 @@ static ssize_t read_messages(nghttp2_session *session, int32_t stream, uint8_t *
 {
 	static const nghttp2_nv ok = {(uint8_t *)"grpc-status", (uint8_t *)"0", 11, 1,
 				      NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
-	struct exchange *x = source->ptr;
-	size_t n = exchange_send(x, out, cap);
+	struct exchange *x = nghttp2_session_get_stream_user_data(session, stream);
+	size_t n;
 
+	(void)source;
 	(void)arg;
+	if (!x)
+		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+	n = exchange_send(x, out, cap);
+	exchange_count_bytes(x);
 	if (x->out.some || (!x->last && n > 0))
 		return (ssize_t)n;
 	if (!x->last)
@@ -90,7 +95,7 @@ static ssize_t read_messages(nghttp2_session *session, int32_t stream, uint8_t *
 
 static void submit_messages(struct exchange *x)
 {
-	nghttp2_data_provider source = {.source.ptr = x, .read_callback = read_messages};
+	nghttp2_data_provider source = {.read_callback = read_messages};
 
 	submit_answer(x, &source);
 }

@@ -23,6 +23,8 @@ void exchange_free(struct exchange *x)
 
 void exchange_drop(struct exchange *x)
 {
+	exchange_count_nothing(x);
+	host->alarm_set(x->ep, &x->late, LEND_NEVER);
 	exchange_leave(x);
 	if (!x->running)
 		exchange_free(x);
@@ -83,7 +85,9 @@ static int data_arrived(nghttp2_session *session, uint8_t flags, int32_t id, con
 	size_t n = x ? take_bytes(x, bytes, len) : len;
 
 	(void)flags;
-	(void)arg;
+	if (x)
+		exchange_count_bytes(x);
+	exchange_relieve(((struct h2_client *)arg)->gateway); /* may free the exchange */
 	return n ? nghttp2_session_consume(session, id, n) : 0;
 }
 
@@ -178,8 +182,12 @@ static void headers_arrived(struct exchange *x)
 		return;
 	if (x->status != LEND_OK)
 		exchange_answer_status(x, x->status, x->why);
+	else if (!x->serves)
+		exchange_answer_status(x, LEND_UNIMPLEMENTED, "no handler for this method");
 	else if (x->serves == LEND_GATEWAY_STREAM)
 		exchange_open_stream(x);
+	else if (x->timeout)
+		exchange_start_deadline(x);
 }
 
 static int frame_arrived(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
@@ -223,7 +231,9 @@ static int headers_begin(nghttp2_session *session, const nghttp2_frame *frame, v
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	x->ep = client->gateway->ep;
 	x->id = frame->hd.stream_id;
+	x->late.at = LEND_NEVER;
 	exchange_join(x, &client->peer);
+	exchange_count_bytes(x);
 	client->peer.connection.waits = true;
 	client->peer.connection.since = host->now(x->ep);
 	(void)nghttp2_session_set_stream_user_data(session, x->id, x);
@@ -244,10 +254,11 @@ static int stream_closed(nghttp2_session *session, int32_t stream, uint32_t code
 {
 	struct exchange *x = nghttp2_session_get_stream_user_data(session, stream);
 
-	(void)code;
-	(void)arg;
-	if (x)
-		exchange_drop(x);
+	if (!x)
+		return 0;
+	if (code && !x->answered)
+		exchange_count_reset(arg);
+	exchange_drop(x);
 	return 0;
 }
 

@@ -12,16 +12,18 @@
 #include <unistd.h>
 
 #include "gateway/exchange.h"
+#include "util/bits.h"
 
 enum {
 	CLIENTS_MAX = 1024,
+	ACCEPTS_MAX = 8,         /* in one turn; as many sessions are kept free */
 	STREAMS_MAX = 128,       /* open at once in one connection */
 	STREAM_WINDOW = 1 << 20, /* bytes of a request before the client has to wait */
 	WINDOW = 16 << 20,       /* that of a whole connection */
 	HEADERS_MAX = 16 << 10,  /* bytes of the headers of a request */
 	DEAD_MS = 20000          /* until a peer that does not answer is given up */
 };
-static const lend_ns header_time = 10000000000; /* for the start of a connection, and for headers */
+static const lend_ns header_time = 10000000000;
 static const lend_ns sweep_time = 1000000000;
 
 const struct lend_gateway_host *host;
@@ -68,7 +70,8 @@ static int start_session(struct h2_client *client)
 
 static void start_client(struct lend_gateway *g, int fd)
 {
-	struct h2_client *client = g->n_clients < CLIENTS_MAX ? calloc(1, sizeof(*client)) : NULL;
+	struct h2_client *client =
+	    g->n_clients < g->clients_max ? calloc(1, sizeof(*client)) : NULL;
 	int on = 1, dead = DEAD_MS;
 
 	g->counters.connections++;
@@ -106,14 +109,47 @@ static void start_client(struct lend_gateway *g, int fd)
 	h2_connection_send(&client->peer.connection);
 }
 
+/* Returns whether nothing runs for a client, and no answer waits for it. */
+static bool client_is_idle(const struct h2_client *client)
+{
+	for (const struct exchange *x = client->peer.first; x; x = x->next)
+		if (x->running || x->answered)
+			return false;
+	return true;
+}
+
+/* Ends the connections that have been idle longest, until a few more fit. */
+static void make_room(struct lend_gateway *g)
+{
+	while (g->n_clients + ACCEPTS_MAX > g->clients_max) {
+		struct h2_client *oldest = NULL;
+
+		for (struct h2_client *client = g->clients; client; client = client->next)
+			if (client_is_idle(client) &&
+			    (!oldest ||
+			     client->peer.connection.since < oldest->peer.connection.since))
+				oldest = client;
+		if (!oldest)
+			return;
+		g->counters.refused++;
+		h2_connection_close(&oldest->peer.connection);
+	}
+}
+
 static void accept_clients(struct lend_fd_watch *watch, unsigned events)
 {
 	struct lend_gateway *g = (void *)((char *)watch - offsetof(struct lend_gateway, listener));
-	int fd;
+	int fd = 0;
 
 	(void)events;
-	while ((fd = accept4(watch->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0)
-		start_client(g, fd);
+	make_room(g);
+	for (unsigned i = 0; i < ACCEPTS_MAX && fd >= 0; i++) {
+		fd = accept4(watch->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (fd >= 0)
+			start_client(g, fd);
+	}
+	if (fd >= 0)
+		return;
 	if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
 		(void)host->watch_fd(g->ep, watch, 0); /* the sweep goes on accepting */
 }
@@ -129,14 +165,14 @@ static void sweep_clients(struct lend_alarm *alarm)
 	for (struct h2_client *client = g->clients; client; client = next) {
 		next = client->next;
 		if (!client->peer.connection.waits ||
-		    now - client->peer.connection.since < header_time)
+		    now - client->peer.connection.since < g->header_time)
 			continue;
 		g->counters.refused++;
 		h2_connection_end(&client->peer.connection);
 	}
 	if (!g->listener.events)
 		(void)host->watch_fd(g->ep, &g->listener, LEND_FD_READ);
-	host->alarm_set(g->ep, &g->sweep, now + sweep_time);
+	host->alarm_set(g->ep, &g->sweep, now + lend_min_u64(sweep_time, g->header_time));
 }
 
 /* Splits "HOST:PORT" and binds a listening socket. Returns it or -errno. */
@@ -179,6 +215,8 @@ static int make_options(struct lend_gateway *g)
 	exchange_callbacks(g->callbacks);
 	nghttp2_option_set_no_auto_window_update(g->option, 1);
 	nghttp2_option_set_max_settings(g->option, 32);
+	/* exchange_limits.c counts the server's resets, too. */
+	nghttp2_option_set_stream_reset_rate_limit(g->option, 1 << 20, 1 << 20);
 	return 0;
 }
 
@@ -190,7 +228,7 @@ static void free_gateway(struct lend_gateway *g)
 	free(g);
 }
 
-/* Reads "cert=FILE&key=FILE", which it changes. Returns 0 or -errno. */
+/* Reads "cert=FILE&key=FILE&slow=MS", which it changes. Returns 0 or -errno. */
 static int read_parameters(struct lend_gateway *g, char *text)
 {
 	char *save, *chain = NULL, *key = NULL;
@@ -200,10 +238,12 @@ static int read_parameters(struct lend_gateway *g, char *text)
 			chain = at + 5;
 		else if (strncmp(at, "key=", 4) == 0)
 			key = at + 4;
+		else if (strncmp(at, "slow=", 5) == 0 && strtoul(at + 5, NULL, 10))
+			g->header_time = strtoul(at + 5, NULL, 10) * 1000000;
 		else
 			return -EINVAL;
 	}
-	return chain && key ? tls_server(chain, key, &g->tls) : -EINVAL;
+	return chain && key ? tls_server(chain, key, &g->tls) : chain || key ? -EINVAL : 0;
 }
 
 /* Listens at "HOST:PORT" or "HOST:PORT?PARAMETERS". Returns the socket or -errno. */
@@ -222,6 +262,17 @@ static int open_listener(struct lend_gateway *g, const char *listen_at)
 	return rc;
 }
 
+/* Leaves native clients a quarter of the sessions, of which a connection has both ends, and half of
+ * the memory. */
+static void read_limits(struct lend_gateway *g)
+{
+	uint32_t sessions;
+
+	host->limits(g->ep, &g->held_max, &sessions);
+	g->held_max /= 2;
+	g->clients_max = (unsigned)lend_min_u64(CLIENTS_MAX, sessions * 3 / 8);
+}
+
 static int open_gateway(struct lend_ep *ep, const char *listen_at, const char *to,
 			struct lend_gateway **gateway)
 {
@@ -231,6 +282,8 @@ static int open_gateway(struct lend_ep *ep, const char *listen_at, const char *t
 	if (rc < 0)
 		goto fail;
 	g->ep = ep;
+	g->header_time = header_time;
+	read_limits(g);
 	rc = snprintf(g->address, sizeof(g->address), "%s", to) < (int)sizeof(g->address) ? 0
 											  : -EINVAL;
 	if (!rc)
@@ -244,7 +297,7 @@ static int open_gateway(struct lend_ep *ep, const char *listen_at, const char *t
 		close(g->listener.fd);
 		goto fail;
 	}
-	host->alarm_set(ep, &g->sweep, host->now(ep) + sweep_time);
+	host->alarm_set(ep, &g->sweep, host->now(ep) + lend_min_u64(sweep_time, g->header_time));
 	*gateway = g;
 	return 0;
 fail:

@@ -49,6 +49,8 @@ struct lend_gateway_host {
 	__typeof__(lend_why) *why;
 	/* Returns what serves a name: LEND_GATEWAY_*; 0: nothing does. */
 	unsigned (*serves)(struct lend_ep *ep, const char *name);
+	/* Reads the limits of an endpoint: its configuration's memory_max and sessions. */
+	void (*limits)(const struct lend_ep *ep, uint64_t *memory_max, uint32_t *sessions);
 };
 
 struct lend_gateway_ops {

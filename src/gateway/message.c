@@ -55,7 +55,8 @@ enum message_state message_receive(struct message_in *in, struct lend_ep *ep, ui
 
 void message_send(struct message_out *out, struct lend_buf *buf, uint64_t len, bool compressed)
 {
-	*out = (struct message_out){.prefix = {compressed}, .buf = buf, .at = buf, .some = true};
+	*out = (struct message_out){
+	    .prefix = {compressed}, .buf = buf, .at = buf, .len = len, .some = true};
 	for (unsigned i = 1; i < GRPC_PREFIX; i++)
 		out->prefix[i] = (uint8_t)(len >> 8 * (GRPC_PREFIX - 1 - i));
 }

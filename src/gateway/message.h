@@ -29,7 +29,8 @@ struct message_out {
 	uint8_t prefix[GRPC_PREFIX];
 	unsigned prefix_sent;
 	struct lend_buf *buf, *at; /* the message, and its segment that is sent next */
-	bool some;                 /* there is a message, and not all of it was sent */
+	uint64_t len;
+	bool some; /* there is a message, and not all of it was sent */
 };
 
 /* Begins with a message of len bytes, which it takes. */

@@ -22,6 +22,12 @@ static unsigned name_serves(struct lend_ep *ep, const char *name)
 					: 0;
 }
 
+static void read_limits(const struct lend_ep *ep, uint64_t *memory_max, uint32_t *sessions)
+{
+	*memory_max = ep->config.memory_max;
+	*sessions = ep->config.sessions;
+}
+
 static const struct lend_gateway_host host = {
     .alarm_set = lend_alarm_set,
     .buf_give = lend_buf_give,
@@ -47,6 +53,7 @@ static const struct lend_gateway_host host = {
     .watch_fd = lend_watch_fd,
     .why = lend_why,
     .serves = name_serves,
+    .limits = read_limits,
 };
 
 static int open_gateway(struct lend_ep *ep, const char *address, const char *own)
@@ -63,7 +70,8 @@ static int open_gateway(struct lend_ep *ep, const char *address, const char *own
 	if (rc == -EINVAL)
 		return lend_fail(EINVAL,
 				 "%.60s: write http2:HOST:PORT or "
-				 "http2:HOST:PORT?cert=FILE&key=FILE; port 0: any",
+				 "http2:HOST:PORT?cert=FILE&key=FILE; port 0: any; slow=MS: time "
+				 "of a client for its headers",
 				 address);
 	if (rc == -ENOENT)
 		return lend_fail(
