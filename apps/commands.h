@@ -26,6 +26,7 @@ int app_cow(int argc, char **argv);
 int app_mem_fault(int argc, char **argv);
 int app_translate(int argc, char **argv);
 int app_messages(int argc, char **argv);
+int app_grpc_peers(int argc, char **argv); /* lend bench grpc */
 int app_serialize(int argc, char **argv);
 int app_malloc(int argc, char **argv);
 int app_put(int argc, char **argv);

@@ -49,6 +49,7 @@ static const struct command {
     {BENCH, "translate", "page lookups of a memory node and of a hash map", app_translate},
     {BENCH, "serialize", "protobuf messages, next to other libraries", app_serialize},
     {BENCH, "messages", "calls of a .proto service, next to copies and gRPC C++", app_messages},
+    {BENCH, "grpc", "ends of gRPC C++ and of Lend, in each combination", app_grpc_peers},
     {BENCH, "malloc", "lend_malloc() and other heaps", app_malloc},
     {HIDDEN, "hop", NULL, app_hop},
     {HIDDEN, "loan-server", NULL, app_loan_server},

@@ -2,14 +2,12 @@
  *
  * Runs the programs of apps/peers, which check every reply. Layer: apps. Threads: one. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "apps/bench/peer_program.h"
 #include "apps/commands.h"
 #include "apps/common/closed_loop.h"
 #include "apps/common/report.h"
 #include "apps/common/samples.h"
-#include "apps/common/spawn.h"
 
 enum {
 	ROUNDS_MAX = 5,
@@ -118,15 +116,11 @@ static const struct way *own_way(const ARGS *args)
 /* Finds the programs. Returns the number of ways to measure. */
 static unsigned find_programs(const ARGS *args)
 {
-	char path[4096];
+	char path[APP_PEER_PATH];
 	unsigned n = 0;
 
 	for (const struct way *way = ways; way < ways + WAYS; way++) {
-		char name[32];
-
-		(void)snprintf(name, sizeof(name), "peer-%s", way->program);
-		absent[way - ways] =
-		    !app_program_find(name, LEND_PROGRAM_FOLDER, path, sizeof(path));
+		absent[way - ways] = !app_peer_find(way->program, path);
 		n += is_used(args, way);
 	}
 	if (absent[LEND])
@@ -137,49 +131,28 @@ static unsigned find_programs(const ARGS *args)
 	return n;
 }
 
-/* Runs a program, which prints one line; it has printed the reason if it fails. */
-static void run_program(const ARGS *args, const struct way *way, double seconds, char *line,
-			size_t cap)
+static void run_program(const ARGS *args, const struct way *way, double seconds,
+			char line[APP_PEER_LINE])
 {
 	bool is_lend = way->side < POLLING;
-	char name[32], path[4096], command[8192];
-	FILE *out;
-	int status;
+	char path[APP_PEER_PATH], text[512];
 
-	(void)snprintf(name, sizeof(name), "peer-%s", way->program);
-	(void)app_program_find(name, LEND_PROGRAM_FOLDER, path, sizeof(path));
-	(void)snprintf(command, sizeof(command),
-		       "exec '%s' --json --lane %s%s%s%s --request %llu --reply %llu --window %u "
+	(void)app_peer_find(way->program, path);
+	(void)snprintf(text, sizeof(text),
+		       "--lane %s%s%s%s --request %llu --reply %llu --window %u "
 		       "--sessions %u --seconds %.3f %s %s",
-		       path, is_lend ? carriers[args->carrier] : "", args->one_thread ? "-one" : "",
+		       is_lend ? carriers[args->carrier] : "", args->one_thread ? "-one" : "",
 		       args->followers ? "-all" : "", way->carrier, (unsigned long long)args->size,
 		       (unsigned long long)args->reply, args->window, is_lend ? args->sessions : 1,
 		       seconds, way->options, is_lend && args->sleep ? "--sleep" : "");
-	out = popen(command, "r");
-	if (!out || !fgets(line, (int)cap, out))
-		*line = 0;
-	status = out ? pclose(out) : -1;
-	if (status || !*line)
-		app_die("%s: ended %s", path, status ? "with the error above" : "without a result");
-}
-
-static double read_figure(const char *line, const char *key)
-{
-	char quoted[40];
-	const char *at;
-
-	(void)snprintf(quoted, sizeof(quoted), "\"%s\": ", key);
-	at = strstr(line, quoted);
-	if (!at)
-		app_die("a program printed no %s", key);
-	return strtod(at + strlen(quoted), NULL);
+	app_peer_run(path, text, line);
 }
 
 static void measure_ways(const ARGS *args, unsigned n)
 {
 	double seconds;
 	lend_ns began = app_now();
-	char line[4096];
+	char line[APP_PEER_LINE];
 	unsigned done = 0;
 
 	while (rounds < ROUNDS_MAX && args->time / (n * (rounds + 1)) >= ROUND_NS)
@@ -189,9 +162,9 @@ static void measure_ways(const ARGS *args, unsigned n)
 		for (const struct way *way = ways; way < ways + WAYS; way++) {
 			if (!is_used(args, way))
 				continue;
-			run_program(args, way, seconds, line, sizeof(line));
+			run_program(args, way, seconds, line);
 			for (unsigned k = 0; k < KEYS; k++)
-				figures[way - ways][k][round] = read_figure(line, keys[k]);
+				figures[way - ways][k][round] = app_peer_figure(line, keys[k]);
 			app_progress(began, ++done, n * rounds);
 		}
 }

@@ -4,8 +4,8 @@
  *
  * A lane is a kind of call and a carrier: unary-tcp, async-unix, talk-tcp, ... Asynchronous calls
  * and the stream of talk are served through a queue too, and both queues are polled unless both
- * ends sleep. The others are served by gRPC's own threads, which sleep. On the lane gateway-tcp a
- * Lend endpoint serves the same client.
+ * ends sleep. The others are served by gRPC's own threads, which sleep. On lanes gateway-... a Lend
+ * endpoint serves the same client.
  * Layer: apps/peers. Threads: gRPC's, all of a process on its CPU. */
 #include <cerrno>
 #include <cstdio>
@@ -23,6 +23,7 @@
 #include "apps/peers/lend_end.h"
 #include "apps/peers/peer.h"
 #include "lend/metadata.h"
+#include "lend/stream.h"
 
 using grpc::ServerContext;
 using grpc::Status;
@@ -40,7 +41,7 @@ constexpr int NAP_US = 20000;
 
 static bool is_talk(const peer_job *job)
 {
-	return !std::strncmp(job->lane, "talk", 4);
+	return std::strstr(job->lane, "talk");
 }
 
 static bool is_gateway(const peer_job *job)
@@ -187,21 +188,76 @@ static bool is_unix(const peer_job *job)
 	return std::strstr(job->lane, "-unix");
 }
 
-static void answer_gateway(lend_request request, const lend_buf *bytes, void *arg)
+/* Returns the encoded answer to an encoded request, of one buffer. */
+static lend_buf *make_answer(Server *s, const lend_buf *bytes)
 {
-	auto *s = static_cast<Server *>(arg);
 	lend_buf *reply;
 	Bytes in, out;
 
-	if (!in.ParseFromArray(bytes->data, static_cast<int>(bytes->len)))
-		die("a malformed request");
+	if (bytes->next || !in.ParseFromArray(bytes->data, static_cast<int>(bytes->len)))
+		die("a malformed request, or one in pieces");
 	answer(s->job, in, &out);
 	reply = lend_buf_take(s->gateway, static_cast<uint32_t>(out.ByteSizeLong()));
 	if (!reply)
 		die(lend_why());
 	out.SerializeWithCachedSizesToArray(static_cast<uint8_t *>(reply->data));
 	reply->len = static_cast<uint32_t>(out.GetCachedSize());
-	lend_reply(s->gateway, request, LEND_OK, reply);
+	return reply;
+}
+
+static void answer_gateway(lend_request request, const lend_buf *bytes, void *arg)
+{
+	auto *s = static_cast<Server *>(arg);
+
+	lend_reply(s->gateway, request, LEND_OK, make_answer(s, bytes));
+}
+
+/* The stream of the lane gateway-talk-tcp: each message is answered by one, while there is credit.
+ */
+struct GatewayTalk {
+	lend_stream stream; // first
+	Server *server;
+	lend_buf *unsent; // an answer without credit
+};
+
+static void turn_talk(lend_stream *stream)
+{
+	auto *t = reinterpret_cast<GatewayTalk *>(stream);
+	lend_ep *ep = t->server->gateway;
+	lend_buf *in;
+	int rc = 0;
+
+	while (rc == 0) {
+		if (t->unsent && lend_stream_write(ep, stream, t->unsent) < 0)
+			return;
+		t->unsent = nullptr;
+		rc = lend_stream_read(ep, stream, &in);
+		if (rc == 0) {
+			t->unsent = make_answer(t->server, in);
+			lend_buf_give(ep, in);
+		}
+	}
+	if (rc == -ENODATA)
+		lend_stream_end(ep, stream, LEND_OK, nullptr);
+}
+
+static void end_talk(lend_stream *stream)
+{
+	auto *t = reinterpret_cast<GatewayTalk *>(stream);
+
+	lend_buf_give(t->server->gateway, t->unsent);
+	delete t;
+}
+
+static void accept_talk(lend_request request, void *server)
+{
+	auto *t = new GatewayTalk{};
+
+	t->server = static_cast<Server *>(server);
+	t->stream.readable = t->stream.writable = turn_talk;
+	t->stream.ended = end_talk;
+	if (lend_stream_accept(t->server->gateway, request, &t->stream) < 0)
+		die(lend_why());
 }
 
 static void *open_gateway(Server *s, peer_pipe *door)
@@ -210,6 +266,7 @@ static void *open_gateway(Server *s, peer_pipe *door)
 
 	s->gateway = peer_end_open(s->job, "http2:127.0.0.1:0");
 	if (lend_serve_name(s->gateway, "/asking.Asking/Ask", answer_gateway, s, 0) < 0 ||
+	    lend_serve_stream_name(s->gateway, "/asking.Asking/Talk", accept_talk, s, 0) < 0 ||
 	    lend_address(s->gateway, address, sizeof(address)) < 0)
 		die(lend_why());
 	const char *tcp = std::strchr(address, ':') + 1;
@@ -520,5 +577,6 @@ const struct peer peer_this = {
     "grpc",
     {lane_of("unary-unix", 1), lane_of("unary-tcp", 1), lane_of("async-unix", 0),
      lane_of("async-tcp", 0), lane_of("stream-unix", 0), lane_of("stream-tcp", 0),
-     lane_of("talk-unix", 0), lane_of("talk-tcp", 0), lane_of("gateway-tcp", 0)},
+     lane_of("talk-unix", 0), lane_of("talk-tcp", 0), lane_of("gateway-tcp", 0),
+     lane_of("gateway-talk-tcp", 0)},
     true};

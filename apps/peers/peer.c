@@ -234,22 +234,52 @@ static double cpu_seconds(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static _Noreturn void be_server(void)
+/* Opens the server of this process. */
+static void open_own_server(struct peer_pipe *channel)
 {
 	struct sigaction action = {.sa_handler = on_stop};
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (peer_this.pin_first)
 		pin_side(1);
-	run.server = peer_server_open(&args.job, &run.channel);
+	run.server = peer_server_open(&args.job, channel);
 	sigaction(SIGTERM, &action, NULL); /* in the place of a library's own */
 	pin_side(1);
+}
+
+static void serve_until_stopped(void)
+{
 	while (!stopping)
 		peer_server_turn(run.server);
 	peer_server_close(run.server);
-	served.cpu_seconds = cpu_seconds();
+	served.cpu_seconds += cpu_seconds();
+}
+
+static _Noreturn void be_server(void)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	open_own_server(&run.channel);
+	serve_until_stopped();
 	peer_send_text(&run.channel, &served, sizeof(served));
 	exit(APP_EXIT_OK);
+}
+
+/* Serves clients that other programs are. */
+static void serve_others(void)
+{
+	char address[PEER_ADDRESS_MAX];
+	struct app_report r;
+
+	run.channel.fd = run.other.fd = -1;
+	open_own_server(&run.other);
+	(void)peer_receive_text(&run.channel, address, sizeof(address));
+	served.cpu_seconds = -cpu_seconds();
+	if (printf("%s\n", address) < 0 || fflush(stdout))
+		app_die("cannot print the address: %s", strerror(errno));
+	serve_until_stopped();
+	app_report_begin(&r, true, NULL);
+	app_report_int(&r, "requests", served.requests, NULL);
+	app_report_num(&r, "cpu_seconds", served.cpu_seconds, 3, NULL);
+	app_report_end(&r);
 }
 
 /* Forks the server, or opens it in this thread. */
@@ -396,6 +426,10 @@ int main(int argc, char **argv)
 	lend_cli_name_set("peer-", peer_this.name);
 	app_cpus(); /* before the first call that pins */
 	peer_args_read(&args, argc, argv);
+	if (args.serve) {
+		serve_others();
+		return APP_EXIT_OK;
+	}
 	run_measurement();
 	write_report();
 	return run.load.wrong_bytes || !is_work_done() ? APP_EXIT_FAILED : APP_EXIT_OK;

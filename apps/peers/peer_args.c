@@ -39,6 +39,8 @@ static const struct lend_option options[] = {
     OPT_FLAG(struct peer_args, job.sleep, "sleep", "Both ends sleep while they wait"),
     OPT_NUMBER(struct peer_args, count, "count", 1, UINT32_MAX,
 	       "End after N requests, for a profiler"),
+    OPT_FLAG(struct peer_args, serve, "serve",
+	     "Only the server: prints its address, and at SIGTERM its CPU time"),
     OPT_JSON(struct peer_args, json),
     {.name = NULL}};
 

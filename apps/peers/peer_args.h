@@ -12,6 +12,7 @@ struct peer_args {
 	lend_ns time;                 /* duration of the measurement */
 	uint64_t count;               /* requests to measure instead; 0: until time */
 	bool free;                    /* no CPU is chosen for the processes */
+	bool serve;                   /* only the server, until SIGTERM */
 	bool json;
 };
 

@@ -162,6 +162,20 @@ class Bench(unittest.TestCase):
                 self.assertGreater(got["copied_ratio"], 0)
                 self.assertTrue(len(names) < 3 or got["grpc_cxx_polling_times"] > 0)
 
+    @unittest.skipUnless(os.path.exists(f"{sys.argv[1]}/peer-lend_messages"), "no protobuf-c, or no peers")
+    def test_rest_grpc(self):
+        peers = [("native", "shm")]
+        if os.path.exists(f"{sys.argv[1]}/peer-grpc") and os.path.exists(f"{sys.argv[1]}/lend_gateway.so"):
+            peers += [("door", "http2"), ("grpc-cxx", "http2")]
+        for peer, path in peers:
+            for kind in ("unary", "stream"):
+                with self.subTest(peer=peer, kind=kind):
+                    got = lend_json("bench", "grpc", "--peer", peer, "--kind", kind, "--seconds", "0.1", "--window", 2)
+                    self.assertLessEqual(got["p50_us"], got["p99_us"])
+                    self.assertGreater(min(got["calls_per_s"], got["cpu_us_per_call"]), 0)
+                    self.assertEqual((got["wrong_bytes"], got["peer"], got["path"], got["kind"]), (0, peer, path, kind))
+                    self.assertIn(got["pinned"], (True, False))
+
     def test_rest_translate(self):
         for more in ([], ["--streaming", "--access", "uniform", "--small-pages"]):
             with self.subTest(more=more):
