@@ -9,7 +9,6 @@
 #include "apps/common/report.h"
 #include "demo.pb-c.h"
 #include "lend/grpc.h"
-#include "lend/metadata.h"
 #include "util/utf8.h"
 
 enum { TEXT_MAX = 1024 };

@@ -246,13 +246,44 @@ static void receive_taken(struct serve *serve, lend_request request, struct lend
 				  n == -EINVAL ? LEND_INVALID_ARGUMENT : LEND_RESOURCE_EXHAUSTED);
 }
 
+static struct lend_arg whole_message(const struct lend_buf *message)
+{
+	return (struct lend_arg){.len = message->len, .bytes = message->len ? message->data : ""};
+}
+
+/* Serves a request of a stock gRPC client: its message is the only argument. */
+static void receive_bytes(struct serve *serve, lend_request request, const struct lend_buf *message)
+{
+	struct lend_arg whole = whole_message(message);
+	struct lend_buf *taken;
+	struct record *r;
+
+	if (!message->next && !(serve->flags & LEND_SLOW)) {
+		serve->handler(request, &whole, 1, serve->arg);
+		return;
+	}
+	taken = lend_request_take(serve->mem->ep, request);
+	r = taken ? make_record(serve, request, taken, 1, 0) : NULL;
+	if (!r) {
+		(void)lend_refuse(serve->mem->ep, request, LEND_RESOURCE_EXHAUSTED);
+		return;
+	}
+	r->arg[0] = whole_message(taken);
+	start_fetches(r);
+}
+
 static void receive_args(lend_request request, const struct lend_buf *message, void *of)
 {
 	struct serve *serve = of;
 	struct lend_arg few[FEW];
-	int refs, n = read_args(message, few, FEW, &refs);
+	int refs, n;
 
 	free_run(serve->mem->serves);
+	if (lend_session_gateway(serve->mem->ep, lend_request_session(serve->mem->ep, request))) {
+		receive_bytes(serve, request, message);
+		return;
+	}
+	n = read_args(message, few, FEW, &refs);
 	refs = serve->flags & LEND_ARGS_PART ? 0 : refs;
 	if (n == -EINVAL)
 		(void)lend_refuse(serve->mem->ep, request, LEND_INVALID_ARGUMENT);

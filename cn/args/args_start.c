@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cn/args/args.h"
+#include "cn/args/args_bytes.h"
 #include "cn/args/inline_threshold.h"
 #include "cn/deferred_release.h"
 #include "cn/lent/lender.h"
@@ -298,6 +299,15 @@ struct end_of_use {
 	void *of;
 };
 
+static int end_use(const struct end_of_use *end)
+{
+	if (end->gone_iovec)
+		end->gone_iovec(end->given);
+	if (end->gone)
+		end->gone(end->of);
+	return 0;
+}
+
 static int reply_begun(struct begun *b, lend_request request, enum lend_status status,
 		       const struct end_of_use *end)
 {
@@ -323,11 +333,7 @@ static int reply_begun(struct begun *b, lend_request request, enum lend_status s
 	if (!fine)
 		return lend_fail(ENOMEM, "no message buffer for %u arguments", b->n);
 	rc = lend_reply(mem->ep, request, status, buf);
-	if (rc == 0 && end->gone_iovec)
-		end->gone_iovec(end->given);
-	if (rc == 0 && end->gone)
-		end->gone(end->of);
-	return rc;
+	return rc < 0 ? rc : end_use(end);
 }
 
 static int reply_args(struct lend_mem *mem, lend_request request, enum lend_status status,
@@ -339,6 +345,10 @@ static int reply_args(struct lend_mem *mem, lend_request request, enum lend_stat
 	if (!b.p.session.id)
 		return lend_fail(ESTALE,
 				 "the caller ended or already has its reply: nothing to do");
+	if (lend_session_gateway(mem->ep, b.p.session)) {
+		rc = cn_args_reply_bytes(mem, request, status, arg, n);
+		return rc < 0 ? rc : end_use(end);
+	}
 	rc = plan_args(&b, arg, n);
 	if (rc < 0)
 		return rc;

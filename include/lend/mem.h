@@ -364,6 +364,9 @@ int lend_mem_cache_limit(uint64_t bytes);
  * peer's lend_session_message_max(), the put has all of the call's time. If it then fails, the call
  * ends with the put's status, not run.
  *
+ * A stock gRPC client knows no arguments: its message is the only argument of its request, and it
+ * gets the bytes of a reply's arguments one after the other; references are read for it.
+ *
  * Threads: the endpoint's, unless a function states otherwise. */
 
 /* How an argument travels. */

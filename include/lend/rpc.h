@@ -463,6 +463,10 @@ void lend_peer_memory_hold(struct lend_ep *ep, const struct lend_peer_memory *me
 /* Undoes one lend_peer_memory_hold(), before lend_close().
  * Ownership: borrows memory; the peer's memory is not lent any more after the last release. */
 void lend_peer_memory_release(struct lend_ep *ep, const struct lend_peer_memory *memory);
+/* Returns whether a session is that of a gateway: its requests are those of a stock gRPC client,
+ * which came by an http2: address of this endpoint.
+ * Returns: true; false: its peer is an endpoint, or it is gone. */
+bool lend_session_gateway(struct lend_ep *ep, lend_session session);
 /* Returns the length of the longest message that a session's peer takes: its message_max.
  * Returns: bytes; 1 GiB until the session is up; 0 for a stale session. */
 uint64_t lend_session_message_max(struct lend_ep *ep, lend_session session);

@@ -28,6 +28,12 @@ static void read_limits(const struct lend_ep *ep, uint64_t *memory_max, uint32_t
 	*sessions = ep->config.sessions;
 }
 
+/* Connects under the name of gateways, by which lend_session_gateway() finds their sessions. */
+static int connect_gateway(struct lend_ep *ep, const char *address, lend_session *session)
+{
+	return lend_connect_as(ep, address, LEND_HTTP2, session);
+}
+
 static const struct lend_gateway_host host = {
     .alarm_set = lend_alarm_set,
     .buf_give = lend_buf_give,
@@ -37,7 +43,7 @@ static const struct lend_gateway_host host = {
     .call_start = lend_call_start,
     .call_text = lend_call_text,
     .call_why = lend_call_why,
-    .connect = lend_connect,
+    .connect = connect_gateway,
     .disconnect = lend_disconnect,
     .metadata_add = lend_metadata_add,
     .metadata_free = lend_metadata_free,

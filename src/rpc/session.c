@@ -356,6 +356,17 @@ int lend_session_peer(struct lend_ep *ep, lend_session session, struct lend_peer
 	return 0;
 }
 
+bool lend_session_gateway(struct lend_ep *ep, lend_session session)
+{
+	struct lend_session_rec *s = ep->gateways.n ? lend_sessions_find(ep, session) : NULL;
+	uint8_t name[16];
+
+	if (!s)
+		return false;
+	lend_handshake_name(ep->process_key, LEND_HTTP2, name);
+	return memcmp(s->incarnation, name, sizeof(name)) == 0;
+}
+
 uint64_t lend_session_message_max(struct lend_ep *ep, lend_session session)
 {
 	struct lend_session_rec *s = lend_sessions_find(ep, session);
