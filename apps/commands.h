@@ -37,6 +37,7 @@ int app_keygen(int argc, char **argv);
 int app_top(int argc, char **argv);
 int app_doctor(int argc, char **argv);
 int app_serve(int argc, char **argv);
+int app_grpc_run(int argc, char **argv);
 int app_protoc(int argc, char **argv);
 /* Makes C for protoc, which runs `lend` without arguments and with this variable. */
 #define APP_PROTOC_PLUGIN "LEND_PROTOC_PLUGIN"

@@ -395,6 +395,7 @@ int app_doctor(int argc, char **argv)
 	check_faults(&visit);
 	check_limits(&visit);
 	check_programs(&visit);
+	doctor_grpc(&visit);
 	if (args.json)
 		report_json(&visit);
 	else

@@ -34,5 +34,7 @@ bool doctor_first_line(const char *path, char *text, int cap);
 
 /* Checks rights, limits and devices of carriers that need some (doctor_devices.c). */
 void doctor_devices(struct visit *v);
+/* Checks whether lend grpc-run carries the calls of this machine's gRPC (grpc_run.c). */
+void doctor_grpc(struct visit *v);
 
 #endif

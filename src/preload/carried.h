@@ -1,0 +1,60 @@
+/* carried - calls of the program that Lend carries.
+ *
+ * WAITING -> CALL or STREAM -> ENDED; WAITING or CALL -> GRPC
+ *
+ * The first batches show the kind: one message, its end and the status together are a unary call,
+ * as gRPC C++ makes it; all others are streams. A call that did not run for want of a native peer
+ * goes on at gRPC, which has its real call, with the batches as they were started.
+ * Layer: preload. Threads: any, inside engine_enter() or a turn. */
+#ifndef LEND_PRELOAD_CARRIED_H
+#define LEND_PRELOAD_CARRIED_H
+
+#include "lend/stream.h"
+#include "preload/slices.h"
+#include "preload/channel.h"
+#include "preload/queue.h"
+
+enum carried_state { CARRIED_WAITING, CARRIED_CALL, CARRIED_STREAM, CARRIED_ENDED, CARRIED_GRPC };
+
+struct carried {
+	struct table_node node;
+	grpc_call *call;
+	struct channel *channel;
+	struct queue *queue;
+	char *method, *authority;
+	lend_ns deadline;
+	enum carried_state state;
+	unsigned refs;        /* the program's */
+	unsigned undelivered; /* batches */
+	bool active;          /* lend_call or lend_stream is the runtime's */
+	bool got_initial, got_end, failed_before_message;
+	unsigned sent;         /* batches that ended: gRPC cannot repeat them */
+	struct batch *batches; /* not ended; the newest is first */
+	struct batch *message, *close, *recv_initial, *recv_message, *recv_status; /* pending */
+	const grpc_op *initial_op, *message_op, *recv_message_op;
+	grpc_byte_buffer *inbox; /* a message that the program has not asked for yet */
+	struct pairs initial, trailing;
+	grpc_status_code status;
+	char *details;                  /* text of the status; NULL: none */
+	grpc_status_code cancel_status; /* status of a cancellation by the program */
+	char *cancel_details;
+	struct lend_alarm alarm; /* waits for the batch that shows the kind */
+	struct lend_call lend_call;
+	struct lend_stream lend_stream;
+};
+
+/* Converts a deadline to the clock of engine_now(). */
+lend_ns carried_deadline(gpr_timespec deadline);
+/* Under the lock: one batch less. May free the call. */
+void carried_delivered(struct carried *c);
+
+/* carried_run.c: starts the call or stream. Returns 0, or -errno: gRPC must carry it. */
+int carried_open(struct carried *c, bool unary);
+/* Does what the pending operations need and the stream permits. */
+void carried_advance(struct carried *c);
+/* carried.c: ends operations of a batch. */
+void carried_end(struct carried *c, struct batch *b, unsigned bits, bool ok);
+/* Lets gRPC carry the call, which did not run. */
+void carried_move(struct carried *c);
+
+#endif

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""A gRPC C++ program that knows nothing of Lend, under lend grpc-run: every kind of call by each API.
+
+Goal: calls reach native servers without HTTP/2, and servers under grpc-run; they fall back to HTTP/2.
+Method: program.cc checks what it gets; only a native server, without any TCP port, answers where the
+native path is tested.
+Covers: src/preload/slices.c, src/preload/carried.c,
+src/preload/carried_run.c, src/preload/channel.c, src/preload/engine.c, src/preload/queue.c, src/preload/real.c, src/preload/inproc_relay.c,
+src/preload/inproc_server.c, apps/tools/grpc_run.c
+
+usage: unchanged_test.py BUILD
+"""
+import contextlib
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+
+BUILD = pathlib.Path(sys.argv[1])
+LEND = BUILD / "lend"
+PROGRAM = BUILD / "test" / "test_preload_program"
+NATIVE = BUILD / "test" / "test_preload_native"
+RUN = [LEND, "grpc-run"]
+APIS = ("blocking", "queue", "callback")
+UNAVAILABLE = "14"
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def server(*command):
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        yield process, process.stdout.readline().strip()
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+
+
+def run(command, **env):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env={**os.environ, **env})
+    return done.stdout.strip(), done.returncode, done.stderr
+
+
+def check_all(name, port, prefix=RUN):
+    for api in APIS:
+        out, code, err = run([*prefix, PROGRAM, "check", port, api])
+        assert code == 0 and out.startswith("ok "), f"{name}, {api}: {code} {out} {err}"
+        print(f"{name}, {api}: {out}", flush=True)
+
+
+def test_native():
+    for name, *more in (("shm",), ("udp", "udp")):
+        port = free_port()
+        with server(NATIVE, port, *more):
+            check_all(f"native server, {name}", port)
+            out, code, _ = run([*RUN, PROGRAM, "die", port], LEND_GRPC="off")
+            assert (out, code) == (UNAVAILABLE, 0), "no TCP server is there"
+            out, code, err = run([*RUN, PROGRAM, "die", port])
+            assert (out, code) == (UNAVAILABLE, 0), f"a server that dies in a call: {out} {err}"
+
+
+def test_both():
+    with server(*RUN, PROGRAM, "serve", "0") as (_, port):
+        check_all("both under grpc-run", port)
+        check_all("stock client", port, prefix=[])
+    with server(PROGRAM, "serve", "0") as (_, port):
+        check_all("stock server", port)
+
+
+def test_command():
+    out, code, err = run(RUN)
+    assert code == 2 and "run what?" in err
+    _, code, err = run([*RUN, "./no-such-program"])
+    assert code == 2 and "no-such-program" in err
+    out, code, _ = run([*RUN, "echo", "hello"])
+    assert (out, code) == ("hello", 0), "a program without gRPC"
+
+
+for test in (test_command, test_native, test_both):
+    test()
