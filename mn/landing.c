@@ -18,6 +18,7 @@ struct landing {
 struct mn_landings {
 	struct lend_ep *ep;
 	struct lend_store *store;
+	struct mn_memory *memory; /* NULL: unknown */
 	struct landing landing[LANDINGS_MAX];
 	struct lend_store_seg seg[LEND_STORE_SEGS_MAX]; /* scratch */
 };
@@ -31,6 +32,11 @@ struct mn_landings *mn_landings_open(struct lend_ep *ep, struct lend_store *stor
 		table->store = store;
 	}
 	return table;
+}
+
+void mn_landings_set_memory(struct mn_landings *table, struct mn_memory *memory)
+{
+	table->memory = memory;
 }
 
 void mn_landings_close(struct mn_landings *table)
@@ -77,6 +83,8 @@ static struct lend_buf *make_landing(struct landing *l, uint32_t fixed,
 		return NULL;
 	last = &first->next;
 	for (uint32_t i = 0; i < n; i++) {
+		if (l->table->memory)
+			mn_memory_prepare(l->table->memory, seg[i].data, seg[i].len);
 		*last = land_at(l, seg[i].data, seg[i].len);
 		if (!*last) {
 			lend_buf_give(l->table->ep, first);

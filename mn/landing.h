@@ -8,12 +8,15 @@
 #define MN_LANDING_H
 
 #include "lend/rpc.h"
+#include "mn/memory.h"
 #include "mn/store/exec.h"
 
 struct mn_landings;
 
 /* Returns NULL if there is no memory. */
 struct mn_landings *mn_landings_open(struct lend_ep *ep, struct lend_store *store);
+/* Long messages are received into huge pages of this memory, which has the store's pages. */
+void mn_landings_set_memory(struct mn_landings *table, struct mn_memory *memory);
 /* Call it when nothing is in flight. NULL does nothing. */
 void mn_landings_close(struct mn_landings *table);
 /* Returns where a message of len bytes from this peer is received, of which the first n are known:

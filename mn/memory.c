@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -18,6 +19,10 @@
 #include "sys/last_error.h"
 #include "sys/shared_arena.h"
 #include "util/bits.h"
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
 
 enum { PAGE = 4096, HUGE = 2 << 20 };
 
@@ -90,7 +95,8 @@ static size_t grain_of(int fd, const struct stat *st)
 
 static int map_memory(struct mn_memory *memory, const char *name)
 {
-	void *base = mmap(NULL, memory->len, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd, 0);
+	void *base =
+	    lend_mapping_map_file(memory->fd, memory->len, PROT_READ | PROT_WRITE, MAP_SHARED);
 
 	if (base == MAP_FAILED)
 		return lend_fail(
@@ -214,8 +220,16 @@ int mn_memory_adopt(struct mn_memory *memory, int fd, const char *name, size_t l
 	return rc;
 }
 
-/* Returns whether a setting of transparent huge pages permits them where they are asked for. */
-static bool permits_huge(const char *setting)
+/* Shared memory gets huge pages on request, also where shmem_enabled is "never": Linux 6.1. */
+static bool can_collapse(const struct mn_memory *memory)
+{
+	return memory->grain == PAGE && (memory->arena || memory->sealable) &&
+	       madvise(memory->base, 0, MADV_COLLAPSE) == 0;
+}
+
+/* Returns whether a setting of transparent huge pages permits them where they are asked for, or
+ * where mn_memory_prepare() does. */
+static bool permits_huge(const char *setting, bool prepared)
 {
 	char path[80], text[128] = "";
 	FILE *file;
@@ -227,7 +241,25 @@ static bool permits_huge(const char *setting)
 	if (!fgets(text, sizeof(text), file))
 		text[0] = 0;
 	fclose(file);
-	return text[0] && !strstr(text, "[never]") && !strstr(text, "[deny]");
+	return text[0] && (prepared || !strstr(text, "[never]")) && !strstr(text, "[deny]");
+}
+
+void mn_memory_prepare(struct mn_memory *memory, const void *at, uint64_t len)
+{
+	uint64_t first = (uint64_t)((const char *)at - (const char *)memory->base);
+	uint64_t end = lend_min_u64((first + len + HUGE - 1) / HUGE, memory->len / HUGE);
+
+	if (!memory->asked && can_collapse(memory))
+		memory->asked = calloc(memory->len / HUGE / 64 + 1, sizeof(*memory->asked));
+	for (uint64_t i = first / HUGE; memory->asked && i < end; i++) {
+		char *unit = (char *)memory->base + i * HUGE;
+
+		if (memory->asked[i / 64] >> i % 64 & 1)
+			continue;
+		memory->asked[i / 64] |= UINT64_C(1) << i % 64;
+		(void)*(volatile char *)unit; /* memory without any page is not collapsed */
+		(void)madvise(unit, HUGE, MADV_COLLAPSE);
+	}
 }
 
 const char *mn_memory_pages(const struct mn_memory *memory)
@@ -241,7 +273,9 @@ const char *mn_memory_pages(const struct mn_memory *memory)
 		return "transparent huge"; /* a mount of tmpfs has a setting of its own */
 	if (memory->fd >= 0 && !is_shmem)
 		return "small";
-	return permits_huge(is_shmem ? "shmem_enabled" : "enabled") ? "transparent huge" : "small";
+	return permits_huge(is_shmem ? "shmem_enabled" : "enabled", can_collapse(memory))
+		   ? "transparent huge"
+		   : "small";
 }
 
 int mn_memory_seal(struct mn_memory *memory)
@@ -265,6 +299,7 @@ void mn_memory_close(struct mn_memory *memory)
 		(void)munmap(memory->base, memory->len);
 	if (memory->fd >= 0 && memory->len)
 		close(memory->fd);
+	free(memory->asked);
 	*memory = (struct mn_memory){.fd = -1};
 }
 

@@ -345,6 +345,11 @@ int mn_serve_open(struct lend_ep *ep, struct lend_store *store, struct mn_serve 
 	return rc;
 }
 
+void mn_serve_set_memory(struct mn_serve *serve, struct mn_memory *pages)
+{
+	mn_landings_set_memory(serve->landings, pages);
+}
+
 void mn_serve_set_tenants(struct mn_serve *serve, const struct mn_tenants *tenants)
 {
 	mn_peers_set_tenants(serve->peers, tenants);

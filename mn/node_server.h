@@ -10,6 +10,7 @@
 #define MN_NODE_SERVER_H
 
 #include "lend/rpc.h"
+#include "mn/memory.h"
 #include "mn/store/exec.h"
 #include "mn/tenants.h"
 
@@ -17,6 +18,9 @@ struct mn_serve;
 
 /* Registers the methods and the session callback at ep. Returns 0, or -errno with lend_why(). */
 int mn_serve_open(struct lend_ep *ep, struct lend_store *store, struct mn_serve **out);
+/* Names the memory of the store's pages, before the first session: long messages go to huge pages
+ * of it. It stays the caller's. */
+void mn_serve_set_memory(struct mn_serve *serve, struct mn_memory *pages);
 /* Sets the tenants, before the first session. They stay the caller's. */
 void mn_serve_set_tenants(struct mn_serve *serve, const struct mn_tenants *tenants);
 /* Runs requests from their processes' queues. Call it once per event-loop iteration of the

@@ -196,6 +196,7 @@ int mn_worker_open(struct mn_worker *worker, const struct mn_config *config,
 	rc = mn_serve_open(worker->ep, worker->store, &worker->serve);
 	if (rc < 0)
 		return rc;
+	mn_serve_set_memory(worker->serve, &worker->pages);
 	mn_serve_set_tenants(worker->serve, worker->tenants);
 	return config->pool ? open_pool(worker, config->pool) : 0;
 }

@@ -216,8 +216,7 @@ static void shared_memory(struct visit *v)
 
 	doctor_first_line("/sys/kernel/mm/transparent_hugepage/shmem_enabled", thp, sizeof(thp));
 	f->ok = memory != NULL;
-	snprintf(f->found, sizeof(f->found),
-		 "long messages over shm %s; huge pages there and in pools: %s",
+	snprintf(f->found, sizeof(f->found), "long messages over shm %s; huge pages there: %s",
 		 f->ok ? "are read where they lie" : "are copied", thp);
 	lend_free(memory);
 }

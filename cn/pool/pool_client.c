@@ -73,7 +73,7 @@ static struct cn_pool_map *map_all(const struct cn_pool *pool, const struct lend
 	if (!(msg->flags & LEND_HANDOVER_CHECKSUM))
 		map = malloc(sizeof(*map));
 	if (map)
-		at = mmap(NULL, pool->size, PROT_READ, MAP_SHARED, pool->file, 0);
+		at = lend_mapping_map_file(pool->file, pool->size, PROT_READ, MAP_SHARED);
 	if (at == MAP_FAILED) {
 		free(map);
 		return NULL;

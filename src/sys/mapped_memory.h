@@ -21,6 +21,9 @@ int lend_mapping_map_sparse(struct lend_mapping *heap, size_t len);
 /* Maps memory that may exceed what the host has, unless vm.overcommit_memory is 2: pages that are
  * not huge are not reserved. */
 int lend_mapping_map_unreserved(struct lend_mapping *heap, size_t len);
+/* Maps the first len (> 0) bytes of a file, as mmap() does, at an address where its huge pages can
+ * be mapped whole. The caller unmaps it. MAP_FAILED: errno has the reason. */
+void *lend_mapping_map_file(int fd, size_t len, int rights, int flags);
 /* Unmaps it. Never fails; an empty heap is allowed. */
 void lend_mapping_unmap(struct lend_mapping *heap);
 

@@ -1,14 +1,15 @@
 /* Goal: a node's memory is zero, of the requested length, found again by a later start, and not
  * writable by other processes once it is sealed; a file is never truncated, taken from another
- * user, or mapped without space for all of it. Method: each kind that needs no privileges is
- * opened, written, mapped a second time as another process would, sealed, and adopted; bad kinds,
- * short files and files of another node are refused with one line. Covers: mn/memory.c,
- * mn/backing.c */
+ * user, or mapped without space for all of it; prepared memory needs one page fault per 2 MiB.
+ * Method: each kind that needs no privileges is opened, written, mapped a second time as another
+ * process would, sealed, and adopted; bad kinds, short files and files of another node are refused
+ * with one line. Covers: mn/memory.c, mn/backing.c */
 #include "mn/memory.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +19,9 @@
 #include <unistd.h>
 
 #include "lend/rpc.h"
+#include "util/bits.h"
 
-enum { LEN = 3 * 4096 + 1 };
+enum { LEN = 3 * 4096 + 1, UNIT = 2 << 20 };
 
 static void is_zero(const struct mn_memory *m)
 {
@@ -54,6 +56,40 @@ Test(mn_memory, kinds)
 		cr_assert_eq(!strcmp(mn_memory_pages(&m), "reserved huge"), m.grain > 4096);
 		memset(m.base, 1, m.len);
 		mn_memory_close(&m);
+		mn_memory_close(&m);
+	}
+}
+
+/* Returns the page faults of the first writes to 2 MiB. */
+static long write_unit(char *unit)
+{
+	struct rusage before, after;
+
+	getrusage(RUSAGE_SELF, &before);
+	for (size_t i = 0; i < UNIT; i += 4096)
+		unit[i] = 1;
+	getrusage(RUSAGE_SELF, &after);
+	return after.ru_minflt - before.ru_minflt;
+}
+
+Test(mn_memory, prepared_memory_is_on_huge_pages)
+{
+	static const char *const kinds[] = {"shared", "memfd"};
+
+	for (size_t k = 0; k < 2; k++) {
+		struct mn_memory m;
+		long least = LONG_MAX;
+
+		cr_assert_eq(mn_memory_open(&m, kinds[k], "test", 4 * UNIT, false), 0);
+		((char *)m.base)[5] = 7;
+		mn_memory_prepare(&m, (char *)m.base + 4096, 3 * UNIT + 1);
+		cr_assert_eq(((char *)m.base)[5], 7);
+		for (size_t i = 1; i < 3; i++)
+			least = (long)lend_min_u64((uint64_t)least,
+						   (uint64_t)write_unit((char *)m.base + i * UNIT));
+		if (!strcmp(mn_memory_pages(&m), "transparent huge"))
+			cr_assert_lt(least, 64, "%s: %ld faults", kinds[k], least);
+		mn_memory_prepare(&m, m.base, m.len);
 		mn_memory_close(&m);
 	}
 }
