@@ -11,9 +11,9 @@
 #endif
 
 /* A freed page keeps its bytes until it is taken or cleaned: a put that overwrites it whole needs
- * no zeros, and most pages are taken again soon. CLEAN_NS: time from the first such page to the
- * cleaning of all. CLEAN_STEP: bytes per tick. Up to WARM_BYTES in all are zeroed through the
- * cache, so that the next put finds them there. */
+ * no zeros, and most pages are taken again soon. CLEAN_NS: time in which none is freed
+ * before they are cleaned, so that this does not delay requests. CLEAN_STEP: bytes per tick. Up to
+ * WARM_BYTES in all are zeroed through the cache, so that the next put finds them there. */
 enum { CLEAN_NS = 10000000, CLEAN_STEP = 128 << 10, WARM_BYTES = 4 << 20 };
 
 /* Zeroes a page by streaming stores: faster when the page is not in the cache, and without filling
@@ -67,8 +67,7 @@ uint32_t lend_frame_take(struct lend_store *s, uint32_t from, uint32_t to)
 static void give_frame(struct lend_store *s, uint32_t frame)
 {
 	lend_frame_at(s, frame)->gen++;
-	if (!s->free.dirty.n)
-		s->clean_at = 0;
+	s->freed++;
 	lend_set_add(s, &s->free.dirty, frame);
 	if (s->config.quarantine)
 		lend_free_quarantine(s, frame);
@@ -104,8 +103,10 @@ void lend_frame_clean(struct lend_store *s, lend_ns now)
 	struct lend_set *dirty = &s->free.dirty;
 	uint32_t n = lend_max_u32(CLEAN_STEP / lend_page_size(s), 1);
 
-	if (dirty->n && !s->clean_at)
+	if (now >= s->clean_at && s->freed != s->clean_freed) {
 		s->clean_at = now + CLEAN_NS;
+		s->clean_freed = s->freed;
+	}
 	if (now < s->clean_at)
 		return;
 	for (uint32_t i = 0; dirty->n && n > 0; n--) {

@@ -210,10 +210,11 @@ struct lend_store {
 	uint64_t life;      /* number of the newest life */
 	uint32_t pinned, zero;
 	struct lend_free free;
-	lend_ns guard;    /* time when the quarantine sets last swapped roles */
-	lend_ns clean_at; /* when dirty frames are zeroed; 0: not determined yet */
-	uint32_t dying;   /* list of unreferenced nodes to be freed; see page_tree.c */
-	uint32_t ended;   /* list of objects that this operation ended */
+	lend_ns guard;               /* time when the quarantine sets last swapped roles */
+	lend_ns clean_at;            /* when dirty frames are zeroed, if none is freed until then */
+	uint32_t freed, clean_freed; /* counter: freed frames; its value when clean_at was set */
+	uint32_t dying;              /* list of unreferenced nodes to be freed; see page_tree.c */
+	uint32_t ended;              /* list of objects that this operation ended */
 	struct lend_table frame, node, object, hold, grant, client, incarnation, placement, mapper;
 	/* Offsets of arrays in the arena. */
 	uint64_t sums, node_refs, hold_buckets, client_buckets, heap, records, tenants;

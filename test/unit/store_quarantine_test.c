@@ -1,6 +1,8 @@
-/* Goal: a freed page is not used again before its quarantine ends, is counted meanwhile, and is not
- * lost. Method: a full store; its pages are released and needed again just before and just after
- * that time. Covers: mn/store/frame_alloc.c, mn/store/frame.c */
+/* Goal: a freed page is not used again before its quarantine ends, is counted meanwhile, is not
+ * lost, and is zeroed while the store is idle. Method: a full store; its pages are released and
+ * needed again just before and just after that time. Covers: mn/store/frame_alloc.c,
+ * mn/store/frame.c */
+#include "mn/store/frame.h"
 #include "unit/storesuite.h"
 
 enum { QUARANTINE = 1000000 };
@@ -61,6 +63,29 @@ TestThen(store_quarantine, quarantine__freed_later__rests_longer)
 	IS(kit_put(k, &a, data, 1, kit_owned, &one), RESOURCE_EXHAUSTED);
 	k->now += QUARANTINE;
 	OK(kit_put(k, &a, data, 32 * LEND_MEM_PAGE, kit_owned, &one));
+}
+
+static uint32_t clean_now(void)
+{
+	lend_frame_clean(k->store, k->now);
+	return k->store->free.dirty.n;
+}
+
+/* Freed pages are zeroed when their number has not changed for some time, not between requests. */
+TestThen(store_quarantine, freed_pages__in_use_again__are_not_cleaned)
+{
+	enum { CLEAN_NS = 10000000 };
+	struct lend_memref ref, kept;
+
+	for (int round = 0; round < 20; round++) {
+		OK(kit_put(k, &a, data, 4 * LEND_MEM_PAGE, kit_owned, &ref));
+		OK(kit_release(k, &a, &ref));
+		OK(kit_put(k, &a, data, LEND_MEM_PAGE, kit_owned, &kept));
+		k->now += CLEAN_NS;
+		cr_assert_gt(clean_now(), 0, "round %d", round);
+	}
+	k->now += CLEAN_NS;
+	cr_assert_eq(clean_now(), 0);
 }
 
 /* Quarantine yields under memory pressure: the longest freed goes first, and no allocation is
