@@ -20,8 +20,7 @@ static char *fetch(lend_request request, const struct lend_arg *arg)
 	struct lend_op op = {.parent = request};
 
 	if ((mem || lend_mem_open(lend_request_ep(ep, request), "shm:mn0", &mem) == 0) &&
-	    lend_get(mem, &arg->ref, 0, &into, 1, &op) == 0 && lend_op_wait(mem, &op) == 0 &&
-	    op.status == LEND_OK)
+	    lend_get_sync(mem, &arg->ref, 0, &into, 1, &op) == 0)
 		return into.iov_base;
 	free(into.iov_base);
 	return NULL;

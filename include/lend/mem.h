@@ -256,6 +256,64 @@ int lend_space_seal(struct lend_mem *mem, lend_space space, uint64_t offset, uin
  * Ownership: borrows op until done. Memory of lend_space_pointer() is gone from the start on. */
 int lend_space_free(struct lend_mem *mem, lend_space space, struct lend_op *op);
 
+/* lend_sync(3) - operations on memory nodes that wait for their end.
+ *
+ * For code that does one thing at a time: tools, tests, and LEND_SLOW handlers, which use a client
+ * of lend_request_ep(). Each function runs the operation whose name it has, and turns until that
+ * has ended: other handlers and done functions run meanwhile. So it is refused inside a turn: it
+ * returns -EDEADLK, and has started nothing. lend_op_wait() does the same for all other operations.
+ *
+ * op has the parent, the timeout, the priority, and the result; NULL: none of them is needed. The
+ * status that the operation ends with is returned, so that 0 alone is success.
+ *
+ * Threads: the endpoint's. */
+
+/* Runs lend_put() until it has ended. Result: op->ref, so op is not NULL.
+ * Returns: 0: it ended OK; positive: the enum lend_status that it ended with, also in op->status;
+ * -EDEADLK: inside a turn; -EPERM: in the child of a fork; or an error of lend_put() or
+ * lend_op_wait().
+ * Ownership: as lend_put(), until it returns. */
+int lend_put_sync(struct lend_mem *mem, const struct iovec *data, int n,
+		  const struct lend_terms *terms, struct lend_op *op);
+/* Runs lend_get() until it has ended.
+ * Returns: as lend_put_sync(); or an error of lend_get().
+ * Ownership: as lend_get(), until it returns. */
+int lend_get_sync(struct lend_mem *mem, const struct lend_ref *ref, uint64_t offset,
+		  const struct iovec *into, int n, struct lend_op *op);
+/* Runs lend_release() until it has ended.
+ * Returns: as lend_put_sync(); or an error of lend_release().
+ * Ownership: as lend_release(), until it returns. */
+int lend_release_sync(struct lend_mem *mem, const struct lend_ref *ref, int n, struct lend_op *op);
+/* Runs lend_space_alloc() until it has ended.
+ * Returns: as lend_put_sync(); or an error of lend_space_alloc().
+ * Ownership: as lend_space_alloc(), until it returns. */
+int lend_space_alloc_sync(struct lend_mem *mem, uint64_t len, lend_space *space,
+			  struct lend_op *op);
+/* Runs lend_space_map() until it has ended.
+ * Returns: as lend_put_sync(); or an error of lend_space_map().
+ * Ownership: as lend_space_map(), until it returns. */
+int lend_space_map_sync(struct lend_mem *mem, const struct lend_ref *ref, lend_space *space,
+			struct lend_op *op);
+/* Runs lend_space_read() until it has ended.
+ * Returns: as lend_put_sync(); or an error of lend_space_read().
+ * Ownership: as lend_space_read(), until it returns. */
+int lend_space_read_sync(struct lend_mem *mem, lend_space space, uint64_t offset,
+			 const struct iovec *into, int n, struct lend_op *op);
+/* Runs lend_space_write() until it has ended.
+ * Returns: as lend_put_sync(); or an error of lend_space_write().
+ * Ownership: as lend_space_write(), until it returns. */
+int lend_space_write_sync(struct lend_mem *mem, lend_space space, uint64_t offset,
+			  const struct iovec *data, int n, struct lend_op *op);
+/* Runs lend_space_seal() until it has ended. Result: op->ref, so op is not NULL.
+ * Returns: as lend_put_sync(); or an error of lend_space_seal().
+ * Ownership: as lend_space_seal(), until it returns. */
+int lend_space_seal_sync(struct lend_mem *mem, lend_space space, uint64_t offset, uint64_t len,
+			 const struct lend_terms *terms, struct lend_op *op);
+/* Runs lend_space_free() until it has ended.
+ * Returns: as lend_put_sync(); or an error of lend_space_free().
+ * Ownership: as lend_space_free(), until it returns. */
+int lend_space_free_sync(struct lend_mem *mem, lend_space space, struct lend_op *op);
+
 /* lend_space_pointer(3) - spaces as ordinary memory.
  *
  * Stores are private and reach the node with the next seal, which sends only the pages that were

@@ -158,8 +158,7 @@ static void *put_in_a_thread(void *arg)
 
 	if (lend_open(NULL, &ep) < 0 || lend_mem_open(ep, address, &mem) < 0)
 		return NULL;
-	if (lend_put(mem, &(struct iovec){(void *)(uintptr_t) "abc", LEN}, 1, NULL, &op) == 0 &&
-	    lend_op_wait(mem, &op) == 0 && op.status == LEND_OK)
+	if (!lend_put_sync(mem, &(struct iovec){(void *)(uintptr_t) "abc", LEN}, 1, NULL, &op))
 		life = mem->node[0]->life;
 	lend_mem_close(mem);
 	lend_close(ep);

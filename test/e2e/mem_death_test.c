@@ -29,7 +29,7 @@ static void put_for_ever(const char *address, int fd)
 		struct iovec iov = {bytes, i % 4 == 3 ? sizeof(bytes) : 5000};
 		struct lend_op op = {.timeout = SECOND};
 
-		if (lend_put(mem, &iov, 1, NULL, &op) < 0 || lend_op_wait(mem, &op) < 0)
+		if (lend_put_sync(mem, &iov, 1, NULL, &op) < 0)
 			_exit(2);
 		if (fd >= 0 && (op.status == LEND_RESOURCE_EXHAUSTED || i == 8)) {
 			(void)!write(fd, "x", 1);

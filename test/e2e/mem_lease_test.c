@@ -36,8 +36,7 @@ static enum lend_status child_put(struct lend_mem *mem, char byte, struct lend_r
 
 	do {
 		op = (struct lend_op){.timeout = 5 * SECOND};
-		if (lend_put(mem, &(struct iovec){&byte, 1}, 1, NULL, &op) < 0 ||
-		    lend_op_wait(mem, &op) < 0)
+		if (lend_put_sync(mem, &(struct iovec){&byte, 1}, 1, NULL, &op) < 0)
 			return LEND_INTERNAL;
 	} while (op.status == LEND_ABORTED && tries--);
 	*ref = op.ref;
@@ -51,8 +50,7 @@ static enum lend_status child_get(struct lend_mem *mem, const struct lend_ref *r
 
 	do {
 		op = (struct lend_op){.timeout = 5 * SECOND};
-		if (lend_get(mem, ref, 0, &(struct iovec){byte, 1}, 1, &op) < 0 ||
-		    lend_op_wait(mem, &op) < 0)
+		if (lend_get_sync(mem, ref, 0, &(struct iovec){byte, 1}, 1, &op) < 0)
 			return LEND_INTERNAL;
 	} while ((op.status == LEND_ABORTED || op.status == LEND_UNAVAILABLE) && tries--);
 	return op.status;

@@ -178,7 +178,7 @@ struct lend_ref mem_put(struct lend_mem *mem, const void *data, size_t len,
 	struct iovec iov = {(void *)data, len};
 	struct lend_op op = {.timeout = 10000000000};
 
-	cr_assert_eq(mem_end(mem, &op, lend_put(mem, &iov, 1, terms, &op)), LEND_OK);
+	cr_assert_eq(lend_put_sync(mem, &iov, 1, terms, &op), 0, "%s", lend_why());
 	return op.ref;
 }
 
@@ -207,27 +207,23 @@ enum lend_status mem_adopt(struct lend_mem *mem, const struct lend_ref *ref)
 
 lend_space mem_map(struct lend_mem *mem, const struct lend_ref *ref)
 {
-	struct lend_op op = {.timeout = 5 * SECOND};
 	lend_space space = {0};
 
-	cr_assert_eq(mem_end(mem, &op, lend_space_map(mem, ref, &space, &op)), LEND_OK);
+	cr_assert_eq(lend_space_map_sync(mem, ref, &space, NULL), 0, "%s", lend_why());
 	return space;
 }
 
 lend_space mem_alloc(struct lend_mem *mem, uint64_t len)
 {
-	struct lend_op op = {.timeout = 5 * SECOND};
 	lend_space space = {0};
 
-	cr_assert_eq(mem_end(mem, &op, lend_space_alloc(mem, len, &space, &op)), LEND_OK);
+	cr_assert_eq(lend_space_alloc_sync(mem, len, &space, NULL), 0, "%s", lend_why());
 	return space;
 }
 
 void mem_free_space(struct lend_mem *mem, lend_space space)
 {
-	struct lend_op op = {.timeout = 5 * SECOND};
-
-	cr_assert_eq(mem_end(mem, &op, lend_space_free(mem, space, &op)), LEND_OK);
+	cr_assert_eq(lend_space_free_sync(mem, space, NULL), 0, "%s", lend_why());
 }
 
 void mem_fill(void *data, size_t len, uint64_t seed)

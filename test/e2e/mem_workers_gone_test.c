@@ -24,8 +24,7 @@ static void put_and_wait(const char *address, int fd)
 	for (unsigned i = 0; i < OBJECTS; i++) {
 		struct lend_op op = {.timeout = 5 * SECOND};
 
-		if (lend_put(mem, &(struct iovec){bytes, LEN}, 1, NULL, &op) < 0 ||
-		    lend_op_wait(mem, &op) < 0 || op.status != LEND_OK)
+		if (lend_put_sync(mem, &(struct iovec){bytes, LEN}, 1, NULL, &op))
 			_exit(2);
 	}
 	(void)!write(fd, "x", 1);

@@ -98,10 +98,10 @@ void survivor_new_node(struct survivor *s)
 		struct iovec iov = {s->model.thing[0].bytes, 1};
 
 		op = (struct lend_op){.timeout = 2 * SECOND};
-		if (t->kind == THING_SPACE && lend_space_free(s->mem, t->space, &op) == 0)
-			(void)lend_op_wait(s->mem, &op);
-		if (t->kind == THING_SNAPSHOT && lend_get(s->mem, &t->ref, 0, &iov, 1, &op) == 0 &&
-		    lend_op_wait(s->mem, &op) == 0 && op.status == LEND_OK)
+		if (t->kind == THING_SPACE)
+			(void)lend_space_free_sync(s->mem, t->space, &op);
+		if (t->kind == THING_SNAPSHOT &&
+		    lend_get_sync(s->mem, &t->ref, 0, &iov, 1, &op) == 0)
 			kill_bad(s->page, "a reference of the earlier node was accepted");
 	}
 	memset(&s->model, 0, sizeof(s->model));

@@ -219,7 +219,7 @@ static void *run_lease(void *arg)
 
 		MUST(lend_open(&config, &ep) == 0);
 		MUST(lend_mem_open(ep, server->address, &mem) == 0);
-		MUST(lend_put(mem, &iov, 1, NULL, &op) == 0 && lend_op_wait(mem, &op) == 0);
+		MUST(lend_put_sync(mem, &iov, 1, NULL, &op) >= 0);
 		MUST(op.status == LEND_OK);
 		lend_mem_close(mem);
 		lend_close(ep);

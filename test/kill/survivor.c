@@ -44,9 +44,8 @@ static bool follow_life(struct survivor *s, const struct cn_node *node)
 		struct thing *t = &s->model.thing[i];
 		struct lend_op op = {.timeout = SECOND};
 
-		if (t->kind == THING_SPACE && t->worker == node->worker &&
-		    lend_space_free(s->mem, t->space, &op) == 0)
-			(void)lend_op_wait(s->mem, &op);
+		if (t->kind == THING_SPACE && t->worker == node->worker)
+			(void)lend_space_free_sync(s->mem, t->space, &op);
 	}
 	model_fence(&s->model, node->worker);
 	return false;

@@ -52,37 +52,38 @@ static bool print_half(struct lend_mem *mem, const struct lend_ref *ref)
 /* Changes one byte of a copy-on-write view. *changed: the snapshot with the change. */
 static bool change_byte(struct lend_mem *mem, const struct lend_ref *ref, struct lend_ref *changed)
 {
-	struct lend_op map = {.done = NULL}, write = map, seal = map, free_op = map;
+	struct lend_op seal = {.done = NULL};
 	struct iovec byte = {"x", 1};
 	lend_space space;
-	bool fine;
+	int rc = lend_space_map_sync(mem, ref, &space, NULL);
 
-	if (!ends_ok(mem, &map, lend_space_map(mem, ref, &space, &map)))
+	if (rc)
 		return false;
-	fine = ends_ok(mem, &write, lend_space_write(mem, space, 0, &byte, 1, &write)) &&
-	       ends_ok(mem, &seal, lend_space_seal(mem, space, 0, lend_ref_len(ref), NULL, &seal));
+	rc = lend_space_write_sync(mem, space, 0, &byte, 1, NULL);
+	if (!rc)
+		rc = lend_space_seal_sync(mem, space, 0, lend_ref_len(ref), NULL, &seal);
 	*changed = seal.ref;
-	return ends_ok(mem, &free_op, lend_space_free(mem, space, &free_op)) && fine;
+	return !lend_space_free_sync(mem, space, NULL) && !rc;
 }
 
 /* Fills a new space through a pointer. Returns the snapshot in *ref. */
 static bool fill_pages(struct lend_mem *mem, size_t len, struct lend_ref *ref)
 {
-	struct lend_op alloc = {.done = NULL}, fetch = alloc, seal = alloc, free_op = alloc;
+	struct lend_op fetch = {.done = NULL}, seal = fetch;
 	lend_space space;
 	char *bytes;
 	bool fine;
 
-	if (!ends_ok(mem, &alloc, lend_space_alloc(mem, len, &space, &alloc)))
+	if (lend_space_alloc_sync(mem, len, &space, NULL))
 		return false;
 	bytes = lend_space_pointer(mem, space);
 	fine = !bytes || ends_ok(mem, &fetch, lend_space_prefetch(mem, space, 0, len, &fetch));
 	if (bytes && fine) /* NULL where a machine offers none: lend_space_write() works there */
 		memset(bytes, 'y', len);
-	fine = fine && ends_ok(mem, &seal, lend_space_seal(mem, space, 0, len, NULL, &seal)) &&
+	fine = fine && !lend_space_seal_sync(mem, space, 0, len, NULL, &seal) &&
 	       lend_space_intact(mem, space) == 0;
 	*ref = seal.ref;
-	return ends_ok(mem, &free_op, lend_space_free(mem, space, &free_op)) && fine;
+	return !lend_space_free_sync(mem, space, NULL) && fine;
 }
 
 /* Prints how much of a node is in use. */
