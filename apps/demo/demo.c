@@ -62,7 +62,7 @@ static void run_images(struct demo *demo, enum app_carrier carrier, const char *
 	bool keep = demo->rows == 1, pool = !strcmp(by, "pool");
 	const char *words[] = {"images",
 			       "--by",
-			       pool ? "node" : by,
+			       pool ? "ref" : by,
 			       "--carrier",
 			       app_carrier_name(carrier),
 			       "--json",

@@ -246,7 +246,8 @@ static void write_intro(FILE *out, const struct demo *demo)
 		"the same way. By value every process passes the pixels on. By reference the "
 		"pixels stay in the client's memory, 64 bytes travel, and the worker reads them "
 		"there: in place over shm, in one transfer over a network. By pool the client "
-		"puts them on a memory node whose pages the workers map. By auto the client "
+		"stores them, once decoded, on a memory node whose pages the workers map. By auto "
+		"the client "
 		"chooses by measured costs.",
 		row->images, page_number(bytes, PAGE_BYTES, row->pixel_bytes));
 	fputs("</p>\n", out);

@@ -15,8 +15,9 @@
 #include "apps/images/images_client.h"
 #include "apps/images/images_cluster.h"
 #include "lend/stats.h"
+#include "util/bits.h"
 
-enum { BATCH_BYTES = 1 << 30 };
+enum { BATCH_BYTES = 1 << 30, PAGE = 4096 };
 
 static const char *const work_names[] = {"codec", "nearest", NULL};
 
@@ -43,9 +44,10 @@ struct run {
 
 static const struct lend_option options[] = {
     OPT_WORD(struct args, dir),
-    OPT_CHOICE(struct args, by, "by", "HOW", images_by_names,
-	       "value; ref: workers read the client's memory (default); node: through a memory "
-	       "node (default with --pool); auto"),
+    OPT_CHOICE(
+	struct args, by, "by", "HOW", images_by_names,
+	"value; ref: workers read the client's memory, or the pool (default); node: through a "
+	"memory node; auto"),
     OPT_CHOICE(struct args, work, "work", "WHAT", work_names,
 	       "codec: scale and encode (default); nearest: scale to a tenth by nearest neighbour"),
     APP_CARRIER(struct args, carrier,
@@ -55,7 +57,8 @@ static const struct lend_option options[] = {
 	       "Images under way at a time (4), when throughput is measured"),
     OPT_NUMBER(struct args, repeat, "repeat", 1, 1000000, "Send every image N times in each pass"),
     OPT_FLAG(struct args, pool, "pool",
-	     "The memory node shares its pages with client and workers (pool:)"),
+	     "The memory node shares its pages with client and workers (pool:). By ref pixels are "
+	     "stored there when they are decoded, by node for each request"),
     APP_WORKERS(struct args, workers),
     OPT_FLAG(struct args, threads, "threads", "Tiers as threads of one process"),
     OPT_JSON(struct args, json),
@@ -68,7 +71,7 @@ static void check_args(void *input)
 	if (!args->dir)
 		app_bad("no images; give a folder of JPEG files");
 	if (args->by == IMAGES_BYS)
-		args->by = args->pool ? IMAGES_BY_NODE : IMAGES_BY_REF;
+		args->by = IMAGES_BY_REF;
 	if (args->workers && args->by != IMAGES_BY_NODE && !args->pool)
 		app_bad("--workers is for a memory node: add --pool or --by node");
 	if (args->carrier == APP_DPDK_RING && !args->threads)
@@ -85,18 +88,31 @@ static const char doc[] =
     "  lend bench images --by ref --carrier udp ~/Pictures\n"
     "  lend bench images --by value --out /tmp/small ~/Pictures --json";
 
-/* Returns the memory that the node needs: arguments and results of the window at once, and
- * lend-mn's minimum of 64 MiB; 0: no node. */
+/* Returns whether pixels are stored in a pool after decoding. */
+static bool stores_pixels(const struct run *run)
+{
+	return run->args.pool && run->args.by == IMAGES_BY_REF;
+}
+
+/* Returns the memory that the node needs: arguments and results of the window at once, or the
+ * pixels of a batch; and lend-mn's minimum of 64 MiB; 0: no node. */
 static uint64_t node_bytes(const struct run *run)
 {
-	uint64_t largest = 0, bytes;
+	uint64_t largest = 0, all = 0, bytes;
 
 	if (run->args.by != IMAGES_BY_NODE && !run->args.pool)
 		return 0;
-	for (unsigned i = 0; i < run->list.n; i++)
-		if (images_size_bytes(run->list.item[i].size) > largest)
-			largest = images_size_bytes(run->list.item[i].size);
-	bytes = (run->args.window + 1) * 2 * largest + (64 << 20);
+	for (unsigned i = 0; i < run->list.n; i++) {
+		uint64_t len = images_size_bytes(run->list.item[i].size);
+
+		largest = lend_max_u64(largest, len);
+		all += len + PAGE;
+	}
+	if (stores_pixels(run))
+		bytes = lend_min_u64(all, BATCH_BYTES + largest);
+	else
+		bytes = (run->args.window + 1) * 2 * largest;
+	bytes += 64 << 20;
 	return (bytes + (1 << 20) - 1) & ~((UINT64_C(1) << 20) - 1);
 }
 
@@ -108,12 +124,14 @@ static void open_client(struct run *run)
 					 .threads = run->args.threads,
 					 .pool = run->args.pool,
 					 .workers = run->args.workers,
-					 .reads_client = run->args.by == IMAGES_BY_REF ||
-							 run->args.by == IMAGES_BY_AUTO,
+					 .reads_client =
+					     (run->args.by == IMAGES_BY_REF && !run->args.pool) ||
+					     run->args.by == IMAGES_BY_AUTO,
 					 .node_bytes = node_bytes(run)};
 
 	images_cluster_open(&run->cluster, &plan);
 	images_client_init(client, run->args.by);
+	client->stored = stores_pixels(run);
 	client->what = run->list.what;
 	client->out = run->args.out;
 	images_cluster_config(&run->cluster, &config);
@@ -157,12 +175,36 @@ static unsigned load_batch(struct run *run, unsigned first)
 	return end;
 }
 
+/* Stores the pixels of [first, end) in the pool, or releases them. */
+static void move_pixels(struct run *run, unsigned first, unsigned end, bool in)
+{
+	struct lend_mem *mem = run->client.mem;
+
+	for (unsigned i = first; i < end && run->client.stored && !run->client.failed; i++) {
+		struct images_item *item = &run->list.item[i];
+		struct iovec data = {item->rgb, images_size_bytes(item->size)};
+		struct lend_op op = {.timeout = IMAGES_TIMEOUT};
+		lend_ns began = app_now();
+
+		if (!item->rgb)
+			continue;
+		if (!in) {
+			(void)lend_release_sync(mem, &item->ref, 1, NULL);
+			continue;
+		}
+		app_node_wait(mem, &op, lend_put(mem, &data, 1, NULL, &op), item->path);
+		item->decode_ns += app_now() - began;
+		item->ref = op.ref;
+	}
+}
+
 static void run_batch(struct run *run, unsigned first, unsigned end)
 {
 	struct images_client *client = &run->client;
 	struct images_item *items = run->list.item;
 	uint64_t before = moved_bytes(run), ended = client->ended;
 
+	move_pixels(run, first, end, true);
 	client->timed = true; /* no other request in flight adds queueing time */
 	for (unsigned i = first; i < end; i++) {
 		for (unsigned k = 0; k < run->args.repeat && !client->failed; k++)
@@ -175,6 +217,7 @@ static void run_batch(struct run *run, unsigned first, unsigned end)
 		run->busy_ns += images_client_pass(client, items, first, end, run->args.window);
 	if (!client->failed)
 		run->moved += moved_bytes(run) - before;
+	move_pixels(run, first, end, false);
 }
 
 static double ns_to_ms(uint64_t ns)
@@ -218,10 +261,10 @@ static void report_times(struct app_report *out, const struct run *run, const st
 	const struct images_client *client = &run->client;
 
 	app_report_num(out, "images_per_s", per_s(sums->in_throughput, run->busy_ns), 2,
-		       "with several in flight, pixels decoded before");
+		       "with several in flight, pixels decoded, and stored, before");
 	app_report_num(out, "images_per_s_with_decode",
 		       per_s(sums->in_throughput, run->busy_ns + sums->decode_ns), 2,
-		       "the client's decoding added");
+		       "the client's decoding, and storing, added for each");
 	app_report_num(out, "p50_ms", ns_to_ms(lend_hist_quantile(&client->with_ns, 0.5)), 3,
 		       "ms, one at a time: file's bytes to result, codecs included");
 	app_report_num(out, "p99_ms", ns_to_ms(lend_hist_quantile(&client->with_ns, 0.99)), 3,

@@ -144,7 +144,10 @@ static void begin_job(struct job *job, struct images_client *client, struct imag
 {
 	const struct lend_argument args[] = {
 	    {.data = &job->request[0], .n = 1, .way = LEND_ARG_VALUE},
-	    {.data = &job->request[1], .n = 1, .way = client->way}};
+	    {.data = &job->request[1],
+	     .n = !client->stored,
+	     .way = client->way,
+	     .ref = client->stored ? &item->ref : NULL}};
 	int rc;
 
 	job->client = client;

@@ -17,6 +17,7 @@ struct images_client {
 	enum lend_arg_way way; /* way of the pixels */
 	enum images_what what; /* operation that requests name */
 	const char *out;       /* folder for results, or NULL */
+	bool stored;           /* the items' pixels are stored: requests pass their references */
 
 	uint64_t ended, failed;
 	enum lend_status status;  /* status of the first request that failed */

@@ -11,6 +11,7 @@ struct images_item {
 	struct images_size size;
 	/* While loaded. */
 	void *rgb;                   /* images_size_bytes(size) bytes; owned */
+	struct lend_ref ref;         /* reference to the pixels, if they are in a pool */
 	struct images_jpeg want;     /* result of the operation done here; owned */
 	enum images_what what;       /* operation with the result in want */
 	lend_ns decode_ns, local_ns; /* duration of decoding and of that operation */
