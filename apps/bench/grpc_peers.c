@@ -33,8 +33,8 @@ static const struct lend_option options[] = {
 	       "grpc-cxx: gRPC C++ at both ends"),
     OPT_CHOICE(ARGS, kind, "kind", "KIND", kinds,
 	       "unary: calls (default); stream: messages of one stream, each answered by one"),
-    OPT_CHOICE(ARGS, carrier, "carrier", "C", carriers, "Of native: shm (default) or udp",
-	       .key = 'c'),
+    OPT_CHOICE(ARGS, carrier, "carrier", "C", carriers,
+	       "Of native and preload: shm (default) or udp", .key = 'c'),
     OPT_SIZE(ARGS, size, "size", 8, APP_PATTERN_MAX, "Bytes in each message (64)", .key = 's'),
     OPT_NUMBER(ARGS, window, "window", 1, WINDOW_MAX, "Calls in flight (1)", .key = 'w'),
     OPT_TIME(ARGS, time, "seconds", "How long to measure, all in all (4)", .key = 't'),
@@ -61,6 +61,13 @@ static const struct ends {
     {NATIVE, 1, false, "lend_messages", "-stream", NULL},
     {GATEWAY, 0, false, "grpc", "gateway-tcp", "http2"},
     {GATEWAY, 1, false, "grpc", "gateway-talk-tcp", "http2"},
+    {PRELOAD, 0, false, "grpc", "-native", NULL},
+    {PRELOAD, 0, true, "grpc", "-native-unary", NULL},
+    {PRELOAD, 1, false, "grpc", "-native-talk", NULL},
+    {PRELOAD_BOTH, 0, false, "grpc", "async-tcp", "shm"},
+    {PRELOAD_BOTH, 0, true, "grpc", "unary-tcp", "shm"},
+    {PRELOAD_BOTH, 1, false, "grpc", "talk-tcp", "shm"},
+    {PRELOAD_BOTH, 1, true, "grpc", "stream-tcp", "shm"},
     {GRPC_CXX, 0, false, "grpc", "async-tcp", "http2"},
     {GRPC_CXX, 0, true, "grpc", "unary-tcp", "http2"},
     {GRPC_CXX, 1, false, "grpc", "talk-tcp", "http2"},
@@ -175,6 +182,8 @@ int app_grpc_peers(int argc, char **argv)
 
 	app_options_read(&syntax, argc, argv, &args);
 	choose_ways(&args);
+	if (args.peer == PRELOAD || args.peer == PRELOAD_BOTH)
+		app_grpc_preload();
 	measure_ways(&args);
 	write_report(&args, best_way(&args));
 	return APP_EXIT_OK; /* a program that found a wrong byte has failed */

@@ -4,7 +4,7 @@
  *
  * A lane is a kind of call and a carrier: unary-tcp, async-unix, talk-tcp, ... Asynchronous calls
  * and the stream of talk are served through a queue too, and both queues are polled unless both
- * ends sleep. The others are served by gRPC's own threads, which sleep. On lanes gateway-... a Lend
+ * ends sleep. The others are served by gRPC's own threads, which sleep. On lanes gateway-... and ...-native a Lend
  * endpoint serves the same client.
  * Layer: apps/peers. Threads: gRPC's, all of a process on its CPU. */
 #include <cerrno>
@@ -14,6 +14,8 @@
 #include <grpcpp/grpcpp.h>
 #include <memory>
 #include <string>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <vector>
 
@@ -44,15 +46,22 @@ static bool is_talk(const peer_job *job)
 	return std::strstr(job->lane, "talk");
 }
 
+/* A Lend server that the client, under lend grpc-run, reaches without HTTP/2. */
+static bool is_native(const peer_job *job)
+{
+	return std::strstr(job->lane, "native");
+}
+
 static bool is_gateway(const peer_job *job)
 {
-	return !std::strncmp(job->lane, "gateway", 7);
+	return !std::strncmp(job->lane, "gateway", 7) || is_native(job);
 }
 
 // Both ends use completion queues, but for a gateway.
 static bool is_async(const peer_job *job)
 {
-	return !std::strncmp(job->lane, "async", 5) || is_gateway(job) || is_talk(job);
+	return !std::strncmp(job->lane, "async", 5) || is_talk(job) ||
+	       (is_gateway(job) && !std::strstr(job->lane, "unary"));
 }
 
 static bool is_stream(const peer_job *job)
@@ -260,17 +269,37 @@ static void accept_talk(lend_request request, void *server)
 		die(lend_why());
 }
 
+/* The address at which lend grpc-run looks for the native peer of a port that no server has. */
+static std::string native_address(const peer_job *job)
+{
+	sockaddr_in name = {};
+	socklen_t len = sizeof(name);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	name.sin_family = AF_INET;
+	name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (fd < 0 || bind(fd, reinterpret_cast<sockaddr *>(&name), len) < 0 ||
+	    getsockname(fd, reinterpret_cast<sockaddr *>(&name), &len) < 0)
+		die("no port");
+	close(fd);
+	return (std::strncmp(job->lane, "udp", 3) ? "shm:grpc-" : "udp:127.0.0.1:") +
+	       std::to_string(ntohs(name.sin_port));
+}
+
 static void *open_gateway(Server *s, peer_pipe *door)
 {
+	const std::string listen = is_native(s->job) ? native_address(s->job) : "http2:127.0.0.1:0";
 	char address[PEER_ADDRESS_MAX];
 
-	s->gateway = peer_end_open(s->job, "http2:127.0.0.1:0");
+	s->gateway = peer_end_open(s->job, listen.c_str());
 	if (lend_serve_name(s->gateway, "/asking.Asking/Ask", answer_gateway, s, 0) < 0 ||
 	    lend_serve_stream_name(s->gateway, "/asking.Asking/Talk", accept_talk, s, 0) < 0 ||
 	    lend_address(s->gateway, address, sizeof(address)) < 0)
 		die(lend_why());
-	const char *tcp = std::strchr(address, ':') + 1;
-	peer_send_text(door, tcp, std::strlen(tcp) + 1);
+	std::string tcp = std::strchr(address, ':') + 1;
+	if (is_native(s->job))
+		tcp = "127.0.0.1:" + tcp.substr(tcp.find_last_of("-:") + 1);
+	peer_send_text(door, tcp.c_str(), tcp.size() + 1);
 	return s;
 }
 
@@ -578,5 +607,7 @@ const struct peer peer_this = {
     {lane_of("unary-unix", 1), lane_of("unary-tcp", 1), lane_of("async-unix", 0),
      lane_of("async-tcp", 0), lane_of("stream-unix", 0), lane_of("stream-tcp", 0),
      lane_of("talk-unix", 0), lane_of("talk-tcp", 0), lane_of("gateway-tcp", 0),
-     lane_of("gateway-talk-tcp", 0)},
+     lane_of("gateway-talk-tcp", 0), lane_of("shm-native", 0), lane_of("udp-native", 0),
+     lane_of("shm-native-unary", 1), lane_of("udp-native-unary", 1), lane_of("shm-native-talk", 0),
+     lane_of("udp-native-talk", 0)},
     true};

@@ -70,22 +70,29 @@ void doctor_grpc(struct visit *v)
 		       f->ok ? "was tested" : "was not tested: lend grpc-run leaves it alone");
 }
 
+void app_grpc_preload(void)
+{
+	char path[PATH_CAP], list[2 * PATH_CAP];
+	const char *loaded = getenv("LD_PRELOAD");
+
+	if (!app_program_find(LIBRARY, LEND_PROGRAM_FOLDER, path, sizeof(path)))
+		app_bad("not in this build: apt install libgrpc-dev and build again");
+	(void)snprintf(list, sizeof(list), "%s%s%s", path, loaded && *loaded ? ":" : "",
+		       loaded ? loaded : "");
+	if (setenv("LD_PRELOAD", list, 1) < 0)
+		app_die("no memory; end some processes");
+}
+
 int app_grpc_run(int argc, char **argv)
 {
 	static const struct lend_syntax syntax = {.words = "PROGRAM [ARGUMENT...]", .doc = doc};
-	char path[PATH_CAP], list[2 * PATH_CAP];
-	const char *loaded = getenv("LD_PRELOAD");
 	bool unused = false;
 
 	if (argc == 2 && !strcmp(argv[1], "--help"))
 		lend_options_read(&syntax, NULL, argc, argv, &unused);
 	if (argc < 2)
 		app_bad("run what? lend grpc-run PROGRAM [ARGUMENT...]");
-	if (!app_program_find(LIBRARY, LEND_PROGRAM_FOLDER, path, sizeof(path)))
-		app_bad("not in this build: apt install libgrpc-dev and build again");
-	(void)snprintf(list, sizeof(list), "%s%s%s", path, loaded && *loaded ? ":" : "",
-		       loaded ? loaded : "");
-	if (setenv("LD_PRELOAD", list, 1) == 0)
-		execvp(argv[1], argv + 1);
+	app_grpc_preload();
+	execvp(argv[1], argv + 1);
 	app_bad("%s: %s; name a program that can be run", argv[1], strerror(errno));
 }

@@ -167,6 +167,8 @@ class Bench(unittest.TestCase):
         peers = [("native", "shm")]
         if os.path.exists(f"{sys.argv[1]}/peer-grpc") and os.path.exists(f"{sys.argv[1]}/lend_gateway.so"):
             peers += [("door", "http2"), ("grpc-cxx", "http2")]
+            if os.path.exists(f"{sys.argv[1]}/liblend-grpc-preload.so"):
+                peers += [("preload", "shm"), ("preload-both", "shm")]
         for peer, path in peers:
             for kind in ("unary", "stream"):
                 with self.subTest(peer=peer, kind=kind):
