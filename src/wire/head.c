@@ -23,13 +23,22 @@ static uint32_t size_of(const struct entry *e)
 	return (uint32_t)(ENTRY + e->key_len + 1 + e->len + 1 + 3) & ~3u;
 }
 
+#define EACH_BYTE UINT64_C(0x0101010101010101)
+#define HIGH_BITS (EACH_BYTE * 0x80)
+
 static bool is_key(const uint8_t *key, uint32_t len)
 {
+	static const bool allowed[256] = {
+	    ['-'] = 1, ['.'] = 1, ['_'] = 1, ['0'] = 1, ['1'] = 1, ['2'] = 1, ['3'] = 1, ['4'] = 1,
+	    ['5'] = 1, ['6'] = 1, ['7'] = 1, ['8'] = 1, ['9'] = 1, ['a'] = 1, ['b'] = 1, ['c'] = 1,
+	    ['d'] = 1, ['e'] = 1, ['f'] = 1, ['g'] = 1, ['h'] = 1, ['i'] = 1, ['j'] = 1, ['k'] = 1,
+	    ['l'] = 1, ['m'] = 1, ['n'] = 1, ['o'] = 1, ['p'] = 1, ['q'] = 1, ['r'] = 1, ['s'] = 1,
+	    ['t'] = 1, ['u'] = 1, ['v'] = 1, ['w'] = 1, ['x'] = 1, ['y'] = 1, ['z'] = 1};
+	bool all = len > 0;
+
 	for (uint32_t i = 0; i < len; i++)
-		if (!((key[i] >= 'a' && key[i] <= 'z') || (key[i] >= '0' && key[i] <= '9') ||
-		      key[i] == '_' || key[i] == '.' || key[i] == '-'))
-			return false;
-	return len > 0;
+		all &= allowed[key[i]];
+	return all;
 }
 
 static bool is_binary(const uint8_t *key, uint32_t len)
@@ -37,12 +46,23 @@ static bool is_binary(const uint8_t *key, uint32_t len)
 	return len > 4 && memcmp(key + len - 4, "-bin", 4) == 0;
 }
 
+/* Returns the high bits of those of eight bytes that are not printable ASCII. */
+static uint64_t find_unprintable(uint64_t eight)
+{
+	return (eight | ~((eight | HIGH_BITS) - EACH_BYTE * ' ') | (eight + EACH_BYTE)) & HIGH_BITS;
+}
+
 static bool is_printable(const uint8_t *value, uint32_t len)
 {
+	uint64_t eight, bad = 0;
+
+	for (; len >= sizeof(eight); len -= (uint32_t)sizeof(eight), value += sizeof(eight)) {
+		memcpy(&eight, value, sizeof(eight));
+		bad |= find_unprintable(eight);
+	}
 	for (uint32_t i = 0; i < len; i++)
-		if (value[i] < ' ' || value[i] > '~')
-			return false;
-	return true;
+		bad |= value[i] < ' ' || value[i] > '~';
+	return !bad;
 }
 
 static bool is_text(const uint8_t *value, uint32_t len)

@@ -89,6 +89,27 @@ Test(head, values)
 	}
 }
 
+/* Every byte at every place of a value, and of a key: checked eight at a time, and one by one. */
+Test(head, bytes__of_values_and_keys)
+{
+	_Alignas(8) uint8_t head[LEND_HEAD_MAX];
+
+	for (int c = 1; c < 256; c++)
+		for (uint32_t at = 0; at < 19; at++) {
+			char text[20] = "abcdefghijklmnopqrs";
+			bool key = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
+				   c == '.' || c == '-';
+
+			text[at] = (char)c;
+			cr_assert_eq(
+			    write_entry(head, sizeof(head), LEND_HEAD_INITIAL, "k", text, 19) != 0,
+			    c >= ' ' && c <= '~', "%d at %u", c, at);
+			cr_assert_eq(
+			    write_entry(head, sizeof(head), LEND_HEAD_INITIAL, text, "", 0) != 0,
+			    key, "%d at %u", c, at);
+		}
+}
+
 Test(head, lengths)
 {
 	static char value[LEND_HEAD_MAX];
