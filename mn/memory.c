@@ -24,7 +24,7 @@
 #define MADV_COLLAPSE 25
 #endif
 
-enum { PAGE = 4096, HUGE = 2 << 20 };
+enum { PAGE = 4096, HUGE = 2 << 20, AHEAD_MAX = 16 };
 
 static int open_private(struct mn_memory *memory, size_t len)
 {
@@ -244,6 +244,28 @@ static bool permits_huge(const char *setting, bool prepared)
 	return text[0] && (prepared || !strstr(text, "[never]")) && !strstr(text, "[deny]");
 }
 
+static bool is_asked(const struct mn_memory *memory, uint64_t i)
+{
+	return memory->asked[i / 64] >> i % 64 & 1;
+}
+
+/* Asks for huge pages from the one with number i on, up to end or, if that is more, for as many as
+ * before: each request waits for all processors. Returns the end. */
+static uint64_t ask_run(struct mn_memory *memory, uint64_t i, uint64_t end)
+{
+	char *base = memory->base;
+	uint64_t first = i, ahead = i + lend_min_u64(memory->n_asked, AHEAD_MAX);
+
+	end = lend_min_u64(lend_max_u64(end, ahead), memory->len / HUGE);
+	for (; i < end && !is_asked(memory, i); i++) {
+		memory->asked[i / 64] |= UINT64_C(1) << i % 64;
+		(void)*(volatile char *)(base + i * HUGE); /* one without any page is skipped */
+	}
+	memory->n_asked += i - first;
+	(void)madvise(base + first * HUGE, (i - first) * HUGE, MADV_COLLAPSE);
+	return i;
+}
+
 void mn_memory_prepare(struct mn_memory *memory, const void *at, uint64_t len)
 {
 	uint64_t first = (uint64_t)((const char *)at - (const char *)memory->base);
@@ -251,15 +273,8 @@ void mn_memory_prepare(struct mn_memory *memory, const void *at, uint64_t len)
 
 	if (!memory->asked && can_collapse(memory))
 		memory->asked = calloc(memory->len / HUGE / 64 + 1, sizeof(*memory->asked));
-	for (uint64_t i = first / HUGE; memory->asked && i < end; i++) {
-		char *unit = (char *)memory->base + i * HUGE;
-
-		if (memory->asked[i / 64] >> i % 64 & 1)
-			continue;
-		memory->asked[i / 64] |= UINT64_C(1) << i % 64;
-		(void)*(volatile char *)unit; /* memory without any page is not collapsed */
-		(void)madvise(unit, HUGE, MADV_COLLAPSE);
-	}
+	for (uint64_t i = first / HUGE; memory->asked && i < end;)
+		i = is_asked(memory, i) ? i + 1 : ask_run(memory, i, end);
 }
 
 const char *mn_memory_pages(const struct mn_memory *memory)

@@ -18,8 +18,9 @@ struct mn_memory {
 	int fd;        /* -1: private */
 	bool sealable; /* a memfd: mn_memory_seal() can deny writing to other processes */
 	bool sealed;
-	bool arena;      /* in the memory that shm peers read in place */
-	uint64_t *asked; /* a bit per 2 MiB that mn_memory_prepare() was called for; NULL: none */
+	bool arena;       /* in the memory that shm peers read in place */
+	uint64_t *asked;  /* a bit per 2 MiB that huge pages were requested for; NULL: none */
+	uint64_t n_asked; /* number of these bits that are set */
 };
 
 /* Returns whether kind is a name of one: "private", "shared" (shm peers read it in place), "memfd",
@@ -38,8 +39,8 @@ int mn_memory_adopt(struct mn_memory *memory, int fd, const char *name, size_t l
  * or "small". */
 const char *mn_memory_pages(const struct mn_memory *memory);
 /* Makes [at, at + len) huge pages before bytes are first written there, if the system can: one page
- * fault then replaces 512. Each 2 MiB are tried once. Does nothing to private memory, which is huge
- * anyway, or if these pages are there already. */
+ * fault then replaces 512. Each 2 MiB are tried once, some ahead of their use. Does nothing to
+ * private memory, which is huge anyway, or if these pages are there already. */
 void mn_memory_prepare(struct mn_memory *memory, const void *at, uint64_t len);
 /* Seals the memory: from now on no other process can write to it or change its length; this mapping
  * can write. Does nothing to a file that cannot be sealed: see sealed. Returns 0, or -errno with
