@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs gRPC's interoperability tests against a Lend server, in plaintext and over TLS. One table.
+# Runs gRPC's interoperability tests against a Lend server, and a Lend client against stock servers. One table.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,7 +8,8 @@ case "${1-}" in
 	cat <<-EOF
 		usage: scripts/interop.sh [--quick] [--json]
 
-		Clients: grpc-go's interop client and h2spec, which Go installs when it is here, and grpcio.
+		In plaintext and over TLS. Clients: grpc-go's interop client and h2spec, which Go installs when it
+		is here, and grpcio. Server of Lend's client: grpc-go's.
 		  --quick  without 1,000 concurrent calls
 		  --json   one object: cells (client, server, case, tls, result), passed, failed
 
@@ -21,9 +22,9 @@ case "${1-}" in
 esac
 scripts/deps.sh build test >&2
 scripts/build.sh >&2
-cmake --build build --target interop_server >&2
+cmake --build build --target interop_server interop_client >&2
 if command -v go >/dev/null; then
-	for program in google.golang.org/grpc/interop/client@v1.85.0 github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible; do
+	for program in google.golang.org/grpc/interop/{client,server}@v1.85.0 github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible; do
 		go install "$program" >&2 || echo "interop: $program could not be installed: it is left out" >&2
 	done
 fi

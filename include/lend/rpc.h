@@ -407,6 +407,10 @@ struct lend_ep *lend_request_ep(struct lend_ep *ep, lend_request request);
  * Threads: the endpoint's. */
 
 /* Opens a session, which may be used at once: calls wait until it is up, or end UNAVAILABLE.
+ * "http2:HOST:PORT" is a stock gRPC server, of which methods with names can be called; not from
+ * lend_request_ep() of a worker. Over TLS: "?tls", or "?ca=FILE" with the certificates to trust,
+ * and "&name=NAME" if the server's has another name. The connection is made for the first call,
+ * and again when it was lost; until then calls fail at once after a failed attempt, not run.
  * Returns: 0; -EINVAL: address; -ENOENT: no such host; -ECONNREFUSED: the carrier detects that no
  * endpoint listens there; -EHOSTUNREACH: no route; -ENOSPC: sessions, peers or carriers are used
  * up; -ENODEV: no such carrier or device; -ENOMEM: no memory; -ESHUTDOWN: in lend_close() or in the

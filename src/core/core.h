@@ -207,7 +207,7 @@ void lend_core_cancel(struct lend_core *core, uint64_t call, uint8_t status);
  * than LEND_MESSAGE_MAX. -ENOTSUP: a head to a caller that reads none. On an error reply is not
  * taken. */
 /* Combined with a status: no handler ran; the reply begins with a head. */
-enum { LEND_REPLY_NOT_RUN = 0x80, LEND_REPLY_HEAD = 0x20 };
+enum { LEND_REPLY_NOT_RUN = 0x80, LEND_REPLY_MAYBE = 0x40, LEND_REPLY_HEAD = 0x20 };
 int lend_core_reply(struct lend_core *core, lend_ns now, uint64_t call, struct lend_bufs *bufs,
 		    uint8_t status, uint32_t reply);
 /* Answers an EV_REQUEST with at most LEND_KEPT_MAX bytes without a head, which it copies. 0: done,

@@ -96,16 +96,18 @@ int lend_core_reply(struct lend_core *c, lend_ns now, uint64_t call, struct lend
 		lend_serve_free(c, k);
 		return 0;
 	}
-	if (c->fast != LEND_FAST_NEVER && !(status & LEND_REPLY_HEAD) && len <= LEND_KEPT_MAX &&
-	    keep_short(c, k, status, bufs, reply, len)) {
+	if (c->fast != LEND_FAST_NEVER && !(status & (LEND_REPLY_HEAD | LEND_REPLY_MAYBE)) &&
+	    len <= LEND_KEPT_MAX && keep_short(c, k, status, bufs, reply, len)) {
 		lend_serve_reply_end(c, k, reply, false);
 		return 0;
 	}
 	if (lend_tx_may_be_shared(bufs, reply))
 		k->shared = lend_tx_is_shared(bufs, reply);
-	k->status = status & (uint8_t) ~(LEND_REPLY_NOT_RUN | LEND_REPLY_HEAD);
+	k->status = status & (uint8_t) ~(LEND_REPLY_NOT_RUN | LEND_REPLY_MAYBE | LEND_REPLY_HEAD);
 	k->marks = status & LEND_MARK_HEAD_OUT;
-	k->ran = status & LEND_REPLY_NOT_RUN ? RAN_NO : RAN_YES;
+	k->ran = status & LEND_REPLY_NOT_RUN ? RAN_NO
+		 : status & LEND_REPLY_MAYBE ? RAN_MAYBE
+					     : RAN_YES;
 	lend_serve_answer(c, s, k, reply, (uint32_t)len);
 	return 0;
 }

@@ -24,6 +24,7 @@ void h2_connection_end(struct h2_connection *c)
 	(void)host->watch_fd(c->ep, &c->watch, 0);
 	if (c->tls && !c->draining)
 		tls_shutdown(c->tls, c->watch.fd);
+	c->why = c->tls ? tls_why(c->tls) : NULL;
 	SSL_free(c->tls);
 	close(c->watch.fd);
 	nghttp2_session_del(c->session);
@@ -194,7 +195,7 @@ static void socket_ready(struct lend_fd_watch *watch, unsigned events)
 	receive_input(c);
 }
 
-int h2_connection_start(struct h2_connection *c, int fd, SSL_CTX *tls)
+int h2_connection_start(struct h2_connection *c, int fd, SSL_CTX *tls, const char *server)
 {
 	int rc;
 
@@ -202,7 +203,7 @@ int h2_connection_start(struct h2_connection *c, int fd, SSL_CTX *tls)
 	c->flush = (struct lend_alarm){.ring = flush_rings, .at = LEND_NEVER};
 	c->again = (struct lend_alarm){.ring = again_rings, .at = LEND_NEVER};
 	c->out = malloc(OUT_MAX);
-	c->tls = tls ? tls_begin(tls, fd) : NULL;
+	c->tls = tls ? tls_begin(tls, fd, server) : NULL;
 	rc = c->out && (c->tls || !tls) ? host->watch_fd(c->ep, &c->watch, LEND_FD_READ) : -ENOMEM;
 	if (rc < 0) {
 		SSL_free(c->tls);

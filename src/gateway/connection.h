@@ -14,12 +14,18 @@
 
 extern const struct lend_gateway_host *host; /* liblend */
 
+enum {
+	H2_STREAM_WINDOW = 1 << 20, /* bytes of a stream before the peer has to wait */
+	H2_WINDOW = 16 << 20        /* those of a whole connection */
+};
+
 struct h2_connection {
 	struct lend_ep *ep;
 	struct lend_fd_watch watch;
 	struct lend_alarm flush, again; /* to send; to go on receiving */
 	nghttp2_session *session;
-	SSL *tls; /* NULL: plaintext */
+	SSL *tls;        /* NULL: plaintext */
+	const char *why; /* at its end, why TLS failed; NULL: other reasons */
 	/* Runs once, when the connection has ended: frees the exchanges and the struct. */
 	void (*ended)(struct h2_connection *connection);
 	uint8_t *out;           /* bytes that the socket has not taken */
@@ -35,8 +41,8 @@ struct h2_connection {
 };
 
 /* Starts with a connected, non-blocking socket, which it owns in any case, and a session that has
- * submitted its settings. tls: the settings of a server, NULL: plaintext. Returns 0 or -errno. */
-int h2_connection_start(struct h2_connection *c, int fd, SSL_CTX *tls);
+ * submitted its settings. tls: NULL: plaintext. server: as of tls_begin(). Returns 0 or -errno. */
+int h2_connection_start(struct h2_connection *c, int fd, SSL_CTX *tls, const char *server);
 /* Something was submitted to the session. May end the connection. */
 void h2_connection_send(struct h2_connection *c);
 /* Ends the connection with GOAWAY and NO_ERROR, without waiting for the peer. */

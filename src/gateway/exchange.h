@@ -76,7 +76,8 @@ struct exchange {
 	struct lend_call call;
 	struct lend_stream stream;
 	bool running, streams;
-	bool finished;           /* the client's direction of the stream was ended */
+	bool forwards; /* to a server: the end of the stream's messages ends the request */
+	bool finished; /* the client's direction of the stream was ended */
 	struct lend_buf *unsent; /* a message without credit */
 	uint8_t *backlog;        /* bytes received behind it */
 	size_t backlog_len, backlog_cap;

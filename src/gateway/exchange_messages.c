@@ -139,8 +139,11 @@ void exchange_read(struct exchange *x)
 {
 	struct lend_buf *message;
 	uint64_t len = 0;
+	int rc = x->running ? host->stream_read(x->ep, &x->stream, &message) : -EAGAIN;
 
-	if (!x->running || host->stream_read(x->ep, &x->stream, &message) < 0)
+	if (rc == -ENODATA && x->forwards)
+		x->last = true;
+	if (rc < 0)
 		return;
 	for (struct lend_buf *buf = message; buf; buf = buf->next)
 		len += buf->len;

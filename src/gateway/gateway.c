@@ -4,24 +4,22 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "gateway/address.h"
 #include "gateway/exchange.h"
+#include "gateway/remote.h"
 #include "util/bits.h"
 
 enum {
 	CLIENTS_MAX = 1024,
-	ACCEPTS_MAX = 8,         /* in one turn; as many sessions are kept free */
-	STREAMS_MAX = 128,       /* open at once in one connection */
-	STREAM_WINDOW = 1 << 20, /* bytes of a request before the client has to wait */
-	WINDOW = 16 << 20,       /* that of a whole connection */
-	HEADERS_MAX = 16 << 10,  /* bytes of the headers of a request */
-	DEAD_MS = 20000          /* until a peer that does not answer is given up */
+	ACCEPTS_MAX = 8,       /* in one turn; as many sessions are kept free */
+	STREAMS_MAX = 128,     /* open at once in one connection */
+	HEADERS_MAX = 16 << 10 /* bytes of the headers of a request */
 };
 static const lend_ns header_time = 10000000000;
 static const lend_ns sweep_time = 1000000000;
@@ -53,7 +51,7 @@ static int start_session(struct h2_client *client)
 {
 	static const nghttp2_settings_entry settings[] = {
 	    {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, STREAMS_MAX},
-	    {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW},
+	    {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, H2_STREAM_WINDOW},
 	    {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HEADERS_MAX}};
 	struct lend_gateway *g = client->gateway;
 	nghttp2_session **session = &client->peer.connection.session;
@@ -62,7 +60,7 @@ static int start_session(struct h2_client *client)
 		return -ENOMEM;
 	if (nghttp2_submit_settings(*session, 0, settings,
 				    sizeof(settings) / sizeof(settings[0])) == 0 &&
-	    nghttp2_session_set_local_window_size(*session, 0, 0, WINDOW) == 0)
+	    nghttp2_session_set_local_window_size(*session, 0, 0, H2_WINDOW) == 0)
 		return 0;
 	nghttp2_session_del(*session);
 	return -ENOMEM;
@@ -72,12 +70,9 @@ static void start_client(struct lend_gateway *g, int fd)
 {
 	struct h2_client *client =
 	    g->n_clients < g->clients_max ? calloc(1, sizeof(*client)) : NULL;
-	int on = 1, dead = DEAD_MS;
 
 	g->counters.connections++;
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &dead, sizeof(dead));
+	h2_socket_options(fd);
 	if (client) {
 		client->gateway = g;
 		client->peer.connection.ep = g->ep;
@@ -94,7 +89,7 @@ static void start_client(struct lend_gateway *g, int fd)
 		close(fd);
 		return;
 	}
-	if (h2_connection_start(&client->peer.connection, fd, g->tls) < 0) {
+	if (h2_connection_start(&client->peer.connection, fd, g->tls, NULL) < 0) {
 		g->counters.refused++;
 		nghttp2_session_del(client->peer.connection.session);
 		host->disconnect(g->ep, client->peer.to);
@@ -175,27 +170,14 @@ static void sweep_clients(struct lend_alarm *alarm)
 	host->alarm_set(g->ep, &g->sweep, now + lend_min_u64(sweep_time, g->header_time));
 }
 
-/* Splits "HOST:PORT" and binds a listening socket. Returns it or -errno. */
+/* Binds a listening socket. Returns it or -errno. */
 static int bind_listener(const char *listen_at)
 {
-	const char *colon = strrchr(listen_at, ':');
-	struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV,
-				 .ai_socktype = SOCK_STREAM};
 	struct addrinfo *found;
-	char name[256], *end;
-	size_t len = colon ? (size_t)(colon - listen_at) : 0;
-	int fd, on = 1, rc = 0;
+	char name[H2_HOST_MAX];
+	int fd, on = 1, rc = h2_address_find(listen_at, true, &found, name);
 
-	if (!colon || len >= sizeof(name) || strtoul(colon + 1, &end, 10) > UINT16_MAX || *end ||
-	    end == colon + 1)
-		return -EINVAL;
-	if (len >= 2 && listen_at[0] == '[' && listen_at[len - 1] == ']') {
-		listen_at++;
-		len -= 2;
-	}
-	memcpy(name, listen_at, len);
-	name[len] = '\0';
-	if (getaddrinfo(len ? name : NULL, colon + 1, &hints, &found) != 0)
+	if (rc < 0)
 		return -EINVAL;
 	fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
@@ -343,4 +325,9 @@ const struct lend_gateway_ops lend_gateway_ops
 					      .open = open_gateway,
 					      .close = close_gateway,
 					      .address = gateway_address,
-					      .counters = gateway_counters};
+					      .counters = gateway_counters,
+					      .dial = remote_dial,
+					      .hang_up = remote_hang_up,
+					      .call = forward_call,
+					      .stream = forward_stream,
+					      .remote_counters = remote_counters};

@@ -78,17 +78,27 @@ static int choose_protocol(SSL *tls, const unsigned char **out, unsigned char *l
 	return SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-int tls_server(const char *chain, const char *key, SSL_CTX **settings)
+/* Makes the settings that both ends have. */
+static SSL_CTX *make_settings(const SSL_METHOD *method)
 {
-	SSL_CTX *made = SSL_CTX_new(TLS_server_method());
+	SSL_CTX *made = SSL_CTX_new(method);
 
 	if (!made)
-		return -ENOMEM;
+		return NULL;
 	SSL_CTX_set_min_proto_version(made, TLS1_2_VERSION);
-	SSL_CTX_set_alpn_select_cb(made, choose_protocol, NULL);
 	SSL_CTX_set_options(made, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
 	SSL_CTX_set_mode(made, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 				   SSL_MODE_RELEASE_BUFFERS);
+	return made;
+}
+
+int tls_server(const char *chain, const char *key, SSL_CTX **settings)
+{
+	SSL_CTX *made = make_settings(TLS_server_method());
+
+	if (!made)
+		return -ENOMEM;
+	SSL_CTX_set_alpn_select_cb(made, choose_protocol, NULL);
 	if (SSL_CTX_use_certificate_chain_file(made, chain) == 1 &&
 	    SSL_CTX_use_PrivateKey_file(made, key, SSL_FILETYPE_PEM) == 1) {
 		*settings = made;
@@ -99,17 +109,62 @@ int tls_server(const char *chain, const char *key, SSL_CTX **settings)
 	return -ENOENT;
 }
 
-SSL *tls_begin(SSL_CTX *settings, int fd)
+int tls_client(const char *ca, SSL_CTX **settings)
+{
+	SSL_CTX *made = make_settings(TLS_client_method());
+
+	if (!made || SSL_CTX_set_alpn_protos(made, (const uint8_t *)"\2h2", 3) != 0) {
+		SSL_CTX_free(made);
+		return -ENOMEM;
+	}
+	SSL_CTX_set_verify(made, SSL_VERIFY_PEER, NULL);
+	if ((ca ? SSL_CTX_load_verify_file(made, ca) : SSL_CTX_set_default_verify_paths(made)) ==
+	    1) {
+		*settings = made;
+		return 0;
+	}
+	ERR_clear_error();
+	SSL_CTX_free(made);
+	return -ENOKEY;
+}
+
+/* Sets the server that a client expects. Returns false without memory. */
+static bool expect_server(SSL *tls, const char *server)
+{
+	X509_VERIFY_PARAM *verify = SSL_get0_param(tls);
+
+	if (X509_VERIFY_PARAM_set1_ip_asc(verify, server) == 1)
+		return true;
+	ERR_clear_error();
+	return SSL_set_tlsext_host_name(tls, server) == 1 && SSL_set1_host(tls, server) == 1;
+}
+
+const char *tls_why(SSL *tls)
+{
+	long verified = SSL_get_verify_result(tls);
+	const unsigned char *protocol;
+	unsigned len;
+
+	if (verified != X509_V_OK)
+		return X509_verify_cert_error_string(verified);
+	SSL_get0_alpn_selected(tls, &protocol, &len);
+	return SSL_is_init_finished(tls) && len != 2 ? "the server does not offer HTTP/2" : NULL;
+}
+
+SSL *tls_begin(SSL_CTX *settings, int fd, const char *server)
 {
 	SSL *tls = SSL_new(settings);
-	BIO *bio = tls ? make_bio(fd) : NULL;
+	BIO *bio = tls && (!server || expect_server(tls, server)) ? make_bio(fd) : NULL;
 
 	if (!bio) {
 		SSL_free(tls);
 		return NULL;
 	}
 	SSL_set_bio(tls, bio, bio);
-	SSL_set_accept_state(tls);
+	if (server)
+		SSL_set_connect_state(tls);
+	else
+		SSL_set_accept_state(tls);
 	return tls;
 }
 

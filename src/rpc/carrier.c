@@ -75,7 +75,7 @@ static int add_carrier(struct lend_ep *ep, const char *listen, const char *peer)
 		free(carrier->address);
 		return rc;
 	}
-	carrier->listens = listen;
+	carrier->listens = carrier->accepts = listen;
 	if (carrier->io->ops->flush)
 		ep->lenders |= (uint8_t)(1u << ep->n_carriers);
 	ep->slow_poll |= !carrier->io->cheap_poll;
@@ -104,8 +104,8 @@ int lend_ep_carrier(struct lend_ep *ep, const char *address, uint32_t *carrier)
 	return 0;
 }
 
-/* Listens on shm for the endpoint's own gateways. Not one of its addresses. */
-static int listen_for_gateways(struct lend_ep *ep)
+/* Listens on shm for sessions of the endpoint with itself. Not one of its addresses. */
+static int listen_hidden(struct lend_ep *ep)
 {
 	static _Atomic(unsigned) number;
 	char address[48];
@@ -135,16 +135,32 @@ int lend_ep_listen(struct lend_ep *ep)
 	}
 	free(list);
 	if (rc == 0 && http2 && !lend_ep_own_address(ep))
-		rc = listen_for_gateways(ep);
+		rc = listen_hidden(ep);
 	return rc;
 }
 
 const char *lend_ep_own_address(const struct lend_ep *ep)
 {
 	for (uint32_t c = 0; c < ep->n_carriers; c++)
-		if (strncmp(ep->carrier[c].address, "shm:", 4) == 0)
+		if (ep->carrier[c].accepts && strncmp(ep->carrier[c].address, "shm:", 4) == 0)
 			return ep->carrier[c].address;
 	return NULL;
+}
+
+int lend_ep_listen_own(struct lend_ep *ep, const char **address)
+{
+	uint32_t c = ep->n_carriers;
+	int rc;
+
+	*address = lend_ep_own_address(ep);
+	if (*address)
+		return 0;
+	rc = listen_hidden(ep);
+	if (rc < 0)
+		return rc;
+	lend_core_path(ep->core, c, &ep->carrier[c].io->path);
+	*address = ep->carrier[c].address;
+	return 0;
 }
 
 void lend_ep_close_carriers(struct lend_ep *ep)

@@ -319,6 +319,8 @@ void lend_close(struct lend_ep *ep)
 	atomic_store_explicit(&ep->thread, lend_thread_mark(), memory_order_relaxed);
 	if (ep->gateways.n)
 		ep->gateways.close(ep);
+	while (ep->routes)
+		ep->gateways.end(ep, ep->routes);
 	send_goodbyes(ep);
 	if (ep->streams)
 		ep->streams_close(ep);

@@ -44,8 +44,9 @@ enum {
 
 struct lend_carrier {
 	struct lend_io *io;
-	char *address; /* address that it was opened with, for its scheme */
-	bool listens;
+	char *address;    /* address that it was opened with, for its scheme */
+	bool listens;     /* its address is one of the endpoint's */
+	bool accepts;     /* listens, also on an address that is hidden */
 	bool registers;   /* must register memory before it sends from it */
 	uint64_t regions; /* number of the newest heap region that it has registered; see
 			     lend_regions_ref() */
@@ -75,7 +76,8 @@ struct lend_session_rec {
 	uint32_t next;    /* free list, list of pending or of queued ones; LEND_NONE32 ends it */
 	void *pointer;    /* as set by lend_session_set() */
 	uint8_t incarnation[16];
-	uint64_t *known_more; /* the same for all names; NULL: none from 64 on */
+	struct lend_route *route; /* remotes.h; NULL: none */
+	uint64_t *known_more;     /* the same for all names; NULL: none from 64 on */
 	/* Only while PENDING. */
 	char *address, *name; /* name: NULL: the address */
 	lend_ns give_up;
@@ -114,7 +116,9 @@ struct lend_req {
 	bool slow;           /* a worker has it: bytes are the worker's to give */
 	struct lend_job job; /* links in the workers' queue */
 	struct lend_req_head *head; /* its name and metadata; NULL: none */
-	lend_handler_fn *handler;   /* slow: what to run */
+	/* Runs when the request is cancelled, with arg; NULL: nothing does. */
+	void (*on_cancel)(void *arg);
+	lend_handler_fn *handler; /* slow: what to run */
 	void *arg;
 	const char *name; /* slow: of its method; NULL: none */
 };
@@ -218,6 +222,7 @@ struct lend_ep {
 	void (*streams_cancelled)(struct lend_ep *ep, struct lend_req *req);
 	void (*streams_close)(struct lend_ep *ep);
 	struct lend_gateways gateways;
+	struct lend_route *routes; /* to stock gRPC servers */
 	struct lend_descriptors descriptors;
 	struct lend_call *ended; /* waiting calls of ended sessions: done is to run; by priv.next */
 	const struct lend_call *head_of; /* the call whose reply had head; NULL: none */
@@ -313,6 +318,8 @@ static inline int lend_ep_check(struct lend_ep *ep)
 int lend_ep_listen(struct lend_ep *ep);
 /* Returns the shm address that the endpoint listens on, or NULL. */
 const char *lend_ep_own_address(const struct lend_ep *ep);
+/* The same; without one, listens on a hidden address. Returns 0 or -errno. */
+int lend_ep_listen_own(struct lend_ep *ep, const char **address);
 /* Finds the carrier that can resolve an address, and opens it if needed. */
 int lend_ep_carrier(struct lend_ep *ep, const char *address, uint32_t *carrier);
 void lend_ep_close_carriers(struct lend_ep *ep);
@@ -354,6 +361,8 @@ int lend_ep_watch_fd(struct lend_ep *ep, int fd);
 /* session.c */
 void lend_sessions_close(struct lend_ep *ep);
 lend_session lend_sessions_of(struct lend_ep *ep, uint64_t core);
+/* Returns where the requests of a session go, other than to the endpoint's methods; NULL: there. */
+struct lend_route *lend_sessions_route(struct lend_ep *ep, uint64_t core);
 /* Returns how many calls the session can have in each direction, as far as that is known. */
 uint32_t lend_session_calls(struct lend_ep *ep, lend_session session);
 void lend_sessions_up(struct lend_ep *ep, const struct lend_event *ev);

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "io/module/module.h"
-#include "rpc/endpoint.h"
+#include "rpc/heads.h"
+#include "rpc/stream_table.h"
 #include "sys/last_error.h"
 
 /* Names without a handler of their own are calls if both kinds have a handler for them. */
@@ -49,15 +50,27 @@ static const struct lend_gateway_host host = {
     .metadata_free = lend_metadata_free,
     .metadata_new = lend_metadata_new,
     .now = lend_now,
+    .reply_with = lend_reply_with,
+    .reply_without = lend_reply_unrun,
+    .request_left = lend_request_left,
+    .request_metadata = lend_request_metadata,
+    .request_session = lend_request_session,
+    .request_take = lend_request_take,
+    .request_text = lend_request_text,
     .session_message_max = lend_session_message_max,
+    .stream_accept = lend_stream_accept,
+    .stream_begin = lend_stream_begin,
     .stream_cancel = lend_stream_cancel,
+    .stream_end_with = lend_stream_end_with,
     .stream_finish = lend_stream_finish,
     .stream_metadata = lend_stream_metadata,
     .stream_open = lend_stream_open,
     .stream_read = lend_stream_read,
+    .stream_unrun = lend_stream_unrun,
     .stream_write = lend_stream_write,
     .watch_fd = lend_watch_fd,
     .why = lend_why,
+    .forward = lend_req_forward,
     .serves = name_serves,
     .limits = read_limits,
 };
@@ -100,30 +113,40 @@ static void close_gateways(struct lend_ep *ep)
 		ep->gateways.ops->close(ep->gateways.gateway[--ep->gateways.n]);
 }
 
+int lend_gateways_load(struct lend_ep *ep)
+{
+	void *found = NULL;
+	const struct lend_gateway_ops *ops;
+	int rc;
+
+	if (ep->gateways.ops)
+		return 0;
+	rc = lend_module_find("lend_gateway.so", "libnghttp2-dev", "lend_gateway_ops", &found);
+	if (rc < 0)
+		return rc;
+	ops = found;
+	if (ops->sizes != LEND_GATEWAY_SIZES)
+		return lend_fail(ENODEV, "lend_gateway.so is of another release; rebuild it "
+					 "with this one");
+	ops->start(&host);
+	ep->gateways.ops = ops;
+	ep->gateways.close = close_gateways;
+	return 0;
+}
+
 int lend_gateways_open(struct lend_ep *ep, const char *listen)
 {
 	char *list = strdup(listen ? listen : ""), *save = NULL;
 	const char *own = lend_ep_own_address(ep);
-	void *ops = NULL;
 	int rc = list ? 0 : lend_fail(ENOMEM, "no memory for the listen addresses");
 
 	for (char *at = list ? strtok_r(list, ", ", &save) : NULL; at && rc == 0;
 	     at = strtok_r(NULL, ", ", &save)) {
 		if (strncmp(at, LEND_HTTP2, strlen(LEND_HTTP2)) != 0)
 			continue;
-		rc =
-		    lend_module_find("lend_gateway.so", "libnghttp2-dev", "lend_gateway_ops", &ops);
-		if (rc < 0)
-			break;
-		ep->gateways.ops = ops;
-		if (ep->gateways.ops->sizes != LEND_GATEWAY_SIZES) {
-			rc = lend_fail(ENODEV, "lend_gateway.so is of another release; rebuild it "
-					       "with this one");
-			break;
-		}
-		ep->gateways.ops->start(&host);
-		ep->gateways.close = close_gateways;
-		rc = open_gateway(ep, at, own);
+		rc = lend_gateways_load(ep);
+		if (rc == 0)
+			rc = open_gateway(ep, at, own);
 	}
 	free(list);
 	return rc;

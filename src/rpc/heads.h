@@ -14,6 +14,7 @@
 #include "rpc/endpoint.h"
 #include "wire/head.h"
 
+struct lend_route;
 struct lend_metadata {
 	struct lend_head_writer w; /* a head with initial metadata only */
 };
@@ -55,9 +56,10 @@ void lend_call_head_answered(struct lend_session_rec *s, const struct lend_call 
 
 /* request_head.c */
 /* Takes the head of a request off its bytes and its event, and finds its method. A request of
- * several parts was gathered. Returns LEND_OK, or the status to refuse it with and the reason in at
- * most LEND_WHY_ROOM bytes of why. */
+ * several parts was gathered. route: serves it instead of the endpoint, or NULL. Returns LEND_OK,
+ * or the status to refuse it with and the reason in at most LEND_WHY_ROOM bytes of why. */
 enum lend_status lend_req_head_take(struct lend_ep *ep, struct lend_req *req, struct lend_event *ev,
+				    const struct lend_route *route,
 				    const struct lend_method **method, char *why);
 /* Returns UNIMPLEMENTED for a request that opens a stream, or does not, unlike those of its method,
  * and the reason in why. */
@@ -87,6 +89,10 @@ bool lend_req_head_reason(struct lend_buf *buf, bool any, const char *text);
 int lend_reply_head_make(struct lend_ep *ep, lend_request request,
 			 const struct lend_reply_head *head, struct lend_buf **made);
 
+/* Answers a request that ran nowhere, or maybe. Threads: the endpoint's. */
+int lend_reply_unrun(struct lend_ep *ep, lend_request request, enum lend_status status, bool maybe,
+		     const struct lend_reply_head *head);
+
 /* reason.c */
 /* Removes the head from the reply of one datagram of an event, and keeps it. flags: of the call's
  * state. False: the head is not valid. */
@@ -100,5 +106,8 @@ void lend_reason_take(struct lend_ep *ep, struct lend_call *call, const struct l
 /* Answers a request; flags of the core. Takes reply. Threads: any. */
 int lend_reply_flags(struct lend_ep *ep, lend_request request, enum lend_status status,
 		     unsigned flags, struct lend_buf *reply);
+/* Sets what runs when a request is cancelled. NULL: nothing. Threads: the endpoint's. */
+void lend_req_forward(struct lend_ep *ep, lend_request request, void (*on_cancel)(void *),
+		      void *arg);
 
 #endif

@@ -1,6 +1,6 @@
 /* open_services - opens an endpoint with the services that every endpoint offers to its peers.
  * Layer: rpc. Threads: the one that becomes the endpoint's. */
-#include "rpc/endpoint.h"
+#include "rpc/remotes.h"
 
 int lend_open(const struct lend_config *config, struct lend_ep **out)
 {
@@ -9,6 +9,7 @@ int lend_open(const struct lend_config *config, struct lend_ep **out)
 
 	if (rc < 0)
 		return rc;
+	lend_remotes_allow(ep);
 	rc = lend_stats_serve(ep);
 	if (rc == 0)
 		rc = lend_gateways_open(ep, config ? config->listen : NULL);

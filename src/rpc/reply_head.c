@@ -77,6 +77,18 @@ int lend_reply_with(struct lend_ep *ep, lend_request request, enum lend_status s
 	return rc;
 }
 
+int lend_reply_unrun(struct lend_ep *ep, lend_request request, enum lend_status status, bool maybe,
+		     const struct lend_reply_head *head)
+{
+	unsigned flags = maybe ? LEND_REPLY_MAYBE : LEND_REPLY_NOT_RUN;
+	struct lend_buf *made = NULL;
+
+	if (lend_reply_head_make(ep, request, head, &made) == 0)
+		return lend_reply_flags(ep, request, status, flags | LEND_REPLY_HEAD, made);
+	return maybe ? lend_reply(ep, request, status, NULL)
+		     : lend_reply_flags(ep, request, status, flags, NULL);
+}
+
 /* Finds a request; in a slow handler also by the worker's own endpoint. */
 static struct lend_req *find_request(struct lend_ep *ep, lend_request request)
 {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "rpc/heads.h"
+#include "rpc/remotes.h"
 #include "sys/last_error.h"
 #include "util/utf8.h"
 
@@ -73,13 +74,16 @@ enum lend_status lend_req_head_differs(bool opens, char *why)
 }
 
 static enum lend_status check_head(struct lend_ep *ep, const uint8_t *head, uint32_t number,
+				   const struct lend_route *route,
 				   const struct lend_method **method, bool *any, char *why)
 {
 	const char *name = lend_head_text(head, LEND_HEAD_METHOD),
 		   *encoding = lend_head_text(head, LEND_HEAD_ENCODING);
 	bool opens = lend_head_text(head, LEND_HEAD_STREAM) != NULL;
+	const struct lend_method *call = route ? &route->any : &ep->any,
+				 *stream = route ? &route->any_stream : &ep->any_stream;
 
-	*method = find_method(*method, opens ? &ep->any_stream : &ep->any, head, number, any);
+	*method = find_method(*method, opens ? stream : call, head, number, any);
 	if (!*method && name)
 		(void)snprintf(why, LEND_WHY_ROOM, "no handler for method %s", name);
 	if (!*method)
@@ -93,6 +97,7 @@ static enum lend_status check_head(struct lend_ep *ep, const uint8_t *head, uint
 }
 
 enum lend_status lend_req_head_take(struct lend_ep *ep, struct lend_req *req, struct lend_event *ev,
+				    const struct lend_route *route,
 				    const struct lend_method **method, char *why)
 {
 	uint8_t head[LEND_HEAD_MAX];
@@ -114,7 +119,7 @@ enum lend_status lend_req_head_take(struct lend_ep *ep, struct lend_req *req, st
 		return LEND_INVALID_ARGUMENT;
 	}
 	cut_front(req, ev, len);
-	refusal = check_head(ep, head, ev->method, method, &any, why);
+	refusal = check_head(ep, head, ev->method, route, method, &any, why);
 	if (refusal == LEND_OK && !keep_head(ep, req, head, len, any))
 		refusal = LEND_RESOURCE_EXHAUSTED;
 	return refusal;

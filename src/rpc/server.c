@@ -10,6 +10,7 @@
 
 #include "rpc/msg.h"
 #include "rpc/heads.h"
+#include "rpc/remotes.h"
 #include "sys/last_error.h"
 #include "util/check.h"
 
@@ -265,6 +266,17 @@ int lend_refuse(struct lend_ep *ep, lend_request request, enum lend_status statu
 	return lend_reply_flags(ep, request, status, LEND_REPLY_NOT_RUN, NULL);
 }
 
+void lend_req_forward(struct lend_ep *ep, lend_request request, void (*on_cancel)(void *),
+		      void *arg)
+{
+	struct lend_req *req = lend_serve_find(ep, request);
+
+	if (!req)
+		return;
+	req->on_cancel = on_cancel;
+	req->arg = arg;
+}
+
 /* Runs an inline handler. Its bytes are in place, or in a buffer that it may take. */
 static inline void run_here(struct lend_ep *ep, struct lend_req *req,
 			    const struct lend_method *method, lend_request request)
@@ -347,6 +359,7 @@ static void fill_request(struct lend_ep *ep, struct lend_req *req, const struct 
 	lend_ep_urgent(ep, ev->class);
 	req->children = NULL;
 	req->slow = false;
+	req->on_cancel = NULL;
 	atomic_store_explicit(&req->more_hops, 0, memory_order_relaxed);
 	req->view = (struct lend_buf){
 	    .data = (void *)(uintptr_t)ev->data, .len = ev->data_len, .cap = ev->data_len};
@@ -394,10 +407,15 @@ static __attribute__((noinline)) void serve_with_care(struct lend_ep *ep, struct
 {
 	enum lend_status refusal = ep->closing ? LEND_UNAVAILABLE : LEND_OK;
 	char why[LEND_WHY_ROOM];
+	const struct lend_route *route = lend_sessions_route(ep, ev->session);
 	struct lend_event bare;
 	struct lend_buf *rest;
 
 	why[0] = '\0';
+	if (route && ev->method != LEND_METHOD_STREAM)
+		method = NULL;
+	if (route && !method && !ev->head)
+		(void)snprintf(why, sizeof(why), "%s has methods with names only", route->address);
 	if (method && method->name && !method->handler && ep->any.handler && !ev->head)
 		method = &ep->any; /* the number is this name's alone */
 	if (ev->parts)
@@ -407,7 +425,7 @@ static __attribute__((noinline)) void serve_with_care(struct lend_ep *ep, struct
 		bare.parts = 0;
 		refusal = ev->parts && !lend_serve_gather(ep, req, ev)
 			      ? LEND_RESOURCE_EXHAUSTED
-			      : lend_req_head_take(ep, req, &bare, &method, why);
+			      : lend_req_head_take(ep, req, &bare, route, &method, why);
 		ev = &bare;
 	} else if (method && method->flags & LEND_OPENS_STREAMS && refusal == LEND_OK) {
 		refusal = lend_req_head_differs(false, why);
@@ -432,7 +450,7 @@ void lend_serve_request(struct lend_ep *ep, const struct lend_event *ev)
 	LEND_CHECK((uint32_t)ev->call < ep->n_req);
 	fill_request(ep, req, ev);
 	ep->stats.requests++;
-	if (method && method->fast_path && !ev->parts && !ev->head && !ep->closing &&
+	if (method && method->fast_path && !ev->parts && !ev->head && !ep->closing && !ep->routes &&
 	    ev->deadline > ep->now)
 		run_here(ep, req, method, (lend_request){ev->call});
 	else
@@ -451,4 +469,6 @@ void lend_serve_cancelled(struct lend_ep *ep, const struct lend_event *ev)
 		lend_workers_wake(ep);
 	if (ep->streams)
 		ep->streams_cancelled(ep, req);
+	if (req->on_cancel)
+		req->on_cancel(req->arg);
 }

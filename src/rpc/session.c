@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rpc/endpoint.h"
+#include "rpc/remotes.h"
 #include "sys/last_error.h"
 #include "util/check.h"
 #include "wire/pkt.h"
@@ -69,6 +69,13 @@ lend_session lend_sessions_of(struct lend_ep *ep, uint64_t core)
 	return s && s->state == LEND_SESSION_OPEN ? handle_of(ep, s) : (lend_session){0};
 }
 
+struct lend_route *lend_sessions_route(struct lend_ep *ep, uint64_t core)
+{
+	struct lend_session_rec *s = ep->routes ? find_core(ep, core) : NULL;
+
+	return s && s->state == LEND_SESSION_OPEN ? s->route : NULL;
+}
+
 static struct lend_session_rec *take_entry(struct lend_ep *ep, enum lend_session_state state)
 {
 	struct lend_session_rec *s;
@@ -124,6 +131,8 @@ void lend_sessions_up(struct lend_ep *ep, const struct lend_event *ev)
 	s->up = true;
 	ep->stats.sessions++;
 	(void)lend_core_session_peer(ep->core, ev->session, &peer, s->incarnation);
+	if (ep->routes && !s->route)
+		s->route = ep->gateways.find(ep, s->incarnation);
 	if (ep->watch && s->state == LEND_SESSION_OPEN)
 		ep->watch(handle_of(ep, s), s->incarnation, true, ep->watch_arg);
 }
@@ -135,6 +144,8 @@ static void end_session(struct lend_ep *ep, struct lend_session_rec *s)
 		ep->stats.sessions--;
 	if (ep->watch)
 		ep->watch(handle_of(ep, s), s->incarnation, false, ep->watch_arg);
+	if (s->route)
+		ep->gateways.end(ep, s->route);
 	give_entry(ep, s);
 }
 
@@ -234,6 +245,13 @@ int lend_connect_as(struct lend_ep *ep, const char *address, const char *name,
 				 "connect: no address; give one like shm:NAME or udp:HOST:PORT");
 	if (ep->closing || !*ep->alive)
 		return lend_fail(ESHUTDOWN, "%s: this endpoint is closed; open another", address);
+	if (strncmp(address, LEND_HTTP2, strlen(LEND_HTTP2)) == 0)
+		return ep->gateways.connect
+			   ? ep->gateways.connect(ep, address, session)
+			   : lend_fail(ENODEV,
+				       "%s: not from a worker's endpoint: connect in the "
+				       "endpoint's own thread",
+				       address);
 	if (lend_core_sessions_free(ep->core) <= ep->n_pending)
 		return no_session(ep, address);
 	s = take_entry(ep, LEND_SESSION_PENDING);
@@ -341,6 +359,10 @@ int lend_session_peer(struct lend_ep *ep, lend_session session, struct lend_peer
 	if (!s)
 		return lend_fail(ESTALE, "the session has ended; connect again");
 	*peer = (struct lend_peer){.uid = -1};
+	if (s->route && s->route->session.id == session.id) {
+		memcpy(peer->address, s->route->address, sizeof(peer->address));
+		return 0;
+	}
 	if (s->state == LEND_SESSION_PENDING && strlen(s->address) < sizeof(peer->address))
 		strcpy(peer->address, s->address);
 	if (s->state == LEND_SESSION_PENDING ||

@@ -1,7 +1,7 @@
 #include "lend/stats.h"
 
 #include "core/counters.h"
-#include "rpc/endpoint.h"
+#include "rpc/remotes.h"
 
 enum { LOOP_N = 11 };
 
@@ -35,11 +35,19 @@ static const struct counter gateway_counters[] = {
     {"gateway_calls", "requests of gRPC clients answered"},
     {"gateway_errors", "of them with another status than OK"},
 };
+/* In the order of struct lend_remote_counters. */
+static const struct counter remote_counters[] = {
+    {"remote_connections", "connections to gRPC servers"},
+    {"remote_failed", "attempts to connect to one that failed at all of its addresses"},
+    {"remote_calls", "requests to gRPC servers that have ended"},
+    {"remote_errors", "of them with another status than OK"},
+};
 
 enum {
 	CORE_N = sizeof(core_counters) / sizeof(core_counters[0]),
 	IO_N = sizeof(io_counters) / sizeof(io_counters[0]),
 	GATEWAY_N = sizeof(gateway_counters) / sizeof(gateway_counters[0]),
+	REMOTE_N = sizeof(remote_counters) / sizeof(remote_counters[0]),
 };
 
 void lend_stats_get(struct lend_ep *ep, struct lend_stats *stats)
@@ -66,13 +74,22 @@ static uint64_t of_gateways(const struct lend_ep *ep, unsigned i)
 	return sum;
 }
 
+static uint64_t of_remotes(const struct lend_ep *ep, unsigned i)
+{
+	uint64_t sum = ((const uint64_t *)&ep->gateways.ended)[i];
+
+	for (const struct lend_route *route = ep->routes; route; route = route->next)
+		sum += ((const uint64_t *)ep->gateways.ops->remote_counters(route->remote))[i];
+	return sum;
+}
+
 bool lend_stats_each(struct lend_ep *ep, unsigned i, const char **name, const char **meaning,
 		     uint64_t *value)
 {
 	const struct counter *counter;
 	struct lend_stats stats;
 
-	if (i >= LOOP_N + CORE_N + IO_N + GATEWAY_N)
+	if (i >= LOOP_N + CORE_N + IO_N + GATEWAY_N + REMOTE_N)
 		return false;
 	lend_stats_get(ep, &stats);
 	if (i < LOOP_N) {
@@ -84,9 +101,12 @@ bool lend_stats_each(struct lend_ep *ep, unsigned i, const char **name, const ch
 	} else if (i < LOOP_N + CORE_N + IO_N) {
 		counter = &io_counters[i - LOOP_N - CORE_N];
 		*value = of_io(ep, i - LOOP_N - CORE_N);
-	} else {
+	} else if (i < LOOP_N + CORE_N + IO_N + GATEWAY_N) {
 		counter = &gateway_counters[i - LOOP_N - CORE_N - IO_N];
 		*value = of_gateways(ep, i - LOOP_N - CORE_N - IO_N);
+	} else {
+		counter = &remote_counters[i - LOOP_N - CORE_N - IO_N - GATEWAY_N];
+		*value = of_remotes(ep, i - LOOP_N - CORE_N - IO_N - GATEWAY_N);
 	}
 	*name = counter->name;
 	*meaning = counter->meaning;

@@ -211,6 +211,14 @@ int lend_stream_end_with(struct lend_ep *ep, struct lend_stream *stream, enum le
 	return 0;
 }
 
+void lend_stream_unrun(struct lend_stream *stream, bool maybe)
+{
+	struct lend_stream_rec *s = lend_stream_rec(stream);
+
+	if (s)
+		s->unrun = maybe ? LEND_REPLY_MAYBE : LEND_REPLY_NOT_RUN;
+}
+
 int lend_stream_end(struct lend_ep *ep, struct lend_stream *stream, enum lend_status status,
 		    const char *why)
 {

@@ -108,7 +108,8 @@ static void answer_opening(struct lend_stream_rec *s)
 	if (req)
 		req->handler = NULL;
 	if (s->answer)
-		(void)lend_reply_flags(s->ep, s->request, s->status, LEND_REPLY_HEAD, s->answer);
+		(void)lend_reply_flags(s->ep, s->request, s->status, LEND_REPLY_HEAD | s->unrun,
+				       s->answer);
 	else if (s->why[0])
 		(void)lend_reply_why(s->ep, s->request, s->status, s->why);
 	else

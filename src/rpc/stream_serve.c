@@ -106,8 +106,7 @@ void lend_stream_note(lend_request request, const struct lend_buf *bytes, void *
 		(void)lend_refuse(ep, request, status);
 }
 
-/* Handles the opening call of a stream. */
-static void open_stream(lend_request request, const struct lend_buf *bytes, void *arg)
+void lend_stream_opens(lend_request request, const struct lend_buf *bytes, void *arg)
 {
 	struct lend_stream_method *m = arg;
 	struct lend_streams *all = m->ep->streams;
@@ -162,7 +161,7 @@ int lend_serve_stream(struct lend_ep *ep, uint32_t method, lend_stream_handler_f
 		      void *arg)
 {
 	struct lend_stream_method *m = method_of(ep, method);
-	lend_handler_fn *opens = handler ? open_stream : NULL;
+	lend_handler_fn *opens = handler ? lend_stream_opens : NULL;
 
 	return m ? set_handler(m, lend_serve(ep, method, opens, m, LEND_OPENS_STREAMS), handler,
 			       arg)
@@ -184,7 +183,7 @@ int lend_serve_stream_name(struct lend_ep *ep, const char *name, lend_stream_han
 	int rc = m ? check_flags(flags) : no_memory();
 
 	if (rc == 0)
-		rc = lend_serve_name(ep, name, handler ? open_stream : NULL, m,
+		rc = lend_serve_name(ep, name, handler ? lend_stream_opens : NULL, m,
 				     flags | LEND_OPENS_STREAMS);
 	return set_handler(m, rc, handler, arg);
 }
@@ -196,7 +195,7 @@ int lend_serve_stream_any(struct lend_ep *ep, lend_stream_handler_fn *handler, v
 	int rc = all ? check_flags(flags) : no_memory();
 
 	if (rc == 0)
-		rc = lend_serve_any(ep, handler ? open_stream : NULL, &all->any,
+		rc = lend_serve_any(ep, handler ? lend_stream_opens : NULL, &all->any,
 				    flags | LEND_OPENS_STREAMS);
 	return set_handler(&all->any, rc, handler, arg);
 }

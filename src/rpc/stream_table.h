@@ -36,6 +36,7 @@ struct lend_stream_rec {
 	bool cancelled;
 	bool pinned;                    /* a function of it runs: the record must stay */
 	enum lend_status status;        /* server: to answer with */
+	unsigned unrun;                 /* server: LEND_REPLY_NOT_RUN, LEND_REPLY_MAYBE or 0 */
 	char why[LEND_HEAD_REASON + 1]; /* text of the status, UTF-8 */
 	struct lend_buf *answer;        /* server: head to answer with; NULL: why */
 	uint8_t *head;                  /* opener: of the answer; NULL: none */
@@ -99,6 +100,10 @@ void lend_stream_opening_ended(struct lend_call *call);
 /* stream_serve.c */
 /* Handles the calls of peers' streams: notes and messages. arg: the endpoint's streams. */
 void lend_stream_note(lend_request request, const struct lend_buf *bytes, void *arg);
+/* Handles the calls that open streams. arg: their struct lend_stream_method. */
+void lend_stream_opens(lend_request request, const struct lend_buf *bytes, void *arg);
+/* Notes that a server's stream ran nowhere, or maybe. Before lend_stream_end_with(). */
+void lend_stream_unrun(struct lend_stream *stream, bool maybe);
 /* Marks the requests that opened streams: their handler. */
 void lend_stream_marker(lend_request request, const struct lend_buf *bytes, void *arg);
 
