@@ -18,13 +18,13 @@ static inline uint64_t lend_seen_shift(uint64_t map, uint64_t ahead)
 }
 
 /* Sets the limit of the datagrams that short_receive.c predicts: none unless the session is up and
- * has received one, from a carrier that detects corruption. */
+ * has received one. */
 static inline void lend_seen_predict(const struct lend_core *c, struct lend_sess *s)
 {
 	uint64_t most = lend_min_u64(s->payload, c->cfg.message_max);
 
 	s->predicted = 0;
-	if (s->state == LEND_SESS_UP && s->checked && s->seen_at)
+	if (s->state == LEND_SESS_UP && s->seen_at)
 		s->predicted = (uint16_t)lend_min_u64(most, LEND_PKT_FRAMES_MAX *
 								sizeof(struct lend_pkt_frame));
 }

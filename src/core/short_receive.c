@@ -265,12 +265,11 @@ void lend_short_receive(struct lend_core *c, struct lend_bufs *bufs, struct lend
 }
 
 /* Returns the session of a datagram that is as predicted: frames only, with the next number of a
- * session that is up, not marked, without a report, from a carrier that detects corruption. NULL:
- * it is another one. Changes nothing. */
-LEND_HOT struct lend_sess *predicted_sess(struct lend_core *c, const struct lend_in *in)
+ * session that is up, not marked, without a report. NULL: it is another one. Changes nothing. */
+LEND_HOT struct lend_sess *predicted_sess(struct lend_core *c, const struct lend_in *in,
+					  uint32_t *len)
 {
 	const uint8_t *at = in->data;
-	uint32_t len = in->len - (uint32_t)sizeof(struct lend_pkt);
 	uint64_t first, session, number, rest;
 	struct lend_sess *s;
 
@@ -287,11 +286,12 @@ LEND_HOT struct lend_sess *predicted_sess(struct lend_core *c, const struct lend
 		      (session & LEND_INDEX_MASK) >= c->cfg.sessions))
 		return NULL;
 	s = lend_sess_at(c, session & LEND_INDEX_MASK);
+	*len = in->len - (uint32_t)sizeof(struct lend_pkt) - s->trailer;
 	/* The offset is 0, the length is right. */
-	return s->id == session && number == s->seen + 1 && number && s->peer == in->peer &&
-		       rest == (uint64_t)len << 32 && len <= s->predicted
-		   ? s
-		   : NULL;
+	if (LEND_RARE(s->id != session || number != s->seen + 1 || !number || s->peer != in->peer ||
+		      rest != (uint64_t)*len << 32 || *len > s->predicted))
+		return NULL;
+	return s->trailer && !lend_pkt_whole(at, in->len - s->trailer) ? NULL : s;
 }
 
 uint32_t lend_short_input(struct lend_core *c, struct lend_bufs *bufs, const struct lend_in *in,
@@ -302,9 +302,9 @@ uint32_t lend_short_input(struct lend_core *c, struct lend_bufs *bufs, const str
 	uint32_t i, most = a->ev_first == 0 ? a->ev_room : 0;
 
 	for (i = 0; i < n && a->ev_end < most; i++) {
-		struct lend_sess *s = predicted_sess(c, &in[i]);
-		const uint8_t *at, *end = (const uint8_t *)in[i].data + in[i].len;
-		uint32_t frames = 0;
+		const uint8_t *end, *at = (const uint8_t *)in[i].data + sizeof(struct lend_pkt);
+		uint32_t len, frames = 0;
+		struct lend_sess *s = predicted_sess(c, &in[i], &len);
 
 		if (LEND_RARE(!s))
 			break;
@@ -312,8 +312,8 @@ uint32_t lend_short_input(struct lend_core *c, struct lend_bufs *bufs, const str
 		s->seen_map = s->seen_map << 1 | 1;
 		s->seen_at = c->now + !c->now;
 		s->last_rx = c->now;
-		at = receive_usual(c, s, s->seen, end - in[i].len + sizeof(struct lend_pkt), end,
-				   &frames);
+		end = at + len;
+		at = receive_usual(c, s, s->seen, at, end, &frames);
 		if (LEND_RARE(at != end))
 			receive_rest(c, bufs, s, s->seen, at, end, frames);
 	}

@@ -340,8 +340,8 @@ struct lend_sess {
 	uint32_t srtt, rttvar; /* ns */
 	uint32_t rto;          /* lend_loss_rto() before the first retry, derived from these */
 	uint8_t ctl_tries;
-	uint8_t features; /* of the peer: LEND_FEATURE_* */
-	uint16_t zero;
+	uint8_t features;  /* of the peer: LEND_FEATURE_* */
+	uint16_t trailer;  /* bytes behind a datagram */
 	lend_ns timer;     /* as timer.h has it; LEND_NEVER: not on the wheel */
 	lend_ns ack_timer; /* when the pending ACK is sent; LEND_NEVER: none is pending */
 
