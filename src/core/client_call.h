@@ -100,6 +100,9 @@ LEND_HOT struct lend_event *lend_call_end_event(struct lend_core *c, const struc
 	return e;
 }
 
+/* Notes a reply that must be acknowledged, after its server's patience. A kept reply is
+ * acknowledged only together with others, and if it reports ECN marks. */
+void lend_call_schedule_ack(struct lend_core *c, struct lend_sess *s, uint8_t patience_ms);
 void lend_call_on_reply(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
 			const struct lend_pkt_view *v);
 /* Handles a reply that fits in one datagram. */

@@ -6,6 +6,7 @@
 #include "core/rx.h"
 #include "core/sched.h"
 #include "core/sess.h"
+#include "core/short_call.h"
 #include "core/tx.h"
 
 /* Returns the call of a datagram, or NULL. *ended is set if that call is over. Calls older than the
@@ -72,9 +73,7 @@ LEND_HOT void finish(struct lend_core *c, struct lend_call_rec *k, const struct 
 		lend_rx_drop(c, k);
 }
 
-/* Notes a reply that must be acknowledged, after its server's patience. A kept reply is
- * acknowledged only together with others, and if it reports ECN marks. */
-LEND_HOT void schedule_ack(struct lend_core *c, struct lend_sess *s, uint8_t patience_ms)
+void lend_call_schedule_ack(struct lend_core *c, struct lend_sess *s, uint8_t patience_ms)
 {
 	if (++s->unacked == LEND_ACK_SHORT)
 		lend_ctl_sess(c, s, LEND_PKT_ACK, 0, 0);
@@ -88,7 +87,7 @@ LEND_HOT void take_whole(struct lend_core *c, struct lend_sess *s, struct lend_c
 	lend_call_refund(c, s, k);
 	lend_window_learn(c, s, v->reply.window);
 	if (v->reply.patience_ms != LEND_PATIENCE_KEPT || s->ack_due || s->ecn)
-		schedule_ack(c, s, v->reply.patience_ms);
+		lend_call_schedule_ack(c, s, v->reply.patience_ms);
 	finish(c, k, v, fits);
 	lend_call_free_slot(c, s, k);
 	lend_sess_on_call_end(c, s);
@@ -198,12 +197,24 @@ void lend_call_on_reply(struct lend_core *c, struct lend_bufs *bufs, struct lend
 	}
 }
 
+/* Returns whether the slot of a call has a short one. */
+static bool is_short(struct lend_core *c, const struct lend_sess *s, uint32_t call)
+{
+	uint32_t slot = lend_pkt_slot(call);
+
+	return slot < s->cslots &&
+	       lend_cslot_at(c, lend_sess_index(c, s), slot)->rec == LEND_SLOT_SHORT;
+}
+
 void lend_call_on_whole(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
 			const struct lend_pkt_view *v)
 {
 	bool ended;
-	struct lend_call_rec *k = find_call(c, s, v->head.call, &ended);
+	struct lend_call_rec *k;
 
+	if (is_short(c, s, v->head.call) && lend_short_end(c, s, v))
+		return;
+	k = find_call(c, s, v->head.call, &ended);
 	if (!k || k->state != LEND_CALL_OPEN || k->received ||
 	    v->head.length > c->cfg.message_max) {
 		lend_call_on_reply(c, bufs, s, v);

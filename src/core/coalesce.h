@@ -17,8 +17,14 @@
 #include "core/packet_build.h"
 #include "core/sched.h"
 
-/* Longest payload of a frame, bytes. */
-enum { LEND_FRAME_MAX = 512 };
+/* Bytes of a datagram's frames, without the report that it may begin with; longest payload of one.
+ */
+enum {
+	LEND_FRAMES_ROOM =
+	    LEND_COALESCED_BYTES - sizeof(struct lend_pkt) - sizeof(struct lend_pkt_seen),
+	LEND_FRAME_MAX = LEND_FRAMES_ROOM - sizeof(struct lend_pkt_frame)
+};
+_Static_assert(LEND_FRAMES_ROOM % LEND_PKT_FRAME_ALIGN == 0, "the last frame is padded");
 
 _Static_assert((LEND_COALESCED_BYTES - sizeof(struct lend_pkt)) / sizeof(struct lend_pkt_frame) <=
 		   LEND_PKT_FRAMES_MAX,
@@ -53,7 +59,9 @@ LEND_HOT bool lend_coalesce_admits(const struct lend_core *c, const struct lend_
 /* Sets the limit of the requests that the session's frames carry: none unless it is up. */
 static inline void lend_coalesce_limit(const struct lend_core *c, struct lend_sess *s)
 {
-	uint32_t most = lend_min_u32(LEND_FRAME_MAX, lend_min_u32(s->payload, s->message_max));
+	uint32_t room = lend_min_u32(LEND_FRAMES_ROOM, s->payload),
+		 most =
+		     lend_min_u32(room - (uint32_t)sizeof(struct lend_pkt_frame), s->message_max);
 
 	s->frame_limit = 0;
 	if (s->state == LEND_SESS_UP && c->cfg.fast != LEND_FAST_NEVER &&
@@ -73,9 +81,7 @@ LEND_HOT struct lend_coalesced *lend_coalesce_begin(struct lend_core *c, struct 
 						    struct lend_sess *s, uint8_t class,
 						    uint32_t need)
 {
-	uint32_t most = lend_min_u32(LEND_COALESCED_BYTES - (uint32_t)sizeof(struct lend_pkt) -
-					 (uint32_t)sizeof(struct lend_pkt_seen),
-				     s->payload);
+	uint32_t most = lend_min_u32(LEND_FRAMES_ROOM, s->payload);
 	bool fast = lend_sched_is_fast(c, class);
 	uint32_t i = a->coalesced_next;
 	struct lend_coalesced *d;

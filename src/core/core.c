@@ -105,7 +105,7 @@ static void lay_out(struct lend_core *c, const struct lend_core_config *f)
 	c->hashed = c->size;
 	reserve_table(c, &c->at_unhashed, 1,
 		      sizeof(struct lend_unhashed) + event_cap(c) * sizeof(struct lend_event));
-	c->coalesced_cap = lend_min_u32(LEND_OUT, 4 * f->sessions);
+	c->coalesced_cap = lend_min_u32(LEND_OUT, f->calls * f->sessions);
 	reserve_table(c, &c->at_coalesced, c->coalesced_cap, sizeof(struct lend_coalesced));
 }
 

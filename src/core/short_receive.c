@@ -173,6 +173,27 @@ LEND_HOT bool is_calm(const struct lend_sess *s)
 	return !(s->ack_due | s->ecn | s->queue.n | s->waiting.n | s->unplaced);
 }
 
+bool lend_short_end(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
+{
+	struct lend_unhashed *a = lend_unhashed(c);
+	struct tally t = {.e = a->ev + a->ev_end, .id = s->id, .sess = lend_sess_index(c, s)};
+	struct frame f = {.word = {v->head.call | (uint64_t)v->head.length << 32}};
+	struct lend_pkt_reply reply = v->reply;
+
+	if (v->parts || v->head.flags & LEND_PKT_WITH_HEAD || v->head.length > c->cfg.message_max ||
+	    v->head.length > UINT16_MAX || s->queue.n | s->waiting.n | s->unplaced ||
+	    a->ev_cap - a->ev_end < 2)
+		return false;
+	reply.patience_ms = LEND_PATIENCE_KEPT;
+	memcpy(&f.word[1], &reply, sizeof(reply));
+	if (!end_short(c, s, &f, v->payload, &t))
+		return false;
+	if (v->reply.patience_ms != LEND_PATIENCE_KEPT || s->ack_due || s->ecn)
+		lend_call_schedule_ack(c, s, v->reply.patience_ms);
+	settle_tally(c, a, s, &t);
+	return true;
+}
+
 /* Handles frames until one does not take the common path. Returns where that is, or the end. */
 LEND_HOT const uint8_t *receive_usual(struct lend_core *c, struct lend_sess *s, uint64_t number,
 				      const uint8_t *at, const uint8_t *end, uint32_t *n)

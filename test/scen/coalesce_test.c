@@ -95,7 +95,7 @@ Test(coalesce, room__used_up__another_datagram)
 	pair_begin(&d, true, set_always);
 	for (int i = 0; i < 3; i++)
 		pair_request(&d, 500, NORMAL);
-	pair_request(&d, 513, NORMAL); /* longer than a frame: from its record */
+	pair_request(&d, 1329, NORMAL); /* longer than a frame: from its record */
 	d.quiet = true;
 	cr_assert_eq(pair_turn(&d, 0, ENOUGH), 3);
 	d.quiet = false;
