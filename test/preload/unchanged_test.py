@@ -13,10 +13,13 @@ usage: unchanged_test.py BUILD
 import contextlib
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
+import xml.etree.ElementTree
 
 BUILD = pathlib.Path(sys.argv[1])
 LEND = BUILD / "lend"
@@ -87,5 +90,15 @@ def test_command():
     assert (out, code) == ("hello", 0), "a program without gRPC"
 
 
-for test in (test_command, test_native, test_both):
+def test_demo():
+    demo = pathlib.Path(__file__).parents[2] / "scripts" / "grpc_demo.py"
+    with tempfile.TemporaryDirectory() as folder:
+        picture = pathlib.Path(folder) / "demo.svg"
+        out, code, err = run([sys.executable, "-B", demo, BUILD, "--seconds", "0.05", "--out", picture])
+        assert code == 0 and len(re.findall(r"[\d.]+ us +\d+ calls/s", out)) == 2, f"{out} {err}"
+        texts = [text.text for text in xml.etree.ElementTree.parse(picture).iter("{http://www.w3.org/2000/svg}text")]
+        assert len(texts) == 10, texts
+
+
+for test in (test_command, test_native, test_both, test_demo):
     test()
