@@ -213,14 +213,18 @@ if [ -e "$examples/greeter.proto" ]; then
 	PATH=$PATH:${GOPATH:-$HOME/go}/bin
 	if [ -e "$lib/lend/lend_gateway.so" ] && command -v grpcurl >/dev/null; then
 		port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-		commands=$(sed -n '/^.\/greeter at/,/^grpcurl/p' "$here/../../../README.md" | sed "s/50051/$port/")
+		commands=$(sed -n '/^.\/greeter at/,/^grpcurl/p' "$here/../../../README.md" | sed "s/50051/$port/g")
 		eval "${commands%grpcurl*}"
 		began="$began $!"
-		for _ in $(seq 500); do # until it listens
-			said=$(eval "grpcurl${commands##*grpcurl}" 2>&1 | tr -d ' \n') && [ "$said" = '{"text":"hello,Ada"}' ] && break
+		for _ in $(seq 20); do # until it listens
+			said=$(eval "timeout 2 grpcurl${commands##*grpcurl}" 2>&1 | tr -d ' \n') && [ "$said" = '{"text":"hello,Ada"}' ] && break
 			sleep 0.02
 		done
 		[ "$said" = '{"text":"hello,Ada"}' ] || fail "grpcurl got $said"
+	fi
+	if [ -e "$lib/lend/liblend-grpc-preload.so" ]; then # test/preload has unchanged programs
+		commands=$(sed -n '/^lend grpc-run/s/ *#.*//p' "$here/../../../README.md")
+		says "with 127.0.0.1:50051" eval "${commands/.\/cpp_client/echo with}"
 	fi
 	begin presence "$tmp/presence"
 	echoes() { # JSON [OPTION...]: calls the echo
