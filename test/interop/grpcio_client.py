@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""The cases of gRPC's interoperability tests, by grpcio: grpcio_client.py [--ca FILE] HOST:PORT CASE... Messages are encoded here: the cases
-need few fields. Exit code 0: all cases passed."""
+"""The cases of gRPC's interoperability tests, by grpcio: grpcio_client.py [--ca FILE] HOST:PORT CASE... (soak:SECONDS is
+one, too). Messages are encoded here: the cases need few fields. Exit code 0: all cases passed."""
 import sys
 import threading
+import time
+import traceback
 
 import grpc
 
 SERVICE = "/grpc.testing.TestService/"
 REQUESTS = (27182, 8, 1828, 45904)
 RESPONSES = (31415, 9, 2653, 58979)
+ROUND = """empty_unary large_unary client_streaming server_streaming ping_pong empty_stream custom_metadata status_code_and_message
+cancel_after_begin cancel_after_first_response timeout_on_sleeping_server unimplemented_method"""
 
 
 def varint(n):
@@ -175,6 +179,24 @@ class Cases:
         calls = [self.unary("UnaryCall").future(unary_request(314159, 271828)) for _ in range(1000)]
         assert all(body(call.result()) == bytes(314159) for call in calls)
 
+    def soak(self, seconds):
+        end, cases, failures = time.monotonic() + seconds, ROUND.split(), []
+
+        def run(i):
+            try:
+                while time.monotonic() < end and not failures:
+                    getattr(self, cases[i % len(cases)])()
+                    i += 1
+            except (AssertionError, grpc.RpcError) as error:
+                failures.append(f"{cases[i % len(cases)]}: " + " ".join(traceback.format_exc().split()))
+
+        threads = [threading.Thread(target=run, args=(i,)) for i in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not failures, failures[0]
+
 
 def open_channel(address, ca):
     if not ca:
@@ -190,10 +212,11 @@ def main(arguments):
     with open_channel(address, ca) as channel:
         for case in cases:
             try:
-                getattr(Cases(channel), case)()
+                name, _, seconds = case.partition(":")
+                getattr(Cases(channel), name)(*([int(seconds)] if seconds else []))
                 print(f"{case}: passed", flush=True)
             except (AssertionError, grpc.RpcError) as error:
-                sys.exit(f"{case}: failed: {str(error)[:300]}")
+                sys.exit(f"{case}: failed: {str(error)[:900]}")
 
 
 if __name__ == "__main__":

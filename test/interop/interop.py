@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import shutil
 import socket
 import subprocess
@@ -13,37 +14,10 @@ import sys
 import tempfile
 import time
 
-HERE = pathlib.Path(__file__).parent
-CASES = """empty_unary large_unary client_streaming server_streaming ping_pong empty_stream custom_metadata status_code_and_message
-special_status_message unimplemented_method unimplemented_service cancel_after_begin cancel_after_first_response
-timeout_on_sleeping_server""".split()
-TIMEOUT = 60  # seconds of one case
+import interop_peers as peers
 
-
-def go_program(name):
-    gopath = os.environ.get("GOPATH", os.path.expanduser("~/go"))
-    return shutil.which(name, path=f"{gopath}/bin:{os.environ.get('PATH', '')}")
-
-
-def clients():
-    """Yields name, its cases, and a function from address and case to a command."""
-    if go_program("client"):
-        yield "grpc-go", CASES, lambda address, case, ca: [
-            go_program("client"), "--server_host=" + address.rpartition(":")[0], "--server_port=" + address.rpartition(":")[2],
-            "--test_case=" + case, *(["--use_tls", "--use_test_ca", "--ca_file=" + ca, "--server_host_override=localhost"] if ca else [])]
-    if subprocess.run([sys.executable, "-c", "import grpc"], capture_output=True).returncode == 0:
-        yield "grpcio", [*CASES, "concurrent_large_unary"], lambda address, case, ca: [
-            sys.executable, "-B", str(HERE / "grpcio_client.py"), *(["--ca", ca] if ca else []), address, case]
-    if go_program("grpcurl"):
-        service = "grpc.testing.TestService"
-        words = {"reflection_list": ["list"], "reflection_describe": ["describe"], "health_list": ["grpc.health.v1.Health/List"],
-                 "reflection_method": ["describe", service + ".StreamingOutputCall"], "reflection_call": [service + "/EmptyCall"]}
-        yield "grpcurl", list(words), lambda address, case, ca: [
-            go_program("grpcurl"), *(["-cacert", ca, "-authority", "localhost"] if ca else ["-plaintext"]), address, *words[case]]
-    if go_program("h2spec"):
-        yield "h2spec", ["http2", "hpack"], lambda address, case, ca: [
-            go_program("h2spec"), case, *(["-t", "-k"] if ca else []), "-h", address.rpartition(":")[0], "-p", address.rpartition(":")[2], "-o", "1",
-            "-P", "/grpc.testing.TestService/EmptyCall"]
+TIMEOUT = 90  # seconds of one case
+GROWTH = 16 << 10  # KiB that a server may grow during the second half of a soak
 
 
 def make_certificate(folder):
@@ -57,95 +31,142 @@ def make_certificate(folder):
     return cert, key
 
 
-def run_cases(peers, server, quick, address, ca):
-    for name, cases, command in peers:
-        for case in cases:
-            if quick and case == "concurrent_large_unary":
-                continue
-            try:
-                run = subprocess.run(command(address, case, ca), capture_output=True, text=True, errors="replace", timeout=TIMEOUT)
-                why = (run.stderr or run.stdout).strip().splitlines()[-1:] if run.returncode else []
-            except subprocess.TimeoutExpired:
-                run, why = None, [f"no end after {TIMEOUT} s"]
-            passed = run is not None and run.returncode == 0
-            yield {"client": name, "server": server, "case": case, "tls": bool(ca), "result": "passed" if passed else "failed",
-                   **({} if passed else {"why": "".join(why)[:200]})}
+def resident(pid):
+    return int(re.search(r"VmRSS:\s*(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text())[1])
 
 
-def show(args, cells):
-    for cell in cells:
-        if not args.json:
-            print(f"{cell['client']:10} {cell['server']:10} {'tls' if cell['tls'] else 'plain':6} {cell['case']:30} {cell['result']} "
-                  f"{cell.get('why', '')}", flush=True)
-        yield cell
-
-
-def run_client(args, files):
-    """Returns the cells of Lend's client and a stock server."""
-    if not go_program("server"):
-        return []
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    server = subprocess.Popen([go_program("server"), f"-port={port}",
-                               *(["-use_tls", "-tls_cert_file=" + files[0], "-tls_key_file=" + files[1]] if files else [])],
-                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    wait_for_port(port)
-    program = [args.build / "test" / "interop_client"]
-    peers = [("lend", CASES, lambda address, case, ca: program + ["http2:" + address + (f"?name=localhost&ca={ca}" if ca else ""), case])]
+def run_command(command, env, timeout):
+    """Returns a result, and why it is not passed."""
     try:
-        return list(show(args, run_cases(peers, "grpc-go", args.quick, f"127.0.0.1:{port}", files and files[0])))
-    finally:
-        server.kill()
-        server.wait()
+        run = subprocess.run([str(word) for word in command], capture_output=True, text=True, errors="replace", timeout=timeout,
+                             env={**os.environ, "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": "", **env})
+    except subprocess.TimeoutExpired:
+        return "failed", f"no end after {timeout} s"
+    if run.returncode == 0:
+        return "passed", ""
+    lines = (run.stderr or run.stdout).strip().splitlines() or ["no output"]
+    return "failed", next((line for line in lines if re.search("error|exception|fail", line, re.IGNORECASE)), lines[-1])
+
+
+class Table:
+    def __init__(self, args):
+        self.args, self.cells = args, []
+
+    def add(self, client, server, case, tls, result, why=""):
+        self.cells.append({"client": client, "server": server, "case": case, "tls": tls, "result": result, **({"why": why[:200]} if why else {})})
+        if not self.args.json and result != "skipped":
+            print(f"{client:12} {server:10} {'tls' if tls else 'plain':6} {case:30} {result} {why[:200]}", flush=True)
+
+    def count(self, result):
+        return sum(cell["result"] == result for cell in self.cells)
+
+
+def run_peer(table, peer, name, host, port, ca):
+    """Fills in the cells of a client with the server of a name."""
+    skipped = [case for case in peer.wanted if not peer.here or case not in peer.cases]
+    if skipped and not table.args.json:
+        print(f"{peer.name:12} {name:10} {'tls' if ca else 'plain':6} skipped: {'' if peer.here else 'not installed: '}{' '.join(skipped)}")
+    for case in dict.fromkeys([*peer.cases, *peer.wanted]):
+        if table.args.quick and case in peers.LARGE:
+            continue
+        if not peer.here:
+            table.add(peer.name, name, case, bool(ca), "skipped", "the client is not installed")
+        elif case not in peer.cases:
+            table.add(peer.name, name, case, bool(ca), "skipped", "the client has no such case")
+        else:
+            table.add(peer.name, name, case, bool(ca), *run_command(
+                peer.command(host, port, case, ca), {**peer.env, **({"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": ca} if ca else {})}, TIMEOUT))
+
+
+def run_soak(table, clients, server, address, ca):
+    """Calls of all kinds, again and again; the server's memory must not grow in the second half."""
+    peer = next((peer for peer in clients if peer.name == "grpcio-1.85" and peer.here), None)
+    if not table.args.soak or not peer:
+        return
+    seconds = table.args.soak // 2
+    command = [*peer.command(*address, f"soak:{seconds}", ca)]
+    result, why = run_command(command, peer.env, seconds + TIMEOUT)
+    before = resident(server.pid)
+    if result == "passed":
+        result, why = run_command(command, peer.env, seconds + TIMEOUT)
+    if result == "passed" and resident(server.pid) > before + GROWTH:
+        result, why = "failed", f"the server grew from {before} to {resident(server.pid)} KiB"
+    table.add(peer.name, "lend", "soak", bool(ca), result, why)
 
 
 def wait_for_port(port):
     end = time.monotonic() + TIMEOUT
     while time.monotonic() < end:
         try:
-            socket.create_connection(("127.0.0.1", port)).close()
-            return
+            return socket.create_connection(("127.0.0.1", port)).close()
         except ConnectionRefusedError:
             time.sleep(0.01)
 
 
-def run_server(args, files):
-    """Returns the cells of one server, with TLS if it has files of a certificate and its key."""
-    address = "http2:127.0.0.1:0" + (f"?cert={files[0]}&key={files[1]}" if files else "")
-    server = subprocess.Popen([args.build / "test" / "interop_server", address], stdout=subprocess.PIPE, text=True)
-    cells = []
+def run_stock_servers(table, files):
+    """Fills in the cells of Lend's client."""
+    for name, here, command in peers.all_servers(table.args.build):
+        if not here or not command(0, files) or (table.args.quick and name not in peers.QUICK):
+            continue
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = probe.getsockname()[1]
+        server = subprocess.Popen([str(word) for word in command(port, files)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            wait_for_port(port)
+            run_peer(table, peers.lend_client(table.args.build), name, "127.0.0.1", str(port), files and files[0])
+        finally:
+            server.kill()
+            server.wait()
+
+
+def run_server(table, files):
+    """Fills in the cells of one server, with TLS if it has files of a certificate and its key."""
+    args = table.args
+    server = subprocess.Popen([args.build / "test" / "interop_server", "http2:127.0.0.1:0" + (f"?cert={files[0]}&key={files[1]}" if files else "")],
+                              stdout=subprocess.PIPE, text=True)
+    ca = files and files[0]
     try:
         ready = server.stdout.readline().split()
         if len(ready) != 2:
             sys.exit("interop: the server did not start: see its line above")
-        cells += show(args, run_cases(clients(), "lend", args.quick, ready[1].removeprefix("http2:"), files and files[0]))
+        host, _, port = ready[1].removeprefix("http2:").rpartition(":")
+        clients = [peer for peer in peers.all_peers(args.build) if peer.name in args.clients]
+        for peer in clients:
+            run_peer(table, peer, "lend", host, port, ca)
+        run_soak(table, clients, server, (host, port), ca)
     finally:
         server.terminate()
     if server.wait() != 0:
-        cells.append({"client": "-", "server": "lend", "case": "end", "tls": bool(files), "result": "failed", "why": "its exit code"})
-    return cells
+        table.add("-", "lend", "end", bool(files), "failed", "the server's exit code")
 
 
 def main():
     parser = argparse.ArgumentParser(description="Stock gRPC clients against a Lend server, and a Lend client against stock servers.")
     parser.add_argument("build", type=pathlib.Path, help="folder of the build")
-    parser.add_argument("--quick", action="store_true", help="without the long cases")
+    parser.add_argument("--quick", action="store_true", help="two clients for each case, none of the long ones")
+    parser.add_argument("--soak", type=int, metavar="SECONDS", help="of calls of all kinds, in plaintext and over TLS; 600, with --quick none")
+    parser.add_argument("--client", dest="clients", action="append", metavar="NAME", help="this client alone; may be repeated")
     parser.add_argument("--json", action="store_true", help="one JSON object")
     args = parser.parse_args()
+    args.build = args.build.resolve()
+    if args.soak is None:
+        args.soak = 0 if args.quick else 600
+    args.clients = args.clients or (peers.QUICK if args.quick else ["lend", *(peer.name for peer in peers.all_peers(args.build))])
     os.environ["LEND_MODULE_DIR"] = str(args.build)
-    cells = []
+    table = Table(args)
     with tempfile.TemporaryDirectory() as folder:
-        for files in [None, make_certificate(folder)][:2]:
-            if files or not cells:
-                cells += run_server(args, files) + run_client(args, files)
-    failed = sum(cell["result"] != "passed" for cell in cells)
+        for files in dict.fromkeys([None, make_certificate(folder)]):
+            run_server(table, files)
+            if "lend" in args.clients:
+                run_stock_servers(table, files)
+    failed, passed, skipped = (table.count(result) for result in ("failed", "passed", "skipped"))
     if args.json:
-        print(json.dumps({"cells": cells, "passed": len(cells) - failed, "failed": failed}))
-    elif not cells:
+        print(json.dumps({"cells": table.cells, "passed": passed, "failed": failed, "skipped": skipped}))
+    elif not passed + failed:
         print("interop: no client is installed: apt install python3-grpcio, or install Go and run scripts/interop.sh again")
     else:
-        print(f"{len(cells) - failed} passed, {failed} failed")
-    return 77 if not cells else failed > 0
+        print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return failed > 0 if passed + failed else 77
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@
 #define TRAILING "x-grpc-test-echo-trailing-bin"
 
 static struct lend_ep *ep;
-static uint8_t zeros[4 << 20];
+static uint8_t zeros[16 << 20];
 
 /* Answers that a stream has to send. */
 struct replies {
@@ -254,7 +254,7 @@ int main(int argc, char **argv)
 	char address[256];
 
 	config.listen = argc > 1 ? argv[1] : "http2:127.0.0.1:0";
-	config.message_max = 8 << 20;
+	config.message_max = 32 << 20;
 	if (lend_open(&config, &ep) < 0 || lend_pb_serve_kinds(ep, &service.base, kinds) < 0 ||
 	    lend_address(ep, address, sizeof(address)) < 0) {
 		fprintf(stderr, "interop_server: %s\n", lend_why());
