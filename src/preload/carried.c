@@ -17,8 +17,10 @@ enum {
 	RECEIVES_ALL = BIT(GRPC_OP_RECV_MESSAGE) | BIT(GRPC_OP_RECV_STATUS_ON_CLIENT),
 };
 
-/* In which a second batch follows a first one that leaves the kind of the call open. */
-static const lend_ns second_batch_ns = 500000;
+/* A second batch follows a first one that leaves the kind of the call open within this time, or
+ * before the thread waits for an event. */
+static const lend_ns second_batch_ns = 100000000;
+static _Thread_local grpc_call *undecided; /* the last such call of this thread; or NULL */
 
 lend_ns carried_deadline(gpr_timespec deadline)
 {
@@ -166,12 +168,21 @@ static void open_alone(struct lend_alarm *alarm)
 		carried_move(c);
 }
 
+static bool is_undecided(const struct carried *c)
+{
+	return c->state == CARRIED_WAITING && c->alarm.at && c->alarm.at != LEND_NEVER;
+}
+
+static void decide_unary(struct carried *c)
+{
+	lend_alarm_set(channel_engine.ep, &c->alarm, LEND_NEVER);
+	open_alone(&c->alarm);
+}
+
 static void cancel_native(struct carried *c)
 {
-	if (c->state == CARRIED_WAITING && c->alarm.at && c->alarm.at != LEND_NEVER) {
-		lend_alarm_set(channel_engine.ep, &c->alarm, LEND_NEVER);
-		open_alone(&c->alarm); /* ends it */
-	}
+	if (is_undecided(c))
+		decide_unary(c); /* which ends it */
 	if (c->state == CARRIED_CALL && c->active)
 		lend_call_cancel(channel_engine.ep, &c->lend_call);
 	if (c->state == CARRIED_STREAM && c->active)
@@ -195,6 +206,19 @@ static void cancel_call(struct carried *c, grpc_status_code status, const char *
 static struct carried *native_call(const grpc_call *call)
 {
 	return real_grpc()->active ? table_find(&calls, call) : NULL;
+}
+
+void carried_decide(void)
+{
+	struct carried *c = undecided ? native_call(undecided) : NULL;
+
+	undecided = NULL;
+	if (!c)
+		return;
+	engine_enter(&channel_engine);
+	if (is_undecided(c))
+		decide_unary(c);
+	engine_leave(&channel_engine);
 }
 
 REPLACES grpc_call_error grpc_call_cancel(grpc_call *call, void *reserved)
@@ -234,6 +258,8 @@ REPLACES void grpc_call_unref(grpc_call *call)
 		engine_enter(&channel_engine);
 		if (c->active)
 			cancel_native(c);
+		if (is_undecided(c))
+			lend_alarm_set(channel_engine.ep, &c->alarm, LEND_NEVER);
 		c->refs = 0;
 		free_unused(c);
 		engine_leave(&channel_engine);
@@ -369,6 +395,7 @@ static int open_by_kind(struct carried *c, const struct batch *b)
 		return carried_open(c, all);
 	}
 	if (sends && !all && b->left & BIT(GRPC_OP_RECV_INITIAL_METADATA)) {
+		undecided = c->call;
 		c->alarm.ring = open_alone;
 		lend_alarm_set(channel_engine.ep, &c->alarm,
 			       lend_now(channel_engine.ep) + second_batch_ns);

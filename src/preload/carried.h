@@ -48,6 +48,10 @@ lend_ns carried_deadline(gpr_timespec deadline);
 /* Under the lock: one batch less. May free the call. */
 void carried_delivered(struct carried *c);
 
+/* The thread is about to wait for an event: the call that it started last, if its kind is open, is
+ * unary. */
+void carried_decide(void);
+
 /* carried_run.c: starts the call or stream. Returns 0, or -errno: gRPC must carry it. */
 int carried_open(struct carried *c, bool unary);
 /* Does what the pending operations need and the stream permits. */

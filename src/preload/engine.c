@@ -9,6 +9,8 @@
 /* Times after which the engine's thread looks whether turns are run: while operations are pending,
  * and else. */
 enum { LOOK_PENDING_NS = 1000000, LOOK_IDLE_NS = 20000000 };
+/* Of a session at once; bytes. gRPC's own limits are those of the program. */
+enum { CALLS = 512, MESSAGE_MAX = 1 << 28 };
 
 pthread_mutex_t engine_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -181,7 +183,8 @@ int engine_open(struct engine *e, const char *listen)
 	int rc;
 
 	config.listen = listen;
-	config.calls = 512;
+	config.calls = CALLS;
+	config.message_max = MESSAGE_MAX;
 	rc = lend_open(&config, &e->ep);
 	if (rc < 0)
 		return rc;

@@ -1,47 +1,10 @@
-/* inproc_relay - calls and streams that arrive by Lend, as calls in process. See inproc_server.h.
- *
- * A handler runs in a turn, where gRPC must not be called: it leaves a task. The end of a call runs
- * in the program's thread that sent the status, which enters the engine and answers.
- * Layer: preload. Threads: any; fields are used inside engine_enter() or in a turn, and by gRPC
- * while a step that names them runs. */
+/* inproc_relay - see inproc_relay.h. */
 #include <errno.h>
-#include <grpc/impl/codegen/propagation_bits.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "preload/inproc_server.h"
-
-/* A batch at gRPC. */
-struct step {
-	grpc_completion_queue_functor functor;
-	struct relay *relay;
-	bool running;
-};
-
-struct relay {
-	struct engine_task task; /* starts the steps that can start */
-	struct server *server;
-	struct relay *next, **link; /* calls of the server */
-	lend_request request;
-	struct lend_stream stream;
-	unsigned refs; /* Lend's, the task's while it is queued, one of each step that runs */
-	bool streams;  /* a stream, not a call */
-	bool active;   /* Lend has the stream, or waits for the answer */
-	bool opens, opened_call; /* gRPC's call is being made; is made */
-	bool queued, closing, no_requests, no_replies, ended, answered, began, cancel, cancelled;
-	grpc_call *call;
-	char *method, *authority;
-	lend_ns left;
-	struct pairs sent;
-	struct step opened, sends, receives, closed;
-	grpc_byte_buffer *out, *sending; /* requests: waits for the step sends; is in it */
-	grpc_byte_buffer *in;            /* a reply */
-	struct lend_buf *unsent;         /* a reply that has no credit */
-	grpc_metadata_array initial, trailing;
-	grpc_status_code status;
-	grpc_slice details;
-};
+#include "preload/inproc_relay.h"
 
 static void start_steps(struct engine_task *task);
 
@@ -211,7 +174,7 @@ static void advance_relay(struct relay *r)
 		answer_relay(r);
 }
 
-static void end_step(grpc_completion_queue_functor *functor, int ok)
+void relay_end_step(grpc_completion_queue_functor *functor, int ok)
 {
 	struct step *step = (struct step *)functor;
 	struct relay *r = step->relay;
@@ -232,162 +195,19 @@ static void end_step(grpc_completion_queue_functor *functor, int ok)
 	engine_leave(e);
 }
 
-/* --- gRPC's side ------------------------------------------------------------------------------ */
-
-static void mark_step(struct relay *r, struct step *step)
+/* A batch may have metadata that gRPC does not permit. */
+void relay_fail_step(struct relay *r, struct step *step)
 {
-	*step = (struct step){
-	    .functor = {.functor_run = end_step, .inlineable = 1}, .relay = r, .running = true};
-	r->refs++;
-}
+	struct engine *e = &r->server->engine;
 
-/* A batch of a call that gRPC made does not fail to start. */
-static void start_step(struct relay *r, struct step *step, const grpc_op *ops, size_t n)
-{
-	if (real_grpc()->grpc_call_start_batch(r->call, ops, n, &step->functor, NULL) !=
-	    GRPC_CALL_OK)
-		abort();
-}
-
-static grpc_op send_initial(struct relay *r)
-{
-	grpc_op op = {.op = GRPC_OP_SEND_INITIAL_METADATA};
-
-	op.data.send_initial_metadata.metadata = r->sent.at;
-	op.data.send_initial_metadata.count = r->sent.n;
-	return op;
-}
-
-static grpc_op receive_status(struct relay *r)
-{
-	grpc_op op = {.op = GRPC_OP_RECV_STATUS_ON_CLIENT};
-
-	op.data.recv_status_on_client.status = &r->status;
-	op.data.recv_status_on_client.status_details = &r->details;
-	op.data.recv_status_on_client.trailing_metadata = &r->trailing;
-	return op;
-}
-
-static grpc_op receive_initial(struct relay *r)
-{
-	grpc_op op = {.op = GRPC_OP_RECV_INITIAL_METADATA};
-
-	op.data.recv_initial_metadata.recv_initial_metadata = &r->initial;
-	return op;
-}
-
-static grpc_op receive_message(struct relay *r)
-{
-	grpc_op op = {.op = GRPC_OP_RECV_MESSAGE};
-
-	op.data.recv_message.recv_message = &r->in;
-	return op;
-}
-
-static grpc_op send_message(struct relay *r)
-{
-	grpc_op op = {.op = GRPC_OP_SEND_MESSAGE};
-
-	op.data.send_message.send_message = r->sending;
-	return op;
-}
-
-static void make_call(struct relay *r)
-{
-	gpr_timespec deadline = gpr_inf_future(GPR_CLOCK_MONOTONIC);
-	grpc_slice method = grpc_slice_from_static_string(r->method), host;
-
-	if (r->left != LEND_NEVER)
-		deadline = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
-					gpr_time_from_nanos((int64_t)r->left, GPR_TIMESPAN));
-	host = grpc_slice_from_static_string(r->authority ? r->authority : "");
-	r->call = real_grpc()->grpc_channel_create_call(
-	    r->server->channel, NULL, GRPC_PROPAGATE_DEFAULTS, r->server->queue, method,
-	    r->authority ? &host : NULL, deadline, NULL);
-}
-
-static void start_unary(struct relay *r)
-{
-	const grpc_op ops[] = {
-	    send_initial(r),    send_message(r),    {.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT},
-	    receive_initial(r), receive_message(r), receive_status(r)};
-
-	start_step(r, &r->closed, ops, sizeof(ops) / sizeof(ops[0]));
-}
-
-static void start_stream(struct relay *r)
-{
-	const grpc_op ops[] = {send_initial(r), receive_initial(r)};
-
-	start_step(r, &r->opened, ops, sizeof(ops) / sizeof(ops[0]));
-}
-
-/* Steps that can start now. The status is asked for after the last message: the in-process
- * transport drops messages that are not asked for when it has delivered a status. */
-enum { OPENS = 1, SENDS = 2, CLOSES = 4, RECEIVES = 8, CANCELS = 16, ENDS = 32 };
-
-static unsigned choose_steps(struct relay *r)
-{
-	unsigned steps = 0;
-
-	if (r->opens && !r->opened_call)
-		return 0; /* the thread that makes the call goes on with these */
-	if (!r->opens) {
-		r->opens = true;
-		mark_step(r, r->streams ? &r->opened : &r->closed);
-		return OPENS;
-	}
-	if (r->cancel && !r->cancelled && !r->ended)
-		steps |= CANCELS;
-	r->cancelled |= r->cancel;
-	if (!r->streams)
-		return steps;
-	if (!r->sends.running && !r->ended && (r->out || (r->no_requests && !r->closing))) {
-		steps |= r->out ? SENDS : CLOSES;
-		r->closing = !r->out;
-		r->sending = r->out;
-		r->out = NULL;
-		mark_step(r, &r->sends);
-	}
-	if (!r->receives.running && !r->no_replies && !r->in && !r->unsent) {
-		steps |= RECEIVES;
-		mark_step(r, &r->receives);
-	}
-	if (r->no_replies && !r->opened.running && !r->closed.relay) {
-		steps |= ENDS;
-		mark_step(r, &r->closed);
-	}
-	return steps;
-}
-
-static void run_steps(struct relay *r, unsigned steps)
-{
-	const grpc_op close = {.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT};
-	grpc_op op;
-
-	if (steps & OPENS) {
-		make_call(r);
-		if (r->streams)
-			start_stream(r);
-		else
-			start_unary(r);
-	}
-	if (steps & SENDS) {
-		op = send_message(r);
-		start_step(r, &r->sends, &op, 1);
-	}
-	if (steps & CLOSES)
-		start_step(r, &r->sends, &close, 1);
-	if (steps & RECEIVES) {
-		op = receive_message(r);
-		start_step(r, &r->receives, &op, 1);
-	}
-	if (steps & ENDS) {
-		op = receive_status(r);
-		start_step(r, &r->closed, &op, 1);
-	}
-	if (steps & CANCELS)
-		(void)real_grpc()->grpc_call_cancel(r->call, NULL);
+	engine_enter(e);
+	step->running = false;
+	if (!r->ended)
+		r->status = GRPC_STATUS_INTERNAL;
+	r->ended = r->no_replies = r->closing = r->cancel = true;
+	advance_relay(r);
+	unref_relay(r);
+	engine_leave(e);
 }
 
 static void start_steps(struct engine_task *task)
@@ -398,9 +218,9 @@ static void start_steps(struct engine_task *task)
 
 	engine_enter(e);
 	r->queued = false;
-	while ((steps = choose_steps(r))) {
+	while ((steps = relay_choose_steps(r))) {
 		engine_leave(e);
-		run_steps(r, steps);
+		relay_run_steps(r, steps);
 		engine_enter(e);
 		r->opened_call = true;
 	}

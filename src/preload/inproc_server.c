@@ -102,12 +102,16 @@ static grpc_completion_queue_functor on_shutdown = {.functor_run = ignore_shutdo
 /* gRPC's function for a channel to a server in this process, in C++ of core. */
 static grpc_channel *connect_inside(grpc_server *server)
 {
+	/* The client limits replies. */
+	static char limit[] = GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH;
+	grpc_arg any = {.type = GRPC_ARG_INTEGER, .key = limit, .value.integer = -1};
+	const grpc_channel_args args = {.num_args = 1, .args = &any};
 	grpc_channel *(*create)(grpc_server *, const grpc_channel_args *, void *);
 	void *at = dlsym(RTLD_DEFAULT, "_Z26grpc_inproc_channel_createP11grpc_server"
 				       "PK17grpc_channel_argsPv");
 
 	memcpy(&create, &at, sizeof(at));
-	return create ? create(server, NULL, NULL) : NULL;
+	return create ? create(server, &args, NULL) : NULL;
 }
 
 /* Opens the endpoint; without a port of its own it still serves processes of this host. */

@@ -299,6 +299,7 @@ REPLACES grpc_event grpc_completion_queue_next(grpc_completion_queue *cq, gpr_ti
 
 	if (!q)
 		return real_grpc()->grpc_completion_queue_next(cq, deadline, reserved);
+	carried_decide();
 	pthread_mutex_lock(&engine_lock);
 	event = wait_queue(q, deadline);
 	pthread_mutex_unlock(&engine_lock);

@@ -5,7 +5,7 @@ Goal: calls reach native servers without HTTP/2, and servers under grpc-run; the
 Method: program.cc checks what it gets; only a native server, without any TCP port, answers where the
 native path is tested.
 Covers: src/preload/slices.c, src/preload/carried.c,
-src/preload/carried_run.c, src/preload/channel.c, src/preload/engine.c, src/preload/queue.c, src/preload/real.c, src/preload/inproc_relay.c,
+src/preload/carried_run.c, src/preload/channel.c, src/preload/engine.c, src/preload/queue.c, src/preload/real.c, src/preload/inproc_relay.c, src/preload/inproc_steps.c,
 src/preload/inproc_server.c, apps/tools/grpc_run.c
 
 usage: unchanged_test.py BUILD
