@@ -140,6 +140,17 @@ def run_server(table, files):
         table.add("-", "lend", "end", bool(files), "failed", "the server's exit code")
 
 
+def run_native(table):
+    """Fills in the cells of a C++ client under lend grpc-run, with a server that has no TCP port."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+        server = subprocess.Popen([table.args.build / "test" / "interop_server", f"shm:grpc-{port}"], stdout=subprocess.PIPE, text=True)
+        server.stdout.readline()
+    run_peer(table, peers.native_client(table.args.build), "lend-shm", "127.0.0.1", str(port), None)
+    server.terminate()
+    server.wait()
+
+
 def main():
     parser = argparse.ArgumentParser(description="Stock gRPC clients against a Lend server, and a Lend client against stock servers.")
     parser.add_argument("build", type=pathlib.Path, help="folder of the build")
@@ -151,7 +162,7 @@ def main():
     args.build = args.build.resolve()
     if args.soak is None:
         args.soak = 0 if args.quick else 600
-    args.clients = args.clients or (peers.QUICK if args.quick else ["lend", *(peer.name for peer in peers.all_peers(args.build))])
+    args.clients = args.clients or (peers.QUICK if args.quick else ["lend", "grpc-run", *(peer.name for peer in peers.all_peers(args.build))])
     os.environ["LEND_MODULE_DIR"] = str(args.build)
     table = Table(args)
     with tempfile.TemporaryDirectory() as folder:
@@ -159,6 +170,8 @@ def main():
             run_server(table, files)
             if "lend" in args.clients:
                 run_stock_servers(table, files)
+    if "grpc-run" in args.clients:
+        run_native(table)
     failed, passed, skipped = (table.count(result) for result in ("failed", "passed", "skipped"))
     if args.json:
         print(json.dumps({"cells": table.cells, "passed": passed, "failed": failed, "skipped": skipped}))

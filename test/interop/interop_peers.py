@@ -77,6 +77,13 @@ def lend_client(build):
         program, f"http2:{host}:{port}" + (f"?name=localhost&ca={ca}" if ca else ""), case], wanted=CASES)
 
 
+def native_client(build):
+    """Returns the C++ client under lend grpc-run."""
+    program = build / "test" / "grpcpp_client"
+    return Peer("grpc-run", program.exists() and (build / "liblend-grpc-preload.so").exists(), lambda host, port, case, ca: [
+        build / "lend", "grpc-run", program, f"{host}:{port}", case], [*CASES, "callback_unary"], CASES)
+
+
 def all_servers(build):
     """Returns names of servers, whether they are here, and functions from port and files of a certificate to a command; None: no TLS with
     these."""
