@@ -148,15 +148,33 @@ static void finish_sending(struct lend_core *c, struct lend_unhashed *a, uint32_
 	a->coalesced_open = a->coalesced_next;
 }
 
-uint32_t lend_coalesce_send(struct lend_core *c, const struct lend_bufs *bufs, struct lend_out *out,
-			    struct lend_out_rec *rec, uint32_t cap)
+LEND_HOT uint32_t send_waiting(struct lend_core *c, struct lend_unhashed *a,
+			       const struct lend_bufs *bufs, struct lend_out *out,
+			       struct lend_out_rec *rec, uint32_t cap)
 {
-	struct lend_unhashed *a = lend_unhashed(c);
 	uint32_t i, n = 0, end = c->coalesced_n;
 	bool late = a->coalesced_late;
 
 	for (i = 0; i < end && n < cap; i++)
 		n += emit_datagram(c, a->order[i], bufs, out + n, rec + n, late);
 	finish_sending(c, a, i);
+	return n;
+}
+
+uint32_t lend_coalesce_send(struct lend_core *c, const struct lend_bufs *bufs, struct lend_out *out,
+			    struct lend_out_rec *rec, uint32_t cap)
+{
+	return send_waiting(c, lend_unhashed(c), bufs, out, rec, cap);
+}
+
+uint32_t lend_coalesce_send_only(struct lend_core *c, const struct lend_bufs *bufs,
+				 struct lend_out *out, uint32_t cap)
+{
+	struct lend_unhashed *a = lend_unhashed(c);
+	uint32_t n;
+
+	a->news = 0;
+	n = send_waiting(c, a, bufs, out, a->out, cap);
+	a->stats.tx += n;
 	return n;
 }

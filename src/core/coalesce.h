@@ -166,5 +166,8 @@ static inline bool lend_coalesce_ready(struct lend_core *c)
 /* Fills out[] with the datagrams that wait, at most cap, and returns their number. */
 uint32_t lend_coalesce_send(struct lend_core *c, const struct lend_bufs *bufs, struct lend_out *out,
 			    struct lend_out_rec *rec, uint32_t cap);
+/* Does all of output() when neither control datagrams nor calls are ready, as most often. */
+uint32_t lend_coalesce_send_only(struct lend_core *c, const struct lend_bufs *bufs,
+				 struct lend_out *out, uint32_t cap);
 
 #endif

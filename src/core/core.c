@@ -215,6 +215,11 @@ LEND_HOT uint32_t take_events(struct lend_core *c, uint32_t most, const struct l
 	return n;
 }
 
+const uint32_t *lend_core_waiting(const struct lend_core *c)
+{
+	return &lend_unhashed((struct lend_core *)(uintptr_t)c)->ev_n;
+}
+
 uint32_t lend_core_events(struct lend_core *c, const struct lend_event **ev)
 {
 	return take_events(c, LEND_EVENTS_AT_ONCE, ev);

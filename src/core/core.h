@@ -141,6 +141,8 @@ uint32_t lend_core_output(struct lend_core *core, lend_ns now, struct lend_bufs 
 void lend_core_sent(struct lend_core *core, const struct lend_out *out, uint32_t n);
 /* Sets the path of a carrier that was opened after init. */
 void lend_core_path(struct lend_core *core, uint32_t carrier, const struct lend_path *path);
+/* Returns the address of the number of events that wait, for as long as the core exists. */
+const uint32_t *lend_core_waiting(const struct lend_core *core);
 /* Takes the oldest events, in order, and returns their number; 0: there are none. They are valid
  * until the next call of this function, of the one below, or of input(). */
 uint32_t lend_core_events(struct lend_core *core, const struct lend_event **ev);

@@ -411,19 +411,28 @@ static void input_other(struct lend_core *c, struct lend_bufs *bufs, const struc
 		input_one(c, bufs, in);
 }
 
+/* Handles datagrams of which the first is not as predicted. */
+static __attribute__((noinline)) void input_rest(struct lend_core *c, struct lend_bufs *bufs,
+						 const struct lend_in *in, uint32_t n)
+{
+	for (const struct lend_in *end = in + n; in < end;) {
+		input_other(c, bufs, in++);
+		if (in < end && has_frames(in))
+			in += lend_short_input(c, bufs, in, (uint32_t)(end - in));
+	}
+}
+
 void lend_core_input(struct lend_core *c, lend_ns now, struct lend_bufs *bufs,
 		     const struct lend_in *in, uint32_t n)
 {
+	uint32_t predicted = 0;
+
 	c->now = lend_max_u64(c->now, now);
 	if (c->cfg.sessions >= LEND_MANY)
 		prefetch_burst(c, in, n);
 	lend_event_rewind(lend_unhashed(c));
-	for (uint32_t i = 0; i < n;) {
-		uint32_t predicted =
-		    has_frames(&in[i]) ? lend_short_input(c, bufs, in + i, n - i) : 0;
-
-		i += predicted;
-		if (!predicted)
-			input_other(c, bufs, &in[i++]);
-	}
+	if (n && has_frames(in))
+		predicted = lend_short_input(c, bufs, in, n);
+	if (predicted < n)
+		input_rest(c, bufs, in + predicted, n - predicted);
 }

@@ -349,19 +349,6 @@ static __attribute__((noinline)) uint32_t send_calls(struct lend_core *c, struct
 	return o.n;
 }
 
-/* Sends when neither control datagrams nor calls are ready, as most often. */
-LEND_HOT uint32_t send_only_coalesced(struct lend_core *c, const struct lend_bufs *bufs,
-				      struct lend_out *out, uint32_t cap)
-{
-	struct lend_unhashed *a = lend_unhashed(c);
-	uint32_t n;
-
-	a->news = 0;
-	n = lend_coalesce_send(c, bufs, out, a->out, cap);
-	a->stats.tx += n;
-	return n;
-}
-
 /* Most event-loop iterations have nothing to send. */
 uint32_t lend_core_output(struct lend_core *c, lend_ns now, struct lend_bufs *bufs,
 			  struct lend_out *out, uint32_t cap)
@@ -369,7 +356,9 @@ uint32_t lend_core_output(struct lend_core *c, lend_ns now, struct lend_bufs *bu
 	c->now = lend_max_u64(c->now, now);
 	if (c->ctl_n || c->ready.n)
 		return send_calls(c, bufs, out, lend_min_u32(cap, LEND_OUT));
-	return c->coalesced_n ? send_only_coalesced(c, bufs, out, lend_min_u32(cap, LEND_OUT)) : 0;
+	if (c->coalesced_n == 0)
+		return 0;
+	return lend_coalesce_send_only(c, bufs, out, lend_min_u32(cap, LEND_OUT));
 }
 
 lend_ns lend_core_deadline(const struct lend_core *core)

@@ -179,6 +179,7 @@ static int open_core(struct lend_ep *ep)
 	if (lend_mapping_map_sparse(&ep->core_memory, ep->core_len) < 0)
 		return -ENOMEM;
 	ep->core = lend_core_init(ep->core_memory.base, c, lend_clock_now());
+	ep->events = lend_core_waiting(ep->core);
 	return open_tables(ep);
 }
 

@@ -174,7 +174,8 @@ struct lend_descriptors {
 
 struct lend_ep {
 	struct lend_core *core;
-	uint64_t key_id; /* id of the key that it connects with; 0: none */
+	const uint32_t *events; /* number of the core's events that wait */
+	uint64_t key_id;        /* id of the key that it connects with; 0: none */
 	struct lend_pool_of_bufs *bufs;
 	lend_ns now;     /* time of the current turn, or the last one */
 	lend_ns tick_at; /* the core's next deadline, as far as the loop knows */

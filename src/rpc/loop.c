@@ -228,10 +228,12 @@ static __attribute__((noinline)) void run_some(struct lend_ep *ep, const struct 
 static inline void run_events(struct lend_ep *ep)
 {
 	const struct lend_event *ev;
-	uint32_t n;
 
-	while ((n = lend_core_events(ep->core, &ev)))
+	while (*ep->events) {
+		uint32_t n = lend_core_events(ep->core, &ev);
+
 		run_some(ep, ev, ev + n);
+	}
 	if (ep->ended)
 		ep->ran += lend_calls_ended(ep);
 }

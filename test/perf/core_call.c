@@ -31,6 +31,7 @@ struct dgram {
 
 struct side {
 	struct lend_core *core;
+	const uint32_t *events; /* the number of the core's events that wait */
 	struct lend_bufs bufs;
 	uint32_t *free, n_free;
 	struct dgram *wire; /* in flight to this side: [first, end) modulo CARRIED */
@@ -108,6 +109,7 @@ static void open_side(struct side *s, const struct lend_core_config *config, uin
 	memset(f.incarnation, seed, sizeof(f.incarnation));
 	memset(arena, 0, len);
 	s->core = lend_core_init(arena, &f, now);
+	s->events = lend_core_waiting(s->core);
 }
 
 /* Answers as src/rpc does. */
@@ -151,12 +153,11 @@ static void on_event(struct bench *b, struct side *s, const struct lend_event *e
 
 static void handle_events(struct bench *b, struct side *s)
 {
-	const struct lend_event *ev, *end;
-	uint32_t n;
+	const struct lend_event *ev;
 
-	while ((n = lend_core_events(s->core, &ev)))
-		for (end = ev + n; ev < end; ev++)
-			on_event(b, s, ev);
+	while (*s->events)
+		for (uint32_t n = lend_core_events(s->core, &ev); n > 0; n--)
+			on_event(b, s, ev++);
 }
 
 static uint32_t receive_burst(struct bench *b, struct side *s)
