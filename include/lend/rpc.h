@@ -411,6 +411,7 @@ struct lend_ep *lend_request_ep(struct lend_ep *ep, lend_request request);
  * lend_request_ep() of a worker. Over TLS: "?tls", or "?ca=FILE" with the certificates to trust,
  * and "&name=NAME" if the server's has another name. The connection is made for the first call,
  * and again when it was lost; until then calls fail at once after a failed attempt, not run.
+ * Without TLS, calls with "authorization" metadata end UNAUTHENTICATED, not run.
  * Returns: 0; -EINVAL: address; -ENOENT: no such host; -ECONNREFUSED: the carrier detects that no
  * endpoint listens there; -EHOSTUNREACH: no route; -ENOSPC: sessions, peers or carriers are used
  * up; -ENODEV: no such carrier or device; -ENOMEM: no memory; -ESHUTDOWN: in lend_close() or in the

@@ -206,13 +206,33 @@ static void refuse_request(struct lend_remote *r, lend_request request, const ch
 				  &(struct lend_reply_head){.message = why});
 }
 
+/* Returns whether a request has credentials that would go in clear, and refuses it then. */
+static bool refuse_credentials(struct lend_remote *r, lend_request request)
+{
+	static const struct lend_reply_head head = {
+	    .message = "authorization metadata go over TLS only: http2:HOST:PORT?tls"};
+	struct lend_pair pair;
+
+	for (uint32_t at = 0; !r->tls && host->request_metadata(r->ep, request, &at, &pair);) {
+		if (strcmp(pair.key, "authorization") != 0)
+			continue;
+		(void)host->reply_without(r->ep, request, LEND_UNAUTHENTICATED, false, &head);
+		return true;
+	}
+	return false;
+}
+
 void forward_call(lend_request request, const struct lend_buf *bytes, void *remote)
 {
 	struct lend_remote *r = remote;
-	struct forward *f = make_forward(r, request);
+	struct lend_buf *message;
+	struct forward *f;
 	uint32_t len = bytes->len;
-	struct lend_buf *message = f && len ? host->request_take(r->ep, request) : NULL;
 
+	if (refuse_credentials(r, request))
+		return;
+	f = make_forward(r, request);
+	message = f && len ? host->request_take(r->ep, request) : NULL;
 	if (!f || (len && !message)) {
 		free(f);
 		refuse_request(r, request, "no memory to forward a call");
@@ -271,8 +291,11 @@ static void stream_ended(struct lend_stream *stream)
 void forward_stream(lend_request request, void *remote)
 {
 	struct lend_remote *r = remote;
-	struct forward *f = make_forward(r, request);
+	struct forward *f;
 
+	if (refuse_credentials(r, request))
+		return;
+	f = make_forward(r, request);
 	if (!f) {
 		refuse_request(r, request, "no memory to forward a stream");
 		return;

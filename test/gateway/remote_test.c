@@ -368,6 +368,21 @@ Test(gateway_remote, headers_of_a_request, .init = open_all, .fini = close_all)
 	cr_assert_str_eq(peer.address, address);
 }
 
+Test(gateway_remote, credentials_in_clear, .init = open_all, .fini = close_all)
+{
+	struct lend_metadata *metadata = lend_metadata_new();
+	const struct lend_call_head head = {.name = "/t.T/M", .metadata = metadata};
+	struct lend_call call = {.head = &head};
+
+	(void)lend_metadata_add(metadata, "authorization", "x", 1);
+	call_once(&call);
+	cr_assert(call.status == LEND_UNAUTHENTICATED && call.ran == LEND_RAN_NO, "%d",
+		  call.status);
+	cr_assert(strstr(last_why, "TLS"), "%s", last_why);
+	cr_assert_eq(server.requests, 0);
+	lend_metadata_free(metadata);
+}
+
 Test(gateway_remote, numbers_have_no_form, .init = open_all, .fini = close_all)
 {
 	struct lend_call call = {.method = 7, .done = note_end};
