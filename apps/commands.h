@@ -32,6 +32,7 @@ int app_malloc(int argc, char **argv);
 int app_put(int argc, char **argv);
 int app_get(int argc, char **argv);
 int app_call(int argc, char **argv);
+int app_grpc_bridge(int argc, char **argv);
 int app_ping(int argc, char **argv);
 int app_keygen(int argc, char **argv);
 int app_top(int argc, char **argv);

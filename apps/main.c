@@ -22,6 +22,7 @@ static const struct command {
     {USE, "call", "calls one method of a server; prints the reply", app_call},
     {USE, "protoc", "makes C of a .proto file, by protoc", app_protoc},
     {USE, "grpc-run", "runs a gRPC C++ program whose calls Lend carries", app_grpc_run},
+    {USE, "grpc-bridge", "forwards calls between gRPC over HTTP/2 and Lend", app_grpc_bridge},
     {USE, "ping", "time to connect to an endpoint, and round trips", app_ping},
     {USE, "doctor", "what this machine offers, and the fix for each lack", app_doctor},
     {OPERATE, "mem", "what a memory node holds; ends objects and clients", app_mem},

@@ -52,7 +52,7 @@ python_package() {
 
 scripts/deps.sh build test >&2
 scripts/build.sh >&2
-cmake --build build --target interop_server interop_client >&2
+cmake --build build --target interop_server interop_client lend >&2
 if command -v go >/dev/null; then
 	go_program google.golang.org/grpc/interop/client@v1.85.0
 	go_program google.golang.org/grpc/interop/server@v1.85.0

@@ -11,16 +11,17 @@
 #include "rpc/stream_table.h"
 #include "sys/last_error.h"
 
-/* Names without a handler of their own are calls if both kinds have a handler for them. */
+/* Names without a handler of their own are streams, which carry all kinds, if both kinds have a
+ * handler for them. */
 static unsigned name_serves(struct lend_ep *ep, const char *name)
 {
 	const struct lend_method *entry = lend_methods_find(&ep->methods, lend_method_number(name));
 
 	if (entry && entry->handler && entry->name && strcmp(entry->name, name) == 0)
 		return entry->flags & LEND_OPENS_STREAMS ? LEND_GATEWAY_STREAM : LEND_GATEWAY_CALL;
-	return ep->any.handler          ? LEND_GATEWAY_CALL
-	       : ep->any_stream.handler ? LEND_GATEWAY_STREAM
-					: 0;
+	return ep->any_stream.handler ? LEND_GATEWAY_STREAM
+	       : ep->any.handler      ? LEND_GATEWAY_CALL
+				      : 0;
 }
 
 static void read_limits(const struct lend_ep *ep, uint64_t *memory_max, uint32_t *sessions)

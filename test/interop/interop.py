@@ -151,6 +151,22 @@ def run_native(table):
     server.wait()
 
 
+def run_bridge(table):
+    """Fills in the cells of clients of lend grpc-bridge, in front of Lend's server."""
+    build, shm = table.args.build, f"shm:interop-{os.getpid()}"
+    ends = []
+    for words in (["test/interop_server", shm], ["lend", "grpc-bridge", "--listen", "http2:127.0.0.1:0", "--to", shm]):
+        ends.append(subprocess.Popen([build / words[0], *words[1:]], stdout=subprocess.PIPE, text=True))
+        host, _, port = ends[-1].stdout.readline().split()[1].removeprefix("http2:").rpartition(":")
+    for peer in [peers.lend_client(build), *peers.all_peers(build)]:
+        if peer.name in ("lend", "grpc-go", "grpcio") and peer.name in table.args.clients:
+            run_peer(table, peer, "bridge", host, port, None)
+    for end in reversed(ends):
+        end.terminate()
+        if end.wait() != 0:
+            table.add("-", "bridge", "end", False, "failed", "its exit code")
+
+
 def main():
     parser = argparse.ArgumentParser(description="Stock gRPC clients against a Lend server, and a Lend client against stock servers.")
     parser.add_argument("build", type=pathlib.Path, help="folder of the build")
@@ -170,6 +186,7 @@ def main():
             run_server(table, files)
             if "lend" in args.clients:
                 run_stock_servers(table, files)
+    run_bridge(table)
     if "grpc-run" in args.clients:
         run_native(table)
     failed, passed, skipped = (table.count(result) for result in ("failed", "passed", "skipped"))
