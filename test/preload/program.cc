@@ -1,7 +1,7 @@
 /* program - a gRPC C++ program that knows nothing of Lend: a server, and clients that check each
  * kind of call by each API of gRPC C++, or measure calls.
  *
- * usage: program serve PORT | check PORT blocking|queue|callback | die PORT | bench PORT SECONDS [WINDOW]
+ * usage: program serve PORT | check PORT blocking|queue|callback | die PORT | again PORT | bench PORT SECONDS [WINDOW]
  *
  * check prints "ok N". Metadata of a call comes back as initial and trailing metadata. */
 #include <grpcpp/grpcpp.h>
@@ -576,6 +576,23 @@ static int die(const std::string &port)
 	return 0;
 }
 
+/* Calls, waits for a line, and calls twice on the same channel. Prints the statuses. */
+static int again(const std::string &port)
+{
+	std::unique_ptr<Numbers::Stub> stub = stub_of(port);
+
+	for (int i = 0; i < 3; i++) {
+		ClientContext context;
+		Number out;
+
+		std::printf("%d\n", stub->Twice(&context, number(1), &out).error_code());
+		std::fflush(stdout);
+		while (i == 0 && std::getchar() != '\n')
+			;
+	}
+	return 0;
+}
+
 static double percentile(std::vector<double> *us, double part)
 {
 	auto at = us->begin() + static_cast<long>(part * static_cast<double>(us->size() - 1));
@@ -669,9 +686,11 @@ int main(int argc, char **argv)
 		return check(argv[2], argv[3]);
 	if (what == "die")
 		return die(argv[2]);
+	if (what == "again")
+		return again(argv[2]);
 	if (what == "bench" && argc > 3)
 		return bench(argv[2], std::atof(argv[3]),
 			     argc > 4 ? static_cast<unsigned>(std::atoi(argv[4])) : 0);
-	std::fprintf(stderr, "usage: program serve|check|die|bench PORT ...\n");
+	std::fprintf(stderr, "usage: program serve|check|die|again|bench PORT ...\n");
 	return 2;
 }

@@ -81,6 +81,16 @@ def test_both():
         check_all("stock server", port)
 
 
+def test_native_ends():
+    with server(PROGRAM, "serve", "0") as (_, port), server(NATIVE, port) as (native, _):
+        client = subprocess.Popen([*RUN, PROGRAM, "again", port], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert client.stdout.readline() == "0\n"
+        native.kill()
+        native.wait()
+        out, _ = client.communicate("\n", timeout=30)
+        assert out in ("0\n0\n", f"{UNAVAILABLE}\n0\n"), f"a call that may have run ends, the next one uses HTTP/2: {out}"
+
+
 def test_command():
     out, code, err = run(RUN)
     assert code == 2 and "run what?" in err
@@ -100,5 +110,5 @@ def test_demo():
         assert len(texts) == 10, texts
 
 
-for test in (test_command, test_native, test_both, test_demo):
+for test in (test_command, test_native, test_native_ends, test_both, test_demo):
     test()
