@@ -112,6 +112,12 @@ void h2_connection_close(struct h2_connection *c)
 	h2_connection_end(c);
 }
 
+void h2_connection_last(struct h2_connection *c)
+{
+	(void)send_output(c);
+	h2_connection_end(c);
+}
+
 static void flush_rings(struct lend_alarm *alarm)
 {
 	flush_output((void *)((char *)alarm - offsetof(struct h2_connection, flush)));

@@ -47,6 +47,8 @@ int h2_connection_start(struct h2_connection *c, int fd, SSL_CTX *tls, const cha
 void h2_connection_send(struct h2_connection *c);
 /* Ends the connection with GOAWAY and NO_ERROR, without waiting for the peer. */
 void h2_connection_close(struct h2_connection *c);
+/* Sends what the socket takes now, and ends the connection. */
+void h2_connection_last(struct h2_connection *c);
 /* Ends the connection at once. */
 void h2_connection_end(struct h2_connection *c);
 

@@ -293,8 +293,14 @@ static void close_gateway(struct lend_gateway *g)
 	host->alarm_set(g->ep, &g->sweep, LEND_NEVER);
 	(void)host->watch_fd(g->ep, &g->listener, 0);
 	close(g->listener.fd);
-	while (g->clients)
-		h2_connection_end(&g->clients->peer.connection);
+	while (g->clients) {
+		struct h2_connection *c = &g->clients->peer.connection;
+
+		(void)nghttp2_submit_goaway(c->session, 0,
+					    nghttp2_session_get_last_proc_stream_id(c->session),
+					    NGHTTP2_NO_ERROR, NULL, 0);
+		h2_connection_last(c);
+	}
 	free_gateway(g);
 }
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "gateway/http2_client.h"
 #include "lend/metadata.h"
@@ -329,4 +330,23 @@ Test(gateway_calls, addresses)
 		cr_assert_eq(lend_address(ep, address, sizeof(address)), 0);
 		lend_close(ep);
 	}
+}
+
+/* The last frame to a client is a GOAWAY with the number of its last request. */
+Test(gateway_calls, goodbye, .init = open_all)
+{
+	struct answer a = {.path = "/t.T/Hold", .body = ECHO, .len = 10};
+	uint8_t in[4096];
+	ssize_t n;
+
+	http2_client_ask(&client, &a);
+	while (!held.id)
+		turn_once();
+	cr_assert_eq(nghttp2_session_check_request_allowed(client.session), 1);
+	lend_close(ep);
+	while ((n = recv(client.fd, in, sizeof(in), 0)) > 0)
+		cr_assert_eq(nghttp2_session_mem_recv(client.session, in, (size_t)n), n);
+	cr_assert_eq(n, 0, "%s", strerror(errno));
+	cr_assert_eq(nghttp2_session_check_request_allowed(client.session), 0);
+	http2_client_close(&client);
 }
