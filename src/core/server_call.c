@@ -6,10 +6,19 @@
 #include "core/table_share.h"
 #include "core/rx.h"
 
+/* Returns whether the peer reads the reply in our memory. It may acknowledge the datagram before it
+ * has: the carrier knows when it has. */
+static bool is_read_here(struct lend_core *c, const struct lend_call_rec *k)
+{
+	uint32_t least = lend_sess_at(c, k->sess)->reads;
+
+	return least && k->shared && k->tx.len >= least;
+}
+
 void lend_serve_finish(struct lend_core *c, struct lend_call_rec *k)
 {
 	if (!k->refused)
-		lend_serve_reply_end(c, k, k->tx.buf, false);
+		lend_serve_reply_end(c, k, k->tx.buf, is_read_here(c, k));
 	lend_serve_free(c, k);
 }
 

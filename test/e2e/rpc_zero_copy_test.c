@@ -1,8 +1,9 @@
 /* Goal: a long request over shm is read in the sender's memory, which is not reused while the
  * receiver may read it, however the call ends; a receiver with landing memory, or a worker, gets a
- * copy; a reply in place lasts until done returns, or is kept. Method: both ends in one thread;
- * bytes that change under the handler; a server that is not polled while its client cancels or
- * closes. Covers: src/rpc/deferred_free.c, src/io/shm/send.c, src/io/shm/ring_read.c,
+ * copy; a reply in place lasts until done returns, or is kept, though it is acknowledged before.
+ * Method: both ends in one thread; bytes that change under the handler; a server that is not polled
+ * while its client cancels or closes, or that reuses its memory within the client's turn. Covers:
+ * src/core/server_call.c, src/rpc/deferred_free.c, src/io/shm/send.c, src/io/shm/ring_read.c,
  * src/rpc/server.c, src/rpc/call.c */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -173,6 +174,83 @@ static struct lend_buf *place(lend_session session, uint32_t method, uint64_t le
 	(void)method;
 	cr_assert(n > 0 && first && len == LEN);
 	return *(bool *)arg ? lend_buf_wrap(pair.server, memory, LEN, NULL, NULL) : NULL;
+}
+
+enum { REPLIES = 24, REPLY_LEN = 64 << 10, PATTERN = 33 };
+
+/* Replies of the session that arrived, and the calls. */
+static struct {
+	int arrived, right;
+	struct lend_call call[REPLIES];
+} burst;
+
+static void reply_long(lend_request request, const struct lend_buf *in, void *arg)
+{
+	(void)in;
+	(void)arg;
+	lend_reply(pair.server, request, LEND_OK, ask_bytes(pair.server, REPLY_LEN, PATTERN));
+}
+
+/* Overwrites the memory that the server has free. */
+static void reuse_memory(void)
+{
+	struct lend_buf *all[REPLIES];
+
+	for (int i = 0; i < 4; i++)
+		lend_poll(pair.server);
+	for (int i = 0; i < REPLIES; i++) {
+		all[i] = lend_buf_take(pair.server, REPLY_LEN);
+		cr_assert(all[i]);
+		memset(all[i]->data, 0xee, REPLY_LEN);
+	}
+	for (int i = 0; i < REPLIES; i++)
+		lend_buf_give(pair.server, all[i]);
+}
+
+static void note_reply(struct lend_call *call);
+
+static void start_long(int i)
+{
+	burst.call[i] = (struct lend_call){.method = LOOK, .queue = 1, .done = note_reply};
+	cr_assert_eq(lend_call_start(pair.client, pair.session, &burst.call[i]), 0, "%s",
+		     lend_why());
+}
+
+/* The first one starts another call, whose datagram acknowledges. */
+static void note_reply(struct lend_call *call)
+{
+	burst.arrived++;
+	burst.right += call->status == LEND_OK && ask_same(call->reply, REPLY_LEN, PATTERN);
+	lend_buf_give(pair.client, call->reply);
+	if (burst.arrived == 1)
+		start_long(REPLIES - 1);
+	reuse_memory();
+}
+
+/* The client acknowledges datagrams in the middle of a burst. So the server hears of the arrival of
+ * replies that the client has not copied yet. */
+Test(rpc_zero_copy, reply__acknowledged_before_it_was_read__stays_unchanged)
+{
+	struct ask hello = {.done = false};
+
+	open_pair();
+	memset(&burst, 0, sizeof(burst));
+	ask_run(&pair, &hello, SINK, NULL);
+	ask_give(pair.client, &hello);
+	cr_assert_eq(lend_serve(pair.server, LOOK, reply_long, NULL, 0), 0);
+	for (int i = 0; i < REPLIES - 1; i++)
+		start_long(i);
+	for (int i = 0; i < 4; i++)
+		lend_poll(pair.client);
+	for (int i = 0; i < 4; i++)
+		lend_poll(pair.server);
+	for (int i = 0; i < 1000 && burst.arrived < REPLIES; i++) {
+		lend_poll(pair.client);
+		lend_poll(pair.server);
+	}
+	cr_assert_eq(burst.arrived, REPLIES);
+	cr_assert_eq(burst.right, REPLIES);
+	pair_close(&pair);
 }
 
 Test(rpc_zero_copy, landing_memory__long_request__is_used)
