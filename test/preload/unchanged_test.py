@@ -25,6 +25,7 @@ BUILD = pathlib.Path(sys.argv[1])
 LEND = BUILD / "lend"
 PROGRAM = BUILD / "test" / "test_preload_program"
 NATIVE = BUILD / "test" / "test_preload_native"
+OTHER_VERSION = BUILD / "test" / "libtest_preload_other_version.so"
 RUN = [LEND, "grpc-run"]
 APIS = ("blocking", "queue", "callback")
 UNAVAILABLE = "14"
@@ -65,10 +66,12 @@ def check_all(name, port, prefix=RUN):
 def test_native():
     for name, *more in (("shm",), ("udp", "udp")):
         port = free_port()
-        with server(NATIVE, port, *more):
+        with server(NATIVE, port, *more) as (native, _):
             check_all(f"native server, {name}", port)
-            out, code, _ = run([*RUN, PROGRAM, "die", port], LEND_GRPC="off")
-            assert (out, code) == (UNAVAILABLE, 0), "no TCP server is there"
+            for inactive in ({"LEND_GRPC": "off"}, {"LD_PRELOAD": str(OTHER_VERSION)}):
+                out, code, err = run([*RUN, PROGRAM, "die", port], **inactive)
+                assert (out, code) == (UNAVAILABLE, 0), f"no TCP server is there: {inactive} {out} {err}"
+                assert native.poll() is None, f"the native server got a call: {inactive}"
             out, code, err = run([*RUN, PROGRAM, "die", port])
             assert (out, code) == (UNAVAILABLE, 0), f"a server that dies in a call: {out} {err}"
 
