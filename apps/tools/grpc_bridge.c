@@ -48,6 +48,7 @@ struct relay {
 	uint32_t method;
 	char *name;
 	struct lend_call call;
+	bool calling; /* call is in progress */
 	/* The end, while a message is held. */
 	bool over;
 	enum lend_status status;
@@ -174,7 +175,7 @@ static void forward_call(lend_request request, const struct lend_buf *bytes, voi
 
 static void maybe_free(struct relay *r)
 {
-	if (!r->in_open && !r->out_open && r->call.status != LEND_UNKNOWN)
+	if (!r->in_open && !r->out_open && !r->calling)
 		free_relay(r);
 }
 
@@ -235,6 +236,7 @@ static void unary_done(struct lend_call *call)
 {
 	struct relay *r = (void *)((char *)call - offsetof(struct relay, call));
 
+	r->calling = false;
 	r->initial = copy_call_metadata(call, false);
 	r->trailing = copy_call_metadata(call, true);
 	set_end(r, call->status, lend_call_why(bridge.ep, call));
@@ -264,11 +266,11 @@ static void try_unary(struct relay *r)
 		return;
 	}
 	r->first = NULL;
-	if (start_call(r, message, unary_done) == 0)
+	r->calling = start_call(r, message, unary_done) == 0;
+	if (r->calling)
 		return;
 	lend_buf_give(bridge.ep, message);
 	r->call.done = NULL;
-	r->call.status = LEND_OK;
 	set_end(r, LEND_UNAVAILABLE, lend_why());
 	end_in(r);
 }
