@@ -374,11 +374,13 @@ def enum_of(header, name, prefix):
 
 
 def struct_of(header, name):
-    body = re.search(r"struct " + name + r" {(.*?)}", re.sub(r"/\*.*?\*/", "", (ROOT / header).read_text(), flags=re.S), re.S)[1]
+    """Its fields, up to the end of the first struct within it; a `first` of 64 bits is another name of those before."""
+    body = re.search(r"struct " + name + r" {(.*?)}(?!;\n\t+(?:uint64_t first|union))", re.sub(r"/\*.*?\*/", "", (ROOT / header).read_text(), flags=re.S), re.S)[1]
     found = []
     for bits, names in re.findall(r"uint(\d+)_t ([^;]+);", body):
         for key, _, n in re.findall(r"(\w+)(\[(\d+)\])?", names):
-            found.append((key, int(bits) // 8 * int(n or 1)))
+            if (bits, key) != ("64", "first"):
+                found.append((key, int(bits) // 8 * int(n or 1)))
     return found
 
 
