@@ -68,8 +68,12 @@ struct exchange {
 	const char *why;
 	unsigned serves; /* LEND_GATEWAY_*: what the method is */
 	bool post, grpc;
-	bool ended;    /* the client's direction has */
-	bool answered; /* headers were submitted that end the stream, or lead to its end */
+	bool gzip_in;      /* messages that arrive may be compressed */
+	bool gzip_out;     /* messages that are sent are compressed, if that makes them shorter */
+	bool accepts_gzip; /* the client does */
+	bool bad_encoding; /* its messages are compressed in another way */
+	bool ended;        /* the client's direction has */
+	bool answered;     /* headers were submitted that end the stream, or lead to its end */
 	struct message_in in;
 	unsigned messages; /* complete ones */
 	/* The call or the stream that carries it, in progress while running. */
@@ -119,6 +123,8 @@ size_t exchange_receive(struct exchange *x, const uint8_t *bytes, size_t len);
 void exchange_resume(struct exchange *x);
 /* Reads the next message of the stream into out, if there is one. */
 void exchange_read(struct exchange *x);
+/* Begins to send a message, which it takes, compressed or not. */
+void exchange_send_message(struct exchange *x, struct lend_buf *message, uint64_t len);
 /* Copies bytes of messages for HTTP/2. Returns how many; fewer than cap: there are no more yet. */
 size_t exchange_send(struct exchange *x, uint8_t *out, size_t cap);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "gateway/exchange.h"
+#include "gateway/gzip.h"
 
 void exchange_join(struct exchange *x, struct h2_peer *peer)
 {
@@ -57,14 +58,27 @@ static void write_message(struct exchange *x)
 		exchange_fail(x, exchange_status(rc), host->why());
 }
 
-static void message_arrived(struct exchange *x)
+static void note_fault(struct exchange *x, enum message_state state)
+{
+	if (state == MESSAGE_TOO_LONG)
+		exchange_fail(x, LEND_RESOURCE_EXHAUSTED,
+			      "the message is longer than the server takes");
+	else if (state == MESSAGE_NO_MEMORY)
+		exchange_fail(x, LEND_RESOURCE_EXHAUSTED, "no memory for the message");
+	else if (state == MESSAGE_MALFORMED)
+		exchange_fail(x, LEND_INTERNAL, "a compressed message is not gzip's");
+}
+
+static void message_arrived(struct exchange *x, uint64_t max)
 {
 	x->messages++;
 	if (x->in.prefix[0] > 1)
 		exchange_fail(x, LEND_INTERNAL, "a message begins with neither 0 nor 1");
-	else if (x->in.prefix[0])
+	else if (x->in.prefix[0] && !x->gzip_in)
 		exchange_fail(x, LEND_INTERNAL, "a compressed message without grpc-encoding");
-	else if (x->streams)
+	else if (x->in.prefix[0])
+		note_fault(x, gzip_inflate(&x->in, x->ep, max));
+	if (x->streams && x->status == LEND_OK)
 		write_message(x);
 }
 
@@ -85,12 +99,9 @@ static size_t read_bytes(struct exchange *x, const uint8_t *bytes, size_t len)
 			    message_receive(&x->in, x->ep, max, bytes + done, len - done, &taken);
 		done += taken;
 		if (state == MESSAGE_COMPLETE)
-			message_arrived(x);
-		else if (state == MESSAGE_TOO_LONG)
-			exchange_fail(x, LEND_RESOURCE_EXHAUSTED,
-				      "the message is longer than the server takes");
-		else if (state == MESSAGE_NO_MEMORY)
-			exchange_fail(x, LEND_RESOURCE_EXHAUSTED, "no memory for the message");
+			message_arrived(x, max);
+		else
+			note_fault(x, state);
 	}
 	return x->unsent ? done : len;
 }
@@ -147,7 +158,16 @@ void exchange_read(struct exchange *x)
 		return;
 	for (struct lend_buf *buf = message; buf; buf = buf->next)
 		len += buf->len;
-	message_send(&x->out, message, len, false);
+	exchange_send_message(x, message, len);
+}
+
+void exchange_send_message(struct exchange *x, struct lend_buf *message, uint64_t len)
+{
+	struct lend_buf *shorter = x->gzip_out ? gzip_deflate(x->ep, message, &len) : NULL;
+
+	if (shorter)
+		host->buf_give(x->ep, message);
+	message_send(&x->out, shorter ? shorter : message, len, shorter);
 }
 
 size_t exchange_send(struct exchange *x, uint8_t *out, size_t cap)

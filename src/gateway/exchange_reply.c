@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "gateway/exchange.h"
+#include "gateway/gzip.h"
 #include "util/bits.h"
 
 static struct h2_headers *first_headers(struct exchange *x, const char *status, const char *type)
@@ -11,6 +12,18 @@ static struct h2_headers *first_headers(struct exchange *x, const char *status, 
 	h->n = h->used = 0;
 	h2_headers_add(h, ":status", status);
 	h2_headers_add(h, "content-type", type);
+	return h;
+}
+
+/* Begins the headers of an answer with messages. */
+static struct h2_headers *message_headers(struct exchange *x, const char *encoding)
+{
+	struct h2_headers *h = first_headers(x, "200", "application/grpc");
+
+	if (encoding)
+		h2_headers_add(h, "grpc-encoding", encoding);
+	if (x->gzip_in)
+		h2_headers_add(h, "grpc-accept-encoding", GZIP_ACCEPTED);
 	return h;
 }
 
@@ -38,6 +51,8 @@ void exchange_answer_status(struct exchange *x, enum lend_status status, const c
 	struct h2_headers *h = first_headers(x, "200", "application/grpc");
 
 	count_answer(x, false);
+	if (x->bad_encoding)
+		h2_headers_add(h, "grpc-accept-encoding", GZIP_ACCEPTED);
 	h2_headers_add_status(h, status, message);
 	submit_answer(x, NULL);
 }
@@ -166,17 +181,21 @@ void exchange_answer_call(struct exchange *x)
 	}
 	count_answer(x, true);
 	encoding = host->call_text(x->ep, &x->call, LEND_TEXT_ENCODING);
-	message_send(&x->out, x->call.reply, x->call.reply_len,
-		     encoding && strcmp(encoding, "identity") != 0);
+	if (encoding && strcmp(encoding, "identity") != 0) {
+		message_send(&x->out, x->call.reply, x->call.reply_len, true);
+	} else {
+		encoding = x->gzip_out ? "gzip" : NULL;
+		exchange_send_message(x, x->call.reply, x->call.reply_len);
+	}
 	x->call.reply = NULL;
 	x->last = true;
-	(void)add_metadata(first_headers(x, "200", "application/grpc"), x, false);
+	(void)add_metadata(message_headers(x, encoding), x, false);
 	submit_messages(x);
 }
 
 void exchange_answer_stream(struct exchange *x)
 {
-	(void)add_metadata(first_headers(x, "200", "application/grpc"), x, false);
+	(void)add_metadata(message_headers(x, x->gzip_out ? "gzip" : NULL), x, false);
 	x->headers_sent = true;
 	submit_messages(x);
 }

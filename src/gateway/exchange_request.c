@@ -118,8 +118,11 @@ static void read_grpc_header(struct exchange *x, const nghttp2_vec *name, const 
 			exchange_fail(x, LEND_INTERNAL, "malformed grpc-timeout");
 		else if (!x->timeout)
 			x->timeout = 1;
+	} else if (header_is(name, "grpc-accept-encoding")) {
+		x->accepts_gzip = memmem(value->base, value->len, "gzip", 4);
 	} else if (header_is(name, "grpc-encoding") && !header_is(value, "identity")) {
-		exchange_fail(x, LEND_UNIMPLEMENTED, "grpc-encoding: only identity");
+		x->gzip_in = header_is(value, "gzip");
+		x->bad_encoding = !x->gzip_in;
 	}
 }
 
@@ -172,6 +175,9 @@ static void headers_arrived(struct exchange *x)
 					  .authority = x->authority,
 					  .metadata = x->metadata,
 					  .any_encoding = true};
+	if (x->bad_encoding)
+		exchange_fail(x, LEND_UNIMPLEMENTED, "grpc-encoding: only identity and gzip");
+	x->gzip_out = x->gzip_in && x->accepts_gzip;
 	if (!x->post)
 		x->http = "405";
 	else if (!x->grpc)

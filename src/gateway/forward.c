@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "gateway/grpc_text.h"
+#include "gateway/gzip.h"
 #include "gateway/remote.h"
 
 void forward_free(struct forward *f)
@@ -152,6 +153,7 @@ static void make_headers(struct forward *f, char *timeout)
 	h2_headers_add(h, ":authority", request_text(f, LEND_TEXT_AUTHORITY, f->remote->server));
 	h2_headers_add(h, "te", "trailers");
 	h2_headers_add(h, "content-type", "application/grpc");
+	h2_headers_add(h, "grpc-accept-encoding", GZIP_ACCEPTED);
 	if (left != LEND_NEVER) {
 		grpc_timeout_write(left, timeout);
 		h2_headers_add(h, "grpc-timeout", timeout);

@@ -178,6 +178,8 @@ static int header_arrived(nghttp2_session *session, const nghttp2_frame *frame, 
 		f->grpc_status = read_number(&v);
 	else if (header_is(&n, "grpc-message"))
 		read_message(f, &v);
+	else if (header_is(&n, "grpc-encoding") && header_is(&v, "gzip"))
+		f->x.gzip_in = true;
 	else if (header_is(&n, "grpc-encoding") && !header_is(&v, "identity"))
 		exchange_fail(&f->x, LEND_INTERNAL, "the response has an unknown compression");
 	else if (n.len && n.base[0] != ':' && !(n.len > 5 && memcmp(n.base, "grpc-", 5) == 0) &&

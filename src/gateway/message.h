@@ -16,7 +16,13 @@ struct message_in {
 	uint64_t received;   /* bytes that have */
 	struct lend_buf *first, *last;
 };
-enum message_state { MESSAGE_OPEN, MESSAGE_COMPLETE, MESSAGE_TOO_LONG, MESSAGE_NO_MEMORY };
+enum message_state {
+	MESSAGE_OPEN,
+	MESSAGE_COMPLETE,
+	MESSAGE_TOO_LONG,
+	MESSAGE_NO_MEMORY,
+	MESSAGE_MALFORMED /* of gzip_inflate() */
+};
 
 /* Takes bytes up to the end of the message; *taken is their number. max: its longest length. After
  * MESSAGE_COMPLETE the caller takes first, and clears the struct. Memory grows with what has

@@ -2,13 +2,14 @@
  * memory stays bounded, and a well-behaved client next to them is answered in time. Method: raw
  * frames in the thread of the endpoint; the heap and the message buffers are measured while they
  * arrive. Covers: src/gateway/gateway.c, src/gateway/connection.c, src/gateway/exchange_request.c,
- * src/gateway/exchange_stream.c, src/gateway/exchange_limits.c */
+ * src/gateway/exchange_stream.c, src/gateway/exchange_limits.c, src/gateway/gzip.c */
 #include <criterion/criterion.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <zlib.h>
 
 #include "gateway/http2_client.h"
 #include "gateway/raw_client.h"
@@ -267,6 +268,65 @@ Test(gateway_abuse, rapid_reset_by_the_server, .init = open_all)
 {
 	reset_rapidly(true);
 	close_all("rapid reset by the server", 4 * MIB);
+}
+
+/* Compresses with gzip. Returns the length behind the prefix of gRPC, which it writes. */
+static size_t make_gzip(uint8_t *out, size_t cap, const void *bytes, size_t len)
+{
+	z_stream z = {.next_in = (void *)(uintptr_t)bytes, .avail_in = (uint32_t)len};
+
+	z.next_out = out + 5;
+	z.avail_out = (uint32_t)cap - 5;
+	cr_assert_eq(deflateInit2(&z, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+	cr_assert_eq(deflate(&z, Z_FINISH), Z_STREAM_END);
+	cr_assert_eq(deflateEnd(&z), Z_OK);
+	out[0] = 1;
+	for (unsigned i = 1; i < 5; i++)
+		out[i] = (uint8_t)(z.total_out >> 8 * (4 - i));
+	return z.total_out + 5;
+}
+
+#define GZIP "grpc-encoding: gzip\ngrpc-accept-encoding: deflate,gzip\n"
+
+/* Compressed messages: whole, a bomb of 1,000 times its length, cut, changed, with bytes behind the
+ * end, and without grpc-encoding. */
+Test(gateway_abuse, gzip, .init = open_all)
+{
+	static uint8_t zeros[64 * MIB], message[1 * MIB];
+	static const struct {
+		size_t len;       /* number of zeros */
+		int cut, changed; /* bytes less; the one that is changed; 0: none */
+		const char *more;
+		int grpc;
+	} table[] = {{100000, 0, 0, GZIP, LEND_OK},
+		     {MESSAGE_MAX - 4096, 0, 0, GZIP, LEND_OK},
+		     {MESSAGE_MAX + 1, 0, 0, GZIP, LEND_RESOURCE_EXHAUSTED},
+		     {sizeof(zeros), 0, 0, GZIP, LEND_RESOURCE_EXHAUSTED},
+		     {100000, 1, 0, GZIP, LEND_INTERNAL},
+		     {100000, -1, 0, GZIP, LEND_INTERNAL},
+		     {100000, 0, 5, GZIP, LEND_INTERNAL},
+		     {100000, 0, 130, GZIP, LEND_INTERNAL},
+		     {100000, 0, 0, "", LEND_INTERNAL}};
+
+	for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		size_t len = make_gzip(message, sizeof(message), zeros, table[i].len);
+
+		len -= (size_t)table[i].cut;
+		for (unsigned k = 1; k < 5; k++)
+			message[k] = (uint8_t)((len - 5) >> 8 * (4 - k));
+		message[table[i].changed] ^= table[i].changed ? 0x55 : 0;
+		raw.grpc = -1;
+		raw_request(&raw, 1 + 2 * i, "/t.T/Echo", table[i].more, NGHTTP2_FLAG_END_HEADERS);
+		for (size_t at = 0; at < len; at += 16384)
+			raw_frame(&raw, NGHTTP2_DATA,
+				  at + 16384 < len ? 0 : NGHTTP2_FLAG_END_STREAM, 1 + 2 * i,
+				  message + at, len - at < 16384 ? len - at : 16384);
+		turn_until(&raw.grpc, table[i].grpc);
+		cr_assert_eq(raw.grpc, table[i].grpc, "row %u: %d", i, raw.grpc);
+		call_beside();
+	}
+	cr_assert_lt(raw.data, 8192, "replies are not compressed");
+	close_all("gzip", 8 * MIB);
 }
 
 /* Frames behind the end of a request whose call runs. */

@@ -361,7 +361,8 @@ Test(gateway_remote, headers_of_a_request, .init = open_all, .fini = close_all)
 	cr_assert(
 	    strstr(server.seen,
 		   ":method: POST\n:scheme: http\n:path: /t.T/M\n:authority: shop\nte: trailers\n"
-		   "content-type: application/grpc\ngrpc-timeout: ") == server.seen,
+		   "content-type: application/grpc\n"
+		   "grpc-accept-encoding: identity,gzip\ngrpc-timeout: ") == server.seen,
 	    "%s", server.seen);
 	cr_assert(strstr(server.seen, "n\na: b\nc-bin: AAH/\nuser-agent: "), "%s", server.seen);
 	cr_assert_eq(lend_session_peer(ep, session, &peer), 0);

@@ -12,7 +12,7 @@ SERVICE = "/grpc.testing.TestService/"
 REQUESTS = (27182, 8, 1828, 45904)
 RESPONSES = (31415, 9, 2653, 58979)
 ROUND = """empty_unary large_unary client_streaming server_streaming ping_pong empty_stream custom_metadata status_code_and_message
-cancel_after_begin cancel_after_first_response timeout_on_sleeping_server unimplemented_method"""
+cancel_after_begin cancel_after_first_response timeout_on_sleeping_server unimplemented_method compressed"""
 
 
 def varint(n):
@@ -95,6 +95,13 @@ class Cases:
 
     def large_unary(self):
         assert body(self.unary("UnaryCall")(unary_request(314159, 271828))) == bytes(314159)
+
+    def compressed(self):
+        """Requests are, and so are the replies of a server that supports it."""
+        how = {"compression": grpc.Compression.Gzip}
+        assert body(self.unary("UnaryCall")(unary_request(314159, 271828), **how)) == bytes(314159)
+        call = self.channel.unary_stream(SERVICE + "StreamingOutputCall")
+        assert [len(body(m)) for m in call(stream_request(RESPONSES, 0), **how)] == list(RESPONSES)
 
     def client_streaming(self):
         call = self.channel.stream_unary(SERVICE + "StreamingInputCall")
