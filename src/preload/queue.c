@@ -278,8 +278,9 @@ static grpc_event wait_queue(struct queue *q, gpr_timespec deadline)
 			return poll_queue(q, e);
 		if (e && slices < SLICES && now < until &&
 		    !(q->leads || (e->turning && !e->by_thread))) {
-			if (lead_turn(q, e, now + SLICE_NS < until ? now + SLICE_NS : until,
-				      &event))
+			/* The first turn does not wait: gRPC's queue may have an event already. */
+			now = slices == 0 ? 0 : now + SLICE_NS < until ? now + SLICE_NS : until;
+			if (lead_turn(q, e, now, &event))
 				return event;
 			continue;
 		}
