@@ -110,8 +110,8 @@ struct lend_config {
 	/* Addresses to listen on: "shm:shop,udp:0.0.0.0:31850"; port 0 picks one. NULL: a client.
 	 * "http2:HOST:PORT" lets stock gRPC clients call the methods with names: such a call comes
 	 * from a session of the endpoint with itself. "?cert=FILE&key=FILE" behind it: over TLS;
-	 * "slow=MS" there: a client's time for its headers; 10,000. Needs libnghttp2 and OpenSSL.
-	 * An endpoint has at most 4 carriers, including those that it opens to connect. */
+	 * "slow=MS" there: a client's time for its headers; 10,000. Needs libnghttp2, OpenSSL,
+	 * zlib. An endpoint has at most 4 carriers, including those that it opens to connect. */
 	const char *listen;
 	const char *eal;         /* DPDK's EAL arguments, for a process's first dpdk endpoint */
 	uint64_t message_max;    /* bytes of one message received; 0: 16 MiB; at most 1 GiB */

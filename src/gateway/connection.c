@@ -14,6 +14,16 @@ enum {
 	READS_MAX = 8        /* reads of a turn */
 };
 
+int h2_connection_settings(struct h2_connection *c, const nghttp2_settings_entry *settings,
+			   size_t n)
+{
+	if (nghttp2_submit_settings(c->session, 0, settings, n) == 0 &&
+	    nghttp2_session_set_local_window_size(c->session, 0, 0, H2_WINDOW) == 0)
+		return 0;
+	nghttp2_session_del(c->session);
+	return -ENOMEM;
+}
+
 void h2_connection_end(struct h2_connection *c)
 {
 	c->over = true;

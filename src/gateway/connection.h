@@ -40,6 +40,10 @@ struct h2_connection {
 	lend_ns since;    /* the last input, while it does not wait */
 };
 
+/* Submits the settings of a new session, and the window of the connection. Deletes the session if
+ * that fails. Returns 0 or -ENOMEM. */
+int h2_connection_settings(struct h2_connection *c, const nghttp2_settings_entry *settings,
+			   size_t n);
 /* Starts with a connected, non-blocking socket, which it owns in any case, and a session that has
  * submitted its settings. tls: NULL: plaintext. server: as of tls_begin(). Returns 0 or -errno. */
 int h2_connection_start(struct h2_connection *c, int fd, SSL_CTX *tls, const char *server);

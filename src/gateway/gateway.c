@@ -54,16 +54,11 @@ static int start_session(struct h2_client *client)
 	    {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, H2_STREAM_WINDOW},
 	    {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HEADERS_MAX}};
 	struct lend_gateway *g = client->gateway;
-	nghttp2_session **session = &client->peer.connection.session;
+	struct h2_connection *c = &client->peer.connection;
 
-	if (nghttp2_session_server_new2(session, g->callbacks, client, g->option) < 0)
+	if (nghttp2_session_server_new2(&c->session, g->callbacks, client, g->option) < 0)
 		return -ENOMEM;
-	if (nghttp2_submit_settings(*session, 0, settings,
-				    sizeof(settings) / sizeof(settings[0])) == 0 &&
-	    nghttp2_session_set_local_window_size(*session, 0, 0, H2_WINDOW) == 0)
-		return 0;
-	nghttp2_session_del(*session);
-	return -ENOMEM;
+	return h2_connection_settings(c, settings, sizeof(settings) / sizeof(settings[0]));
 }
 
 static void start_client(struct lend_gateway *g, int fd)

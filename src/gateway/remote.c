@@ -187,16 +187,11 @@ static int start_session(struct remote_link *link)
 	    {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, H2_STREAM_WINDOW},
 	    {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HEADERS_MAX}};
 	struct lend_remote *r = link->remote;
-	nghttp2_session **session = &link->peer.connection.session;
+	struct h2_connection *c = &link->peer.connection;
 
-	if (nghttp2_session_client_new2(session, r->callbacks, link, r->option) < 0)
+	if (nghttp2_session_client_new2(&c->session, r->callbacks, link, r->option) < 0)
 		return -ENOMEM;
-	if (nghttp2_submit_settings(*session, 0, settings,
-				    sizeof(settings) / sizeof(settings[0])) == 0 &&
-	    nghttp2_session_set_local_window_size(*session, 0, 0, H2_WINDOW) == 0)
-		return 0;
-	nghttp2_session_del(*session);
-	return -ENOMEM;
+	return h2_connection_settings(c, settings, sizeof(settings) / sizeof(settings[0]));
 }
 
 /* Begins HTTP/2 on a connected socket, which it takes. Returns 0 or -errno. */
