@@ -17,16 +17,13 @@ static void try_next(struct lend_remote *r);
 
 void remote_forget(struct lend_remote *r, struct forward *f)
 {
-	struct forward **at = &r->first;
+	struct forward **at = &r->first, *before = NULL;
 
-	r->last = NULL;
-	for (; *at != f; at = &(*at)->next)
-		r->last = *at;
+	for (; *at != f; at = &before->next)
+		before = *at;
 	*at = f->next;
-	while (*at) {
-		r->last = *at;
-		at = &(*at)->next;
-	}
+	if (r->last == f)
+		r->last = before;
 	f->waits = false;
 }
 
