@@ -45,6 +45,10 @@ static bool sleep_until_ready(struct lend_io *io, struct lend_rng *rng, _Atomic 
 	pause_a_bit(rng);
 	if (!io->ops->arm(io))
 		return true;
+	if (p.fd < 0) { /* until the peer is known to wake it, an event loop sleeps by time */
+		sched_yield();
+		return true;
+	}
 	atomic_fetch_add(slept, 1);
 	for (int i = 0; i < POLLS; i++) {
 		if (poll(&p, 1, (int)conform_patience_ms / 2) == 1)
