@@ -110,8 +110,11 @@ struct lend_config {
 	/* Addresses to listen on: "shm:shop,udp:0.0.0.0:31850"; port 0 picks one. NULL: a client.
 	 * "http2:HOST:PORT" lets stock gRPC clients call the methods with names: such a call comes
 	 * from a session of the endpoint with itself. "?cert=FILE&key=FILE" behind it: over TLS;
-	 * "slow=MS" there: a client's time for its headers; 10,000. Needs libnghttp2, OpenSSL,
-	 * zlib. An endpoint has at most 4 carriers, including those that it opens to connect. */
+	 * "slow=MS" there: a client's time for its headers; 10,000. "keepalive=SECONDS": silence
+	 * before a PING; 7,200. "keepalive_timeout=SECONDS" for its answer; 20.
+	 * "ping_min=SECONDS": between PINGs of a client; 300, and 7,200 without calls. Needs
+	 * libnghttp2, OpenSSL, zlib. An endpoint has at most 4 carriers, including those that it
+	 * opens to connect. */
 	const char *listen;
 	const char *eal;         /* DPDK's EAL arguments, for a process's first dpdk endpoint */
 	uint64_t message_max;    /* bytes of one message received; 0: 16 MiB; at most 1 GiB */
@@ -411,7 +414,9 @@ struct lend_ep *lend_request_ep(struct lend_ep *ep, lend_request request);
  * lend_request_ep() of a worker. Over TLS: "?tls", or "?ca=FILE" with the certificates to trust,
  * and "&name=NAME" if the server's has another name. The connection is made for the first call,
  * and again when it was lost; until then calls fail at once after a failed attempt, not run.
- * Without TLS, calls with "authorization" metadata end UNAUTHENTICATED, not run.
+ * Without TLS, calls with "authorization" metadata end UNAUTHENTICATED, not run. While there are
+ * calls, "?keepalive=SECONDS" sends a PING after so long a silence of the server, and ends the
+ * connection after "keepalive_timeout=SECONDS", 20, without an answer.
  * Returns: 0; -EINVAL: address; -ENOENT: no such host; -ECONNREFUSED: the carrier detects that no
  * endpoint listens there; -EHOSTUNREACH: no route; -ENOSPC: sessions, peers or carriers are used
  * up; -ENODEV: no such carrier or device; -ENOMEM: no memory; -ESHUTDOWN: in lend_close() or in the

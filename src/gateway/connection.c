@@ -105,8 +105,8 @@ static void flush_output(struct h2_connection *c)
 	c->busy = false;
 	if (c->out_at < c->out_len)
 		events |= c->wants_write ? LEND_FD_WRITE : 0;
-	else if (!c->draining && !nghttp2_session_want_read(c->session) &&
-		 !nghttp2_session_want_write(c->session))
+	else if (!c->draining && (c->failed || (!nghttp2_session_want_read(c->session) &&
+						!nghttp2_session_want_write(c->session))))
 		begin_draining(c);
 	if (c->over || (c->watch.events != events && host->watch_fd(c->ep, &c->watch, events) < 0))
 		h2_connection_end(c);
@@ -145,15 +145,30 @@ void h2_connection_send(struct h2_connection *c)
 		flush_output(c);
 }
 
+static void drop_input(struct h2_connection *c)
+{
+	c->failed = true;
+	c->waits = true;
+	c->since = host->now(c->ep);
+}
+
+void h2_connection_goaway(struct h2_connection *c, uint32_t code, const char *debug)
+{
+	int32_t last = nghttp2_session_get_last_proc_stream_id(c->session);
+
+	drop_input(c);
+	if (nghttp2_submit_goaway(c->session, 0, last, code, (const uint8_t *)debug,
+				  strlen(debug)) < 0)
+		c->over = true;
+}
+
 /* Begins to end a connection because of its input: an error of nghttp2. */
 static void begin_goaway(struct h2_connection *c, int error)
 {
 	uint32_t code = error == NGHTTP2_ERR_BAD_CLIENT_MAGIC ? NGHTTP2_PROTOCOL_ERROR
 							      : NGHTTP2_ENHANCE_YOUR_CALM;
 
-	c->failed = true;
-	c->waits = true;
-	c->since = host->now(c->ep);
+	drop_input(c);
 	if (error == NGHTTP2_ERR_NOMEM || nghttp2_session_terminate_session(c->session, code) < 0)
 		c->over = true;
 }
@@ -218,6 +233,7 @@ int h2_connection_start(struct h2_connection *c, int fd, SSL_CTX *tls, const cha
 	c->watch = (struct lend_fd_watch){.ready = socket_ready, .fd = fd};
 	c->flush = (struct lend_alarm){.ring = flush_rings, .at = LEND_NEVER};
 	c->again = (struct lend_alarm){.ring = again_rings, .at = LEND_NEVER};
+	c->since = host->now(c->ep);
 	c->out = malloc(OUT_MAX);
 	c->tls = tls ? tls_begin(tls, fd, server) : NULL;
 	rc = c->out && (c->tls || !tls) ? host->watch_fd(c->ep, &c->watch, LEND_FD_READ) : -ENOMEM;

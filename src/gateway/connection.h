@@ -38,6 +38,7 @@ struct h2_connection {
 	bool failed;      /* it ends with GOAWAY: what the peer still sends is dropped */
 	bool waits;       /* the owner ends it some time after since, unless waits becomes false */
 	lend_ns since;    /* the last input, while it does not wait */
+	lend_ns pinged;   /* the last PING to the peer */
 };
 
 /* Submits the settings of a new session, and the window of the connection. Deletes the session if
@@ -49,6 +50,9 @@ int h2_connection_settings(struct h2_connection *c, const nghttp2_settings_entry
 int h2_connection_start(struct h2_connection *c, int fd, SSL_CTX *tls, const char *server);
 /* Something was submitted to the session. May end the connection. */
 void h2_connection_send(struct h2_connection *c);
+/* Begins to end the connection with GOAWAY: its input is dropped. Within a callback of the session.
+ */
+void h2_connection_goaway(struct h2_connection *c, uint32_t code, const char *debug);
 /* Ends the connection with GOAWAY and NO_ERROR, without waiting for the peer. */
 void h2_connection_close(struct h2_connection *c);
 /* Sends what the socket takes now, and ends the connection. */

@@ -15,6 +15,7 @@
 
 #include "gateway/connection.h"
 #include "gateway/headers.h"
+#include "gateway/keepalive.h"
 #include "gateway/message.h"
 
 /* A connection with a stock client or server. */
@@ -33,6 +34,7 @@ struct h2_client {
 	uint64_t held;   /* bytes of its exchanges */
 	unsigned resets; /* streams without an answer, less one each reset_time */
 	lend_ns resets_since;
+	struct h2_pings pings;
 };
 
 struct lend_gateway {
@@ -44,6 +46,7 @@ struct lend_gateway {
 	unsigned n_clients, clients_max;
 	uint64_t held, held_max; /* bytes of all exchanges */
 	lend_ns header_time;     /* for the start of a connection, and for headers */
+	struct h2_keepalive keepalive;
 	nghttp2_session_callbacks *callbacks;
 	nghttp2_option *option;
 	SSL_CTX *tls; /* NULL: plaintext */

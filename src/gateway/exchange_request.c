@@ -200,8 +200,11 @@ static int frame_arrived(nghttp2_session *session, const nghttp2_frame *frame, v
 {
 	struct exchange *x = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
 	bool ends = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
+	struct h2_client *client = arg;
 
-	(void)arg;
+	if (frame->hd.type == NGHTTP2_PING && !(frame->hd.flags & NGHTTP2_FLAG_ACK))
+		h2_ping_count(&client->peer.connection, &client->gateway->keepalive,
+			      &client->pings);
 	if (!x)
 		return 0;
 	if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST &&
@@ -249,7 +252,8 @@ static int headers_begin(nghttp2_session *session, const nghttp2_frame *frame, v
 /* Ends a stream that was answered before its request ended: the rest is not wanted. */
 static int frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
-	(void)arg;
+	if (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA)
+		((struct h2_client *)arg)->pings = (struct h2_pings){0};
 	if (frame->hd.type == NGHTTP2_HEADERS && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) &&
 	    nghttp2_session_get_stream_remote_close(session, frame->hd.stream_id) == 0)
 		(void)nghttp2_submit_rst_stream(session, 0, frame->hd.stream_id, NGHTTP2_NO_ERROR);

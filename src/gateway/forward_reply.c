@@ -200,6 +200,15 @@ static void headers_arrived(struct forward *f)
 		(void)host->stream_begin(f->x.ep, &f->x.stream, f->x.metadata);
 }
 
+static void goaway_arrived(struct remote_link *link, const nghttp2_goaway *goaway)
+{
+	if (goaway->error_code == NGHTTP2_ENHANCE_YOUR_CALM &&
+	    goaway->opaque_data_len == strlen(H2_TOO_MANY_PINGS) &&
+	    memcmp(goaway->opaque_data, H2_TOO_MANY_PINGS, strlen(H2_TOO_MANY_PINGS)) == 0)
+		remote_calm(link->remote);
+	remote_leave(link);
+}
+
 static int frame_arrived(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
 	struct forward *f = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
@@ -207,7 +216,7 @@ static int frame_arrived(nghttp2_session *session, const nghttp2_frame *frame, v
 	if (frame->hd.type == NGHTTP2_SETTINGS && !(frame->hd.flags & NGHTTP2_FLAG_ACK))
 		remote_ready(arg);
 	if (frame->hd.type == NGHTTP2_GOAWAY)
-		remote_leave(arg);
+		goaway_arrived(arg, &frame->goaway);
 	if (!f || (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA))
 		return 0;
 	if (frame->hd.type == NGHTTP2_HEADERS && !f->responded)

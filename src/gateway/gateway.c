@@ -23,6 +23,7 @@ enum {
 };
 static const lend_ns header_time = 10000000000;
 static const lend_ns sweep_time = 1000000000;
+static const lend_ns idle_time = 7200000000000; /* before a PING */
 
 const struct lend_gateway_host *host;
 
@@ -73,7 +74,6 @@ static void start_client(struct lend_gateway *g, int fd)
 		client->peer.connection.ep = g->ep;
 		client->peer.connection.ended = client_ended;
 		client->peer.connection.waits = true;
-		client->peer.connection.since = host->now(g->ep);
 	}
 	if (!client || host->connect(g->ep, g->address, &client->peer.to) < 0 ||
 	    start_session(client) < 0) {
@@ -144,25 +144,43 @@ static void accept_clients(struct lend_fd_watch *watch, unsigned events)
 		(void)host->watch_fd(g->ep, watch, 0); /* the sweep goes on accepting */
 }
 
+static void start_sweep(struct lend_gateway *g)
+{
+	lend_ns wait = lend_min_u64(sweep_time, g->header_time);
+
+	wait = lend_min_u64(wait, lend_min_u64(g->keepalive.every, g->keepalive.timeout));
+	host->alarm_set(g->ep, &g->sweep, host->now(g->ep) + wait);
+}
+
+/* Returns whether a client is late: with its headers, or with the answer to a PING. */
+static bool check_client(struct lend_gateway *g, struct h2_client *client)
+{
+	struct h2_connection *c = &client->peer.connection;
+
+	if (c->waits)
+		return host->now(g->ep) - c->since >= g->header_time;
+	return h2_keepalive_next(c, &g->keepalive) == 0;
+}
+
 /* Ends connections that send nothing, or a header block that does not end, and accepts again after
  * descriptors were used up. */
 static void sweep_clients(struct lend_alarm *alarm)
 {
 	struct lend_gateway *g = (void *)((char *)alarm - offsetof(struct lend_gateway, sweep));
-	lend_ns now = host->now(g->ep);
 	struct h2_client *next;
 
 	for (struct h2_client *client = g->clients; client; client = next) {
 		next = client->next;
-		if (!client->peer.connection.waits ||
-		    now - client->peer.connection.since < g->header_time)
+		if (!check_client(g, client)) {
+			h2_connection_send(&client->peer.connection);
 			continue;
+		}
 		g->counters.refused++;
 		h2_connection_end(&client->peer.connection);
 	}
 	if (!g->listener.events)
 		(void)host->watch_fd(g->ep, &g->listener, LEND_FD_READ);
-	host->alarm_set(g->ep, &g->sweep, now + lend_min_u64(sweep_time, g->header_time));
+	start_sweep(g);
 }
 
 /* Binds a listening socket. Returns it or -errno. */
@@ -205,7 +223,8 @@ static void free_gateway(struct lend_gateway *g)
 	free(g);
 }
 
-/* Reads "cert=FILE&key=FILE&slow=MS", which it changes. Returns 0 or -errno. */
+/* Reads "cert=FILE&key=FILE&slow=MS" and those of keepalive, which it changes. Returns 0 or -errno.
+ */
 static int read_parameters(struct lend_gateway *g, char *text)
 {
 	char *save, *chain = NULL, *key = NULL;
@@ -217,7 +236,8 @@ static int read_parameters(struct lend_gateway *g, char *text)
 			key = at + 4;
 		else if (strncmp(at, "slow=", 5) == 0 && strtoul(at + 5, NULL, 10))
 			g->header_time = strtoul(at + 5, NULL, 10) * 1000000;
-		else
+		else if (!h2_keepalive_read(&g->keepalive, at) &&
+			 !h2_seconds_read(at, "ping_min", &g->keepalive.min))
 			return -EINVAL;
 	}
 	return chain && key ? tls_server(chain, key, &g->tls) : chain || key ? -EINVAL : 0;
@@ -260,6 +280,7 @@ static int open_gateway(struct lend_ep *ep, const char *listen_at, const char *t
 		goto fail;
 	g->ep = ep;
 	g->header_time = header_time;
+	h2_keepalive_init(&g->keepalive, idle_time);
 	read_limits(g);
 	rc = snprintf(g->address, sizeof(g->address), "%s", to) < (int)sizeof(g->address) ? 0
 											  : -EINVAL;
@@ -274,7 +295,7 @@ static int open_gateway(struct lend_ep *ep, const char *listen_at, const char *t
 		close(g->listener.fd);
 		goto fail;
 	}
-	host->alarm_set(ep, &g->sweep, host->now(ep) + lend_min_u64(sweep_time, g->header_time));
+	start_sweep(g);
 	*gateway = g;
 	return 0;
 fail:

@@ -82,6 +82,30 @@ static void attempt_rings(struct lend_alarm *alarm)
 		}
 }
 
+/* Sends the PINGs of a connection, while there are calls. */
+static void check_silence(struct lend_alarm *alarm)
+{
+	struct remote_link *link = (void *)((char *)alarm - offsetof(struct remote_link, keep));
+	struct h2_connection *c = &link->peer.connection;
+	const struct h2_keepalive *k = &link->remote->keepalive;
+	lend_ns at = LEND_NEVER;
+
+	if (k->every != LEND_NEVER)
+		at = c->open || c->pinged > c->since ? h2_keepalive_next(c, k)
+						     : host->now(c->ep) + k->every;
+	host->alarm_set(c->ep, alarm, at ? at : LEND_NEVER);
+	if (at)
+		h2_connection_send(c);
+	else
+		h2_connection_end(c);
+}
+
+void remote_calm(struct lend_remote *r)
+{
+	if (r->keepalive.every < LEND_NEVER / 2)
+		r->keepalive.every *= 2;
+}
+
 void remote_ready(struct remote_link *link)
 {
 	struct lend_remote *r = link->remote;
@@ -95,6 +119,7 @@ void remote_ready(struct remote_link *link)
 	r->not_before = 0;
 	r->current = link;
 	r->counters.connections++;
+	check_silence(&link->keep);
 	for (struct forward *f; (f = next_waiting(r));)
 		forward_submit(f, link);
 }
@@ -154,6 +179,7 @@ static void link_ended(struct h2_connection *connection)
 	struct lend_remote *r = link->remote;
 	bool failed = !link->ready;
 
+	host->alarm_set(r->ep, &link->keep, LEND_NEVER);
 	for (at = &r->links; *at != link; at = &(*at)->next)
 		continue;
 	*at = link->next;
@@ -201,6 +227,7 @@ static int start_link(struct lend_remote *r, int fd)
 		return -ENOMEM;
 	}
 	link->remote = r;
+	link->keep = (struct lend_alarm){.ring = check_silence, .at = LEND_NEVER};
 	link->peer.connection.ep = r->ep;
 	link->peer.connection.ended = link_ended;
 	h2_socket_options(fd);
@@ -274,20 +301,25 @@ static void try_next(struct lend_remote *r)
 	attempt_failed(r);
 }
 
-/* Reads "tls", "ca=FILE" and "name=NAME", joined by '&', which it changes. Returns 0 or -errno. */
+/* Reads "tls", "ca=FILE", "name=NAME" and those of keepalive, joined by '&', which it changes.
+ * Returns 0 or -errno. */
 static int read_parameters(struct lend_remote *r, char *text)
 {
 	char *save, *ca = NULL;
+	bool tls = false;
 
 	for (char *at = strtok_r(text, "&", &save); at; at = strtok_r(NULL, "&", &save)) {
 		if (strncmp(at, "ca=", 3) == 0)
 			ca = at + 3;
 		else if (strncmp(at, "name=", 5) == 0 && strlen(at + 5) < sizeof(r->name))
 			strcpy(r->name, at + 5);
+		else if (h2_keepalive_read(&r->keepalive, at))
+			continue;
 		else if (strcmp(at, "tls") != 0)
 			return -EINVAL;
+		tls = true;
 	}
-	return tls_client(ca, &r->tls);
+	return tls ? tls_client(ca, &r->tls) : 0;
 }
 
 /* Returns 0 or -errno. */
@@ -336,8 +368,10 @@ int remote_dial(struct lend_ep *ep, const char *server, struct lend_remote **rem
 	struct lend_remote *r = calloc(1, sizeof(*r));
 	int rc = r ? make_options(r) : -ENOMEM;
 
-	if (rc == 0)
+	if (rc == 0) {
+		h2_keepalive_init(&r->keepalive, LEND_NEVER);
 		rc = read_server(r, server);
+	}
 	if (rc < 0) {
 		if (r)
 			free_remote(r);

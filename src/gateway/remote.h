@@ -17,6 +17,7 @@ struct remote_link {
 	struct h2_peer peer; /* first */
 	struct lend_remote *remote;
 	struct remote_link *next;
+	struct lend_alarm keep; /* the next PING */
 	bool ready, leaving;
 };
 
@@ -53,6 +54,7 @@ struct lend_remote {
 	struct remote_link *links;
 	struct remote_link *current;  /* gets new requests; NULL: none */
 	struct forward *first, *last; /* requests without a connection */
+	struct h2_keepalive keepalive;
 	nghttp2_session_callbacks *callbacks;
 	nghttp2_option *option;
 	struct lend_remote_counters counters;
@@ -74,6 +76,8 @@ void remote_forget(struct lend_remote *r, struct forward *f);
 void remote_ready(struct remote_link *link);
 /* The connection takes no more requests: those that the server has not got go to another one. */
 void remote_leave(struct remote_link *link);
+/* The server permits fewer PINGs. */
+void remote_calm(struct lend_remote *r);
 
 /* forward.c: submits the request to a connection. */
 void forward_submit(struct forward *f, struct remote_link *link);

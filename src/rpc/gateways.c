@@ -91,7 +91,8 @@ static int open_gateway(struct lend_ep *ep, const char *address, const char *own
 		return lend_fail(EINVAL,
 				 "%.60s: write http2:HOST:PORT or "
 				 "http2:HOST:PORT?cert=FILE&key=FILE; port 0: any; slow=MS: time "
-				 "of a client for its headers",
+				 "of a client for its headers; keepalive=, keepalive_timeout=, "
+				 "ping_min=SECONDS",
 				 address);
 	if (rc == -ENOENT)
 		return lend_fail(

@@ -13,7 +13,8 @@ static int explain_dial(const char *address, int rc)
 	if (rc == -EINVAL)
 		return lend_fail(EINVAL,
 				 "%.80s: write http2:HOST:PORT; over TLS http2:HOST:PORT?tls or "
-				 "?ca=FILE, and &name=NAME if its certificate has another one",
+				 "?ca=FILE, and &name=NAME if its certificate has another one; "
+				 "?keepalive=SECONDS&keepalive_timeout=SECONDS",
 				 address);
 	if (rc == -ENOENT)
 		return lend_fail(ENOENT, "%.80s: no such host", address);

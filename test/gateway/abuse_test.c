@@ -2,7 +2,8 @@
  * memory stays bounded, and a well-behaved client next to them is answered in time. Method: raw
  * frames in the thread of the endpoint; the heap and the message buffers are measured while they
  * arrive. Covers: src/gateway/gateway.c, src/gateway/connection.c, src/gateway/exchange_request.c,
- * src/gateway/exchange_stream.c, src/gateway/exchange_limits.c, src/gateway/gzip.c */
+ * src/gateway/exchange_stream.c, src/gateway/exchange_limits.c, src/gateway/gzip.c,
+ * src/gateway/keepalive.c */
 #include <criterion/criterion.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -427,7 +428,7 @@ Test(gateway_abuse, floods)
 		int goaway;
 	} table[] = {
 	    {"PING", NGHTTP2_PING, 0, "12345678", 8, true, NGHTTP2_ENHANCE_YOUR_CALM},
-	    {"PING, read", NGHTTP2_PING, 0, "12345678", 8, false, -1},
+	    {"PING, read", NGHTTP2_PING, 0, "12345678", 8, false, NGHTTP2_ENHANCE_YOUR_CALM},
 	    {"SETTINGS", NGHTTP2_SETTINGS, 0, "\0\3\0\0\0\x64", 6, true, NGHTTP2_ENHANCE_YOUR_CALM},
 	    {"SETTINGS, read", NGHTTP2_SETTINGS, 0, "\0\3\0\0\0\x64", 6, false, -1},
 	    {"PRIORITY", NGHTTP2_PRIORITY, 1, "\0\0\0\0\1", 5, false, -1},
@@ -465,6 +466,51 @@ Test(gateway_abuse, starts_slowly)
 	}
 	turn_until_lost();
 	close_all("slow headers", MIB);
+}
+
+/* PINGs more often than the server permits, except while it sends. */
+Test(gateway_abuse, pings, .init = open_all)
+{
+	for (unsigned i = 0; i < 6; i++) {
+		raw.grpc = -1;
+		raw_request(&raw, 1 + 2 * i, "/t.T/Echo", "", NGHTTP2_FLAG_END_HEADERS);
+		raw_frame(&raw, NGHTTP2_DATA, NGHTTP2_FLAG_END_STREAM, 1 + 2 * i, ECHO, 10);
+		turn_until(&raw.grpc, LEND_OK);
+		raw_frames(&raw, 3, NGHTTP2_PING, 0, "12345678", 8);
+		turn_often(10);
+	}
+	cr_assert(raw.goaway == -1 && !raw.lost, "two strikes are permitted");
+	raw_frame(&raw, NGHTTP2_PING, 0, 0, "12345678", 8);
+	turn_until(&raw.goaway, NGHTTP2_ENHANCE_YOUR_CALM);
+	cr_assert_eq(raw.goaway, NGHTTP2_ENHANCE_YOUR_CALM);
+	cr_assert_str_eq(raw.debug, "too_many_pings");
+	turn_until_lost();
+	close_all("PINGs", MIB);
+}
+
+Test(gateway_abuse, pings_permitted)
+{
+	open_with("http2:127.0.0.1:0?ping_min=0.001");
+	for (unsigned i = 0; i < 10; i++) {
+		raw_frame(&raw, NGHTTP2_PING, 0, 0, "12345678", 8);
+		for (lend_ns at = lend_now(ep) + 1500000; lend_now(ep) < at;)
+			raw_turn(&raw);
+	}
+	cr_assert(raw.goaway == -1 && !raw.lost);
+	close_all("PINGs that are permitted", MIB);
+}
+
+/* Ends the connection of a client that does not answer PINGs, and no other. */
+Test(gateway_abuse, keepalive)
+{
+	open_with("http2:127.0.0.1:0?keepalive=0.02&keepalive_timeout=1");
+	raw_request(&raw, 1, "/t.T/Never", "", NGHTTP2_FLAG_END_HEADERS);
+	for (lend_ns end = lend_now(ep) + 10000000000; !raw.lost && lend_now(ep) < end;) {
+		raw_turn(&raw);
+		http2_client_turn(&client, ep);
+	}
+	cr_assert(raw.lost && raw.pings == 1 && !client.lost, "%u", raw.pings);
+	close_all("no answer to a PING", MIB);
 }
 
 /* More connections than the server takes: those that have nothing open make room. */

@@ -163,8 +163,12 @@ static void read_frame(struct raw_client *c, uint8_t type, uint8_t flags, const 
 	else if (type == NGHTTP2_RST_STREAM) {
 		c->reset = payload[3];
 		c->resets++;
-	} else if (type == NGHTTP2_GOAWAY && len >= 8)
+	} else if (type == NGHTTP2_PING) {
+		c->pings += !(flags & NGHTTP2_FLAG_ACK);
+	} else if (type == NGHTTP2_GOAWAY && len >= 8) {
 		c->goaway = payload[7];
+		(void)snprintf(c->debug, sizeof(c->debug), "%.*s", (int)len - 8, payload + 8);
+	}
 }
 
 void raw_turn(struct raw_client *c)

@@ -26,6 +26,8 @@ struct raw_client {
 	int http, grpc;         /* statuses of the last headers */
 	unsigned resets, heads; /* numbers */
 	uint64_t data;          /* bytes of DATA */
+	unsigned pings;         /* PINGs of the server, which get no answer */
+	char debug[32];         /* debug data of GOAWAY */
 };
 
 /* Connects, and sends the preface and empty settings. */

@@ -2,7 +2,7 @@
  * lost connection or goodbye, and with ran exact; requests carry name, deadline and metadata; the
  * server's limits hold. Method: an HTTP/2 server of nghttp2 in the thread of the endpoint, tables.
  * Covers: src/gateway/remote.c, src/gateway/forward.c, src/gateway/forward_reply.c,
- * src/gateway/address.c, src/rpc/remotes.c */
+ * src/gateway/address.c, src/gateway/keepalive.c, src/rpc/remotes.c */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -38,6 +38,7 @@ static struct server {
 	unsigned requests, open, most; /* most: open ones at once */
 	int32_t first;
 	uint32_t reset; /* last RST_STREAM of the client */
+	unsigned pings;
 } server;
 static struct lend_ep *ep;
 static lend_session session;
@@ -124,6 +125,7 @@ static int on_begin(nghttp2_session *s, const nghttp2_frame *frame, void *arg)
 static int on_frame(nghttp2_session *s, const nghttp2_frame *frame, void *arg)
 {
 	(void)s, (void)arg;
+	server.pings += frame->hd.type == NGHTTP2_PING;
 	if (frame->hd.type == NGHTTP2_RST_STREAM)
 		server.reset = frame->rst_stream.error_code;
 	if ((frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS) &&
@@ -206,12 +208,18 @@ static void turn_once(void)
 	(void)lend_poll(ep);
 }
 
-static void open_all(void)
+static void open_with(const char *parameters)
 {
 	server = (struct server){.fd = -1, .response = &echo};
 	server_listen(0);
+	strcat(address, parameters);
 	cr_assert_eq(lend_open(NULL, &ep), 0, "%s", lend_why());
 	cr_assert_eq(lend_connect(ep, address, &session), 0, "%s", lend_why());
+}
+
+static void open_all(void)
+{
+	open_with("");
 }
 
 static void close_all(void)
@@ -441,6 +449,66 @@ Test(gateway_remote, goodbye, .init = open_all, .fini = close_all)
 	lend_buf_give(ep, three.reply);
 }
 
+/* Returns the time until the server gets a PING. */
+static lend_ns await_ping(void)
+{
+	lend_ns began = lend_now(ep);
+	unsigned before = server.pings;
+
+	while (server.pings == before)
+		turn_once();
+	return lend_now(ep) - began;
+}
+
+/* PINGs while there are calls, until the server does not answer them. */
+Test(gateway_remote, keepalive, .fini = close_all)
+{
+	struct lend_call call = {.method = 0};
+
+	open_with("?keepalive=0.01&keepalive_timeout=0.2");
+	call_once(&call);
+	cr_assert_eq(call.status, LEND_OK, "%s", last_why);
+	lend_buf_give(ep, call.reply);
+	for (unsigned i = 0; i < 10; i++)
+		turn_once();
+	server.pings = 0;
+	for (lend_ns end = lend_now(ep) + 30000000; lend_now(ep) < end;)
+		turn_once();
+	cr_assert_eq(server.pings, 0, "%u without a call", server.pings);
+	server.response = &none;
+	call = (struct lend_call){.done = note_end};
+	ended = 0;
+	start_call(&call);
+	for (unsigned i = 0; i < 3; i++)
+		(void)await_ping();
+	while (!ended)
+		(void)lend_poll(ep);
+	cr_assert(call.status == LEND_UNAVAILABLE && call.ran == LEND_RAN_MAYBE, "%d %d",
+		  call.status, call.ran);
+}
+
+/* Each goodbye because of PINGs doubles the time between them. */
+Test(gateway_remote, too_many_pings, .fini = close_all)
+{
+	const uint8_t *debug = (const uint8_t *)"too_many_pings";
+	static struct lend_call call;
+
+	open_with("?keepalive=0.01");
+	for (unsigned i = 0; i < 4; i++) {
+		call = (struct lend_call){.method = 0};
+		call_once(&call);
+		lend_buf_give(ep, call.reply);
+		(void)nghttp2_submit_goaway(server.session, 0, server.first,
+					    NGHTTP2_ENHANCE_YOUR_CALM, debug, 14);
+		while (server.fd >= 0)
+			turn_once();
+	}
+	server.response = &none;
+	call = (struct lend_call){.done = note_end};
+	start_call(&call);
+	cr_assert_geq(await_ping(), 160000000);
+}
+
 Test(gateway_remote, streams_of_the_server, .init = open_all, .fini = close_all)
 {
 	enum { N = 5 };
@@ -528,6 +596,8 @@ Test(gateway_remote, addresses, .init = open_all, .fini = close_all)
 	} table[] = {{"http2:127.0.0.1:1", 0},
 		     {"http2:[::1]:1", 0},
 		     {"http2:127.0.0.1:1?tls&name=shop", 0},
+		     {"http2:127.0.0.1:1?keepalive=0.5", 0},
+		     {"http2:127.0.0.1:1?keepalive=-1", -EINVAL},
 		     {"http2:127.0.0.1", -EINVAL},
 		     {"http2::1", -EINVAL},
 		     {"http2:127.0.0.1:99999", -EINVAL},
