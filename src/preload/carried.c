@@ -20,6 +20,7 @@ enum {
 /* A second batch follows a first one that leaves the kind of the call open within this time, or
  * before the thread waits for an event. */
 static const lend_ns second_batch_ns = 100000000;
+enum { UNSENT_MAX = 16 };                  /* batches that are sent together */
 static _Thread_local grpc_call *undecided; /* the last such call of this thread; or NULL */
 
 lend_ns carried_deadline(gpr_timespec deadline)
@@ -405,6 +406,16 @@ static int open_by_kind(struct carried *c, const struct batch *b)
 	return carried_open(c, sends && all);
 }
 
+/* Sends the operations that were started. A thread that waits for its batch does so itself. While
+ * the program has events to take, it is about to start more, which can share a datagram. */
+static void send_started(const struct queue *q)
+{
+	if (q->kind == GRPC_CQ_PLUCK || (q->ready && ++channel_engine.unsent < UNSENT_MAX))
+		return;
+	channel_engine.unsent = 0;
+	(void)lend_poll(channel_engine.ep);
+}
+
 static void start_batch(struct carried *c, struct batch *b)
 {
 	b->earlier = c->batches;
@@ -417,8 +428,7 @@ static void start_batch(struct carried *c, struct batch *b)
 		return;
 	}
 	carried_advance(c);
-	if (c->queue->kind != GRPC_CQ_PLUCK)
-		(void)lend_poll(channel_engine.ep);
+	send_started(c->queue);
 }
 
 /* Returns whether Lend takes the batch. */

@@ -35,6 +35,7 @@ struct engine {
 	unsigned sleepers;  /* threads that wait for changed */
 	unsigned unwatched; /* operations for which no thread of the program will run turns */
 	unsigned pending;   /* operations that have not ended */
+	unsigned unsent;    /* batches that were started since one was sent at once */
 	unsigned turns;     /* turns of the program's threads */
 	unsigned seen;      /* turns when the engine's thread looked last */
 	struct batch *finished, **finished_end; /* ended in this turn */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lend/stats.h"
 #include "lend/stream.h"
 #include "numbers.pb-c.h"
 
@@ -62,10 +63,14 @@ static void answer_double(lend_request request, const struct lend_buf *bytes, vo
 	void *made[2] = {NULL, NULL};
 	uint32_t at = 0;
 	struct lend_pair pair;
+	struct lend_stats stats;
 
 	(void)arg;
+	lend_stats_get(ep, &stats);
 	if (in->value == -3)
 		exit(3);
+	if (in->value == -4)
+		in->value = (int64_t)stats.rx_datagrams / 2;
 	if (in->value == -1) {
 		lend_reply_why(ep, request, LEND_FAILED_PRECONDITION, "refused: \xc3\xa4");
 	} else if (in->value != -2) {

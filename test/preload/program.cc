@@ -1,7 +1,7 @@
 /* program - a gRPC C++ program that knows nothing of Lend: a server, and clients that check each
  * kind of call by each API of gRPC C++, or measure calls.
  *
- * usage: program serve PORT | check PORT blocking|queue|callback | die PORT | again PORT | bench PORT SECONDS [WINDOW]
+ * usage: program serve PORT | check PORT blocking|queue|callback | die PORT | share PORT | again PORT | bench PORT SECONDS [WINDOW]
  *
  * check prints "ok N". Metadata of a call comes back as initial and trailing metadata. */
 #include <grpcpp/grpcpp.h>
@@ -43,7 +43,7 @@ static const char *step = "";
 		checks++;                                                                          \
 	} while (0)
 
-enum { REFUSED = -1, SLOW = -2, DEAD = -3 }; /* values with a meaning */
+enum { REFUSED = -1, SLOW = -2, DEAD = -3, DATAGRAMS = -4 }; /* values with a meaning */
 
 static Number number(int64_t value, size_t padding = 0)
 {
@@ -618,8 +618,8 @@ static void bench_blocking(Numbers::Stub *stub, steady_clock::time_point end,
 	}
 }
 
-static void bench_queue(Numbers::Stub *stub, steady_clock::time_point end, unsigned window,
-			std::vector<double> *us)
+static void bench_queue(Numbers::Stub *stub, steady_clock::time_point end, size_t calls,
+			unsigned window, std::vector<double> *us)
 {
 	struct Timed : Asked {
 		steady_clock::time_point from;
@@ -649,7 +649,7 @@ static void bench_queue(Numbers::Stub *stub, steady_clock::time_point end, unsig
 			std::exit(1);
 		us->push_back(
 		    std::chrono::duration<double, std::micro>(to - asked[i]->from).count());
-		if (to < end)
+		if (to < end && us->size() + running < calls)
 			start(i);
 	}
 	queue.Shutdown();
@@ -666,13 +666,28 @@ static int bench(const std::string &port, double seconds, unsigned window)
 			      std::chrono::duration<double>(seconds));
 
 	if (window)
-		bench_queue(stub.get(), end, window, &us);
+		bench_queue(stub.get(), end, SIZE_MAX, window, &us);
 	else
 		bench_blocking(stub.get(), end, &us);
 	double took = std::chrono::duration<double>(steady_clock::now() - from).count();
 	std::printf("{\"calls\": %zu, \"calls_per_s\": %.0f, \"p50_us\": %.2f, \"p99_us\": %.2f}\n",
 		    us.size(), static_cast<double>(us.size()) / took, percentile(&us, 0.5),
 		    percentile(&us, 0.99));
+	return 0;
+}
+
+/* Calls that are started while other replies wait to be taken share datagrams. */
+static int share(const std::string &port)
+{
+	std::unique_ptr<Numbers::Stub> stub = stub_of(port);
+	std::vector<double> us;
+	ClientContext context;
+	Number out;
+
+	bench_queue(stub.get(), steady_clock::time_point::max(), 1000, 50, &us);
+	CHECK(us.size() == 1000);
+	CHECK(stub->Twice(&context, number(DATAGRAMS), &out).ok());
+	std::printf("%lld\n", static_cast<long long>(out.value()));
 	return 0;
 }
 
@@ -686,11 +701,13 @@ int main(int argc, char **argv)
 		return check(argv[2], argv[3]);
 	if (what == "die")
 		return die(argv[2]);
+	if (what == "share")
+		return share(argv[2]);
 	if (what == "again")
 		return again(argv[2]);
 	if (what == "bench" && argc > 3)
 		return bench(argv[2], std::atof(argv[3]),
 			     argc > 4 ? static_cast<unsigned>(std::atoi(argv[4])) : 0);
-	std::fprintf(stderr, "usage: program serve|check|die|again|bench PORT ...\n");
+	std::fprintf(stderr, "usage: program serve|check|die|share|again|bench PORT ...\n");
 	return 2;
 }

@@ -67,6 +67,8 @@ def test_native():
     for name, *more in (("shm",), ("udp", "udp")):
         port = free_port()
         with server(NATIVE, port, *more) as (native, _):
+            out, code, err = run([*RUN, PROGRAM, "share", port])
+            assert code == 0 and int(out) < 500, f"1000 calls took {out} datagrams {err}"
             check_all(f"native server, {name}", port)
             for inactive in ({"LEND_GRPC": "off"}, {"LD_PRELOAD": str(OTHER_VERSION)}):
                 out, code, err = run([*RUN, PROGRAM, "die", port], **inactive)
