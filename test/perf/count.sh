@@ -49,7 +49,9 @@ both ends over net_ring, 966 B, 32 in flight|all|perf_rpc_call -c ring -s 966 -w
 both ends over shm, 32 B, 32 in flight|all|perf_rpc_call -c shm -w 32 -n
 both ends over shm, 32 B, 32 in flight, all on the slow path|all|perf_rpc_call -c shm -w 32 -f never -n
 both ends over shm, 32 B, 1 in flight|all|perf_rpc_call -c shm -w 1 -n
-both ends over udp, 64 B, 1 in flight|all|perf_rpc_call -c udp -s 64 -r 64 -w 1 -n'
+both ends over udp, 64 B, 1 in flight|all|perf_rpc_call -c udp -s 64 -r 64 -w 1 -n
+http2, 64 B, 64 in flight|all|perf_gateway_call -w 64 -n
+http2, 64 B, 1 in flight|all|perf_gateway_call -w 1 -n'
 
 count() { # WHAT CALLS COMMAND...: writes the profile, prints the sum
 	what=$1 calls=$2
