@@ -14,6 +14,56 @@ enum {
 	READS_MAX = 8        /* reads of a turn */
 };
 
+void *h2_allocate(size_t len)
+{
+	void *p = host->malloc(len);
+
+	return p ? memset(p, 0, len) : NULL;
+}
+
+static void *allocate_some(size_t len, void *arg)
+{
+	(void)arg;
+	return host->malloc(len);
+}
+
+static void *allocate_many(size_t n, size_t len, void *arg)
+{
+	size_t all;
+
+	(void)arg;
+	return __builtin_mul_overflow(n, len, &all) ? NULL : h2_allocate(all);
+}
+
+static void *allocate_again(void *p, size_t len, void *arg)
+{
+	size_t had = p ? host->usable(p) : 0;
+	void *more;
+
+	(void)arg;
+	if (p && len <= had)
+		return p;
+	more = host->malloc(len);
+	if (!more || !p)
+		return more;
+	memcpy(more, p, had);
+	host->free(p);
+	return more;
+}
+
+static void free_some(void *p, void *arg)
+{
+	(void)arg;
+	host->free(p);
+}
+
+nghttp2_mem *h2_memory(void)
+{
+	static nghttp2_mem memory = {NULL, allocate_some, free_some, allocate_many, allocate_again};
+
+	return &memory;
+}
+
 int h2_connection_settings(struct h2_connection *c, const nghttp2_settings_entry *settings,
 			   size_t n)
 {

@@ -41,6 +41,10 @@ struct h2_connection {
 	lend_ns pinged;   /* the last PING to the peer */
 };
 
+/* The memory of sessions and of exchanges: Lend's heap. */
+nghttp2_mem *h2_memory(void);
+/* Returns zeroed memory, or NULL. */
+void *h2_allocate(size_t len);
 /* Submits the settings of a new session, and the window of the connection. Deletes the session if
  * that fails. Returns 0 or -ENOMEM. */
 int h2_connection_settings(struct h2_connection *c, const nghttp2_settings_entry *settings,

@@ -15,10 +15,10 @@ void exchange_free(struct exchange *x)
 	host->buf_give(x->ep, x->unsent);
 	host->metadata_free(x->metadata);
 	free(x->backlog);
-	free(x->trailers);
+	host->free(x->trailers);
 	free(x->path);
 	free(x->authority);
-	free(x);
+	host->free(x);
 }
 
 void exchange_drop(struct exchange *x)
@@ -235,7 +235,7 @@ static int headers_begin(nghttp2_session *session, const nghttp2_frame *frame, v
 
 	if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
 		return 0;
-	x = calloc(1, sizeof(*x));
+	x = h2_allocate(sizeof(*x));
 	if (!x)
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	x->ep = client->gateway->ep;

@@ -57,7 +57,8 @@ static int start_session(struct h2_client *client)
 	struct lend_gateway *g = client->gateway;
 	struct h2_connection *c = &client->peer.connection;
 
-	if (nghttp2_session_server_new2(&c->session, g->callbacks, client, g->option) < 0)
+	if (nghttp2_session_server_new3(&c->session, g->callbacks, client, g->option, h2_memory()) <
+	    0)
 		return -ENOMEM;
 	return h2_connection_settings(c, settings, sizeof(settings) / sizeof(settings[0]));
 }

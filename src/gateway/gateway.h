@@ -10,6 +10,7 @@
 #ifndef LEND_GATEWAY_GATEWAY_H
 #define LEND_GATEWAY_GATEWAY_H
 
+#include <lend/alloc.h>
 #include <lend/stream.h>
 
 struct lend_gateway;
@@ -43,6 +44,8 @@ struct lend_gateway_host {
 	__typeof__(lend_call_why) *call_why;
 	__typeof__(lend_connect) *connect;
 	__typeof__(lend_disconnect) *disconnect;
+	__typeof__(lend_free) *free;
+	__typeof__(lend_malloc) *malloc;
 	__typeof__(lend_metadata_add) *metadata_add;
 	__typeof__(lend_metadata_free) *metadata_free;
 	__typeof__(lend_metadata_new) *metadata_new;
@@ -68,6 +71,7 @@ struct lend_gateway_host {
 	/* Notes that no handler ran for a stream, or maybe: before stream_end_with. */
 	void (*stream_unrun)(struct lend_stream *stream, bool maybe);
 	__typeof__(lend_stream_write) *stream_write;
+	__typeof__(lend_usable) *usable;
 	__typeof__(lend_watch_fd) *watch_fd;
 	__typeof__(lend_why) *why;
 	/* Sets what runs when a request is cancelled; NULL: nothing. */

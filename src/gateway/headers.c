@@ -78,7 +78,7 @@ struct h2_kept_headers *h2_headers_keep(const struct h2_headers *h)
 
 	for (size_t i = 0; i < h->n; i++)
 		size += h->list[i].namelen + h->list[i].valuelen;
-	kept = malloc(size);
+	kept = host->malloc(size);
 	if (!kept)
 		return NULL;
 	kept->n = h->n;

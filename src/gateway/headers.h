@@ -31,7 +31,7 @@ struct h2_kept_headers {
 	size_t n;
 	nghttp2_nv list[];
 };
-/* Returns a copy to be freed; NULL: no memory. */
+/* Returns a copy, for host->free(); NULL: no memory. */
 struct h2_kept_headers *h2_headers_keep(const struct h2_headers *h);
 
 /* Adds a received header to metadata: binary values are decoded, also of several in one header.

@@ -212,7 +212,8 @@ static int start_session(struct remote_link *link)
 	struct lend_remote *r = link->remote;
 	struct h2_connection *c = &link->peer.connection;
 
-	if (nghttp2_session_client_new2(&c->session, r->callbacks, link, r->option) < 0)
+	if (nghttp2_session_client_new3(&c->session, r->callbacks, link, r->option, h2_memory()) <
+	    0)
 		return -ENOMEM;
 	return h2_connection_settings(c, settings, sizeof(settings) / sizeof(settings[0]));
 }
