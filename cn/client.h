@@ -349,7 +349,6 @@ void cn_hold_del(struct cn_hold *hold);
 void cn_handles_drop(struct lend_mem *mem, uint16_t node); /* the node ended our life */
 
 /* lease_renew.c */
-bool cn_renews_by_session(const char *address); /* a second endpoint of this process can reach it */
 /* Renews the lease of a client at home (as in life.h) until it leaves. Returns 0; -1: no memory. */
 int cn_renew_join(const char *home, uint32_t client);
 void cn_renew_life(const char *home, uint32_t client, uint64_t life, lend_ns lease);

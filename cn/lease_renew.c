@@ -93,13 +93,6 @@ static void renew_lease(struct lend_ep *own, struct entry *e)
 	}
 }
 
-/* A DPDK device has one owner in a process, the user's endpoint. Only traffic renews leases there.
- */
-bool cn_renews_by_session(const char *address)
-{
-	return !strncmp(address, "shm:", 4) || !strncmp(address, "udp:", 4);
-}
-
 /* Returns whether an earlier entry renews the same lease. A lease belongs to the process: of
  * several clients of one node, the first entry renews it. */
 static bool renewed_by_other(const struct entry *e)
@@ -136,7 +129,7 @@ static lend_ns send_renewals(struct lend_ep *own)
 
 	LIST_FOREACH(e, &entries, link)
 	{
-		if (e->gone || !e->life || !cn_renews_by_session(e->home) || renewed_by_other(e))
+		if (e->gone || !e->life || renewed_by_other(e))
 			continue;
 		if (now >= e->next && !e->busy) {
 			e->next =

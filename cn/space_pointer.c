@@ -9,14 +9,6 @@
 #include "cn/space_view.h"
 #include "sys/last_error.h"
 
-/* Returns NULL if no kind of view fits this node's carrier. */
-static const struct cn_view_ops *ops_of(const struct cn_node *node)
-{
-	if (node->pool)
-		return &cn_pool_ops;
-	return cn_renews_by_session(node->address) ? &cn_fault_ops : NULL;
-}
-
 static _Atomic uint64_t pool_views, pool_fetched;
 
 void cn_pointer_stat(struct lend_mem_cache_stat *stat)
@@ -43,21 +35,14 @@ static int open_pool(struct lend_mem *mem, uint32_t index, struct cn_view **view
 static int open_view(struct lend_mem *mem, lend_space handle, uint32_t index)
 {
 	struct cn_space *space = &mem->space[index];
-	const struct cn_node *node = mem->node[space->node];
-	const struct cn_view_ops *ops = ops_of(node);
 
 	if (!cn_order_idle(mem, cn_order_space(index)))
 		return lend_fail(EBUSY, "operations on space %llx have not ended: wait for them",
 				 (unsigned long long)handle.id);
 	if (!space->len)
 		return lend_fail(EINVAL, "an empty space has no memory");
-	if (!ops)
-		return lend_fail(EOPNOTSUPP,
-				 "spaces of %s cannot be mapped over that carrier: use "
-				 "lend_space_read() and lend_space_write()",
-				 node->address);
-	return ops == &cn_pool_ops ? open_pool(mem, index, &space->view)
-				   : ops->open(mem, index, &space->view);
+	return mem->node[space->node]->pool ? open_pool(mem, index, &space->view)
+					    : cn_fault_ops.open(mem, index, &space->view);
 }
 
 void *lend_space_pointer(struct lend_mem *mem, lend_space handle)

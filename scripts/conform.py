@@ -21,7 +21,7 @@ CASES = ["order", "loss", "duplicates", "back_pressure", "zero_length", "mtu", "
 # Further cases of a carrier, and the programs that run over it.
 MORE = ["wait_for_room", "content", "pieces", "long_head", "stopped_peer", "unknown_sender", "clients", "both_ends",
         "ping_pong", "urgent"]
-APPS = ["images", "memory"]
+APPS = ["images", "memory", "pointer"]
 LIMIT = 1200  # seconds for one program; each test has its own, shorter one
 
 # Options of lend that select a carrier. %p is a process's number, POOL a file of the run.
@@ -40,7 +40,7 @@ LEND = {
 }
 POOL_BYTES = 256 << 20
 ABSENT_APP = {
-    ("dpdk_ring", "memory"): "rings stay within one process, and a memory node is one of its own",
+    ("dpdk_ring", case): "rings stay within one process, and a memory node is one of its own" for case in ("memory", "pointer")
 }
 # Each process has its own device: one end of a veth pair; the other end is in a bridge, all in a new namespace.
 # net_af_packet names its fanout group by process id xor interface index: distant indices keep groups of different
@@ -185,14 +185,21 @@ def images(matrix, carrier, photos):
 
 
 def memory(matrix, carrier, _):
-    """Put, get and release at a memory node."""
+    """Put, get and release at a memory node; returns what was measured."""
     got = lend(matrix, carrier, "mem", "lat", "--seconds", "0.3")
     if got["wrong_bytes"] or got["pages_used_after"] or not got["rounds"]:
         raise RuntimeError(f"{got['rounds']} rounds, {got['wrong_bytes']} wrong bytes, {got['pages_used_after']} pages left")
+    return got
+
+
+def pointer(matrix, carrier, photos):
+    """A snapshot as memory: a second endpoint of the process uses the carrier."""
+    if not memory(matrix, carrier, photos)["pointers"]:
+        raise RuntimeError("lend_space_pointer() returned no memory: see lend doctor")
 
 
 def run_apps(matrix, carrier, photos):
-    for case, run in (("images", images), ("memory", memory)):
+    for case, run in (("images", images), ("memory", memory), ("pointer", pointer)):
         absent = ABSENT_APP.get((carrier, case))
         if carrier not in LEND:
             absent = "a row of the suite's only"

@@ -1,10 +1,12 @@
 /* page_source - see page_source.h. */
 #include "cn/paging/page_source.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cn/life.h"
+#include "sys/last_error.h"
 
 struct cn_source {
 	LIST_ENTRY(cn_source) link;
@@ -150,6 +152,21 @@ static bool send_hello(struct cn_source *s)
 	return s->joining;
 }
 
+static int connect_source(struct cn_source *s)
+{
+	int rc = s->connected ? 0 : cn_life_connect(ep, s->home, &s->session, &s->name);
+
+	s->connected = rc == 0;
+	return rc;
+}
+
+int cn_page_read_connect(const char *home)
+{
+	struct cn_source *s = source_of(home);
+
+	return s ? connect_source(s) : lend_fail(ENOMEM, "no memory for a session to %s", home);
+}
+
 bool cn_page_read_start(struct cn_page_read *ask, const char *home, const struct lend_memop *say,
 			lend_ns timeout)
 {
@@ -164,8 +181,7 @@ bool cn_page_read_start(struct cn_page_read *ask, const char *home, const struct
 	if (s->connected && !s->joining && s->life != say->life &&
 	    cn_life_renamed(s->home, s->name))
 		lose_session(s);
-	if (!s->connected)
-		s->connected = cn_life_connect(ep, s->home, &s->session, &s->name) == 0;
+	(void)connect_source(s);
 	ask->session = s->session.id;
 	if (s->connected && s->life == say->life) {
 		went = start_read(ask);

@@ -27,6 +27,8 @@ struct cn_page_read {
 
 void cn_page_read_open(struct lend_ep *ep);
 void cn_page_read_close(void); /* call it after the endpoint was closed */
+/* Opens the carrier of a session to an address: 0 or -errno with lend_why() set. */
+int cn_page_read_connect(const char *home);
 /* Starts a READ. Returns false if it cannot be sent; then done does not run. Must not be called
  * while ask->lent is set. */
 bool cn_page_read_start(struct cn_page_read *ask, const char *home, const struct lend_memop *say,

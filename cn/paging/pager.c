@@ -39,6 +39,15 @@ static uint32_t users;
 static int uffd = -1, bell = -1;
 static int failure; /* -errno: why it did not start */
 static char reason[256];
+
+/* A thread's request that the pager opens the carrier of this address. */
+struct connect {
+	const char *home; /* NULL: done */
+	int rc;
+	char why[256];
+};
+
+static struct connect *asked; /* NULL: no thread waits */
 static uint64_t touches, stores, prefetched;
 
 void cn_pager_lock(void)
@@ -105,6 +114,21 @@ static bool serve_faults(void)
 	return n > 0;
 }
 
+/* Opens the carrier that a thread asked for. */
+static void serve_connect(void)
+{
+	uint64_t count;
+
+	if (!asked || !asked->home)
+		return;
+	(void)!read(bell, &count, sizeof(count));
+	asked->rc = cn_page_read_connect(asked->home);
+	if (asked->rc < 0)
+		strncpy(asked->why, lend_why(), sizeof(asked->why) - 1);
+	asked->home = NULL;
+	pthread_cond_broadcast(&changed);
+}
+
 /* Sleeps. room: a touch can be served, so wake up for touches, too. */
 static void sleep_until(struct lend_ep *ep, lend_ns again, bool room)
 {
@@ -126,6 +150,7 @@ static void run_loop(struct lend_ep *ep)
 		bool busy, ended, flight, room;
 
 		pthread_mutex_lock(&lock);
+		serve_connect();
 		busy = serve_faults() || ran > 0;
 		again = cn_page_fetch_retry(now);
 		flight = cn_page_reads_in_flight() > 0;
@@ -202,6 +227,7 @@ static void after_fork(void)
 static void in_child(void)
 {
 	n_faults = 0;
+	asked = NULL;
 	users = 0;
 	state = OFF;
 	close_both();
@@ -299,12 +325,35 @@ void cn_pager_leave(struct lend_mem *mem)
 	pthread_mutex_unlock(&lock);
 }
 
+/* Lets the pager open a carrier, which may fail, before a thread touches the memory. The lock is
+ * released while it waits. */
+static int connect_pager(const char *home)
+{
+	struct connect ask = {.home = home};
+
+	while (asked)
+		pthread_cond_wait(&changed, &lock);
+	asked = &ask;
+	(void)!write(bell, &(uint64_t){1}, 8);
+	while (ask.home)
+		pthread_cond_wait(&changed, &lock);
+	asked = NULL;
+	pthread_cond_broadcast(&changed);
+	return ask.rc < 0 ? lend_fail(-ask.rc, "%s", ask.why) : 0;
+}
+
 int cn_pager_add(struct cn_paged_view *f)
 {
 	struct cn_paged_view **more = faults;
 	size_t at;
+	int rc;
 
 	pthread_mutex_lock(&lock);
+	rc = connect_pager(f->home);
+	if (rc < 0) {
+		pthread_mutex_unlock(&lock);
+		return rc;
+	}
 	if (n_faults == cap_faults)
 		more = realloc(faults, (cap_faults * 2 + 16) * sizeof(struct cn_paged_view *));
 	if (more) {

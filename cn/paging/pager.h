@@ -9,7 +9,8 @@
  * lend_why(). A second join by the same client does nothing more. */
 int cn_pager_join(struct lend_mem *mem);
 void cn_pager_leave(struct lend_mem *mem);
-/* add: serves this memory from now on; 0 or -ENOMEM. del: stops serving; the thread does not use it
+/* add: serves this memory from now on: 0, -ENOMEM, or -errno of lend_connect(): the thread's own
+ * endpoint opens the carrier first. del: stops serving; the thread does not use it
  * any more. Returns false in a fork's child, which does not have the memory. */
 int cn_pager_add(struct cn_paged_view *f);
 bool cn_pager_del(struct cn_paged_view *f);

@@ -7,8 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "teardown.h"
-
 struct mem_node node;
 struct side caller, callee;
 lend_session session;
@@ -16,28 +14,6 @@ lend_request kept;
 int jobs, ends;
 const char *node_more = "";
 uint64_t callee_takes;
-
-static char rundir[] = "/tmp/lend-args-XXXXXX";
-
-void memif_begin(void)
-{
-	cr_assert(mkdtemp(rundir));
-	setenv("XDG_RUNTIME_DIR", rundir, 1);
-	setenv("LEND_MODULE_DIR", LEND_BUILD_DIR, 1);
-}
-
-bool memif_is_here(void)
-{
-	if (access(LEND_BUILD_DIR "/lend_io_dpdk.so", F_OK) == 0)
-		return true;
-	cr_skip_test("not on this machine: lend_io_dpdk.so was not built (libdpdk-dev)");
-	return false;
-}
-
-void memif_end(void)
-{
-	teardown_remove(rundir);
-}
 
 /* A request while its arguments are being read. */
 struct job {

@@ -13,12 +13,6 @@ struct side {
 	struct lend_mem *mem;
 };
 
-/* Around a test on "dpdk": a runtime folder of its own, for memif's sockets. False: not
- * available. */
-void memif_begin(void);
-bool memif_is_here(void);
-void memif_end(void);
-
 extern struct mem_node node;
 extern struct side caller, callee;
 extern lend_session session;
@@ -52,25 +46,5 @@ void settle(const char *what, int turns);
 /* Compares the reply with the bytes sent, or reads nothing; releases it. */
 void compare(const struct lend_buf *reply, const struct iovec *want, int n);
 void drop_reply(struct lend_call *call);
-
-/* Defines a test per carrier: each calls run() with "shm", "udp" and so on. */
-#define OVER_EACH(suite, run)                                                                      \
-	Test(suite, run##_shm)                                                                     \
-	{                                                                                          \
-		run("shm");                                                                        \
-	}                                                                                          \
-	Test(suite, run##_udp)                                                                     \
-	{                                                                                          \
-		run("udp");                                                                        \
-	}                                                                                          \
-	Test(suite, run##_pool)                                                                    \
-	{                                                                                          \
-		run("pool");                                                                       \
-	}                                                                                          \
-	Test(suite, run##_memif, .init = memif_begin, .fini = memif_end)                           \
-	{                                                                                          \
-		if (memif_is_here())                                                               \
-			run("dpdk");                                                               \
-	}
 
 #endif

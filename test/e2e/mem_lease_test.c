@@ -10,14 +10,14 @@
 #include "e2e/mem_node.h"
 
 /* The lease is a third of the time for which the client's thread is away. */
-Test(mem_lease, a_busy_client_keeps_its_lease)
+static void a_busy_client_keeps_its_lease(const char *carrier)
 {
 	struct mem_node node;
 	struct lend_mem_stat stat;
 	struct lend_ref ref;
 	char out[4];
 
-	mem_node_start(&node, "udp", "16M", "--lease 300");
+	mem_node_start(&node, carrier, "16M", "--lease 300");
 	ref = mem_put(node.mem, "abc", 4, NULL);
 	usleep(1000000); /* the client's thread is busy elsewhere */
 	cr_assert_eq(mem_get(node.mem, &ref, 0, out, 4), LEND_OK);
@@ -26,6 +26,7 @@ Test(mem_lease, a_busy_client_keeps_its_lease)
 	cr_assert_eq(mem_release(node.mem, &ref), LEND_OK);
 	mem_node_stop(&node);
 }
+OVER_EACH(mem_lease, a_busy_client_keeps_its_lease)
 
 /* In the client, where no assertion may run. On a busy machine its lease may end again at any
  * time. */

@@ -4,12 +4,36 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "teardown.h"
 #include "util/rng.h"
+
+static char rundir[] = "/tmp/lend-mem-XXXXXX";
+
+void memif_begin(void)
+{
+	cr_assert(mkdtemp(rundir));
+	setenv("XDG_RUNTIME_DIR", rundir, 1);
+	setenv("LEND_MODULE_DIR", LEND_BUILD_DIR, 1);
+}
+
+bool memif_is_here(void)
+{
+	if (access(LEND_BUILD_DIR "/lend_io_dpdk.so", F_OK) == 0)
+		return true;
+	cr_skip_test("not on this machine: lend_io_dpdk.so was not built (libdpdk-dev)");
+	return false;
+}
+
+void memif_end(void)
+{
+	teardown_remove(rundir);
+}
 
 pid_t mem_fork(void)
 {

@@ -56,12 +56,49 @@ lend_space mem_alloc(struct lend_mem *mem, uint64_t len);
 void mem_free_space(struct lend_mem *mem, lend_space space);
 void mem_fill(void *data, size_t len, uint64_t seed);
 
+/* Around a test on "dpdk": a runtime folder of its own, for memif's sockets. False: not
+ * available. */
+void memif_begin(void);
+bool memif_is_here(void);
+void memif_end(void);
+
+/* Defines a test per carrier: each calls run() with "shm", "udp" and so on. */
+#define OVER_EACH(suite, run)                                                                      \
+	Test(suite, run##_shm)                                                                     \
+	{                                                                                          \
+		run("shm");                                                                        \
+	}                                                                                          \
+	Test(suite, run##_udp)                                                                     \
+	{                                                                                          \
+		run("udp");                                                                        \
+	}                                                                                          \
+	Test(suite, run##_pool)                                                                    \
+	{                                                                                          \
+		run("pool");                                                                       \
+	}                                                                                          \
+	Test(suite, run##_memif, .init = memif_begin, .fini = memif_end)                           \
+	{                                                                                          \
+		if (memif_is_here())                                                               \
+			run("dpdk");                                                               \
+	}
+
 /* A test of SUITE on one carrier: name(&node) between the start and the stop of a node. */
 #define ON(name, carrier)                                                                          \
 	Test(SUITE, name##_##carrier)                                                              \
 	{                                                                                          \
 		struct mem_node node;                                                              \
 		mem_node_start(&node, #carrier, "64M", "");                                        \
+		name(&node);                                                                       \
+		mem_node_stop(&node);                                                              \
+	}
+#define ON_MEMIF(name)                                                                             \
+	static void name(struct mem_node *node);                                                   \
+	Test(SUITE, name##_memif, .init = memif_begin, .fini = memif_end)                          \
+	{                                                                                          \
+		struct mem_node node;                                                              \
+		if (!memif_is_here())                                                              \
+			return;                                                                    \
+		mem_node_start(&node, "dpdk", "64M", "");                                          \
 		name(&node);                                                                       \
 		mem_node_stop(&node);                                                              \
 	}

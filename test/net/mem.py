@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Goal: a memory node behind a DPDK device serves a kernel's UDP clients, and the other way round,
-with correct bytes.
+with correct bytes, as copies and as mapped memory.
 
 Method: files of sizes around a page and of a few MiB are put and got again, concurrently too; then
 nothing is left there.
@@ -55,6 +55,9 @@ class Mem(unittest.TestCase):
         self.put_and_get(client, address)
         if not client.dpdk:
             self.crowd(client, address)
+        lat = json.loads(client.run(*client.lend(["mem-lat", "--node", address, "--seconds", "0.2", "--json"])))
+        self.assertTrue(lat["pointers"])
+        self.assertEqual(lat["wrong_bytes"], 0)
         stat = json.loads(client.run(*client.lend(["mem", "stat", "--node", address, "--json"])))
         self.assertGreater(stat["pages_used"], 0)  # until --ttl, or its owner's lease, runs out
         node.end()
