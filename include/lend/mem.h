@@ -342,10 +342,10 @@ int lend_space_free_sync(struct lend_mem *mem, lend_space space, struct lend_op 
 /* Returns a space as memory of this process, at once, without copying all of its bytes. Each call
  * returns the same pointer.
  * Returns: the first byte; NULL: the operation that makes the space has not ended or others on it
- * have not, the space is empty or gone, this machine offers no such memory, or no second endpoint
- * of this process can use the carrier: explicit reads and writes still work. Ownership: the memory
- * is lent until lend_space_free() or lend_mem_close() begins. Threads: the endpoint's; any thread
- * may access the memory. */
+ * have not, the space is empty or gone, this machine offers no such memory, or a second endpoint
+ * cannot use the carrier: explicit reads and writes still work.
+ * Ownership: the memory is lent until lend_space_free() or lend_mem_close() begins.
+ * Threads: the endpoint's; any thread may access the memory. */
 void *lend_space_pointer(struct lend_mem *mem, lend_space space);
 /* Fetches the missing pages of [offset, offset + len), without waiting. After the operation ended
  * OK, they can be accessed without a fault.
