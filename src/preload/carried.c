@@ -48,23 +48,10 @@ lend_ns carried_deadline(gpr_timespec deadline)
 
 /* --- calls ------------------------------------------------------------------------------------ */
 
-static void free_call(struct carried *c)
-{
-	channel_unref(c->channel);
-	pairs_free(&c->initial);
-	pairs_free(&c->trailing);
-	grpc_byte_buffer_destroy(c->inbox);
-	free(c->details);
-	free(c->cancel_details);
-	free(c->method);
-	free(c->authority);
-	free(c);
-}
-
 static void free_unused(struct carried *c)
 {
 	if (!c->refs && !c->undelivered && !c->active)
-		free_call(c);
+		carried_free(c);
 }
 
 void carried_delivered(struct carried *c)
@@ -73,8 +60,9 @@ void carried_delivered(struct carried *c)
 	free_unused(c);
 }
 
-static void add_call(grpc_call *call, struct channel *channel, grpc_completion_queue *cq,
-		     char *method, char *authority, gpr_timespec deadline)
+/* Returns the record of a call that Lend may carry; or NULL. */
+static struct carried *add_call(grpc_call *call, struct channel *channel, grpc_completion_queue *cq,
+				char *method, char *authority, gpr_timespec deadline)
 {
 	struct queue *q = queue_find(cq);
 	struct carried *c = q && method ? calloc(1, sizeof(*c)) : NULL;
@@ -91,9 +79,10 @@ static void add_call(grpc_call *call, struct channel *channel, grpc_completion_q
 		free(c);
 		free(method);
 		free(authority);
-		return;
+		return NULL;
 	}
 	c->call = call;
+	c->cq = cq;
 	c->channel = channel;
 	c->queue = q;
 	c->method = method;
@@ -102,6 +91,24 @@ static void add_call(grpc_call *call, struct channel *channel, grpc_completion_q
 	c->refs = 1;
 	c->cancel_status = GRPC_STATUS_OK;
 	table_put(&calls, call, &c->node);
+	return c;
+}
+
+/* Returns gRPC's call of an earlier one; or NULL. */
+static grpc_call *reuse_call(struct channel *channel, grpc_completion_queue *cq, const void *handle)
+{
+	struct carried *c = NULL, *stale = NULL;
+	lend_session session;
+
+	engine_enter(&channel_engine);
+	if (channel->idle && channel_session(channel, &session))
+		c = idle_take(channel, cq, handle, &stale);
+	engine_leave(&channel_engine);
+	idle_release(stale);
+	if (!c)
+		return NULL;
+	table_put(&calls, c->call, &c->node);
+	return c->call;
 }
 
 /* A method that the program registered. */
@@ -140,7 +147,7 @@ REPLACES grpc_call *grpc_channel_create_call(grpc_channel *channel, grpc_call *p
 								method, host, deadline, reserved);
 
 	if (c)
-		add_call(call, c, cq, name, authority, deadline);
+		(void)add_call(call, c, cq, name, authority, deadline);
 	return call;
 }
 
@@ -151,12 +158,19 @@ REPLACES grpc_call *grpc_channel_create_registered_call(grpc_channel *channel, g
 {
 	struct channel *c = real_grpc()->active && !parent ? channel_find(channel) : NULL;
 	struct registered *r = c ? table_find(&methods, handle) : NULL;
-	grpc_call *call = real_grpc()->grpc_channel_create_registered_call(
-	    channel, parent, propagation, cq, handle, deadline, reserved);
+	bool lasting = r && carried_deadline(deadline) == LEND_NEVER;
+	grpc_call *call = lasting ? reuse_call(c, cq, handle) : NULL;
+	struct carried *made;
 
-	if (r)
-		add_call(call, c, cq, strdup(r->method), r->host ? strdup(r->host) : NULL,
-			 deadline);
+	if (call)
+		return call;
+	call = real_grpc()->grpc_channel_create_registered_call(channel, parent, propagation, cq,
+								handle, deadline, reserved);
+	made =
+	    r ? add_call(call, c, cq, strdup(r->method), r->host ? strdup(r->host) : NULL, deadline)
+	      : NULL;
+	if (made && lasting && made->queue->kind != GRPC_CQ_PLUCK) /* a queue of one call */
+		made->handle = handle;
 	return call;
 }
 
@@ -195,6 +209,7 @@ static void cancel_native(struct carried *c)
 static void cancel_call(struct carried *c, grpc_status_code status, const char *details)
 {
 	engine_enter(&channel_engine);
+	c->handle = NULL;
 	if (c->state != CARRIED_GRPC && c->state != CARRIED_ENDED &&
 	    c->cancel_status == GRPC_STATUS_OK) {
 		c->cancel_status = status;
@@ -253,6 +268,7 @@ REPLACES void grpc_call_ref(grpc_call *call)
 REPLACES void grpc_call_unref(grpc_call *call)
 {
 	struct carried *c = native_call(call);
+	bool kept = false;
 
 	if (c && __atomic_load_n(&c->refs, __ATOMIC_ACQUIRE) == 1) {
 		(void)table_remove(&calls, call);
@@ -262,12 +278,15 @@ REPLACES void grpc_call_unref(grpc_call *call)
 		if (is_undecided(c))
 			lend_alarm_set(channel_engine.ep, &c->alarm, LEND_NEVER);
 		c->refs = 0;
-		free_unused(c);
+		kept = idle_keep(c);
+		if (!kept)
+			free_unused(c);
 		engine_leave(&channel_engine);
 	} else if (c) {
 		__atomic_sub_fetch(&c->refs, 1, __ATOMIC_ACQ_REL);
 	}
-	real_grpc()->grpc_call_unref(call);
+	if (!kept)
+		real_grpc()->grpc_call_unref(call);
 }
 
 REPLACES int grpc_call_failed_before_recv_message(const grpc_call *call)
@@ -284,6 +303,8 @@ REPLACES grpc_call_error grpc_call_set_credentials(grpc_call *call, grpc_call_cr
 {
 	struct carried *c = native_call(call);
 
+	if (c)
+		c->handle = NULL;
 	if (c && c->state == CARRIED_WAITING)
 		c->state = CARRIED_GRPC;
 	return real_grpc()->grpc_call_set_credentials(call, creds);

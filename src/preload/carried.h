@@ -21,6 +21,10 @@ struct carried {
 	grpc_call *call;
 	struct channel *channel;
 	struct queue *queue;
+	struct carried *next_idle;
+	const void *handle;        /* the method, if gRPC's call may serve again; or NULL */
+	grpc_completion_queue *cq; /* that of gRPC's call */
+	unsigned uses;             /* by calls of the program */
 	char *method, *authority;
 	lend_ns deadline;
 	enum carried_state state;
@@ -47,6 +51,21 @@ struct carried {
 lend_ns carried_deadline(gpr_timespec deadline);
 /* Under the lock: one batch less. May free the call. */
 void carried_delivered(struct carried *c);
+
+/* Ends the use of a record that no list has. */
+void carried_free(struct carried *c);
+
+/* idle.c: calls that have ended and that gRPC has never seen serve again: making and freeing one
+ * takes gRPC longer than Lend carries it. Inside engine_enter(): keeps the call. False: it is not
+ * as new. */
+bool idle_keep(struct carried *c);
+/* Inside engine_enter(): returns a kept call for the same method and queue, as new; or NULL. stale:
+ * calls to release. */
+struct carried *idle_take(struct channel *channel, const grpc_completion_queue *cq,
+			  const void *handle, struct carried **stale);
+/* Inside engine_enter(): lets all go. Returns them, for idle_release() outside. */
+struct carried *idle_detach(struct channel *channel);
+void idle_release(struct carried *list);
 
 /* The thread is about to wait for an event: the call that it started last, if its kind is open, is
  * unary. */

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "preload/carried.h"
+
 /* A handshake over a network gets this much time, once; pauses between attempts double. */
 static const lend_ns handshake_ns = 100000000, retry_min_ns = 500000000, retry_max_ns = 30000000000;
 
@@ -131,6 +133,8 @@ static int look_at_session(const struct channel *c)
 	static const uint8_t none[16];
 	struct lend_peer peer;
 
+	if (c->up)
+		return lend_session_message_max(channel_engine.ep, c->session) ? 1 : -1;
 	if (lend_session_peer(channel_engine.ep, c->session, &peer) < 0)
 		return -1;
 	return memcmp(peer.incarnation, none, sizeof(none)) != 0;
@@ -223,11 +227,15 @@ REPLACES grpc_channel *grpc_channel_create(const char *target, grpc_channel_cred
 REPLACES void grpc_channel_destroy(grpc_channel *channel)
 {
 	struct channel *c = table_remove(&channels, channel);
+	struct carried *idle;
 
 	if (c) {
 		engine_enter(&channel_engine);
+		c->closed = true;
+		idle = idle_detach(c);
 		channel_unref(c);
 		engine_leave(&channel_engine);
+		idle_release(idle);
 	}
 	real_grpc()->grpc_channel_destroy(channel);
 }

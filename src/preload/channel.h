@@ -19,8 +19,11 @@ struct channel {
 	lend_session session;
 	bool open, up; /* a session; it is up, or within this host */
 	lend_ns retry_at,
-	    retry_ns;  /* without a native peer: the next attempt, and the pause after it */
-	unsigned refs; /* the program's, and one of each call */
+	    retry_ns;         /* without a native peer: the next attempt, and the pause after it */
+	unsigned refs;        /* the program's, and one of each call */
+	struct carried *idle; /* calls that serve again */
+	unsigned n_idle;
+	bool closed; /* by the program */
 };
 
 /* The endpoint of all native calls. */

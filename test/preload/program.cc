@@ -1,7 +1,7 @@
 /* program - a gRPC C++ program that knows nothing of Lend: a server, and clients that check each
  * kind of call by each API of gRPC C++, or measure calls.
  *
- * usage: program serve PORT | check PORT blocking|queue|callback | die PORT | share PORT | again PORT | bench PORT SECONDS [WINDOW]
+ * usage: program serve PORT | check PORT blocking|queue|callback | die PORT | share PORT | again PORT [queue] | bench PORT SECONDS [WINDOW]
  *
  * check prints "ok N". Metadata of a call comes back as initial and trailing metadata. */
 #include <grpcpp/grpcpp.h>
@@ -317,6 +317,26 @@ static void check_queue_unary(Numbers::Stub *stub, grpc::CompletionQueue *queue)
 	check_metadata(separate.context);
 }
 
+/* Calls one after the other: none shows traces of the one before. */
+static void check_queue_again(Numbers::Stub *stub, grpc::CompletionQueue *queue)
+{
+	for (int64_t i = 0; i < 40; i++) {
+		const bool refused = i % 4 == 1, tells = i % 4 == 2;
+		Asked a;
+
+		if (tells)
+			add_metadata(&a.context);
+		a.reader = stub->AsyncTwice(&a.context, number(refused ? REFUSED : i), queue);
+		a.reader->Finish(&a.out, &a.status, tag(3));
+		CHECK(next(queue, 3) && a.status.ok() == !refused);
+		CHECK(a.status.error_message().empty() == !refused && a.out.value() == (refused ? 0 : 2 * i));
+		CHECK(has(a.context.GetServerInitialMetadata(), "x-text", "some text") == tells);
+		CHECK(has(a.context.GetServerTrailingMetadata(), "tx-text", "some text") == tells);
+		if (i % 4 == 3)
+			a.context.TryCancel();
+	}
+}
+
 static void check_queue_streams(Numbers::Stub *stub, grpc::CompletionQueue *queue)
 {
 	ClientContext counts, echoes, idle;
@@ -366,6 +386,7 @@ static void check_queues(Numbers::Stub *stub)
 	bool ok;
 
 	check_queue_unary(stub, &queue);
+	check_queue_again(stub, &queue);
 	check_queue_streams(stub, &queue);
 	late.reader = stub->AsyncTwice(&late.context, number(5), &queue);
 	late.reader->Finish(&late.out, &late.status, tag(9));
@@ -576,16 +597,27 @@ static int die(const std::string &port)
 	return 0;
 }
 
+/* Returns the status of a call, blocking or by a queue. */
+static int ask(Numbers::Stub *stub, grpc::CompletionQueue *queue)
+{
+	Asked a;
+
+	if (!queue)
+		return stub->Twice(&a.context, number(1), &a.out).error_code();
+	a.reader = stub->AsyncTwice(&a.context, number(1), queue);
+	a.reader->Finish(&a.out, &a.status, tag(4));
+	CHECK(next(queue, 4));
+	return a.status.error_code();
+}
+
 /* Calls, waits for a line, and calls twice on the same channel. Prints the statuses. */
-static int again(const std::string &port)
+static int again(const std::string &port, bool queues)
 {
 	std::unique_ptr<Numbers::Stub> stub = stub_of(port);
+	grpc::CompletionQueue queue;
 
 	for (int i = 0; i < 3; i++) {
-		ClientContext context;
-		Number out;
-
-		std::printf("%d\n", stub->Twice(&context, number(1), &out).error_code());
+		std::printf("%d\n", ask(stub.get(), queues ? &queue : nullptr));
 		std::fflush(stdout);
 		while (i == 0 && std::getchar() != '\n')
 			;
@@ -704,7 +736,7 @@ int main(int argc, char **argv)
 	if (what == "share")
 		return share(argv[2]);
 	if (what == "again")
-		return again(argv[2]);
+		return again(argv[2], argc > 3);
 	if (what == "bench" && argc > 3)
 		return bench(argv[2], std::atof(argv[3]),
 			     argc > 4 ? static_cast<unsigned>(std::atoi(argv[4])) : 0);

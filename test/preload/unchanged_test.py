@@ -5,7 +5,7 @@ Goal: calls reach native servers without HTTP/2, and servers under grpc-run; the
 Method: program.cc checks what it gets; only a native server, without any TCP port, answers where the
 native path is tested.
 Covers: src/preload/slices.c, src/preload/carried.c,
-src/preload/carried_run.c, src/preload/channel.c, src/preload/engine.c, src/preload/queue.c, src/preload/real.c, src/preload/inproc_relay.c, src/preload/inproc_steps.c,
+src/preload/carried_run.c, src/preload/channel.c, src/preload/idle.c, src/preload/engine.c, src/preload/queue.c, src/preload/real.c, src/preload/inproc_relay.c, src/preload/inproc_steps.c,
 src/preload/inproc_server.c, apps/tools/grpc_run.c
 
 usage: unchanged_test.py BUILD
@@ -86,14 +86,19 @@ def test_both():
         check_all("stock server", port)
 
 
-def test_native_ends():
+def native_ends(*queue):
     with server(PROGRAM, "serve", "0") as (_, port), server(NATIVE, port) as (native, _):
-        client = subprocess.Popen([*RUN, PROGRAM, "again", port], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        client = subprocess.Popen([*RUN, PROGRAM, "again", port, *queue], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert client.stdout.readline() == "0\n"
         native.kill()
         native.wait()
         out, _ = client.communicate("\n", timeout=30)
         assert out in ("0\n0\n", f"{UNAVAILABLE}\n0\n"), f"a call that may have run ends, the next one uses HTTP/2: {out}"
+
+
+def test_native_ends():
+    native_ends()
+    native_ends("queue")
 
 
 def test_command():
