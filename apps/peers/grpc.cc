@@ -41,9 +41,12 @@ constexpr int NAP_US = 20000;
 	std::exit(1);
 }
 
+/* A process has one job, and its events are too many to compare names at each. */
 static bool is_talk(const peer_job *job)
 {
-	return std::strstr(job->lane, "talk");
+	static const bool talks = std::strstr(job->lane, "talk");
+
+	return talks;
 }
 
 /* A Lend server that the client, under lend grpc-run, reaches without HTTP/2. */
@@ -60,8 +63,10 @@ static bool is_gateway(const peer_job *job)
 // Both ends use completion queues, but for a gateway.
 static bool is_async(const peer_job *job)
 {
-	return !std::strncmp(job->lane, "async", 5) || is_talk(job) ||
-	       (is_gateway(job) && !std::strstr(job->lane, "unary"));
+	static const bool queues = !std::strncmp(job->lane, "async", 5) || is_talk(job) ||
+				   (is_gateway(job) && !std::strstr(job->lane, "unary"));
+
+	return queues;
 }
 
 static bool is_stream(const peer_job *job)

@@ -8,7 +8,7 @@
 
 /* One turn of a waiting thread, after which it looks at gRPC's queue; and how many such turns
  * without an event until it sleeps there. Polls without a deadline look each time in so many. */
-enum { SLICE_NS = 50000, SLICES = 20, LOOKS = 16 };
+enum { SLICE_NS = 50000, SLICES = 20, LOOKS = 64 };
 
 static struct table queues = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static char wake_tag;
