@@ -24,7 +24,7 @@ lend_coalesce_report(struct lend_core *c, struct lend_sess *s, struct lend_coale
 
 	d->acks = s->ack_due;
 	len = lend_make_report_once(c, s, &d->head, d->start);
-	d->start += len;
+	d->start = (uint16_t)(d->start + len);
 	d->at += len;
 	d->end += len;
 	return d;
@@ -112,6 +112,7 @@ LEND_HOT uint32_t emit_datagram(struct lend_core *c, uint32_t i, const struct le
 {
 	struct lend_coalesced *d = lend_coalesced_at(c, i);
 
+	d->open = 0;
 	if (d->id == 0 || d->withdrawn == d->frames)
 		return 0;
 	if (d->begun != c->now)
@@ -145,7 +146,8 @@ static void finish_sending(struct lend_core *c, struct lend_unhashed *a, uint32_
 		a->coalesced_next = 0;
 	else
 		memmove(a->order, a->order + sent, c->coalesced_n);
-	a->coalesced_open = a->coalesced_next;
+	for (uint32_t i = 0; i < c->coalesced_n; i++)
+		lend_coalesced_at(c, a->order[i])->open = 0;
 }
 
 LEND_HOT uint32_t send_waiting(struct lend_core *c, struct lend_unhashed *a,

@@ -97,6 +97,11 @@ LEND_HOT struct lend_coalesced *lend_coalesce_begin(struct lend_core *c, struct 
 	d->peer = s->peer;
 	d->rank = class | (uint32_t)fast << 16 | (s->checked ? 0 : UINT32_C(1) << 24);
 	d->acks = 0;
+	d->open = LEND_OPEN | (c->fast == LEND_FAST_ALWAYS ? LEND_OPEN_REPLIES : 0);
+	if (c->cfg.fast == LEND_FAST_ALWAYS && class <= LEND_CLASS_NORMAL)
+		d->open |= LEND_OPEN_REQUESTS;
+	d->deadline = LEND_NEVER;
+	d->left = UINT32_MAX;
 	d->frames = 0;
 	d->withdrawn = 0;
 	d->start = sizeof(struct lend_pkt);
@@ -115,21 +120,22 @@ LEND_HOT struct lend_coalesced *lend_coalesce_begin(struct lend_core *c, struct 
 	return s->ack_due ? lend_coalesce_report(c, s, d) : d;
 }
 
+/* Returns whether an open datagram takes this message. */
+LEND_HOT bool lend_coalesce_fits(const struct lend_coalesced *d, uint8_t class, uint32_t length)
+{
+	return d->class == class && d->at + lend_pkt_frame_len(length) <= d->end;
+}
+
 /* Returns the session's open datagram for one more frame, or begins one. NULL: the message takes
  * the slow path. */
 LEND_HOT struct lend_coalesced *lend_coalesce_open(struct lend_core *c, struct lend_sess *s,
 						   uint8_t class, uint32_t length)
 {
-	struct lend_unhashed *a = lend_unhashed(c);
-	uint32_t i = s->coalesced, need = lend_pkt_frame_len(length);
-	struct lend_coalesced *d;
+	struct lend_coalesced *d = lend_coalesced_at(c, s->coalesced);
 
-	if (i >= a->coalesced_open && i < a->coalesced_next) {
-		d = lend_coalesced_at(c, i);
-		if (d->id == s->id && d->class == class && d->at + need <= d->end)
-			return d;
-	}
-	return lend_coalesce_begin(c, a, s, class, need);
+	return d->open && d->id == s->id && lend_coalesce_fits(d, class, length)
+		   ? d
+		   : lend_coalesce_begin(c, lend_unhashed(c), s, class, lend_pkt_frame_len(length));
 }
 
 /* Appends a frame and returns it. The caller writes its block and a payload of `length` bytes. */
@@ -140,7 +146,10 @@ LEND_HOT struct lend_pkt_frame *lend_coalesce_add(struct lend_coalesced *d, uint
 	uint32_t len = lend_pkt_frame_len(length);
 
 	memset((uint8_t *)f + len - LEND_PKT_FRAME_ALIGN, 0, LEND_PKT_FRAME_ALIGN);
-	f->first = call | (uint64_t)length << 32 | (uint64_t)flags << 48;
+	f->call = call;
+	f->length = (uint16_t)length;
+	f->flags = (uint8_t)flags;
+	f->zero = 0;
 	d->frames++;
 	d->at += len;
 	return f;

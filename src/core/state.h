@@ -457,12 +457,17 @@ struct lend_core {
 	uint32_t coalesced_n, coalesced_cap; /* datagrams of coalesce.h: waiting, at most */
 };
 
-/* A datagram of several messages, see coalesce.h. */
+/* A datagram of several messages, see coalesce.h. While it is open, its session's messages of the
+ * same class are added to it. Those of the common path need no look at the configuration: see
+ * short_call.h. */
+enum { LEND_OPEN = 1, LEND_OPEN_REPLIES = 2, LEND_OPEN_REQUESTS = 4 };
 enum { LEND_COALESCED_BYTES = 1408 };
 struct lend_coalesced {
-	uint64_t id;   /* of its session */
-	lend_ns begun; /* the time that times in the frames are relative to, until output() */
-	lend_ns due;   /* when the first of its requests is retransmitted */
+	uint64_t id;      /* of its session */
+	lend_ns begun;    /* the time that times in the frames are relative to, until output() */
+	lend_ns due;      /* when the first of its requests is retransmitted */
+	lend_ns deadline; /* of the newest request of short_call.h */
+	uint32_t left;    /* to that deadline, as requests have it */
 	uint32_t peer;
 	union { /* as in struct lend_out */
 		struct {
@@ -471,10 +476,12 @@ struct lend_coalesced {
 		};
 		uint32_t rank;
 	};
-	uint32_t frames, withdrawn; /* frames; those of them without a call */
-	uint32_t start, at, end;    /* offsets: the first frame, the next one, the limit */
+	uint16_t frames, withdrawn; /* frames; those of them without a call */
+	uint32_t at, end;           /* offsets: the next frame, the limit */
+	uint16_t start;             /* offset of the first frame */
 	uint8_t acks;               /* carries a report that was due */
-	uint8_t zeros[11];
+	uint8_t open;               /* may get more frames, see LEND_OPEN */
+	uint8_t zeros[4];
 	union {
 		union lend_head head;
 		uint8_t bytes[LEND_COALESCED_BYTES];
@@ -491,7 +498,6 @@ struct lend_unhashed {
 	uint32_t reported[LEND_OUT]; /* sessions that report in every datagram of this output */
 	uint32_t news;               /* 1: out[] has an entry with this flag */
 	uint32_t coalesced_next;     /* entries of coalesced datagrams that were taken */
-	uint32_t coalesced_open;     /* the first one that may get more frames */
 	uint32_t coalesced_late;     /* datagrams that the last output left behind */
 	/* The coalesced_n datagrams that wait: late ones, then by class, then by age. */
 	uint8_t coalesced_last; /* class of the last one; 0 if it is late */

@@ -162,8 +162,8 @@ const char *sim_audit_coalesced(struct lend_core *c)
 			      lend_sess_at(c, d->id & LEND_INDEX_MASK)->state != LEND_SESS_UP))
 			return "a coalesced datagram is of a session that has ended";
 	}
-	for (uint32_t i = a->coalesced_open; i < a->coalesced_next && !why; i++)
-		if (!(seen >> i & 1))
+	for (uint32_t i = 0; i < c->coalesced_cap && !why; i++)
+		if (lend_coalesced_at(c, i)->open && !(seen >> i & 1))
 			return "an open datagram of a session does not wait to be sent";
 	return why;
 }
