@@ -1,6 +1,7 @@
 /* exchange - one HTTP/2 stream of a stock gRPC client, carried as a call or as a stream.
  *
  *	exchange_messages.c  messages in both directions
+ *	exchange_headers.c   headers of requests
  *	exchange_request.c   HTTP/2 to a request: headers, and messages as they arrive
  *	exchange_call.c     a request of one message to a call
  *	exchange_stream.c    a request to a method of streams
@@ -14,6 +15,7 @@
 #include <errno.h>
 
 #include "gateway/connection.h"
+#include "gateway/exchange_headers.h"
 #include "gateway/headers.h"
 #include "gateway/keepalive.h"
 #include "gateway/message.h"
@@ -23,7 +25,8 @@ struct h2_peer {
 	struct h2_connection connection; /* first: a pointer to it is one to the peer */
 	/* The session that carries its exchanges; each client has its own, so its own limits. */
 	lend_session to;
-	struct exchange *first; /* open ones */
+	struct exchange *first;  /* open ones */
+	struct exchange *recent; /* that exchange_find() returned last; NULL: none */
 };
 
 /* A connection of a stock client. */
@@ -34,6 +37,7 @@ struct h2_client {
 	uint64_t held;   /* bytes of its exchanges */
 	unsigned resets; /* streams without an answer, less one each reset_time */
 	lend_ns resets_since;
+	struct header_list *headers; /* of its last request with new ones, or NULL */
 	struct h2_pings pings;
 };
 
@@ -61,22 +65,24 @@ struct exchange {
 	int32_t id; /* number of the HTTP/2 stream */
 	/* The request. */
 	struct lend_call_head head;
-	char *path, *authority;
-	struct lend_metadata *metadata;
-	int64_t timeout;         /* nanoseconds; 0: none */
-	struct lend_alarm late;  /* the deadline of a request that has not ended */
-	uint64_t held;           /* bytes, as counted in the client */
-	const char *http;        /* status other than 200; NULL: 200 */
-	enum lend_status status; /* why the request cannot run; OK: it can */
+	struct header_list *headers; /* shared or not */
+	bool shares;                 /* with the connection's next requests, or from the last one */
+	unsigned shared;             /* headers of the shared list that it had so far */
+	nghttp2_rcbuf *path, *timeout_text; /* NULL: none yet */
+	uint64_t body;                      /* bytes of DATA */
+	struct lend_metadata *metadata;     /* of a server's response */
+	int64_t timeout;                    /* nanoseconds; 0: none */
+	struct lend_alarm late;             /* the deadline of a request that has not ended */
+	uint64_t held;                      /* bytes, as counted in the client */
+	const char *http;                   /* status other than 200; NULL: 200 */
+	enum lend_status status;            /* why the request cannot run; OK: it can */
 	const char *why;
 	unsigned serves; /* LEND_GATEWAY_*: what the method is */
-	bool post, grpc;
-	bool gzip_in;      /* messages that arrive may be compressed */
-	bool gzip_out;     /* messages that are sent are compressed, if that makes them shorter */
-	bool accepts_gzip; /* the client does */
-	bool bad_encoding; /* its messages are compressed in another way */
-	bool ended;        /* the client's direction has */
-	bool answered;     /* headers were submitted that end the stream, or lead to its end */
+	bool grpc;
+	bool gzip_in;  /* messages that arrive may be compressed */
+	bool gzip_out; /* messages that are sent are compressed, if that makes them shorter */
+	bool ended;    /* the client's direction has */
+	bool answered; /* headers were submitted that end the stream, or lead to its end */
 	struct message_in in;
 	unsigned messages; /* complete ones */
 	/* The call or the stream that carries it, in progress while running. */
@@ -114,6 +120,9 @@ static inline bool exchange_reconnect(struct exchange *x, int error)
 	return error == -ESTALE &&
 	       host->connect(x->ep, exchange_gateway(x)->address, &x->peer->to) == 0;
 }
+
+/* exchange_request.c: returns the exchange of a stream of HTTP/2; NULL: there is none. */
+struct exchange *exchange_find(struct h2_peer *peer, int32_t id);
 
 /* exchange_messages.c: adds an exchange to those of a connection, or removes it. */
 void exchange_join(struct exchange *x, struct h2_peer *peer);

@@ -25,6 +25,8 @@ void exchange_leave(struct exchange *x)
 		x->next->prev = x->prev;
 	x->next = x->prev = NULL;
 	peer->connection.open--;
+	if (peer->recent == x)
+		peer->recent = NULL;
 	x->peer = NULL;
 }
 

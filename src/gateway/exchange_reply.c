@@ -51,7 +51,7 @@ void exchange_answer_status(struct exchange *x, enum lend_status status, const c
 	struct h2_headers *h = first_headers(x, "200", "application/grpc");
 
 	count_answer(x, false);
-	if (x->bad_encoding)
+	if (x->headers->bad_encoding)
 		h2_headers_add(h, "grpc-accept-encoding", GZIP_ACCEPTED);
 	h2_headers_add_status(h, status, message);
 	submit_answer(x, NULL);
@@ -88,11 +88,10 @@ static ssize_t read_messages(nghttp2_session *session, int32_t stream, uint8_t *
 {
 	static const nghttp2_nv ok = {(uint8_t *)"grpc-status", (uint8_t *)"0", 11, 1,
 				      NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
-	struct exchange *x = nghttp2_session_get_stream_user_data(session, stream);
+	struct exchange *x = exchange_find(arg, stream);
 	size_t n;
 
 	(void)source;
-	(void)arg;
 	if (!x)
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	n = exchange_send(x, out, cap);

@@ -6,18 +6,25 @@
 #include "gateway/exchange.h"
 #include "gateway/grpc_text.h"
 
-enum { NAME_MAX_BYTES = 1024 };
+struct exchange *exchange_find(struct h2_peer *peer, int32_t id)
+{
+	if (!peer->recent || peer->recent->id != id)
+		peer->recent = nghttp2_session_get_stream_user_data(peer->connection.session, id);
+	return peer->recent;
+}
 
 void exchange_free(struct exchange *x)
 {
 	host->buf_give(x->ep, x->in.first);
 	host->buf_give(x->ep, x->out.buf);
 	host->buf_give(x->ep, x->unsent);
-	host->metadata_free(x->metadata);
 	free(x->backlog);
 	host->free(x->trailers);
-	free(x->path);
-	free(x->authority);
+	header_list_give(x->headers);
+	if (x->path)
+		nghttp2_rcbuf_decref(x->path);
+	if (x->timeout_text)
+		nghttp2_rcbuf_decref(x->timeout_text);
 	host->free(x);
 }
 
@@ -81,89 +88,41 @@ static size_t take_bytes(struct exchange *x, const uint8_t *bytes, size_t len)
 static int data_arrived(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *bytes,
 			size_t len, void *arg)
 {
-	struct exchange *x = nghttp2_session_get_stream_user_data(session, id);
+	struct exchange *x = exchange_find(arg, id);
 	size_t n = x ? take_bytes(x, bytes, len) : len;
 
 	(void)flags;
-	if (x)
+	if (x) {
+		x->body += len;
 		exchange_count_bytes(x);
+	}
 	exchange_relieve(((struct h2_client *)arg)->gateway); /* may free the exchange */
 	return n ? nghttp2_session_consume(session, id, n) : 0;
 }
 
-/* Takes the path or the authority. */
-static void take_header(struct exchange *x, char **to, const nghttp2_vec *value)
+/* Resets a stream whose request is not HTTP's. */
+static void reset_malformed(struct exchange *x)
 {
-	if (value->len > NAME_MAX_BYTES) {
-		exchange_fail(x, LEND_UNIMPLEMENTED, "no method has so long a name");
-		return;
-	}
-	if (!*to)
-		*to = strndup((const char *)value->base, value->len);
-	if (!*to)
-		exchange_fail(x, LEND_RESOURCE_EXHAUSTED, "no memory for a header");
-}
+	struct h2_client *client = (struct h2_client *)x->peer;
+	nghttp2_session *session = client->peer.connection.session;
 
-static bool header_is(const nghttp2_vec *text, const char *other)
-{
-	return text->len == strlen(other) && memcmp(text->base, other, text->len) == 0;
-}
-
-/* Reads a "grpc-" header. */
-static void read_grpc_header(struct exchange *x, const nghttp2_vec *name, const nghttp2_vec *value)
-{
-	if (header_is(name, "grpc-timeout")) {
-		x->timeout = grpc_timeout_read(value->base, value->len);
-		if (x->timeout < 0)
-			exchange_fail(x, LEND_INTERNAL, "malformed grpc-timeout");
-		else if (!x->timeout)
-			x->timeout = 1;
-	} else if (header_is(name, "grpc-accept-encoding")) {
-		x->accepts_gzip = memmem(value->base, value->len, "gzip", 4);
-	} else if (header_is(name, "grpc-encoding") && !header_is(value, "identity")) {
-		x->gzip_in = header_is(value, "gzip");
-		x->bad_encoding = !x->gzip_in;
-	}
-}
-
-/* Reads a header that gRPC gives to the application. */
-static void read_metadata(struct exchange *x, const nghttp2_vec *name, const nghttp2_vec *value)
-{
-	int rc;
-
-	if (!x->metadata)
-		x->metadata = host->metadata_new();
-	rc = !x->metadata
-		 ? -ENOMEM
-		 : h2_metadata_add(x->metadata, (const char *)name->base, value->base, value->len);
-	if (rc == -E2BIG || rc == -ENOMEM)
-		exchange_fail(x, LEND_RESOURCE_EXHAUSTED, "more than 8 KiB of metadata");
-	else if (rc < 0)
-		exchange_fail(x, LEND_INTERNAL, "malformed metadata");
+	(void)nghttp2_session_set_stream_user_data(session, x->id, NULL);
+	if (nghttp2_submit_rst_stream(session, 0, x->id, NGHTTP2_PROTOCOL_ERROR) < 0)
+		client->peer.connection.over = true;
+	exchange_drop(x);
+	exchange_count_reset(client);
 }
 
 static int header_arrived(nghttp2_session *session, const nghttp2_frame *frame, nghttp2_rcbuf *name,
 			  nghttp2_rcbuf *value, uint8_t flags, void *arg)
 {
-	struct exchange *x = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
-	nghttp2_vec n = nghttp2_rcbuf_get_buf(name), v = nghttp2_rcbuf_get_buf(value);
+	struct exchange *x = exchange_find(arg, frame->hd.stream_id);
 
+	(void)session;
 	(void)flags;
-	(void)arg;
-	if (!x || x->answered || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
-		return 0;
-	if (header_is(&n, ":method"))
-		x->post = header_is(&v, "POST");
-	else if (header_is(&n, ":path"))
-		take_header(x, &x->path, &v);
-	else if (header_is(&n, ":authority"))
-		take_header(x, &x->authority, &v);
-	else if (header_is(&n, "content-type"))
-		x->grpc = grpc_content_type(v.base, v.len);
-	else if (n.len > 5 && memcmp(n.base, "grpc-", 5) == 0)
-		read_grpc_header(x, &n, &v);
-	else if (n.len && n.base[0] != ':' && !(n.len == 2 && header_is(&v, "trailers")))
-		read_metadata(x, &n, &v);
+	if (x && !(frame->headers.cat == NGHTTP2_HCAT_REQUEST ? exchange_header(x, name, value)
+							      : exchange_trailer(name)))
+		reset_malformed(x);
 	return 0;
 }
 
@@ -171,19 +130,12 @@ static int header_arrived(nghttp2_session *session, const nghttp2_frame *frame, 
 static void headers_arrived(struct exchange *x)
 {
 	x->peer->connection.waits = false;
-	x->head = (struct lend_call_head){.name = x->path,
-					  .authority = x->authority,
-					  .metadata = x->metadata,
-					  .any_encoding = true};
-	if (x->bad_encoding)
-		exchange_fail(x, LEND_UNIMPLEMENTED, "grpc-encoding: only identity and gzip");
-	x->gzip_out = x->gzip_in && x->accepts_gzip;
-	if (!x->post)
+	if (!x->headers->post)
 		x->http = "405";
 	else if (!x->grpc)
 		x->http = "415";
 	else if (x->status == LEND_OK)
-		x->serves = host->serves(x->ep, x->path);
+		x->serves = host->serves(x->ep, x->head.name);
 	if (x->http)
 		return;
 	if (x->status != LEND_OK)
@@ -196,24 +148,40 @@ static void headers_arrived(struct exchange *x)
 		exchange_start_deadline(x);
 }
 
+/* Returns false if HTTP does not permit a request's frame of headers or data. */
+static bool take_frame(struct exchange *x, const nghttp2_frame *frame)
+{
+	bool ends = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
+
+	if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat != NGHTTP2_HCAT_REQUEST &&
+	    !ends)
+		return false;
+	if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
+		if (!exchange_headers_end(x))
+			return false;
+		headers_arrived(x);
+	}
+	if (!ends)
+		return true;
+	if (x->headers->content_length >= 0 && (uint64_t)x->headers->content_length != x->body)
+		return false;
+	x->ended = true;
+	exchange_end_request(x);
+	return true;
+}
+
 static int frame_arrived(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
-	struct exchange *x = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
-	bool ends = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
 	struct h2_client *client = arg;
+	struct exchange *x = exchange_find(&client->peer, frame->hd.stream_id);
 
+	(void)session;
 	if (frame->hd.type == NGHTTP2_PING && !(frame->hd.flags & NGHTTP2_FLAG_ACK))
 		h2_ping_count(&client->peer.connection, &client->gateway->keepalive,
 			      &client->pings);
-	if (!x)
-		return 0;
-	if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST &&
-	    !x->answered)
-		headers_arrived(x);
-	if ((frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) && ends) {
-		x->ended = true;
-		exchange_end_request(x);
-	}
+	if (x && (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
+	    !take_frame(x, frame))
+		reset_malformed(x);
 	return 0;
 }
 
@@ -245,7 +213,12 @@ static int headers_begin(nghttp2_session *session, const nghttp2_frame *frame, v
 	exchange_count_bytes(x);
 	client->peer.connection.waits = true;
 	client->peer.connection.since = host->now(x->ep);
+	x->headers = client->headers;
+	x->shares = x->headers;
+	if (x->shares)
+		x->headers->refs++;
 	(void)nghttp2_session_set_stream_user_data(session, x->id, x);
+	client->peer.recent = x;
 	return 0;
 }
 
@@ -262,8 +235,9 @@ static int frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void
 
 static int stream_closed(nghttp2_session *session, int32_t stream, uint32_t code, void *arg)
 {
-	struct exchange *x = nghttp2_session_get_stream_user_data(session, stream);
+	struct exchange *x = exchange_find(arg, stream);
 
+	(void)session;
 	if (!x)
 		return 0;
 	if (code && !x->answered)

@@ -43,6 +43,7 @@ static void client_ended(struct h2_connection *connection)
 	if (client->next)
 		client->next->prev = client->prev;
 	g->n_clients--;
+	header_list_give(client->headers);
 	host->disconnect(g->ep, client->peer.to);
 	free(client);
 }
@@ -210,6 +211,7 @@ static int make_options(struct lend_gateway *g)
 		return -ENOMEM;
 	exchange_callbacks(g->callbacks);
 	nghttp2_option_set_no_auto_window_update(g->option, 1);
+	nghttp2_option_set_no_http_messaging(g->option, 1); /* exchange_headers.c checks */
 	nghttp2_option_set_max_settings(g->option, 32);
 	/* exchange_limits.c counts the server's resets, too. */
 	nghttp2_option_set_stream_reset_rate_limit(g->option, 1 << 20, 1 << 20);

@@ -2,8 +2,8 @@
  * memory stays bounded, and a well-behaved client next to them is answered in time. Method: raw
  * frames in the thread of the endpoint; the heap and the message buffers are measured while they
  * arrive. Covers: src/gateway/gateway.c, src/gateway/connection.c, src/gateway/exchange_request.c,
- * src/gateway/exchange_stream.c, src/gateway/exchange_limits.c, src/gateway/gzip.c,
- * src/gateway/keepalive.c */
+ * src/gateway/exchange_headers.c, src/gateway/exchange_stream.c, src/gateway/exchange_limits.c,
+ * src/gateway/gzip.c, src/gateway/keepalive.c */
 #include <criterion/criterion.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -14,6 +14,7 @@
 
 #include "gateway/http2_client.h"
 #include "gateway/raw_client.h"
+#include "lend/alloc.h"
 #include "lend/stats.h"
 #include "lend/stream.h"
 
@@ -26,8 +27,8 @@ static struct lend_ep *ep;
 static char address[256];
 static struct http2_client client; /* well-behaved */
 static struct raw_client raw;
-static uint64_t before, peak; /* bytes */
-static lend_ns slowest;       /* answer to the well-behaved client */
+static uint64_t before, heap_before, peak; /* bytes */
+static lend_ns slowest;                    /* answer to the well-behaved client */
 static unsigned held;
 static struct lend_stream stream;
 
@@ -91,14 +92,26 @@ static uint64_t memory_now(void)
 				      : heap.uordblks + heap.hblkhd);
 }
 
+/* Returns the bytes of Lend's heap, which free message buffers stay in. */
+static uint64_t heap_used(void)
+{
+	struct lend_alloc_stat heap;
+
+	lend_alloc_trim();
+	lend_alloc_stat_get(&heap);
+	return heap.used;
+}
+
 /* The well-behaved client makes a call. */
 static void call_beside(void)
 {
 	struct answer a = {.path = "/t.T/Echo", .body = ECHO, .len = 10};
 	lend_ns began = lend_now(ep), took;
+	uint64_t grown;
 
 	http2_client_ask(&client, &a);
 	http2_client_until(&client, ep, &a.over);
+	grown = heap_used() - heap_before;
 	took = lend_now(ep) - began;
 	slowest = took > slowest ? took : slowest;
 	cr_assert(a.over && a.n == 10 && !memcmp(a.bytes, ECHO, 10),
@@ -106,6 +119,7 @@ static void call_beside(void)
 		  (double)memory_now() / 1e6, (double)before / 1e6);
 	free(a.bytes);
 	peak = memory_now() > peak ? memory_now() : peak;
+	peak = grown + before > peak ? grown + before : peak;
 }
 
 static void open_with(const char *listen)
@@ -125,6 +139,7 @@ static void open_with(const char *listen)
 	call_beside();
 	raw_open(&raw, ep, address);
 	call_beside();
+	heap_before = heap_used();
 	before = peak = memory_now();
 }
 
@@ -238,6 +253,28 @@ Test(gateway_abuse, refused_headers, .init = open_all)
 		cr_assert_eq(raw.resets, resets + !table[i].ends, "row %u", i);
 	}
 	close_all("refused headers", MIB);
+}
+
+/* Headers that HTTP/2 forbids, after a good request with the same ones before them. */
+Test(gateway_abuse, malformed_headers, .init = open_all)
+{
+	static const char *const table[] = {
+	    "Upper: 1\n",      "connection: close\n", "te: gzip\n",          ":path: /t.T/Echo\n",
+	    ":unknown: 1\n",   "content-length: 1\n", "content-length: x\n", "host: a\nhost: b\n",
+	    ":method: POST\n", "upgrade: h2c\n"};
+
+	for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		raw.grpc = raw.reset = -1;
+		raw_request(&raw, 1 + 4 * i, "/t.T/Echo", "",
+			    NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM);
+		turn_until(&raw.grpc, LEND_UNIMPLEMENTED); /* no message */
+		cr_assert(raw.grpc == LEND_UNIMPLEMENTED && raw.reset == -1, "row %u", i);
+		raw_request(&raw, 3 + 4 * i, "/t.T/Echo", table[i],
+			    NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM);
+		turn_until(&raw.reset, NGHTTP2_PROTOCOL_ERROR);
+		cr_assert_eq(raw.reset, NGHTTP2_PROTOCOL_ERROR, "row %u", i);
+	}
+	close_all("malformed headers", MIB);
 }
 
 /* Streams that are reset at once: by the client, and by the server after a frame that it has to

@@ -1,8 +1,9 @@
 /* Goal: a stock gRPC client's calls reach the handlers of their names and get status, message,
  * metadata and reply as gRPC's specification defines; malformed, slow and endless requests end with
  * a status or with their connection, and others continue. Method: an HTTP/2 client in the thread of
- * the endpoint, tables. Covers: src/gateway/exchange_request.c, src/gateway/exchange_call.c,
- * src/gateway/connection.c, src/gateway/gateway.c, src/gateway/headers.c, src/rpc/gateways.c */
+ * the endpoint, tables. Covers: src/gateway/exchange_request.c, src/gateway/exchange_headers.c,
+ * src/gateway/exchange_call.c, src/gateway/connection.c, src/gateway/gateway.c,
+ * src/gateway/headers.c, src/rpc/gateways.c */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -177,6 +178,25 @@ Test(gateway_calls, metadata_and_messages, .init = open_all, .fini = close_all)
 	ask_once(&early);
 	cr_assert_str_eq(early.initial, "content-type: application/grpc\nk: v\n");
 	cr_assert_str_eq(early.trailing, "grpc-status: 9\ngrpc-message: 50 %25 %E2%98%BA\nk: v\n");
+}
+
+/* Requests of one connection share what the headers mean only while these are the same. */
+Test(gateway_calls, headers_in_turns, .init = open_all, .fini = close_all)
+{
+	static const char *const table[] = {"",       "k: 1\n",       "k: 1\n", "k: 2\n", "",
+					    "j: 1\n", "j: 1\nk: 1\n", "k: 1\n", ""};
+	char expected[128];
+
+	for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		struct answer a = {
+		    .path = "/t.T/Echo", .headers = table[i], .body = ECHO, .len = 10};
+
+		ask_once(&a);
+		(void)snprintf(expected, sizeof(expected), "content-type: application/grpc\n%s",
+			       table[i]);
+		cr_assert_str_eq(a.initial, expected, "row %u: %s", i, a.initial);
+		free(a.bytes);
+	}
 }
 
 /* Lengths around frames, windows and segments. */
