@@ -6,8 +6,8 @@
 
 #include "preload/queue.h"
 
-/* Times after which the engine's thread looks whether turns are run: while operations are pending,
- * and else. */
+/* Times after which the engine's thread looks whether turns are run: while operations are pending
+ * or owed, and else. */
 enum { LOOK_PENDING_NS = 1000000, LOOK_IDLE_NS = 20000000 };
 /* Of a session at once; bytes. gRPC's own limits are those of the program. */
 enum { CALLS = 512, MESSAGE_MAX = 1 << 28 };
@@ -129,18 +129,26 @@ bool engine_turn(struct engine *e, lend_ns until)
 void engine_hand_over(struct engine *e)
 {
 	e->needed = true;
+	e->seen = e->turns;
 	if (!e->by_thread)
 		pthread_cond_signal(&e->parked);
+}
+
+/* Returns whether threads of the program run turns. One that enters is about to, if none of them
+ * sleeps meanwhile. */
+static bool is_led(const struct engine *e)
+{
+	return e->turning || e->seen != e->turns || (e->want && !e->handed);
 }
 
 /* Waits while threads of the program run turns, or want to enter. */
 static void park_thread(struct engine *e)
 {
-	while (!e->closing && !e->unwatched && !e->needed &&
-	       (e->turning || e->want || e->seen != e->turns)) {
+	while (!e->closing && !e->unwatched && !e->needed && is_led(e)) {
+		bool busy = e->pending || __atomic_load_n(&e->owed, __ATOMIC_RELAXED);
+
 		e->seen = e->turns;
-		wait_until(&e->parked,
-			   engine_now() + (e->pending ? LOOK_PENDING_NS : LOOK_IDLE_NS));
+		wait_until(&e->parked, engine_now() + (busy ? LOOK_PENDING_NS : LOOK_IDLE_NS));
 	}
 	while (!e->closing && (e->turning || e->want))
 		engine_sleep(e, engine_now() + LOOK_PENDING_NS);

@@ -34,7 +34,9 @@ struct engine {
 	unsigned want;      /* threads that wait to enter */
 	unsigned sleepers;  /* threads that wait for changed */
 	unsigned unwatched; /* operations for which no thread of the program will run turns */
+	unsigned handed;    /* threads that sleep in gRPC while the engine's thread runs turns */
 	unsigned pending;   /* operations that have not ended */
+	unsigned owed;      /* calls that arrived and are not freed */
 	unsigned unsent;    /* batches that were started since one was sent at once */
 	unsigned turns;     /* turns of the program's threads */
 	unsigned seen;      /* turns when the engine's thread looked last */

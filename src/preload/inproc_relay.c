@@ -22,7 +22,8 @@ static void unref_relay(struct relay *r)
 {
 	if (--r->refs)
 		return;
-	if (--r->server->relays == 0 && r->server->engine.sleepers)
+	if (__atomic_sub_fetch(&r->server->engine.owed, 1, __ATOMIC_RELAXED) == 0 &&
+	    r->server->engine.sleepers)
 		pthread_cond_broadcast(&r->server->engine.changed);
 	if (r->call)
 		real_grpc()->grpc_call_unref(r->call);
@@ -67,7 +68,7 @@ static struct relay *make_relay(struct server *s, lend_request request)
 		pairs_add(&r->sent, &pair);
 	r->refs = 1;
 	r->active = true;
-	s->relays++;
+	__atomic_add_fetch(&s->engine.owed, 1, __ATOMIC_RELAXED);
 	grpc_metadata_array_init(&r->initial);
 	grpc_metadata_array_init(&r->trailing);
 	r->details = grpc_empty_slice();

@@ -165,7 +165,7 @@ static void close_server(struct server *s)
 		return;
 	set_serving(s, NULL);
 	engine_enter(&s->engine);
-	while (s->relays)
+	while (s->engine.owed)
 		engine_sleep(&s->engine, LEND_NEVER);
 	engine_leave(&s->engine);
 	engine_close(&s->engine);

@@ -18,7 +18,6 @@ struct server {
 	struct table_node node;
 	struct engine engine;
 	bool open, closing;      /* the endpoint is open; the program shuts the server down */
-	unsigned relays;         /* calls and streams that are not freed */
 	struct relay *calls;     /* calls that are not answered */
 	struct lend_alarm alarm; /* looks for calls that were cancelled */
 	bool alarmed;

@@ -224,6 +224,22 @@ static bool wait_in_grpc(struct queue *q, gpr_timespec deadline, bool blocks, gr
 	return !woken;
 }
 
+/* Waits there while the engine's thread runs the turns. A server's engine ends with its server. */
+static bool sleep_in_grpc(struct queue *q, struct engine *e, gpr_timespec deadline,
+			  grpc_event *event)
+{
+	bool got;
+
+	if (!e)
+		return wait_in_grpc(q, deadline, true, event);
+	engine_hand_over(e);
+	e->handed++;
+	got = wait_in_grpc(q, deadline, true, event);
+	if (e == q->serves || e == q->calls)
+		e->handed--;
+	return got;
+}
+
 static struct engine *engine_of(const struct queue *q)
 {
 	return q->serves ? q->serves : q->pending ? q->calls : NULL;
@@ -284,9 +300,7 @@ static grpc_event wait_queue(struct queue *q, gpr_timespec deadline)
 				return event;
 			continue;
 		}
-		if (e)
-			engine_hand_over(e);
-		if (wait_in_grpc(q, deadline, true, &event))
+		if (sleep_in_grpc(q, e, deadline, &event))
 			return event;
 		slices = 0;
 	}
