@@ -399,8 +399,14 @@ Test(pb_stream, early_end__of_each_kind__frees_all)
 		else
 			start_up(4, true, kind == BOTH);
 		stream = lend_pb_opened(test.client);
-		while (!test.stream)
+		while (!test.stream && !test.done)
 			pair_turns(&test.pair, 1);
+		if (!test.stream) { /* on a busy machine the deadline may come first: again */
+			cr_assert_eq(way, DEADLINE);
+			close_talk();
+			i--;
+			continue;
+		}
 		if (way == CANCEL)
 			lend_pb_cancel(stream);
 		else if (way == HANG_UP)
