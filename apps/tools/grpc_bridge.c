@@ -118,16 +118,19 @@ static struct lend_call_head head_of(const struct relay *r, struct lend_metadata
 	    .authority = lend_request_text(bridge.ep, r->request, LEND_TEXT_AUTHORITY),
 	    .encoding = lend_request_text(bridge.ep, r->request, LEND_TEXT_ENCODING),
 	    .metadata = metadata,
-	    .any_encoding = true};
+	    .any_encoding = true,
+	    .compress = lend_request_text(bridge.ep, r->request, LEND_TEXT_COMPRESSED)};
 }
 
 /* Starts the call of a relay, again in a new session if the old one has ended. */
 static int start_call(struct relay *r, struct lend_buf *message, void (*done)(struct lend_call *))
 {
 	struct lend_metadata *metadata = copy_request_metadata(r->request);
-	const struct lend_call_head head = head_of(r, metadata);
+	struct lend_call_head head = head_of(r, metadata);
 	int rc;
 
+	if (r->in_open)
+		head.compress = r->in.compressed; /* the stream's only message */
 	r->call = (struct lend_call){.head = &head,
 				     .parent = r->request,
 				     .timeout = lend_request_left(bridge.ep, r->request),
@@ -149,11 +152,12 @@ static void call_done(struct lend_call *call)
 
 	r->initial = copy_call_metadata(call, false);
 	r->trailing = copy_call_metadata(call, true);
-	head = (struct lend_reply_head){.initial = r->initial,
-					.trailing = r->trailing,
-					.message = *why ? why : NULL,
-					.encoding =
-					    lend_call_text(bridge.ep, call, LEND_TEXT_ENCODING)};
+	head = (struct lend_reply_head){
+	    .initial = r->initial,
+	    .trailing = r->trailing,
+	    .message = *why ? why : NULL,
+	    .encoding = lend_call_text(bridge.ep, call, LEND_TEXT_ENCODING),
+	    .compress = lend_call_text(bridge.ep, call, LEND_TEXT_COMPRESSED)};
 	(void)lend_reply_with(bridge.ep, r->request, call->status, call->reply, &head);
 	lend_buf_give(bridge.ep, call->request);
 	free_relay(r);
@@ -244,6 +248,7 @@ static void unary_done(struct lend_call *call)
 		(void)lend_stream_begin(bridge.ep, &r->in, r->initial);
 		r->answered = true;
 		r->down = call->reply;
+		r->in.compress = lend_call_text(bridge.ep, call, LEND_TEXT_COMPRESSED);
 		call->reply = NULL;
 		(void)write_held(&r->in, &r->down);
 	}
@@ -289,6 +294,7 @@ static void pump_up(struct relay *r)
 		}
 		if (rc < 0)
 			return;
+		r->out.compress = r->in.compressed;
 		if (!r->sent && !r->first)
 			r->first = copy_message(r->up);
 		if (r->out_open && !write_held(&r->out, &r->up))
@@ -313,6 +319,7 @@ static void pump_down(struct relay *r)
 			(void)lend_stream_begin(bridge.ep, &r->in, r->initial);
 			r->answered = true;
 		}
+		r->in.compress = r->out.compressed;
 		if (!write_held(&r->in, &r->down))
 			return;
 	}

@@ -75,6 +75,12 @@ lend_request lend_pb_request(const void *closure_data);
  * Ownership: borrows closure_data, and head until the request is answered. */
 void lend_pb_reply_head(void *closure_data, const struct lend_reply_head *head);
 
+/* Returns whether the message that a function runs for, or a stream's closure, was compressed, as
+ * LEND_TEXT_COMPRESSED. Of a unary reply: lend_call_text() of lend_pb_call().
+ * Returns: true: it was.
+ * Ownership: borrows closure_data, or a stream. */
+bool lend_pb_compressed(const void *closure_data);
+
 /* lend_pb_stream(3) - streaming methods of a .proto service.
  *
  * protoc-c's descriptors do not have the kinds of methods: lend_pb_kinds() reads them from what
@@ -139,6 +145,10 @@ void *lend_pb_opened(const ProtobufCService *client);
  * Ownership: borrows message, and the bytes of its members until release(arg) runs. */
 int lend_pb_send(void *stream, const ProtobufCMessage *message, void (*release)(void *arg),
 		 void *arg);
+/* Sets whether messages are sent with compress from now on. A client that sets it in
+ * lend_pb_client_head() sends the first one of a stream so. Of a unary reply: lend_pb_reply_head().
+ * Ownership: borrows stream. */
+void lend_pb_compress(void *stream, bool compress);
 /* Checks for credit. A server that sends a reply for each message pauses its stream while there is
  * none.
  * Returns: what lend_pb_send() returns for a short message.

@@ -61,6 +61,9 @@ enum lend_text {
 	LEND_TEXT_AUTHORITY = 2, /* the server that the caller asked for */
 	LEND_TEXT_MESSAGE = 3,   /* explains a status, for people */
 	LEND_TEXT_ENCODING = 4,  /* compression of the message's bytes, such as "gzip" */
+	/* "" if a stock gRPC peer sent the message compressed, or a sender of Lend set compress.
+	 * The bytes are not. Of a request that opens a stream: its messages may be. */
+	LEND_TEXT_COMPRESSED = 8,
 };
 /* More flags of lend_serve_name() and lend_serve_any(). */
 enum {
@@ -106,6 +109,7 @@ struct lend_reply_head {
 	const struct lend_metadata *trailing; /* about the status */
 	const char *message;                  /* explains the status: UTF-8 */
 	const char *encoding;                 /* compression of the reply's bytes */
+	bool compress; /* to a stock client that takes gzip; native carriers send the bytes */
 };
 /* Answers a request as lend_reply(), with metadata. A caller that reads no metadata gets the reply
  * without them.
@@ -131,6 +135,9 @@ struct lend_call_head {
 	/* True: the reply may have any encoding. False: another than "identity" makes the status
 	 * INTERNAL. */
 	bool any_encoding;
+	/* To a stock server the request goes with gzip; native carriers send the bytes. Of a
+	 * stream: so may messages, see lend_stream.compress. */
+	bool compress;
 	bool opens_stream; /* the runtime's */
 };
 /* Returns a text of the reply of a call that has ended. Valid in the call's done, and after

@@ -49,7 +49,9 @@ struct lend_stream {
 	/* Opener: the method's name, which counts instead of the number, and initial metadata;
 	 * NULL: none. Borrowed until lend_stream_open() returns. */
 	const struct lend_call_head *head;
-	uint8_t priority;        /* opener: as of a call; the peer's messages have the same */
+	uint8_t priority; /* opener: as of a call; the peer's messages have the same */
+	bool compress;    /* messages from now on go to a stock peer with gzip, if it takes that */
+	bool compressed;  /* LEND_TEXT_COMPRESSED of the message that was read last */
 	enum lend_status status; /* LEND_UNKNOWN until the stream is over */
 	enum lend_ran ran;       /* opener: in ended(): whether the handler ran */
 	/* Opener: text with which the server explained the status, "" if it gave none: UTF-8 of at

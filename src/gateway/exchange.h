@@ -79,10 +79,11 @@ struct exchange {
 	const char *why;
 	unsigned serves; /* LEND_GATEWAY_*: what the method is */
 	bool grpc;
-	bool gzip_in;  /* messages that arrive may be compressed */
-	bool gzip_out; /* messages that are sent are compressed, if that makes them shorter */
-	bool ended;    /* the client's direction has */
-	bool answered; /* headers were submitted that end the stream, or lead to its end */
+	bool gzip_in;      /* messages that arrive may be compressed */
+	bool gzip_out;     /* all messages that are sent are compressed */
+	bool accepts_gzip; /* the peer does: messages that are sent may be */
+	bool ended;        /* the client's direction has */
+	bool answered;     /* headers were submitted that end the stream, or lead to its end */
 	struct message_in in;
 	unsigned messages; /* complete ones */
 	/* The call or the stream that carries it, in progress while running. */
@@ -135,8 +136,8 @@ size_t exchange_receive(struct exchange *x, const uint8_t *bytes, size_t len);
 void exchange_resume(struct exchange *x);
 /* Reads the next message of the stream into out, if there is one. */
 void exchange_read(struct exchange *x);
-/* Begins to send a message, which it takes, compressed or not. */
-void exchange_send_message(struct exchange *x, struct lend_buf *message, uint64_t len);
+/* Begins to send a message, which it takes; gzip: compressed, if that makes it shorter. */
+void exchange_send_message(struct exchange *x, struct lend_buf *message, uint64_t len, bool gzip);
 /* Copies bytes of messages for HTTP/2. Returns how many; fewer than cap: there are no more yet. */
 size_t exchange_send(struct exchange *x, uint8_t *out, size_t cap);
 

@@ -306,9 +306,11 @@ bool exchange_headers_end(struct exchange *x)
 	x->head = (struct lend_call_head){.name = (char *)nghttp2_rcbuf_get_buf(x->path).base,
 					  .authority = l->authority,
 					  .metadata = l->metadata,
-					  .any_encoding = true};
+					  .any_encoding = true,
+					  .compress = l->gzip_in};
 	x->grpc = l->grpc;
 	x->gzip_in = l->gzip_in;
+	x->accepts_gzip = l->accepts_gzip;
 	x->gzip_out = l->gzip_in && l->accepts_gzip;
 	if (l->status != LEND_OK)
 		exchange_fail(x, l->status, l->why);

@@ -80,6 +80,7 @@ static void message_arrived(struct exchange *x, uint64_t max)
 		exchange_fail(x, LEND_INTERNAL, "a compressed message without grpc-encoding");
 	else if (x->in.prefix[0])
 		note_fault(x, gzip_inflate(&x->in, x->ep, max));
+	x->head.compress = x->stream.compress = x->in.prefix[0];
 	if (x->streams && x->status == LEND_OK)
 		write_message(x);
 }
@@ -160,12 +161,13 @@ void exchange_read(struct exchange *x)
 		return;
 	for (struct lend_buf *buf = message; buf; buf = buf->next)
 		len += buf->len;
-	exchange_send_message(x, message, len);
+	exchange_send_message(x, message, len,
+			      x->gzip_out || (x->stream.compressed && x->accepts_gzip));
 }
 
-void exchange_send_message(struct exchange *x, struct lend_buf *message, uint64_t len)
+void exchange_send_message(struct exchange *x, struct lend_buf *message, uint64_t len, bool gzip)
 {
-	struct lend_buf *shorter = x->gzip_out ? gzip_deflate(x->ep, message, &len) : NULL;
+	struct lend_buf *shorter = gzip ? gzip_deflate(x->ep, message, &len) : NULL;
 
 	if (shorter)
 		host->buf_give(x->ep, message);

@@ -168,6 +168,7 @@ static bool keep_trailers(struct exchange *x, enum lend_status status, const cha
 void exchange_answer_call(struct exchange *x)
 {
 	const char *encoding;
+	bool gzip = x->gzip_out;
 
 	if (x->call.status != LEND_OK) {
 		count_answer(x, false);
@@ -183,8 +184,9 @@ void exchange_answer_call(struct exchange *x)
 	if (encoding && strcmp(encoding, "identity") != 0) {
 		message_send(&x->out, x->call.reply, x->call.reply_len, true);
 	} else {
-		encoding = x->gzip_out ? "gzip" : NULL;
-		exchange_send_message(x, x->call.reply, x->call.reply_len);
+		gzip |= x->accepts_gzip && host->call_text(x->ep, &x->call, LEND_TEXT_COMPRESSED);
+		encoding = gzip ? "gzip" : NULL;
+		exchange_send_message(x, x->call.reply, x->call.reply_len, gzip);
 	}
 	x->call.reply = NULL;
 	x->last = true;
@@ -194,7 +196,7 @@ void exchange_answer_call(struct exchange *x)
 
 void exchange_answer_stream(struct exchange *x)
 {
-	(void)add_metadata(message_headers(x, x->gzip_out ? "gzip" : NULL), x, false);
+	(void)add_metadata(message_headers(x, x->accepts_gzip ? "gzip" : NULL), x, false);
 	x->headers_sent = true;
 	submit_messages(x);
 }

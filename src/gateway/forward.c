@@ -72,8 +72,10 @@ void forward_fail(struct forward *f, enum lend_status status, const char *why, b
 void forward_end(struct forward *f, enum lend_status status, const char *why)
 {
 	struct exchange *x = &f->x;
-	const struct lend_reply_head head = {
-	    .initial = x->metadata, .trailing = f->trailing, .message = *why ? why : NULL};
+	const struct lend_reply_head head = {.initial = x->metadata,
+					     .trailing = f->trailing,
+					     .message = *why ? why : NULL,
+					     .compress = x->head.compress};
 	struct lend_buf *reply = status == LEND_OK ? x->in.first : NULL;
 
 	count_end(f, status);
@@ -154,6 +156,8 @@ static void make_headers(struct forward *f, char *timeout)
 	h2_headers_add(h, "te", "trailers");
 	h2_headers_add(h, "content-type", "application/grpc");
 	h2_headers_add(h, "grpc-accept-encoding", GZIP_ACCEPTED);
+	if (f->x.accepts_gzip)
+		h2_headers_add(h, "grpc-encoding", "gzip");
 	if (left != LEND_NEVER) {
 		grpc_timeout_write(left, timeout);
 		h2_headers_add(h, "grpc-timeout", timeout);
@@ -198,6 +202,7 @@ static struct forward *make_forward(struct lend_remote *r, lend_request request)
 	f->remote = r;
 	f->request = request;
 	f->grpc_status = -1;
+	f->x.accepts_gzip = host->request_text(r->ep, request, LEND_TEXT_COMPRESSED);
 	return f;
 }
 
@@ -240,7 +245,7 @@ void forward_call(lend_request request, const struct lend_buf *bytes, void *remo
 		refuse_request(r, request, "no memory to forward a call");
 		return;
 	}
-	message_send(&f->x.out, message, len, false);
+	exchange_send_message(&f->x, message, len, f->x.accepts_gzip);
 	f->x.last = true;
 	host->forward(r->ep, request, call_cancelled, f);
 	remote_launch(r, f);

@@ -108,6 +108,11 @@ void lend_pb_cancel(void *stream)
 	lend_stream_cancel(s->base.ep, &s->stream);
 }
 
+void lend_pb_compress(void *stream, bool compress)
+{
+	((struct lend_pb_stream *)stream)->stream.compress = compress;
+}
+
 void lend_pb_on(void *stream, const struct lend_pb_events *events)
 {
 	((struct lend_pb_stream *)stream)->events = *events;

@@ -66,6 +66,7 @@ static int start_stream(struct lend_pb_stream *s, const struct called_method *m,
 	head.name = m->name;
 	s->stream.method = m->number;
 	s->stream.head = &head;
+	s->stream.compress = head.compress;
 	rc = lend_stream_open(s->base.ep, s->session, &s->stream);
 	if (rc < 0)
 		return rc;

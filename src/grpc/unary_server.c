@@ -7,7 +7,7 @@
 #include <lend/stream.h>
 
 #include "grpc/endpoint_services.h"
-#include "grpc/served_method.h"
+#include "grpc/message_stream.h"
 
 /* Bytes of a reply that is encoded on the stack, if the last reply was no longer. */
 enum { SHORT_MAX = 512 };
@@ -59,6 +59,14 @@ void lend_pb_reply_head(void *closure_data, const struct lend_reply_head *head)
 lend_request lend_pb_request(const void *closure_data)
 {
 	return ((const struct lend_pb_answer *)closure_data)->request;
+}
+
+bool lend_pb_compressed(const void *closure_data)
+{
+	const struct lend_pb_answer *of = closure_data;
+
+	return of->streams ? ((const struct lend_pb_stream *)closure_data)->stream.compressed
+			   : !!lend_request_text(of->ep, of->request, LEND_TEXT_COMPRESSED);
 }
 
 static void send_reply(struct pending *p, const ProtobufCMessage *reply,

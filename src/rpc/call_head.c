@@ -83,6 +83,8 @@ static int put_head(struct lend_buf *buf, const struct lend_call_head *head, boo
 	lend_metadata_put(&w, LEND_HEAD_INITIAL, head->metadata);
 	if (head->opens_stream)
 		lend_head_add(&w, LEND_HEAD_STREAM, NULL, NULL, 0);
+	if (head->compress)
+		lend_head_add(&w, LEND_HEAD_COMPRESSED, NULL, NULL, 0);
 	buf->len = lend_head_end(&w);
 	return buf->len ? 0 : -EINVAL;
 }
@@ -93,12 +95,12 @@ int lend_call_head_make(struct lend_ep *ep, const struct lend_session_rec *s,
 	const struct lend_call_head *head = call->head;
 	bool named = head->name && needs_name(ep, s, call, p);
 	struct lend_buf *buf;
-	uint32_t room = head->opens_stream ? 12 : 4;
+	uint32_t room = 4 + (head->opens_stream + head->compress) * lend_head_text_room("");
 
 	*message = call->request;
 	p->flags |= head->any_encoding ? LEND_CALL_ENCODED : 0;
 	if (!named && !head->authority && !head->encoding && is_empty(head->metadata) &&
-	    !head->opens_stream)
+	    !head->opens_stream && !head->compress)
 		return 0;
 	room += named ? lend_head_text_room(head->name) : 0;
 	room += lend_head_text_room(head->authority) + lend_head_text_room(head->encoding);

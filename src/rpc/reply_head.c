@@ -36,6 +36,8 @@ static bool put_head(struct lend_buf *buf, const struct lend_reply_head *head, u
 		lend_head_add(&w, LEND_HEAD_MESSAGE, NULL, head->message, strlen(head->message));
 	if (head->encoding)
 		lend_head_add(&w, LEND_HEAD_ENCODING, NULL, head->encoding, strlen(head->encoding));
+	if (head->compress)
+		lend_head_add(&w, LEND_HEAD_COMPRESSED, NULL, NULL, 0);
 	lend_metadata_put(&w, LEND_HEAD_INITIAL, head->initial);
 	lend_metadata_put(&w, LEND_HEAD_TRAILING, head->trailing);
 	buf->len = lend_head_end(&w);
@@ -45,8 +47,8 @@ static bool put_head(struct lend_buf *buf, const struct lend_reply_head *head, u
 int lend_reply_head_make(struct lend_ep *ep, lend_request request,
 			 const struct lend_reply_head *head, struct lend_buf **made)
 {
-	uint32_t room = lend_head_text_room("") + lend_head_text_room(head->message) +
-			lend_head_text_room(head->encoding) +
+	uint32_t room = (1 + head->compress) * lend_head_text_room("") +
+			lend_head_text_room(head->message) + lend_head_text_room(head->encoding) +
 			(head->initial ? head->initial->w.len : 4) +
 			(head->trailing ? head->trailing->w.len : 0);
 	struct lend_buf *buf = lend_buf_take(ep, room);

@@ -126,6 +126,8 @@ int lend_stream_write(struct lend_ep *ep, struct lend_stream *stream, struct len
 		return lend_fail(ENOMEM, "no buffer for a message: give some back");
 	LEND_CHECK(lend_duplex_put(&s->duplex, (uint32_t)len, &call) == LEND_PUT_TAKEN);
 	s->call[call].call.request = framed;
+	s->compress &= (uint16_t) ~(1u << call);
+	s->compress |= (uint16_t)(stream->compress << call);
 	lend_stream_push(s);
 	return 0;
 }
@@ -148,9 +150,11 @@ int lend_stream_read(struct lend_ep *ep, struct lend_stream *stream, struct lend
 {
 	struct lend_stream_rec *s = lend_stream_rec(stream);
 	uint64_t tag = 0;
+	bool compressed;
 
 	if (!s)
 		return -ENODATA;
+	compressed = s->compressed >> s->duplex.next % LEND_STREAM_WINDOW & 1;
 	switch (lend_duplex_take(&s->duplex, &tag)) {
 	case LEND_TAKING_NONE:
 		return -EAGAIN;
@@ -160,6 +164,7 @@ int lend_stream_read(struct lend_ep *ep, struct lend_stream *stream, struct lend
 		break;
 	}
 	*message = (struct lend_buf *)(uintptr_t)tag;
+	stream->compressed = compressed;
 	lend_stream_push(s); /* its credit */
 	if (s->over && lend_duplex_peek(&s->duplex) == LEND_TAKING_END)
 		lend_streams_wake(ep->streams, lend_ep_now(ep));

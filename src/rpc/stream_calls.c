@@ -66,7 +66,9 @@ static void call_ended(struct lend_call *call)
  * for the note. */
 static void start_call(struct lend_stream_rec *s, uint32_t i, struct lend_note *note)
 {
-	const struct lend_call_head head = {.metadata = s->initial};
+	bool first = note->kind == LEND_NOTE_MESSAGE && note->at == 0;
+	const struct lend_call_head head = {.metadata = first ? s->initial : NULL,
+					    .compress = s->compress >> i & 1};
 	struct lend_call *call = &s->call[i].call;
 	int rc = -ENOMEM;
 
@@ -83,7 +85,7 @@ static void start_call(struct lend_stream_rec *s, uint32_t i, struct lend_note *
 		call->in_place = 1;
 		call->reply = NULL;
 		call->done = call_ended;
-		if (s->initial && note->kind == LEND_NOTE_MESSAGE && note->at == 0)
+		if (head.metadata || head.compress)
 			call->head = &head;
 		rc = lend_call_start(s->ep, s->session, call);
 		call->head = NULL;

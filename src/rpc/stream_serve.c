@@ -41,7 +41,8 @@ static bool keep_first_head(struct lend_stream_rec *s, lend_request request)
 	const struct lend_req *req = lend_serve_find(s->ep, request);
 	uint32_t len;
 
-	if (!s->opener || s->first_head || !req || !req->head)
+	if (!s->opener || s->first_head || !req || !req->head ||
+	    !lend_head_text(req->head->bytes, LEND_HEAD_INITIAL))
 		return true;
 	len = lend_head_length(req->head->bytes, LEND_HEAD_MAX, LEND_HEAD_MAX);
 	s->first_head = malloc(len);
@@ -56,6 +57,7 @@ static enum lend_status apply_note(struct lend_stream_rec *s, lend_request reque
 				   const struct lend_note *note, uint32_t len)
 {
 	bool message = note->kind == LEND_NOTE_MESSAGE;
+	bool compressed = lend_request_text(s->ep, request, LEND_TEXT_COMPRESSED);
 	struct lend_buf *bytes = message ? take_message(s->ep, request) : NULL;
 	enum lend_arrival arrival;
 	uint32_t entry = 0;
@@ -65,10 +67,13 @@ static enum lend_status apply_note(struct lend_stream_rec *s, lend_request reque
 		return LEND_RESOURCE_EXHAUSTED;
 	}
 	arrival = lend_duplex_arrived(&s->duplex, note, len, &entry);
-	if (arrival == LEND_ARRIVAL_KEEP)
+	if (arrival == LEND_ARRIVAL_KEEP) {
 		s->duplex.in[entry].tag = (uintptr_t)bytes;
-	else
+		s->compressed &= (uint16_t) ~(1u << entry);
+		s->compressed |= (uint16_t)(compressed << entry);
+	} else {
 		lend_buf_give(s->ep, bytes);
+	}
 	return arrival == LEND_ARRIVAL_FORGED ? LEND_FAILED_PRECONDITION : LEND_OK;
 }
 

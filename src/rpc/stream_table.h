@@ -45,6 +45,9 @@ struct lend_stream_rec {
 	struct lend_call opening;       /* opener */
 	struct lend_stream_call call[LEND_STREAM_CALLS];
 	struct lend_duplex duplex;
+	/* Messages by bit, as in duplex.out and duplex.in: to be compressed; LEND_HEAD_COMPRESSED.
+	 */
+	uint16_t compress, compressed;
 	struct lend_stream_rec *next; /* in its bucket */
 };
 

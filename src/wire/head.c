@@ -81,7 +81,7 @@ static bool is_valid(const struct entry *e, const uint8_t *key, const uint8_t *v
 		return true;
 	if (e->kind < LEND_HEAD_TEXTS)
 		return e->key_len == 0 && is_text(value, e->len);
-	if (e->kind == LEND_HEAD_STREAM)
+	if (e->kind >= LEND_HEAD_STREAM)
 		return e->key_len == 0 && e->len == 0;
 	return is_key(key, e->key_len) &&
 	       (is_binary(key, e->key_len) || is_printable(value, e->len));

@@ -39,6 +39,7 @@ enum lend_head_kind {
 	LEND_HEAD_INITIAL = LEND_HEAD_TEXTS, /* metadata that precede the message */
 	LEND_HEAD_TRAILING,                  /* metadata that belong to the status */
 	LEND_HEAD_STREAM,                    /* empty: the call opens a stream */
+	LEND_HEAD_COMPRESSED,                /* empty: HTTP/2 compressed the message, or is to */
 	LEND_HEAD_KINDS,
 };
 

@@ -73,7 +73,7 @@ static void serve_noted(lend_request request, const struct lend_buf *in, void *e
 static void open_named(struct pair *pair, int scheme, unsigned flags)
 {
 	memset(&seen, 0, sizeof(seen));
-	answer = (struct lend_reply_head){NULL, NULL, NULL, NULL};
+	answer = (struct lend_reply_head){.message = NULL};
 	answer_status = LEND_OK;
 	pair_open(pair, pair_schemes[scheme]);
 	cr_assert_eq(lend_serve_name(pair->server, NAME, serve_noted, pair->server, flags), 0);
@@ -331,7 +331,7 @@ Test(rpc_name, metadata_both_ways)
 			struct pair pair;
 
 			open_named(&pair, s, kinds[k]);
-			answer = (struct lend_reply_head){initial, trailing, "fine", NULL};
+			answer = (struct lend_reply_head){initial, trailing, "fine", NULL, false};
 			for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
 				struct lend_call call = {.in_place = i % 2};
 
@@ -405,7 +405,7 @@ Test(rpc_name, heads_that_are_too_long)
 		cr_assert_eq(lend_serve_name(pair.server, NAME, serve_noted, pair.server, 0), 0);
 		call = (struct lend_call){.head = &head};
 		cr_assert_eq(lend_call_start(pair.client, pair.session, &call), -E2BIG);
-		answer = (struct lend_reply_head){m, NULL, NULL, NULL};
+		answer = (struct lend_reply_head){.initial = m};
 		cr_assert_eq(call_name(&pair, NAME), LEND_RESOURCE_EXHAUSTED);
 		cr_assert_eq(seen.runs, 1);
 		pair_close(&pair);
@@ -414,7 +414,7 @@ Test(rpc_name, heads_that_are_too_long)
 		cr_assert_eq(lend_serve_name(pair.server, NAME, serve_noted, pair.server, 0), 0);
 		answer_error = -E2BIG;
 		cr_assert_eq(call_name(&pair, NAME), LEND_INTERNAL);
-		answer = (struct lend_reply_head){NULL, NULL, "\xff", NULL};
+		answer = (struct lend_reply_head){.message = "\xff"};
 		answer_error = -EINVAL;
 		cr_assert_eq(call_name(&pair, NAME), LEND_INTERNAL);
 		answer.message = NULL;

@@ -166,6 +166,7 @@ Test(rpc_stream_name, metadata__both_ways__arrive)
 		cr_assert_str_eq(served.authority, "shop:1");
 		cr_assert_str_eq(served.pairs, "user=ada,k-bin=\1\2,");
 		m = ask_bytes(pair.server, 50, 1);
+		served.stream.compress = true; /* a head of the message, without metadata */
 		cr_assert_eq(lend_stream_write(pair.server, &served.stream, m), 0);
 		cr_assert_eq(
 		    lend_stream_end_with(pair.server, &served.stream, LEND_ABORTED, &answer), 0);
@@ -177,6 +178,7 @@ Test(rpc_stream_name, metadata__both_ways__arrive)
 		cr_assert_eq(o.stream.status, LEND_ABORTED);
 		cr_assert_eq(lend_stream_read(pair.client, &o.stream, &m), 0);
 		cr_assert(ask_same(m, 50, 1));
+		cr_assert(o.stream.compressed);
 		lend_buf_give(pair.client, m);
 		cr_assert(pair_until(&pair, &o.over));
 		cr_assert_str_eq(o.why, "enough");
@@ -214,19 +216,23 @@ Test(rpc_stream_name, begin__metadata__with_the_first_message)
 		cr_assert_eq(lend_stream_begin(pair.server, &served.stream, first), 0);
 		cr_assert_eq(lend_stream_begin(pair.server, &served.stream, first), -EALREADY);
 		cr_assert_not(lend_stream_metadata(&o.stream, false, &at, &p));
-		for (uint32_t k = 0; i % 2 && k < 2; k++)
+		for (uint32_t k = 0; i % 2 && k < 2; k++) {
+			served.stream.compress = k;
 			cr_assert_eq(lend_stream_write(pair.server, &served.stream,
 						       ask_bytes(pair.server, 50, k)),
 				     0);
+		}
 		if (i % 2) {
 			pair_turns(&pair, 300);
 			cr_assert_eq(lend_stream_read(pair.client, &o.stream, &m), 0);
 			cr_assert(ask_same(m, 50, 0));
+			cr_assert_not(o.stream.compressed);
 			lend_buf_give(pair.client, m);
 			while (lend_stream_metadata(&o.stream, false, &at, &p))
 				(void)add_pair(seen + strlen(seen), &p);
 			cr_assert_str_eq(seen, "cost=3,k-bin=\1\2,");
 			cr_assert_eq(lend_stream_read(pair.client, &o.stream, &m), 0);
+			cr_assert(o.stream.compressed);
 			lend_buf_give(pair.client, m);
 		}
 		cr_assert_eq(lend_stream_end(pair.server, &served.stream, LEND_OK, NULL), 0);

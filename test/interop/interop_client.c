@@ -33,6 +33,7 @@ static struct {
 	size_t trailing_len;
 	unsigned n; /* messages */
 	size_t size[MESSAGES + 1];
+	bool compressed[MESSAGES + 1];
 	int32_t sum;
 } got;
 
@@ -60,9 +61,19 @@ static void note_metadata(void)
 		}
 }
 
+static bool is_compressed(void)
+{
+	const struct lend_call *call = lend_pb_call(service);
+
+	return call ? !!lend_call_text(ep, call, LEND_TEXT_COMPRESSED)
+		    : lend_pb_compressed(lend_pb_opened(service));
+}
+
 /* Notes a message, or the end. one: there is no end after a message. */
 static void note_message(bool any, const Grpc__Testing__Payload *payload, bool one)
 {
+	if (any && got.n <= MESSAGES)
+		got.compressed[got.n] = is_compressed();
 	if (any && got.n <= MESSAGES)
 		got.size[got.n++] = payload ? payload->body.len : 0;
 	if (any && !one)
@@ -118,8 +129,17 @@ static Grpc__Testing__Payload payload_of(size_t size)
 	return payload;
 }
 
-static void call_unary(int32_t response_size, size_t size, const char *message)
+/* Sets whether requests are compressed from now on. */
+static void set_compression(bool compress)
 {
+	lend_pb_client_head(service, &(struct lend_call_head){.compress = compress});
+}
+
+/* expect, respond: the server is to find the request compressed, and to compress its response. */
+static void call_unary_with(int32_t response_size, size_t size, const char *message, bool expect,
+			    bool respond)
+{
+	Grpc__Testing__BoolValue expected = GRPC__TESTING__BOOL_VALUE__INIT, responded = expected;
 	Grpc__Testing__SimpleRequest in = GRPC__TESTING__SIMPLE_REQUEST__INIT;
 	Grpc__Testing__EchoStatus status = GRPC__TESTING__ECHO_STATUS__INIT;
 	Grpc__Testing__Payload payload = payload_of(size);
@@ -130,8 +150,17 @@ static void call_unary(int32_t response_size, size_t size, const char *message)
 	status.code = LEND_UNKNOWN;
 	status.message = (char *)message;
 	in.response_status = message ? &status : NULL;
+	expected.value = expect;
+	responded.value = respond;
+	in.expect_compressed = &expected;
+	in.response_compressed = &responded;
 	grpc__testing__test_service__unary_call(service, &in, note_simple, NULL);
 	wait_end();
+}
+
+static void call_unary(int32_t response_size, size_t size, const char *message)
+{
+	call_unary_with(response_size, size, message, false, false);
 }
 
 static void *open_duplex(void)
@@ -175,24 +204,73 @@ static void large_unary(void)
 	expect_that(got.status == LEND_OK && got.size[0] == RESPONSE, "not the response's size");
 }
 
+static void *open_input(void)
+{
+	memset(&got, 0, sizeof(got));
+	grpc__testing__test_service__streaming_input_call(service, NULL, note_sum, NULL);
+	return lend_pb_opened(service);
+}
+
+static void send_input(void *stream, int32_t size, bool expect)
+{
+	Grpc__Testing__StreamingInputCallRequest in =
+	    GRPC__TESTING__STREAMING_INPUT_CALL_REQUEST__INIT;
+	Grpc__Testing__Payload payload = payload_of((size_t)size);
+	Grpc__Testing__BoolValue expected = GRPC__TESTING__BOOL_VALUE__INIT;
+
+	in.payload = &payload;
+	expected.value = expect;
+	in.expect_compressed = &expected;
+	expect_that(lend_pb_send(stream, &in.base, NULL, NULL) == 0, "a message was not taken");
+}
+
 static void client_streaming(void)
 {
-	void *stream;
+	void *stream = open_input();
 
-	grpc__testing__test_service__streaming_input_call(service, NULL, note_sum, NULL);
-	stream = lend_pb_opened(service);
-	for (unsigned i = 0; i < MESSAGES; i++) {
-		Grpc__Testing__StreamingInputCallRequest in =
-		    GRPC__TESTING__STREAMING_INPUT_CALL_REQUEST__INIT;
-		Grpc__Testing__Payload payload = payload_of((size_t)request_sizes[i]);
-
-		in.payload = &payload;
-		expect_that(lend_pb_send(stream, &in.base, NULL, NULL) == 0,
-			    "a message was not taken");
-	}
+	for (unsigned i = 0; i < MESSAGES; i++)
+		send_input(stream, request_sizes[i], false);
 	(void)lend_pb_finish(stream);
 	wait_end();
 	expect_that(got.status == LEND_OK && got.sum == 74922, "not the sum of the sizes");
+}
+
+static void client_compressed_unary(void)
+{
+	call_unary_with(RESPONSE, REQUEST, NULL, true, false);
+	expect_that(got.status == LEND_INVALID_ARGUMENT, "an uncompressed message was taken");
+	for (unsigned compress = 2; compress-- > 0;) {
+		set_compression(compress);
+		call_unary_with(RESPONSE, REQUEST, NULL, compress, false);
+		expect_that(got.status == LEND_OK && got.size[0] == RESPONSE, "not a response");
+	}
+}
+
+static void server_compressed_unary(void)
+{
+	for (unsigned compress = 2; compress-- > 0;) {
+		call_unary_with(RESPONSE, REQUEST, NULL, false, compress);
+		expect_that(got.status == LEND_OK && got.size[0] == RESPONSE, "not a response");
+		expect_that(got.compressed[0] == compress, "not compressed as asked for");
+	}
+}
+
+static void client_compressed_streaming(void)
+{
+	void *stream = open_input();
+
+	send_input(stream, request_sizes[0], true);
+	(void)lend_pb_finish(stream);
+	wait_end();
+	expect_that(got.status == LEND_INVALID_ARGUMENT, "an uncompressed message was taken");
+	set_compression(true);
+	stream = open_input();
+	send_input(stream, request_sizes[0], true);
+	lend_pb_compress(stream, false);
+	send_input(stream, request_sizes[3], false);
+	(void)lend_pb_finish(stream);
+	wait_end();
+	expect_that(got.status == LEND_OK && got.sum == 73086, "not the sum of the sizes");
 }
 
 static void expect_responses(void)
@@ -218,6 +296,28 @@ static void server_streaming(void)
 	grpc__testing__test_service__streaming_output_call(service, &in, note_streamed, NULL);
 	wait_end();
 	expect_responses();
+}
+
+static void server_compressed_streaming(void)
+{
+	stream_request in = GRPC__TESTING__STREAMING_OUTPUT_CALL_REQUEST__INIT;
+	Grpc__Testing__ResponseParameters first = GRPC__TESTING__RESPONSE_PARAMETERS__INIT,
+					  second = first, *list[] = {&first, &second};
+	Grpc__Testing__BoolValue yes = GRPC__TESTING__BOOL_VALUE__INIT, no = yes;
+
+	yes.value = 1;
+	first.size = 31415;
+	first.compressed = &yes;
+	second.size = 92653;
+	second.compressed = &no;
+	in.response_parameters = list;
+	in.n_response_parameters = 2;
+	grpc__testing__test_service__streaming_output_call(service, &in, note_streamed, NULL);
+	wait_end();
+	expect_that(got.status == LEND_OK && got.n == 2 && got.size[0] == 31415 &&
+			got.size[1] == 92653,
+		    "not two messages");
+	expect_that(got.compressed[0] && !got.compressed[1], "not compressed as asked for");
 }
 
 static void ping_pong(void)
@@ -266,7 +366,7 @@ static void custom_metadata(void)
 	(void)lend_pb_finish(stream);
 	wait_end();
 	expect_metadata();
-	lend_pb_client_head(service, &(struct lend_call_head){.name = NULL});
+	set_compression(false);
 	lend_metadata_free(metadata);
 }
 
@@ -318,8 +418,7 @@ static void unimplemented_service(void)
 
 static void cancel_after_begin(void)
 {
-	grpc__testing__test_service__streaming_input_call(service, NULL, note_sum, NULL);
-	lend_pb_cancel(lend_pb_opened(service));
+	lend_pb_cancel(open_input());
 	wait_end();
 	expect_that(got.status == LEND_CANCELLED, "not CANCELLED");
 }
@@ -352,6 +451,10 @@ static const struct {
 	     {"large_unary", large_unary},
 	     {"client_streaming", client_streaming},
 	     {"server_streaming", server_streaming},
+	     {"client_compressed_unary", client_compressed_unary},
+	     {"server_compressed_unary", server_compressed_unary},
+	     {"client_compressed_streaming", client_compressed_streaming},
+	     {"server_compressed_streaming", server_compressed_streaming},
 	     {"ping_pong", ping_pong},
 	     {"empty_stream", empty_stream},
 	     {"custom_metadata", custom_metadata},

@@ -22,6 +22,7 @@ struct replies {
 	struct lend_alarm alarm; /* until the next one may be sent */
 	struct reply {
 		int32_t size, interval_us;
+		bool compress;
 	} * list;
 	size_t n, sent;
 	bool ended, waits; /* the client has ended its direction; the alarm is set */
@@ -66,6 +67,20 @@ static void test_empty_call(Grpc__Testing__TestService_Service *service,
 	closure(&(Grpc__Testing__Empty)GRPC__TESTING__EMPTY__INIT, data);
 }
 
+static bool is_set(const Grpc__Testing__BoolValue *flag)
+{
+	return flag && flag->value;
+}
+
+/* Returns false, and ends a call or stream whose message is not compressed as the test expects. */
+static bool is_compressed_as(void *closure_data, const Grpc__Testing__BoolValue *expect)
+{
+	if (!is_set(expect) || lend_pb_compressed(closure_data))
+		return true;
+	lend_pb_fail(closure_data, LEND_INVALID_ARGUMENT, "the message is not compressed");
+	return false;
+}
+
 static Grpc__Testing__Payload payload_of(int32_t size)
 {
 	Grpc__Testing__Payload payload = GRPC__TESTING__PAYLOAD__INIT;
@@ -82,9 +97,14 @@ static void test_unary_call(Grpc__Testing__TestService_Service *service,
 	Grpc__Testing__SimpleResponse out = GRPC__TESTING__SIMPLE_RESPONSE__INIT;
 	Grpc__Testing__Payload payload = payload_of(in->response_size);
 	struct lend_reply_head head;
+	bool any;
 
 	(void)service;
-	if (echo_metadata(data, &head))
+	if (!is_compressed_as(data, in->expect_compressed))
+		return;
+	any = echo_metadata(data, &head);
+	head.compress = is_set(in->response_compressed);
+	if (any || head.compress)
 		lend_pb_reply_head(data, &head);
 	out.payload = &payload;
 	if (in->response_status && in->response_status->code)
@@ -112,6 +132,7 @@ static void send_replies(void *stream, void *arg)
 			return;
 		}
 		out.payload = &payload;
+		lend_pb_compress(stream, r->list[r->sent].compress);
 		if (lend_pb_send(stream, &out.base, NULL, NULL) < 0)
 			return;
 		r->sent++;
@@ -168,7 +189,8 @@ static void take_request(struct replies *r, const Grpc__Testing__StreamingOutput
 	r->list = realloc(r->list, (r->n + in->n_response_parameters) * sizeof(*r->list));
 	for (size_t i = 0; i < in->n_response_parameters; i++)
 		r->list[r->n++] = (struct reply){in->response_parameters[i]->size,
-						 in->response_parameters[i]->interval_us};
+						 in->response_parameters[i]->interval_us,
+						 is_set(in->response_parameters[i]->compressed)};
 }
 
 /* Takes a request of a stream; NULL: the client's end. last: none follows. early: replies may be
@@ -230,6 +252,8 @@ static void test_streaming_input_call(Grpc__Testing__TestService_Service *servic
 	struct replies *r = replies_of(stream);
 
 	(void)service;
+	if (in && !is_compressed_as(stream, in->expect_compressed))
+		return;
 	if (in) {
 		r->n += in->payload ? in->payload->body.len : 0;
 		return;

@@ -61,6 +61,8 @@ Test(head, values)
 	    {LEND_HEAD_STREAM, NULL, "", 0, true},
 	    {LEND_HEAD_STREAM, NULL, "1", 0, false},
 	    {LEND_HEAD_STREAM, "k", "", 0, false},
+	    {LEND_HEAD_COMPRESSED, NULL, "", 0, true},
+	    {LEND_HEAD_COMPRESSED, NULL, "1", 0, false},
 	    {LEND_HEAD_KINDS, "later", "\1", 0, true},
 	    {0, NULL, "", 0, false},
 	};
@@ -185,9 +187,9 @@ static uint32_t draw_head(struct lend_rng *rng, struct model *m, uint8_t *head, 
 		m->at[m->n].len = (uint32_t)lend_rng_below(rng, sizeof(m->at[0].value));
 		snprintf(m->at[m->n].key, sizeof(m->at[0].key), "k%u%s",
 			 (unsigned)lend_rng_below(rng, 1000), n % 2 ? "-bin" : "");
-		if (kind < LEND_HEAD_TEXTS || kind == LEND_HEAD_STREAM)
+		if (kind < LEND_HEAD_TEXTS || kind >= LEND_HEAD_STREAM)
 			m->at[m->n].key[0] = '\0';
-		if (kind == LEND_HEAD_STREAM)
+		if (kind >= LEND_HEAD_STREAM)
 			m->at[m->n].len = 0;
 		for (uint32_t i = 0; i < m->at[m->n].len; i++)
 			m->at[m->n].value[i] = (uint8_t)(' ' + lend_rng_below(rng, 95));

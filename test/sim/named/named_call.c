@@ -125,9 +125,10 @@ static void draw_head(struct named_call *c)
 	if (lent_below(LENT_NAMED, 8) == 0)
 		h->encoding = lent_below(LENT_NAMED, 2) ? "gzip" : "identity";
 	h->any_encoding = lent_below(LENT_NAMED, 4) == 0;
+	h->compress = c->id % 4 == 3;
 	if (lent_below(LENT_NAMED, 2))
 		h->metadata = c->metadata = named_metadata(named_number(c, PART_REQUEST));
-	c->headed = h->name || h->authority || h->encoding ||
+	c->headed = h->name || h->authority || h->encoding || h->compress ||
 		    (h->metadata && named_metadata_len(named_number(c, PART_REQUEST)) > 0);
 	c->call.head = h;
 }

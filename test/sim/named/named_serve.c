@@ -83,7 +83,8 @@ static void check_request(const struct named_call *c, const struct method *m, le
 	LENT_CHECK(is_text(ep, request, LEND_TEXT_METHOD, c->head.name), "call %u: its name is %s",
 		   c->id, lend_request_text(ep, request, LEND_TEXT_METHOD));
 	LENT_CHECK(is_text(ep, request, LEND_TEXT_AUTHORITY, c->head.authority) &&
-		       is_text(ep, request, LEND_TEXT_ENCODING, c->head.encoding),
+		       is_text(ep, request, LEND_TEXT_ENCODING, c->head.encoding) &&
+		       is_text(ep, request, LEND_TEXT_COMPRESSED, c->head.compress ? "" : NULL),
 		   "call %u: other texts", c->id);
 	LENT_CHECK(!c->head.encoding || strcmp(c->head.encoding, "identity") == 0 ||
 		       served[m->node].flags[m->name] & LEND_ANY_ENCODING,
