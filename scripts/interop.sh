@@ -10,7 +10,8 @@ case "${1-}" in
 
 		Clients: grpc-go, grpc-java, grpc-ruby, grpc-js, grpc-c++, grpcio (Debian's and 1.85), grpcurl, ghz, h2spec. What is
 		not here is downloaded to build/interop, or by Go to its own folder, if its registry can be reached; else its cases
-		are skipped, by name. Servers of Lend's client, whose name is lend: grpc-go, grpc-java, grpc-ruby.
+		are skipped, by name. Servers of Lend's client, whose name is lend: grpc-go, grpc-java, grpc-ruby, grpc-c++, grpcio 1.85,
+		grpc-js. grpc-run: programs of gRPC C++ under lend grpc-run.
 		  --quick           two clients for each case, nothing downloaded but Go's programs, no long cases; under a minute
 		  --soak SECONDS    calls of all kinds for so long, in plaintext and over TLS; 600, with --quick none
 		  --client NAME     this client alone; may be repeated
@@ -64,7 +65,7 @@ case " $* " in
 	mkdir -p "$cache"
 	(scripts/deps.sh interop) >&2 || echo "interop: Debian's packages could not be installed: their cases are skipped" >&2
 	cmake build >/dev/null
-	cmake --build build --target grpcpp_client >&2 || echo "interop: no client of gRPC C++: its cases are skipped" >&2
+	cmake --build build --target grpcpp_client grpcpp_server >&2 || echo "interop: no gRPC C++: its cases are skipped" >&2
 	command -v go >/dev/null && go_program github.com/bojand/ghz/cmd/ghz@v0.93.0
 	command -v mvn >/dev/null && fetch "$cache/java.classpath" java_classes
 	command -v npm >/dev/null && fetch "$cache/node_modules/@grpc/grpc-js" npm install --silent --no-save --prefix "$cache" @grpc/grpc-js

@@ -3,6 +3,7 @@
 const assert = require('assert');
 const fs = require('fs');
 const grpc = require('@grpc/grpc-js');
+const { number, part, payloadLength, readFields } = require('./grpc_js_fields.js');
 
 const SERVICE = '/grpc.testing.TestService/';
 const REQUESTS = [27182, 8, 1828, 45904];
@@ -10,39 +11,12 @@ const RESPONSES = [31415, 9, 2653, 58979];
 const INITIAL = 'x-grpc-test-echo-initial';
 const TRAILING = 'x-grpc-test-echo-trailing-bin';
 
-// Just enough of protobuf.
-const varint = (n) => (n < 128 ? [n] : [(n & 127) | 128, ...varint(Math.floor(n / 128))]);
-const number = (field, n) => (n ? Buffer.from([...varint(field << 3), ...varint(n)]) : Buffer.alloc(0));
-const part = (field, data) => Buffer.concat([Buffer.from([...varint((field << 3) | 2), ...varint(data.length)]), data]);
 const payload = (n) => part(3, part(2, Buffer.alloc(n)));
 const streamed = (n) => part(1, part(2, Buffer.alloc(n)));
 const unaryRequest = (size, n) => Buffer.concat([number(2, size), payload(n)]);
 const streamRequest = (sizes, n, interval = 0) =>
 	Buffer.concat([...sizes.map((size) => part(2, Buffer.concat([number(1, size), number(2, interval)]))), payload(n)]);
 const echoStatus = (code, text) => part(7, Buffer.concat([number(1, code), part(2, Buffer.from(text))]));
-
-function readFields(data) {
-	const found = {};
-	let at = 0;
-	const next = () => {
-		let n = 0;
-		for (let scale = 1; ; scale *= 128) {
-			n += (data[at] & 127) * scale;
-			if (data[at++] < 128) return n;
-		}
-	};
-	while (at < data.length) {
-		const key = next();
-		let value = next();
-		if ((key & 7) === 2) {
-			value = data.subarray(at, at + value);
-			at += value.length;
-		}
-		found[key >> 3] = value;
-	}
-	return found;
-}
-const bodyLength = (data) => (readFields(readFields(data)[1] || [])[2] || []).length;
 
 const [address, name, ca] = process.argv.slice(2);
 const client = new grpc.Client(
@@ -86,7 +60,7 @@ const sends = (requests) => (call, n) => {
 };
 const expect = (got, code, lengths) => {
 	assert.strictEqual(got.status.code, code, got.status.details);
-	if (lengths) assert.deepStrictEqual(got.messages.map(bodyLength), lengths);
+	if (lengths) assert.deepStrictEqual(got.messages.map(payloadLength), lengths);
 };
 
 async function statusAndMessage(text) {

@@ -38,17 +38,26 @@ def read_varint(data, at):
             return n, at
 
 
-def fields(data):
-    """Returns the last value of each field: an int or bytes."""
-    found, at = {}, 0
+def pairs(data):
+    """Returns the fields, with an int or bytes for each."""
+    found, at = [], 0
     while at < len(data):
         key, at = read_varint(data, at)
         n, at = read_varint(data, at)
         if key & 7 == 2:
-            found[key >> 3], at = data[at:at + n], at + n
-        else:
-            found[key >> 3] = n
+            n, at = data[at:at + n], at + n
+        found.append((key >> 3, n))
     return found
+
+
+def fields(data):
+    """Returns the last value of each field."""
+    return dict(pairs(data))
+
+
+def each(data, field):
+    """Returns all values of a field."""
+    return [value for key, value in pairs(data) if key == field]
 
 
 def payload(n):

@@ -17,6 +17,23 @@
 
 #include "interop.grpc.pb.h"
 
+// Of gRPC core, for tests of it: flags of the message that was received last, and those of one that was compressed.
+uint32_t grpc_call_test_only_get_message_flags(grpc_call *call);
+const uint32_t compressed_flags = 0xc0000000;
+
+namespace grpc::testing {
+
+// A friend of gRPC's classes by this name.
+class InteropClientContextInspector {
+public:
+	static bool was_compressed(const ClientContext &context)
+	{
+		return grpc_call_test_only_get_message_flags(context.call_) & compressed_flags;
+	}
+};
+
+} // namespace grpc::testing
+
 namespace {
 
 using namespace grpc::testing;
@@ -25,7 +42,9 @@ using Stub = TestService::Stub;
 const std::vector<int> requests = {27182, 8, 1828, 45904}, responses = {31415, 9, 2653, 58979};
 const char initial_key[] = "x-grpc-test-echo-initial", trailing_key[] = "x-grpc-test-echo-trailing-bin";
 const char initial_value[] = "test_initial_metadata_value", trailing_value[] = "\xab\xab\xab";
+const char *address, *ca; // ca nullptr: plaintext
 std::shared_ptr<grpc::Channel> channel;
+const int soaks = 100;
 
 // Ends the program with a failure.
 void require(bool holds, const std::string &why)
@@ -99,6 +118,80 @@ void callback_unary(Stub &stub)
 	std::unique_lock<std::mutex> guard(lock);
 	changed.wait(guard, [&] { return done; });
 	require(response.payload().body().size() == 314159, "the payload");
+}
+
+// compress: the client does, and the server is to find that it did if expect.
+grpc::Status compressed_unary(Stub &stub, bool compress, bool expect, bool respond)
+{
+	grpc::ClientContext context;
+	SimpleRequest request = unary_request(314159, 271828);
+	SimpleResponse response;
+
+	if (compress)
+		context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
+	request.mutable_expect_compressed()->set_value(expect);
+	request.mutable_response_compressed()->set_value(respond);
+	grpc::Status status = stub.UnaryCall(&context, request, &response);
+	if (!status.ok())
+		return status;
+	require(response.payload().body() == std::string(314159, '\0'), "the payload");
+	require(compress || InteropClientContextInspector::was_compressed(context) == respond, "the response's compression");
+	return status;
+}
+
+void client_compressed_unary(Stub &stub)
+{
+	require_status(compressed_unary(stub, false, true, false), grpc::INVALID_ARGUMENT);
+	require_status(compressed_unary(stub, true, true, false), grpc::OK);
+	require_status(compressed_unary(stub, false, false, false), grpc::OK);
+}
+
+void server_compressed_unary(Stub &stub)
+{
+	require_status(compressed_unary(stub, false, false, true), grpc::OK);
+	require_status(compressed_unary(stub, false, false, false), grpc::OK);
+}
+
+StreamingInputCallRequest input_request(int n, bool expect)
+{
+	StreamingInputCallRequest request;
+
+	request.mutable_payload()->set_body(std::string(n, '\0'));
+	request.mutable_expect_compressed()->set_value(expect);
+	return request;
+}
+
+void client_compressed_streaming(Stub &stub)
+{
+	grpc::ClientContext probe, context;
+	StreamingInputCallResponse response;
+	auto writer = stub.StreamingInputCall(&probe, &response);
+
+	writer->Write(input_request(27182, true));
+	writer->WritesDone();
+	require_status(writer->Finish(), grpc::INVALID_ARGUMENT);
+	context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
+	writer = stub.StreamingInputCall(&context, &response);
+	require(writer->Write(input_request(27182, true)), "a write");
+	require(writer->Write(input_request(45904, false), grpc::WriteOptions().set_no_compression()), "a write");
+	writer->WritesDone();
+	require_status(writer->Finish(), grpc::OK);
+	require(response.aggregated_payload_size() == 73086, "the sum");
+}
+
+void server_compressed_streaming(Stub &stub)
+{
+	grpc::ClientContext context;
+	StreamingOutputCallRequest request = stream_request({31415, 92653}, 0);
+	StreamingOutputCallResponse response;
+
+	request.mutable_response_parameters(0)->mutable_compressed()->set_value(true);
+	auto reader = stub.StreamingOutputCall(&context, request);
+	for (const ResponseParameters &want : request.response_parameters()) {
+		require(reader->Read(&response) && (int)response.payload().body().size() == want.size(), "a response");
+		require(InteropClientContextInspector::was_compressed(context) == want.compressed().value(), "its compression");
+	}
+	require_status(reader->Finish(), grpc::OK);
 }
 
 void client_streaming(Stub &stub)
@@ -250,6 +343,28 @@ void timeout_on_sleeping_server(Stub &stub)
 	require_status(stream->Finish(), grpc::DEADLINE_EXCEEDED);
 }
 
+std::shared_ptr<grpc::Channel> open_channel();
+
+void rpc_soak(Stub &stub)
+{
+	for (int i = 0; i < soaks; i++) {
+		grpc::ClientContext context;
+
+		large_unary(stub, context);
+	}
+}
+
+void channel_soak(Stub &)
+{
+	for (int i = 0; i < soaks; i++) {
+		channel = open_channel();
+		std::unique_ptr<Stub> stub = TestService::NewStub(channel);
+		grpc::ClientContext context;
+
+		large_unary(*stub, context);
+	}
+}
+
 const char special[] = "\t\ntest with whitespace\r\nand Unicode BMP \u263a and non-BMP \U0001f608\t\n";
 
 const std::map<std::string, std::function<void(Stub &)>> cases = {
@@ -263,6 +378,12 @@ const std::map<std::string, std::function<void(Stub &)>> cases = {
     {"callback_unary", callback_unary},
     {"client_streaming", client_streaming},
     {"server_streaming", server_streaming},
+    {"client_compressed_unary", client_compressed_unary},
+    {"server_compressed_unary", server_compressed_unary},
+    {"client_compressed_streaming", client_compressed_streaming},
+    {"server_compressed_streaming", server_compressed_streaming},
+    {"rpc_soak", rpc_soak},
+    {"channel_soak", channel_soak},
     {"ping_pong", ping_pong},
     {"empty_stream", empty_stream},
     {"custom_metadata", custom_metadata},
@@ -275,7 +396,7 @@ const std::map<std::string, std::function<void(Stub &)>> cases = {
     {"timeout_on_sleeping_server", timeout_on_sleeping_server},
 };
 
-std::shared_ptr<grpc::Channel> open_channel(const char *address, const char *ca)
+std::shared_ptr<grpc::Channel> open_channel()
 {
 	grpc::ChannelArguments arguments;
 	grpc::SslCredentialsOptions options;
@@ -293,11 +414,12 @@ std::shared_ptr<grpc::Channel> open_channel(const char *address, const char *ca)
 
 int main(int argc, char **argv)
 {
-	const char *ca = argc > 2 && !strcmp(argv[1], "--ca") ? argv[2] : nullptr;
+	ca = argc > 2 && !strcmp(argv[1], "--ca") ? argv[2] : nullptr;
 	int at = ca ? 3 : 1;
 
 	require(argc > at + 1, "usage: grpcpp_client [--ca FILE] HOST:PORT CASE...");
-	channel = open_channel(argv[at], ca);
+	address = argv[at];
+	channel = open_channel();
 	std::unique_ptr<Stub> stub = TestService::NewStub(channel);
 	for (int i = at + 1; i < argc; i++) {
 		require(cases.count(argv[i]), std::string("no case ") + argv[i]);

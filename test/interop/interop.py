@@ -3,6 +3,7 @@
 from stock servers, in plaintext and over TLS. Method: the cases of gRPC's interoperability tests, by the clients and servers that
 are installed: see scripts/interop.sh. Covers: src/gateway/tls.c, src/gateway/forward_reply.c"""
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -55,25 +56,28 @@ class Table:
     def add(self, client, server, case, tls, result, why=""):
         self.cells.append({"client": client, "server": server, "case": case, "tls": tls, "result": result, **({"why": why[:200]} if why else {})})
         if not self.args.json and result != "skipped":
-            print(f"{client:12} {server:10} {'tls' if tls else 'plain':6} {case:30} {result} {why[:200]}", flush=True)
+            print(f"{client:12} {server:12} {'tls' if tls else 'plain':6} {case:30} {result} {why[:200]}", flush=True)
+
+    def skip(self, client, server, cases, tls, why):
+        for case in cases:
+            self.add(client, server, case, bool(tls), "skipped", why)
+        if cases and not self.args.json:
+            print(f"{client:12} {server:12} {'tls' if tls else 'plain':6} skipped: {why}: {' '.join(cases)}")
 
     def count(self, result):
         return sum(cell["result"] == result for cell in self.cells)
 
 
-def run_peer(table, peer, name, host, port, ca):
-    """Fills in the cells of a client with the server of a name."""
-    skipped = [case for case in peer.wanted if not peer.here or case not in peer.cases]
-    if skipped and not table.args.json:
-        print(f"{peer.name:12} {name:10} {'tls' if ca else 'plain':6} skipped: {'' if peer.here else 'not installed: '}{' '.join(skipped)}")
-    for case in dict.fromkeys([*peer.cases, *peer.wanted]):
-        if table.args.quick and case in peers.LARGE:
-            continue
-        if not peer.here:
-            table.add(peer.name, name, case, bool(ca), "skipped", "the client is not installed")
-        elif case not in peer.cases:
-            table.add(peer.name, name, case, bool(ca), "skipped", "the client has no such case")
-        else:
+def run_peer(table, peer, name, host, port, ca, served=None):
+    """Fills in the cells of a client with the server of a name. served: the cases that the server has; None: all."""
+    cases = [case for case in dict.fromkeys([*peer.cases, *peer.wanted]) if not table.args.quick or case not in peers.LARGE]
+    if not peer.here:
+        table.skip(peer.name, name, cases, ca, "the client is not installed")
+        return
+    table.skip(peer.name, name, [case for case in cases if case not in peer.cases], ca, "the client has no such case")
+    table.skip(peer.name, name, [case for case in cases if case in peer.cases and served and case not in served], ca, "the server has no such case")
+    for case in cases:
+        if case in peer.cases and (not served or case in served):
             table.add(peer.name, name, case, bool(ca), *run_command(
                 peer.command(host, port, case, ca), {**peer.env, **({"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": ca} if ca else {})}, TIMEOUT))
 
@@ -103,20 +107,33 @@ def wait_for_port(port):
             time.sleep(0.01)
 
 
+@contextlib.contextmanager
+def stock_server(command, env=None):
+    """Runs a server on a free port, which is appended to its command, and returns the port."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = str(probe.getsockname()[1])
+    server = subprocess.Popen([str(word) for word in command(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              env={**os.environ, **(env or {})})
+    try:
+        wait_for_port(int(port))
+        yield port
+    finally:
+        server.kill()
+        server.wait()
+
+
 def run_stock_servers(table, files):
     """Fills in the cells of Lend's client."""
-    for name, here, command in peers.all_servers(table.args.build):
-        if not here or not command(0, files) or (table.args.quick and name not in peers.QUICK):
+    for server in peers.all_servers(table.args.build):
+        client = peers.lend_client(table.args.build)
+        lack = "the server has only its own certificate" if files and not server.tls else "" if server.here else "the server is not installed"
+        if table.args.quick and (lack or server.name not in peers.QUICK):
             continue
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            port = probe.getsockname()[1]
-        server = subprocess.Popen([str(word) for word in command(port, files)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            wait_for_port(port)
-            run_peer(table, peers.lend_client(table.args.build), name, "127.0.0.1", str(port), files and files[0])
-        finally:
-            server.kill()
-            server.wait()
+        if lack:
+            table.skip(client.name, server.name, client.wanted, files, lack)
+            continue
+        with stock_server(lambda port: server.command(port, files or ()), server.env) as port:
+            run_peer(table, client, server.name, "127.0.0.1", port, files and files[0], server.cases)
 
 
 def run_server(table, files):
@@ -141,14 +158,21 @@ def run_server(table, files):
 
 
 def run_native(table):
-    """Fills in the cells of a C++ client under lend grpc-run, with a server that has no TCP port."""
+    """Fills in the cells of C++ programs under lend grpc-run: the client, with a server that has no TCP port; the server; and both."""
+    build = table.args.build
+    carried, plain, lend = peers.native_clients(build)
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-        server = subprocess.Popen([table.args.build / "test" / "interop_server", f"shm:grpc-{port}"], stdout=subprocess.PIPE, text=True)
+        server = subprocess.Popen([build / "test" / "interop_server", f"shm:grpc-{port}"], stdout=subprocess.PIPE, text=True)
         server.stdout.readline()
-    run_peer(table, peers.native_client(table.args.build), "lend-shm", "127.0.0.1", str(port), None)
+    run_peer(table, carried, "lend-shm", "127.0.0.1", str(port), None)
     server.terminate()
     server.wait()
+    if not carried.here or not (build / "test" / "grpcpp_server").exists():
+        return
+    with stock_server(lambda port: [build / "lend", "grpc-run", build / "test" / "grpcpp_server", port]) as port:
+        for client in (carried, plain, lend):
+            run_peer(table, client, "grpc-run", "127.0.0.1", port, None)
 
 
 def run_bridge(table):

@@ -36,6 +36,14 @@ def has_grpcio(python):
     return bool(shutil.which(str(python))) and subprocess.run([python, "-c", "import grpc"], capture_output=True).returncode == 0
 
 
+def has_grpc_js(cache):
+    return (cache / "node_modules" / "@grpc").is_dir() and shutil.which("node")
+
+
+def js_env(cache):
+    return {"NODE_PATH": str(cache / "node_modules")}
+
+
 def flags(host, port, case, ca, dash="--"):
     """Returns the usual arguments of gRPC's own interoperability clients."""
     return [f"{dash}server_host={host}", f"{dash}server_port={port}", f"{dash}test_case={case}", f"{dash}use_tls={'true' if ca else 'false'}"]
@@ -74,27 +82,46 @@ def python(name, program):
 def lend_client(build):
     program = build / "test" / "interop_client"
     return Peer("lend", program.exists(), lambda host, port, case, ca: [
-        program, f"http2:{host}:{port}" + (f"?name=localhost&ca={ca}" if ca else ""), case], wanted=CASES)
+        program, f"http2:{host}:{port}" + (f"?name=localhost&ca={ca}" if ca else ""), case], CASES + COMPRESSED, CASES + COMPRESSED)
 
 
-def native_client(build):
-    """Returns the C++ client under lend grpc-run."""
-    program = build / "test" / "grpcpp_client"
-    return Peer("grpc-run", program.exists() and (build / "liblend-grpc-preload.so").exists(), lambda host, port, case, ca: [
-        build / "lend", "grpc-run", program, f"{host}:{port}", case], [*CASES, "callback_unary"], CASES)
+def native_clients(build):
+    """Returns the clients of a server that listens on shm:grpc-PORT: C++ as it is and under lend grpc-run, and Lend's."""
+    cpp, lend = build / "test" / "grpcpp_client", build / "test" / "interop_client"
+    preload = (build / "liblend-grpc-preload.so").exists()
+    carried = [*CASES, "callback_unary", "rpc_soak", "channel_soak"]
+    return [
+        Peer("grpc-run", cpp.exists() and preload, lambda host, port, case, ca: [build / "lend", "grpc-run", cpp, f"{host}:{port}", case],
+             carried, [*CASES, *COMPRESSED, *LARGE[1:3]]),
+        Peer("grpc-c++", cpp.exists() and preload, lambda host, port, case, ca: [cpp, f"{host}:{port}", case], carried + COMPRESSED),
+        Peer("lend", lend.exists() and preload, lambda host, port, case, ca: [lend, f"shm:grpc-{port}", case], CASES, CASES + COMPRESSED),
+    ]
+
+
+class Server:
+    """A server of Lend's client. command: from port and files of a certificate and its key, or (), to a command; tls: it takes such files.
+    cases: the others need what it does not do."""
+
+    def __init__(self, name, here, command, tls=True, cases=CASES, env=None):
+        self.name, self.here, self.command, self.tls, self.cases, self.env = name, here, command, tls, cases, env or {}
 
 
 def all_servers(build):
-    """Returns names of servers, whether they are here, and functions from port and files of a certificate to a command; None: no TLS with
-    these."""
-    classes = build / "interop" / "java.classpath"
+    """Returns all servers. Most neither check that a request is compressed nor compress a response."""
+    cache = build / "interop"
+    classes, python, cpp = cache / "java.classpath", cache / "python" / "bin" / "python", build / "test" / "grpcpp_server"
     script = (glob.glob(RUBY.replace("client.rb", "server.rb")) or [""])[-1]
-    yield "grpc-go", go_program("server"), lambda port, files: [
-        go_program("server"), f"-port={port}", *(["-use_tls", "-tls_cert_file=" + files[0], "-tls_key_file=" + files[1]] if files else [])]
-    yield "grpc-java", classes.is_file() and shutil.which("java"), lambda port, files: files is None and [
-        "java", "-cp", classes.read_text(), "io.grpc.testing.integration.TestServiceServer", f"--port={port}", "--use_tls=false"]
-    yield "grpc-ruby", script and shutil.which("ruby"), lambda port, files: files is None and [
-        "ruby", script, "--port", str(port), "--use_tls", "false"]
+    return [
+        Server("grpc-go", go_program("server"), lambda port, files: [
+            go_program("server"), f"-port={port}", *(["-use_tls", "-tls_cert_file=" + files[0], "-tls_key_file=" + files[1]] if files else [])]),
+        Server("grpc-java", classes.is_file() and shutil.which("java"), lambda port, files: [
+            "java", "-cp", classes.read_text(), "io.grpc.testing.integration.TestServiceServer", f"--port={port}", "--use_tls=false"],
+            False, [*CASES, "server_compressed_unary"]),
+        Server("grpc-ruby", script and shutil.which("ruby"), lambda port, files: ["ruby", script, "--port", port, "--use_tls", "false"], False),
+        Server("grpc-c++", cpp.exists(), lambda port, files: [cpp, port, *files], cases=CASES + COMPRESSED),
+        Server("grpcio-1.85", has_grpcio(python), lambda port, files: [python, "-B", HERE / "grpcio_server.py", port, *files]),
+        Server("grpc-js", has_grpc_js(cache), lambda port, files: ["node", HERE / "grpc_js_server.js", port, *files], env=js_env(cache)),
+    ]
 
 
 def all_peers(build):
@@ -109,10 +136,10 @@ def all_peers(build):
         python("grpcio-1.85", cache / "python" / "bin" / "python"),
         java(cache / "java.classpath"),
         ruby(),
-        Peer("grpc-js", (cache / "node_modules" / "@grpc").is_dir() and shutil.which("node"), lambda host, port, case, ca: [
-            "node", HERE / "grpc_js_client.js", f"{host}:{port}", case, *([ca] if ca else [])], env={"NODE_PATH": str(cache / "node_modules")}),
+        Peer("grpc-js", has_grpc_js(cache), lambda host, port, case, ca: [
+            "node", HERE / "grpc_js_client.js", f"{host}:{port}", case, *([ca] if ca else [])], env=js_env(cache)),
         Peer("grpc-c++", cpp.exists(), lambda host, port, case, ca: [
-            cpp, *(["--ca", ca] if ca else []), f"{host}:{port}", case], [*CASES, "callback_unary"]),
+            cpp, *(["--ca", ca] if ca else []), f"{host}:{port}", case], [*CASES, *COMPRESSED, "callback_unary", *LARGE[1:3]]),
         Peer("grpcurl", go_program("grpcurl"), lambda host, port, case, ca: [
             go_program("grpcurl"), *(["-cacert", ca, "-authority", "localhost"] if ca else ["-plaintext"]), f"{host}:{port}", *GRPCURL[case]],
             GRPCURL, GRPCURL),
