@@ -33,6 +33,8 @@ static const struct lend_option options[] = {
 	       "Calls in flight per session, at most"),
     OPT_NUMBER(struct app_server_args, sessions, "sessions", 0, 1 << 20, "Sessions, at most"),
     OPT_NUMBER(struct app_server_args, workers, "workers", 1, 256, "Threads for slow handlers"),
+    OPT_NUMBER(struct app_server_args, drain, "drain", 0, 3600,
+	       "Seconds for calls in progress at the first signal; a second one ends them"),
     OPT_SIZE(struct app_server_args, message_max, "message-max", 0, 1 << 30, "The longest message"),
     OPT_SIZE(struct app_server_args, receive_budget, "receive-budget", 0, UINT64_C(1) << 40,
 	     "Bytes in flight to this server, at most"),
@@ -60,14 +62,14 @@ void app_bench_serves(const char *address, enum lend_status status)
 
 /* State that the signal handler accesses; there is one server per process. */
 static struct lend_ep *volatile running;
-static volatile sig_atomic_t stopping, asked;
+static volatile sig_atomic_t stopping, asked; /* stopping: number of signals */
 
 static void on_signal(int number)
 {
 	if (number == SIGUSR1)
 		asked = 1;
 	else
-		stopping = 1;
+		stopping++;
 	if (running)
 		lend_stop(running);
 }
@@ -156,6 +158,9 @@ int app_server_run(struct app_server *server)
 		else
 			print_bytes(server);
 	}
+	while (rc >= 0 && stopping < 2 && server->args.drain &&
+	       lend_drain(server->ep, server->args.drain * UINT64_C(1000000000)) == -EINTR)
+		continue;
 	running = NULL;
 	if (server->closing)
 		server->closing(server->arg);

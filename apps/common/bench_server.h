@@ -41,6 +41,7 @@ struct app_server_args {
 	/* As in lend_config; 0: its default. */
 	uint32_t calls, sessions, workers;
 	uint64_t message_max, receive_budget;
+	uint32_t drain; /* seconds for requests in progress at SIGTERM */
 	enum lend_schedule schedule;
 };
 #define APP_SERVER_ARGS_INIT                                                                       \

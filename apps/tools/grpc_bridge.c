@@ -17,7 +17,8 @@
 
 enum {
 	UNARY_MAX = 1024, /* methods that are remembered */
-	CALLS = 1024      /* default number for a session */
+	CALLS = 1024,     /* default number for a session */
+	DRAIN = 10        /* seconds */
 };
 
 struct bridge_args {
@@ -503,6 +504,7 @@ int app_grpc_bridge(int argc, char **argv)
 	struct app_server server;
 
 	args.server.calls = CALLS;
+	args.server.drain = DRAIN;
 	app_options_read(&syntax, argc, argv, &args);
 	app_server_open(&server, &args.server, NULL);
 	bridge.ep = server.ep;

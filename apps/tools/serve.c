@@ -10,7 +10,7 @@
 #include "apps/grpc/demo_service.h"
 #include "util/bits.h"
 
-enum { SECOND = 1000000000 };
+enum { SECOND = 1000000000, DRAIN = 10 /* seconds */ };
 
 struct serve_args {
 	struct app_server_args server;
@@ -63,6 +63,7 @@ int app_serve(int argc, char **argv)
 	struct serve_args args = {.server = APP_SERVER_ARGS_INIT};
 	struct app_server server;
 
+	args.server.drain = DRAIN;
 	app_options_read(&syntax, argc, argv, &args);
 	app_server_open(&server, &args.server, NULL);
 	app_echo_serve(server.ep);

@@ -112,9 +112,10 @@ struct lend_config {
 	 * from a session of the endpoint with itself. "?cert=FILE&key=FILE" behind it: over TLS;
 	 * "slow=MS" there: a client's time for its headers; 10,000. "keepalive=SECONDS": silence
 	 * before a PING; 7,200. "keepalive_timeout=SECONDS" for its answer; 20.
-	 * "ping_min=SECONDS": between PINGs of a client; 300, and 7,200 without calls. Needs
-	 * libnghttp2, OpenSSL, zlib. An endpoint has at most 4 carriers, including those that it
-	 * opens to connect. */
+	 * "ping_min=SECONDS": between PINGs of a client; 300, and 7,200 without calls.
+	 * "reuseport": other processes of the user may listen there, too. Needs libnghttp2,
+	 * OpenSSL, zlib. An endpoint has at most 4 carriers, including those that it opens to
+	 * connect. */
 	const char *listen;
 	const char *eal;         /* DPDK's EAL arguments, for a process's first dpdk endpoint */
 	uint64_t message_max;    /* bytes of one message received; 0: 16 MiB; at most 1 GiB */
@@ -225,6 +226,13 @@ int lend_run(struct lend_ep *ep, lend_ns until);
  *
  * Threads: any, and signal handlers. */
 void lend_stop(struct lend_ep *ep);
+/* Lets the requests in progress end before lend_close(), and new ones go to another server. Native
+ * callers' new requests end UNAVAILABLE, not run. Clients of HTTP/2 get GOAWAY, and its listeners
+ * are closed. Runs turns until no request is in progress, the replies have arrived, and HTTP/2's
+ * clients have gone, or the time has passed; the application may call it again.
+ * Returns: 0; -ETIMEDOUT: requests are still in progress; -EINTR: lend_stop() ended it; -EDEADLK:
+ * inside a turn; -EPERM: in the child of a fork. */
+int lend_drain(struct lend_ep *ep, lend_ns timeout);
 /* Returns a file descriptor for the application's own event loop: readable when lend_poll() has
  * work.
  * Returns: the descriptor.

@@ -167,6 +167,11 @@ uint32_t lend_core_calls_top(const struct lend_core *c)
 	return lend_pool_top(&c->free_calls);
 }
 
+uint32_t lend_core_requests(const struct lend_core *c)
+{
+	return c->used[1];
+}
+
 const struct lend_core_stats *lend_core_stats(const struct lend_core *c)
 {
 	return &lend_unhashed((struct lend_core *)(uintptr_t)c)->stats;

@@ -127,6 +127,9 @@ uint64_t lend_core_hash(const struct lend_core *core);
 uint32_t lend_core_sessions_free(const struct lend_core *core);
 /* Returns an upper bound: the lower 32 bits of every request's handle so far are below it. */
 uint32_t lend_core_calls_top(const struct lend_core *core);
+/* Returns the number of requests of peers: received in part, being served, or with a reply that is
+ * not acknowledged. */
+uint32_t lend_core_requests(const struct lend_core *core);
 const struct lend_core_stats *lend_core_stats(const struct lend_core *core);
 
 void lend_core_input(struct lend_core *core, lend_ns now, struct lend_bufs *bufs,

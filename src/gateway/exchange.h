@@ -39,6 +39,7 @@ struct h2_client {
 	lend_ns resets_since;
 	struct header_list *headers; /* of its last request with new ones, or NULL */
 	struct h2_pings pings;
+	bool leaving; /* its last GOAWAY was sent */
 };
 
 struct lend_gateway {
@@ -51,6 +52,7 @@ struct lend_gateway {
 	uint64_t held, held_max; /* bytes of all exchanges */
 	lend_ns header_time;     /* for the start of a connection, and for headers */
 	struct h2_keepalive keepalive;
+	bool draining, reuse_port;
 	nghttp2_session_callbacks *callbacks;
 	nghttp2_option *option;
 	SSL_CTX *tls; /* NULL: plaintext */
@@ -149,6 +151,9 @@ void exchange_drop(struct exchange *x);
 void exchange_free(struct exchange *x);
 /* The client has ended its direction. A stream that waits for credit calls this again. */
 void exchange_end_request(struct exchange *x);
+
+/* gateway.c: handles a client's answer to a PING. */
+void exchange_pong(struct h2_client *client, const nghttp2_ping *ping);
 
 /* exchange_limits.c: counts the bytes that an exchange holds. */
 void exchange_count_bytes(struct exchange *x);

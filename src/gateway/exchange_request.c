@@ -176,7 +176,9 @@ static int frame_arrived(nghttp2_session *session, const nghttp2_frame *frame, v
 	struct exchange *x = exchange_find(&client->peer, frame->hd.stream_id);
 
 	(void)session;
-	if (frame->hd.type == NGHTTP2_PING && !(frame->hd.flags & NGHTTP2_FLAG_ACK))
+	if (frame->hd.type == NGHTTP2_PING && frame->hd.flags & NGHTTP2_FLAG_ACK)
+		exchange_pong(client, &frame->ping);
+	else if (frame->hd.type == NGHTTP2_PING)
 		h2_ping_count(&client->peer.connection, &client->gateway->keepalive,
 			      &client->pings);
 	if (x && (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&

@@ -64,6 +64,33 @@ static int start_session(struct h2_client *client)
 	return h2_connection_settings(c, settings, sizeof(settings) / sizeof(settings[0]));
 }
 
+static const uint8_t leaving[8] = "draining";
+
+/* Announces the last GOAWAY: requests that are on their way count still. */
+static void begin_leaving(struct h2_client *client)
+{
+	nghttp2_session *session = client->peer.connection.session;
+
+	if (client->peer.connection.failed || client->peer.connection.draining)
+		return;
+	if (nghttp2_submit_shutdown_notice(session) < 0 ||
+	    nghttp2_submit_ping(session, NGHTTP2_FLAG_NONE, leaving) < 0)
+		client->peer.connection.over = true;
+}
+
+void exchange_pong(struct h2_client *client, const nghttp2_ping *ping)
+{
+	nghttp2_session *session = client->peer.connection.session;
+
+	if (!client->gateway->draining || client->leaving ||
+	    memcmp(ping->opaque_data, leaving, sizeof(leaving)) != 0)
+		return;
+	client->leaving = true;
+	if (nghttp2_submit_goaway(session, 0, nghttp2_session_get_last_proc_stream_id(session),
+				  NGHTTP2_NO_ERROR, NULL, 0) < 0)
+		client->peer.connection.over = true;
+}
+
 static void start_client(struct lend_gateway *g, int fd)
 {
 	struct h2_client *client =
@@ -128,19 +155,26 @@ static void make_room(struct lend_gateway *g)
 	}
 }
 
-static void accept_clients(struct lend_fd_watch *watch, unsigned events)
+/* Returns whether there may be more. */
+static bool accept_some(struct lend_gateway *g)
 {
-	struct lend_gateway *g = (void *)((char *)watch - offsetof(struct lend_gateway, listener));
 	int fd = 0;
 
-	(void)events;
 	make_room(g);
 	for (unsigned i = 0; i < ACCEPTS_MAX && fd >= 0; i++) {
-		fd = accept4(watch->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		fd = accept4(g->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd >= 0)
 			start_client(g, fd);
 	}
-	if (fd >= 0)
+	return fd >= 0;
+}
+
+static void accept_clients(struct lend_fd_watch *watch, unsigned events)
+{
+	struct lend_gateway *g = (void *)((char *)watch - offsetof(struct lend_gateway, listener));
+
+	(void)events;
+	if (accept_some(g))
 		return;
 	if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
 		(void)host->watch_fd(g->ep, watch, 0); /* the sweep goes on accepting */
@@ -180,13 +214,14 @@ static void sweep_clients(struct lend_alarm *alarm)
 		g->counters.refused++;
 		h2_connection_end(&client->peer.connection);
 	}
-	if (!g->listener.events)
+	if (!g->listener.events && !g->draining)
 		(void)host->watch_fd(g->ep, &g->listener, LEND_FD_READ);
 	start_sweep(g);
 }
 
-/* Binds a listening socket. Returns it or -errno. */
-static int bind_listener(const char *listen_at)
+/* Binds a listening socket. shared: others of this user may listen there, too. Returns it or
+ * -errno. */
+static int bind_listener(const char *listen_at, bool shared)
 {
 	struct addrinfo *found;
 	char name[H2_HOST_MAX];
@@ -196,6 +231,7 @@ static int bind_listener(const char *listen_at)
 		return -EINVAL;
 	fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
+	    (shared && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) < 0) ||
 	    bind(fd, found->ai_addr, found->ai_addrlen) < 0 || listen(fd, SOMAXCONN) < 0)
 		rc = -errno;
 	freeaddrinfo(found);
@@ -239,6 +275,8 @@ static int read_parameters(struct lend_gateway *g, char *text)
 			key = at + 4;
 		else if (strncmp(at, "slow=", 5) == 0 && strtoul(at + 5, NULL, 10))
 			g->header_time = strtoul(at + 5, NULL, 10) * 1000000;
+		else if (strcmp(at, "reuseport") == 0)
+			g->reuse_port = true;
 		else if (!h2_keepalive_read(&g->keepalive, at) &&
 			 !h2_seconds_read(at, "ping_min", &g->keepalive.min))
 			return -EINVAL;
@@ -257,7 +295,7 @@ static int open_listener(struct lend_gateway *g, const char *listen_at)
 		rc = read_parameters(g, parameters + 1);
 	}
 	if (rc == 0)
-		rc = bind_listener(text);
+		rc = bind_listener(text, g->reuse_port);
 	free(text);
 	return rc;
 }
@@ -307,11 +345,39 @@ fail:
 	return rc;
 }
 
+static void stop_listening(struct lend_gateway *g)
+{
+	if (g->listener.fd < 0)
+		return;
+	(void)host->watch_fd(g->ep, &g->listener, 0);
+	close(g->listener.fd);
+	g->listener.fd = -1;
+}
+
+static void drain_gateway(struct lend_gateway *g)
+{
+	struct h2_client *next;
+
+	while (accept_some(g))
+		continue;
+	stop_listening(g);
+	g->draining = true;
+	for (struct h2_client *client = g->clients; client; client = next) {
+		next = client->next;
+		begin_leaving(client);
+		h2_connection_send(&client->peer.connection);
+	}
+}
+
+static bool gateway_drained(const struct lend_gateway *g)
+{
+	return !g->clients;
+}
+
 static void close_gateway(struct lend_gateway *g)
 {
 	host->alarm_set(g->ep, &g->sweep, LEND_NEVER);
-	(void)host->watch_fd(g->ep, &g->listener, 0);
-	close(g->listener.fd);
+	stop_listening(g);
 	while (g->clients) {
 		struct h2_connection *c = &g->clients->peer.connection;
 
@@ -348,6 +414,8 @@ const struct lend_gateway_ops lend_gateway_ops
     __attribute__((visibility("default"))) = {.sizes = LEND_GATEWAY_SIZES,
 					      .start = set_host,
 					      .open = open_gateway,
+					      .drain = drain_gateway,
+					      .drained = gateway_drained,
 					      .close = close_gateway,
 					      .address = gateway_address,
 					      .counters = gateway_counters,

@@ -92,6 +92,11 @@ struct lend_gateway_ops {
 	 * -errno. */
 	int (*open)(struct lend_ep *ep, const char *listen, const char *to,
 		    struct lend_gateway **gateway);
+	/* Stops listening, and asks clients to go on elsewhere: GOAWAY, and a second one after
+	 * their answer to a PING. Requests in progress go on. */
+	void (*drain)(struct lend_gateway *gateway);
+	/* Returns whether all clients have gone. */
+	bool (*drained)(const struct lend_gateway *gateway);
 	/* Outside of turns: ends connections, and cancels their calls. */
 	void (*close)(struct lend_gateway *gateway);
 	/* Writes "HOST:PORT". Returns 0, -ERANGE or another -errno. */

@@ -316,7 +316,7 @@ void lend_close(struct lend_ep *ep)
 	LEND_CHECK(!ep->turning);
 	if (!*ep->alive) /* in a fork's child the parent's endpoint is left alone */
 		return;
-	ep->closing = true;
+	ep->closing = ep->draining = true;
 	atomic_store_explicit(&ep->thread, lend_thread_mark(), memory_order_relaxed);
 	if (ep->gateways.n)
 		ep->gateways.close(ep);

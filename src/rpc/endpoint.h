@@ -181,8 +181,9 @@ struct lend_ep {
 	lend_ns tick_at; /* the core's next deadline, as far as the loop knows */
 	bool turning;
 	bool closing;
-	bool dirty;   /* the core was called since its last output */
-	bool blocked; /* backpressure: a carrier was full in the last turn */
+	bool draining; /* refuses requests; also while it closes */
+	bool dirty;    /* the core was called since its last output */
+	bool blocked;  /* backpressure: a carrier was full in the last turn */
 	uint8_t n_carriers;
 	uint8_t rx_open; /* carriers that still need rx_done(), by bit */
 	uint8_t lenders; /* carriers that may read pieces after tx(), by bit */

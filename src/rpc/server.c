@@ -400,18 +400,27 @@ static enum lend_status prepare_request(struct lend_ep *ep, struct lend_req *req
 	return LEND_OK;
 }
 
+/* Returns whether a new request must go to another server. HTTP/2 clients are refused by their
+ * connections, so their requests still run. */
+static bool must_refuse(struct lend_ep *ep, const struct lend_event *ev)
+{
+	return ep->closing || (ep->draining && ev->method != LEND_METHOD_STREAM &&
+			       !lend_sessions_route(ep, ev->session) &&
+			       !lend_session_gateway(ep, lend_sessions_of(ep, ev->session)));
+}
+
 /* Serves a request that may have a head, be refused, copied or given to a worker. */
 static __attribute__((noinline)) void serve_with_care(struct lend_ep *ep, struct lend_req *req,
 						      const struct lend_method *method,
 						      const struct lend_event *ev)
 {
-	enum lend_status refusal = ep->closing ? LEND_UNAVAILABLE : LEND_OK;
+	enum lend_status refusal = must_refuse(ep, ev) ? LEND_UNAVAILABLE : LEND_OK;
 	char why[LEND_WHY_ROOM];
 	const struct lend_route *route = lend_sessions_route(ep, ev->session);
 	struct lend_event bare;
 	struct lend_buf *rest;
 
-	why[0] = '\0';
+	(void)snprintf(why, sizeof(why), "%s", refusal ? "this server ends: call another one" : "");
 	if (route && ev->method != LEND_METHOD_STREAM)
 		method = NULL;
 	if (route && !method && !ev->head)
@@ -450,8 +459,8 @@ void lend_serve_request(struct lend_ep *ep, const struct lend_event *ev)
 	LEND_CHECK((uint32_t)ev->call < ep->n_req);
 	fill_request(ep, req, ev);
 	ep->stats.requests++;
-	if (method && method->fast_path && !ev->parts && !ev->head && !ep->closing && !ep->routes &&
-	    ev->deadline > ep->now)
+	if (method && method->fast_path && !ev->parts && !ev->head && !ep->draining &&
+	    !ep->routes && ev->deadline > ep->now)
 		run_here(ep, req, method, (lend_request){ev->call});
 	else
 		serve_with_care(ep, req, method, ev);

@@ -165,8 +165,11 @@ static void read_frame(struct raw_client *c, uint8_t type, uint8_t flags, const 
 		c->resets++;
 	} else if (type == NGHTTP2_PING) {
 		c->pings += !(flags & NGHTTP2_FLAG_ACK);
+		memcpy(c->ping, payload, sizeof(c->ping));
 	} else if (type == NGHTTP2_GOAWAY && len >= 8) {
 		c->goaway = payload[7];
+		c->last = (int32_t)((uint32_t)payload[0] << 24 | (uint32_t)payload[1] << 16 |
+				    (uint32_t)payload[2] << 8 | payload[3]);
 		(void)snprintf(c->debug, sizeof(c->debug), "%.*s", (int)len - 8, payload + 8);
 	}
 }

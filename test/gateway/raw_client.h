@@ -26,6 +26,8 @@ struct raw_client {
 	int http, grpc;         /* statuses of the last headers */
 	unsigned resets, heads; /* numbers */
 	uint64_t data;          /* bytes of DATA */
+	uint8_t ping[8];        /* bytes of the last one */
+	int32_t last;           /* stream of the last GOAWAY */
 	unsigned pings;         /* PINGs of the server, which get no answer */
 	char debug[32];         /* debug data of GOAWAY */
 };
