@@ -1,7 +1,7 @@
 # liblend-grpc-preload.so: carries the calls of unmodified gRPC C++ programs, see `lend grpc-run`. Without gRPC's headers it is not
 # built, and lend grpc-run says what to install. gRPC's functions are those of the program: nothing of it is linked.
 pkg_check_modules(GRPC_CORE grpc)
-if(LEND_SANITIZE OR LEND_FUZZ OR LEND_COVERAGE)
+if(LEND_FUZZ OR LEND_COVERAGE)
 	return() # programs of such builds do not load it
 endif()
 if(NOT GRPC_CORE_FOUND)

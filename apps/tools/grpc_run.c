@@ -77,8 +77,8 @@ void app_grpc_preload(void)
 
 	if (!app_program_find(LIBRARY, LEND_PROGRAM_FOLDER, path, sizeof(path)))
 		app_bad("not in this build: apt install libgrpc-dev and build again");
-	(void)snprintf(list, sizeof(list), "%s%s%s", path, loaded && *loaded ? ":" : "",
-		       loaded ? loaded : "");
+	(void)snprintf(list, sizeof(list), "%s%s%s", loaded ? loaded : "",
+		       loaded && *loaded ? ":" : "", path);
 	if (setenv("LD_PRELOAD", list, 1) < 0)
 		app_die("no memory; end some processes");
 }

@@ -170,7 +170,7 @@ static void close_server(struct server *s)
 	engine_leave(&s->engine);
 	engine_close(&s->engine);
 	real_grpc()->grpc_channel_destroy(s->channel);
-	real_grpc()->grpc_completion_queue_shutdown(s->queue);
+	real_grpc()->grpc_completion_queue_destroy(s->queue);
 }
 
 REPLACES void grpc_server_shutdown_and_notify(grpc_server *server, grpc_completion_queue *queue,
