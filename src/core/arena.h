@@ -20,16 +20,15 @@ static inline struct lend_sess *lend_sess_at(struct lend_core *c, uint32_t i)
 	return LEND_AT(c, at_sess, struct lend_sess) + i;
 }
 
-/* Prefetches the cache lines of a session that every datagram touches. For cores with more sessions
+/* Prefetches the cache lines of a session that a short call touches. For cores with more sessions
  * than the caches hold. */
 static inline void lend_sess_fetch(struct lend_core *c, uint32_t i)
 {
 	const struct lend_sess *s = lend_sess_at(c, i);
 
 	__builtin_prefetch(s, 1);
-	__builtin_prefetch(&s->acked, 1);
-	__builtin_prefetch(&s->last_rx, 1);
-	__builtin_prefetch(&s->message_max, 1);
+	__builtin_prefetch(&s->oldest, 1);
+	__builtin_prefetch(&s->slots, 1);
 }
 
 static inline uint32_t lend_sess_index(struct lend_core *c, const struct lend_sess *s)
@@ -48,6 +47,28 @@ static inline uint32_t lend_call_index(struct lend_core *c, const struct lend_ca
 {
 	(void)c;
 	return k->self;
+}
+
+/* Returns how many words the map of a session's free slots has. */
+static inline uint32_t lend_slots_words(const struct lend_core *c)
+{
+	return (c->cfg.calls + 63u) / 64;
+}
+
+/* Returns word w of the map of the session's free client slots. Most sessions use only the first
+ * one, so the others are in a table of their own. */
+static inline uint64_t *lend_slots_at(struct lend_core *c, struct lend_sess *s, uint32_t w)
+{
+	if (w == 0)
+		return &s->slots;
+	return LEND_AT(c, at_slots, uint64_t) +
+	       (size_t)lend_sess_index(c, s) * (lend_slots_words(c) - 1) + w - 1;
+}
+
+/* Marks a client slot free. */
+static inline void lend_slots_free(struct lend_core *c, struct lend_sess *s, uint32_t slot)
+{
+	*lend_slots_at(c, s, slot / 64) |= UINT64_C(1) << (slot % 64);
 }
 
 /* Returns the position of a slot in its table. The table holds the first LEND_SLOT_RUN slots of all
@@ -107,6 +128,11 @@ static inline struct lend_win *lend_win_at(struct lend_core *c, uint32_t i)
 static inline struct lend_ring *lend_ring_at(struct lend_core *c, uint32_t i)
 {
 	return LEND_AT(c, at_rings, struct lend_ring) + i;
+}
+
+static inline struct lend_few *lend_few_of(struct lend_core *c, const struct lend_sess *s)
+{
+	return LEND_AT(c, at_few, struct lend_few) + lend_sess_index(c, s);
 }
 
 static inline struct lend_links lend_links_ready(struct lend_core *c)

@@ -99,7 +99,7 @@ LEND_HOT void lend_call_free_slot(struct lend_core *c, struct lend_sess *s, stru
 	uint32_t slot = lend_pkt_slot(k->wire);
 
 	lend_cslot_at(c, k->sess, slot)->rec = LEND_NONE;
-	s->slots[slot / 64] |= UINT64_C(1) << (slot % 64);
+	lend_slots_free(c, s, slot);
 	lend_call_free(c, s, k);
 	if (s->unplaced)
 		lend_call_place_all(c, s);

@@ -48,7 +48,7 @@ struct lend_call_rec *lend_call_of_slot(struct lend_core *c, uint64_t handle)
 	struct lend_call_rec *k;
 
 	if (i / LEND_CALLS_MAX >= c->cfg.sessions || s->state == LEND_SESS_FREE ||
-	    slot >= s->cslots || s->slots[slot / 64] >> (slot % 64) & 1)
+	    slot >= s->cslots || *lend_slots_at(c, s, slot / 64) >> (slot % 64) & 1)
 		return NULL;
 	k = lend_call_in(c, s, slot, NULL);
 	return k->serial && lend_call_handle(k) == handle ? k : NULL;

@@ -98,7 +98,7 @@ static inline struct lend_call_rec *lend_sess_next_made(struct lend_core *c, str
 	uint64_t used;
 
 	for (; *at < c->cfg.calls; *at = (*at | 63) + 1) {
-		used = ~s->slots[*at / 64] >> (*at % 64);
+		used = ~*lend_slots_at(c, s, *at / 64) >> (*at % 64);
 		if (!used)
 			continue;
 		*at += (uint32_t)__builtin_ctzll(used);

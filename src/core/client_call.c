@@ -42,29 +42,31 @@ static uint64_t allowed_slots(const struct lend_sess *s, uint32_t w)
 	return s->limit > w * 64 ? (UINT64_C(1) << (s->limit - w * 64)) - 1 : 0;
 }
 
-static uint32_t free_slots(const struct lend_sess *s)
+static uint32_t free_slots(struct lend_core *c, struct lend_sess *s)
 {
 	uint32_t n = 0;
 
 	for (uint32_t w = 0; w * 64 < s->limit; w++)
-		n += (uint32_t)__builtin_popcountll(s->slots[w] & allowed_slots(s, w));
+		n += (uint32_t)__builtin_popcountll(*lend_slots_at(c, s, w) & allowed_slots(s, w));
 	return n;
 }
 
-static uint32_t take_slot(struct lend_sess *s, uint32_t class)
+static uint32_t take_slot(struct lend_core *c, struct lend_sess *s, uint32_t class)
 {
 	uint32_t kept = kept_from(class, s->limit), bit;
 
-	if (kept && free_slots(s) <= kept)
+	if (kept && free_slots(c, s) <= kept)
 		return LEND_NONE;
 	/* Bits past the last slot are not set; those above the limit are never cleared. */
-	for (uint32_t w = 0; w < LEND_CALLS_MAX / 64; w++) {
-		if (!s->slots[w])
+	for (uint32_t w = 0; w < lend_slots_words(c); w++) {
+		uint64_t *free = lend_slots_at(c, s, w);
+
+		if (!*free)
 			continue;
-		bit = (uint32_t)__builtin_ctzll(s->slots[w]);
+		bit = (uint32_t)__builtin_ctzll(*free);
 		if (w * 64 + bit >= s->limit)
 			return LEND_NONE;
-		s->slots[w] &= s->slots[w] - 1;
+		*free &= *free - 1;
 		return w * 64 + bit;
 	}
 	return LEND_NONE;
@@ -73,13 +75,13 @@ static uint32_t take_slot(struct lend_sess *s, uint32_t class)
 /* Moves a call to a free slot that both ends have. Returns false if there is none. */
 static bool move_slot(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
 {
-	uint32_t was = lend_pkt_slot(k->wire), i = take_slot(s, k->class);
+	uint32_t was = lend_pkt_slot(k->wire), i = take_slot(c, s, k->class);
 	struct lend_cslot *slot;
 
 	if (i == LEND_NONE)
 		return false;
 	lend_cslot_at(c, k->sess, was)->rec = LEND_NONE;
-	s->slots[was / 64] |= UINT64_C(1) << (was % 64);
+	lend_slots_free(c, s, was);
 	slot = lend_sess_cslot(c, s, i);
 	slot->seq = (slot->seq + 1) & LEND_CALL_SEQ_MASK;
 	slot->seq += !slot->seq;
@@ -199,7 +201,7 @@ int lend_call_make(struct lend_core *c, lend_ns now, uint64_t session, struct le
 	rc = check_call(c, s, bufs, call->request, call->class, &len);
 	if (rc < 0)
 		return rc;
-	i = take_slot(s, call->class & LEND_PKT_CLASS);
+	i = take_slot(c, s, call->class & LEND_PKT_CLASS);
 	if (i == LEND_NONE)
 		return E_AGAIN;
 	c->now = lend_max_u64(c->now, now);

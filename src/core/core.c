@@ -82,6 +82,8 @@ static void lay_out(struct lend_core *c, const struct lend_core_config *f)
 	reserve_table(c, &c->at_frags, 2 * f->reassemblies, sizeof(struct lend_frags));
 	reserve_table(c, &c->at_wins, c->records, sizeof(struct lend_win));
 	reserve_table(c, &c->at_hs, f->sessions, sizeof(struct lend_hs));
+	reserve_table(c, &c->at_few, f->sessions, sizeof(struct lend_few));
+	reserve_table(c, &c->at_slots, f->sessions, (lend_slots_words(c) - 1) * sizeof(uint64_t));
 	reserve_table(c, &c->at_rings, rings, sizeof(struct lend_ring));
 	reserve_table(c, &c->at_cslot, slots, sizeof(struct lend_cslot));
 	reserve_table(c, &c->at_sslot, slots, sizeof(struct lend_sslot));

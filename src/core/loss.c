@@ -48,14 +48,16 @@ static bool nothing_long_in_flight(const struct lend_sess *s)
 	return s->oldest == s->number;
 }
 
-/* Records that the peer has seen this number: see `passed` in struct lend_sess. */
+/* Records that the peer has seen this number: see struct lend_few. */
 static void note_passed(struct lend_core *c, struct lend_sess *s, uint64_t number)
 {
+	uint64_t *passed = lend_few_of(c, s)->passed;
+
 	if (s->lossless || nothing_long_in_flight(s) || number < s->oldest ||
 	    s->number - number > lend_ring_len(s))
 		return;
-	for (int i = *lend_ring_class(c, s, number); i >= 0 && s->passed[i] < number; i--)
-		s->passed[i] = number;
+	for (int i = *lend_ring_class(c, s, number); i >= 0 && passed[i] < number; i--)
+		passed[i] = number;
 }
 
 void lend_loss_unsent(struct lend_core *c, struct lend_sess *s, uint64_t number)
@@ -160,7 +162,8 @@ static bool handle_lost(struct lend_core *c, struct lend_sess *s, uint64_t numbe
 	struct lend_call_rec *k = e ? entry_owner(c, e) : NULL;
 
 	if (!k || k->tx.win == LEND_NONE ||
-	    (number >= below && number + LEND_REORDER >= s->passed[*lend_ring_class(c, s, number)]))
+	    (number >= below &&
+	     number + LEND_REORDER >= lend_few_of(c, s)->passed[*lend_ring_class(c, s, number)]))
 		return false;
 	if (number >= below && s->acked - number <= 64)
 		LEND_COUNT(c, lost); /* otherwise no report covered it */
@@ -206,11 +209,13 @@ static void judge_replies(struct lend_core *c, struct lend_sess *s, uint64_t bel
  * number seen of their class or a less urgent one. Returns how many. */
 static uint32_t declare_lost(struct lend_core *c, struct lend_sess *s, uint64_t below)
 {
-	uint64_t end = lend_max_u64(below, s->passed[0] - lend_min_u64(s->passed[0], LEND_REORDER));
+	uint64_t passed, end;
 	uint32_t n = 0;
 
 	if (nothing_long_in_flight(s) || all_short(c))
 		return 0;
+	passed = lend_few_of(c, s)->passed[0];
+	end = lend_max_u64(below, passed - lend_min_u64(passed, LEND_REORDER));
 	for (uint64_t i = s->oldest; i < end; i++)
 		n += handle_lost(c, s, i, below);
 	return n;

@@ -50,7 +50,7 @@ void lend_loss_rtt(struct lend_sess *s, lend_ns sample, uint32_t delay_ns);
 static inline void lend_loss_rtt_first(const struct lend_core *c, struct lend_sess *s,
 				       lend_ns sample, uint32_t delay_ns)
 {
-	uint16_t at = (uint16_t)(c->now >> LEND_RTT_BITS);
+	uint8_t at = (uint8_t)(c->now >> LEND_RTT_BITS);
 
 	if (s->rtt_at == at && s->srtt)
 		return;

@@ -2,6 +2,7 @@
 
 bool lend_ring_grow(struct lend_core *c, struct lend_sess *s)
 {
+	const struct lend_few *few = lend_few_of(c, s);
 	struct lend_ring *r;
 	uint32_t i;
 
@@ -16,9 +17,9 @@ bool lend_ring_grow(struct lend_core *c, struct lend_sess *s)
 	for (uint32_t k = 0; k < LEND_FEW; k++) {
 		uint64_t number = s->number - lend_min_u64(s->number, k + 1);
 
-		if (s->few[k].gen)
-			r->sent[s->few[k].number % LEND_RING] = s->few[k];
-		r->class_of[number % LEND_RING] = s->few_class[number % LEND_FEW];
+		if (few->sent[k].gen)
+			r->sent[few->sent[k].number % LEND_RING] = few->sent[k];
+		r->class_of[number % LEND_RING] = few->class_of[number % LEND_FEW];
 	}
 	s->ring = i;
 	return true;
@@ -32,6 +33,8 @@ void lend_ring_give(struct lend_core *c, struct lend_sess *s)
 
 void lend_sent_class(struct lend_core *c, struct lend_sess *s, uint8_t class)
 {
+	if (s->number == s->oldest) /* what was seen before does not count for this message */
+		memset(lend_few_of(c, s)->passed, 0, sizeof(lend_few_of(c, s)->passed));
 	if (s->number - s->oldest >= lend_ring_len(s))
 		(void)lend_ring_grow(c, s);
 	*lend_ring_class(c, s, s->number) = class;

@@ -1,7 +1,7 @@
 /* sent_ring - records of what the newest datagram numbers of a session carried.
  *
  * Most sessions have few datagrams in flight that must be tracked: replies not acknowledged yet,
- * fragments of long messages. The entries of these are in struct lend_sess. A session with more
+ * fragments of long messages. The entries of these are in its struct lend_few. A session with more
  * takes a ring from a pool until the last of its calls ends. When the pool is empty it continues
  * with its few entries, which is slower. So an idle session is small. Layer: core (pure). In the
  * arena. */
@@ -30,7 +30,7 @@ static inline uint32_t lend_ring_len(const struct lend_sess *s)
 static inline struct lend_sent_rec *lend_sent_ring_slot(struct lend_core *c, struct lend_sess *s,
 							uint64_t number)
 {
-	return s->ring == LEND_NONE ? &s->few[number % LEND_FEW]
+	return s->ring == LEND_NONE ? &lend_few_of(c, s)->sent[number % LEND_FEW]
 				    : &lend_ring_at(c, s->ring)->sent[number % LEND_RING];
 }
 
@@ -46,7 +46,7 @@ static inline struct lend_sent_rec *lend_ring_entry(struct lend_core *c, struct 
 /* Returns the address of the class under which a number was sent. */
 static inline uint8_t *lend_ring_class(struct lend_core *c, struct lend_sess *s, uint64_t number)
 {
-	return s->ring == LEND_NONE ? &s->few_class[number % LEND_FEW]
+	return s->ring == LEND_NONE ? &lend_few_of(c, s)->class_of[number % LEND_FEW]
 				    : &lend_ring_at(c, s->ring)->class_of[number % LEND_RING];
 }
 

@@ -42,13 +42,14 @@ void lend_sess_more_sslots(struct lend_core *c, struct lend_sess *s, uint32_t sl
 		*lend_sslot_at(c, i, s->sslots) = (struct lend_sslot){.rec = LEND_NONE};
 }
 
-static void free_slots(const struct lend_core *c, struct lend_sess *s)
+static void free_slots(struct lend_core *c, struct lend_sess *s)
 {
-	uint32_t calls = c->cfg.calls;
+	uint32_t w = 0, calls = c->cfg.calls;
 
-	memset(s->slots, 0xff, calls / 64 * sizeof(s->slots[0]));
+	for (; w < calls / 64; w++)
+		*lend_slots_at(c, s, w) = UINT64_MAX;
 	if (calls % 64)
-		s->slots[calls / 64] = (UINT64_C(1) << calls % 64) - 1;
+		*lend_slots_at(c, s, w) = (UINT64_C(1) << calls % 64) - 1;
 }
 
 /* Returns the payload of a datagram on this path, at most the unscheduled bytes: a multiple of 16,

@@ -50,11 +50,11 @@ LEND_HOT bool start_short(struct lend_core *c, lend_ns now, struct lend_sess *s,
 	struct lend_cslot *slot;
 
 	if (LEND_RARE(len >= s->frame_limit || (d && !lend_coalesce_fits(d, call->class, len)) ||
-		      seg->next || call->reply || !s->slots[0] || s->room <= 0 ||
+		      seg->next || call->reply || !s->slots || s->room <= 0 ||
 		      s->unscheduled_used + len > s->unscheduled || c->ready.n ||
 		      c->used[0] >= c->cfg.inflight || !lend_event_room(c)))
 		return false;
-	bit = (uint32_t)__builtin_ctzll(s->slots[0]);
+	bit = (uint32_t)__builtin_ctzll(s->slots);
 	if (LEND_RARE(bit >= s->limit || bit >= s->cslots || c->bulk_paused_until > at ||
 		      call->deadline <= at))
 		return false;
@@ -71,7 +71,7 @@ LEND_HOT bool start_short(struct lend_core *c, lend_ns now, struct lend_sess *s,
 	if (LEND_RARE(!d))
 		return false;
 	c->used[0]++;
-	s->slots[0] &= s->slots[0] - 1;
+	s->slots &= s->slots - 1;
 	s->unscheduled_used += len;
 	s->room--;
 	lend_call_count(c, s, bit);

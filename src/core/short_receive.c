@@ -140,7 +140,7 @@ LEND_HOT bool end_short(struct lend_core *c, struct lend_sess *s, const struct f
 	e->reply = 0;
 	e->data = data;
 	cs->rec = LEND_NONE;
-	s->slots[slot / 64] |= UINT64_C(1) << (slot % 64);
+	lend_slots_free(c, s, slot);
 	return true;
 }
 

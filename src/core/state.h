@@ -302,6 +302,18 @@ struct lend_ring {
 	uint8_t class_of[LEND_RING]; /* valid while a long message is in flight and may be lost */
 };
 
+/* What loss detection keeps of a session. One that makes only short calls never touches it, so it
+ * is not initialised when the session opens. */
+struct lend_few {
+	/* As in struct lend_ring, by number modulo LEND_FEW: of a session without a ring. */
+	struct lend_sent_rec sent[LEND_FEW];
+	uint8_t class_of[LEND_FEW];
+	/* By class: the largest number of this class or a less urgent one that the peer has seen.
+	 * Numbers of more urgent classes do not count, because they may have overtaken it. Valid
+	 * while a long message is in flight and may be lost. */
+	uint64_t passed[LEND_CLASSES];
+};
+
 enum lend_sess_state {
 	/* FREE -> CONNECTING -> UP -> CLOSING -> FREE at the client; FREE -> HALF -> UP ... at the
 	   server */
@@ -312,8 +324,7 @@ enum lend_sess_state {
 	LEND_SESS_CLOSING, /* BYE is being retransmitted; SESSION_DOWN was raised */
 };
 
-/* The first three cache lines hold the fields that every call touches, the fourth those that
- * starting a call touches in addition. */
+/* A short call touches only the first three cache lines. */
 struct lend_sess {
 	uint64_t id, peer_id; /* index in the low 24 bits, random above */
 	uint32_t peer;
@@ -333,73 +344,69 @@ struct lend_sess {
 	uint64_t seen, seen_map;
 	lend_ns seen_at;
 
-	uint64_t acked;        /* largest number the peer has seen */
-	uint64_t acked_map;    /* bit i: the peer has seen acked - 1 - i as well, and reported it */
-	uint64_t oldest;       /* lower numbers are not in flight; == number: no long message is */
-	uint64_t loss_checked; /* lower numbers of replies of one datagram were checked for loss */
-	uint32_t srtt, rttvar; /* ns */
-	uint32_t rto;          /* lend_loss_rto() before the first retry, derived from these */
-	uint8_t ctl_tries;
-	uint8_t features;  /* of the peer: LEND_FEATURE_* */
-	uint16_t trailer;  /* bytes behind a datagram */
-	lend_ns timer;     /* as timer.h has it; LEND_NEVER: not on the wheel */
-	lend_ns ack_timer; /* when the pending ACK is sent; LEND_NEVER: none is pending */
-
+	uint64_t oldest; /* lower numbers are not in flight; == number: no long message is */
 	lend_ns last_rx;
+	lend_ns timer;      /* as timer.h has it; LEND_NEVER: not on the wheel */
 	lend_ns blocked[2]; /* backpressure: until then the carrier counts as full, [1]: for fast
 			       ones; 0: it is not full */
 	uint32_t unscheduled, unscheduled_used;
+	uint32_t rto; /* lend_loss_rto() before the first retry, derived from srtt and rttvar */
 	uint32_t ecn;
-	uint32_t unacked;         /* fragments and short replies since the last acknowledgement */
-	struct lend_list waiting; /* calls that wait for credit or for the carrier */
-	uint32_t first;           /* bytes of a long message that we may send before a grant */
 	uint32_t first_sent; /* bytes of a long message that the peer may send before a grant */
-	uint32_t reads; /* shortest message that the peer reads in our shared memory; 0: none */
+	uint16_t limit;      /* limit of calls in flight per direction, agreed by both ends */
+	uint8_t trailer;     /* bytes behind a datagram */
+	uint8_t level;       /* bits of the largest slot used lately, see request_window.h */
 
+	uint64_t slots;    /* bit set: client slot free; of slots from 64 on see lend_slots_at() */
+	lend_ns ack_timer; /* when the pending ACK is sent; LEND_NEVER: none is pending */
+	uint32_t srtt, rttvar;    /* ns */
+	struct lend_list waiting; /* calls that wait for credit or for the carrier */
+	struct lend_list queue;   /* requests that wait for the window */
+	uint32_t ring;            /* index; LEND_NONE: none, its struct lend_few is used */
+	uint16_t cslots, sslots;  /* slots that were set up; slots from here on were never used */
+	int16_t room;             /* requests that the window has room for, less those in `queue` */
+	uint16_t calls;           /* open calls without orphans; found by lend_sess_next_call() */
+	uint16_t unplaced;        /* calls in slots above the limit, which wait for one below */
+	uint8_t window;           /* code of the request window, see request_window.h */
+	uint8_t rtt_at;           /* time of the newest RTT sample, see lend_loss_rtt_first() */
+
+	uint64_t acked;        /* largest number the peer has seen */
+	uint64_t acked_map;    /* bit i: the peer has seen acked - 1 - i as well, and reported it */
+	uint64_t loss_checked; /* lower numbers of replies of one datagram were checked for loss */
+	uint32_t unacked;      /* fragments and short replies since the last acknowledgement */
+	uint32_t first;        /* bytes of a long message that we may send before a grant */
+	uint32_t reads; /* shortest message that the peer reads in our shared memory; 0: none */
 	uint32_t message_max;
-	uint16_t calls; /* open calls without orphans; found by lend_sess_next_call() */
 	uint16_t orphans;
-	uint8_t strikes;         /* datagrams beyond the grant, at most LEND_OVERRUNS_MAX */
-	uint8_t level;           /* bits of the largest slot used lately, see request_window.h */
-	uint16_t rtt_at;         /* time of the newest RTT sample, see lend_loss_rtt_first() */
-	uint32_t ring;           /* index; LEND_NONE: none, `few` is used */
-	uint16_t cslots, sslots; /* slots that were set up; slots from here on were never used */
-	int16_t room;            /* requests that the window has room for, less those in `queue` */
-	uint8_t window;          /* code of the request window, see request_window.h */
-	uint8_t zero_rtt;        /* server: enum lend_pkt_zero_rtt, for ACCEPT */
-	uint64_t slots[LEND_CALLS_MAX / 64]; /* bit set: client slot free */
+	uint8_t strikes; /* datagrams beyond the grant, at most LEND_OVERRUNS_MAX */
+	uint8_t ctl_tries;
+	uint8_t features;  /* of the peer: LEND_FEATURE_* */
+	uint8_t zero_rtt;  /* server: enum lend_pkt_zero_rtt, for ACCEPT */
+	uint16_t incoming; /* number of its partly received messages */
+	uint32_t hs;       /* index of its struct lend_hs; LEND_NONE: the handshake is over */
+	uint32_t by_attempt, by_peer; /* next in the hash chains */
+	uint16_t pace_slot;
+	uint8_t zeros[2];
 
 	struct lend_cc_state cc;
 	lend_ns pace;           /* no datagram of a long message before this time */
 	struct lend_link paced; /* link in a slot of the wheel of pace.h */
-	struct lend_list queue; /* requests that wait for the window */
+	struct lend_link half;  /* half-open sessions of unproven addresses */
 	lend_ns last_ping;
 	lend_ns ctl_timer;    /* next retransmission of CONNECT, PROOF or BYE */
 	uint32_t block_ns[2]; /* length of the wait in `blocked`; valid while that is not 0 */
 	uint64_t name; /* zero_rtt.h: of the server; at the server, of the client's address */
-	/* By class: the largest number of this class or a less urgent one that the peer has seen.
-	 * Numbers of more urgent classes do not count, because they may have overtaken it. */
-	uint64_t passed[LEND_CLASSES];
 	uint64_t tag;
 	uint64_t connect;        /* number of the attempt */
 	uint64_t key_id;         /* id of the key that the peer has proven; 0: none */
 	uint8_t binding[16];     /* hash of both handshake datagrams, as the runtime computed it */
 	uint8_t incarnation[16]; /* incarnation of the peer; zero until it is known */
-	uint32_t hs;             /* index of its struct lend_hs; LEND_NONE: the handshake is over */
-	uint16_t limit;          /* limit of calls in flight per direction, agreed by both ends */
-	uint16_t unplaced;       /* calls in slots above the limit, which wait for one below */
-	uint32_t by_attempt, by_peer; /* next in the hash chains */
-	struct lend_link half;        /* half-open sessions of unproven addresses */
-	uint16_t incoming;            /* number of its partly received messages */
-	uint16_t pace_slot;
-	uint8_t few_class[LEND_FEW]; /* as in struct lend_ring; valid without a ring */
-	struct lend_sent_rec few[LEND_FEW];
+	uint64_t zero;
 };
-_Static_assert(offsetof(struct lend_sess, acked) == 64, "a line");
-_Static_assert(offsetof(struct lend_sess, last_rx) == 128, "a line");
-_Static_assert(offsetof(struct lend_sess, message_max) == 192, "a line");
-_Static_assert(offsetof(struct lend_sess, few) % 64 == 0, "three in a line");
-_Static_assert(sizeof(struct lend_sess) == 15 * 64, "a session is to stay small");
+_Static_assert(offsetof(struct lend_sess, oldest) == 64, "a line");
+_Static_assert(offsetof(struct lend_sess, slots) == 128, "a line");
+_Static_assert(offsetof(struct lend_sess, acked) == 192, "a line");
+_Static_assert(sizeof(struct lend_sess) == 7 * 64, "a session is to stay small");
 
 /* Sessions with calls of one level, see request_window.h. */
 enum { LEND_WINDOW_LEVELS = 11 };
@@ -415,7 +422,7 @@ struct lend_core {
 	size_t size;
 	size_t at_sess, at_calls, at_frags, at_wins, at_cslot, at_sslot, at_kept, at_supply, at_ctl;
 	size_t at_free_sess, at_free_calls, at_free_frags, at_free_wins, at_timers;
-	size_t at_rings, at_free_rings, at_hs, at_free_hs;
+	size_t at_rings, at_few, at_slots, at_free_rings, at_hs, at_free_hs;
 	size_t at_by_attempt, at_by_peer, at_pace, at_zero_rtt, at_grant_heap, at_grant_heap_at,
 	    at_unhashed, at_coalesced;
 	struct lend_pool free_sess, free_calls, free_frags, free_wins, free_rings, free_hs;

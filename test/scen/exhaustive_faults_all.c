@@ -26,7 +26,7 @@ static void idle(struct faults *f)
 				continue;
 			if (s->unscheduled_used)
 				faults_wrong(f, "a session's credit is not back");
-			if (s->slots[0] != (UINT64_C(1) << c->cfg.calls) - 1)
+			if (s->slots != (UINT64_C(1) << c->cfg.calls) - 1)
 				faults_wrong(f, "a slot is not free");
 			if (s->state == LEND_SESS_UP && s->half.in)
 				faults_wrong(f, "a proven session counts as half open");

@@ -54,12 +54,12 @@ static const char *audit_call(struct lend_core *c, const struct lend_call_rec *k
 	return NULL;
 }
 
-static uint32_t slots_free(const struct lend_sess *s)
+static uint32_t slots_free(struct lend_core *c, struct lend_sess *s)
 {
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < LEND_CALLS_MAX / 64; i++)
-		n += (uint32_t)__builtin_popcountll(s->slots[i]);
+	for (uint32_t i = 0; i < lend_slots_words(c); i++)
+		n += (uint32_t)__builtin_popcountll(*lend_slots_at(c, s, i));
 	return n;
 }
 
@@ -105,7 +105,7 @@ static const char *audit_sess(struct lend_core *c, struct lend_sess *s, struct t
 		return "a session's lists are miscounted";
 	if (orphans != s->orphans)
 		return "orphans are miscounted";
-	if (slots_free(s) + mine != c->cfg.calls)
+	if (slots_free(c, s) + mine != c->cfg.calls)
 		return "slots are miscounted";
 	return audit_slots(c, s);
 }

@@ -35,12 +35,12 @@ static void canon_sent(struct lend_core *c, struct lend_sent_rec *e, uint32_t n)
 	}
 }
 
-static void canon_ring(struct lend_core *c, struct lend_sess *s)
+static void canon_ring(struct lend_core *c, struct lend_sess *s, struct lend_few *few)
 {
-	canon_sent(c, s->few, LEND_FEW);
+	canon_sent(c, few->sent, LEND_FEW);
 	if (s->ring == LEND_NONE)
 		return;
-	memset(s->few, 0, sizeof(s->few));
+	memset(few->sent, 0, sizeof(few->sent));
 	canon_sent(c, lend_ring_at(c, s->ring)->sent, LEND_RING);
 }
 
@@ -53,10 +53,14 @@ static void canon_hand(struct lend_hs *h, lend_ns now)
 		h->ticket.until = h->ticket.until - now + EX_NOW;
 }
 
-static void canon_sess(struct lend_core *c, struct lend_sess *s)
+static void canon_sess(struct lend_core *c, uint32_t i)
 {
+	struct lend_few *few = LEND_AT(c, at_few, struct lend_few) + i;
+	struct lend_sess *s = lend_sess_at(c, i);
+
 	if (s->state == LEND_SESS_FREE) {
 		memset(s, 0, sizeof(*s));
+		memset(few, 0, sizeof(*few));
 		return;
 	}
 	canon_link(&s->half);
@@ -81,7 +85,7 @@ static void canon_sess(struct lend_core *c, struct lend_sess *s)
 		LEND_CHECK(s->blocked[fast] <= c->now);
 		s->blocked[fast] = 0;
 	}
-	canon_ring(c, s);
+	canon_ring(c, s, few);
 }
 
 static void canon_rx(struct lend_rx *r, lend_ns now)
@@ -219,7 +223,7 @@ void ex_core_canon(struct lend_core *c)
 	c->fair_hand = 0;
 	c->fair_sess_hand = 0;
 	for (uint32_t i = 0; i < c->cfg.sessions; i++) {
-		canon_sess(c, lend_sess_at(c, i));
+		canon_sess(c, i);
 		canon_slots(c, i);
 	}
 	for (uint32_t i = 0; i < c->records; i++)

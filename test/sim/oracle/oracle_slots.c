@@ -72,7 +72,7 @@ const char *sim_audit_slot(struct lend_core *c, struct lend_sess *s, uint32_t i,
 	bool used = w < s->cslots && cs->rec != LEND_NONE;
 	const struct lend_call_rec *k;
 
-	if ((s->slots[w / 64] >> (w % 64) & 1) == used)
+	if ((*lend_slots_at(c, s, w / 64) >> (w % 64) & 1) == used)
 		return "a slot is free in one place and used in the other";
 	if (used && cs->rec == LEND_SLOT_SHORT)
 		return audit_short(c, s, cs);
