@@ -80,6 +80,7 @@ struct exchange {
 	enum lend_status status;            /* why the request cannot run; OK: it can */
 	const char *why;
 	unsigned serves; /* LEND_GATEWAY_*: what the method is */
+	uint32_t method; /* its number */
 	bool grpc;
 	bool gzip_in;      /* messages that arrive may be compressed */
 	bool gzip_out;     /* all messages that are sent are compressed */

@@ -26,7 +26,8 @@ void exchange_start_call(struct exchange *x)
 {
 	int rc;
 
-	x->call = (struct lend_call){.head = &x->head,
+	x->call = (struct lend_call){.method = x->method,
+				     .head = &x->head,
 				     .queue = 1,
 				     .timeout = exchange_time_left(x),
 				     .request = x->in.first,

@@ -21,7 +21,7 @@ static struct h2_headers *message_headers(struct exchange *x, const char *encodi
 	struct h2_headers *h = first_headers(x, "200", "application/grpc");
 
 	if (encoding)
-		h2_headers_add(h, "grpc-encoding", encoding);
+		h2_headers_add_text(h, "grpc-encoding", encoding);
 	if (x->gzip_in)
 		h2_headers_add(h, "grpc-accept-encoding", GZIP_ACCEPTED);
 	return h;

@@ -135,7 +135,7 @@ static void headers_arrived(struct exchange *x)
 	else if (!x->grpc)
 		x->http = "415";
 	else if (x->status == LEND_OK)
-		x->serves = host->serves(x->ep, x->head.name);
+		x->serves = host->serves(x->ep, x->head.name, &x->method);
 	if (x->http)
 		return;
 	if (x->status != LEND_OK)

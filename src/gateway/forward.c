@@ -151,8 +151,9 @@ static void make_headers(struct forward *f, char *timeout)
 	h->n = h->used = 0;
 	h2_headers_add(h, ":method", "POST");
 	h2_headers_add(h, ":scheme", f->remote->tls ? "https" : "http");
-	h2_headers_add(h, ":path", request_text(f, LEND_TEXT_METHOD, "/"));
-	h2_headers_add(h, ":authority", request_text(f, LEND_TEXT_AUTHORITY, f->remote->server));
+	h2_headers_add_text(h, ":path", request_text(f, LEND_TEXT_METHOD, "/"));
+	h2_headers_add_text(h, ":authority",
+			    request_text(f, LEND_TEXT_AUTHORITY, f->remote->server));
 	h2_headers_add(h, "te", "trailers");
 	h2_headers_add(h, "content-type", "application/grpc");
 	h2_headers_add(h, "grpc-accept-encoding", GZIP_ACCEPTED);
@@ -160,7 +161,7 @@ static void make_headers(struct forward *f, char *timeout)
 		h2_headers_add(h, "grpc-encoding", "gzip");
 	if (left != LEND_NEVER) {
 		grpc_timeout_write(left, timeout);
-		h2_headers_add(h, "grpc-timeout", timeout);
+		h2_headers_add_text(h, "grpc-timeout", timeout);
 	}
 	for (uint32_t at = 0; host->request_metadata(f->x.ep, f->request, &at, &pair);) {
 		if (is_reserved(pair.key))

@@ -77,8 +77,8 @@ struct lend_gateway_host {
 	/* Sets what runs when a request is cancelled; NULL: nothing. */
 	void (*forward)(struct lend_ep *ep, lend_request request, void (*on_cancel)(void *),
 			void *arg);
-	/* Returns what serves a name: LEND_GATEWAY_*; 0: nothing does. */
-	unsigned (*serves)(struct lend_ep *ep, const char *name);
+	/* Returns what serves a name: LEND_GATEWAY_*; 0: nothing does. *method: its number. */
+	unsigned (*serves)(struct lend_ep *ep, const char *name, uint32_t *method);
 	/* Reads the limits of an endpoint: its configuration's memory_max and sessions. */
 	void (*limits)(const struct lend_ep *ep, uint64_t *memory_max, uint32_t *sessions);
 };

@@ -9,18 +9,27 @@
 #include "gateway/grpc_text.h"
 #include "util/check.h"
 
-static void add_header(struct h2_headers *h, const char *name, const void *value, size_t len)
+/* flags: NGHTTP2_NV_FLAG_*, for constants. */
+static void add_header(struct h2_headers *h, const char *name, const void *value, size_t len,
+		       uint8_t flags)
 {
 	LEND_CHECK(h->n < H2_HEADERS_MAX);
 	h->list[h->n++] = (nghttp2_nv){.name = (uint8_t *)name,
 				       .namelen = strlen(name),
 				       .value = (uint8_t *)value,
-				       .valuelen = len};
+				       .valuelen = len,
+				       .flags = flags};
 }
 
 void h2_headers_add(struct h2_headers *h, const char *name, const char *value)
 {
-	add_header(h, name, value, strlen(value));
+	add_header(h, name, value, strlen(value),
+		   NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE);
+}
+
+void h2_headers_add_text(struct h2_headers *h, const char *name, const char *value)
+{
+	add_header(h, name, value, strlen(value), NGHTTP2_NV_FLAG_NO_COPY_NAME);
 }
 
 /* Returns whether a key ends in "-bin". */
@@ -47,12 +56,12 @@ void h2_headers_add_pair(struct h2_headers *h, const struct lend_pair *pair)
 	char *text;
 
 	if (!is_binary(pair->key)) {
-		add_header(h, pair->key, pair->value, pair->len);
+		add_header(h, pair->key, pair->value, pair->len, 0);
 		return;
 	}
 	text = take_text(h, len);
 	grpc_base64_write(pair->value, pair->len, text);
-	add_header(h, pair->key, text, len);
+	add_header(h, pair->key, text, len, 0);
 }
 
 void h2_headers_add_status(struct h2_headers *h, enum lend_status status, const char *message)
@@ -67,7 +76,8 @@ void h2_headers_add_status(struct h2_headers *h, enum lend_status status, const 
 	if (!len)
 		return;
 	text = take_text(h, 3 * len);
-	add_header(h, "grpc-message", text, grpc_percent_encode(message, len, text));
+	add_header(h, "grpc-message", text, grpc_percent_encode(message, len, text),
+		   NGHTTP2_NV_FLAG_NO_COPY_NAME);
 }
 
 struct h2_kept_headers *h2_headers_keep(const struct h2_headers *h)
@@ -85,6 +95,7 @@ struct h2_kept_headers *h2_headers_keep(const struct h2_headers *h)
 	at = (uint8_t *)(kept->list + h->n);
 	for (size_t i = 0; i < h->n; i++) {
 		kept->list[i] = h->list[i];
+		kept->list[i].flags = NGHTTP2_NV_FLAG_NONE;
 		kept->list[i].name = memcpy(at, h->list[i].name, h->list[i].namelen);
 		at += h->list[i].namelen;
 		kept->list[i].value = memcpy(at, h->list[i].value, h->list[i].valuelen);

@@ -19,8 +19,10 @@ struct h2_headers {
 	char text[H2_TEXT_MAX];
 };
 
-/* Appends a header of two C strings, which are borrowed. */
+/* Appends a header of two constants. */
 void h2_headers_add(struct h2_headers *h, const char *name, const char *value);
+/* Appends a header of a constant name and a value, which is borrowed. */
+void h2_headers_add_text(struct h2_headers *h, const char *name, const char *value);
 /* Appends a pair of metadata; a binary value in base64. */
 void h2_headers_add_pair(struct h2_headers *h, const struct lend_pair *pair);
 /* Appends grpc-status, and grpc-message if message is not "". */

@@ -13,10 +13,12 @@
 
 /* Names without a handler of their own are streams, which carry all kinds, if both kinds have a
  * handler for them. */
-static unsigned name_serves(struct lend_ep *ep, const char *name)
+static unsigned name_serves(struct lend_ep *ep, const char *name, uint32_t *method)
 {
-	const struct lend_method *entry = lend_methods_find(&ep->methods, lend_method_number(name));
+	uint32_t number = lend_method_number(name);
+	const struct lend_method *entry = lend_methods_find(&ep->methods, number);
 
+	*method = number;
 	if (entry && entry->handler && entry->name && strcmp(entry->name, name) == 0)
 		return entry->flags & LEND_OPENS_STREAMS ? LEND_GATEWAY_STREAM : LEND_GATEWAY_CALL;
 	return ep->any_stream.handler ? LEND_GATEWAY_STREAM

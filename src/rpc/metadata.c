@@ -99,6 +99,10 @@ void lend_metadata_put(struct lend_head_writer *w, enum lend_head_kind kind,
 {
 	struct lend_pair pair;
 
+	if (metadata && kind == LEND_HEAD_INITIAL) {
+		lend_head_append(w, &metadata->w);
+		return;
+	}
 	for (uint32_t at = 0; metadata && lend_metadata_next(metadata, &at, &pair);)
 		lend_head_add(w, kind, pair.key, pair.value, pair.len);
 }

@@ -28,14 +28,12 @@ static void cut_front(struct lend_req *req, struct lend_event *ev, uint32_t len)
 		    (struct lend_buf){.data = bytes->data, .len = bytes->len, .cap = bytes->len};
 }
 
-/* Returns the method that a request with this head calls; NULL: none. *any: by any name. others:
- * serves names without a handler. */
+/* Returns the method that a request with this name, or without, calls; NULL: none. *any: by any
+ * name. others: serves names without a handler. */
 static const struct lend_method *find_method(const struct lend_method *numbered,
-					     const struct lend_method *others, const uint8_t *head,
+					     const struct lend_method *others, const char *name,
 					     uint32_t number, bool *any)
 {
-	const char *name = lend_head_text(head, LEND_HEAD_METHOD);
-
 	if (numbered && numbered->handler &&
 	    (!name || (numbered->name && !strcmp(numbered->name, name))))
 		return numbered;
@@ -77,13 +75,19 @@ static enum lend_status check_head(struct lend_ep *ep, const uint8_t *head, uint
 				   const struct lend_route *route,
 				   const struct lend_method **method, bool *any, char *why)
 {
-	const char *name = lend_head_text(head, LEND_HEAD_METHOD),
-		   *encoding = lend_head_text(head, LEND_HEAD_ENCODING);
-	bool opens = lend_head_text(head, LEND_HEAD_STREAM) != NULL;
+	const void *first[LEND_HEAD_KINDS] = {NULL};
+	const char *name, *encoding;
+	struct lend_head_entry e;
+	bool opens;
 	const struct lend_method *call = route ? &route->any : &ep->any,
 				 *stream = route ? &route->any_stream : &ep->any_stream;
 
-	*method = find_method(*method, opens ? stream : call, head, number, any);
+	for (uint32_t at = 0; lend_head_next(head, &at, &e);)
+		first[e.kind] = first[e.kind] ? first[e.kind] : e.value;
+	name = first[LEND_HEAD_METHOD];
+	encoding = first[LEND_HEAD_ENCODING];
+	opens = first[LEND_HEAD_STREAM];
+	*method = find_method(*method, opens ? stream : call, name, number, any);
 	if (!*method && name)
 		(void)snprintf(why, LEND_WHY_ROOM, "no handler for method %s", name);
 	if (!*method)

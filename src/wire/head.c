@@ -122,6 +122,18 @@ void lend_head_add(struct lend_head_writer *w, enum lend_head_kind kind, const c
 	w->entries++;
 }
 
+void lend_head_append(struct lend_head_writer *w, const struct lend_head_writer *from)
+{
+	uint32_t len = from->len - FRONT;
+
+	w->failed |= from->failed || from->texts || len > w->cap - w->len;
+	if (w->failed)
+		return;
+	memcpy(w->at + w->len, from->at + FRONT, len);
+	w->len += len;
+	w->entries = (uint16_t)(w->entries + from->entries);
+}
+
 uint32_t lend_head_end(struct lend_head_writer *w)
 {
 	struct front front = {.len = (uint16_t)w->len, .entries = w->entries};

@@ -65,6 +65,8 @@ struct lend_head_writer lend_head_begin(void *at, uint32_t cap);
 /* Appends an entry; key NULL: none. */
 void lend_head_add(struct lend_head_writer *w, enum lend_head_kind kind, const char *key,
 		   const void *value, size_t len);
+/* Appends the entries of another head that is being written, which has none without a key. */
+void lend_head_append(struct lend_head_writer *w, const struct lend_head_writer *from);
 /* Completes the head. Returns its length; 0: an entry did not fit, or was not valid. */
 uint32_t lend_head_end(struct lend_head_writer *w);
 

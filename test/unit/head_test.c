@@ -142,6 +142,36 @@ Test(head, lengths)
 	cr_expect_eq(lend_head_length(head, 100, 1 << 20), 0, "longer than a head may be");
 }
 
+Test(head, append__adds_all_entries_or_fails)
+{
+	uint8_t from[64], to[64];
+	struct lend_head_writer f = lend_head_begin(from, sizeof(from)), w;
+	struct lend_head_entry e;
+	uint32_t len, at = 0;
+
+	lend_head_add(&f, LEND_HEAD_INITIAL, "k", "1", 1);
+	lend_head_add(&f, LEND_HEAD_INITIAL, "k-bin", "\0\1", 2);
+	w = lend_head_begin(to, sizeof(to));
+	lend_head_add(&w, LEND_HEAD_AUTHORITY, NULL, "a", 1);
+	lend_head_append(&w, &f);
+	lend_head_add(&w, LEND_HEAD_TRAILING, "t", "3", 1);
+	len = lend_head_end(&w);
+	cr_assert(lend_head_valid(to, len));
+	cr_assert(lend_head_next(to, &at, &e) && lend_head_next(to, &at, &e));
+	cr_assert_str_eq((const char *)e.value, "1");
+	cr_assert(lend_head_next(to, &at, &e));
+	cr_assert(e.len == 2 && !memcmp(e.value, "\0\1", 2));
+	cr_assert(lend_head_next(to, &at, &e) && e.kind == LEND_HEAD_TRAILING);
+	cr_assert_not(lend_head_next(to, &at, &e));
+	w = lend_head_begin(to, f.len - 1);
+	lend_head_append(&w, &f);
+	cr_assert_eq(lend_head_end(&w), 0);
+	lend_head_add(&f, LEND_HEAD_AUTHORITY, NULL, "a", 1);
+	w = lend_head_begin(to, sizeof(to));
+	lend_head_append(&w, &f);
+	cr_assert_eq(lend_head_end(&w), 0, "two texts of a kind could follow");
+}
+
 Test(head, each_text_once_and_found)
 {
 	uint8_t head[256];
