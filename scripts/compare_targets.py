@@ -61,6 +61,13 @@ def core_cycles(*options):
     return measure
 
 
+def session_bytes(c):
+    """The memory of a session at both ends, after eight calls at once and while it is idle."""
+    said = re.search(r"(\d+) bytes per session at the client, (\d+) at",
+                     said_by(c.build / "perf_core_call", "-w", "8", "-b", "8", "-S", "4000", "-n", "32000"))
+    return said and (int(said[1]) + int(said[2]), ONE_THREAD)
+
+
 @functools.lru_cache
 def heap(c):
     """The output of lend malloc."""
@@ -88,6 +95,7 @@ TARGETS = [
     (f"net_ring, 966 B calls: cycles, of {BASE}'s", "x", "<=", 0.55, 0.4, ratio("ring", "call966x64", RING, ("base", "ring"), CYCLES)),
     (f"core alone, 20,000 sessions in turns: cycles, of {BASE}'s", "x", "<=", 0.8, 0.6, core_cycles("-w", "32", "-S", "20000")),
     (f"core alone, 64 sessions with one call: cycles, of {BASE}'s", "x", "<=", 0.5, 0.4, core_cycles("-w", "64", "-S", "64")),
+    ("core alone, idle session that used eight slots, both ends", "B", "<=", 1843, 1434, session_bytes),
     ("net_ring, 64 KiB calls", "Gb/s", ">=", 62, 90, ring_64k),
     ("the same, share of one core's memcpy", "%", ">=", 50, 70, of_memcpy("ring", "call64kx16", RING)),
     ("net_memif, 64 KiB calls, share of one core's memcpy", "%", ">=", 33, 45, of_memcpy("memif", "call64kx16", MEMIF)),

@@ -1,11 +1,14 @@
 /* core_call - the cost of a call in the protocol core alone: two cores, no carrier, no clock.
- * perf_core_call [-s BYTES] [-w WINDOW] [-n CALLS] [-S SESSIONS] [-p lossless|checked|crc]
- * [-a none|timely|swift|dctcp|credit] [-f always|never]
- * -f never: every call takes the slow path. Both sides run the steps of src/rpc/loop.c: input,
- * events, tick when due, output, sent. Two arrays of datagrams connect them; time passes as it
- * would on a busy core. The cycles printed include this file; `count.sh` has callgrind count the
- * instructions inside the core only. Threads: one. */
+ * perf_core_call [-s BYTES] [-w WINDOW] [-n CALLS] [-S SESSIONS] [-b CALLS]
+ * [-p lossless|checked|crc] [-a none|timely|swift|dctcp|credit] [-f always|never]
+ * -f never: every call takes the slow path. -b: a session makes so many calls at once, then the
+ * next one, and so on; prints the memory of a session at each end, too: cache lines that are not 0.
+ * Both sides run the steps of src/rpc/loop.c: input, events, tick when due, output, sent. Two
+ * arrays of datagrams connect them; time passes as it would on a busy core. The cycles printed
+ * include this file; `count.sh` has callgrind count the instructions inside the core only. Threads:
+ * one. */
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +24,7 @@ enum {
 	BUFS = 4096, /* and two per session: a server keeps its replies */
 	MTU = 1472,
 	TURN_NS = 100,
+	SLOW_TURN_NS = 1000000, /* with -b: the sessions before become idle */
 	ITEM_NS = 50
 };
 
@@ -31,6 +35,7 @@ struct dgram {
 
 struct side {
 	struct lend_core *core;
+	size_t arena;           /* bytes of the core */
 	const uint32_t *events; /* the number of the core's events that wait */
 	struct lend_bufs bufs;
 	uint32_t *free, n_free;
@@ -42,7 +47,7 @@ struct bench {
 	struct side side[2]; /* 0 calls, 1 serves */
 	lend_ns now;
 	uint64_t *session; /* calls use them in turn */
-	uint32_t sessions, size, reply_size, window, in_flight;
+	uint32_t sessions, batch, size, reply_size, window, in_flight;
 	uint64_t calls, started, ended;
 };
 
@@ -89,7 +94,7 @@ static void open_bufs(struct side *s, uint32_t n, uint32_t size)
 	s->bufs = (struct lend_bufs){calloc(n, sizeof(struct lend_seg)), n};
 	s->free = calloc(n, sizeof(*s->free));
 	LEND_CHECK(memory && s->bufs.seg && s->free);
-	memset(memory, 0, (size_t)n * size);
+	memset(memory, 0x5a, (size_t)n * size);
 	for (uint32_t i = 1; i < n; i++) {
 		s->bufs.seg[i] = (struct lend_seg){.data = memory + (size_t)i * size, .cap = size};
 		give_buf(s, i);
@@ -109,6 +114,7 @@ static void open_side(struct side *s, const struct lend_core_config *config, uin
 	memset(f.incarnation, seed, sizeof(f.incarnation));
 	memset(arena, 0, len);
 	s->core = lend_core_init(arena, &f, now);
+	s->arena = len;
 	s->events = lend_core_waiting(s->core);
 }
 
@@ -220,7 +226,7 @@ static void run_turn(struct bench *b, int i)
 		moved += n;
 		handle_events(b, s);
 	} while (n == BURST);
-	b->now += TURN_NS + moved * ITEM_NS;
+	b->now += (b->batch > 1 ? SLOW_TURN_NS : TURN_NS) + moved * ITEM_NS;
 }
 
 static void start_calls(struct bench *b)
@@ -228,14 +234,17 @@ static void start_calls(struct bench *b)
 	struct side *s = &b->side[0];
 	uint64_t handle;
 
+	if (b->batch > 1 && b->in_flight)
+		return;
 	while (b->in_flight < b->window && b->started < b->calls) {
 		struct lend_core_call call = {.method = 1,
 					      .class = 3,
 					      .deadline = b->now + 10000000000,
 					      .request = take_buf(s, b->size)};
 
-		LEND_CHECK(lend_core_call(s->core, b->now, b->session[b->started % b->sessions],
-					  &s->bufs, &call, &handle) == 0);
+		LEND_CHECK(lend_core_call(s->core, b->now,
+					  b->session[b->started / b->batch % b->sessions], &s->bufs,
+					  &call, &handle) == 0);
 		b->in_flight++;
 		b->started++;
 	}
@@ -283,7 +292,8 @@ static int print_usage(void)
 	fprintf(
 	    stderr,
 	    "usage: perf_core_call [-s BYTES 1..1376] [-w WINDOW 1..64] [-n CALLS] [-S SESSIONS] "
-	    "[-p lossless|checked|crc] [-a none|timely|swift|dctcp|credit] [-f always|never]\n");
+	    "[-b CALLS] [-p lossless|checked|crc] [-a none|timely|swift|dctcp|credit] [-f "
+	    "always|never]\n");
 	return 2;
 }
 
@@ -292,20 +302,36 @@ static uint64_t count_datagrams(const struct bench *b)
 	return lend_core_stats(b->side[0].core)->tx + lend_core_stats(b->side[1].core)->tx;
 }
 
+/* Returns the bytes of the core's cache lines that are not 0. */
+static uint64_t count_used(const struct side *s)
+{
+	static const uint8_t zeros[64];
+	uint64_t used = 0;
+
+	for (size_t at = 0; at + 64 <= s->arena; at += 64)
+		used += memcmp((const uint8_t *)s->core + at, zeros, 64) ? 64 : 0;
+	return used;
+}
+
 int main(int argc, char **argv)
 {
 	/* Its resources last until the end. */
-	static struct bench b = {
-	    .now = 1000000000, .size = 64, .reply_size = 64, .window = 32, .sessions = 1};
+	static struct bench b = {.now = 1000000000,
+				 .size = 64,
+				 .reply_size = 64,
+				 .window = 32,
+				 .sessions = 1,
+				 .batch = 1};
 	const char *name = "checked";
 	uint64_t calls = 1000000, start_tsc, sent;
+	uint32_t batch = 1;
 	enum lend_cc congestion = LEND_CC_CREDIT;
 	enum lend_fast fast = LEND_FAST_ALWAYS;
 	struct lend_core_config config;
 	struct lend_path path;
 	int option;
 
-	while ((option = getopt(argc, argv, "s:w:n:p:S:a:f:")) != -1) {
+	while ((option = getopt(argc, argv, "s:w:n:p:S:b:a:f:")) != -1) {
 		if (option == 's')
 			b.size = b.reply_size = (uint32_t)strtoul(optarg, NULL, 10);
 		else if (option == 'w')
@@ -314,6 +340,8 @@ int main(int argc, char **argv)
 			calls = strtoull(optarg, NULL, 10);
 		else if (option == 'S')
 			b.sessions = (uint32_t)strtoul(optarg, NULL, 10);
+		else if (option == 'b')
+			batch = (uint32_t)strtoul(optarg, NULL, 10);
 		else if (option == 'p')
 			name = optarg;
 		else if (option == 'a')
@@ -324,7 +352,7 @@ int main(int argc, char **argv)
 			return print_usage();
 	}
 	if (path_of(name, &path) < 0 || b.size < 1 || b.size > 1376 || b.window < 1 ||
-	    b.window > 64 || calls < 1 || b.sessions < 1 || b.sessions > 1u << 20 ||
+	    b.window > 64 || calls < 1 || batch < 1 || b.sessions < 1 || b.sessions > 1u << 20 ||
 	    congestion == LEND_CC_KINDS)
 		return print_usage();
 	/* A full table refuses the session that would fill it. */
@@ -335,6 +363,7 @@ int main(int argc, char **argv)
 		open_side(&b.side[i], &config, (uint8_t)(0x50 + i), b.now);
 	}
 	connect_all(&b);
+	b.batch = batch;
 	run_calls(&b, 1000 + 2 * b.sessions); /* the session is up, all memory has been touched */
 	sent = count_datagrams(&b);
 	start_tsc = __rdtsc();
@@ -345,5 +374,8 @@ int main(int argc, char **argv)
 	       (double)start_tsc / (double)calls,
 	       (double)(count_datagrams(&b) - sent) / (double)calls, b.size, b.window, b.sessions,
 	       name);
+	if (batch > 1)
+		printf("%" PRIu64 " bytes per session at the client, %" PRIu64 " at the server\n",
+		       count_used(&b.side[0]) / b.sessions, count_used(&b.side[1]) / b.sessions);
 	return 0;
 }
