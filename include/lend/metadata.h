@@ -40,7 +40,8 @@ struct lend_metadata *lend_metadata_new(void);
 /* Frees metadata; NULL does nothing. Calls and replies that were started have a copy.
  * Ownership: takes metadata. */
 void lend_metadata_free(struct lend_metadata *metadata);
-/* Appends a pair.
+/* Appends a pair. Those with the key "authorization" go to processes of this user over shm, and
+ * over TLS; other calls are refused, see lend_call_start().
  * Returns: 0; -EINVAL: a character that a key or its value cannot have; -E2BIG: more than 8 KiB
  * together; -ENOMEM: no memory.
  * Ownership: borrows key and value. */

@@ -641,7 +641,8 @@ struct lend_call {
  * Returns: 0; -EAGAIN: no free slot, wait for a call to end or set queue; -EMSGSIZE: the request is
  * longer than the peer takes; -ESTALE: the session or the parent is gone; -EALREADY: this call is
  * in progress; -EINVAL: a buffer is in use, no such priority, or a text of head is not UTF-8;
- * -E2BIG: head has more than config.head_max bytes; -ENOMEM: no memory, or too many buffers.
+ * -E2BIG: head has more than config.head_max bytes; -EACCES: it has "authorization" metadata, and
+ * the session is not over shm, to a process of this user; -ENOMEM: no memory, or too many buffers.
  * Ownership: borrows call until done begins; takes its request and its landing memory until then.
  * Borrows head and what it points to until it returns. After a failure nothing is taken. */
 int lend_call_start(struct lend_ep *ep, lend_session session, struct lend_call *call);

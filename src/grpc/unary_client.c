@@ -167,6 +167,7 @@ enum lend_status lend_pb_status_of(int err)
 {
 	return err == -ESTALE || err == -ESHUTDOWN ? LEND_UNAVAILABLE
 	       : err == -EINVAL                    ? LEND_INVALID_ARGUMENT
+	       : err == -EACCES                    ? LEND_UNAUTHENTICATED
 						   : LEND_RESOURCE_EXHAUSTED;
 }
 

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "rpc/heads.h"
 #include "sys/last_error.h"
@@ -63,6 +64,27 @@ static bool needs_name(struct lend_ep *ep, const struct lend_session_rec *s, str
 	return !is_known(s, entry->index);
 }
 
+/* Returns whether what a session carries can be read by processes of this user only, or is a
+ * gateway's, which decides by itself. */
+static bool is_private(struct lend_ep *ep, const struct lend_session_rec *s)
+{
+	struct lend_io_peer_info info = {.uid = -1};
+	uint8_t incarnation[16];
+	struct lend_io *io;
+	uint32_t at;
+
+	if (s->route)
+		return true;
+	if (s->state == LEND_SESSION_PENDING)
+		return strncmp(s->address, "shm:", 4) == 0 && !strchr(s->address, '@');
+	if (lend_core_session_peer(ep->core, s->core, &at, incarnation) < 0 ||
+	    LEND_PEER_CARRIER(at) >= ep->n_carriers)
+		return false;
+	io = ep->carrier[LEND_PEER_CARRIER(at)].io;
+	io->ops->peer_info(io, LEND_PEER_INDEX(at), &info);
+	return info.uid == geteuid();
+}
+
 static bool is_empty(const struct lend_metadata *metadata)
 {
 	return !metadata || metadata->w.entries == 0;
@@ -98,6 +120,9 @@ int lend_call_head_make(struct lend_ep *ep, const struct lend_session_rec *s,
 	uint32_t room = 4 + (head->opens_stream + head->compress) * lend_head_text_room("");
 
 	*message = call->request;
+	if (head->metadata && head->metadata->secret && !is_private(ep, s))
+		return lend_fail(EACCES, "authorization metadata go in clear here: use shm:, or "
+					 "http2: with TLS");
 	p->flags |= head->any_encoding ? LEND_CALL_ENCODED : 0;
 	if (!named && !head->authority && !head->encoding && is_empty(head->metadata) &&
 	    !head->opens_stream && !head->compress)

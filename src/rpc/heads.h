@@ -17,6 +17,7 @@
 struct lend_route;
 struct lend_metadata {
 	struct lend_head_writer w; /* a head with initial metadata only */
+	bool secret;               /* some are credentials: key authorization */
 };
 
 /* The head of a request that is being served. */

@@ -21,6 +21,7 @@ struct lend_metadata *lend_metadata_new(void)
 		return NULL;
 	}
 	m->w = lend_head_begin(bytes, FIRST);
+	m->secret = false;
 	(void)lend_head_end(&m->w);
 	return m;
 }
@@ -63,6 +64,7 @@ int lend_metadata_add(struct lend_metadata *metadata, const char *key, const voi
 	lend_head_add(w, LEND_HEAD_INITIAL, key, value, len);
 	if (!w->failed) {
 		(void)lend_head_end(w);
+		metadata->secret |= strcmp(key, "authorization") == 0;
 		return 0;
 	}
 	w->failed = false;

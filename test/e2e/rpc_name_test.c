@@ -378,6 +378,38 @@ Test(rpc_name, metadata_that_are_refused)
 	lend_metadata_free(NULL);
 }
 
+/* The first call begins before the session is up. */
+Test(rpc_name, credentials__not_over_shm__refused)
+{
+	struct lend_metadata *m = lend_metadata_new();
+	const struct lend_call_head head = {.name = NAME, .metadata = m};
+
+	cr_assert_eq(lend_metadata_add(m, "authorization", "x", 1), 0);
+	for (int i = 0; i < 2 * SCHEMES; i++) {
+		bool shm = strcmp(pair_schemes[i / 2], "shm") == 0;
+		struct lend_stream stream = {.head = &head};
+		struct lend_call call = {.head = &head};
+		struct pair pair;
+
+		open_named(&pair, i / 2, 0);
+		if (i % 2)
+			cr_assert_eq(call_name(&pair, NAME), LEND_OK);
+		if (shm) {
+			call_head(&pair, &call, &head, 10);
+			cr_assert_eq(call.status, LEND_OK);
+			lend_buf_give(pair.client, call.reply);
+		} else {
+			cr_assert_eq(lend_call_start(pair.client, pair.session, &call), -EACCES);
+			cr_assert(strstr(lend_why(), "authorization"));
+			cr_assert_eq(lend_stream_open(pair.client, pair.session, &stream), -EACCES);
+			cr_assert_eq(call_name(&pair, NAME), LEND_OK);
+		}
+		cr_assert_eq(seen.runs, i % 2 + 1);
+		pair_close(&pair);
+	}
+	lend_metadata_free(m);
+}
+
 Test(rpc_name, heads_that_are_too_long)
 {
 	static char big[3000];
