@@ -26,8 +26,8 @@ static const char doc[] =
     "  lend grpc-run ./server 0.0.0.0:50051 &\n"
     "  lend grpc-run ./client localhost:50051";
 
-/* Finds gRPC core's library by its major version; writes its own version. False: there is none. */
-static bool find_grpc(char *version, size_t cap)
+/* Finds gRPC core's library by its major version; writes its own version. NULL: there is none. */
+static void *find_grpc(char *version, size_t cap)
 {
 	const char *(*read_version)(void);
 	char name[32];
@@ -41,33 +41,35 @@ static bool find_grpc(char *version, size_t cap)
 		if (!at)
 			continue;
 		(void)snprintf(version, cap, "%s", read_version());
-		return true;
+		return lib;
 	}
-	return false;
+	return NULL;
 }
 
 void doctor_grpc(struct visit *v)
 {
 	struct finding *f =
 	    doctor_note(v, "grpc-run", false, "apt install libgrpc-dev, and build again");
-	bool (*tested)(const char *);
+	const char *(*find_lack)(void *, const char *), *lack;
 	char path[PATH_CAP], version[64];
-	void *lib, *at;
+	void *lib, *at, *core;
 
 	(void)snprintf(f->found, sizeof(f->found), "not in this build");
 	if (!app_program_find(LIBRARY, LEND_PROGRAM_FOLDER, path, sizeof(path)))
 		return;
 	lib = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
-	at = lib ? dlsym(lib, "lend_grpc_is_tested") : NULL;
-	memcpy(&tested, &at, sizeof(at));
-	f->ok = !find_grpc(version, sizeof(version));
+	at = lib ? dlsym(lib, "lend_grpc_lack") : NULL;
+	memcpy(&find_lack, &at, sizeof(at));
+	core = find_grpc(version, sizeof(version));
+	f->ok = !core;
 	(void)snprintf(f->found, sizeof(f->found), "no gRPC C++ on this machine");
-	if (f->ok)
+	if (!core)
 		return;
-	f->ok = at && tested(version);
+	lack = at ? find_lack(core, version) : "cannot be checked";
+	f->ok = !lack;
 	f->fix = "gRPC C++ 1.51 is carried; programs of other versions run unchanged";
 	(void)snprintf(f->found, sizeof(f->found), "gRPC core %s %s", version,
-		       f->ok ? "was tested" : "was not tested: lend grpc-run leaves it alone");
+		       lack ? lack : "was tested");
 }
 
 void app_grpc_preload(void)

@@ -99,7 +99,7 @@ static void ignore_shutdown(grpc_completion_queue_functor *functor, int ok)
 
 static grpc_completion_queue_functor on_shutdown = {.functor_run = ignore_shutdown};
 
-/* gRPC's function for a channel to a server in this process, in C++ of core. */
+/* Returns a channel to a server of this process; NULL: this gRPC has none. */
 static grpc_channel *connect_inside(grpc_server *server)
 {
 	/* The client limits replies. */
@@ -107,8 +107,7 @@ static grpc_channel *connect_inside(grpc_server *server)
 	grpc_arg any = {.type = GRPC_ARG_INTEGER, .key = limit, .value.integer = -1};
 	const grpc_channel_args args = {.num_args = 1, .args = &any};
 	grpc_channel *(*create)(grpc_server *, const grpc_channel_args *, void *);
-	void *at = dlsym(RTLD_DEFAULT, "_Z26grpc_inproc_channel_createP11grpc_server"
-				       "PK17grpc_channel_argsPv");
+	void *at = dlsym(RTLD_DEFAULT, REAL_INPROC_CREATE);
 
 	memcpy(&create, &at, sizeof(at));
 	return create ? create(server, &args, NULL) : NULL;

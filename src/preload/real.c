@@ -23,7 +23,7 @@ static void *find_function(const char *name)
 	return at;
 }
 
-bool lend_grpc_is_tested(const char *version)
+static bool is_tested(const char *version)
 {
 	for (size_t i = 0; i < sizeof(tested) / sizeof(tested[0]); i++)
 		if (!strcmp(version, tested[i]))
@@ -31,12 +31,19 @@ bool lend_grpc_is_tested(const char *version)
 	return false;
 }
 
+const char *lend_grpc_lack(void *core, const char *version)
+{
+	if (!is_tested(version))
+		return "was not tested: lend grpc-run leaves it alone";
+	return dlsym(core, REAL_INPROC_CREATE) ? NULL
+					       : "has no channel in process: servers use HTTP/2";
+}
+
 static void find_all(void)
 {
 	const char *off = getenv("LEND_GRPC");
 
-	real_functions.active =
-	    lend_grpc_is_tested(grpc_version_string()) && !(off && !strcmp(off, "off"));
+	real_functions.active = is_tested(grpc_version_string()) && !(off && !strcmp(off, "off"));
 #define FIND_REAL(name)                                                                            \
 	void *at_##name = find_function(#name);                                                    \
 	memcpy(&real_functions.name, &at_##name, sizeof(void *));

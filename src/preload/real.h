@@ -52,8 +52,12 @@ extern struct real real_functions;
 /* Marks the functions that replace gRPC's. */
 #define REPLACES __attribute__((visibility("default")))
 
-/* Returns whether the tests ran with a version of gRPC core. For lend doctor. */
-REPLACES bool lend_grpc_is_tested(const char *version);
+/* gRPC's function for a channel to a server in its process, in C++ of core. */
+#define REAL_INPROC_CREATE "_Z26grpc_inproc_channel_createP11grpc_serverPK17grpc_channel_argsPv"
+
+/* For lend doctor: returns what keeps Lend from carrying calls; NULL: nothing. core: a handle of
+ * dlopen(). */
+REPLACES const char *lend_grpc_lack(void *core, const char *version);
 /* Finds gRPC's functions at the first use; in a program without gRPC there are none. */
 void real_find(void);
 static inline const struct real *real_grpc(void)

@@ -58,8 +58,8 @@ def run(command):
     return done.stdout.strip(), done.returncode, done.stderr
 
 
-def check_all(name, port, prefix=RUN):
-    for api in APIS:
+def check_all(name, port, prefix=RUN, apis=APIS):
+    for api in apis:
         out, code, err = run([*prefix, PROGRAM, "check", port, api])
         assert code == 0 and out.startswith("ok "), f"{name}, {api}: {code} {out} {err}"
         print(f"{name}, {api}: {out}", flush=True)
@@ -86,6 +86,23 @@ def test_both():
         check_all("stock client", port, prefix=[])
     with server(PROGRAM, "serve", "0") as (_, port):
         check_all("stock server", port)
+
+
+def test_no_inproc():
+    """gRPC without its in-process channel: the name is replaced in copies of its libraries."""
+    name = b"grpc_inproc_channel_create"
+    with tempfile.TemporaryDirectory() as folder:
+        for path in re.findall(r"=> (\S+/libgrpc(?:\+\+)?\.so\S*)", run(["ldd", PROGRAM])[0]):
+            library = pathlib.Path(path).read_bytes()
+            assert name in library, path
+            (pathlib.Path(folder) / pathlib.Path(path).name).write_bytes(library.replace(name, name[::-1]))
+        path = ["env", f"LD_LIBRARY_PATH={folder}"]
+        out, _, _ = run([*path, LEND, "doctor"])
+        assert "29.0.0 has no channel in process" in out, out
+        with server(*path, *RUN, PROGRAM, "serve", "0") as (_, port):
+            check_all("server without a channel in process", port, apis=("callback",))
+            _, code, err = run([LEND, "ping", f"shm:grpc-{port}"])
+            assert code, f"there is an endpoint: {err}"
 
 
 def native_ends(*queue):
@@ -122,7 +139,7 @@ def test_demo():
         assert len(texts) == 10, texts
 
 
-for test in (test_command, test_native, test_native_ends, test_both):
+for test in (test_command, test_native, test_native_ends, test_no_inproc, test_both):
     test()
 if not SANITIZER:
     test_demo()
