@@ -132,10 +132,14 @@ static bool send_output(struct h2_connection *c)
 	return false;
 }
 
-/* Ends the direction to the client, and drops what it still sends: a close now could reset the
- * connection before the client has read the end. */
-static void begin_draining(struct h2_connection *c)
+/* Ends the direction to the peer after its last bytes. Drops what a client still sends: a close now
+ * could reset the connection before it has read the end. A server's answers are not awaited. */
+static void end_output(struct h2_connection *c)
 {
+	if (!nghttp2_session_check_server_session(c->session)) {
+		c->over = true;
+		return;
+	}
 	c->draining = true;
 	c->waits = true;
 	c->since = host->now(c->ep);
@@ -157,7 +161,7 @@ static void flush_output(struct h2_connection *c)
 		events |= c->wants_write ? LEND_FD_WRITE : 0;
 	else if (!c->draining && (c->failed || (!nghttp2_session_want_read(c->session) &&
 						!nghttp2_session_want_write(c->session))))
-		begin_draining(c);
+		end_output(c);
 	if (c->over || (c->watch.events != events && host->watch_fd(c->ep, &c->watch, events) < 0))
 		h2_connection_end(c);
 }

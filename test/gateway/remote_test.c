@@ -422,6 +422,22 @@ Test(gateway_remote, lost_connection, .init = open_all, .fini = close_all)
 	lend_buf_give(ep, next.reply);
 }
 
+/* Bytes that are not HTTP/2: the calls end although the server does not close. */
+Test(gateway_remote, malformed_server, .init = open_all, .fini = close_all)
+{
+	struct lend_call call = {.done = note_end};
+
+	server.response = &none;
+	start_call(&call);
+	while (!server.requests)
+		turn_once();
+	cr_assert_eq(send(server.fd, "\0\0\1\0\0\0\0\0\0x", 10, 0), 10);
+	for (lend_ns end = lend_now(ep) + 10000000000; !ended && lend_now(ep) < end;)
+		(void)lend_poll(ep);
+	cr_assert(ended && call.status == LEND_UNAVAILABLE && call.ran == LEND_RAN_MAYBE, "%u %d",
+		  ended, call.status);
+}
+
 /* The first of two requests is answered after the goodbye, the second has not run, and the third
  * gets another connection. */
 Test(gateway_remote, goodbye, .init = open_all, .fini = close_all)
