@@ -420,7 +420,9 @@ static __attribute__((noinline)) void serve_with_care(struct lend_ep *ep, struct
 	struct lend_event bare;
 	struct lend_buf *rest;
 
-	(void)snprintf(why, sizeof(why), "%s", refusal ? "this server ends: call another one" : "");
+	why[0] = '\0';
+	if (refusal != LEND_OK)
+		(void)snprintf(why, sizeof(why), "this server ends: call another one");
 	if (route && ev->method != LEND_METHOD_STREAM)
 		method = NULL;
 	if (route && !method && !ev->head)
