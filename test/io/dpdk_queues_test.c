@@ -3,7 +3,8 @@
  * Method: four servers at one end of a veth pair, a thread each, and four clients at the other.
  * Each client calls each server; lengths vary, and all replies are compared. The kernel spreads
  * flows over the queues without regard to servers, so most datagrams have to be handed over.
- * Covers: src/io/dpdk/shared_port.c, src/io/dpdk/flow.c */
+ * Covers: src/io/dpdk/shared_port.c, src/io/dpdk/flow.c, src/io/dpdk/rx_wake.c */
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -105,7 +106,9 @@ static void open_servers(struct server *server, const char *listen)
 	}
 }
 
-static void open_client(struct asked *a, const struct server *server, const char *from)
+/* polled: a server to poll meanwhile; NULL: all servers run. */
+static void open_client(struct asked *a, const struct server *server, const char *from,
+			struct lend_io *polled)
 {
 	struct lend_io_config config = {.listen = from};
 
@@ -115,7 +118,7 @@ static void open_client(struct asked *a, const struct server *server, const char
 
 		cr_assert_eq(server[s].io->ops->name(server[s].io, own, sizeof(own)), 0);
 		veth_across(own, address, sizeof(address));
-		a->peer[s] = conform_resolve(a->io, address, NULL);
+		a->peer[s] = conform_resolve(a->io, address, polled);
 		a->io->ops->pin(a->io, a->peer[s], true);
 	}
 }
@@ -126,7 +129,7 @@ static uint32_t ask_all(const struct server *server, const char *from)
 	uint32_t again = 0;
 
 	for (uint32_t c = 0; c < ENDS; c++)
-		open_client(&asked[c], server, from);
+		open_client(&asked[c], server, from, NULL);
 	for (uint32_t i = 0; i < ROUNDS; i += WINDOW) {
 		for (uint32_t c = 0; c < ENDS; c++)
 			again += ask_some(&asked[c]);
@@ -171,6 +174,43 @@ static void open_shared(const char *kind, const char *more)
 		server[i].io->ops->close(server[i].io);
 }
 
+/* One endpoint sleeps while another one polls the queues: only the other one can wake it. */
+static void wake_sleeper(const char *kind)
+{
+	static struct server server[ENDS];
+	static struct asked client;
+	const char *absent = veth_make_queues(kind, 1, "");
+	struct pollfd sleeper = {.events = POLLIN};
+	uint64_t end = conform_ms() + conform_patience_ms;
+	char at[64], from[64];
+
+	if (absent)
+		cr_skip_test("not on this machine: %s", absent);
+	(void)snprintf(at, sizeof(at), "dpdk:%s0@10.9.0.1:0", kind);
+	(void)snprintf(from, sizeof(from), "dpdk:%s1@10.9.0.2:0", kind);
+	open_servers(server, at);
+	open_client(&client, server, from, server[1].io);
+	sleeper.fd = server[0].io->ops->fd(server[0].io);
+	cr_assert_geq(sleeper.fd, 0);
+	do {
+		for (int i = 0; i < 200; i++)
+			(void)conform_take(server[1].io, NULL, NULL);
+		(void)conform_take(server[0].io, NULL, NULL);
+		cr_assert_lt(conform_ms(), end, "an endpoint without frames does not sleep");
+	} while (!server[0].io->ops->arm(server[0].io));
+	cr_assert_eq(conform_send(client.io, client.peer[0], 0, 0, 100), LEND_SENT);
+	while (poll(&sleeper, 1, 0) == 0) {
+		cr_assert_eq(conform_take(server[1].io, NULL, NULL), 0);
+		cr_assert_lt(conform_ms(), end, "slept through a datagram that another one took");
+	}
+	cr_assert_eq(conform_take(server[0].io, NULL, NULL), 1);
+	for (uint32_t i = 0; i < ENDS; i++)
+		server[i].io->ops->close(server[i].io);
+	client.io->ops->close(client.io);
+}
+
+TestRuns(dpdk_queues, sleeper__another_takes_its_frame__wakes, wake_sleeper("net_af_packet"),
+	 .timeout = 60);
 TestRuns(dpdk_queues, several_of_a_packet_socket, open_shared("net_af_packet", ",qpairs=4"),
 	 .timeout = 60);
 TestRuns(dpdk_queues, one_of_an_xdp_socket, open_shared("net_af_xdp", ""), .timeout = 60);

@@ -1,7 +1,8 @@
 /* Goal: DPDK devices between hosts keep the promises of a carrier.
  * Method: the conformance suite over a veth pair with a device of the same kind at each end:
  * net_af_packet over IPv4, net_af_xdp over IPv6.
- * Covers: src/io/dpdk/carrier.c, src/io/dpdk/port.c, src/io/dpdk/tx.c, src/io/dpdk/rx.c */
+ * Covers: src/io/dpdk/carrier.c, src/io/dpdk/port.c, src/io/dpdk/tx.c, src/io/dpdk/rx.c,
+ * src/io/dpdk/rx_wake.c */
 #include <stdio.h>
 
 #include "io/conform.h"

@@ -27,7 +27,11 @@ static bool flush_buf(struct lend_io *base, uint32_t buf)
 
 static int get_fd(struct lend_io *base)
 {
-	return dpdk_bell_wakes(self(base)) ? self(base)->bell_fd : -1;
+	struct dpdk *io = self(base);
+
+	if (io->kind == DPDK_DEVICE)
+		return io->wake_fds;
+	return dpdk_bell_wakes(io) ? io->bell_fd : -1;
 }
 
 static bool prepare_sleep(struct lend_io *base)
@@ -46,9 +50,10 @@ static bool prepare_sleep(struct lend_io *base)
 			     (port->owner && !rte_ring_empty(port->owner->ring))))
 			return false;
 	}
-	if (io->kind != DPDK_MEMIF || (dpdk_bell_arm(io) && !dpdk_rx_look(io)))
+	if (io->kind == DPDK_RING || (io->kind == DPDK_DEVICE && dpdk_wake_arm(io)) ||
+	    (io->kind == DPDK_MEMIF && dpdk_bell_arm(io) && !dpdk_rx_look(io)))
 		return true;
-	dpdk_bell_end_sleep(io);
+	dpdk_rx_end_sleep(io);
 	return false;
 }
 
@@ -169,6 +174,7 @@ void dpdk_close(struct lend_io *base)
 	pthread_mutex_lock(&dpdk_world);
 	dpdk_world_remove(io);
 	dpdk_bell_close(io);
+	dpdk_wake_close(io);
 	dpdk_zerocopy_close(io);
 	for (uint32_t i = 0; i < DPDK_PORTS_MAX; i++) {
 		if (io->port[i])

@@ -26,6 +26,7 @@ enum {
 	DPDK_LENT_MAX = 128,   /* lent frames, until rx_done(), at which rx() takes no more */
 	DPDK_QUEUES_MAX = 8,   /* queues of a network device */
 	DPDK_ROUTES = 2,       /* queues of a memif link; the second one is for urgent datagrams */
+	DPDK_TICK_TURNS = 32,  /* polls of a network device between two ticks */
 	DPDK_OWNERS_MAX = 32,  /* endpoints that share a network device */
 	DPDK_FRAME_MAX = 9216, /* jumbo; also memif's buffer size */
 	DPDK_RING_SLOTS = 512,
@@ -95,6 +96,8 @@ struct dpdk_owner {
 	struct lend_eth_end end;
 	struct rte_ring *ring;    /* its frames, received by other endpoints */
 	_Atomic uint64_t overrun; /* frames dropped because it was full */
+	_Atomic bool asleep;      /* the endpoint waits on wake_fd and the queues */
+	int wake_fd;              /* eventfd */
 	struct rte_flow *rule;    /* steers its frames in the device */
 	uint16_t queue; /* queue that the rule steers to; without a rule, the queue to poll first */
 };
@@ -112,10 +115,14 @@ struct dpdk_shared_port {
 	struct rte_mempool *pool;
 	struct rte_device *device_of; /* device that DMA mappings are for */
 	enum dpdk_reads reads;
-	unsigned if_index; /* index of its kernel interface; 0: none */
-	char sysfs[96];    /* path that exists while the card does; "": not a card */
-	bool tx_sums;      /* the device computes the UDP checksum */
-	bool used;         /* an endpoint has used it, and may be closed by now */
+	_Atomic(const struct dpdk_owner *) poller; /* the last owner that polled, and when */
+	_Atomic uint64_t polled_ns;
+	uint16_t queue_fds;
+	int queue_fd[DPDK_QUEUES_MAX]; /* sockets that are its queues; none: it is polled */
+	unsigned if_index;             /* index of its kernel interface; 0: none */
+	char sysfs[96];                /* path that exists while the card does; "": not a card */
+	bool tx_sums;                  /* the device computes the UDP checksum */
+	bool used;                     /* an endpoint has used it, and may be closed by now */
 	struct dpdk_owner *owner[DPDK_OWNERS_MAX];
 	_Atomic uint32_t owners;
 	_Atomic uint32_t taken; /* bit i: queue i belongs to an owner with a rule */
@@ -197,6 +204,8 @@ struct dpdk {
 	struct sockaddr_un bell_at;
 	size_t folder_len;    /* bytes of the folder in bell_at */
 	uint64_t bell_number; /* in the socket's name */
+	bool watches;         /* network device: the next sleep waits for its queues, too */
+	int wake_fds;         /* network device: epoll descriptor to sleep on; -1: polled */
 	uint32_t sleeps;      /* number of the last sleep */
 	bool armed;           /* the other ends have this one marked as asleep */
 	bool ending;          /* rings: some other ends closed */
@@ -390,6 +399,8 @@ void dpdk_rx_done(struct lend_io *base);
 /* Polls all queues for frames, which the next rx() delivers. Returns whether there are any, or the
  * poll was blocked. */
 bool dpdk_rx_look(struct dpdk *io);
+/* Undoes what prepares a sleep. */
+void dpdk_rx_end_sleep(struct dpdk *io);
 /* Drops all received frames, lent ones included. */
 void dpdk_rx_drop(struct dpdk *io);
 

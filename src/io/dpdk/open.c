@@ -22,6 +22,8 @@ static int open_device(struct dpdk *io, const struct dpdk_address *address)
 	rc = dpdk_port_add(io, port);
 	if (rc >= 0)
 		rc = dpdk_shared_port_open(io, address, port);
+	if (rc == 0)
+		rc = dpdk_wake_open(io);
 	if (rc < 0)
 		return rc;
 	io->pool = dpdk_eal_pool(port->id);
@@ -93,7 +95,7 @@ static int make_carrier(const struct lend_io_config *config, const struct dpdk_a
 	io->io.path.mtu = DPDK_FRAME_MAX - LEND_ETH_HEAD4;
 	io->kind = address->kind;
 	io->links = address->links;
-	io->lock = io->listener = io->bell_fd = -1;
+	io->lock = io->listener = io->bell_fd = io->wake_fds = -1;
 	memcpy(io->device, address->device, sizeof(io->device));
 	io->listening = config->listen != NULL;
 	dpdk_peer_init(io);

@@ -54,6 +54,8 @@ static uint16_t sort_frames(const struct dpdk_port *port, struct rte_mbuf **buf,
 			rte_pktmbuf_free(one);
 		}
 	}
+	if (kept < n)
+		dpdk_wake_owners(port->share);
 	return kept;
 }
 
@@ -123,6 +125,7 @@ uint16_t dpdk_device_loop(struct dpdk_port *port, struct rte_mbuf **buf, uint16_
 		else
 			room = rte_ring_enqueue(owner->ring, one) == 0;
 	}
+	dpdk_wake_owners(share);
 	rte_spinlock_unlock(&share->lock);
 	return sent;
 }
@@ -189,11 +192,13 @@ int dpdk_device_resolve(struct dpdk *io, const struct dpdk_address *to, uint8_t 
 void dpdk_device_tick(struct dpdk *io)
 {
 	lend_ns now = lend_clock_now();
+	bool polls = io->turns >= DPDK_TICK_TURNS;
 
 	io->turns = 0;
 	if (now < io->tick_ns)
 		return;
 	io->tick_ns = now + TICK_NS;
+	dpdk_wake_tick(io, polls, now);
 	dpdk_link_tick(io, io->port[0], now);
 	dpdk_neigh_tick(io, io->port[0], now);
 }

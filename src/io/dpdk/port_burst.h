@@ -48,6 +48,24 @@ bool dpdk_device_good(struct dpdk *io, const struct rte_mbuf *buf,
 void dpdk_device_sum(const struct dpdk_shared_port *share, struct rte_mbuf *buf,
 		     const struct lend_eth_head *head, uint32_t len);
 
+/* rx_wake.c: sleep until a device has frames. */
+/* Remembers the sockets of the devices so far, before one more is set up. dpdk_world held. */
+void dpdk_wake_prepare(void);
+/* Finds the sockets that are the queues of a device that was just set up. dpdk_world held. */
+void dpdk_wake_find(struct dpdk_shared_port *share, const struct rte_eth_dev_info *info);
+/* Makes what the endpoint sleeps on: 0, or -errno with lend_why() set. */
+int dpdk_wake_open(struct dpdk *io);
+void dpdk_wake_close(struct dpdk *io);
+/* Wakes sleeping owners whose rings were just filled. Any thread that may read the list of owners.
+ */
+void dpdk_wake_owners(struct dpdk_shared_port *share);
+/* Publishes that the endpoint sleeps. False: there are frames. */
+bool dpdk_wake_arm(struct dpdk *io);
+/* Decides what the next sleep waits for, and how long at most. polls: the endpoint polled many
+ * times since its last tick. */
+void dpdk_wake_tick(struct dpdk *io, bool polls, lend_ns now);
+void dpdk_wake_end(struct dpdk *io);
+
 /* neigh.c: ARP and neighbour discovery on a shared device. */
 void dpdk_neigh_update(struct dpdk *io, struct dpdk_port *port, const uint8_t *bytes, uint32_t len);
 /* Handles a peer's frame from another MAC than the one we send to. */

@@ -17,7 +17,6 @@
 #include <rte_ring.h>
 
 enum {
-	TICK_TURNS = 32,
 	FAIR = 8,   /* one receive call in this many starts with the normal queue */
 	SELDOM = 4, /* when idle, one receive call in this many polls the urgent queue */
 };
@@ -311,17 +310,27 @@ static __rte_noinline uint32_t change_links(struct dpdk *io, struct lend_in *in,
 	return dpdk_rx_waiting(io) == 0 ? dpdk_peer_gone(io, in, cap) : 0;
 }
 
+void dpdk_rx_end_sleep(struct dpdk *io)
+{
+	if (io->kind != DPDK_DEVICE) {
+		dpdk_bell_end_sleep(io);
+		return;
+	}
+	dpdk_wake_end(io);
+	dpdk_device_tick(io);
+}
+
 static __rte_noinline uint32_t rx_any(struct dpdk *io, struct lend_in *in, uint32_t cap)
 {
 	uint32_t n;
 
 	if (io->armed)
-		dpdk_bell_end_sleep(io);
+		dpdk_rx_end_sleep(io);
 	if (!dpdk_enter(io))
 		return 0;
 	if (atomic_load_explicit(&io->changed, memory_order_relaxed))
 		dpdk_port_reconcile(io);
-	if (io->turns >= TICK_TURNS && io->kind == DPDK_DEVICE)
+	if (io->turns >= DPDK_TICK_TURNS && io->kind == DPDK_DEVICE)
 		dpdk_device_tick(io);
 	n = rx_ports(io, in, cap);
 	dpdk_leave(io);

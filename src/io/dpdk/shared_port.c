@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <rte_errno.h>
 #include <rte_ring.h>
@@ -110,9 +111,11 @@ static int set_up(struct dpdk_shared_port *share, const struct rte_eth_dev_info 
 	if (share->if_index == 0)
 		conf.rxmode.mtu = share->mtu;
 	dpdk_flow_spread(info, share->queues, &conf);
+	dpdk_wake_prepare();
 	rc = dpdk_eal_queues(share->id, share->device, share->queues, &conf);
 	if (rc < 0)
 		return dpdk_link_refused(share, info, rc);
+	dpdk_wake_find(share, info);
 	share->pool = dpdk_eal_pool(share->id);
 	return start_port(share);
 }
@@ -238,6 +241,7 @@ static int add_owner(struct dpdk *io, struct dpdk_port *port, bool any)
 		return lend_fail(ENOMEM, "no memory for an endpoint of dpdk:%s", share->device);
 	(void)snprintf(name, sizeof(name), "lendo%u", number++);
 	owner->end = io->self;
+	owner->wake_fd = -1;
 	owner->queue = (uint16_t)(share->owners % share->queues);
 	owner->ring = rte_ring_create(name, OWNER_SLOTS, SOCKET_ID_ANY, RING_F_SC_DEQ);
 	if (owner->ring == NULL) {
@@ -319,6 +323,8 @@ static void free_owner(struct dpdk_owner *owner)
 	while (rte_ring_dequeue(owner->ring, &buf) == 0)
 		rte_pktmbuf_free(buf);
 	rte_ring_free(owner->ring);
+	if (owner->wake_fd >= 0)
+		(void)close(owner->wake_fd);
 	free(owner);
 }
 

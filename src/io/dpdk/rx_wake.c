@@ -1,0 +1,169 @@
+/* dpdk/rx_wake - lets an endpoint on a network device sleep until frames arrive.
+ *
+ * The queues of net_af_packet and net_af_xdp are sockets of the kernel, which poll(2) reports as
+ * readable while frames wait in the queue. An endpoint sleeps on all of them, because a frame for
+ * it may arrive in any queue, and on an eventfd: an endpoint that takes frames of another one from
+ * a queue puts them into that one's ring, fences, and wakes it if it sleeps. The sleeper says so,
+ * fences, and looks into its ring. While another endpoint polls the queues, only the eventfd wakes
+ * the sleeper, which else would wake up for each frame of the other one. Drivers without such
+ * sockets are polled at intervals.
+ *
+ * Layer: io. Threads: the carrier's, except where port_burst.h says otherwise.
+ */
+#include "io/dpdk/port_burst.h"
+
+#include <errno.h>
+#include <linux/if_packet.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <rte_ring.h>
+
+#include "sys/last_error.h"
+
+enum {
+	FDS_MAX = 1024,
+	POLLS_NS = 2000000,  /* an endpoint polls if it did so within this time */
+	ALONE_NS = 20000000, /* between two ticks of an endpoint that sleeps on the queues */
+};
+
+static int read_option(int fd, int level, int option)
+{
+	int value = -1;
+	socklen_t len = sizeof(value);
+
+	return getsockopt(fd, level, option, &value, &len) == 0 ? value : -1;
+}
+
+/* Returns whether the socket is a queue of net_af_packet on that interface. */
+static bool is_packet_queue(int fd, unsigned if_index)
+{
+	struct sockaddr_ll at = {0};
+	socklen_t len = sizeof(at);
+
+	return read_option(fd, SOL_SOCKET, SO_DOMAIN) == AF_PACKET &&
+	       read_option(fd, SOL_PACKET, PACKET_VERSION) == TPACKET_V2 &&
+	       getsockname(fd, (struct sockaddr *)&at, &len) == 0 &&
+	       at.sll_ifindex == (int)if_index;
+}
+
+/* Sockets of AF_XDP that other devices had before; dpdk_world held. */
+static uint64_t xdp_before[FDS_MAX / 64];
+
+static bool is_xdp(int fd)
+{
+	return read_option(fd, SOL_SOCKET, SO_DOMAIN) == AF_XDP;
+}
+
+void dpdk_wake_prepare(void)
+{
+	memset(xdp_before, 0, sizeof(xdp_before));
+	for (int fd = 3; fd < FDS_MAX; fd++)
+		xdp_before[fd / 64] |= (uint64_t)is_xdp(fd) << fd % 64;
+}
+
+void dpdk_wake_find(struct dpdk_shared_port *share, const struct rte_eth_dev_info *info)
+{
+	bool xdp = strcmp(info->driver_name, "net_af_xdp") == 0;
+
+	if (!xdp && strcmp(info->driver_name, "net_af_packet") != 0)
+		return;
+	for (int fd = 3; fd < FDS_MAX && share->queue_fds < DPDK_QUEUES_MAX; fd++) {
+		if (xdp ? !(xdp_before[fd / 64] >> fd % 64 & 1) && is_xdp(fd)
+			: is_packet_queue(fd, share->if_index))
+			share->queue_fd[share->queue_fds++] = fd;
+	}
+}
+
+static int watch_fd(int epoll, int how, uint32_t events, int fd)
+{
+	struct epoll_event event = {.events = events, .data.fd = fd};
+
+	return fd < 0 ? -1 : epoll_ctl(epoll, how, fd, &event);
+}
+
+int dpdk_wake_open(struct dpdk *io)
+{
+	const struct dpdk_shared_port *share = io->port[0]->share;
+	struct dpdk_owner *owner = io->port[0]->owner;
+	int rc;
+
+	owner->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (share->queue_fds == 0)
+		return 0;
+	io->wake_fds = epoll_create1(EPOLL_CLOEXEC);
+	rc = io->wake_fds < 0 ? -1 : watch_fd(io->wake_fds, EPOLL_CTL_ADD, EPOLLIN, owner->wake_fd);
+	for (uint16_t i = 0; i < share->queue_fds && rc == 0; i++)
+		rc = watch_fd(io->wake_fds, EPOLL_CTL_ADD, 0, share->queue_fd[i]);
+	return rc == 0
+		   ? 0
+		   : lend_fail(errno, "dpdk:%s: no file descriptor to sleep on: raise ulimit -n",
+			       io->device);
+}
+
+void dpdk_wake_close(struct dpdk *io)
+{
+	if (io->wake_fds >= 0)
+		(void)close(io->wake_fds);
+}
+
+void dpdk_wake_tick(struct dpdk *io, bool polls, lend_ns now)
+{
+	struct dpdk_shared_port *share = io->port[0]->share;
+	const struct dpdk_owner *owner = io->port[0]->owner;
+
+	if (polls) {
+		atomic_store(&share->poller, owner);
+		atomic_store(&share->polled_ns, now);
+	}
+	io->watches =
+	    atomic_load(&share->poller) == owner || atomic_load(&share->polled_ns) + POLLS_NS < now;
+	io->io.due = now + (io->watches ? ALONE_NS : POLLS_NS / 2);
+}
+
+void dpdk_wake_owners(struct dpdk_shared_port *share)
+{
+	uint32_t n = atomic_load_explicit(&share->owners, memory_order_relaxed);
+
+	atomic_thread_fence(memory_order_seq_cst);
+	for (uint32_t i = 0; i < n; i++) {
+		struct dpdk_owner *owner = share->owner[i];
+
+		if (atomic_load_explicit(&owner->asleep, memory_order_relaxed) &&
+		    !rte_ring_empty(owner->ring) && atomic_exchange(&owner->asleep, false))
+			(void)eventfd_write(owner->wake_fd, 1);
+	}
+}
+
+bool dpdk_wake_arm(struct dpdk *io)
+{
+	const struct dpdk_shared_port *share = io->port[0]->share;
+	struct dpdk_owner *owner = io->port[0]->owner;
+
+	io->armed = true;
+	for (uint16_t i = 0; io->watches && i < share->queue_fds; i++)
+		(void)watch_fd(io->wake_fds, EPOLL_CTL_MOD, EPOLLIN | EPOLLONESHOT,
+			       share->queue_fd[i]);
+	atomic_store_explicit(&owner->asleep, io->wake_fds >= 0, memory_order_relaxed);
+	atomic_thread_fence(memory_order_seq_cst);
+	return rte_ring_empty(owner->ring);
+}
+
+/* A socket whose interface went down stays readable until its error was read. */
+void dpdk_wake_end(struct dpdk *io)
+{
+	const struct dpdk_shared_port *share = io->port[0]->share;
+	struct dpdk_owner *owner = io->port[0]->owner;
+	eventfd_t count;
+
+	io->armed = false;
+	if (io->wake_fds >= 0) {
+		if (!atomic_exchange(&owner->asleep, false))
+			(void)eventfd_read(owner->wake_fd, &count);
+		for (uint16_t i = 0; i < share->queue_fds; i++)
+			(void)read_option(share->queue_fd[i], SOL_SOCKET, SO_ERROR);
+	}
+}
