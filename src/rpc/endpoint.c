@@ -288,7 +288,7 @@ int lend_ep_open(const struct lend_config *config, struct lend_ep **out)
 		return rc;
 	}
 	ep->config.listen = NULL; /* the caller's string */
-	ep->now = lend_clock_now();
+	ep->now = ep->active = lend_clock_now();
 	*out = ep;
 	return 0;
 }

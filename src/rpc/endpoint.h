@@ -38,8 +38,12 @@ struct lend_workers;
 enum {
 	LEND_BURST = 32,         /* datagrams per rx, tx and poll */
 	LEND_RETRY_NS = 1000000, /* poll interval of lent buffers and address resolution */
-	LEND_SLEEP_NS = 50000,   /* length of a sleep where the device has no interrupt */
-	LEND_NAME_MAX = 1024,    /* bytes of a server's name that count */
+	/* Length of a sleep where the device has no interrupt: 1/16 of the time without work,
+	 * within these limits. */
+	LEND_SLEEP_MIN_NS = 50000,
+	LEND_SLEEP_MAX_NS = 10000000,
+	LEND_SLEEP_SHARE = 16,
+	LEND_NAME_MAX = 1024, /* bytes of a server's name that count */
 };
 
 struct lend_carrier {

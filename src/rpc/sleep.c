@@ -67,7 +67,9 @@ int lend_ep_watch_fd(struct lend_ep *ep, int fd)
 static lend_ns next_time(struct lend_ep *ep)
 {
 	lend_ns at = lend_core_deadline(ep->core), retry = ep->now + LEND_RETRY_NS;
+	lend_ns blind = (ep->now - ep->active) / LEND_SLEEP_SHARE;
 
+	blind = lend_min_u64(lend_max_u64(blind, LEND_SLEEP_MIN_NS), LEND_SLEEP_MAX_NS);
 	if ((ep->lent || ep->pending != LEND_NONE32) && retry < at)
 		at = retry;
 	if (ep->alarms && ep->alarms->at < at)
@@ -77,8 +79,8 @@ static lend_ns next_time(struct lend_ep *ep)
 	for (uint32_t c = 0; c < ep->n_carriers; c++) {
 		struct lend_io *io = ep->carrier[c].io;
 
-		if (io->ops->fd(io) < 0 && ep->now + LEND_SLEEP_NS < at)
-			at = ep->now + LEND_SLEEP_NS;
+		if (io->ops->fd(io) < 0 && ep->now + blind < at)
+			at = ep->now + blind;
 		if (io->due && io->due < at)
 			at = io->due;
 	}
@@ -152,17 +154,22 @@ static void clear_wakeups(struct lend_ep *ep, const struct epoll_event *event, i
 	}
 }
 
-static void sleep_until(struct lend_ep *ep, lend_ns until)
+/* Returns when it ended. */
+static lend_ns sleep_until(struct lend_ep *ep, lend_ns until)
 {
 	struct epoll_event event[SOURCES];
+	lend_ns now;
 	int n;
 
 	if (!prepare_sleep(ep, until))
-		return;
+		return ep->now;
 	ep->stats.sleeps++;
 	n = epoll_wait(ep->epoll, event, SOURCES, -1);
+	now = lend_clock_now();
+	if (n != 1 || event[0].data.fd != ep->timer) /* sleeps grow until work arrives */
+		ep->active = now;
 	clear_wakeups(ep, event, n);
-	ep->active = lend_clock_now();
+	return now;
 }
 
 /* Ends a sleep that lend_prepare_sleep() began for the user's own event loop. */
@@ -199,8 +206,7 @@ static __attribute__((noinline)) bool lost_core(struct lend_ep *ep)
 static __attribute__((noinline)) lend_ns pass_time(struct lend_ep *ep, lend_ns until, lend_ns idle)
 {
 	if (idle >= lend_contention_spin(&ep->contention, ep->spin)) {
-		sleep_until(ep, until);
-		return ep->active > ep->now ? ep->active : ep->now;
+		return sleep_until(ep, until);
 	}
 	if (ep->contention.skip)
 		pause_cpu();
