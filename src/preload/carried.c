@@ -413,6 +413,8 @@ static int open_by_kind(struct carried *c, const struct batch *b)
 	bool all = (b->left & RECEIVES_ALL) == RECEIVES_ALL;
 
 	if (b->earlier) {
+		if (undecided == c->call)
+			undecided = NULL; /* it may serve again before this thread waits */
 		lend_alarm_set(channel_engine.ep, &c->alarm, LEND_NEVER);
 		return carried_open(c, all);
 	}
