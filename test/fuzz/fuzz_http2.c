@@ -5,12 +5,9 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include "fuzz/choice.h"
 #include "fuzz/finding.h"
+#include "fuzz/http2_peer.h"
 #include "lend/stats.h"
 #include "lend/stream.h"
 
@@ -22,7 +19,6 @@ static struct lend_ep *ep;
 static struct sockaddr_in listener = {.sin_family = AF_INET};
 static uint64_t base; /* bytes of buffers without a client */
 static uint64_t answered;
-static int fd;
 static struct talk {
 	struct lend_stream stream;
 	bool open;
@@ -113,22 +109,6 @@ static void run_turns(unsigned n)
 	}
 }
 
-static void send_bytes(const void *bytes, size_t len)
-{
-	(void)!send(fd, bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
-static void send_frame(uint8_t type, uint8_t flags, uint32_t stream, const void *payload,
-		       uint32_t len)
-{
-	uint8_t frame[9 + 4096] = {
-	    (uint8_t)(len >> 16), (uint8_t)(len >> 8), (uint8_t)len, type, flags, 0, 0, 0,
-	    (uint8_t)stream};
-
-	memcpy(frame + 9, payload, len);
-	send_bytes(frame, 9 + len);
-}
-
 static void send_request(struct choice *c, uint32_t stream)
 {
 	static const char *const paths[] = {"/t/E", "/t/S", "/t/N"};
@@ -146,27 +126,6 @@ static void send_request(struct choice *c, uint32_t stream)
 	memcpy(block + 7, paths[choice_of(c, 3)], 4);
 	memcpy(block + 29, more[i], more_len[i]);
 	send_frame(1, choice_rare(c, 4) ? 5 : 4, stream, block, 29u + more_len[i]);
-}
-
-/* Sends bytes with gRPC's prefix, mostly of their length. */
-static void send_message(struct choice *c, uint32_t stream)
-{
-	uint8_t message[5 + 256] = {choice_rare(c, 8), 0, 0, 0, choice_u8(c)};
-	uint32_t len = choice_rare(c, 4) ? choice_u8(c) : message[4];
-
-	if (choice_rare(c, 8))
-		message[2] = choice_u8(c);
-	send_frame(0, choice_rare(c, 4), stream, message, 5 + len);
-}
-
-static void send_any_frame(struct choice *c, uint32_t stream)
-{
-	uint8_t payload[64], type = choice_u8(c) % 12, flags = choice_u8(c);
-	uint32_t len = choice_of(c, sizeof(payload));
-
-	for (uint32_t i = 0; i < len; i++)
-		payload[i] = choice_u8(c);
-	send_frame(type, flags, choice_rare(c, 4) ? 0 : stream, payload, len);
 }
 
 static void take_step(struct choice *c)
@@ -204,15 +163,6 @@ static void open_client(void)
 	FUZZ_CHECK(connect(fd, (struct sockaddr *)&listener, sizeof(listener)) == 0, "refused");
 }
 
-/* A linger of 0 s: no port is left behind. */
-static void close_client(void)
-{
-	struct linger now = {.l_onoff = 1};
-
-	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-	close(fd);
-}
-
 /* A whole call of another client is answered. */
 static void call_beside(void)
 {
@@ -226,7 +176,7 @@ static void call_beside(void)
 	for (unsigned i = 0; i < 10000 && answered < before + 90; i++)
 		run_turns(1);
 	FUZZ_CHECK(answered >= before + 90, "the next client is not answered");
-	close_client();
+	close_peer();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
@@ -256,7 +206,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 			take_step(&c);
 	}
 	run_turns(TURNS);
-	close_client();
+	close_peer();
 	(void)lend_poll(ep);
 	return 0;
 }
