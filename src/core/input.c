@@ -321,42 +321,49 @@ static __attribute__((noinline)) void input_one(struct lend_core *c, struct lend
 		dispatch_sess(c, bufs, s, in, &v);
 }
 
-/* Copies call and direction of the first frame into the header of a coalesced datagram. */
-static void name_first_frame(const struct lend_in *in, struct lend_pkt *head)
-{
-	uint32_t at =
-	    sizeof(*head) + (head->flags & LEND_PKT_ACKED ? sizeof(struct lend_pkt_seen) : 0);
-	struct lend_pkt_frame f;
+/* The call that a datagram begins with, as far as it is read for a prefetch. */
+struct first_call {
+	uint32_t sess, slot;
+	bool made;   /* by this end */
+	bool framed; /* it is in a frame, so most likely it has no record */
+};
 
-	if (in->len < at + sizeof(f))
-		return;
-	memcpy(&f, (const uint8_t *)in->data + at, sizeof(f));
-	head->call = f.call;
-	head->flags |= f.flags & LEND_PKT_SERVED;
-}
-
-/* Copies the header. Returns false if its session or slot cannot exist. */
-static bool head_of(const struct lend_core *c, const struct lend_in *in, struct lend_pkt *head)
+/* Reads the first call of a datagram. Returns false if its session or slot cannot exist. */
+static inline bool read_first(const struct lend_core *c, const struct lend_in *in,
+			      struct first_call *to)
 {
-	if (in->len < sizeof(*head))
+	const uint8_t *at = in->data;
+	uint64_t first, session;
+
+	if (in->len < sizeof(struct lend_pkt) + sizeof(uint64_t))
 		return false;
-	memcpy(head, in->data, sizeof(*head));
-	if (head->kind == LEND_PKT_CALLS)
-		name_first_frame(in, head);
-	return (head->session & LEND_INDEX_MASK) < c->cfg.sessions &&
-	       lend_pkt_slot(head->call) < c->cfg.calls;
+	first = lend_load_u64(at + offsetof(struct lend_pkt, magic)); /* and the call */
+	session = lend_load_u64(at + offsetof(struct lend_pkt, session));
+	LEND_ONCE_REG(first);
+	LEND_ONCE_REG(session);
+	to->sess = (uint32_t)(session & LEND_INDEX_MASK);
+	to->framed = (uint8_t)(first >> 16) == LEND_PKT_CALLS;
+	to->slot = lend_pkt_slot((uint32_t)(first >> 32));
+	to->made = first >> 24 & LEND_PKT_SERVED;
+	if (to->framed && !(first >> 24 & LEND_PKT_ACKED)) { /* no report before the frame */
+		first = lend_load_u64(at + sizeof(struct lend_pkt));
+		LEND_ONCE_REG(first);
+		to->slot = lend_pkt_slot((uint32_t)first);
+		to->made = first >> 48 & LEND_PKT_SERVED;
+	}
+	return to->sess < c->cfg.sessions && to->slot < c->cfg.calls;
 }
 
 /* Prefetches the call record that a slot names. The slot is in the cache by now. */
-static void fetch_call(struct lend_core *c, const struct lend_pkt *head)
+static void fetch_call(struct lend_core *c, const struct first_call *f)
 {
-	uint32_t i = head->session & LEND_INDEX_MASK, slot = lend_pkt_slot(head->call), rec;
-	const struct lend_sess *s = lend_sess_at(c, i);
-	bool made = head->flags & LEND_PKT_SERVED;
+	const struct lend_sess *s = lend_sess_at(c, f->sess);
+	uint32_t rec;
 
-	if (slot >= (made ? s->cslots : s->sslots))
+	if (f->slot >= (f->made ? s->cslots : s->sslots))
 		return;
-	rec = made ? lend_cslot_at(c, i, slot)->rec : lend_sslot_at(c, i, slot)->rec;
+	rec = f->made ? lend_cslot_at(c, f->sess, f->slot)->rec
+		      : lend_sslot_at(c, f->sess, f->slot)->rec;
 	if (rec >= c->records)
 		return;
 	__builtin_prefetch(lend_call_at(c, rec), 1);
@@ -366,31 +373,30 @@ static void fetch_call(struct lend_core *c, const struct lend_pkt *head)
 }
 
 /* Prefetches for a burst, so that the memory of one datagram arrives while earlier ones are
- * processed: sessions first, then the calls that they lead to. */
+ * processed: sessions first, then the records that they lead to. */
 static void prefetch_burst(struct lend_core *c, const struct lend_in *in, uint32_t n)
 {
-	struct lend_pkt head;
+	bool records = false;
+	struct first_call f;
 
 	for (uint32_t i = 0; i < n; i++) {
-		uint32_t k;
-
-		if (!head_of(c, &in[i], &head))
+		if (!read_first(c, &in[i], &f))
 			continue;
-		k = head.session & LEND_INDEX_MASK;
-		lend_sess_fetch(c, k);
-		if (head.flags & LEND_PKT_SERVED) {
-			lend_timer_fetch(c, k);
-			__builtin_prefetch(lend_cslot_at(c, k, lend_pkt_slot(head.call)), 1);
+		records |= !f.framed;
+		lend_sess_fetch(c, f.sess);
+		if (f.made) {
+			lend_timer_fetch(c, f.sess);
+			__builtin_prefetch(lend_cslot_at(c, f.sess, f.slot), 1);
 		} else {
-			size_t position = lend_slot_position(c, k, lend_pkt_slot(head.call));
+			size_t position = lend_slot_position(c, f.sess, f.slot);
 
 			__builtin_prefetch(lend_sslot_in(c, position), 1);
 			__builtin_prefetch(lend_kept_bytes(c, position), 1);
 		}
 	}
-	for (uint32_t i = 0; i < n; i++)
-		if (head_of(c, &in[i], &head))
-			fetch_call(c, &head);
+	for (uint32_t i = 0; records && i < n; i++)
+		if (read_first(c, &in[i], &f) && !f.framed)
+			fetch_call(c, &f);
 }
 
 static bool has_frames(const struct lend_in *in)
