@@ -24,9 +24,9 @@ lend_coalesce_report(struct lend_core *c, struct lend_sess *s, struct lend_coale
 
 	d->acks = s->ack_due;
 	len = lend_make_report_once(c, s, &d->head, d->start);
-	d->start = (uint16_t)(d->start + len);
-	d->at += len;
-	d->end += len;
+	d->start = (uint8_t)(d->start + len);
+	d->at = (uint16_t)(d->at + len);
+	d->end = (uint16_t)(d->end + len);
 	return d;
 }
 

@@ -97,16 +97,15 @@ LEND_HOT struct lend_coalesced *lend_coalesce_begin(struct lend_core *c, struct 
 	d->peer = s->peer;
 	d->rank = class | (uint32_t)fast << 16 | (s->checked ? 0 : UINT32_C(1) << 24);
 	d->acks = 0;
-	d->open = LEND_OPEN | (c->fast == LEND_FAST_ALWAYS ? LEND_OPEN_REPLIES : 0);
-	if (c->cfg.fast == LEND_FAST_ALWAYS && class <= LEND_CLASS_NORMAL)
-		d->open |= LEND_OPEN_REQUESTS;
-	d->deadline = LEND_NEVER;
-	d->left = UINT32_MAX;
+	d->open = 1;
+	d->calls_at = 0;
+	d->replies_at = 0;
+	d->deadline = 0;
 	d->frames = 0;
 	d->withdrawn = 0;
 	d->start = sizeof(struct lend_pkt);
 	d->at = sizeof(struct lend_pkt);
-	d->end = sizeof(struct lend_pkt) + most;
+	d->end = (uint16_t)(sizeof(struct lend_pkt) + most);
 	d->head.first = lend_pkt_first(LEND_PKT_CALLS, class);
 	d->head.pkt.call = 0;
 	d->head.pkt.session = s->peer_id;
@@ -151,7 +150,7 @@ LEND_HOT struct lend_pkt_frame *lend_coalesce_add(struct lend_coalesced *d, uint
 	f->flags = (uint8_t)flags;
 	f->zero = 0;
 	d->frames++;
-	d->at += len;
+	d->at = (uint16_t)(d->at + len);
 	return f;
 }
 

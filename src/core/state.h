@@ -464,10 +464,7 @@ struct lend_core {
 	uint32_t coalesced_n, coalesced_cap; /* datagrams of coalesce.h: waiting, at most */
 };
 
-/* A datagram of several messages, see coalesce.h. While it is open, its session's messages of the
- * same class are added to it. Those of the common path need no look at the configuration: see
- * short_call.h. */
-enum { LEND_OPEN = 1, LEND_OPEN_REPLIES = 2, LEND_OPEN_REQUESTS = 4 };
+/* A datagram of several messages, see coalesce.h. */
 enum { LEND_COALESCED_BYTES = 1408 };
 struct lend_coalesced {
 	uint64_t id;      /* of its session */
@@ -484,11 +481,13 @@ struct lend_coalesced {
 		uint32_t rank;
 	};
 	uint16_t frames, withdrawn; /* frames; those of them without a call */
-	uint32_t at, end;           /* offsets: the next frame, the limit */
-	uint16_t start;             /* offset of the first frame */
+	uint16_t at, end;           /* offsets: the next frame, the limit */
+	uint8_t start;              /* offset of the first frame */
 	uint8_t acks;               /* carries a report that was due */
-	uint8_t open;               /* may get more frames, see LEND_OPEN */
-	uint8_t zeros[4];
+	uint8_t open;               /* gets more frames of its class */
+	uint8_t calls; /* short calls that may add their requests, while calls_at is up to date */
+	/* lend_unhashed.changes when short calls, short replies were admitted; 0: none was */
+	uint32_t calls_at, replies_at;
 	union {
 		union lend_head head;
 		uint8_t bytes[LEND_COALESCED_BYTES];
@@ -504,6 +503,7 @@ struct lend_unhashed {
 	uint32_t reported_n;
 	uint32_t reported[LEND_OUT]; /* sessions that report in every datagram of this output */
 	uint32_t news;               /* 1: out[] has an entry with this flag */
+	uint32_t changes;            /* odd: twice the calls of lend_core_changes() */
 	uint32_t coalesced_next;     /* entries of coalesced datagrams that were taken */
 	uint32_t coalesced_late;     /* datagrams that the last output left behind */
 	/* The coalesced_n datagrams that wait: late ones, then by class, then by age. */
