@@ -130,7 +130,7 @@ def run_stock_servers(table, files):
         if table.args.quick and (lack or server.name not in peers.QUICK):
             continue
         if lack:
-            table.skip(client.name, server.name, client.wanted, files, lack)
+            table.skip(client.name, server.name, client.cases, files, lack)
             continue
         with stock_server(lambda port: server.command(port, files or ()), server.env) as port:
             run_peer(table, client, server.name, "127.0.0.1", port, files and files[0], server.cases)

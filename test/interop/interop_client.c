@@ -11,7 +11,7 @@
 #define INITIAL  "x-grpc-test-echo-initial"
 #define TRAILING "x-grpc-test-echo-trailing-bin"
 #define TIMEOUT  UINT64_C(20000000000)
-enum { REQUEST = 271828, RESPONSE = 314159, MESSAGES = 4 };
+enum { REQUEST = 271828, RESPONSE = 314159, MESSAGES = 4, SOAK = 100, CONCURRENT = 1000 };
 static const int32_t request_sizes[] = {27182, 8, 1828, 45904};
 static const int32_t response_sizes[] = {31415, 9, 2653, 58979};
 
@@ -222,6 +222,35 @@ static void send_input(void *stream, int32_t size, bool expect)
 	expected.value = expect;
 	in.expect_compressed = &expected;
 	expect_that(lend_pb_send(stream, &in.base, NULL, NULL) == 0, "a message was not taken");
+}
+
+static void rpc_soak(void)
+{
+	for (unsigned i = 0; i < SOAK; i++)
+		large_unary();
+}
+
+static void count_large(const Grpc__Testing__SimpleResponse *reply, void *large)
+{
+	got.n++;
+	got.status = lend_pb_status(service);
+	*(unsigned *)large += reply && reply->payload && reply->payload->body.len == RESPONSE;
+}
+
+static void concurrent_large_unary(void)
+{
+	Grpc__Testing__SimpleRequest in = GRPC__TESTING__SIMPLE_REQUEST__INIT;
+	Grpc__Testing__Payload payload = payload_of(REQUEST);
+	unsigned large = 0;
+
+	set_timeout(4 * TIMEOUT);
+	in.response_size = RESPONSE;
+	in.payload = &payload;
+	for (unsigned i = 0; i < CONCURRENT; i++)
+		grpc__testing__test_service__unary_call(service, &in, count_large, &large);
+	while (got.n < CONCURRENT)
+		(void)lend_wait(ep, LEND_NEVER);
+	expect_that(large == CONCURRENT, "not the response's size");
 }
 
 static void client_streaming(void)
@@ -449,6 +478,8 @@ static const struct {
 	void (*run)(void);
 } cases[] = {{"empty_unary", empty_unary},
 	     {"large_unary", large_unary},
+	     {"rpc_soak", rpc_soak},
+	     {"concurrent_large_unary", concurrent_large_unary},
 	     {"client_streaming", client_streaming},
 	     {"server_streaming", server_streaming},
 	     {"client_compressed_unary", client_compressed_unary},

@@ -13,6 +13,7 @@ timeout_on_sleeping_server""".split()
 COMPRESSED = "client_compressed_unary server_compressed_unary client_compressed_streaming server_compressed_streaming".split()
 LARGE = ["very_large_request", "rpc_soak", "channel_soak", "concurrent_large_unary"]
 ALL = CASES + COMPRESSED + LARGE
+SERVED = CASES + [LARGE[1], LARGE[3]]
 QUICK = {"grpc-go", "grpcio", "grpcurl", "h2spec", "lend"}
 SERVICE = "grpc.testing.TestService"
 GRPCURL = {"reflection_list": ["list"], "reflection_describe": ["describe"], "health_list": ["grpc.health.v1.Health/List"],
@@ -82,7 +83,7 @@ def python(name, program):
 def lend_client(build):
     program = build / "test" / "interop_client"
     return Peer("lend", program.exists(), lambda host, port, case, ca: [
-        program, f"http2:{host}:{port}" + (f"?name=localhost&ca={ca}" if ca else ""), case], CASES + COMPRESSED, CASES + COMPRESSED)
+        program, f"http2:{host}:{port}" + (f"?name=localhost&ca={ca}" if ca else ""), case], SERVED + COMPRESSED, SERVED + COMPRESSED)
 
 
 def native_clients(build):
@@ -102,7 +103,7 @@ class Server:
     """A server of Lend's client. command: from port and files of a certificate and its key, or (), to a command; tls: it takes such files.
     cases: the others need what it does not do."""
 
-    def __init__(self, name, here, command, tls=True, cases=CASES, env=None):
+    def __init__(self, name, here, command, tls=True, cases=SERVED, env=None):
         self.name, self.here, self.command, self.tls, self.cases, self.env = name, here, command, tls, cases, env or {}
 
 
@@ -116,9 +117,10 @@ def all_servers(build):
             go_program("server"), f"-port={port}", *(["-use_tls", "-tls_cert_file=" + files[0], "-tls_key_file=" + files[1]] if files else [])]),
         Server("grpc-java", classes.is_file() and shutil.which("java"), lambda port, files: [
             "java", "-cp", classes.read_text(), "io.grpc.testing.integration.TestServiceServer", f"--port={port}", "--use_tls=false"],
-            False, [*CASES, "server_compressed_unary"]),
-        Server("grpc-ruby", script and shutil.which("ruby"), lambda port, files: ["ruby", script, "--port", port, "--use_tls", "false"], False),
-        Server("grpc-c++", cpp.exists(), lambda port, files: [cpp, port, *files], cases=CASES + COMPRESSED),
+            False, [*SERVED, "server_compressed_unary"]),
+        Server("grpc-ruby", script and shutil.which("ruby"), lambda port, files: ["ruby", script, "--port", port, "--use_tls", "false"],
+               False, SERVED[:-1]),  # it refuses more than a few calls at once
+        Server("grpc-c++", cpp.exists(), lambda port, files: [cpp, port, *files], cases=SERVED + COMPRESSED),
         Server("grpcio-1.85", has_grpcio(python), lambda port, files: [python, "-B", HERE / "grpcio_server.py", port, *files]),
         Server("grpc-js", has_grpc_js(cache), lambda port, files: ["node", HERE / "grpc_js_server.js", port, *files], env=js_env(cache)),
     ]
