@@ -15,12 +15,6 @@ static inline struct lend_unhashed *lend_unhashed(struct lend_core *c)
 
 #define LEND_COUNT(core, name) (lend_unhashed(core)->stats.name++)
 
-/* Notes that something may change that short_call.h does not look at for each message. */
-static inline void lend_core_changes(struct lend_core *c)
-{
-	lend_unhashed(c)->changes += 2; /* so it never is 0 */
-}
-
 static inline struct lend_sess *lend_sess_at(struct lend_core *c, uint32_t i)
 {
 	return LEND_AT(c, at_sess, struct lend_sess) + i;

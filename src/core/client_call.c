@@ -197,7 +197,6 @@ int lend_call_make(struct lend_core *c, lend_ns now, uint64_t session, struct le
 	uint32_t i;
 	int rc;
 
-	lend_core_changes(c);
 	s = lend_sess_find(c, session);
 	rc = check_call(c, s, bufs, call->request, call->class, &len);
 	if (rc < 0)
@@ -311,7 +310,6 @@ void lend_core_cancel(struct lend_core *c, uint64_t call, uint8_t status)
 {
 	struct lend_call_rec *k = lend_call_of(c, call);
 
-	lend_core_changes(c);
 	if (k && !k->server)
 		lend_call_stop(c, k, status);
 }

@@ -24,9 +24,9 @@ lend_coalesce_report(struct lend_core *c, struct lend_sess *s, struct lend_coale
 
 	d->acks = s->ack_due;
 	len = lend_make_report_once(c, s, &d->head, d->start);
-	d->start = (uint8_t)(d->start + len);
-	d->at = (uint16_t)(d->at + len);
-	d->end = (uint16_t)(d->end + len);
+	d->start += len;
+	d->at += len;
+	d->end += len;
 	return d;
 }
 
@@ -112,7 +112,6 @@ LEND_HOT uint32_t emit_datagram(struct lend_core *c, uint32_t i, const struct le
 {
 	struct lend_coalesced *d = lend_coalesced_at(c, i);
 
-	d->open = 0;
 	if (d->id == 0 || d->withdrawn == d->frames)
 		return 0;
 	if (d->begun != c->now)
@@ -146,8 +145,7 @@ static void finish_sending(struct lend_core *c, struct lend_unhashed *a, uint32_
 		a->coalesced_next = 0;
 	else
 		memmove(a->order, a->order + sent, c->coalesced_n);
-	for (uint32_t i = 0; i < c->coalesced_n; i++)
-		lend_coalesced_at(c, a->order[i])->open = 0;
+	a->coalesced_open = a->coalesced_next;
 }
 
 LEND_HOT uint32_t send_waiting(struct lend_core *c, struct lend_unhashed *a,

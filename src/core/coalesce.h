@@ -97,15 +97,11 @@ LEND_HOT struct lend_coalesced *lend_coalesce_begin(struct lend_core *c, struct 
 	d->peer = s->peer;
 	d->rank = class | (uint32_t)fast << 16 | (s->checked ? 0 : UINT32_C(1) << 24);
 	d->acks = 0;
-	d->open = 1;
-	d->calls_at = 0;
-	d->replies_at = 0;
-	d->deadline = 0;
 	d->frames = 0;
 	d->withdrawn = 0;
 	d->start = sizeof(struct lend_pkt);
 	d->at = sizeof(struct lend_pkt);
-	d->end = (uint16_t)(sizeof(struct lend_pkt) + most);
+	d->end = sizeof(struct lend_pkt) + most;
 	d->head.first = lend_pkt_first(LEND_PKT_CALLS, class);
 	d->head.pkt.call = 0;
 	d->head.pkt.session = s->peer_id;
@@ -119,22 +115,21 @@ LEND_HOT struct lend_coalesced *lend_coalesce_begin(struct lend_core *c, struct 
 	return s->ack_due ? lend_coalesce_report(c, s, d) : d;
 }
 
-/* Returns whether an open datagram takes this message. */
-LEND_HOT bool lend_coalesce_fits(const struct lend_coalesced *d, uint8_t class, uint32_t length)
-{
-	return d->class == class && d->at + lend_pkt_frame_len(length) <= d->end;
-}
-
 /* Returns the session's open datagram for one more frame, or begins one. NULL: the message takes
  * the slow path. */
 LEND_HOT struct lend_coalesced *lend_coalesce_open(struct lend_core *c, struct lend_sess *s,
 						   uint8_t class, uint32_t length)
 {
-	struct lend_coalesced *d = lend_coalesced_at(c, s->coalesced);
+	struct lend_unhashed *a = lend_unhashed(c);
+	uint32_t i = s->coalesced, need = lend_pkt_frame_len(length);
+	struct lend_coalesced *d;
 
-	return d->open && d->id == s->id && lend_coalesce_fits(d, class, length)
-		   ? d
-		   : lend_coalesce_begin(c, lend_unhashed(c), s, class, lend_pkt_frame_len(length));
+	if (i >= a->coalesced_open && i < a->coalesced_next) {
+		d = lend_coalesced_at(c, i);
+		if (d->id == s->id && d->class == class && d->at + need <= d->end)
+			return d;
+	}
+	return lend_coalesce_begin(c, a, s, class, need);
 }
 
 /* Appends a frame and returns it. The caller writes its block and a payload of `length` bytes. */
@@ -145,12 +140,9 @@ LEND_HOT struct lend_pkt_frame *lend_coalesce_add(struct lend_coalesced *d, uint
 	uint32_t len = lend_pkt_frame_len(length);
 
 	memset((uint8_t *)f + len - LEND_PKT_FRAME_ALIGN, 0, LEND_PKT_FRAME_ALIGN);
-	f->call = call;
-	f->length = (uint16_t)length;
-	f->flags = (uint8_t)flags;
-	f->zero = 0;
+	f->first = call | (uint64_t)length << 32 | (uint64_t)flags << 48;
 	d->frames++;
-	d->at = (uint16_t)(d->at + len);
+	d->at += len;
 	return f;
 }
 

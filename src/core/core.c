@@ -129,7 +129,6 @@ struct lend_core *lend_core_init(void *mem, const struct lend_core_config *confi
 	lay_out(c, config);
 	lend_unhashed(c)->ev_cap = event_cap(c);
 	lend_unhashed(c)->ev_room = event_room(c);
-	lend_unhashed(c)->changes = 1;
 	/* The large tables are not touched: records are initialised when they are taken. */
 	lend_pool_init(&c->free_sess, config->sessions);
 	lend_pool_init(&c->free_calls, c->records);
@@ -182,7 +181,6 @@ const struct lend_core_stats *lend_core_stats(const struct lend_core *c)
 
 void lend_core_path(struct lend_core *c, uint32_t carrier, const struct lend_path *path)
 {
-	lend_core_changes(c);
 	LEND_CHECK(carrier < LEND_CARRIERS_MAX);
 	c->cfg.path[carrier] = *path;
 	c->joins |= path->joins;
@@ -193,7 +191,6 @@ void lend_core_tick(struct lend_core *c, lend_ns now)
 {
 	struct lend_sess *s;
 
-	lend_core_changes(c);
 	c->now = lend_max_u64(c->now, now);
 	c->fed = 0;
 	if (lend_memq_waiting(c))
@@ -253,7 +250,6 @@ int lend_core_connect(struct lend_core *c, lend_ns now, uint32_t peer, uint64_t 
 	struct lend_hs *h;
 	struct lend_sess *s;
 
-	lend_core_changes(c);
 	if (LEND_PEER_CARRIER(peer) >= LEND_CARRIERS_MAX ||
 	    c->cfg.path[LEND_PEER_CARRIER(peer)].mtu < LEND_PKT_MTU_MIN)
 		return E_HOSTUNREACH;
@@ -280,7 +276,6 @@ void lend_core_disconnect(struct lend_core *c, uint64_t session)
 {
 	struct lend_sess *s = lend_sess_find(c, session);
 
-	lend_core_changes(c);
 	if (s && (s->state == LEND_SESS_UP || s->state == LEND_SESS_CONNECTING))
 		lend_sess_down(c, s, CANCELLED, true);
 }
@@ -342,7 +337,6 @@ int lend_core_attach(struct lend_core *c, uint64_t call, struct lend_bufs *bufs,
 {
 	struct lend_call_rec *k = lend_call_of(c, call);
 
-	lend_core_changes(c);
 	if (!k || !k->rx.needed)
 		return E_STALE;
 	if (buf && lend_chain_cap(bufs, buf) < k->rx.len)
@@ -362,7 +356,6 @@ bool lend_core_defer(struct lend_core *c, uint64_t call)
 {
 	struct lend_call_rec *k = lend_call_of(c, call);
 
-	lend_core_changes(c);
 	if (!k || !k->rx.needed || !k->server || !lend_rx_defer(c, k))
 		return false;
 	lend_ctl_ack(c, k);

@@ -104,7 +104,6 @@ int lend_core_prove(struct lend_core *c, lend_ns now, const struct lend_event *e
 	struct lend_pkt_view v;
 	struct lend_sess *s;
 
-	lend_core_changes(c);
 	c->now = lend_max_u64(c->now, now);
 	s = find_waiting(c, ev, &v);
 	if (!s)

@@ -433,7 +433,6 @@ void lend_core_input(struct lend_core *c, lend_ns now, struct lend_bufs *bufs,
 {
 	uint32_t predicted = 0;
 
-	lend_core_changes(c);
 	c->now = lend_max_u64(c->now, now);
 	if (c->cfg.sessions >= LEND_MANY)
 		prefetch_burst(c, in, n);

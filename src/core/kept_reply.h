@@ -82,13 +82,12 @@ static inline uint32_t lend_kept_delay(const struct lend_sslot *sl, lend_ns now)
 LEND_HOT void lend_kept_fill(struct lend_sslot *sl, const struct lend_call_rec *k, uint8_t status,
 			     uint32_t len)
 {
+	uint32_t ran = (status & LEND_REPLY_NOT_RUN ? RAN_NO : RAN_YES) | (uint32_t)k->more_hops
+									      << LEND_RAN_BITS;
+
 	sl->rec = LEND_SLOT_KEPT;
-	sl->status = status & (uint8_t)~LEND_REPLY_NOT_RUN;
-	sl->ran = (uint8_t)((status & LEND_REPLY_NOT_RUN ? RAN_NO : RAN_YES) |
-			    k->more_hops << LEND_RAN_BITS);
-	sl->class = k->class;
-	sl->len = (uint8_t)len;
-	sl->queued = 0;
+	sl->kept = (status & ~(uint32_t)LEND_REPLY_NOT_RUN) | ran << 8 | (uint32_t)k->class << 16 |
+		   len << 24; /* and it is not queued */
 }
 
 /* Returns the block of a reply that the slot keeps. */

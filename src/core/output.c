@@ -253,7 +253,6 @@ LEND_HOT void send_chosen(struct lend_core *c, struct sending *o, struct lend_ca
 
 void lend_core_pause_bulk(struct lend_core *core, lend_ns until)
 {
-	lend_core_changes(core);
 	core->bulk_paused_until = until;
 }
 
@@ -354,7 +353,6 @@ static __attribute__((noinline)) uint32_t send_calls(struct lend_core *c, struct
 uint32_t lend_core_output(struct lend_core *c, lend_ns now, struct lend_bufs *bufs,
 			  struct lend_out *out, uint32_t cap)
 {
-	lend_core_changes(c);
 	c->now = lend_max_u64(c->now, now);
 	if (c->ctl_n || c->ready.n)
 		return send_calls(c, bufs, out, lend_min_u32(cap, LEND_OUT));

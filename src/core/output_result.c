@@ -140,7 +140,6 @@ static __attribute__((noinline)) void note_results(struct lend_core *c, const st
 {
 	struct lend_unhashed *a = lend_unhashed(c);
 
-	lend_core_changes(c);
 	for (uint32_t i = 0; i < n; i++)
 		if (out[i].sent != LEND_SENT || a->out[i].news)
 			note_result(c, &out[i], &a->out[i]);

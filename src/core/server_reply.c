@@ -43,7 +43,6 @@ int lend_reply_keep(struct lend_core *c, lend_ns now, uint64_t call, uint8_t sta
 {
 	struct lend_call_rec *k;
 
-	lend_core_changes(c);
 	k = lend_call_of(c, call);
 	if (!k || k->state != LEND_CALL_RUNNING || k->cancelled)
 		return E_AGAIN;
@@ -79,7 +78,6 @@ int lend_core_reply(struct lend_core *c, lend_ns now, uint64_t call, struct lend
 	struct lend_sess *s;
 	uint64_t len = 0;
 
-	lend_core_changes(c);
 	if (!k || (k->state != LEND_CALL_RUNNING && k->state != LEND_CALL_ORPHAN))
 		return E_STALE;
 	c->now = lend_max_u64(c->now, now);

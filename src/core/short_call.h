@@ -6,9 +6,6 @@
  * are tested before the first store but that of the core's time. If one fails, the general function
  * takes over. What the frames of a datagram change in their session is stored once for all.
  *
- * Most conditions are tested for the first message of a datagram only. Each entry point of the core
- * that may change one calls lend_core_changes(). While that count stays the same, they hold.
- *
  * At the client, the slot is the call: no record is taken, and the handle names the slot. Whatever
  * else happens to the call (a timeout, a cancel, a refusal by the carrier, a reply of several
  * datagrams or with a head, the end of its session) promotes it: it gets a record, and the general

@@ -467,11 +467,9 @@ struct lend_core {
 /* A datagram of several messages, see coalesce.h. */
 enum { LEND_COALESCED_BYTES = 1408 };
 struct lend_coalesced {
-	uint64_t id;      /* of its session */
-	lend_ns begun;    /* the time that times in the frames are relative to, until output() */
-	lend_ns due;      /* when the first of its requests is retransmitted */
-	lend_ns deadline; /* of the newest request of short_call.h */
-	uint32_t left;    /* to that deadline, as requests have it */
+	uint64_t id;   /* of its session */
+	lend_ns begun; /* the time that times in the frames are relative to, until output() */
+	lend_ns due;   /* when the first of its requests is retransmitted */
 	uint32_t peer;
 	union { /* as in struct lend_out */
 		struct {
@@ -480,14 +478,10 @@ struct lend_coalesced {
 		};
 		uint32_t rank;
 	};
-	uint16_t frames, withdrawn; /* frames; those of them without a call */
-	uint16_t at, end;           /* offsets: the next frame, the limit */
-	uint8_t start;              /* offset of the first frame */
+	uint32_t frames, withdrawn; /* frames; those of them without a call */
+	uint32_t start, at, end;    /* offsets: the first frame, the next one, the limit */
 	uint8_t acks;               /* carries a report that was due */
-	uint8_t open;               /* gets more frames of its class */
-	uint8_t calls; /* short calls that may add their requests, while calls_at is up to date */
-	/* lend_unhashed.changes when short calls, short replies were admitted; 0: none was */
-	uint32_t calls_at, replies_at;
+	uint8_t zeros[11];
 	union {
 		union lend_head head;
 		uint8_t bytes[LEND_COALESCED_BYTES];
@@ -503,8 +497,8 @@ struct lend_unhashed {
 	uint32_t reported_n;
 	uint32_t reported[LEND_OUT]; /* sessions that report in every datagram of this output */
 	uint32_t news;               /* 1: out[] has an entry with this flag */
-	uint32_t changes;            /* odd: twice the calls of lend_core_changes() */
 	uint32_t coalesced_next;     /* entries of coalesced datagrams that were taken */
+	uint32_t coalesced_open;     /* the first one that may get more frames */
 	uint32_t coalesced_late;     /* datagrams that the last output left behind */
 	/* The coalesced_n datagrams that wait: late ones, then by class, then by age. */
 	uint8_t coalesced_last; /* class of the last one; 0 if it is late */

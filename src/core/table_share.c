@@ -132,7 +132,6 @@ void lend_core_withdraw(struct lend_core *c, lend_ns now, uint64_t call)
 	struct lend_call_rec *k = lend_call_of(c, call);
 	uint32_t wire;
 
-	lend_core_changes(c);
 	if (!k || !k->server || k->state != LEND_CALL_REPLYING || k->refused)
 		return;
 	c->now = lend_max_u64(c->now, now);
@@ -284,7 +283,6 @@ bool lend_core_reclaim(struct lend_core *c, uint64_t call, struct lend_bufs *buf
 	struct lend_call_rec *k = lend_call_of(c, call);
 	uint32_t peer, i, next, ended = 0;
 
-	lend_core_changes(c);
 	if (!k || !k->rx.needed || !k->server)
 		return false;
 	peer = lend_sess_at(c, k->sess)->peer;
