@@ -91,9 +91,9 @@ int dpdk_wake_open(struct dpdk *io)
 	struct dpdk_owner *owner = io->port[0]->owner;
 	int rc;
 
-	owner->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (share->queue_fds == 0)
 		return 0;
+	owner->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	io->wake_fds = epoll_create1(EPOLL_CLOEXEC);
 	rc = io->wake_fds < 0 ? -1 : watch_fd(io->wake_fds, EPOLL_CTL_ADD, EPOLLIN, owner->wake_fd);
 	for (uint16_t i = 0; i < share->queue_fds && rc == 0; i++)
@@ -161,8 +161,8 @@ void dpdk_wake_end(struct dpdk *io)
 
 	io->armed = false;
 	if (io->wake_fds >= 0) {
-		if (!atomic_exchange(&owner->asleep, false))
-			(void)eventfd_read(owner->wake_fd, &count);
+		atomic_store(&owner->asleep, false);
+		(void)eventfd_read(owner->wake_fd, &count); /* may have come after another event */
 		for (uint16_t i = 0; i < share->queue_fds; i++)
 			(void)read_option(share->queue_fd[i], SOL_SOCKET, SO_ERROR);
 	}
