@@ -224,7 +224,9 @@ if [ -e "$examples/greeter.proto" ]; then
 	fi
 	if [ -e "$lib/lend/liblend-grpc-preload.so" ]; then # test/preload has unchanged programs
 		commands=$(sed -n '/^lend grpc-run/s/ *#.*//p' "$here/../../../README.md")
-		says "with 127.0.0.1:50051" eval "${commands/.\/cpp_client/echo with}"
+		# Of a build with sanitizers: they must be loaded first.
+		sanitizer=$(ldd "$lib/lend/liblend-grpc-preload.so" | sed -n 's/.*libasan.* => \([^ ]*\).*/\1/p')
+		says "with 127.0.0.1:50051" eval "LD_PRELOAD=$sanitizer ${commands/.\/cpp_client/echo with}"
 	fi
 	begin presence "$tmp/presence"
 	echoes() { # JSON [OPTION...]: calls the echo
