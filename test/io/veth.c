@@ -30,6 +30,9 @@ static const char *make_veth(const char *kind, bool both, int queues, const char
 		       queues, queues, queues, queues);
 	if (!veth_run(link))
 		return "no veth pair: install iproute2, load the kernel's module veth";
+	while (!veth_run(
+	    "ip link show lend0 | grep 'state UP' && ip link show lend1 | grep 'state UP'"))
+		; /* the kernel notes a link later; the carrier would take it for down */
 	if (both)
 		(void)snprintf(second, sizeof(second), " --vdev=%s1,iface=lend1%s", kind, more);
 	(void)snprintf(eal, sizeof(eal),
