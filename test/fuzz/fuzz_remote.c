@@ -16,7 +16,6 @@ const char fuzz_name[] = "remote";
 
 enum { CALLS = 3, TURNS = 6, TURNS_MAX = 100000, SETTINGS = 4, GOAWAY = 7 };
 enum { REQUEST = 150 }; /* bytes of a session up to its first request, at least */
-static struct lend_ep *ep;
 static struct sockaddr_in listener = {.sin_family = AF_INET};
 static int accepts;
 static lend_session session;
@@ -24,7 +23,6 @@ static struct lend_call call[CALLS];
 static struct lend_stream stream[CALLS];
 static bool calls[CALLS], streams[CALLS]; /* in progress */
 static uint64_t base;                     /* bytes of buffers without a server */
-static uint64_t received;                 /* bytes of the current client */
 
 static void call_ended(struct lend_call *c)
 {
@@ -89,18 +87,6 @@ static bool is_busy(void)
 		if (calls[i] || streams[i])
 			return true;
 	return false;
-}
-
-static void run_turns(unsigned n)
-{
-	uint8_t in[4096];
-	ssize_t got;
-
-	while (n--) {
-		(void)lend_poll(ep);
-		while ((got = recv(fd, in, sizeof(in), MSG_DONTWAIT)) > 0)
-			received += (uint64_t)got;
-	}
 }
 
 static void open_client(void)

@@ -7,8 +7,11 @@
 #include <unistd.h>
 
 #include "fuzz/choice.h"
+#include "lend/rpc.h"
 
-static int fd; /* its socket */
+static int fd;             /* its socket */
+static struct lend_ep *ep; /* the other end */
+static uint64_t received;  /* bytes that the hostile end read */
 
 static void send_bytes(const void *bytes, size_t len)
 {
@@ -45,6 +48,19 @@ static void send_any_frame(struct choice *c, uint32_t stream)
 	for (uint32_t i = 0; i < len; i++)
 		payload[i] = choice_u8(c);
 	send_frame(type, flags, choice_rare(c, 4) ? 0 : stream, payload, len);
+}
+
+/* Runs turns of the endpoint, and reads what it sends. */
+static void run_turns(unsigned n)
+{
+	uint8_t in[4096];
+	ssize_t got;
+
+	while (n--) {
+		(void)lend_poll(ep);
+		while ((got = recv(fd, in, sizeof(in), MSG_DONTWAIT)) > 0)
+			received += (uint64_t)got;
+	}
 }
 
 /* A linger of 0 s: no port is left behind. */
