@@ -66,7 +66,7 @@ static int start_session(struct h2_client *client)
 
 static const uint8_t leaving[8] = "draining";
 
-/* Announces the last GOAWAY: requests that are on their way count still. */
+/* Announces the last GOAWAY. Requests on their way are still accepted. */
 static void begin_leaving(struct h2_client *client)
 {
 	nghttp2_session *session = client->peer.connection.session;
