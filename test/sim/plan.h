@@ -75,6 +75,7 @@
 	X(spines, 0, "switches that connect the leaves")                                           \
 	X(speed, 1, "rate of links between switches, as a multiple of mbps")                       \
 	X(spread, 0, "1: a spine is drawn per datagram; 0: per pair of nodes")                     \
+	X(skew_ns, 0, "additional delay of each spine over the one before")                        \
 	X(loss_ppm, 0, "datagrams lost")                                                           \
 	X(loss_mask, 0, "bit i: the i-th datagram of the run is lost")                             \
 	X(burst_ppm, 0, "datagrams that start a burst of losses")                                  \

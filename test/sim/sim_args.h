@@ -34,7 +34,7 @@ struct options_common {
 	enum table_form form;  /* --csv, --json */
 	struct option_list cc; /* --cc NAME,...: enum lend_cc; empty: all */
 	const char *plot;      /* --plot FILE.svg */
-	struct sim_plan net;   /* --delay-ns, --buffer-kb, --share, --mark-kb, --seed */
+	struct sim_plan net;   /* --delay-ns, --buffer-kb, --share, --mark-kb, --loss-ppm, --seed */
 };
 extern const struct lend_syntax options_common;
 

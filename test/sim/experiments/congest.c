@@ -145,13 +145,17 @@ static const struct lend_option options[] = {
     OPT_LIST(struct sweep, senders, "senders", SENDERS_MAX, "How many send at once"),
     OPT_NUMBER(struct sweep, plan.bytes, "size", 1, 1 << 26, "Bytes of a message (65536)"),
     OPT_NUMBER(struct sweep, plan.messages, "messages", 1, 1000000, "Of each sender (1)"),
+    OPT_NUMBER(struct sweep, plan.depth, "depth", 1, CONGEST_CALLS,
+	       "Messages that a sender has in flight (1)"),
+    OPT_NUMBER(struct sweep, plan.records, "records", 0, 1 << 20,
+	       "Calls that the receiver serves at once; 0: all (0)"),
     {.name = NULL}};
 static const struct lend_syntax syntax = {
     .option = options, .child = &options_common, .child_at = offsetof(struct sweep, o)};
 
 int sim_cmd_congestion(int argc, char **argv)
 {
-	struct sweep s = {.plan = {.bytes = 65536, .messages = 1},
+	struct sweep s = {.plan = {.bytes = 65536, .messages = 1, .depth = 1},
 			  .senders = {7, {8, 16, 32, 64, 128, 256, 512}}};
 	bool ok;
 

@@ -15,11 +15,14 @@
 struct congest_plan {
 	uint64_t senders;
 	uint64_t bytes;    /* bytes of each message */
-	uint64_t messages; /* per sender, one after the other */
+	uint64_t messages; /* per sender */
+	uint64_t depth;    /* of them, in flight at once */
+	uint64_t records;  /* of the receiver, for calls in progress; 0: enough */
 	struct sim_plan net;
 };
 
 enum { CONGEST_SAME, CONGEST_OTHER, CONGEST_VICTIMS };
+enum { CONGEST_CALLS = 256 }; /* slots of a session */
 
 struct congest_result {
 	bool ok;       /* all messages arrived unchanged */

@@ -7,7 +7,7 @@
 #include "util/bits.h"
 
 /* Ends by index: the receiver, the senders, the bystanders, the server of the second bystander. */
-enum { RECEIVER = 0, CALLS = 256 };
+enum { RECEIVER = 0 };
 #define VICTIM_NS UINT64_C(2000) /* time between a bystander's calls */
 #define LIMIT_NS  UINT64_C(60000000000)
 
@@ -15,7 +15,7 @@ struct bench {
 	struct traffic t;
 	const struct congest_plan *plan;
 	struct congest_result *result;
-	uint64_t *left; /* by sender, from 1: messages still to send; session index is one less */
+	uint64_t *left; /* by sender: messages that have not ended */
 	lend_ns *done_at;
 	uint32_t done;
 	uint32_t open; /* open calls of the bystanders */
@@ -54,7 +54,8 @@ static void on_ended(struct traffic *t, uint32_t m)
 		b->open--;
 		lend_hist_add(&b->result->victim[i->flow - b->plan->senders], i->ended - i->at);
 	} else if (--b->left[i->flow]) {
-		send_message(b, i->flow);
+		if (b->left[i->flow] >= b->plan->depth)
+			send_message(b, i->flow);
 	} else {
 		b->done_at[i->flow] = i->ended;
 		b->done++;
@@ -81,7 +82,11 @@ static void open_bench(struct bench *b)
 	const struct congest_plan *p = b->plan;
 	uint32_t ends = (uint32_t)p->senders + CONGEST_VICTIMS + 2, flows = ends - 2;
 	struct traffic_config config = {
-	    .bytes_max = (uint32_t)p->bytes, .calls = CALLS, .inflight = CALLS};
+	    .bytes_max = (uint32_t)p->bytes,
+	    .calls = CONGEST_CALLS,
+	    .inflight = CONGEST_CALLS,
+	    .records =
+		(uint32_t)(p->records ? p->records : CONGEST_CALLS + p->senders * (p->depth + 2))};
 	struct sim_plan plan = p->net;
 
 	plan.nodes = ends;
@@ -97,7 +102,8 @@ static void open_bench(struct bench *b)
 	b->t.sim.now = b->t.begin;
 	for (uint32_t i = 0; i < p->senders; i++) {
 		b->left[i] = p->messages;
-		send_message(b, i);
+		for (uint64_t k = 0; k < lend_min_u64(p->depth, p->messages); k++)
+			send_message(b, i);
 	}
 	ask_victim(b, b->t.begin, flows - 2);
 	ask_victim(b, b->t.begin, flows - 1);
@@ -131,14 +137,14 @@ static void judge_run(struct bench *b)
 	r->ok = true;
 }
 
-/* Returns a lower bound of the completion time: the receiver's link carries every byte, and a
- * sender's next message waits for the reply to the previous one. */
+/* Returns a lower bound of the completion time: the receiver's link carries every byte, and of a
+ * sender's messages, only depth are in flight in one round trip. */
 static lend_ns ideal_time(const struct congest_plan *p)
 {
 	uint64_t trip = 2 * p->net.delay_ns, message_ps = p->bytes * 8000000 / p->net.mbps;
 
 	return lend_max_u64(trip + p->senders * p->messages * message_ps / 1000,
-			    p->messages * (trip + message_ps / 1000));
+			    p->messages / p->depth * (trip + message_ps / 1000));
 }
 
 static void run_bench(struct bench *b)

@@ -189,6 +189,8 @@ static const struct lend_option options[] = {
     OPT_NUMBER(struct sweep, o.net.spines, "spines", 1, 64,
 	       "Spines (as many uplinks as downlinks)"),
     OPT_NUMBER(struct sweep, o.net.speed, "speed", 1, 16, "Of an uplink, in downlinks (4)"),
+    OPT_NUMBER(struct sweep, o.net.skew_ns, "skew-ns", 0, 100000000,
+	       "Additional delay of each spine over the one before (0)"),
     OPT_NUMBER(struct sweep, o.net.spread, "spread", 0, 1,
 	       "1: datagrams of a flow take all spines (1)"),
     OPT_NUMBER(struct sweep, plan.peers, "peers", 0, HOSTS_MAX, "Receivers of each host; 0: all"),

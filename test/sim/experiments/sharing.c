@@ -21,6 +21,7 @@ struct sharing_plan {
 struct course {
 	double *us, *active, *jain, *goodput;
 	uint32_t n;
+	struct traffic_count count;
 };
 struct sharing {
 	struct traffic t;
@@ -121,6 +122,8 @@ static bool sharing_run(const struct sharing_plan *plan, struct course *c, char 
 	if (setjmp(s->t.sim.out) == 0)
 		run_sharing(s);
 	ok = !s->t.sim.why[0];
+	if (ok)
+		c->count = traffic_count(&s->t);
 	memcpy(why, s->t.sim.why, sizeof(s->t.sim.why));
 	traffic_close(&s->t);
 	free(s);
@@ -145,16 +148,20 @@ static void print_summary(struct table *t, const struct sharing_plan *p, const s
 		settled += c->jain[i];
 		least = fmin(least, c->jain[i]);
 	}
-	table_row(
-	    t,
-	    (const struct table_cell[]){{"cc", "cc", lend_cc_name((enum lend_cc)p->net.cc), 0, 0},
-					{"senders", "senders", NULL, (double)p->senders, 0},
-					{"step_us", "step us", NULL, (double)p->step_us, 0},
-					{"jain", "jain", NULL, jain / shared, 3},
-					{"jain_settled", "settled", NULL, settled / halves, 3},
-					{"jain_settled_min", "least", NULL, least, 3},
-					{"carried_percent", "line %", NULL, goodput, 1}},
-	    7);
+	const struct table_cell cell[] = {
+	    {"cc", "cc", lend_cc_name((enum lend_cc)p->net.cc), 0, 0},
+	    {"senders", "senders", NULL, (double)p->senders, 0},
+	    {"step_us", "step us", NULL, (double)p->step_us, 0},
+	    {"jain", "jain", NULL, shared ? jain / shared : 1, 3},
+	    {"jain_settled", "settled", NULL, halves ? settled / halves : 1, 3},
+	    {"jain_settled_min", "least", NULL, least, 3},
+	    {"carried_percent", "line %", NULL, goodput, 1},
+	    {"drops", "drops", NULL, (double)c->count.drops, 0},
+	    {"repeats", "repeats", NULL, (double)c->count.repeats, 0},
+	    {"datagrams", "datagrams", NULL, (double)c->count.datagrams, 0},
+	};
+
+	table_row(t, cell, sizeof(cell) / sizeof(cell[0]));
 }
 
 static void course_rows(struct table *t, const struct sharing_plan *p, const struct course *c)

@@ -217,12 +217,13 @@ uint32_t traffic_flow(struct traffic *t, uint32_t from, uint32_t to)
 static void open_end(struct traffic *t, uint32_t id, const struct traffic_config *g)
 {
 	struct congest_end *e = &t->end[id];
+	uint32_t records = id == 0 && g->records ? g->records : g->inflight + 2 * e->flows;
 
 	t->sim.node[id].up = true;
 	e->held = NONE;
 	e->cfg = (struct lend_core_config){.sessions = 2 * e->flows + 2,
 					   .calls = g->calls,
-					   .inflight = g->inflight + 2 * e->flows,
+					   .inflight = records,
 					   .reassemblies = g->inflight + e->flows,
 					   .message_max = lend_max_u32(g->bytes_max, 1 << 20),
 					   .receive_budget = 64 << 20,
@@ -230,7 +231,7 @@ static void open_end(struct traffic *t, uint32_t id, const struct traffic_config
 					   .probe = 500000000,
 					   .dead = UINT64_C(5000000000),
 					   .congestion = (uint8_t)t->sim.plan.cc};
-	congest_end_open(&t->sim, id, e, 4 * (g->inflight + 2 * e->flows) + 1024);
+	congest_end_open(&t->sim, id, e, 4 * lend_max_u32(records, g->inflight) + 1024);
 }
 
 void traffic_connect(struct traffic *t, const struct traffic_config *config)

@@ -60,6 +60,7 @@ struct traffic_config {
 	uint32_t bytes_max; /* length of the longest message */
 	uint32_t calls;     /* calls in flight per session */
 	uint32_t inflight;  /* per end */
+	uint32_t records;   /* the same for end 0; 0: as all */
 };
 
 /* Opens the network of the plan; its nodes are the ends. t is zeroed but for hooks and owner. From

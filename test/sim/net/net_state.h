@@ -118,6 +118,8 @@ uint64_t net_queue(const struct sim_net *n, uint32_t port, lend_ns now);
 void net_topo_open(struct sim_net *n);
 void net_topo_close(struct sim_net *n);
 uint32_t net_rack(const struct sim_net *n, uint32_t node);
+/* Returns the spine that a leaf's port leads up to; 0 for all other ports. */
+uint32_t net_spine(const struct sim_net *n, uint32_t port);
 /* Returns the next port of the flight's path; NET_END: there is none. */
 uint32_t net_next(struct sim *sim, const struct sim_flight *f, uint32_t from);
 

@@ -66,7 +66,8 @@ static void leave_queue(struct sim *sim, struct net_port *p, struct sim_flight *
 	    n->plan.jitter_ns ? sim_below(sim, SIM_RNG_DELAY, n->plan.jitter_ns + 1) : 0;
 
 	p->free += f->len * n->byte_ps / p->speed;
-	f->at = p->free / 1000 + n->plan.delay_ns + jitter;
+	f->at = p->free / 1000 + n->plan.delay_ns + jitter +
+		net_spine(n, (uint32_t)(p - n->port)) * n->plan.skew_ns;
 	/* Links between switches keep the order. */
 	if (jitter && !n->plan.lossless && p < n->port + n->nodes)
 		net_later(sim, f, f->at);

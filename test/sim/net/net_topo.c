@@ -104,6 +104,12 @@ static uint32_t choose_spine(struct sim *sim, const struct sim_flight *f, uint32
 	return (uint32_t)__builtin_ctzll(both);
 }
 
+uint32_t net_spine(const struct sim_net *n, uint32_t port)
+{
+	return port >= n->nodes && port < port_up(n, n->racks, 0) ? (port - n->nodes) % n->spines
+								  : 0;
+}
+
 uint32_t net_next(struct sim *sim, const struct sim_flight *f, uint32_t from)
 {
 	struct sim_net *n = sim->net;
