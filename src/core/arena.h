@@ -130,6 +130,11 @@ static inline struct lend_ring *lend_ring_at(struct lend_core *c, uint32_t i)
 	return LEND_AT(c, at_rings, struct lend_ring) + i;
 }
 
+static inline struct lend_wide_ring *lend_wide_ring_at(struct lend_core *c, uint32_t i)
+{
+	return LEND_AT(c, at_wide, struct lend_wide_ring) + i;
+}
+
 static inline struct lend_few *lend_few_of(struct lend_core *c, const struct lend_sess *s)
 {
 	return LEND_AT(c, at_few, struct lend_few) + lend_sess_index(c, s);

@@ -6,17 +6,20 @@ void lend_short_show(struct lend_core *c, const struct lend_sess *s, uint32_t sl
 		     struct lend_call_rec *k)
 {
 	const struct lend_cslot *cs = lend_cslot_at(c, lend_sess_index(c, s), slot);
+	/* One probe per session is enough. */
+	bool probed = cs->stamp + s->pto <= c->now && lend_loss_probed(s, c->now);
 
 	*k = (struct lend_call_rec){
 	    .sess_id = s->id,
 	    .sess = lend_sess_index(c, s),
 	    .wire = lend_pkt_call(slot, cs->seq),
-	    .phase = lend_call_phase(LEND_CALL_OPEN, cs->class, false, cs->fast, true),
+	    .phase = lend_call_phase(LEND_CALL_OPEN, cs->class, false, cs->fast, true) |
+		     probed * lend_call_tried(),
 	    .method = cs->method,
 	    .number = cs->number,
 	    .stamp = cs->stamp,
 	    .deadline = cs->deadline,
-	    .timer = cs->stamp + lend_loss_rto(s, 0),
+	    .timer = cs->stamp + lend_call_timeout(s, probed),
 	    .tag = cs->tag,
 	    .serial = (uint32_t)(cs->handle >> 32),
 	    .tx = {.buf = cs->buf,

@@ -25,6 +25,16 @@ LEND_HOT uint32_t lend_call_phase(uint8_t state, uint8_t class, bool server, boo
 	return k.phase;
 }
 
+/* Returns the part of lend_call_rec.phase that is `tries` of 1. */
+LEND_HOT uint32_t lend_call_tried(void)
+{
+	struct lend_call_rec k;
+
+	k.phase = 0;
+	k.tries = 1;
+	return k.phase;
+}
+
 /* Takes a record; the caller has checked that one is free. Sets gen and self. */
 LEND_HOT struct lend_call_rec *lend_call_take(struct lend_core *c)
 {

@@ -36,11 +36,15 @@ enum lend_cc lend_cc_named(const char *name)
 void lend_cc_open(struct lend_cc_state *s, enum lend_cc cc)
 {
 	/* Swift and DCTCP start with 16 datagrams, which any network can absorb. Under receiver
-	 * grants the sender needs less caution. */
+	 * grants the sender needs less caution. Timely controls the rate: its window is only a
+	 * limit. */
 	bool careful = cc == LEND_CC_SWIFT || cc == LEND_CC_DCTCP;
 
 	memset(s, 0, sizeof(*s));
-	s->window = (careful ? 16 : LEND_CC_WINDOW_MAX) * LEND_CC_ONE;
+	s->window = (careful                ? 16
+		     : cc == LEND_CC_TIMELY ? LEND_CC_TIMELY_WINDOW
+					    : LEND_CC_WINDOW_MAX) *
+		    LEND_CC_ONE;
 }
 
 void lend_cc_report(struct lend_cc_state *s, enum lend_cc cc, const struct lend_cc_report *r)
@@ -62,7 +66,7 @@ void lend_cc_report(struct lend_cc_state *s, enum lend_cc cc, const struct lend_
 		break;
 	case LEND_CC_DCTCP:
 	case LEND_CC_CREDIT:
-		lend_cc_dctcp(s, r);
+		lend_cc_dctcp(s, r, cc == LEND_CC_CREDIT);
 		break;
 	case LEND_CC_NONE:
 	case LEND_CC_KINDS:

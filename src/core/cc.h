@@ -23,8 +23,9 @@ enum lend_cc {
 };
 
 enum {
-	LEND_CC_WINDOW_MAX = 256, /* datagrams */
-	LEND_CC_ONE = 1024,       /* a datagram, in units of lend_cc_state.window */
+	LEND_CC_WINDOW_MAX = 4096, /* datagrams */
+	LEND_CC_TIMELY_WINDOW = 256,
+	LEND_CC_ONE = 1024, /* a datagram, in units of lend_cc_state.window */
 };
 #define LEND_CC_GAP_MAX UINT64_C(1000000) /* ns: the largest gap */
 
@@ -44,7 +45,8 @@ struct lend_cc_state {
 	uint64_t round;   /* the round ends when this number or a larger one is reported */
 	lend_ns cut;      /* time of the last reduction */
 	uint32_t grown;   /* swift: accumulated growth below one unit */
-	uint32_t zero;
+	/* credit: datagrams declared lost, and reported, since the last judgement */
+	uint16_t lost, came;
 };
 _Static_assert(sizeof(struct lend_cc_state) <= 64, "a session is to stay small");
 
@@ -70,7 +72,8 @@ void lend_cc_report(struct lend_cc_state *s, enum lend_cc cc, const struct lend_
 /* cc_timely.c, cc_swift.c, cc_dctcp.c */
 void lend_cc_timely(struct lend_cc_state *s, const struct lend_cc_report *r);
 void lend_cc_swift(struct lend_cc_state *s, const struct lend_cc_report *r);
-void lend_cc_dctcp(struct lend_cc_state *s, const struct lend_cc_report *r);
+/* granted: the receiver's grants limit the queue, so random loss is no sign of congestion. */
+void lend_cc_dctcp(struct lend_cc_state *s, const struct lend_cc_report *r, bool granted);
 
 /* Returns how many datagrams may be in flight now, 1 .. LEND_CC_WINDOW_MAX. */
 static inline uint32_t lend_cc_window(const struct lend_cc_state *s)

@@ -368,7 +368,7 @@ static bool may_park(const struct lend_sess *s, const struct lend_call_rec *k)
 {
 	return k->state == LEND_CALL_OPEN && k->whole && k->rx.frags == LEND_NONE &&
 	       k->rx.memq_state == LEND_MEMQ_NONE && s->features & LEND_FEATURE_RUNNING &&
-	       k->tries && lend_loss_rto(s, k->tries) == LEND_RTO_MAX;
+	       k->tries && lend_call_timeout(s, k->tries) == LEND_RTO_MAX;
 }
 
 bool lend_call_any_parked(struct lend_core *c, struct lend_sess *s)
@@ -399,6 +399,17 @@ void lend_call_on_running(struct lend_core *c, struct lend_sess *s,
 	}
 }
 
+/* Handles the first timeout of a call: one datagram of the session asks for all that is missing. */
+static void tail_probe(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
+{
+	k->tries = 1;
+	k->timer = lend_max_u64(k->stamp, c->now - s->pto) + lend_call_timeout(s, 1);
+	if (lend_loss_probed(s, c->now))
+		return;
+	s->probed = lend_max_u32((uint32_t)(c->now / LEND_SENT_UNIT), 1);
+	send_probe(c, k);
+}
+
 void lend_call_tick(struct lend_core *c, struct lend_call_rec *k)
 {
 	struct lend_sess *s = lend_sess_at(c, k->sess);
@@ -410,6 +421,10 @@ void lend_call_tick(struct lend_core *c, struct lend_call_rec *k)
 	}
 	if (c->now < k->timer)
 		return;
+	if (k->state == LEND_CALL_OPEN && !k->tries && s->pto < lend_loss_rto(s, 0)) {
+		tail_probe(c, s, k);
+		return;
+	}
 	if (may_park(s, k)) {
 		k->timer = LEND_NEVER;
 		return;
@@ -419,7 +434,7 @@ void lend_call_tick(struct lend_core *c, struct lend_call_rec *k)
 		return;
 	}
 	k->tries = (uint8_t)lend_min_u32(k->tries + 1u, 30);
-	k->timer = repeat_at(c, s, k, lend_loss_rto(s, k->tries));
+	k->timer = repeat_at(c, s, k, lend_call_timeout(s, k->tries));
 	/* The carrier was full a moment ago, so the previous datagram still waits. Another one
 	 * would fill the control queue, which all sessions share. */
 	if (c->now < s->blocked[0] + s->block_ns[0] ||

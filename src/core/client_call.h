@@ -56,7 +56,7 @@ LEND_HOT void lend_call_sent(struct lend_core *c, struct lend_sess *s, struct le
 	k->number = number;
 	k->stamp = c->now;
 	if (k->tries == 0) /* a retransmission: lend_call_tick() has set the timer */
-		k->timer = c->now + lend_loss_rto(s, 0);
+		k->timer = c->now + s->pto;
 	lend_sess_arm(c, s, k->timer);
 }
 

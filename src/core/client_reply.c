@@ -33,7 +33,7 @@ static struct lend_call_rec *find_call(struct lend_core *c, struct lend_sess *s,
 static void note_progress(struct lend_core *c, struct lend_call_rec *k)
 {
 	k->tries = 0;
-	k->timer = c->now + lend_loss_rto(lend_sess_at(c, k->sess), 0);
+	k->timer = c->now + lend_sess_at(c, k->sess)->pto;
 }
 
 /* Notes that the server has the whole request, as any reply shows. */
@@ -163,7 +163,7 @@ static void note_round_trip(struct lend_core *c, struct lend_sess *s, const stru
 	if (v->reply.acked == k->number)
 		lend_loss_rtt_first(c, s, c->now - k->stamp, v->reply.delay_ns);
 	else if (k->tries && v->reply.acked < k->number)
-		lend_loss_rtt_first(c, s, c->now - k->stamp + lend_loss_rto(s, k->tries - 1u),
+		lend_loss_rtt_first(c, s, c->now - k->stamp + lend_call_timeout(s, k->tries - 1u),
 				    v->reply.delay_ns);
 }
 
@@ -236,7 +236,7 @@ static void store_partial(struct lend_core *c, struct lend_sess *s, struct lend_
 	 * well. */
 	if (v->head.length & LEND_PKT_DROPPED ||
 	    (v->head.length & LEND_PKT_PROBED && (s->lossless || low < k->tx.low)))
-		lend_tx_restart(c, &k->tx, low);
+		lend_tx_restart(c, s, &k->tx, low);
 	lend_sched_apply_wait(c, k, v->head.length & LEND_PKT_WAIT, low);
 	/* The receiver has no memory for this call. Return its session credit, so that it does not
 	 * delay calls for which there is memory. */
@@ -250,12 +250,15 @@ void lend_call_on_ack(struct lend_core *c, struct lend_sess *s, const struct len
 {
 	bool ended;
 	struct lend_call_rec *k = find_call(c, s, v->head.call, &ended);
-	uint32_t low;
+	uint32_t low, granted;
 
 	if (!k || k->state != LEND_CALL_OPEN)
 		return;
 	low = k->tx.low;
+	granted = k->tx.granted;
 	if (v->head.offset == LEND_PKT_WHOLE) {
+		if (v->head.length & LEND_PKT_PROBED && k->tries == 1)
+			lend_loss_probe_needless(s);
 		request_done(c, s, k);
 		return;
 	}
@@ -265,8 +268,8 @@ void lend_call_on_ack(struct lend_core *c, struct lend_sess *s, const struct len
 	if (v->head.offset == LEND_PKT_PARTIAL)
 		store_partial(c, s, k, v);
 	else if (v->head.length & LEND_PKT_PROBED)
-		lend_tx_restart(c, &k->tx, 0);
-	if (k->tx.low > low)
+		lend_tx_restart(c, s, &k->tx, 0);
+	if (k->tx.low > low || k->tx.granted > granted)
 		note_progress(c, k);
 	lend_sched_ready(c, k);
 }

@@ -93,7 +93,7 @@ LEND_HOT struct lend_coalesced *lend_coalesce_begin(struct lend_core *c, struct 
 	d = lend_coalesced_at(c, i);
 	d->id = s->id;
 	d->begun = c->now;
-	d->due = c->now + s->rto;
+	d->due = c->now + s->pto;
 	d->peer = s->peer;
 	d->rank = class | (uint32_t)fast << 16 | (s->checked ? 0 : UINT32_C(1) << 24);
 	d->acks = 0;

@@ -2,6 +2,7 @@
 
 #include "core/client_call.h"
 #include "core/zero_rtt.h"
+#include "core/grant.h"
 #include "core/handshake.h"
 #include "core/kept_reply.h"
 #include "core/loss.h"
@@ -54,6 +55,18 @@ static void describe_arrival(struct lend_core *c, struct lend_sess *s, struct le
 	}
 }
 
+/* Gives a PROBE the class of its call's datagrams: so its arrival shows which of them are lost. */
+static void set_probe_class(struct lend_core *c, struct lend_sess *s, struct lend_making *m,
+			    struct lend_pkt *head)
+{
+	const struct lend_call_rec *k = lend_call_of_wire(c, s, head->call);
+
+	if (!k)
+		return;
+	m->out->class = lend_grants_class(c, s, k);
+	head->flags |= m->out->class;
+}
+
 static void make_ack(struct lend_core *c, struct lend_sess *s, struct lend_making *m,
 		     const struct lend_ctl *e)
 {
@@ -61,6 +74,8 @@ static void make_ack(struct lend_core *c, struct lend_sess *s, struct lend_makin
 	struct lend_pkt_ack ack = {0};
 	struct lend_pkt_seen seen;
 
+	if (e->kind == LEND_PKT_PROBE)
+		set_probe_class(c, s, m, &head);
 	describe_arrival(c, s, &head, &ack);
 	if (e->probed)
 		head.length |= LEND_PKT_PROBED;

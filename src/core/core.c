@@ -27,7 +27,8 @@ static bool config_valid(const struct lend_core_config *f)
 {
 	return f->sessions >= 1 && f->sessions <= 1u << 20 && f->calls >= 1 &&
 	       f->calls <= LEND_CALLS_MAX && f->inflight >= 1 && f->inflight <= 1u << 20 &&
-	       f->reassemblies >= 1 && f->reassemblies <= 1u << 20 && f->message_max >= 1 &&
+	       f->reassemblies >= 1 && f->reassemblies <= 1u << 20 &&
+	       f->wide_rings <= f->sessions && f->message_max >= 1 &&
 	       f->message_max <= LEND_MESSAGE_MAX && f->unscheduled >= 4096 &&
 	       f->unscheduled <= 1u << 20 && f->probe > 0 && f->dead >= f->probe &&
 	       f->congestion < LEND_CC_KINDS && f->order <= LEND_ORDER_FIFO &&
@@ -85,6 +86,7 @@ static void lay_out(struct lend_core *c, const struct lend_core_config *f)
 	reserve_table(c, &c->at_few, f->sessions, sizeof(struct lend_few));
 	reserve_table(c, &c->at_slots, f->sessions, (lend_slots_words(c) - 1) * sizeof(uint64_t));
 	reserve_table(c, &c->at_rings, rings, sizeof(struct lend_ring));
+	reserve_table(c, &c->at_wide, f->wide_rings, sizeof(struct lend_wide_ring));
 	reserve_table(c, &c->at_cslot, slots, sizeof(struct lend_cslot));
 	reserve_table(c, &c->at_sslot, slots, sizeof(struct lend_sslot));
 	reserve_table(c, &c->at_kept, slots, LEND_KEPT_MAX);
@@ -96,6 +98,7 @@ static void lay_out(struct lend_core *c, const struct lend_core_config *f)
 	reserve_table(c, &c->at_free_frags, 2 * f->reassemblies, sizeof(uint32_t));
 	reserve_table(c, &c->at_free_wins, c->records, sizeof(uint32_t));
 	reserve_table(c, &c->at_free_rings, rings, sizeof(uint32_t));
+	reserve_table(c, &c->at_free_wide, f->wide_rings, sizeof(uint32_t));
 	reserve_table(c, &c->at_free_hs, f->sessions, sizeof(uint32_t));
 	reserve_table(c, &c->at_by_attempt, c->buckets, sizeof(uint32_t));
 	reserve_table(c, &c->at_by_peer, c->buckets, sizeof(uint32_t));
@@ -135,6 +138,7 @@ struct lend_core *lend_core_init(void *mem, const struct lend_core_config *confi
 	lend_pool_init(&c->free_frags, 2 * config->reassemblies);
 	lend_pool_init(&c->free_wins, c->records);
 	lend_pool_init(&c->free_rings, rings_for(config));
+	lend_pool_init(&c->free_wide, config->wide_rings);
 	lend_pool_init(&c->free_hs, config->sessions);
 	lend_timer_init(c, now);
 	lend_lookup_init(c);

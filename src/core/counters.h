@@ -25,6 +25,7 @@
 	X(rx_too_big, "messages refused: longer than the limit")                                   \
 	X(tx_full, "offered again because the carrier was full")                                   \
 	X(repeats, "data datagrams retransmitted")                                                 \
+	X(needless, "datagrams declared lost that had arrived")                                    \
 	X(lost, "of long messages, declared lost by a report")                                     \
 	X(probes, "probes sent")                                                                   \
 	X(acks, "acknowledgements sent")                                                           \

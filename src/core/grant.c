@@ -3,6 +3,7 @@
 #include "core/control.h"
 #include "core/table_share.h"
 #include "core/loss.h"
+#include "core/reorder.h"
 #include "core/rx.h"
 #include "core/memory_queue.h"
 
@@ -16,10 +17,13 @@ enum {
 	FIRST_MAX =
 	    16384, /* bytes that one session may send before a grant, unless one datagram is more */
 };
-#define LOOP_MAX  (10 * LEND_MS)
+#define LOOP_MAX  (2000 * LEND_MS)
 #define EPOCH_MIN (50 * LEND_US)
-#define RECLAIM   (1 * LEND_MS) /* between two scans for unused grants */
-#define YIELDS    LEND_GRANTS_YIELDS
+#define QUANTUM_NS                                                                                 \
+	(4 * LEND_US)         /* delay of a path that the search for a narrower window allows      \
+			       */
+#define RECLAIM (1 * LEND_MS) /* between two scans for unused grants */
+#define YIELDS  LEND_GRANTS_YIELDS
 
 static struct lend_prioq heap_of(struct lend_core *c)
 {
@@ -255,13 +259,47 @@ bool lend_grants_request(struct lend_core *c, struct lend_call_rec *k)
 	return k->rx.granted > had;
 }
 
+/* Returns whether the loop is not longer than an idle network's. Where switches set marks, a queue
+ * of the first window counts as none: marks tell when there is more. */
+static bool no_queue(const struct lend_grants *m)
+{
+	uint64_t slack = m->ecn ? LEND_GRANTS_START * LEND_US / lend_max_u64(m->rate, LEND_US) : 0;
+
+	return m->loop_min && 4 * m->loop < 5 * m->loop_min + 4 * slack;
+}
+
 /* Returns whether the whole window was in flight all the time and nothing waited in a queue: then
  * the rate is low because the RTT is long. */
 static bool used_up(const struct lend_grants *m, uint64_t rate)
 {
 	uint64_t may = m->waiting > 1 ? m->window : message_share(m);
 
-	return 4 * m->loop < 5 * m->loop_min && rate * m->loop > may * (LEND_US - LEND_US / 16);
+	return no_queue(m) && rate * m->loop > may * (LEND_US - LEND_US / 8);
+}
+
+/* Widens the window without a trial while it limits the rate on an idle path. */
+static bool widen_window(struct lend_grants *m, uint64_t rate)
+{
+	uint64_t may = m->waiting > 1 ? m->window : message_share(m);
+	bool idle = 4 * m->loop < 5 * m->loop_min;
+
+	if (m->before > m->window || !used_up(m, rate))
+		return false;
+	m->window +=
+	    idle && rate * m->loop > may * (LEND_US - LEND_US / 16) ? m->window : m->window / 8;
+	m->rest = 0;
+	return true;
+}
+
+/* Narrows the window without a trial while several senders fill a queue. */
+static bool narrow_window(struct lend_grants *m)
+{
+	if (no_queue(m) || lend_grants_one_sender(m) || m->window <= LEND_GRANTS_START ||
+	    m->loop <= 2 * m->loop_min + 20 * LEND_US)
+		return false;
+	m->window = lend_max_u64(m->window - m->window / 4, LEND_GRANTS_START);
+	m->rest = REST / 8;
+	return true;
 }
 
 /* Searches the best window. A wider one is kept if the rate rose by more than an eighth. Otherwise
@@ -272,6 +310,11 @@ static void judge_window(struct lend_grants *m, uint64_t rate)
 	bool tried = m->before, better = rate > m->rate + m->rate / 8;
 	bool narrower = tried && m->before > m->window, worse = rate < m->rate - m->rate / 8;
 
+	if (widen_window(m, rate) || (m->loop_min && narrow_window(m))) {
+		m->rate = rate;
+		m->before = 0;
+		return;
+	}
 	if (!tried && m->rest > 0) {
 		m->rate = rate;
 		m->rest--;
@@ -285,6 +328,11 @@ static void judge_window(struct lend_grants *m, uint64_t rate)
 		return;
 	}
 	m->rate = rate;
+	if (m->down && m->window * LEND_US < (m->loop_min + QUANTUM_NS) * rate / 2 * 3) {
+		m->down = 0;
+		m->rest = REST;
+		return;
+	}
 	m->before = m->window;
 	if (m->down)
 		m->window -= m->window / 5;
@@ -307,6 +355,25 @@ static void give_way(struct lend_grants *m)
 	m->rest = REST / 8;
 }
 
+/* Returns how many datagrams of this round were lost, if they are more than random loss: one of 32
+ * at most. Those that only came late have cancelled out. */
+static uint64_t lost_datagrams(const struct lend_grants *m)
+{
+	uint64_t lost = m->missing > 0 ? (uint64_t)m->missing : 0;
+
+	return lost * 32 > m->datagrams + lost ? lost : 0;
+}
+
+/* Narrows the window by the share of datagrams that were lost: the buffers on the path are short.
+ */
+static void give_way_to_loss(struct lend_grants *m, uint64_t lost)
+{
+	m->window -= m->window * lost / (m->datagrams + lost);
+	m->before = 0;
+	m->down = 0;
+	m->rest = REST / 8;
+}
+
 /* Returns whether a much wider window is being tried: it takes one loop (from a grant to its data)
  * to take effect, and one to measure. */
 static bool tries_wider(const struct lend_grants *m)
@@ -318,26 +385,31 @@ static void measure_rate(struct lend_core *c)
 {
 	struct lend_grants *m = &c->grants;
 	lend_ns span = c->now - m->epoch;
+	uint64_t lost;
 
 	if (c->now < m->epoch ||
-	    span < lend_max_u64(tries_wider(m) ? m->loop : 4 * m->loop, EPOCH_MIN))
+	    span < lend_max_u64(tries_wider(m) || no_queue(m) ? m->loop : 4 * m->loop, EPOCH_MIN))
 		return;
 	/* The window limits the rate only while messages want more than may be granted. */
 	m->window = lend_grants_width(m);
 	if (m->marked)
 		give_way(m);
+	else if ((lost = lost_datagrams(m)))
+		give_way_to_loss(m, lost);
 	else if (m->scarce && span < 16 * lend_max_u64(m->loop, EPOCH_MIN))
 		judge_window(m, m->came * LEND_US / span);
 	m->window = lend_min_u64(lend_max_u64(m->window, m->least), LEND_GRANTS_MAX);
 	m->scarce = 0;
 	m->epoch = c->now + (tries_wider(m) ? m->loop : 0);
 	m->came = m->marked = m->datagrams = 0;
+	m->missing = m->missing < 0 ? m->missing : 0;
 }
 
 /* Counts an ECN mark. Returns true at the least window: below it, the senders must slow down. */
 bool lend_grants_marked(struct lend_core *c)
 {
 	c->grants.marked++;
+	c->grants.ecn = 1;
 	return c->grants.window == c->grants.least;
 }
 
@@ -346,6 +418,10 @@ void lend_grants_arrived(struct lend_core *c, struct lend_call_rec *k, uint32_t 
 	struct lend_grants *m = &c->grants;
 	lend_ns loop = c->now - k->rx.asked;
 
+	struct lend_sess *s = lend_sess_at(c, k->sess);
+
+	if (s->has_reorder)
+		lend_reorder_came(lend_reorder_of(c, s));
 	uncharge_window(c, &k->rx, n);
 	m->came += c->now >= m->epoch ? n : 0;
 	m->datagrams++;

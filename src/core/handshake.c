@@ -58,7 +58,8 @@ void lend_hs_connect(struct lend_core *c, struct lend_sess *s, struct lend_pkt_c
 	*to = (struct lend_pkt_connect){.connect = s->connect,
 					.session = s->id,
 					.pattern = h->pattern,
-					.features = c->cfg.features | LEND_FEATURE_RUNNING,
+					.features = c->cfg.features | LEND_FEATURE_RUNNING |
+						    LEND_FEATURE_LATE,
 					.key_id = h->key_id,
 					.cookie = h->cookie,
 					.ticket = h->ticket,
@@ -75,7 +76,8 @@ void lend_hs_accept(struct lend_core *c, struct lend_sess *s, struct lend_pkt_ac
 				       .session = s->id,
 				       .pattern = h->pattern,
 				       .zero_rtt = s->zero_rtt,
-				       .features = c->cfg.features | LEND_FEATURE_RUNNING,
+				       .features = c->cfg.features | LEND_FEATURE_RUNNING |
+						   LEND_FEATURE_LATE,
 				       .params = params_of(c, s, c->cfg.incarnation),
 				       .ticket = h->ticket};
 	if (h->pattern != LEND_PATTERN_OPEN)

@@ -186,6 +186,8 @@ LEND_HOT bool note(struct lend_core *c, struct lend_sess *s, const struct lend_i
 	s->last_rx = c->now;
 	if (in->ecn)
 		s->ecn += !lend_grants_apply(c, s) || lend_grants_marked(c);
+	if (LEND_RARE(lend_seen_is_hole(s, number)))
+		lend_sess_report_soon(c, s);
 	if (!lend_seen_note(c, s, number))
 		return false;
 	LEND_COUNT(c, rx_dup);

@@ -1,16 +1,23 @@
 #include "core/loss.h"
 
+#include "core/reorder.h"
 #include "core/seen.h"
 #include "core/sched.h"
 #include "core/server_call.h"
 #include "core/tx.h"
 
-/* Returns the call of an entry; NULL if its record was reused. */
+enum { PTO_DECAY = 1024 }; /* RTT samples in which lend_sess.pto_min falls to 37 % */
+
+/* Returns the call of an entry; NULL if its record was reused, or if the receiver has discarded
+ * what it had of the message since then. */
 static struct lend_call_rec *entry_owner(struct lend_core *c, const struct lend_sent_rec *e)
 {
 	struct lend_call_rec *k = lend_call_at(c, e->call);
 
-	return k->gen == e->gen && k->state != LEND_CALL_FREE ? k : NULL;
+	if (k->gen != e->gen || k->state == LEND_CALL_FREE ||
+	    (k->tx.since && (int32_t)(e->number - k->tx.since) < 0))
+		return NULL;
+	return k;
 }
 
 /* Evicts a number without an acknowledgement from the ring. No report can acknowledge it any more,
@@ -21,7 +28,7 @@ static void push_out(struct lend_core *c, const struct lend_sess *s, const struc
 	struct lend_call_rec *old = entry_owner(c, e);
 	bool reply;
 
-	if (!old)
+	if (!old || e->frag & LEND_SENT_LOST)
 		return;
 	reply = old->state == LEND_CALL_REPLYING && old->tx.win == LEND_NONE;
 	if (!reply && (s->lossless || old->tx.win == LEND_NONE))
@@ -54,7 +61,7 @@ static void note_passed(struct lend_core *c, struct lend_sess *s, uint64_t numbe
 	uint64_t *passed = lend_few_of(c, s)->passed;
 
 	if (s->lossless || nothing_long_in_flight(s) || number < s->oldest ||
-	    s->number - number > lend_ring_len(s))
+	    s->number - number > lend_ring_len(c, s))
 		return;
 	for (int i = *lend_ring_class(c, s, number); i >= 0 && passed[i] < number; i--)
 		passed[i] = number;
@@ -85,7 +92,7 @@ static bool in_flight(struct lend_core *c, struct lend_sess *s, uint64_t number)
 	 * memory. It must not delay messages for which there is memory. */
 	if (s->lossless && number < s->acked)
 		return false;
-	return k && k->tx.win != LEND_NONE && e->frag >= k->tx.low &&
+	return k && k->tx.win != LEND_NONE && !(e->frag & LEND_SENT_LOST) && e->frag >= k->tx.low &&
 	       !lend_tx_waits_resend(c, &k->tx, e->frag);
 }
 
@@ -99,13 +106,14 @@ static void advance_oldest(struct lend_core *c, struct lend_sess *s)
 
 bool lend_loss_room(struct lend_core *c, struct lend_sess *s)
 {
-	uint32_t window = s->lossless ? LEND_RING : lend_cc_window(&s->cc);
+	uint32_t window = s->lossless ? LEND_RING : lend_cc_window(&s->cc),
+		 len = lend_ring_len(c, s);
 
-	if (s->number - s->oldest >= lend_min_u32(window, lend_ring_len(s)))
+	if (s->number - s->oldest >= lend_min_u32(window, len))
 		advance_oldest(c, s);
-	if (s->number - s->oldest >= lend_ring_len(s) && window > LEND_FEW)
-		(void)lend_ring_grow(c, s);
-	return s->number - s->oldest < lend_min_u32(window, lend_ring_len(s));
+	if (s->number - s->oldest >= len && window > len && lend_ring_grow(c, s))
+		len = lend_ring_len(c, s);
+	return s->number - s->oldest < lend_min_u32(window, len);
 }
 
 void lend_loss_rtt(struct lend_sess *s, lend_ns sample, uint32_t delay_ns)
@@ -130,7 +138,26 @@ void lend_loss_rtt(struct lend_sess *s, lend_ns sample, uint32_t delay_ns)
 			s->rttvar -= (s->rttvar - gap) / 256;
 		s->srtt += trip / 8 - s->srtt / 8;
 	}
-	lend_loss_set_rto(s);
+	s->pto_min -= s->pto_min / PTO_DECAY;
+	lend_loss_set_pto(s);
+}
+
+static lend_ns time_since_sent(const struct lend_core *c, const struct lend_sent_rec *e)
+{
+	return (uint64_t)((uint32_t)(c->now / LEND_SENT_UNIT) - e->when) * LEND_SENT_UNIT;
+}
+
+/* Learns from a number that is reported after a later one of its class or a less urgent one. */
+static void learn_reordering(struct lend_core *c, struct lend_sess *s, uint64_t number,
+			     struct lend_sent_rec *e)
+{
+	bool lost = e->frag & LEND_SENT_LOST;
+
+	e->frag &= ~LEND_SENT_LOST;
+	if (s->lossless || nothing_long_in_flight(s) || s->number - number > lend_ring_len(c, s) ||
+	    number >= lend_few_of(c, s)->passed[*lend_ring_class(c, s, number)])
+		return;
+	lend_reorder_note(c, s, time_since_sent(c, e), !lost);
 }
 
 /* Handles a number that the peer has seen. Returns true if it was of a long message. */
@@ -139,6 +166,8 @@ static bool handle_acked(struct lend_core *c, struct lend_sess *s, uint64_t numb
 	struct lend_sent_rec *e = lend_ring_entry(c, s, number);
 	struct lend_call_rec *k = e ? entry_owner(c, e) : NULL;
 
+	if (k && k->tx.win != LEND_NONE)
+		learn_reordering(c, s, number, e);
 	note_passed(c, s, number);
 	if (!e)
 		return false;
@@ -156,19 +185,30 @@ static bool handle_acked(struct lend_core *c, struct lend_sess *s, uint64_t numb
 	return true;
 }
 
+/* Returns whether a number is lost that the report does not include: below `below` after a
+ * timeout, otherwise when a later one of its class has passed it for long enough. */
+static bool is_overdue(struct lend_core *c, struct lend_sess *s, uint64_t number, uint64_t below,
+		       const struct lend_sent_rec *e)
+{
+	lend_ns since = time_since_sent(c, e);
+
+	return (number < below && since >= lend_loss_rto(s, 0)) ||
+	       (number < lend_few_of(c, s)->passed[*lend_ring_class(c, s, number)] &&
+		since >= lend_reorder_limit(s, lend_reorder_of(c, s)));
+}
+
 static bool handle_lost(struct lend_core *c, struct lend_sess *s, uint64_t number, uint64_t below)
 {
 	struct lend_sent_rec *e = lend_ring_entry(c, s, number);
 	struct lend_call_rec *k = e ? entry_owner(c, e) : NULL;
 
-	if (!k || k->tx.win == LEND_NONE ||
-	    (number >= below &&
-	     number + LEND_REORDER >= lend_few_of(c, s)->passed[*lend_ring_class(c, s, number)]))
+	if (!k || k->tx.win == LEND_NONE || e->frag & LEND_SENT_LOST ||
+	    !is_overdue(c, s, number, below, e))
 		return false;
 	if (number >= below && s->acked - number <= 64)
 		LEND_COUNT(c, lost); /* otherwise no report covered it */
-	e->gen = 0;
 	lend_tx_lost(c, &k->tx, e->frag);
+	e->frag |= LEND_SENT_LOST;
 	if (k->tx.resend)
 		lend_sched_ready(c, k);
 	return true;
@@ -180,7 +220,7 @@ static void judge_range(struct lend_core *c, struct lend_sess *s, uint64_t below
 {
 	uint64_t n = below - s->loss_checked;
 
-	for (uint64_t i = 0; i < lend_min_u64(n, lend_ring_len(s)); i++) {
+	for (uint64_t i = 0; i < lend_min_u64(n, lend_ring_len(c, s)); i++) {
 		struct lend_sent_rec *e = lend_sent_ring_slot(c, s, s->loss_checked + i);
 		struct lend_call_rec *k = e->gen ? entry_owner(c, e) : NULL;
 		uint32_t back = (uint32_t)below - e->number;
@@ -205,17 +245,16 @@ static void judge_replies(struct lend_core *c, struct lend_sess *s, uint64_t bel
 	s->loss_checked = lend_max_u64(s->loss_checked, below);
 }
 
-/* Declares datagrams lost: those below `below`, and those more than LEND_REORDER below the largest
- * number seen of their class or a less urgent one. Returns how many. */
+/* Declares datagrams lost: those below `below`, and those that later ones have passed for longer
+ * than reorder.h allows. Returns how many. */
 static uint32_t declare_lost(struct lend_core *c, struct lend_sess *s, uint64_t below)
 {
-	uint64_t passed, end;
 	uint32_t n = 0;
+	uint64_t end;
 
 	if (nothing_long_in_flight(s) || all_short(c))
 		return 0;
-	passed = lend_few_of(c, s)->passed[0];
-	end = lend_max_u64(below, passed - lend_min_u64(passed, LEND_REORDER));
+	end = lend_max_u64(below, lend_few_of(c, s)->passed[0]);
 	for (uint64_t i = s->oldest; i < end; i++)
 		n += handle_lost(c, s, i, below);
 	return n;
@@ -230,15 +269,18 @@ static lend_ns rtt_sample(struct lend_core *c, struct lend_sess *s,
 
 	if (!e || !entry_owner(c, e))
 		return 0;
-	trip = (uint64_t)((uint32_t)(c->now / LEND_SENT_UNIT) - e->when) * LEND_SENT_UNIT;
+	trip = time_since_sent(c, e);
 	lend_loss_rtt(s, trip, seen->delay_ns);
 	if (seen->delay_ns == UINT32_MAX)
 		return 0;
-	return trip > seen->delay_ns ? trip - seen->delay_ns : 1;
+	trip = trip > seen->delay_ns ? trip - seen->delay_ns : 1;
+	if (!nothing_long_in_flight(s))
+		lend_reorder_of(c, s)->trip = (uint32_t)lend_min_u64(trip, UINT32_MAX);
+	return trip;
 }
 
 /* Returns the bits of the map that are new, so that each number is handled once. */
-static uint64_t new_bits(struct lend_sess *s, const struct lend_pkt_seen *seen)
+static uint64_t new_bits(struct lend_sess *s, const struct lend_pkt_seen *seen, uint64_t distance)
 {
 	uint64_t known;
 
@@ -246,7 +288,10 @@ static uint64_t new_bits(struct lend_sess *s, const struct lend_pkt_seen *seen)
 		return seen->map; /* an older report */
 	known = lend_seen_shift(s->acked_map, seen->acked - s->acked);
 	s->acked = seen->acked;
-	s->acked_map = known | seen->map;
+	s->acked_map = known;
+	if (distance > 1)
+		return seen->map; /* of late numbers */
+	s->acked_map |= seen->map;
 	return seen->map & ~known;
 }
 
@@ -272,13 +317,24 @@ static bool updates_cc(const struct lend_core *c, const struct lend_sess *s,
 	return !s->lossless && (by_delay || seen->ecn || !nothing_long_in_flight(s));
 }
 
-bool lend_loss_reported(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_seen *seen,
-			enum lend_loss_source word)
+/* Separates the distance of a map of late numbers from the largest number. Returns it: 1 for the
+ * usual map. */
+static uint64_t split_report(struct lend_pkt_seen *seen)
 {
+	uint64_t distance = seen->acked >> LEND_PKT_NUMBER_BITS;
+
+	seen->acked &= (UINT64_C(1) << LEND_PKT_NUMBER_BITS) - 1;
+	return lend_max_u64(distance, 1);
+}
+
+bool lend_loss_reported(struct lend_core *c, struct lend_sess *s,
+			const struct lend_pkt_seen *report, enum lend_loss_source word)
+{
+	struct lend_pkt_seen read = *report, *seen = &read;
+	uint64_t distance = split_report(seen), map;
 	bool learns = updates_cc(c, s, seen);
 	struct lend_cc_report r = {
 	    .now = c->now, .next = s->number, .acked = seen->acked, .payload = s->payload};
-	uint64_t map;
 
 	if (seen->acked >= s->number)
 		return false;
@@ -290,16 +346,20 @@ bool lend_loss_reported(struct lend_core *c, struct lend_sess *s, const struct l
 		r.marked = seen->ecn - s->cc.ecn;
 		s->cc.ecn = seen->ecn;
 	}
-	map = new_bits(s, seen);
+	map = new_bits(s, seen, distance);
 	r.seen = handle_acked(c, s, seen->acked);
 	for (; map; map &= map - 1) {
-		uint64_t back = 1 + (uint64_t)__builtin_ctzll(map);
+		uint64_t back = distance + (uint64_t)__builtin_ctzll(map);
 
 		if (back <= seen->acked)
 			r.seen += handle_acked(c, s, seen->acked - back);
 	}
 	if (!s->lossless)
 		r.lost = declare_lost(c, s, late_below(seen, word));
+	if (s->has_reorder)
+		lend_reorder_decay(c, &lend_few_of(c, s)->reorder);
+	if (r.lost)
+		lend_reorder_lost(c, s, r.lost);
 	if (learns)
 		lend_cc_report(&s->cc, c->cfg.congestion, &r);
 	/* On a lossless carrier, too: the numbers leave the map all the same. */

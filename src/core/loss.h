@@ -2,8 +2,8 @@
  *
  * Every datagram of a session has a number that is never used twice. The receiver reports the
  * largest number that it saw and a map of the 64 numbers below. For datagrams of long messages and
- * for replies, the sender records what each number carried. A number is lost once one more
- * than LEND_REORDER above it was seen, or once the answer to a later PROBE does not include it.
+ * for replies, the sender records what each number carried. A number is lost once a later one was
+ * seen for longer than reorder.h allows, or once the answer to a later PROBE does not include it.
  * Only numbers of the same or a less urgent class count, because more urgent datagrams may have
  * overtaken it. SRTT and RTTVAR follow RFC 6298, the threshold RFC 9002. On a lossless carrier no
  * datagram is declared lost: the receiver reports which ones it dropped.

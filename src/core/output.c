@@ -34,17 +34,6 @@ static void put_reply(struct lend_core *c, const struct lend_sess *s, struct len
 				      .acked = k->number};
 }
 
-/* Returns the traffic class of a call's datagrams. Long messages keep the receiver's downlink busy
- * under receiver-driven grants. They go one class lower, so that switches let short, unscheduled
- * messages overtake them. */
-static uint8_t traffic_class(const struct lend_core *c, const struct lend_sess *s,
-			     const struct lend_call_rec *k)
-{
-	bool yields = k->tx.win != LEND_NONE && lend_grants_apply(c, s);
-
-	return (uint8_t)lend_min_u32(k->class + yields, LEND_CLASSES - 1);
-}
-
 /* Datagrams that output() has built so far: the entries of the next one, and the number built. */
 struct sending {
 	const struct lend_bufs *bufs;
@@ -212,7 +201,7 @@ static __attribute__((noinline)) uint32_t send_long(struct lend_core *c, struct 
 						    struct lend_call_rec *k, struct lend_sess *s,
 						    uint32_t most)
 {
-	uint8_t class = traffic_class(c, s, k);
+	uint8_t class = lend_grants_class(c, s, k);
 	uint32_t frag;
 
 	do {

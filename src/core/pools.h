@@ -26,6 +26,8 @@ struct lend_grants {
 	lend_ns loop_min; /* smallest loop; 0: none was measured */
 	uint64_t datagrams,
 	    marked;        /* datagrams that arrived in this round, and those with an ECN mark */
+	uint64_t ecn;      /* 1: a mark has arrived: switches of this network set them */
+	int64_t missing;   /* lost datagrams of this round: see reorder.h */
 	uint64_t alpha;    /* share of marked datagrams, smoothed, of 65536 */
 	lend_ns look;      /* next check for unused grants; LEND_NEVER: no message waits */
 	uint64_t waiting;  /* messages in the heap */

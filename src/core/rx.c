@@ -235,7 +235,7 @@ enum lend_rx_verdict lend_rx_take(struct lend_core *c, struct lend_bufs *bufs,
 		k->marks |= LEND_MARK_HEAD_IN;
 	if (k->rx.frags != LEND_NONE || lend_memq_take(c, k, v->head.length))
 		return keep_fragment(c, bufs, k, v);
-	lend_seen_forget(lend_sess_at(c, k->sess), v->head.number);
+	lend_seen_forget(c, lend_sess_at(c, k->sess), v->head.number);
 	return LEND_RX_DROPPED;
 }
 

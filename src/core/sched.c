@@ -151,7 +151,7 @@ void lend_sched_apply_wait(struct lend_core *c, struct lend_call_rec *k, bool wa
 	k->paused = wait && k->tx.win != LEND_NONE;
 	if (!k->paused)
 		return;
-	lend_tx_restart(c, &k->tx, low);
+	lend_tx_restart(c, lend_sess_at(c, k->sess), &k->tx, low);
 	lend_sched_remove(c, k);
 }
 

@@ -1,10 +1,15 @@
 #include "core/seen.h"
 
+#include "core/reorder.h"
+#include "wire/head.h"
+
 bool lend_seen_note_other(struct lend_core *c, struct lend_sess *s, uint64_t number)
 {
 	uint64_t back;
 
 	if (number > s->seen || s->seen_at == 0) {
+		if (lend_seen_is_hole(s, number))
+			lend_reorder_of(c, s); /* from now on, missing numbers are counted */
 		s->seen_map = s->seen_at == 0 ? 0 : lend_seen_shift(s->seen_map, number - s->seen);
 		s->seen = number;
 		s->seen_at = c->now + !c->now;
@@ -14,19 +19,28 @@ bool lend_seen_note_other(struct lend_core *c, struct lend_sess *s, uint64_t num
 	back = s->seen - number;
 	if (back == 0)
 		return true;
-	if (back > 64)
+	if (back > LEND_REORDER_SETTLED && s->has_reorder)
+		lend_reorder_found(c, s, number);
+	if (back > 64) {
+		if (!s->lossless && s->features & LEND_FEATURE_LATE)
+			lend_reorder_late(c, s, number);
 		return false; /* beyond the map: its call recognises a duplicate */
+	}
 	if (s->seen_map >> (back - 1) & 1)
 		return true;
 	s->seen_map |= UINT64_C(1) << (back - 1);
 	return false;
 }
 
-void lend_seen_forget(struct lend_sess *s, uint64_t number)
+void lend_seen_forget(struct lend_core *c, struct lend_sess *s, uint64_t number)
 {
 	uint64_t back = s->seen - number;
 
-	if (number > s->seen || back > 64)
+	if (number > s->seen)
+		return;
+	if (s->has_reorder)
+		lend_reorder_forget(c, s, number);
+	if (back > 64)
 		return;
 	if (back > 0) {
 		s->seen_map &= ~(UINT64_C(1) << (back - 1));
@@ -52,6 +66,8 @@ void lend_seen_report(struct lend_core *c, struct lend_sess *s, struct lend_pkt_
 	seen->map = s->seen_map;
 	seen->delay_ns = clamp_delay(c->now - s->seen_at);
 	seen->ecn = s->ecn;
+	if (s->has_reorder)
+		lend_reorder_report(c, s, seen);
 	s->unacked = 0;
 	s->ack_due = 0;
 	s->ack_timer = LEND_NEVER;

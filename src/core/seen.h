@@ -29,6 +29,12 @@ static inline void lend_seen_predict(const struct lend_core *c, struct lend_sess
 								sizeof(struct lend_pkt_frame));
 }
 
+/* Returns whether a datagram with this number shows that smaller ones are missing. */
+static inline bool lend_seen_is_hole(const struct lend_sess *s, uint64_t number)
+{
+	return number > s->seen + 1 && s->seen_at && !s->lossless && s->state == LEND_SESS_UP;
+}
+
 /* Notes the arrival of a datagram with this number. True: it is a duplicate. */
 bool lend_seen_note_other(struct lend_core *c, struct lend_sess *s, uint64_t number);
 static inline bool lend_seen_note(struct lend_core *c, struct lend_sess *s, uint64_t number)
@@ -43,7 +49,7 @@ static inline bool lend_seen_note(struct lend_core *c, struct lend_sess *s, uint
 
 /* Forgets the arrival of a datagram that was dropped because there was no memory for it. It is not
  * reported, so its sender does not assume that it was delivered. */
-void lend_seen_forget(struct lend_sess *s, uint64_t number);
+void lend_seen_forget(struct lend_core *c, struct lend_sess *s, uint64_t number);
 /* Fills a report of the numbers that were received. */
 void lend_seen_report(struct lend_core *c, struct lend_sess *s, struct lend_pkt_seen *seen);
 

@@ -2,15 +2,17 @@
  *
  * Most sessions have few datagrams in flight that must be tracked: replies not acknowledged yet,
  * fragments of long messages. The entries of these are in its struct lend_few. A session with more
- * takes a ring from a pool until the last of its calls ends. When the pool is empty it continues
- * with its few entries, which is slower. So an idle session is small. Layer: core (pure). In the
- * arena. */
+ * takes a ring of LEND_RING entries from a pool until the last of its calls ends, and one with more
+ * in flight than these a ring of LEND_WIDE_RING. When a pool is empty, the session continues with
+ * what it has, which is slower. So an idle session is small. lend_sess.ring counts the wide rings
+ * after the others. Layer: core (pure). In the arena. */
 #ifndef LEND_CORE_SENT_RING_H
 #define LEND_CORE_SENT_RING_H
 
 #include "core/arena.h"
 
-/* Replaces the session's few entries by a ring; false: it has one, or the pool is empty. */
+/* Replaces the session's entries by the next larger ring; false: there is none, or the pool is
+ * empty. */
 bool lend_ring_grow(struct lend_core *c, struct lend_sess *s);
 /* Returns the ring to the pool, because the session ends or has no calls left. */
 void lend_ring_give(struct lend_core *c, struct lend_sess *s);
@@ -20,18 +22,29 @@ static inline void lend_ring_close(struct lend_core *c, struct lend_sess *s)
 		lend_ring_give(c, s);
 }
 
-/* Returns how many of the newest numbers can have an entry. */
-static inline uint32_t lend_ring_len(const struct lend_sess *s)
+static inline bool lend_ring_is_wide(const struct lend_core *c, const struct lend_sess *s)
 {
-	return s->ring == LEND_NONE ? LEND_FEW : LEND_RING;
+	return s->ring != LEND_NONE && s->ring >= c->free_rings.cap;
+}
+
+/* Returns how many of the newest numbers can have an entry. */
+static inline uint32_t lend_ring_len(const struct lend_core *c, const struct lend_sess *s)
+{
+	return s->ring == LEND_NONE      ? LEND_FEW
+	       : lend_ring_is_wide(c, s) ? LEND_WIDE_RING
+					 : LEND_RING;
 }
 
 /* Returns the address of a number's entry, which may hold another number. */
 static inline struct lend_sent_rec *lend_sent_ring_slot(struct lend_core *c, struct lend_sess *s,
 							uint64_t number)
 {
-	return s->ring == LEND_NONE ? &lend_few_of(c, s)->sent[number % LEND_FEW]
-				    : &lend_ring_at(c, s->ring)->sent[number % LEND_RING];
+	if (s->ring == LEND_NONE)
+		return &lend_few_of(c, s)->sent[number % LEND_FEW];
+	if (lend_ring_is_wide(c, s))
+		return &lend_wide_ring_at(c, s->ring - c->free_rings.cap)
+			    ->sent[number % LEND_WIDE_RING];
+	return &lend_ring_at(c, s->ring)->sent[number % LEND_RING];
 }
 
 /* Returns the entry of a number; NULL: there is none, or it is not needed any more. */
@@ -46,8 +59,12 @@ static inline struct lend_sent_rec *lend_ring_entry(struct lend_core *c, struct 
 /* Returns the address of the class under which a number was sent. */
 static inline uint8_t *lend_ring_class(struct lend_core *c, struct lend_sess *s, uint64_t number)
 {
-	return s->ring == LEND_NONE ? &lend_few_of(c, s)->class_of[number % LEND_FEW]
-				    : &lend_ring_at(c, s->ring)->class_of[number % LEND_RING];
+	if (s->ring == LEND_NONE)
+		return &lend_few_of(c, s)->class_of[number % LEND_FEW];
+	if (lend_ring_is_wide(c, s))
+		return &lend_wide_ring_at(c, s->ring - c->free_rings.cap)
+			    ->class_of[number % LEND_WIDE_RING];
+	return &lend_ring_at(c, s->ring)->class_of[number % LEND_RING];
 }
 
 /* Notes the class of the next datagram. */

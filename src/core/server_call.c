@@ -119,8 +119,8 @@ static void store_fragment(struct lend_core *c, struct lend_bufs *bufs, struct l
 	if (got == LEND_RX_WHOLE) {
 		lend_ctl_ack(c, k);
 		run(c, k, v);
-	} else if (lend_rx_grant(c, k) || gap || s->unacked >= LEND_ACK_EVERY ||
-		   got == LEND_RX_OLD) {
+	} else if (lend_rx_grant(c, k) || (gap && s->unacked >= LEND_ACK_GAP) ||
+		   s->unacked >= LEND_ACK_EVERY || got == LEND_RX_OLD) {
 		lend_ctl_ack(c, k);
 	} else {
 		lend_sess_schedule_report(c, s);
@@ -304,7 +304,7 @@ void lend_serve_on_ack(struct lend_core *c, struct lend_sess *s, const struct le
 	/* On a lossless carrier, too, a reply that overtook its session's ACCEPT was dropped. */
 	kept = k->tx.win == LEND_NONE && s->zero_rtt != LEND_PKT_ZERO_RTT_RUNS;
 	if (v->head.length & LEND_PKT_DROPPED || (probe && s->lossless && !kept))
-		lend_tx_restart(c, &k->tx, v->ack.low / s->payload);
+		lend_tx_restart(c, s, &k->tx, v->ack.low / s->payload);
 	else if (probe && !s->lossless) /* the acknowledgement of low shows what else is lost */
 		lend_tx_lost(c, &k->tx, k->tx.low);
 	lend_sched_ready(c, k);

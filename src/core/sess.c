@@ -85,7 +85,7 @@ struct lend_sess *lend_sess_open(struct lend_core *c, uint32_t peer, uint8_t sta
 	s->lossless = path->lossless;
 	s->checked = path->checked;
 	s->trailer = path->checked ? 0 : sizeof(struct lend_pkt_trailer);
-	lend_loss_set_rto(s);
+	lend_loss_set_pto(s);
 	s->payload = payload_of(c, path);
 	s->first_sent = lend_grants_first(c, s);
 	c->grants.least = lend_max_u64(c->grants.least, UINT64_C(8) * s->payload);

@@ -96,6 +96,8 @@ static inline void lend_sess_on_call_end(struct lend_core *c, struct lend_sess *
 /* Schedules a report within LEND_REPORT after a fragment of a long message arrived: its sender may
  * need it to send more. */
 void lend_sess_schedule_report(struct lend_core *c, struct lend_sess *s);
+/* Schedules a report within LEND_REPORT. */
+void lend_sess_report_soon(struct lend_core *c, struct lend_sess *s);
 void lend_sess_tick(struct lend_core *c, struct lend_sess *s);
 uint64_t lend_core_random(struct lend_core *c);
 

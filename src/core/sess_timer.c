@@ -8,17 +8,21 @@
 #include "core/sched.h"
 #include "core/sess.h"
 
-void lend_sess_schedule_report(struct lend_core *c, struct lend_sess *s)
+void lend_sess_report_soon(struct lend_core *c, struct lend_sess *s)
 {
 	lend_ns at = c->now + LEND_REPORT;
 
-	if (c->cfg.congestion == LEND_CC_NONE || s->lossless || s->unacked == 0)
-		return;
 	s->ack_due = 1;
 	if (at < s->ack_timer) {
 		s->ack_timer = at;
 		lend_sess_arm(c, s, at);
 	}
+}
+
+void lend_sess_schedule_report(struct lend_core *c, struct lend_sess *s)
+{
+	if (c->cfg.congestion != LEND_CC_NONE && !s->lossless && s->unacked)
+		lend_sess_report_soon(c, s);
 }
 
 /* Returns whether enough BYEs were sent. On a lossless carrier one BYE that the carrier took is

@@ -23,18 +23,20 @@
 #include "wire/pkt.h"
 
 enum {
-	LEND_MANY = 1024,               /* sessions that the caches cannot hold */
-	LEND_RING = LEND_CC_WINDOW_MAX, /* datagrams of long messages in flight per session */
+	LEND_MANY = 1024,                    /* sessions that the caches cannot hold */
+	LEND_RING = 256,                     /* datagrams of long messages in flight per session */
+	LEND_WIDE_RING = LEND_CC_WINDOW_MAX, /* the same on a path that holds more */
 	LEND_FEW = 16, /* datagrams of long messages in flight in a session without a ring; nearly
 			  all sessions have none */
 	LEND_RINGS = 512,    /* sessions with a ring at once; others are slower */
 	LEND_SLOT_RUN = 8,   /* adjacent slots of a session */
 	LEND_ACK_EVERY = 16, /* data datagrams per acknowledgement, at most */
+	LEND_ACK_GAP = 4,    /* the same while a fragment is missing */
 	/* Replies of one datagram per acknowledgement, at most. A report's map of 64 numbers then
 	 * covers these and one more burst. */
 	LEND_ACK_SHORT = 33,
 	LEND_ACK_DELAY_MS = 20, /* ms that a reply's ACK may wait, as on a lossless carrier */
-	LEND_REORDER = 3,       /* a number is lost when one more than this above it was seen */
+	LEND_REORDER = 3,       /* numbers below a PROBE's that may still arrive */
 	LEND_CTL = 1024, /* control datagrams in the queue; more are dropped, and requested again */
 	LEND_OUT = 64,   /* datagrams per lend_core_output() */
 	LEND_PIECES = 4, /* segments of a message in one datagram, as in struct lend_out */
@@ -92,6 +94,7 @@ struct lend_tx {
 	uint32_t charged; /* unscheduled credit of the session it holds */
 	uint32_t seg;     /* cursor: handle of a segment of the chain */
 	uint32_t base;    /* cursor: offset in the message where that segment begins */
+	uint32_t since;   /* datagrams with smaller numbers do not count, see lend_tx_restart() */
 	struct lend_link ready;
 };
 
@@ -198,7 +201,7 @@ struct lend_call_rec {
 	uint32_t serial;    /* of a handle that names the slot; 0: it names this record */
 	struct lend_tx tx;
 	struct lend_rx rx;
-	uint32_t spare[6];
+	uint32_t spare[4];
 };
 _Static_assert(offsetof(struct lend_call_rec, timer) == 64, "a line");
 _Static_assert(sizeof(struct lend_call_rec) == 256, "four cache lines");
@@ -289,17 +292,40 @@ struct lend_sslot {
 _Static_assert(sizeof(struct lend_sslot) == 32, "two in a line");
 
 struct lend_sent_rec {
-	uint32_t call; /* record index */
-	uint32_t gen;  /* generation of that record; 0: acknowledged or not needed */
-	uint32_t frag;
+	uint32_t call;   /* record index */
+	uint32_t gen;    /* generation of that record; 0: acknowledged or not needed */
+	uint32_t frag;   /* LEND_SENT_LOST: declared lost, but it may still be reported */
 	uint32_t number; /* its low bits: the entry may belong to an earlier round */
 	uint32_t when;   /* in units of 64 ns, wrapping after more than four minutes */
 };
+
+#define LEND_SENT_LOST (UINT32_C(1) << 31)
 
 /* Records of what the newest numbers of a session carried, by number modulo LEND_RING. */
 struct lend_ring {
 	struct lend_sent_rec sent[LEND_RING];
 	uint8_t class_of[LEND_RING]; /* valid while a long message is in flight and may be lost */
+};
+
+/* The same, by number modulo LEND_WIDE_RING. */
+struct lend_wide_ring {
+	struct lend_sent_rec sent[LEND_WIDE_RING];
+	uint8_t class_of[LEND_WIDE_RING];
+};
+
+/* See reorder.h. */
+struct lend_reorder {
+	uint32_t window; /* ns; 0: the least */
+	uint32_t trip;   /* newest RTT sample, ns */
+	lend_ns at;      /* when the window was last needed or decayed */
+	lend_ns episode; /* when datagrams were last declared lost */
+	uint32_t undo; /* congestion window before the losses of this episode; 0: none may return */
+	uint32_t lost, needless; /* datagrams of the episode; those of them that had arrived */
+	uint32_t came; /* receiver: datagrams of granted messages that arrived, at most 256, less
+			  those that counted as missing */
+	/* Receiver: bit i: number late_base - i arrived late. */
+	uint64_t late_base, late_map;
+	uint64_t settled; /* receiver: numbers up to this one are counted if they are missing */
 };
 
 /* What loss detection keeps of a session. One that makes only short calls never touches it, so it
@@ -312,6 +338,7 @@ struct lend_few {
 	 * Numbers of more urgent classes do not count, because they may have overtaken it. Valid
 	 * while a long message is in flight and may be lost. */
 	uint64_t passed[LEND_CLASSES];
+	struct lend_reorder reorder; /* valid if lend_sess.has_reorder is set */
 };
 
 enum lend_sess_state {
@@ -337,6 +364,7 @@ struct lend_sess {
 	uint8_t ctl_waits : 1;   /* a CONNECT, BYE or PROOF of it is in the control queue */
 	uint8_t lingers : 1;     /* counts as a session with calls, see kept_reply.h */
 	uint8_t has_blocked : 1; /* calls wait until the carrier has room */
+	uint8_t has_reorder : 1; /* its struct lend_reorder is initialised */
 	uint8_t coalesced;       /* index of its newest datagram of coalesce.h */
 	uint16_t frame_limit;    /* requests shorter than this fit a frame; 0: none does */
 	uint16_t predicted;      /* most bytes of frames in a datagram of lend_short_input() */
@@ -350,7 +378,7 @@ struct lend_sess {
 	lend_ns blocked[2]; /* backpressure: until then the carrier counts as full, [1]: for fast
 			       ones; 0: it is not full */
 	uint32_t unscheduled, unscheduled_used;
-	uint32_t rto; /* lend_loss_rto() before the first retry, derived from srtt and rttvar */
+	uint32_t pto; /* first timeout of a call, derived from srtt, rttvar and pto_min */
 	uint32_t ecn;
 	uint32_t first_sent; /* bytes of a long message that the peer may send before a grant */
 	uint16_t limit;      /* limit of calls in flight per direction, agreed by both ends */
@@ -362,13 +390,13 @@ struct lend_sess {
 	uint32_t srtt, rttvar;    /* ns */
 	struct lend_list waiting; /* calls that wait for credit or for the carrier */
 	struct lend_list queue;   /* requests that wait for the window */
-	uint32_t ring;            /* index; LEND_NONE: none, its struct lend_few is used */
-	uint16_t cslots, sslots;  /* slots that were set up; slots from here on were never used */
-	int16_t room;             /* requests that the window has room for, less those in `queue` */
-	uint16_t calls;           /* open calls without orphans; found by lend_sess_next_call() */
-	uint16_t unplaced;        /* calls in slots above the limit, which wait for one below */
-	uint8_t window;           /* code of the request window, see request_window.h */
-	uint8_t rtt_at;           /* time of the newest RTT sample, see lend_loss_rtt_first() */
+	uint32_t ring; /* index, see sent_ring.h; LEND_NONE: none, its struct lend_few is used */
+	uint16_t cslots, sslots; /* slots that were set up; slots from here on were never used */
+	int16_t room;            /* requests that the window has room for, less those in `queue` */
+	uint16_t calls;          /* open calls without orphans; found by lend_sess_next_call() */
+	uint16_t unplaced;       /* calls in slots above the limit, which wait for one below */
+	uint8_t window;          /* code of the request window, see request_window.h */
+	uint8_t rtt_at;          /* time of the newest RTT sample, see lend_loss_rtt_first() */
 
 	uint64_t acked;        /* largest number the peer has seen */
 	uint64_t acked_map;    /* bit i: the peer has seen acked - 1 - i as well, and reported it */
@@ -401,7 +429,8 @@ struct lend_sess {
 	uint64_t key_id;         /* id of the key that the peer has proven; 0: none */
 	uint8_t binding[16];     /* hash of both handshake datagrams, as the runtime computed it */
 	uint8_t incarnation[16]; /* incarnation of the peer; zero until it is known */
-	uint64_t zero;
+	uint32_t pto_min;        /* ns: least pto */
+	uint32_t probed;         /* when that last expired, in units of LEND_SENT_UNIT; 0: never */
 };
 _Static_assert(offsetof(struct lend_sess, oldest) == 64, "a line");
 _Static_assert(offsetof(struct lend_sess, slots) == 128, "a line");
@@ -422,10 +451,11 @@ struct lend_core {
 	size_t size;
 	size_t at_sess, at_calls, at_frags, at_wins, at_cslot, at_sslot, at_kept, at_supply, at_ctl;
 	size_t at_free_sess, at_free_calls, at_free_frags, at_free_wins, at_timers;
-	size_t at_rings, at_few, at_slots, at_free_rings, at_hs, at_free_hs;
+	size_t at_rings, at_wide, at_free_wide, at_few, at_slots, at_free_rings, at_hs, at_free_hs;
 	size_t at_by_attempt, at_by_peer, at_pace, at_zero_rtt, at_grant_heap, at_grant_heap_at,
 	    at_unhashed, at_coalesced;
-	struct lend_pool free_sess, free_calls, free_frags, free_wins, free_rings, free_hs;
+	struct lend_pool free_sess, free_calls, free_frags, free_wins, free_rings, free_wide,
+	    free_hs;
 	uint32_t records; /* number of call records: cfg.inflight for each direction */
 	uint32_t used[2]; /* records in use by client, server */
 	uint32_t buckets; /* power of two */

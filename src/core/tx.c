@@ -128,8 +128,10 @@ void lend_tx_acked_below(struct lend_core *c, struct lend_tx *t, uint32_t low)
 	slide_window(lend_win_at(c, t->win), t);
 }
 
-void lend_tx_restart(struct lend_core *c, struct lend_tx *t, uint32_t first)
+void lend_tx_restart(struct lend_core *c, const struct lend_sess *s, struct lend_tx *t,
+		     uint32_t first)
 {
+	t->since = lend_max_u32((uint32_t)s->number, 1);
 	if (first <= t->low && t->win != LEND_NONE) {
 		memset(lend_win_at(c, t->win), 0, sizeof(struct lend_win));
 		t->low = first;

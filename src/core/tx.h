@@ -67,8 +67,10 @@ void lend_tx_lost(struct lend_core *c, struct lend_tx *t, uint32_t frag);
 void lend_tx_acked(struct lend_core *c, struct lend_tx *t, uint32_t frag);
 /* Notes that all fragments below low have arrived; a value past what was sent is ignored. */
 void lend_tx_acked_below(struct lend_core *c, struct lend_tx *t, uint32_t low);
-/* Marks all fragments from first on to be sent again, because the receiver has discarded them. */
-void lend_tx_restart(struct lend_core *c, struct lend_tx *t, uint32_t first);
+/* Marks all fragments from first on to be sent again, because the receiver has discarded them. A
+ * report that comes later may still say that earlier datagrams arrived: they do not count. */
+void lend_tx_restart(struct lend_core *c, const struct lend_sess *s, struct lend_tx *t,
+		     uint32_t first);
 /* Fills piece[] with the segments of bytes [offset, offset + len), at most LEND_PIECES; returns
  * their number. */
 uint8_t lend_tx_pieces_slow(struct lend_tx *t, const struct lend_bufs *bufs, uint32_t offset,

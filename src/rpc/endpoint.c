@@ -32,6 +32,7 @@ enum {
 	INFLIGHT = 2048, /* or two per session, so that each session can have its last reply
 			    unacknowledged */
 	REASSEMBLIES = 512,
+	WIDE_RINGS = 32,
 	UNSCHEDULED = 65536,
 	ALIVE_LEN = 4096,
 	GOODBYES = 4,       /* turns of output that a close does */
@@ -161,6 +162,7 @@ static int open_core(struct lend_ep *ep)
 	c->calls = ep->config.calls;
 	c->inflight = (uint32_t)lend_min_u64(lend_min_u64(all, some), 1u << 20);
 	c->reassemblies = c->inflight < REASSEMBLIES ? c->inflight : REASSEMBLIES;
+	c->wide_rings = c->sessions < WIDE_RINGS ? c->sessions : WIDE_RINGS;
 	c->message_max = ep->config.message_max;
 	c->receive_budget = ep->config.receive_budget;
 	c->unscheduled = UNSCHEDULED;

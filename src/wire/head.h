@@ -28,7 +28,12 @@ enum {
 
 /* Features of the sender, in CONNECT and ACCEPT: the heads that it reads, and whether it answers
  * LEND_PKT_ASKS. Receivers ignore other bits. */
-enum { LEND_FEATURE_REPLY_HEADS = 1, LEND_FEATURE_REQUEST_HEADS = 2, LEND_FEATURE_RUNNING = 4 };
+enum {
+	LEND_FEATURE_REPLY_HEADS = 1,
+	LEND_FEATURE_REQUEST_HEADS = 2,
+	LEND_FEATURE_RUNNING = 4,
+	LEND_FEATURE_LATE = 8
+};
 
 enum lend_head_kind {
 	LEND_HEAD_METHOD = 1,                /* "/package.Service/Method" */

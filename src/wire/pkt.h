@@ -190,9 +190,13 @@ _Static_assert(sizeof(struct lend_pkt_reply) == 16, "wire");
 /* A patience: the server keeps this reply in its slot, and nothing waits for an acknowledgement. */
 enum { LEND_PATIENCE_KEPT = 255 };
 
+/* Bits of a datagram's number. The bits above them in `acked` are a distance d. With d = 0, bit i
+ * of the map stands for number acked - 1 - i; otherwise for number acked - d - i. */
+enum { LEND_PKT_NUMBER_BITS = 48 };
+
 struct lend_pkt_seen {
-	uint64_t acked;    /* largest number seen */
-	uint64_t map;      /* bit i: acked - 1 - i was seen as well */
+	uint64_t acked; /* largest number seen, and a distance */
+	uint64_t map;
 	uint32_t delay_ns; /* since acked arrived; UINT32_MAX: do not use */
 	uint32_t ecn;      /* datagrams received with an ECN mark, in total */
 };

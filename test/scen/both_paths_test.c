@@ -152,7 +152,7 @@ static void run_step(struct core_pair *d, uint32_t first)
 		if (plan_of(i).cancel == AFTER)
 			lend_core_cancel(d->side[0].core, handle[i - first], CANCELLED);
 	pair_settle(d);
-	pair_pass(d, 100 * US);
+	pair_pass(d, 10 * US); /* no call is probed so soon */
 	for (uint32_t i = 0; i < first; i++)
 		if (self.held[i])
 			answer_call(d, i);

@@ -97,9 +97,9 @@ static void connect_without(struct core_pair *d, unsigned without)
 	for (int side = 0; side < 2; side++) {
 		pair_output(d, side);
 		cr_assert_eq(d->side[side].n, 1);
-		cr_assert_eq(
-		    d->side[side].wire[0].data[at],
-		    (LEND_FEATURE_REPLY_HEADS | LEND_FEATURE_REQUEST_HEADS | LEND_FEATURE_RUNNING));
+		cr_assert_eq(d->side[side].wire[0].data[at],
+			     (LEND_FEATURE_REPLY_HEADS | LEND_FEATURE_REQUEST_HEADS |
+			      LEND_FEATURE_RUNNING | LEND_FEATURE_LATE));
 		if (without & 1u << side)
 			d->side[side].wire[0].data[at] = 0;
 		if (side == 0)

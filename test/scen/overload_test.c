@@ -296,7 +296,8 @@ Test(overload, others_use_little__busy_session_has_the_rest)
 	cr_expect_geq(alone, SERVED, "%.1f calls per step", alone);
 	cr_expect_leq(crowded, 2.0 * SERVED / SESSIONS, "%.1f calls per step", crowded);
 	cr_expect_geq(again, SERVED, "%.1f calls per step", again);
-	cr_expect_eq(w.end[0].dropped + w.end[1].dropped, 0);
+	/* When the round trip grows from two steps to 50, a session probes once or twice. */
+	cr_expect_leq(w.end[0].dropped + w.end[1].dropped, 2 * SESSIONS);
 	close_world(&w);
 }
 

@@ -127,7 +127,7 @@ Test(cc, settles)
 	s = run_until_settled(LEND_CC_DCTCP, 1150, 20, &queue);
 	cr_assert(queue >= 5 && queue <= 40, "dctcp: a queue of %u", queue);
 	cr_assert(lend_cc_window(&s) >= 17, "dctcp: a window of %u", lend_cc_window(&s));
-	s = run_until_settled(LEND_CC_DCTCP, 115, 200, &queue);
+	s = run_until_settled(LEND_CC_DCTCP, 115, LEND_CC_WINDOW_MAX, &queue);
 	cr_assert_eq(lend_cc_window(&s), LEND_CC_WINDOW_MAX, "nothing is marked");
 	s = run_until_settled(LEND_CC_TIMELY, 115, 0, &queue);
 	cr_assert_eq(s.gap, 0, "timely delays an uncongested sender");

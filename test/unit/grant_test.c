@@ -159,7 +159,7 @@ static bool is_dead(const struct entry *e)
 /* The tick reclaims grants of idle senders only, and all of those. */
 static void run_tick(struct ledger *l, uint64_t seed)
 {
-	bool looks = c->grants.waiting && c->now >= c->grants.look;
+	bool looks = c->now >= c->grants.look;
 
 	lend_grants_tick(c);
 	rx_drain(c);

@@ -225,6 +225,7 @@ static void open_end(struct traffic *t, uint32_t id, const struct traffic_config
 					   .calls = g->calls,
 					   .inflight = records,
 					   .reassemblies = g->inflight + e->flows,
+					   .wide_rings = lend_min_u32(e->flows, 32),
 					   .message_max = lend_max_u32(g->bytes_max, 1 << 20),
 					   .receive_budget = 64 << 20,
 					   .unscheduled = 65536,

@@ -31,7 +31,8 @@ static void canon_sent(struct lend_core *c, struct lend_sent_rec *e, uint32_t n)
 		if (!k || k->gen != e->gen || k->state == LEND_CALL_FREE)
 			memset(e, 0, sizeof(*e));
 		else
-			e->when = (uint32_t)(EX_NOW / LEND_SENT_UNIT);
+			/* So long ago that each datagram that was passed is lost. */
+			e->when = (uint32_t)((EX_NOW - LEND_RTO_MAX) / LEND_SENT_UNIT);
 	}
 }
 
@@ -41,7 +42,7 @@ static void canon_ring(struct lend_core *c, struct lend_sess *s, struct lend_few
 	if (s->ring == LEND_NONE)
 		return;
 	memset(few->sent, 0, sizeof(few->sent));
-	canon_sent(c, lend_ring_at(c, s->ring)->sent, LEND_RING);
+	canon_sent(c, lend_sent_ring_slot(c, s, 0), lend_ring_len(c, s));
 }
 
 /* Clears the age of a ticket or cookie, which stays valid. */
@@ -70,7 +71,7 @@ static void canon_sess(struct lend_core *c, uint32_t i)
 	if (s->srtt) {
 		s->srtt = 1;
 		s->rttvar = 0;
-		lend_loss_set_rto(s);
+		lend_loss_set_pto(s);
 	}
 	if (c->coalesced_n == 0)
 		s->coalesced = 0;

@@ -138,6 +138,7 @@ struct before {
 	uint64_t hash;
 	struct lend_record record, *at;
 	uint32_t used, *records;
+	bool frees; /* trees wait to be freed, which the operation may do to make room */
 };
 
 static void look_before(struct sim *sim, uint32_t node, const struct lend_store_peer *peer,
@@ -161,6 +162,7 @@ static void look_before(struct sim *sim, uint32_t node, const struct lend_store_
 		b->used = *b->records;
 	}
 	b->hash = lend_store_hash(store);
+	b->frees = store->dying != 0;
 }
 
 static void look_after(struct sim *sim, uint32_t node, const struct lend_memop *op,
@@ -169,7 +171,7 @@ static void look_after(struct sim *sim, uint32_t node, const struct lend_memop *
 	struct lend_record now = {0};
 	uint32_t used = 0;
 
-	if (server_at(sim, node)->out.status == LEND_MEM_OK)
+	if (server_at(sim, node)->out.status == LEND_MEM_OK || b->frees)
 		return;
 	if (b->at) {
 		now = *b->at;

@@ -233,14 +233,15 @@ void sim_oracle_turn(struct sim *sim, struct sim_node *n)
 	/* With several senders, what one peer holds beyond a quarter of the window does not
 	 * count. */
 	uint64_t width = lend_grants_width(&c->grants) * (c->grants.senders > 1 ? 7 : 4) / 4;
-	uint64_t ahead = c->grants.ahead;
+	uint64_t ahead = c->grants.ahead, alone = LEND_GRANTS_ONE_SENDER * c->grants.least;
 
 	SIM_CHECK(sim, c->budget_used <= c->cfg.receive_budget, "node %u: over its budget", n->id);
-	/* One message may always have some credit. A window that shrinks takes nothing back, and
-	 * credit granted ahead may start to be used. */
+	/* One message may always have some credit. A window that shrinks takes nothing back,
+	 * credit granted ahead may start to be used, and a sender was alone for a part of the turn.
+	 */
 	SIM_CHECK(sim,
 		  c->grants.used <= n->credit_used ||
-		      c->grants.used <= lend_max_u64(width, n->credit_window) +
+		      c->grants.used <= lend_max_u64(lend_max_u64(width, alone), n->credit_window) +
 					    lend_max_u64(ahead, n->credit_ahead) +
 					    c->cfg.unscheduled + 65536,
 		  "node %u: %llu bytes of credit used, of %llu", n->id,

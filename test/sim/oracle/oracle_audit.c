@@ -55,7 +55,7 @@ static bool list_agrees(const struct lend_list *l, struct lend_links t, uint32_t
 }
 
 struct count {
-	struct set calls, wins, frags, sess, rings;
+	struct set calls, wins, frags, sess, rings, wide;
 	uint32_t busy[LEND_WINDOW_LEVELS], used[2], shorts, ready, no_budget, no_memory[2],
 	    behind[2], partials, wanting;
 	uint64_t budget, credit, ahead, senders;
@@ -189,7 +189,9 @@ static const char *audit_session(struct lend_core *c, struct lend_sess *s, struc
 
 	if (!add_member(&n->sess, i))
 		return "a session is used twice";
-	if (s->ring != LEND_NONE && !add_member(&n->rings, s->ring))
+	if (s->ring != LEND_NONE &&
+	    (lend_ring_is_wide(c, s) ? !add_member(&n->wide, s->ring - c->free_rings.cap)
+				     : !add_member(&n->rings, s->ring)))
 		return "two sessions share a ring";
 	if (!list_agrees(&s->waiting, lend_links_ready(c), c->records))
 		return "a session's list is broken";
@@ -312,7 +314,8 @@ static const char *audit_tables(struct lend_core *c, struct count *n)
 		return "reassemblies: free and used ones do not make up the table";
 	if (!pool_agrees(c, &c->free_sess, c->at_free_sess, &n->sess))
 		return "sessions: free and used ones do not make up the table";
-	if (!pool_agrees(c, &c->free_rings, c->at_free_rings, &n->rings))
+	if (!pool_agrees(c, &c->free_rings, c->at_free_rings, &n->rings) ||
+	    !pool_agrees(c, &c->free_wide, c->at_free_wide, &n->wide))
 		return "rings: free and used ones do not make up the table";
 	if (!queues_agree(c, n->ready))
 		return "the queues of the scheduler are broken";
@@ -357,7 +360,7 @@ const char *sim_core_quiet(struct lend_core *c)
 	if (c->budget_used)
 		return "receive budget is still charged";
 	if (c->free_wins.free != c->free_wins.cap || c->free_frags.free != c->free_frags.cap ||
-	    c->free_rings.free != c->free_rings.cap)
+	    c->free_rings.free != c->free_rings.cap || c->free_wide.free != c->free_wide.cap)
 		return "a window, a reassembly or a ring is still in use";
 	if (c->ready.n || lend_memq_waiting(c) || c->partials.n || c->half.n)
 		return "a call is still ready, waiting or partial, or a session half-open";

@@ -66,13 +66,14 @@ static uint64_t declared_lost(const struct sim *sim)
 	return sim_hoard_is(sim, last) ? lost - lend_core_stats(sim->node[last].core)->lost : lost;
 }
 
-/* Where no datagram was lost, dropped or delayed, a datagram out of order was overtaken. */
+/* Where no datagram was lost, dropped or delayed, a datagram out of order was overtaken. Under
+ * keys, urgent requests may overtake the PROOF of their session, and are dropped. */
 void sim_oracle_end(struct sim *sim)
 {
 	const struct sim_marks *m = &sim->marks;
 	uint64_t troubles = sim->count.faults + sim->count.crashes + sim->count.hostile +
 			    sim->plan.jitter_ns + sim->plan.spread + m->switch_full + m->ring_full +
-			    m->core_rx_memory;
+			    m->core_rx_memory + (sim->plan.queues > 1 ? sim->plan.keyed : 0);
 	bool calm = troubles == 0;
 
 	SIM_CHECK(sim, !calm || declared_lost(sim) == 0,

@@ -176,7 +176,7 @@ bool sim_audit_limit(const struct lend_core *c, const struct lend_sess *s)
 
 	lend_coalesce_limit(c, &same);
 	lend_seen_predict(c, &same);
-	lend_loss_set_rto(&same);
+	lend_loss_set_pto(&same);
 	return same.frame_limit == s->frame_limit && same.predicted == s->predicted &&
-	       same.rto == s->rto;
+	       same.pto == s->pto;
 }
