@@ -118,7 +118,8 @@ struct dpdk_shared_port {
 	_Atomic(const struct dpdk_owner *) poller; /* the last owner that polled, and when */
 	_Atomic uint64_t polled_ns;
 	uint16_t queue_fds;
-	int queue_fd[DPDK_QUEUES_MAX]; /* sockets that are its queues; none: it is polled */
+	int queue_fd[DPDK_QUEUES_MAX]; /* sockets or eventfds of its queues; none: it is polled */
+	bool interrupts;               /* queue_fd are eventfds of receive interrupts */
 	unsigned if_index;             /* index of its kernel interface; 0: none */
 	char sysfs[96];                /* path that exists while the card does; "": not a card */
 	bool tx_sums;                  /* the device computes the UDP checksum */
@@ -206,6 +207,7 @@ struct dpdk {
 	uint64_t bell_number; /* in the socket's name */
 	bool watches;         /* network device: the next sleep waits for its queues, too */
 	int wake_fds;         /* network device: epoll descriptor to sleep on; -1: polled */
+	bool took;            /* network device: the last poll found frames, for any endpoint */
 	uint32_t sleeps;      /* number of the last sleep */
 	bool armed;           /* the other ends have this one marked as asleep */
 	bool ending;          /* rings: some other ends closed */

@@ -59,15 +59,16 @@ static uint16_t sort_frames(const struct dpdk_port *port, struct rte_mbuf **buf,
 	return kept;
 }
 
-static uint16_t rx_queue(const struct dpdk_port *port, uint16_t queue, struct rte_mbuf **buf,
-			 uint16_t cap)
+static uint16_t rx_queue(struct dpdk *io, uint16_t queue, struct rte_mbuf **buf, uint16_t cap)
 {
+	const struct dpdk_port *port = io->port[0];
 	struct dpdk_shared_port *share = port->share;
 	uint16_t n;
 
 	if (!rte_spinlock_trylock(&share->rx[queue].spin))
 		return 0;
 	n = rte_eth_rx_burst(share->id, queue, buf, cap);
+	io->took |= n > 0;
 	if (n > 0 && atomic_load_explicit(&share->owners, memory_order_relaxed) > 1)
 		n = sort_frames(port, buf, n);
 	rte_spinlock_unlock(&share->rx[queue].spin);
@@ -82,6 +83,7 @@ uint16_t dpdk_device_rx(struct dpdk *io, struct rte_mbuf **buf, uint16_t cap)
 	uint16_t n = (uint16_t)rte_ring_dequeue_burst(port->owner->ring, (void **)buf, cap, NULL);
 
 	io->io.stats.rx_handed += n;
+	io->took = false;
 	for (uint16_t i = 0; i < share->queues && n < cap; i++) {
 		uint16_t queue = (uint16_t)(port->owner->queue + i);
 
@@ -91,7 +93,7 @@ uint16_t dpdk_device_rx(struct dpdk *io, struct rte_mbuf **buf, uint16_t cap)
 		 * while the owner is busy, so the others poll it, too, at each tick. */
 		if (i > 0 && (taken >> queue & 1) && io->turns > 0)
 			continue;
-		n = (uint16_t)(n + rx_queue(port, queue, buf + n, (uint16_t)(cap - n)));
+		n = (uint16_t)(n + rx_queue(io, queue, buf + n, (uint16_t)(cap - n)));
 	}
 	return n;
 }

@@ -53,13 +53,18 @@ void dpdk_device_sum(const struct dpdk_shared_port *share, struct rte_mbuf *buf,
 void dpdk_wake_prepare(void);
 /* Finds the sockets that are the queues of a device that was just set up. dpdk_world held. */
 void dpdk_wake_find(struct dpdk_shared_port *share, const struct rte_eth_dev_info *info);
+/* Returns whether the device's driver is asked for receive interrupts. */
+bool dpdk_wake_interrupts(const struct rte_eth_dev_info *info);
+/* Finds the interrupts of a device that was just started with them. dpdk_world held. */
+void dpdk_wake_find_interrupts(struct dpdk_shared_port *share);
 /* Makes what the endpoint sleeps on: 0, or -errno with lend_why() set. */
 int dpdk_wake_open(struct dpdk *io);
 void dpdk_wake_close(struct dpdk *io);
 /* Wakes sleeping owners whose rings were just filled. Any thread that may read the list of owners.
  */
 void dpdk_wake_owners(struct dpdk_shared_port *share);
-/* Publishes that the endpoint sleeps. False: there are frames. */
+/* Publishes that the endpoint sleeps, and arms interrupts. False: there are frames, or there may
+ * be. */
 bool dpdk_wake_arm(struct dpdk *io);
 /* Decides what the next sleep waits for, and how long at most. polls: the endpoint polled many
  * times since its last tick. */

@@ -1,25 +1,33 @@
-/* dpdk/rx_wake - lets an endpoint on a network device sleep until frames arrive.
+/* rx_wake - lets an endpoint on a network device sleep until frames arrive.
  *
  * The queues of net_af_packet and net_af_xdp are sockets of the kernel, which poll(2) reports as
- * readable while frames wait in the queue. An endpoint sleeps on all of them, because a frame for
- * it may arrive in any queue, and on an eventfd: an endpoint that takes frames of another one from
- * a queue puts them into that one's ring, fences, and wakes it if it sleeps. The sleeper says so,
- * fences, and looks into its ring. While another endpoint polls the queues, only the eventfd wakes
- * the sleeper, which else would wake up for each frame of the other one. Drivers without such
- * sockets are polled at intervals.
+ * readable while frames wait in the queue. Drivers of cards signal an eventfd for each queue
+ * instead, once per arming, and only for frames that arrive after it. So an endpoint arms the
+ * interrupts of all queues, and then polls the queues: it sleeps only if that poll found no frame,
+ * neither for itself nor for another endpoint.
+ *
+ * An endpoint sleeps on all queues, because a frame for it may arrive in any of them, and on an
+ * eventfd: an endpoint that takes frames of another one from a queue puts them into that one's
+ * ring, fences, and wakes it if it sleeps. The sleeper sets asleep, fences, and looks into its
+ * ring. While another endpoint polls the queues, only the eventfd wakes the sleeper, which else
+ * would wake up for each frame of the other one. Devices without sockets and interrupts are polled
+ * at intervals. test/model/rx_intr.pml checks the interrupts in all interleavings.
  *
  * Layer: io. Threads: the carrier's, except where port_burst.h says otherwise.
  */
 #include "io/dpdk/port_burst.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/if_packet.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <rte_dev.h>
 #include <rte_ring.h>
 
 #include "sys/last_error.h"
@@ -76,6 +84,48 @@ void dpdk_wake_find(struct dpdk_shared_port *share, const struct rte_eth_dev_inf
 			: is_packet_queue(fd, share->if_index))
 			share->queue_fd[share->queue_fds++] = fd;
 	}
+}
+
+/* Returns whether fd is an eventfd, which can be drained. Other interrupt descriptors (/dev/uio0,
+ * /dev/net/tun) would need calls of their own. */
+static bool is_eventfd(int fd)
+{
+	char path[40], target[32];
+	ssize_t n;
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	n = readlink(path, target, sizeof(target) - 1);
+	target[n > 0 ? n : 0] = '\0';
+	return strcmp(target, "anon_inode:[eventfd]") == 0;
+}
+
+/* Interfaces of the kernel have sockets; net_vhost's eventfds change with each connection; of
+ * cards, only those on vfio-pci have eventfds. */
+bool dpdk_wake_interrupts(const struct rte_eth_dev_info *info)
+{
+	char path[128], driver[128];
+	ssize_t n;
+
+	(void)snprintf(path, sizeof(path), "/sys/bus/pci/devices/%.64s/driver",
+		       rte_dev_name(info->device));
+	n = readlink(path, driver, sizeof(driver) - 1);
+	driver[n > 0 ? n : 0] = '\0';
+	return info->if_index == 0 && strcmp(info->driver_name, "net_vhost") != 0 &&
+	       (n < 0 || strstr(driver, "/vfio-pci") != NULL);
+}
+
+void dpdk_wake_find_interrupts(struct dpdk_shared_port *share)
+{
+	for (uint16_t q = 0; q < share->queues; q++) {
+		int fd = rte_eth_dev_rx_intr_ctl_q_get_fd(share->id, q);
+
+		if (fd < 0 || !is_eventfd(fd) || rte_eth_dev_rx_intr_enable(share->id, q) < 0)
+			return;
+		(void)fcntl(fd, F_SETFL, O_NONBLOCK); /* several endpoints may drain it */
+		share->queue_fd[q] = fd;
+	}
+	share->queue_fds = share->queues;
+	share->interrupts = true;
 }
 
 static int watch_fd(int epoll, int how, uint32_t events, int fd)
@@ -138,9 +188,45 @@ void dpdk_wake_owners(struct dpdk_shared_port *share)
 	}
 }
 
+/* Arms the interrupts of all queues. False: another endpoint polls one of them now. */
+static bool arm_interrupts(struct dpdk_shared_port *share)
+{
+	for (uint16_t q = 0; q < share->queues; q++) {
+		int rc;
+
+		if (!rte_spinlock_trylock(&share->rx[q].spin))
+			return false;
+		rc = rte_eth_dev_rx_intr_enable(share->id, q);
+		rte_spinlock_unlock(&share->rx[q].spin);
+		if (rc < 0)
+			return false;
+	}
+	return true;
+}
+
+/* Drains the interrupts' eventfds, before the poll that follows each sleep. Arms them again for
+ * other endpoints, which may sleep on them. Without others it disables the interrupts, each of
+ * which would cost a system call while this endpoint polls. */
+static void end_interrupts(struct dpdk_shared_port *share)
+{
+	bool shared = atomic_load(&share->owners) > 1;
+
+	for (uint16_t q = 0; q < share->queues; q++) {
+		eventfd_t count;
+
+		(void)eventfd_read(share->queue_fd[q], &count);
+		rte_spinlock_lock(&share->rx[q].spin);
+		if (shared)
+			(void)rte_eth_dev_rx_intr_enable(share->id, q);
+		else
+			(void)rte_eth_dev_rx_intr_disable(share->id, q);
+		rte_spinlock_unlock(&share->rx[q].spin);
+	}
+}
+
 bool dpdk_wake_arm(struct dpdk *io)
 {
-	const struct dpdk_shared_port *share = io->port[0]->share;
+	struct dpdk_shared_port *share = io->port[0]->share;
 	struct dpdk_owner *owner = io->port[0]->owner;
 
 	io->armed = true;
@@ -149,13 +235,16 @@ bool dpdk_wake_arm(struct dpdk *io)
 			       share->queue_fd[i]);
 	atomic_store_explicit(&owner->asleep, io->wake_fds >= 0, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);
-	return rte_ring_empty(owner->ring);
+	if (!io->watches || !share->interrupts)
+		return rte_ring_empty(owner->ring);
+	io->took = false;
+	return arm_interrupts(share) && !dpdk_rx_look(io) && !io->took;
 }
 
 /* A socket whose interface went down stays readable until its error was read. */
 void dpdk_wake_end(struct dpdk *io)
 {
-	const struct dpdk_shared_port *share = io->port[0]->share;
+	struct dpdk_shared_port *share = io->port[0]->share;
 	struct dpdk_owner *owner = io->port[0]->owner;
 	eventfd_t count;
 
@@ -163,7 +252,9 @@ void dpdk_wake_end(struct dpdk *io)
 	if (io->wake_fds >= 0) {
 		atomic_store(&owner->asleep, false);
 		(void)eventfd_read(owner->wake_fd, &count); /* may have come after another event */
-		for (uint16_t i = 0; i < share->queue_fds; i++)
+		if (share->interrupts)
+			end_interrupts(share);
+		for (uint16_t i = 0; !share->interrupts && i < share->queue_fds; i++)
 			(void)read_option(share->queue_fd[i], SOL_SOCKET, SO_ERROR);
 	}
 }

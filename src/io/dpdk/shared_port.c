@@ -93,6 +93,20 @@ static int start_port(struct dpdk_shared_port *share)
 	return 0;
 }
 
+/* Starts the device with receive interrupts. False: its driver or the machine has none, and the
+ * device is stopped. */
+static bool set_up_interrupts(struct dpdk_shared_port *share, struct rte_eth_conf conf)
+{
+	conf.intr_conf.rxq = 1;
+	if (dpdk_eal_queues(share->id, share->device, share->queues, &conf) < 0 ||
+	    start_port(share) < 0)
+		return false;
+	dpdk_wake_find_interrupts(share);
+	if (!share->interrupts)
+		(void)rte_eth_dev_stop(share->id);
+	return share->interrupts;
+}
+
 static int set_up(struct dpdk_shared_port *share, const struct rte_eth_dev_info *info)
 {
 	struct rte_eth_conf conf = {0};
@@ -111,12 +125,14 @@ static int set_up(struct dpdk_shared_port *share, const struct rte_eth_dev_info 
 	if (share->if_index == 0)
 		conf.rxmode.mtu = share->mtu;
 	dpdk_flow_spread(info, share->queues, &conf);
+	share->pool = dpdk_eal_pool(share->id);
+	if (dpdk_wake_interrupts(info) && set_up_interrupts(share, conf))
+		return 0;
 	dpdk_wake_prepare();
 	rc = dpdk_eal_queues(share->id, share->device, share->queues, &conf);
 	if (rc < 0)
 		return dpdk_link_refused(share, info, rc);
 	dpdk_wake_find(share, info);
-	share->pool = dpdk_eal_pool(share->id);
 	return start_port(share);
 }
 
