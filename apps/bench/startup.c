@@ -2,7 +2,6 @@
  * Layer: apps. Threads: one; a process per measurement. */
 #include <errno.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -69,18 +68,6 @@ static int run_child(const char *address)
 	return write(STDOUT_FILENO, at, sizeof(at)) == sizeof(at) ? APP_EXIT_OK : APP_EXIT_FAILED;
 }
 
-/* Runs in the child after vfork(), since copying our memory would add to the measured time. The
- * child shares our memory, so only system calls. */
-static _Noreturn void exec_child(const char *address, int out)
-{
-	const char *const argv[] = {"lend", "start", "--child", address, NULL};
-
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	(void)dup2(out, STDOUT_FILENO);
-	execv("/proc/self/exe", (char *const *)(uintptr_t)argv);
-	_exit(127);
-}
-
 static void add_moments(struct starts *s, lend_ns began, const lend_ns at[MOMENTS])
 {
 	lend_ns last = began;
@@ -95,24 +82,18 @@ static void add_moments(struct starts *s, lend_ns began, const lend_ns at[MOMENT
 
 static void start_one(struct starts *s, const char *address, bool counts)
 {
-	lend_ns at[MOMENTS], began;
-	int tube[2], status = 0;
-	pid_t pid;
+	const char *const argv[] = {"lend", "start", "--child", address, NULL};
+	lend_ns at[MOMENTS], began = app_now();
+	struct app_child child;
+	int status = 0;
 
-	if (pipe(tube) < 0)
-		app_die("no pipe to a child: %s; close some files", strerror(errno));
-	began = app_now();
-	pid = vfork();
-	if (pid == 0)
-		exec_child(address, tube[1]);
-	close(tube[1]);
-	if (pid < 0)
-		app_die("no child: %s; end some processes", strerror(errno));
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+	app_child_exec(&child, "a child", argv);
+	app_child_read(&child, at, sizeof(at));
+	while (waitpid(child.pid, &status, 0) < 0 && errno == EINTR)
 		;
-	if (status != 0 || read(tube[0], at, sizeof(at)) != sizeof(at))
+	if (status != 0)
 		app_die("a child that called %s failed; its line is above", address);
-	close(tube[0]);
+	close(child.fd);
 	if (counts)
 		add_moments(s, began, at);
 }

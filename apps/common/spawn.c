@@ -246,6 +246,55 @@ void app_child_start_mn(struct app_child *child, struct app_net *net, unsigned p
 	app_net_ready(net, proc, child->address);
 }
 
+void app_child_start_broker(struct app_child *child, struct app_net *net, unsigned proc,
+			    const char *name)
+{
+	struct argv argv = {.n = 0};
+	char path[4096];
+	int fds[2];
+
+	child->what = "the broker";
+	if (!app_program_find("lend-broker", "", path, sizeof(path)))
+		app_die("cannot find lend-broker (%s): build it, or mount /proc", path);
+	app_pipe(fds);
+	push(&argv, "lend-broker");
+	push(&argv, "--name");
+	push(&argv, name);
+	push(&argv, "--device");
+	push(&argv, app_net_listen(net, proc));
+	if (app_net_eal(net, proc)) {
+		push(&argv, "--eal");
+		push(&argv, app_net_eal(net, proc));
+	}
+	start_child(child, path, &argv, fds, true, APP_ANY_CPU);
+	app_net_ready(net, proc, child->address);
+}
+
+/* Runs in the child of vfork(), which shares our memory: only system calls. */
+static _Noreturn void exec_self(const char *const argv[], int out)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)dup2(out, STDOUT_FILENO);
+	execv("/proc/self/exe", (char *const *)(uintptr_t)argv);
+	_exit(127);
+}
+
+void app_child_exec(struct app_child *child, const char *what, const char *const argv[])
+{
+	int fds[2];
+
+	app_pipe(fds);
+	child->what = what;
+	child->pid = vfork();
+	if (child->pid == 0)
+		exec_self(argv, fds[1]);
+	close(fds[1]);
+	if (child->pid < 0)
+		app_die("cannot start %s: %s; end some processes", what, strerror(errno));
+	child->fd = fds[0];
+	child->address[0] = 0;
+}
+
 void app_child_bytes(struct app_child *child, uint64_t *tx_bytes, uint64_t *rx_bytes)
 {
 	char line[LINE_MAX_LEN];

@@ -1,10 +1,10 @@
 /* spawn - child processes of a run: starts them pinned and ready, queries their byte counters, and
  * ends them.
  *
- * A child is this program with another subcommand, or the lend-mn next to it. The kernel kills it
- * when its parent ends. A child prints "ready ADDRESS" to a pipe when it listens, and "bytes TX RX"
- * on each SIGUSR1 (bench_server.h does both). Layer: apps. Threads: use only the thread that
- * started the children; the kernel kills them when that thread ends. */
+ * A child is this program with another subcommand, or the lend-mn or lend-broker next to it. The
+ * kernel kills it when its parent ends. A child prints "ready ADDRESS" to a pipe when it listens,
+ * and "bytes TX RX" on each SIGUSR1 (bench_server.h does both). Layer: apps. Threads: use only the
+ * thread that started the children; the kernel kills them when that thread ends. */
 #ifndef APPS_COMMON_SPAWN_H
 #define APPS_COMMON_SPAWN_H
 
@@ -32,6 +32,13 @@ void app_child_start(struct app_child *child, const char *what, const char *cons
 /* Like app_child_start(), for lend-mn with memory of size bytes. */
 void app_child_start_mn(struct app_child *child, struct app_net *net, unsigned proc, uint64_t size,
 			int cpu);
+/* Starts lend-broker for the device of process proc; child->address becomes broker:NAME. */
+void app_child_start_broker(struct app_child *child, struct app_net *net, unsigned proc,
+			    const char *name);
+/* Starts `lend ARGV...` with its standard output in child->fd, and does not wait for it. By
+ * vfork(): a fork would copy this process's page tables, which a measured start must not contain.
+ */
+void app_child_exec(struct app_child *child, const char *what, const char *const argv[]);
 /* Queries the bytes that the child has sent and received through its carriers so far. app_die()
  * when it does not answer. Not for lend-mn, which has lend_mem_stat_get(). */
 void app_child_bytes(struct app_child *child, uint64_t *tx_bytes, uint64_t *rx_bytes);
