@@ -29,6 +29,9 @@ int app_messages(int argc, char **argv);
 int app_grpc_peers(int argc, char **argv); /* lend bench grpc */
 int app_serialize(int argc, char **argv);
 int app_malloc(int argc, char **argv);
+int app_elastic(int argc, char **argv);
+int app_elastic_worker(int argc, char **argv); /* the processes that elastic starts */
+int app_elastic_function(int argc, char **argv);
 int app_put(int argc, char **argv);
 int app_get(int argc, char **argv);
 int app_call(int argc, char **argv);

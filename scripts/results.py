@@ -7,6 +7,7 @@ usage: results.py                      renders both files from results.json
        results.py --by-reference BUILD [--seconds S] [--note TEXT]  measures PAIRS and RATIOS first and stores the ratios
        results.py --load BUILD [--seconds S] [--note TEXT]      offers the open loops of LOADS first and stores their figures
        results.py --count BUILD [--note TEXT]                   counts instructions (test/perf/count.sh) and stores them
+       results.py --elastic BUILD [--note TEXT]  starts workers and functions through a broker and without, and stores the ratios
        results.py --store BUILD [--note TEXT]                   measures the steps of a memory node's store and stores them
        results.py --add FILE [--note TEXT]                      stores a comparison of `compare.py --json` first
 
@@ -244,6 +245,23 @@ def by_reference(build, seconds, base):
             "text": [f"DIR is {PHOTOS}, BUILD that of a worktree of {BASE}."]}
 
 
+def elastic(build):
+    """Workers and functions that start through a broker, over those that start DPDK's EAL, as a run."""
+    rows = []
+    for command in (["scripts/elastic.sh", str(build), "--rounds", "9", "--json"], [str(build / "lend"), "bench", "elastic", "--json"]):
+        got = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIMIT, cwd=REPO).stdout)
+        text = " ".join(command[:-1]).replace(str(build), "build").replace("build/lend", "lend")
+        rows += [[f"`{text}`: {what}", *(number(got[f"{way}_{key}"]) for way in ("broker", "own")), f"{got[ratio]:.3f}", target]
+                 for what, key, ratio, target in (("workers serve, ms", "spike_ms", "spike_ratio", "<= 0.17"),
+                                                  ("function replies, us", "function_us", "function_ratio", "<= 0.01"),
+                                                  ("its carrier is open, us", "attach_us", "attach_ratio", ""),
+                                                  ("its 1 MiB is there, us", "fetch_us", "fetch_ratio", ""))]
+    return {"name": "elastic", "title": "Workers and functions that start", "command": "scripts/results.py --elastic build",
+            "columns": ["command", "through a broker", "own EAL", "ratio, median of turns", "target"], "rows": rows,
+            "text": ["A function's target is missed: exec and the transfer of 1 MiB cost both ways about the same, and are more than a hundredth of a "
+                     "start of EAL. memif is a link per pair of processes, which each process that attaches must first set up with the node and its caller."]}
+
+
 def table_of(command):
     """The columns and rows of the Markdown table that a command prints."""
     lines = subprocess.run(command, capture_output=True, text=True, check=True, cwd=REPO).stdout.splitlines()
@@ -344,6 +362,7 @@ def main():
     parser.add_argument("--base", type=pathlib.Path, metavar="BUILD", help=f"also over this build, of {BASE}")
     parser.add_argument("--load", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--count", type=pathlib.Path, metavar="BUILD")
+    parser.add_argument("--elastic", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--store", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--add", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--seconds", type=float, default=2)
@@ -359,6 +378,8 @@ def main():
         add(by_reference(args.by_reference.resolve(), args.seconds, args.base and args.base.resolve()), args.note)
     if args.load:
         add(bench(args.load.resolve(), args.seconds, "--load", "load", "Open loop: latency at the load that is offered", LOADS), args.note)
+    if args.elastic:
+        add(elastic(args.elastic.resolve()), args.note)
     if args.store:
         add(store_steps(args.store.resolve()), args.note)
     if args.count:

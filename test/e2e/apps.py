@@ -8,6 +8,7 @@ Covers: cn/client.c, mn/lend_mn.c, src/broker/main.c
 
 usage: apps.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
 """
+import contextlib
 import ctypes
 import json
 import os
@@ -32,6 +33,14 @@ def is_running(pid):
         return ") Z " not in pathlib.Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def children_of(pid):
+    """The processes that a process has started, each with the words of its program's and subcommand's names."""
+    for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            words = pathlib.Path(f"/proc/{child}/cmdline").read_text().split("\0")
+            yield int(child), "-".join(word for word in words[:2] if not word.startswith("--")).split("-")
 
 
 class Commands(unittest.TestCase):
@@ -171,6 +180,29 @@ class Commands(unittest.TestCase):
             self.assertRegex(done.stderr, rb"\Alend connect: \d+ calls failed, the first one: RESOURCE_EXHAUSTED; [^\n]*--sessions\n\Z")
             server.terminate()
 
+    def test_elastic(self):
+        """Workers and functions reply through a broker and without; a worker that is no worker ends the run with one line."""
+        got = lend_json("elastic", "--carrier", "udp", "--workers", 3, "--rounds", 2, "--keys", 33, "--size", 5000, "--function-size", 70001)
+        self.assertEqual((got["gets"], got["functions"], got["errors"], got["wrong_bytes"]), (2 * 2 * 3 * 32, 2 * 2, 0, 0))
+        for way in ("broker", "own"):
+            self.assertGreater(got[f"{way}_function_us"], max(got[f"{way}_attach_us"], got[f"{way}_fetch_us"]))  # medians
+        self.assertGreater(min(got["spike_ratio"], got["function_ratio"], got["attach_ratio"]), 0)
+        for name in ("elastic-worker", "elastic-function"):
+            one_line(self, lend(name, "--node", "shm:x", "--ref", "12", "--size", 9, "--caller", "shm:x", code=2))
+            one_line(self, lend(name, "--node", "pigeon", "--ref", "0" * 128, "--size", 9, "--caller", "shm:nobody", code=1))
+
+    def test_elastic_without_its_broker(self):
+        """The broker is killed while workers start and end: the run ends, and its last line has the reason."""
+        with subprocess.Popen([LEND, "elastic", "--carrier", "udp", "--workers", "2", "--rounds", "100"], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True) as run:
+            found = {}
+            while len(found) < 2 and run.poll() is None:  # until the first workers start
+                found = {words[-1]: pid for pid, words in children_of(run.pid) if words[-1] in ("broker", "worker")}
+            os.kill(found["broker"], signal.SIGKILL)
+            out, err = run.communicate(timeout=60)
+            self.assertEqual((run.returncode, out), (1, ""), err)
+            self.assertRegex(err.splitlines()[-1], "broker|worker|function")
+
     def test_broker(self):
         """Both ends at a broker; the server is killed, and another one serves at once."""
         name = f"broker-{os.getpid()}"
@@ -295,7 +327,7 @@ class Commands(unittest.TestCase):
                      ["chain", "--carrier", "dpdk-ring"], ["mem"], ["mem", "stat"], ["translate", "--access", "pigeon"],
                      ["translate", "--space", "9T"], ["serialize", "--shape", "round"], ["put", "x"], ["get"], ["get", "nonsense"], ["serve"],
                      ["connect", "--size", "9"], ["connect", "--window", "999"], ["lat", "--window", "9"],
-                     ["connect", "--processes", "2"], ["connect", "--burst", "9", "--window", "9"],
+                     ["connect", "--processes", "2"], ["elastic", "--carrier", "shm"], ["elastic", "--workers", "17"], ["elastic", "--workers", "4", "--rounds", "4"], ["connect", "--burst", "9", "--window", "9"],
                      ["connect", "--burst", "9", "--seconds", "9"], ["connect", "--burst", "9", "--one-thread"],
                      ["connect", "--burst", "100000", "--processes", "11"], ["wait", "--busy", "2", "--idle", "9"],
                      ["load", "--rate", "0"], ["load", "--rate", "5", "--seconds", "1"], ["load", "--count", "9"]):
@@ -314,7 +346,7 @@ class Commands(unittest.TestCase):
 
     def test_help(self):
         self.assertIn(b"doctor", lend("--help").stdout)
-        for command in ("lat", "rate", "load", "bw", "priority", "deadlines", "wait", "start", "connect", "chain", "mem", "mem-lat",
+        for command in ("lat", "rate", "load", "bw", "priority", "deadlines", "wait", "start", "connect", "elastic", "chain", "mem", "mem-lat",
                         "mem-bw", "snapshot-speed", "cow", "mem-fault", "translate", "malloc", "serialize", "put", "get", "doctor", "serve",
                         "top", "keygen"):
             self.assertIn(b"--help", lend(command, "--help").stdout)
