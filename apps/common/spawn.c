@@ -247,7 +247,7 @@ void app_child_start_mn(struct app_child *child, struct app_net *net, unsigned p
 }
 
 void app_child_start_broker(struct app_child *child, struct app_net *net, unsigned proc,
-			    const char *name)
+			    const char *name, unsigned n)
 {
 	struct argv argv = {.n = 0};
 	char path[4096];
@@ -262,6 +262,7 @@ void app_child_start_broker(struct app_child *child, struct app_net *net, unsign
 	push(&argv, name);
 	push(&argv, "--device");
 	push(&argv, app_net_listen(net, proc));
+	push_number(&argv, "--spares", n);
 	if (app_net_eal(net, proc)) {
 		push(&argv, "--eal");
 		push(&argv, app_net_eal(net, proc));

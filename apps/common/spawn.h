@@ -32,9 +32,10 @@ void app_child_start(struct app_child *child, const char *what, const char *cons
 /* Like app_child_start(), for lend-mn with memory of size bytes. */
 void app_child_start_mn(struct app_child *child, struct app_net *net, unsigned proc, uint64_t size,
 			int cpu);
-/* Starts lend-broker for the device of process proc; child->address becomes broker:NAME. */
+/* Starts lend-broker for the device of process proc, with carriers for n processes that attach at
+ * once; child->address becomes broker:NAME. */
 void app_child_start_broker(struct app_child *child, struct app_net *net, unsigned proc,
-			    const char *name);
+			    const char *name, unsigned n);
 /* Starts `lend ARGV...` with its standard output in child->fd, and does not wait for it. By
  * vfork(): a fork would copy this process's page tables, which a measured start must not contain.
  */

@@ -365,7 +365,8 @@ static void open_all(void)
 	app_child_start_mn(&elastic.node, &elastic.net, NODE, 2 * memory + (8 << 20), APP_ANY_CPU);
 	(void)snprintf(elastic.broker_name, sizeof(elastic.broker_name), "elastic-%d",
 		       (int)getpid());
-	app_child_start_broker(&elastic.broker, &elastic.net, BROKER, elastic.broker_name);
+	app_child_start_broker(&elastic.broker, &elastic.net, BROKER, elastic.broker_name,
+			       elastic.args.workers);
 	config.listen = app_net_listen(&elastic.net, CLIENT);
 	config.eal = app_net_eal(&elastic.net, CLIENT);
 	if (lend_open(&config, &elastic.ep) < 0 ||

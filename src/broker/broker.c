@@ -20,8 +20,8 @@ uint32_t lend_broker_turn(struct lend_broker *h)
 		lend_broker_resolve(h, h->client[i]);
 	}
 	h->idle = n > 0 ? 0 : h->idle + 1;
-	if (h->idle == IDLE_TURNS) /* not earlier: a new client sends more requests first */
-		lend_broker_open_spare(h);
+	if (h->idle % IDLE_TURNS == IDLE_TURNS - 1) /* a new client sends more requests first */
+		(void)lend_broker_open_spare(h);
 	return n;
 }
 
@@ -43,7 +43,8 @@ void lend_broker_wait(struct lend_broker *h)
 
 	if (!prepare_sleep(h->shm, &fd[0]))
 		return; /* a client sent a datagram, or is new and will send one soon */
-	lend_broker_open_spare(h);
+	if (lend_broker_open_spare(h))
+		return; /* it took long: datagrams may have come */
 	for (uint32_t i = 0; i < h->n; i++) {
 		all = prepare_sleep(h->client[i]->outer, &fd[i + 1]) && all;
 		all = all && h->client[i]->asks == 0;
@@ -68,7 +69,8 @@ int lend_broker_open(const struct lend_broker_config *config, struct lend_broker
 	rc = lend_io_open(&shm, &h->shm);
 	if (rc < 0)
 		goto out_device;
-	lend_broker_open_spare(h);
+	while (lend_broker_open_spare(h))
+		;
 	*broker = h;
 	return 0;
 
@@ -89,8 +91,11 @@ void lend_broker_close(struct lend_broker *h)
 {
 	while (h->n > 0)
 		lend_broker_detach(h, h->client[0]->peer);
-	if (h->spare)
-		h->spare->ops->close(h->spare);
+	while (h->spares > 0) {
+		struct lend_io *spare = h->spare[--h->spares];
+
+		spare->ops->close(spare);
+	}
 	h->shm->ops->close(h->shm);
 	h->first->ops->close(h->first);
 	free(h);

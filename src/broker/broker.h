@@ -16,6 +16,8 @@
 	X(full, "lost: the device or the client's ring was full for long")                         \
 	X(bad, "invalid records of clients, or for peers that they do not know")
 
+enum { LEND_BROKER_SPARES = 64 };
+
 struct lend_broker_stats {
 #define X(name, text) uint64_t name;
 	LEND_BROKER_STATS(X)
@@ -26,6 +28,7 @@ struct lend_broker_config {
 	const char *name;   /* name of the broker: broker:NAME */
 	const char *device; /* address to listen at, with port 0: udp:10.0.0.2:0 */
 	const char *eal;    /* DPDK's EAL arguments; NULL: as for any process */
+	uint32_t spares;    /* carriers to keep open for the next clients; 0: 1; at most 64 */
 };
 
 struct lend_broker;

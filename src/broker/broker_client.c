@@ -1,7 +1,7 @@
 /* broker_client - the clients of a broker: attach, requests, detach.
  *
  * Opening a carrier of the device takes most of the time of an attach, so the broker
- * keeps one spare carrier open. The spare goes to the next client that requests no specific
+ * keeps spare carriers open. A spare goes to the next client that requests no specific
  * address, and another is opened when the broker is idle. Layer: broker. One thread's.
  */
 #include <errno.h>
@@ -30,33 +30,39 @@ int lend_broker_open_device(const struct lend_broker *h, const char *address,
 	return lend_io_open(&config, outer);
 }
 
-void lend_broker_open_spare(struct lend_broker *h)
+bool lend_broker_open_spare(struct lend_broker *h)
 {
-	if (h->spare || h->full || h->n == LEND_BROKER_CLIENTS)
-		return;
-	h->full = lend_broker_open_device(h, "", &h->spare) < 0;
-	if (h->full)
-		h->spare = NULL;
+	if (h->spares >= lend_max_u32(h->config.spares, 1) || h->full ||
+	    h->n + h->spares >= LEND_BROKER_CLIENTS)
+		return false;
+	h->full = lend_broker_open_device(h, "", &h->spare[h->spares]) < 0;
+	h->spares += !h->full;
+	return !h->full;
 }
 
-/* Returns the spare, or a carrier opened now. If opening fails, closes the spare and tries
- * again, because the spare may have used up a limit of the device. */
+/* Returns whether a carrier may open once a spare is closed: the spare has its port, or the
+ * device's last queue. */
+static bool is_used_up(int rc)
+{
+	return rc < 0 && rc != -EINVAL && rc != -EADDRNOTAVAIL && rc != -ENOENT;
+}
+
+/* Returns a spare, or a carrier opened now. Closes spares while those may be in the way. */
 static int take_outer(struct lend_broker *h, const char *address, struct lend_io **outer)
 {
 	int rc;
 
-	if (!*address && h->spare) {
-		*outer = h->spare;
-		h->spare = NULL;
+	if (!*address && h->spares > 0) {
+		*outer = h->spare[--h->spares];
 		return 0;
 	}
-	rc = lend_broker_open_device(h, address, outer);
-	if (rc == 0 || !h->spare)
-		return rc;
-	h->spare->ops->close(h->spare);
-	h->spare = NULL;
-	h->full = true;
-	return lend_broker_open_device(h, address, outer);
+	while (is_used_up(rc = lend_broker_open_device(h, address, outer)) && h->spares > 0) {
+		struct lend_io *spare = h->spare[--h->spares];
+
+		spare->ops->close(spare);
+		h->full = true;
+	}
+	return rc;
 }
 
 static struct lend_broker_client *new_client(const struct lend_broker *h)

@@ -31,8 +31,9 @@ struct lend_broker {
 	struct lend_broker_config config;
 	struct lend_io *shm;
 	struct lend_io *first; /* keeps the device started while it has no clients */
-	struct lend_io *spare; /* opened in advance for the next client; NULL: none */
-	bool full;             /* opening a spare failed: retried after a client has gone */
+	struct lend_io *spare[LEND_BROKER_SPARES]; /* opened in advance for the next clients */
+	uint32_t spares;                           /* number of them */
+	bool full; /* opening a spare failed: retried after a client has gone */
 	struct lend_broker_client *client[LEND_BROKER_CLIENTS];
 	uint32_t n;    /* number of clients, at the front of client[] */
 	uint32_t idle; /* event-loop turns since the last datagram */
@@ -47,8 +48,8 @@ struct lend_broker {
  * -errno with lend_why_text(). */
 int lend_broker_open_device(const struct lend_broker *h, const char *address,
 			    struct lend_io **outer);
-/* Opens a spare carrier, unless there is one or opening failed. */
-void lend_broker_open_spare(struct lend_broker *h);
+/* Opens one spare carrier, unless there are enough or opening failed. Returns whether it did. */
+bool lend_broker_open_spare(struct lend_broker *h);
 /* Returns the client of a peer of our shm, or NULL. */
 struct lend_broker_client *lend_broker_find(const struct lend_broker *h, uint32_t peer);
 /* Handles a control message from that peer, len bytes. */

@@ -28,8 +28,10 @@ static const struct lend_option options[] = {
     OPT_TEXT(struct args, config.name, "name", "NAME", "Processes find it as broker:NAME",
 	     .key = 'n'),
     OPT_TEXT(struct args, config.device, "device", "ADDR",
-	     "The device: udp:HOST:0, dpdk:KIND@IP:0, ...", .key = 'd'),
+	     "The device: udp:HOST:0, dpdk:KIND@IP:0, verbs:DEV@IP:0, ...", .key = 'd'),
     OPT_TEXT(struct args, config.eal, "eal", "ARGS", "DPDK's EAL arguments", .key = 'e'),
+    OPT_NUMBER(struct args, config.spares, "spares", 1, LEND_BROKER_SPARES,
+	       "Carriers kept open for the processes that attach next (1)"),
     OPT_FLAG(struct args, spin, "spin", "Poll all the time instead of sleeping when idle",
 	     .key = 's'),
     OPT_FLAG(struct args, json, "json", "Print the counters as JSON at the end", .key = 'j'),
@@ -41,6 +43,7 @@ static const char doc[] =
     "Addresses name it: listen at broker:NAME, connect to broker:NAME/ADDRESS with an "
     "ADDRESS of the device's.\n\n"
     "  lend-broker --name nic --device dpdk:net_af_packet0@10.0.0.2:0 --eal '--no-huge ...'\n"
+    "  lend-broker --name rdma --device verbs:mlx5_0@10.0.0.2:0 --spares 8\n"
     "  lend serve --listen broker:nic\n"
     "  lend bench lat --connect broker:nic/dpdk:net_af_packet0@10.0.0.3:7001";
 

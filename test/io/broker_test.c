@@ -8,9 +8,7 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,53 +16,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "io/broker/thread.h"
 #include "io/conform.h"
 #include "sys/clock.h"
-#include "sys/last_error.h"
 
-static atomic_bool leaving;
-static pthread_t thread;
-static char name[64];
+enum { SPARES = 3 };
+
+static const char *name; /* of the broker that was opened last */
 
 static struct lend_broker *open_broker(const char *device)
 {
-	static _Atomic unsigned count;
-	static char device_text[104];
-	struct lend_broker_config config = {.name = name, .device = device_text};
-	struct lend_broker *h;
-
-	(void)snprintf(device_text, sizeof(device_text), "%s", device);
-	(void)snprintf(name, sizeof(name), "broker-%d-%u", (int)getpid(),
-		       atomic_fetch_add(&count, 1));
-	cr_assert_eq(lend_broker_open(&config, &h), 0, "%s", lend_why_text());
-	return h;
-}
-
-static void *run_broker(void *arg)
-{
-	struct lend_broker *h = arg;
-
-	while (!atomic_load(&leaving))
-		if (lend_broker_turn(h) == 0)
-			lend_broker_wait(h);
-	lend_broker_close(h);
-	return NULL;
-}
-
-static void stop_broker(void)
-{
-	atomic_store(&leaving, true);
-	(void)pthread_join(thread, NULL);
+	return broker_open(device, &name);
 }
 
 static void make_address(char *text, size_t cap)
 {
-	if (name[0] == '\0') {
-		struct lend_broker *h = open_broker("udp:127.0.0.1:0");
-
-		cr_assert_eq(pthread_create(&thread, NULL, run_broker, h), 0);
-		(void)atexit(stop_broker);
-	}
+	name = name ? name : broker_thread_start("udp:127.0.0.1:0");
 	(void)snprintf(text, cap, "broker:%s", name);
 }
 
@@ -185,7 +152,7 @@ Test(broker_own, a_killed_client_is_cleaned_up)
 		cr_assert_eq(waitpid(pid, NULL, 0), pid);
 		turn_until(h, 0);
 	}
-	lend_broker_open_spare(h);
+	(void)lend_broker_open_spare(h);
 	cr_assert_eq(open_files(), files);
 	lend_broker_close(h);
 }
@@ -200,27 +167,101 @@ Test(broker_own, client_ends__its_carrier_is_closed)
 		struct lend_io *io = attach_client(h, "");
 
 		if (i % 2)
-			lend_broker_open_spare(h);
+			(void)lend_broker_open_spare(h);
 		io->ops->close(io);
 		turn_until(h, 0);
 	}
-	lend_broker_open_spare(h);
+	(void)lend_broker_open_spare(h);
 	cr_assert_eq(open_files(), files);
 	lend_broker_close(h);
 }
 
-/* The carrier that is opened in advance has the port that a client wants: the client gets it. */
+static void name_spares(const struct lend_broker *h, char spare[][104])
+{
+	for (uint32_t i = 0; i < h->spares; i++)
+		cr_assert_eq(h->spare[i]->ops->name(h->spare[i], spare[i], sizeof(spare[i])), 0);
+}
+
+/* One of the carriers that are opened in advance has the port that a client wants: it gets it. */
 Test(broker_own, carrier_opened_ahead__yields_its_port)
 {
-	struct lend_broker *h = open_broker("udp:127.0.0.1:0");
-	char ahead[104], got[104];
-	struct lend_io *io;
+	for (uint32_t wanted = 0; wanted < SPARES; wanted++) {
+		struct lend_broker *h = open_broker("udp:127.0.0.1:0");
+		char spare[SPARES][104], got[104];
+		struct lend_io *io;
 
-	cr_assert_eq(h->spare->ops->name(h->spare, ahead, sizeof(ahead)), 0);
-	io = attach_client(h, ahead);
-	cr_assert_eq(h->client[0]->outer->ops->name(h->client[0]->outer, got, sizeof(got)), 0);
-	cr_assert_str_eq(got, ahead);
-	io->ops->close(io);
+		h->config.spares = SPARES;
+		while (lend_broker_open_spare(h))
+			;
+		name_spares(h, spare);
+		io = attach_client(h, spare[wanted]);
+		cr_assert_eq(h->client[0]->outer->ops->name(h->client[0]->outer, got, sizeof(got)),
+			     0);
+		cr_assert_str_eq(got, spare[wanted]);
+		cr_assert_eq(h->spares, wanted);
+		io->ops->close(io);
+		lend_broker_close(h);
+	}
+}
+
+/* A client that wants an address that the device cannot have is refused; no carrier is closed. */
+Test(broker_own, impossible_address__keeps_carriers_opened_ahead)
+{
+	static const char *const wanted[] = {"udp:192.0.2.1:0", "udp:127.0.0.1:pigeon", "shm:x"};
+	struct lend_broker *h = open_broker("udp:127.0.0.1:0");
+	const struct lend_io *ahead = h->spare[0];
+	uint32_t broker;
+
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+		struct lend_broker_msg msg = {.op = LEND_BROKER_OPEN,
+					      .version = LEND_BROKER_VERSION};
+		struct lend_io *io = open_link(h, &broker);
+		lend_ns end = lend_clock_now() + UINT64_C(10000000000);
+		struct lend_in in;
+
+		(void)snprintf(msg.text, sizeof(msg.text), "%s", wanted[i]);
+		send_message(io, broker, &msg, sizeof(msg), LEND_BROKER_CONTROL);
+		while (io->ops->rx(io, &in, 1) == 0) {
+			cr_assert_lt(lend_clock_now(), end, "no answer for %s", wanted[i]);
+			(void)lend_broker_turn(h);
+		}
+		memcpy(&msg, in.data, sizeof(msg));
+		io->ops->rx_done(io);
+		cr_assert_lt(msg.rc, 0, "%s", wanted[i]);
+		cr_assert(h->spares == 1 && h->spare[0] == ahead, "%s", wanted[i]);
+		io->ops->close(io);
+	}
+	lend_broker_close(h);
+}
+
+/* Clients take the carriers that are opened in advance, and others are opened up to the limit. */
+Test(broker_own, several_carriers_opened_ahead)
+{
+	struct lend_broker *h = open_broker("udp:127.0.0.1:0");
+	char spare[SPARES][104], got[104];
+	struct lend_io *io[SPARES];
+
+	cr_assert_eq(h->spares, 1);
+	h->config.spares = SPARES;
+	while (lend_broker_open_spare(h))
+		;
+	cr_assert_eq(h->spares, SPARES);
+	name_spares(h, spare);
+	for (uint32_t i = 0; i < SPARES; i++) {
+		const struct lend_io *outer;
+
+		io[i] = attach_client(h, "");
+		outer = h->client[i]->outer;
+		cr_assert_eq(outer->ops->name(h->client[i]->outer, got, sizeof(got)), 0);
+		cr_assert_str_eq(got, spare[SPARES - 1 - i]);
+	}
+	cr_assert_eq(h->spares, 0);
+	for (uint32_t i = 0; i < SPARES; i++)
+		io[i]->ops->close(io[i]);
+	turn_until(h, 0);
+	while (lend_broker_open_spare(h))
+		;
+	cr_assert_eq(h->spares, SPARES);
 	lend_broker_close(h);
 }
 
