@@ -4,6 +4,8 @@
  * The cost per peer is reported separately from the cost per session: opening an endpoint, and the
  * carrier's first contact with the peer. A session ends as soon as it is up; the next one starts
  * when its end is reported. Layer: apps. Threads: one. */
+#include <string.h>
+
 #include "apps/bench/burst.h"
 #include "apps/commands.h"
 #include "apps/common/options.h"
@@ -171,14 +173,14 @@ static void attach_once(struct connects *c)
 
 static void measure_connects(struct connects *c)
 {
-	enum app_carrier carrier = c->bench.pair.net.carrier;
 	lend_ns until, part = c->bench.args.time / PART;
 
 	lend_hist_init(&c->attach);
 	lend_hist_init(&c->up);
 	lend_hist_init(&c->call[0]);
 	lend_hist_init(&c->call[1]);
-	if (carrier == APP_SHM || carrier == APP_UDP)
+	/* A device of DPDK's belongs to the process, so the endpoint that is open has it. */
+	if (strncmp(app_pair_address(&c->bench.pair), "dpdk:", 5) != 0)
 		for (int i = 0; i < ATTACHES; i++)
 			attach_once(c);
 	if (lend_watch_sessions(c->bench.pair.ep, watch_session, c) < 0)
