@@ -140,11 +140,43 @@ static bool is_ready(const char *driver)
 	return false;
 }
 
-static void check_cards(struct visit *v)
+static bool has_entry(const char *folder)
 {
-	struct finding *f = doctor_note(v, "dpdk-pci", false,
-					"only for DPDK's own drivers: dpdk-devbind.py -b vfio-pci "
-					"ADDRESS, and hugepages");
+	DIR *dir = opendir(folder);
+	bool found = false;
+
+	for (struct dirent *e = dir ? readdir(dir) : NULL; e; e = readdir(dir))
+		found |= e->d_name[0] != '.';
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+/* Writes the commands, to be run as root, that this machine lacks before a DPDK driver can use the
+ * card at that PCI address. */
+static void write_steps(uint64_t set, const char *address, char *text, size_t cap)
+{
+	struct rlimit limit = {0};
+	bool has_vfio = access("/sys/bus/pci/drivers/vfio-pci", F_OK) == 0;
+	bool has_iommu = has_entry("/sys/class/iommu");
+	bool locks = getrlimit(RLIMIT_MEMLOCK, &limit) == 0 &&
+		     (limit.rlim_cur == RLIM_INFINITY || has_capability(set, IPC_LOCK));
+	char pages[32] = "0";
+
+	(void)doctor_first_line("/proc/sys/vm/nr_hugepages", pages, sizeof(pages));
+	snprintf(text, cap,
+		 "only for DPDK's own drivers: %s%s%s%sdpdk-devbind.py -b vfio-pci %.40s "
+		 "(takes the card from the kernel)",
+		 has_iommu ? "" : "boot with intel_iommu=on or amd_iommu=on; ",
+		 atoi(pages) > 0 ? "" : "sysctl vm.nr_hugepages=512; ",
+		 has_vfio ? "" : "modprobe vfio-pci; ", locks ? "" : "ulimit -l unlimited; ",
+		 address);
+}
+
+static void check_cards(struct visit *v, uint64_t set)
+{
+	static char steps[256] = "only for DPDK's own drivers: a network card on PCI";
+	struct finding *f = doctor_note(v, "dpdk-pci", false, steps);
 	DIR *dir = opendir("/sys/bus/pci/devices");
 	size_t len = 0;
 
@@ -155,6 +187,8 @@ static void check_cards(struct visit *v)
 			continue;
 		driver_of(e->d_name, driver);
 		f->ok |= is_ready(driver);
+		if (len == 0)
+			write_steps(set, e->d_name, steps, sizeof(steps));
 		len +=
 		    (size_t)snprintf(f->found + len, sizeof(f->found) - len, "%s%.40s (%s)",
 				     len ? ", " : "", e->d_name, driver[0] ? driver : "no driver");
@@ -247,6 +281,6 @@ void doctor_devices(struct visit *v)
 	check_rights(v, set);
 	locked_memory(v, set);
 	software_devices(v, set);
-	check_cards(v);
+	check_cards(v, set);
 	check_rdma(v);
 }

@@ -363,6 +363,9 @@ class Commands(unittest.TestCase):
             self.assertEqual(check["ok"], not check["fix"], check)
         for name in ("network rights", "locked memory", "dpdk-af_packet", "dpdk-af_xdp", "dpdk-pci", "rdma"):
             self.assertIn(name, checks)
+        card = checks["dpdk-pci"]
+        if not card["ok"] and "(" in card["found"]:
+            self.assertIn(f"dpdk-devbind.py -b vfio-pci {card['found'].split()[0]} ", card["fix"])
         self.assertTrue(any(name.split()[0] == "raw" for name in checks), checks.keys())
         self.assertRegex(checks["hugepages"]["found"], "endpoints lie on (reserved|transparent|no) huge pages$")
 
