@@ -32,6 +32,10 @@ static int fill_request(struct app_bench_slot *slot)
 		slot->call.request = app_pattern_wrap(b->pair.ep, bytes, len);
 		return slot->call.request ? 0 : -EAGAIN;
 	}
+	if (slot->request && slot->request->cap < len) {
+		lend_buf_give(b->pair.ep, slot->request);
+		slot->request = NULL;
+	}
 	if (!slot->request)
 		slot->request = lend_buf_take(b->pair.ep, (uint32_t)len);
 	if (!slot->request)

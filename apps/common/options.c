@@ -168,11 +168,3 @@ enum app_carrier app_load_carrier(const struct app_load_args *args)
 	return args->connect && args->carrier != APP_GIVEN ? app_carrier_of(args->connect)
 							   : args->carrier;
 }
-
-void app_load_args_read(struct app_load_args *args, int argc, char **argv, const char *names,
-			const char *doc)
-{
-	app_options_read(
-	    &(struct lend_syntax){.child = &app_load_syntax, .some = names, .doc = doc}, argc, argv,
-	    args);
-}

@@ -57,8 +57,5 @@ extern const struct lend_syntax app_load_syntax;
 void app_take_carrier(const struct lend_option *option, void *field, char *value);
 /* Parses a command line, in which the options of all commands may be: --capture, --cc, --keys. */
 void app_options_read(const struct lend_syntax *syntax, int argc, char **argv, void *args);
-/* Parses the command line of a command that has only the options in `names`. */
-void app_load_args_read(struct app_load_args *args, int argc, char **argv, const char *names,
-			const char *doc);
 
 #endif
