@@ -164,6 +164,19 @@ static int go_on(struct mn_worker *worker, const struct mn_config *config,
 	return 0;
 }
 
+/* Registers the pages with carriers that need that to send them in place. Registered memory is
+ * resident, so pages beyond the memory limit are copied instead. The limit no longer includes what
+ * earlier workers registered. */
+static void register_pages(struct mn_worker *worker, const struct mn_config *config)
+{
+	uint64_t room = lend_memlimit("").bytes / (config->workers - worker->index);
+
+	if (worker->pages.grain < HUGE_PAGE && worker->pages.len > room)
+		return;
+	if (lend_register(worker->ep, worker->pages.base, worker->pages.len) < 0)
+		fprintf(stderr, "lend-mn: replies are copies of their pages: %s\n", lend_why());
+}
+
 /* Shares the pages at the name of this worker's shm address. */
 static int open_pool(struct mn_worker *worker, const char *pool)
 {
@@ -198,6 +211,7 @@ int mn_worker_open(struct mn_worker *worker, const struct mn_config *config,
 		return rc;
 	mn_serve_set_memory(worker->serve, &worker->pages);
 	mn_serve_set_tenants(worker->serve, worker->tenants);
+	register_pages(worker, config);
 	return config->pool ? open_pool(worker, config->pool) : 0;
 }
 

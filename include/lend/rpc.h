@@ -282,9 +282,9 @@ void lend_buf_give(struct lend_ep *ep, struct lend_buf *buf);
 struct lend_buf *lend_buf_wrap(struct lend_ep *ep, void *data, uint32_t len,
 			       void (*release)(void *), void *arg);
 /* Registers memory of the caller with the carriers, so that those that need registered memory send
- * from it without a copy. len is in bytes.
- * Returns: 0; -EINVAL: NULL or no bytes; -ENOMEM: no memory; or an error of a device: the other
- * carriers may have registered it.
+ * from it without a copy. It is resident from then on. len is in bytes.
+ * Returns: 0; -EINVAL: NULL or no bytes; -ENOMEM: no memory; or the first error of a device: its
+ * carrier copies from this memory, and all others have registered it.
  * Ownership: borrows memory until lend_close(): carriers may read and write it.
  * Threads: the endpoint's. */
 int lend_register(struct lend_ep *ep, void *memory, size_t len);

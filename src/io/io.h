@@ -64,7 +64,7 @@ struct lend_io_ops {
 	X(rx_handed, "arrived in another endpoint's queue of the same device: forwarded")          \
 	X(tx_full, "refused because the peer or device was full")                                  \
 	X(tx_dead, "for a peer that has ended")                                                    \
-	X(tx_in_place, "long pieces that a DPDK driver read in place")                             \
+	X(tx_in_place, "datagrams with pieces that a device or its driver read in place")          \
 	X(link_down, "times that the device's link went down")                                     \
 	X(address_clash, "claims of another host to this carrier's IP address")                    \
 	X(peers_refused, "peers refused: table full, or wrong version")                            \

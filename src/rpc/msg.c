@@ -246,15 +246,19 @@ void lend_buf_give(struct lend_ep *ep, struct lend_buf *buf)
 
 int lend_register(struct lend_ep *ep, void *memory, size_t len)
 {
+	int rc;
+
 	if (!memory || !len)
 		return lend_fail(EINVAL, "register: no memory; give an address and a length");
+	rc = lend_bufs_add_memory(ep->bufs, memory, len);
+	if (rc < 0)
+		return rc;
 	for (uint32_t c = 0; c < ep->n_carriers; c++) {
-		int rc = lend_io_reg(ep->carrier[c].io, memory, len);
+		int failed = lend_io_reg(ep->carrier[c].io, memory, len);
 
-		if (rc < 0)
-			return rc;
+		rc = rc < 0 ? rc : failed;
 	}
-	return lend_bufs_add_memory(ep->bufs, memory, len);
+	return rc;
 }
 
 /* Takes pool memory for a NEED; without any, *buf is unchanged. The second half of the pool is not

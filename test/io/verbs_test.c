@@ -213,6 +213,7 @@ Test(verbs, registered_memory__is_not_copied, .timeout = 60)
 		cr_assert_eq(memcmp((const uint8_t *)in.data + 4, memory + from, 3 * PART), 0);
 		p.server->ops->rx_done(p.server);
 	}
+	cr_assert_eq(p.client->stats.tx_in_place, 1);
 	conform_close(&p);
 	free(memory);
 }

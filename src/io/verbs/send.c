@@ -28,14 +28,19 @@ static struct verbs_send *send_at(struct verbs *v, uint64_t number)
 	return &v->send[number & (VERBS_SENDS - 1)];
 }
 
+/* Counts the pieces of a send as no longer read by the device. */
+static void end_loan(struct verbs *v, struct verbs_send *send)
+{
+	v->in_place -= send->n > 0;
+	for (uint32_t p = 0; p < send->n; p++)
+		v->reads[send->buf[p] % VERBS_READS]--;
+	send->n = 0;
+}
+
 static void finish_sends(struct verbs *v, uint64_t upto)
 {
-	while (v->done < upto) {
-		struct verbs_send *send = send_at(v, v->done++);
-
-		v->in_place -= send->n > 0;
-		send->n = 0;
-	}
+	while (v->done < upto)
+		end_loan(v, send_at(v, v->done++));
 }
 
 void verbs_send_drop(struct verbs *v)
@@ -162,9 +167,12 @@ static void lend_pieces(struct verbs *v, uint64_t number, const struct lend_out 
 {
 	struct verbs_send *send = send_at(v, number);
 
-	for (uint32_t i = 0; i < out->n; i++)
+	for (uint32_t i = 0; i < out->n; i++) {
 		send->buf[send->n++] = out->piece[i].buf;
+		v->reads[out->piece[i].buf % VERBS_READS]++;
+	}
 	v->in_place += send->n > 0;
+	v->io.stats.tx_in_place += send->n > 0;
 }
 
 /* Makes request m for a datagram. False: it can never be sent. */
@@ -210,10 +218,7 @@ static bool prepare_send(struct verbs *v, const struct lend_bufs *bufs, struct l
 static void take_back(struct verbs *v, uint32_t m, uint32_t n)
 {
 	for (uint32_t i = m; i < n; i++) {
-		struct verbs_send *send = send_at(v, v->next + i);
-
-		v->in_place -= send->n > 0;
-		send->n = 0;
+		end_loan(v, send_at(v, v->next + i));
 		v->out[i]->sent = LEND_SENT_FULL;
 	}
 	v->io.stats.tx_full += n - m;
@@ -298,7 +303,7 @@ bool verbs_flush(struct lend_io *io, uint32_t buf)
 {
 	struct verbs *v = self(io);
 
-	for (uint32_t tries = 0; v->in_place > 0 && is_lent(v, buf); tries++) {
+	for (uint32_t tries = 0; v->reads[buf % VERBS_READS] > 0 && is_lent(v, buf); tries++) {
 		if (tries == FLUSH_TRIES)
 			return false;
 		verbs_reap(v);
@@ -321,10 +326,9 @@ int verbs_reg(struct lend_io *io, void *memory, size_t len)
 	v->region = more;
 	mr = ibv_reg_mr(v->ring->pd, memory, len, 0);
 	if (mr == NULL)
-		return lend_fail(errno,
-				 "%s: %zu KiB cannot be registered, and are copied from: raise "
-				 "ulimit -l",
-				 v->device, len >> 10);
+		return lend_fail(errno, "%s: %zu KiB cannot be registered, and are copied from: %s",
+				 v->device, len >> 10,
+				 errno == ENOMEM ? "raise ulimit -l" : strerror(errno));
 	while (at < v->n_regions && more[at].base < (uint8_t *)memory)
 		at++;
 	memmove(more + at + 1, more + at, (v->n_regions - at) * sizeof(*more));

@@ -20,6 +20,7 @@
 enum {
 	VERBS_BURST = 64,     /* datagrams per doorbell and per poll */
 	VERBS_SENDS = 512,    /* sends in flight, a power of two */
+	VERBS_READS = 256,    /* counts of pieces that the device reads in place */
 	VERBS_SIGNAL = 64,    /* one send in this many is signalled, more with pieces in place */
 	VERBS_INLINE = 256,   /* bytes to ask for as inline data of a request */
 	VERBS_PIECES = 6,     /* head, four pieces, tail */
@@ -136,7 +137,10 @@ struct verbs {
 	uint64_t quiet;      /* sends since the last signalled one */
 	uint32_t inline_max;
 	uint32_t in_place; /* posted sends with pieces in place */
-	uint8_t *bounce;   /* VERBS_SENDS slots */
+	/* Pieces that posted sends read, by buffer handle modulo VERBS_READS: a buffer whose count
+	 * is 0 is in none of them. */
+	uint16_t reads[VERBS_READS];
+	uint8_t *bounce; /* VERBS_SENDS slots */
 	uint32_t bounce_slot;
 	struct ibv_mr *bounce_mr;
 	struct verbs_send send[VERBS_SENDS];
