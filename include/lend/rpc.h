@@ -117,8 +117,10 @@ struct lend_config {
 	 * OpenSSL, zlib. An endpoint has at most 4 carriers, including those that it opens to
 	 * connect. */
 	const char *listen;
-	const char *eal;         /* DPDK's EAL arguments, for a process's first dpdk endpoint */
-	uint64_t message_max;    /* bytes of one message received; 0: 16 MiB; at most 1 GiB */
+	const char *eal; /* DPDK's EAL arguments, for a process's first dpdk endpoint */
+	/* Bytes of one message received, without its name and metadata; 0: 16 MiB; at most 1 GiB,
+	 * then with them. */
+	uint64_t message_max;
 	uint64_t receive_budget; /* bytes granted to peers at once; 0: 64 MiB */
 	/* The secret that this endpoint proves to peers that call lend_session_knows(): a key of 64
 	 * hex digits, or any text, from which a key is derived by Argon2id with 64 MiB of memory.

@@ -5,6 +5,7 @@
 
 #include "core/state.h"
 #include "util/bits.h"
+#include "wire/head.h"
 
 #define LEND_AT(core, where, type) ((type *)(void *)((char *)(core) + (core)->where))
 
@@ -14,6 +15,15 @@ static inline struct lend_unhashed *lend_unhashed(struct lend_core *c)
 }
 
 #define LEND_COUNT(core, name) (lend_unhashed(core)->stats.name++)
+
+/* Returns the limit of a whole message, head and note included, for a longest message of max bytes.
+ * The caller of the core checks what is left without them. */
+static inline uint64_t lend_message_limit(const struct lend_core *c, uint64_t max, bool head,
+					  bool note)
+{
+	max += (head ? LEND_HEAD_MAX : 0) + (note ? c->cfg.note_len : 0);
+	return lend_min_u64(max, LEND_MESSAGE_MAX);
+}
 
 static inline struct lend_sess *lend_sess_at(struct lend_core *c, uint32_t i)
 {

@@ -137,19 +137,22 @@ static void name_memory(struct lend_core *c, struct lend_call_rec *k, const stru
 }
 
 static int check_call(struct lend_core *c, const struct lend_sess *s, const struct lend_bufs *bufs,
-		      uint32_t request, uint8_t class, uint64_t *len)
+		      const struct lend_core_call *call, uint64_t *len)
 {
 	if (!s || (s->state != LEND_SESS_UP && s->state != LEND_SESS_CONNECTING))
 		return E_STALE;
-	if (class & LEND_CALL_HEAD && s->state == LEND_SESS_UP &&
+	if (call->class & LEND_CALL_HEAD && s->state == LEND_SESS_UP &&
 	    !(s->features & LEND_FEATURE_REQUEST_HEADS))
 		return E_NOTSUP;
 	*len = 0;
-	if (request && !lend_tx_fits(bufs, request, s->payload, len))
+	if (call->request && !lend_tx_fits(bufs, call->request, s->payload, len))
 		return E_INVAL;
-	if (*len > s->message_max)
+	if (LEND_RARE(*len > s->message_max) &&
+	    *len > lend_message_limit(c, s->message_max, call->class & LEND_CALL_HEAD,
+				      call->method == c->cfg.note_method))
 		return E_MSGSIZE;
-	return c->used[0] + kept_from(class & LEND_PKT_CLASS, c->cfg.inflight) < c->cfg.inflight &&
+	return c->used[0] + kept_from(call->class & LEND_PKT_CLASS, c->cfg.inflight) <
+			   c->cfg.inflight &&
 		       lend_event_room(c)
 		   ? 0
 		   : E_AGAIN;
@@ -198,7 +201,7 @@ int lend_call_make(struct lend_core *c, lend_ns now, uint64_t session, struct le
 	int rc;
 
 	s = lend_sess_find(c, session);
-	rc = check_call(c, s, bufs, call->request, call->class, &len);
+	rc = check_call(c, s, bufs, call, &len);
 	if (rc < 0)
 		return rc;
 	i = take_slot(c, s, call->class & LEND_PKT_CLASS);

@@ -104,7 +104,10 @@ static void one_fragment(struct lend_core *c, struct lend_bufs *bufs, struct len
 			 struct lend_call_rec *k, const struct lend_pkt_view *v)
 {
 	bool head = v->head.flags & LEND_PKT_WITH_HEAD;
-	bool fits = v->head.length <= (k->rx.attached && !head ? k->reply_cap : c->cfg.message_max);
+	uint64_t most = k->rx.attached && !head
+			    ? k->reply_cap
+			    : lend_message_limit(c, c->cfg.message_max, head, false);
+	bool fits = v->head.length <= most;
 
 	if (is_given_up(k, v) && !k->rx.attached)
 		lend_rx_drop(c, k);
@@ -125,7 +128,9 @@ static void many_fragments(struct lend_core *c, struct lend_bufs *bufs, struct l
 	/* Memory attached before the first fragment was named by the caller, possibly with no
 	 * room. */
 	bool named = k->rx.attached && (k->reply_cap || k->rx.frags == LEND_NONE);
-	uint64_t most = named ? k->reply_cap : c->cfg.message_max;
+	bool head = v->head.flags & LEND_PKT_WITH_HEAD;
+	uint64_t most =
+	    named ? k->reply_cap : lend_message_limit(c, c->cfg.message_max, head, false);
 	enum lend_rx_verdict got;
 
 	if (v->head.length > most) {

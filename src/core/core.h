@@ -103,7 +103,10 @@ struct lend_core_config {
 	/* By carrier; mtu 0: the carrier is not open yet, see lend_core_path(). */
 	struct lend_path path[LEND_CARRIERS_MAX];
 	uint8_t incarnation[16]; /* identity of this process, sent to clients */
-	uint64_t message_max;    /* bytes; longer messages are refused */
+	/* Bytes; longer messages are refused. Not counted: a head, and the first note_len bytes of
+	 * a request of note_method, which precede a stream's message. */
+	uint64_t message_max;
+	uint32_t note_method, note_len;
 	uint64_t receive_budget; /* bytes that peers may be granted at once, in total */
 	uint32_t unscheduled;    /* bytes that a session may send before a grant: 65536 */
 	lend_ns probe, dead;     /* time without a datagram before a keepalive probe, and before the

@@ -127,6 +127,15 @@ static void store_fragment(struct lend_core *c, struct lend_bufs *bufs, struct l
 	}
 }
 
+/* Returns whether a request is longer than this endpoint accepts. */
+LEND_HOT bool is_too_long(const struct lend_core *c, const struct lend_pkt_view *v)
+{
+	return LEND_RARE(v->head.length > c->cfg.message_max) &&
+	       v->head.length > lend_message_limit(c, c->cfg.message_max,
+						   v->head.flags & LEND_PKT_WITH_HEAD,
+						   v->request.method == c->cfg.note_method);
+}
+
 LEND_HOT void begin(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
 		    struct lend_sslot *sl, const struct lend_pkt_view *v)
 {
@@ -147,7 +156,7 @@ LEND_HOT void begin(struct lend_core *c, struct lend_bufs *bufs, struct lend_ses
 	k->deadline =
 	    v->request.left_us == UINT32_MAX ? LEND_NEVER : c->now + v->request.left_us * LEND_US;
 	k->rx.granted = lend_min_u32(v->head.length, s->first_sent);
-	if (v->head.length > c->cfg.message_max) {
+	if (is_too_long(c, v)) {
 		LEND_COUNT(c, rx_too_big);
 		lend_serve_refuse(c, k);
 	} else if (v->payload_len == v->head.length) {
@@ -164,7 +173,7 @@ static void handle_again(struct lend_core *c, struct lend_bufs *bufs, struct len
 	switch ((enum lend_call_state)k->state) {
 	case LEND_CALL_PARTIAL:
 		/* Until a fragment is stored, its length is not stored either. */
-		if (v->head.length > c->cfg.message_max)
+		if (is_too_long(c, v))
 			LEND_COUNT(c, rx_length);
 		else
 			store_fragment(c, bufs, k, v, v->head.offset > lend_rx_low(c, k));

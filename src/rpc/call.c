@@ -8,6 +8,7 @@
 
 #include "rpc/msg.h"
 #include "rpc/heads.h"
+#include "stream/duplex.h"
 #include "sys/last_error.h"
 #include "util/bits.h"
 #include "util/check.h"
@@ -169,6 +170,15 @@ static __attribute__((noinline)) int start_with_care(struct lend_ep *ep, struct 
 	return rc;
 }
 
+/* Returns whether a request with a head is longer than its peer takes. The core's limit leaves room
+ * for the head. */
+static bool exceeds_peer(struct lend_ep *ep, const struct lend_session_rec *s,
+			 const struct lend_call *call)
+{
+	return s->state == LEND_SESSION_OPEN && call->method != LEND_METHOD_STREAM &&
+	       lend_msg_len(call->request) > lend_core_session_message_max(ep->core, s->core);
+}
+
 static __attribute__((noinline)) int start_failed(struct lend_ep *ep, struct lend_call *call,
 						  int rc)
 {
@@ -197,6 +207,8 @@ static __attribute__((noinline)) int start_any(struct lend_ep *ep, lend_ns now,
 	if (call->parent.id || (call->request && call->request->next))
 		rc = start_with_care(ep, call, p);
 	lend_ep_urgent(ep, (uint8_t)p->class);
+	if (call->head && exceeds_peer(ep, s, call))
+		rc = -EMSGSIZE;
 	if (rc == 0 && call->head)
 		rc = lend_call_head_make(ep, s, call, p, &message);
 	if (rc == 0)
@@ -397,6 +409,16 @@ static void note_name_known(struct lend_ep *ep, struct lend_call *call, const st
 				lend_call_priv(call)->flags >> LEND_CALL_NAME);
 }
 
+/* Ends a call whose reply is longer than message_max without its head. */
+static void refuse_reply(struct lend_ep *ep, struct lend_call *call)
+{
+	if (ep->unkept == call->reply)
+		ep->unkept = NULL;
+	lend_bufs_give(ep->bufs, call->reply);
+	call->reply = NULL;
+	exhaust_call(call);
+}
+
 /* Sets a reply that begins with a head, without the head. */
 static __attribute__((noinline)) void take_with_head(struct lend_ep *ep, struct lend_call *call,
 						     const struct lend_event *ev)
@@ -418,6 +440,8 @@ static __attribute__((noinline)) void take_with_head(struct lend_ep *ep, struct 
 		lend_reason_take(ep, call, lend_call_priv(call));
 	}
 	lend_bufs_give(ep->bufs, flat);
+	if (call->reply_len > ep->config.message_max && !lend_call_priv(call)->landing)
+		refuse_reply(ep, call);
 	if (ep->head_of == call && !lend_call_text(ep, call, LEND_TEXT_METHOD))
 		note_name_known(ep, call, ev);
 }

@@ -14,6 +14,7 @@
 #include "core/cc.h"
 #include "rpc/heads.h"
 #include "rpc/keys.h"
+#include "stream/duplex.h"
 #include "sys/clock.h"
 #include "sys/asan.h"
 #include "sys/rand.h"
@@ -164,6 +165,8 @@ static int open_core(struct lend_ep *ep)
 	c->reassemblies = c->inflight < REASSEMBLIES ? c->inflight : REASSEMBLIES;
 	c->wide_rings = c->sessions < WIDE_RINGS ? c->sessions : WIDE_RINGS;
 	c->message_max = ep->config.message_max;
+	c->note_method = LEND_METHOD_STREAM;
+	c->note_len = sizeof(struct lend_note);
 	c->receive_budget = ep->config.receive_budget;
 	c->unscheduled = UNSCHEDULED;
 	c->order = (uint8_t)ep->config.schedule;

@@ -278,8 +278,9 @@ static bool pool_memory(struct lend_ep *ep, const struct lend_event *ev, struct 
 	return *buf || !lend_core_reclaim(ep->core, ev->call, &ep->bufs->table);
 }
 
-/* Provides memory for a long message: from the method's landing function, or from the pool within
- * message_max. A request with a head lands in the pool: its method is not known yet. */
+/* Provides memory for a long message: from the method's landing function, or from the pool. The
+ * core refuses those beyond message_max. A request with a head lands in the pool: its method is not
+ * known yet. */
 void lend_serve_need(struct lend_ep *ep, const struct lend_event *ev)
 {
 	const struct lend_method *method =
@@ -291,7 +292,7 @@ void lend_serve_need(struct lend_ep *ep, const struct lend_event *ev)
 	if (method && method->landing)
 		buf = method->landing(lend_sessions_of(ep, ev->session), ev->method, ev->len,
 				      ev->data, ev->data_len, method->landing_arg);
-	else if (ev->len <= ep->core_config.message_max && !pool_memory(ep, ev, &buf))
+	else if (!pool_memory(ep, ev, &buf))
 		return;
 	if (buf && lend_msg_cap(buf) >= ev->len)
 		handle = lend_msg_lend(ep->bufs, buf, true, &err);

@@ -8,6 +8,7 @@
 
 #include "rpc/heads.h"
 #include "rpc/remotes.h"
+#include "stream/duplex.h"
 #include "sys/last_error.h"
 #include "util/utf8.h"
 
@@ -123,6 +124,13 @@ enum lend_status lend_req_head_take(struct lend_ep *ep, struct lend_req *req, st
 		return LEND_INVALID_ARGUMENT;
 	}
 	cut_front(req, ev, len);
+	if (ev->len > ep->config.message_max +
+			  (ev->method == LEND_METHOD_STREAM ? sizeof(struct lend_note) : 0)) {
+		(void)snprintf(
+		    why, LEND_WHY_ROOM, "a request of %llu bytes; this server takes at most %llu",
+		    (unsigned long long)ev->len, (unsigned long long)ep->config.message_max);
+		return LEND_RESOURCE_EXHAUSTED;
+	}
 	refusal = check_head(ep, head, ev->method, route, method, &any, why);
 	if (refusal == LEND_OK && !keep_head(ep, req, head, len, any))
 		refusal = LEND_RESOURCE_EXHAUSTED;

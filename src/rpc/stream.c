@@ -118,7 +118,7 @@ int lend_stream_write(struct lend_ep *ep, struct lend_stream *stream, struct len
 	most = lend_session_message_max(ep, s->session);
 	if (most == 0) /* the session has ended, and so will the stream */
 		return stream_ended();
-	if (len + sizeof(struct lend_note) > most)
+	if (len > most)
 		return lend_fail(EMSGSIZE, "a message of %llu bytes is longer than the peer takes",
 				 (unsigned long long)len);
 	framed = frame_message(ep, message, (uint32_t)len);

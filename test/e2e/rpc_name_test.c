@@ -458,6 +458,59 @@ Test(rpc_name, heads_that_are_too_long)
 	cr_assert_eq(lend_open(&small, &at), -EINVAL);
 }
 
+/* Answers with one byte more than its request has, and with the head `answer`. */
+static void serve_longer(lend_request request, const struct lend_buf *in, void *ep)
+{
+	struct lend_buf *out = ask_bytes(ep, in->len + 1, 7);
+
+	cr_assert_eq(lend_reply_with(ep, request, LEND_OK, out, &answer), 0);
+}
+
+/* A head does not count: a message of message_max bytes arrives with one, a longer one does not. */
+Test(rpc_name, longest_messages)
+{
+	static const uint32_t longest[] = {1000, 100000};
+	static const char big[3000];
+	struct lend_metadata *m = lend_metadata_new();
+	struct lend_call_head head = {.name = NAME, .metadata = m},
+			      longer = {.name = "/shop.Cart/Longer"};
+
+	cr_assert_eq(lend_metadata_add(m, "a-bin", big, sizeof(big)), 0);
+	for (int i = 0; i < 2 * SCHEMES; i++) {
+		struct lend_config config = LEND_CONFIG_INIT;
+		uint32_t most = longest[i / 2];
+		struct lend_call call = {.method = 0};
+		struct pair pair;
+
+		config.message_max = most;
+		pair_open_with(&pair, pair_schemes[i % 2], &config, &config);
+		answer = (struct lend_reply_head){.initial = m};
+		(void)lend_serve_name(pair.server, NAME, serve_noted, pair.server, 0);
+		(void)lend_serve_name(pair.server, longer.name, serve_longer, pair.server, 0);
+		call_head(&pair, &call, &head, most);
+		cr_assert_eq(call.status, LEND_OK, "%s", why);
+		lend_buf_give(pair.client, call.reply);
+		call = (struct lend_call){.head = &head};
+		call.request = ask_bytes(pair.client, most + 1, 7);
+		cr_assert_eq(lend_call_start(pair.client, pair.session, &call), -EMSGSIZE);
+		lend_buf_give(pair.client, call.request);
+
+		call = (struct lend_call){.method = 0};
+		call_head(&pair, &call, &longer, most);
+		cr_assert_eq(call.status, LEND_RESOURCE_EXHAUSTED);
+		cr_assert_eq(call.ran, LEND_RAN_YES);
+		cr_assert_null(call.reply);
+		/* Before a session is up, the limit of its peer is not known. */
+		cr_assert_eq(lend_connect(pair.client, pair.address, &pair.session), 0);
+		call = (struct lend_call){.method = 0};
+		call_head(&pair, &call, &head, most + 1);
+		cr_assert_eq(call.status, LEND_RESOURCE_EXHAUSTED);
+		cr_assert_eq(call.ran, LEND_RAN_NO);
+		pair_close(&pair);
+	}
+	lend_metadata_free(m);
+}
+
 Test(rpc_name, encodings)
 {
 	struct lend_call_head gzip = {.name = NAME, .encoding = "gzip"},

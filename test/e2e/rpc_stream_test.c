@@ -117,12 +117,17 @@ static void accept_stream(lend_request request, void *arg)
 	write_some(&server);
 }
 
-static void open_pair(struct pair *pair, const char *scheme)
+static void serve_streams(struct pair *pair)
 {
-	pair_open(pair, scheme);
 	opened = 0;
 	memset(&server, 0, sizeof(server));
 	cr_assert_eq(lend_serve_stream(pair->server, STREAM, accept_stream, pair->server), 0);
+}
+
+static void open_pair(struct pair *pair, const char *scheme)
+{
+	pair_open(pair, scheme);
+	serve_streams(pair);
 }
 
 static void open_stream(struct pair *pair, struct end *client)
@@ -165,6 +170,43 @@ Test(rpc_stream, messages__each_way__in_order_then_the_status)
 		cr_assert_eq(client.read, server.writes);
 		cr_assert_eq(server.read, client.writes);
 		cr_assert_eq(client.stream.ran, LEND_RAN_YES);
+		pair_close(&pair);
+	}
+}
+
+/* The note before a message does not count: messages of message_max bytes arrive, longer ones are
+ * refused. */
+Test(rpc_stream, longest_messages)
+{
+	static const uint32_t longest[] = {1000, 100000};
+
+	for (int i = 0; i < 4; i++) {
+		struct end client = {.finishes = true, .len = longest[i / 2]};
+		struct lend_config config = LEND_CONFIG_INIT;
+		struct lend_buf *message;
+		struct pair pair;
+
+		config.message_max = client.len;
+		pair_open_with(&pair, pair_schemes[i % 2], &config, &config);
+		serve_streams(&pair);
+		server.len = client.len;
+		server.writes = 3;
+		server.answers = true;
+		prepare_end(&client, pair.client);
+		client.stream.method = STREAM;
+		client.stream.compress = i % 2; /* then each message has a head, too */
+		cr_assert_eq(lend_stream_open(pair.client, pair.session, &client.stream), 0);
+		while (lend_session_message_max(pair.client, pair.session) != client.len)
+			pair_turns(&pair, 1);
+		message = ask_bytes(pair.client, client.len + 1, 1);
+		cr_assert_eq(lend_stream_write(pair.client, &client.stream, message), -EMSGSIZE,
+			     "%s", lend_why());
+		lend_buf_give(pair.client, message);
+		client.writes = 3;
+		write_some(&client);
+		check_over(&pair, &client, LEND_OK);
+		cr_assert_eq(client.read, 3);
+		cr_assert_eq(server.read, 3);
 		pair_close(&pair);
 	}
 }

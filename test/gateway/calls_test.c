@@ -203,11 +203,14 @@ Test(gateway_calls, headers_in_turns, .init = open_all, .fini = close_all)
 Test(gateway_calls, lengths, .init = open_all, .fini = close_all)
 {
 	static const uint32_t lengths[] = {1,      16379,  16384,   65535,   65536,
-					   131072, 131073, 1 << 20, 3000000, 4000000};
+					   131072, 131073, 1 << 20, 3000000, 4 << 20};
 	uint8_t *body = malloc(ANSWER_MAX);
 
 	for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-		struct answer a = {.path = "/t.T/Echo", .body = body, .len = lengths[i] + 5};
+		struct answer a = {.path = "/t.T/Echo",
+				   .headers = "k: not of the message\n",
+				   .body = body,
+				   .len = lengths[i] + 5};
 
 		memset(body, 0, 5);
 		for (unsigned k = 0; k < 4; k++)

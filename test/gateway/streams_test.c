@@ -12,7 +12,7 @@
 #include "lend/stats.h"
 #include "lend/stream.h"
 
-enum { STREAMS = 8, MESSAGE = 1000 };
+enum { STREAMS = 8, MESSAGE = 1000, LONGEST = 1 << 20 };
 
 /* The server's ends of streams. */
 static struct talk {
@@ -154,6 +154,7 @@ static void open_all(void)
 	struct lend_config config = LEND_CONFIG_INIT;
 
 	config.listen = "http2:127.0.0.1:0";
+	config.message_max = LONGEST;
 	cr_assert_eq(lend_open(&config, &ep), 0, "%s", lend_why());
 	cr_assert_eq(lend_address(ep, address, sizeof(address)), 0);
 	for (unsigned i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
@@ -206,7 +207,7 @@ Test(gateway_streams, bidirectional, .init = open_all, .fini = close_all)
 {
 	static const struct {
 		uint32_t n, len;
-	} table[] = {{0, 0}, {1, 0}, {1, 100}, {20, 1}, {1000, 10}, {50, 70000}, {3, 1 << 20}};
+	} table[] = {{0, 0}, {1, 0}, {1, 100}, {20, 1}, {1000, 10}, {50, 70000}, {3, LONGEST}};
 
 	for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
 		uint8_t *bytes = make_messages(table[i].n + 1, table[i].len);
@@ -347,6 +348,7 @@ Test(gateway_streams, ends_with_errors, .init = open_all, .fini = close_all)
 		     {"/t.T/Talk", "", "\0\0\0\0\1a\2\0\0\0\1b", 12, true, "13"},
 		     {"/t.T/Talk", "", "\0\0\0\0\1a\0\0\0\0\2b", 12, false, "13"},
 		     {"/t.T/Talk", "", "\0\xff\0\0\0", 5, true, "8"},
+		     {"/t.T/Talk", "", "\0\0\x10\0\1", 5, true, "8"}, /* LONGEST + 1 */
 		     {"/t.T/Talk", "grpc-timeout: 20m\n", "\0\0\0\0\1a", 6, true, "4"},
 		     {"/t.T/Up", "grpc-timeout: 20m\n", "", 0, true, "4"}};
 

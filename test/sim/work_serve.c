@@ -272,7 +272,9 @@ static void on_need(struct sim *sim, uint32_t node, const struct lend_event *e)
 	bool later;
 	int rc;
 
-	SIM_CHECK(sim, e->len > n->cfg.unscheduled && e->len <= n->cfg.message_max,
+	SIM_CHECK(sim,
+		  e->len > n->cfg.unscheduled &&
+		      e->len <= n->cfg.message_max + (e->head ? LEND_HEAD_MAX : 0),
 		  "node %u: NEED of %llu bytes", node, (unsigned long long)e->len);
 	SIM_CHECK(sim,
 		  e->method >= sim->work->n ||
