@@ -20,7 +20,10 @@ enum {
 /* A second batch follows a first one that leaves the kind of the call open within this time, or
  * before the thread waits for an event. */
 static const lend_ns second_batch_ns = 100000000;
-enum { UNSENT_MAX = 16 };                  /* batches that are sent together */
+enum {
+	UNSENT_MAX = 16, /* batches that are sent together */
+	OPERATIONS = 8,  /* most that a batch has: one of each kind */
+};
 static _Thread_local grpc_call *undecided; /* the last such call of this thread; or NULL */
 
 lend_ns carried_deadline(gpr_timespec deadline)
@@ -351,6 +354,18 @@ void carried_move(struct carried *c)
 		queue_move(&channel_engine, b);
 }
 
+grpc_call_error carried_start_at_grpc(struct carried *c, const grpc_op *ops, size_t n, void *tag)
+{
+	grpc_op all[OPERATIONS + 1];
+
+	if (!c->initial_copy || n > OPERATIONS ||
+	    __atomic_exchange_n(&c->copy_used, true, __ATOMIC_RELAXED))
+		return real_grpc()->grpc_call_start_batch(c->call, ops, n, tag, NULL);
+	all[0] = *c->initial_copy;
+	memcpy(all + 1, ops, n * sizeof(*ops));
+	return real_grpc()->grpc_call_start_batch(c->call, all, n + 1, tag, NULL);
+}
+
 static struct batch *make_batch(struct carried *c, const grpc_op *ops, size_t n, void *tag)
 {
 	struct batch *b = malloc(sizeof(*b) + n * sizeof(b->op[0]));
@@ -477,5 +492,7 @@ REPLACES grpc_call_error grpc_call_start_batch(grpc_call *call, const grpc_op *o
 
 	if (c && c->state != CARRIED_GRPC && take_batch(c, ops, n, tag))
 		return GRPC_CALL_OK;
+	if (c && !reserved)
+		return carried_start_at_grpc(c, ops, n, tag);
 	return real_grpc()->grpc_call_start_batch(call, ops, n, tag, reserved);
 }

@@ -4,7 +4,9 @@
  *
  * The first batches show the kind: one message, its end and the status together are a unary call,
  * as gRPC C++ makes it; all others are streams. A call that did not run for want of a native peer
- * goes on at gRPC, which has its real call, with the batches as they were started.
+ * goes on at gRPC, which has its real call, with the batches as they were started. A stream's
+ * initial metadata may be a batch of their own, which ends at once: gRPC then gets a copy of them
+ * with the next batch.
  * Layer: preload. Threads: any, inside engine_enter() or a turn. */
 #ifndef LEND_PRELOAD_CARRIED_H
 #define LEND_PRELOAD_CARRIED_H
@@ -32,7 +34,9 @@ struct carried {
 	unsigned undelivered; /* batches */
 	bool active;          /* lend_call or lend_stream is the runtime's */
 	bool got_initial, got_end, failed_before_message;
-	unsigned sent;         /* batches that ended: gRPC cannot repeat them */
+	unsigned sent;         /* batches that ended, but initial_copy: gRPC cannot repeat them */
+	grpc_op *initial_copy; /* initial metadata, a batch that ended; or NULL */
+	bool copy_used;        /* gRPC has them */
 	struct batch *batches; /* not ended; the newest is first */
 	struct batch *message, *close, *recv_initial, *recv_message, *recv_status; /* pending */
 	const grpc_op *initial_op, *message_op, *recv_message_op;
@@ -79,5 +83,8 @@ void carried_advance(struct carried *c);
 void carried_end(struct carried *c, struct batch *b, unsigned bits, bool ok);
 /* Lets gRPC carry the call, which did not run. */
 void carried_move(struct carried *c);
+/* Starts operations of a call that gRPC carries, the first time with initial_copy. Returns gRPC's
+ * result. Threads: any, outside engine_enter(). */
+grpc_call_error carried_start_at_grpc(struct carried *c, const grpc_op *ops, size_t n, void *tag);
 
 #endif

@@ -127,6 +127,30 @@ static void end_sends(struct carried *c, bool ok)
 	}
 }
 
+/* Copies the operation of a stream's first batch, if it is the only one there, and so ends before
+ * the stream has run. */
+static bool copy_initial(struct carried *c, const struct batch *b)
+{
+	const grpc_op *from = b->op;
+	size_t n = from->data.send_initial_metadata.count;
+	grpc_metadata *pairs;
+
+	if (c->state != CARRIED_STREAM || b->n > 1)
+		return false;
+	c->initial_copy = malloc(sizeof(*from) + n * sizeof(*pairs));
+	if (!c->initial_copy)
+		return false;
+	*c->initial_copy = *from;
+	pairs = (grpc_metadata *)(c->initial_copy + 1);
+	c->initial_copy->data.send_initial_metadata.metadata = pairs;
+	for (size_t i = 0; i < n; i++) {
+		pairs[i] = from->data.send_initial_metadata.metadata[i];
+		(void)grpc_slice_ref(pairs[i].key);
+		(void)grpc_slice_ref(pairs[i].value);
+	}
+	return true;
+}
+
 /* Ends the first operation. */
 static void end_initial(struct carried *c)
 {
@@ -134,7 +158,10 @@ static void end_initial(struct carried *c)
 
 	for (c->initial_op = NULL; b; b = b->earlier)
 		if (b->left & BIT(GRPC_OP_SEND_INITIAL_METADATA)) {
+			bool copied = copy_initial(c, b);
+
 			carried_end(c, b, BIT(GRPC_OP_SEND_INITIAL_METADATA), true);
+			c->sent -= copied;
 			return;
 		}
 }

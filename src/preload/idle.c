@@ -11,8 +11,18 @@
 /* Of a channel. gRPC C++ allocates from the arena of its call, which grows with each use. */
 enum { IDLE_MAX = 64, USES_MAX = 16 };
 
+static void free_copy(grpc_op *op)
+{
+	for (size_t i = 0; op && i < op->data.send_initial_metadata.count; i++) {
+		grpc_slice_unref(op->data.send_initial_metadata.metadata[i].key);
+		grpc_slice_unref(op->data.send_initial_metadata.metadata[i].value);
+	}
+	free(op);
+}
+
 static void free_results(struct carried *c)
 {
+	free_copy(c->initial_copy);
 	pairs_free(&c->initial);
 	pairs_free(&c->trailing);
 	grpc_byte_buffer_destroy(c->inbox);

@@ -78,7 +78,7 @@ static void continue_batch(struct engine_task *task)
 	struct batch *b = (void *)((char *)task - offsetof(struct batch, task));
 	struct queue *q = b->queue;
 
-	(void)real_grpc()->grpc_call_start_batch(b->call->call, b->op, b->n, b->tag, NULL);
+	(void)carried_start_at_grpc(b->call, b->op, b->n, b->tag);
 	pthread_mutex_lock(&engine_lock);
 	carried_delivered(b->call);
 	b->moved = true;

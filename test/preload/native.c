@@ -69,6 +69,8 @@ static void answer_double(lend_request request, const struct lend_buf *bytes, vo
 	lend_stats_get(ep, &stats);
 	if (in->value == -3)
 		exit(3);
+	if (in->value == -5)
+		lend_stop(ep);
 	if (in->value == -4)
 		in->value = (int64_t)stats.rx_datagrams / 2;
 	if (in->value == -1) {
@@ -208,6 +210,8 @@ int main(int argc, char **argv)
 	}
 	puts("ready");
 	fflush(stdout);
+	lend_run(ep, LEND_NEVER);
+	lend_drain(ep, 0); /* refuses calls from now on */
 	lend_run(ep, LEND_NEVER);
 	return 0;
 }

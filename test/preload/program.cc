@@ -1,7 +1,7 @@
 /* program - a gRPC C++ program that knows nothing of Lend: a server, and clients that check each
  * kind of call by each API of gRPC C++, or measure calls.
  *
- * usage: program serve PORT | check PORT blocking|queue|callback | die PORT | share PORT | again PORT [queue] | bench PORT SECONDS [WINDOW]
+ * usage: program serve PORT | check PORT blocking|queue|callback | die PORT | share PORT | again PORT [queue] | drain PORT | bench PORT SECONDS [WINDOW]
  *
  * check prints "ok N". Metadata of a call comes back as initial and trailing metadata. */
 #include <grpcpp/grpcpp.h>
@@ -43,7 +43,7 @@ static const char *step = "";
 		checks++;                                                                          \
 	} while (0)
 
-enum { REFUSED = -1, SLOW = -2, DEAD = -3, DATAGRAMS = -4 }; /* values with a meaning */
+enum { REFUSED = -1, SLOW = -2, DEAD = -3, DATAGRAMS = -4, DRAIN = -5 }; /* values with a meaning */
 
 static Number number(int64_t value, size_t padding = 0)
 {
@@ -111,6 +111,8 @@ class Service final : public Numbers::Service
 		Number in;
 
 		answer_metadata(context);
+		if (context->client_metadata().count("x-greet"))
+			stream->Write(number(1));
 		while (stream->Read(&in))
 			stream->Write(in);
 		return {StatusCode::ALREADY_EXISTS, "all echoed"};
@@ -625,6 +627,53 @@ static int again(const std::string &port, bool queues)
 	return 0;
 }
 
+/* The native server refuses calls from now on. Streams of which it got the metadata only continue
+ * over HTTP/2, whether an operation is pending when they are refused or not. */
+static int drain(const std::string &port)
+{
+	std::unique_ptr<Numbers::Stub> stub = stub_of(port);
+	grpc::CompletionQueue queue;
+	ClientContext first;
+	Number in, out;
+
+	CHECK(stub->Twice(&first, number(DRAIN), &out).ok());
+	for (int pending = 0; pending < 2; pending++) {
+		ClientContext context;
+		Status status;
+		void *got;
+		bool ok;
+
+		add_metadata(&context);
+		if (pending)
+			context.AddMetadata("x-greet", "");
+		auto both = stub->AsyncEcho(&context, &queue, tag(1));
+		CHECK(next(&queue, 1));
+		if (pending)
+			both->Read(&in, tag(2));
+		CHECK(ask(stub.get(), nullptr) == StatusCode::OK); /* runs turns */
+		if (pending)
+			CHECK(next(&queue, 2) && in.value() == 1);
+		both->Write(number(7), tag(2));
+		both->Read(&in, tag(2));
+		CHECK(queue.Next(&got, &ok) && ok && queue.Next(&got, &ok) && ok);
+		CHECK(in.value() == 7);
+		both->WritesDone(tag(3));
+		CHECK(next(&queue, 3));
+		both->Finish(&status, tag(4));
+		CHECK(next(&queue, 4) && status.error_code() == StatusCode::ALREADY_EXISTS);
+		check_metadata(context);
+	}
+	ClientContext context;
+	add_metadata(&context);
+	auto both = stub->Echo(&context);
+	CHECK(ask(stub.get(), nullptr) == StatusCode::OK);
+	CHECK(both->Write(number(9)) && both->Read(&in) && in.value() == 9);
+	CHECK(both->WritesDone() && both->Finish().error_code() == StatusCode::ALREADY_EXISTS);
+	check_metadata(context);
+	std::printf("ok %u\n", checks);
+	return 0;
+}
+
 static double percentile(std::vector<double> *us, double part)
 {
 	auto at = us->begin() + static_cast<long>(part * static_cast<double>(us->size() - 1));
@@ -737,9 +786,11 @@ int main(int argc, char **argv)
 		return share(argv[2]);
 	if (what == "again")
 		return again(argv[2], argc > 3);
+	if (what == "drain")
+		return drain(argv[2]);
 	if (what == "bench" && argc > 3)
 		return bench(argv[2], std::atof(argv[3]),
 			     argc > 4 ? static_cast<unsigned>(std::atoi(argv[4])) : 0);
-	std::fprintf(stderr, "usage: program serve|check|die|share|again|bench PORT ...\n");
+	std::fprintf(stderr, "usage: program serve|check|die|share|again|drain|bench PORT ...\n");
 	return 2;
 }

@@ -120,6 +120,13 @@ def test_native_ends():
     native_ends("queue")
 
 
+def test_native_refuses():
+    with server(PROGRAM, "serve", "0") as (_, port), server(NATIVE, port):
+        out, code, err = run([*RUN, PROGRAM, "drain", port])
+        assert code == 0 and out.startswith("ok "), f"streams without messages use HTTP/2: {code} {out} {err}"
+        print(f"native server refuses: {out}", flush=True)
+
+
 def test_command():
     out, code, err = run(RUN)
     assert code == 2 and "run what?" in err
@@ -139,7 +146,7 @@ def test_demo():
         assert len(texts) == 10, texts
 
 
-for test in (test_command, test_native, test_native_ends, test_no_inproc, test_both):
+for test in (test_command, test_native, test_native_ends, test_native_refuses, test_no_inproc, test_both):
     test()
 if not SANITIZER:
     test_demo()
