@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <spawn.h>
 #include <string>
@@ -169,6 +170,143 @@ const char *load(const char *file, const char *folders)
 	return nullptr;
 }
 
+/* Fields of grpc.reflection.v1: of a request, of a response, and of the messages in a response. */
+enum { FILE_BY_NAME = 3, FILE_OF_SYMBOL = 4, LIST_SERVICES = 7 };
+enum { FILES = 4, SERVICES = 6, FAILURE = 7, ONE = 1, TEXT = 2 };
+enum { FILES_MAX = 1000 }; /* most files that a server may name */
+
+struct Reflection {
+	std::vector<std::string> symbols; /* to ask for */
+	std::map<std::string, pb::FileDescriptorProto> files;
+};
+Reflection learned;
+
+/* Stores a file that the server sent. */
+bool learn_file(const std::string &bytes)
+{
+	pb::FileDescriptorProto file;
+
+	if (!file.ParseFromString(bytes) || learned.files.size() >= FILES_MAX)
+		return false;
+	learned.files[file.name()] = file;
+	return true;
+}
+
+std::string text_of(const pb::UnknownFieldSet &fields, int number)
+{
+	for (int i = 0; i < fields.field_count(); i++)
+		if (fields.field(i).number() == number &&
+		    fields.field(i).type() == pb::UnknownField::TYPE_LENGTH_DELIMITED)
+			return fields.field(i).length_delimited();
+	return "";
+}
+
+/* Stores what a response has. Returns why it does not help, or "". */
+std::string learn_response(const void *bytes, size_t len)
+{
+	pb::UnknownFieldSet response, body;
+
+	if (!response.ParseFromArray(bytes, static_cast<int>(len)))
+		return "its reflection sent no message";
+	for (int what : {FAILURE, FILES, SERVICES}) {
+		if (!body.ParseFromString(text_of(response, what)))
+			return "its reflection sent no message";
+		if (what == FAILURE && !body.empty())
+			return "its reflection says: " + text_of(body, TEXT);
+		for (int i = 0; i < body.field_count(); i++) {
+			pb::UnknownFieldSet service;
+			const pb::UnknownField &field = body.field(i);
+
+			if (field.number() != ONE ||
+			    field.type() != pb::UnknownField::TYPE_LENGTH_DELIMITED)
+				continue;
+			if (what == FILES && !learn_file(field.length_delimited()))
+				return "its reflection sent too many files, or none";
+			if (what == SERVICES && service.ParseFromString(field.length_delimited()))
+				learned.symbols.push_back(text_of(service, ONE));
+		}
+	}
+	return "";
+}
+
+/* Finds a file that another one imports. Those of protobuf itself are here. */
+std::string missing_file()
+{
+	for (bool found = true; found;) {
+		found = false;
+		for (const auto &one : learned.files)
+			for (const std::string &name : one.second.dependency()) {
+				const pb::FileDescriptor *own =
+				    pb::DescriptorPool::generated_pool()->FindFileByName(name);
+
+				if (learned.files.count(name))
+					continue;
+				if (!own)
+					return name;
+				own->CopyTo(&learned.files[name]);
+				found = true;
+				break;
+			}
+	}
+	return "";
+}
+
+/* Builds a file after those that it imports. */
+bool build_file(const std::string &name)
+{
+	auto at = learned.files.find(name);
+	pb::FileDescriptorProto file;
+	const pb::FileDescriptor *built;
+
+	if (at == learned.files.end()) /* built, or it imports itself */
+		return true;
+	file = at->second;
+	learned.files.erase(at);
+	for (const std::string &import : file.dependency())
+		if (!build_file(import))
+			return false;
+	built = schema->pool.BuildFile(file);
+	if (built)
+		schema->files.push_back(built);
+	return built;
+}
+
+const char *reflect(const char *service, const void *response, size_t len, const char **request,
+		    size_t *request_len)
+{
+	pb::UnknownFieldSet fields;
+	std::string name;
+
+	pb::SetLogHandler(nullptr);
+	if (!response) {
+		learned = {};
+		if (*service)
+			learned.symbols.push_back(service);
+		else
+			fields.AddLengthDelimited(LIST_SERVICES, "*");
+	} else if (!(name = learn_response(response, len)).empty()) {
+		return fail_with(name);
+	}
+	if (!learned.symbols.empty()) {
+		fields.AddLengthDelimited(FILE_OF_SYMBOL, learned.symbols.back());
+		learned.symbols.pop_back();
+	} else if (response && !(name = missing_file()).empty()) {
+		fields.AddLengthDelimited(FILE_BY_NAME, name);
+	}
+	*request = nullptr;
+	if (!fields.empty()) {
+		fields.SerializeToString(&text);
+		*request = text.data();
+		*request_len = text.size();
+		return nullptr;
+	}
+	schema = new Schema;
+	while (!learned.files.empty())
+		if (!build_file(learned.files.begin()->first))
+			return fail_with("its reflection sent files that do not fit together");
+	return nullptr;
+}
+
 std::string path_of(const pb::MethodDescriptor *method)
 {
 	return "/" + method->service()->full_name() + "/" + method->name();
@@ -256,4 +394,4 @@ const char *decode(const void *reply, size_t len, const char **out)
 
 } // namespace
 
-const struct app_proto lend_proto_module = {generate, load, list, choose, encode, decode};
+const struct app_proto lend_proto_module = {generate, load, reflect, list, choose, encode, decode};

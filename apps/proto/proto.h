@@ -19,6 +19,11 @@ struct app_proto {
 	/* Reads a .proto file with protoc. folders: where it and its imports are, separated by
 	 * colons. Called once. */
 	const char *(*load)(const char *file, const char *folders);
+	/* Learns files from a server's reflection service instead of load(): those of a service,
+	 * such as "shop.Cart"; "": of all. The first time response is NULL, then service is. Stores
+	 * the next request for the server; NULL: all is known. */
+	const char *(*reflect)(const char *service, const void *response, size_t len,
+			       const char **request, size_t *request_len);
 	/* Returns the methods of the file and its imports, one on each line. */
 	const char *(*list)(void);
 	/* Chooses the method of the messages to come, by "/package.Service/Method". */

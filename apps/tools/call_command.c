@@ -10,11 +10,12 @@
 #include "apps/common/closed_loop.h"
 #include "apps/common/options.h"
 #include "apps/tools/call_metadata.h"
+#include "apps/tools/call_reflect.h"
 #include "apps/tools/call_reply.h"
 #include "apps/tools/proto_module.h"
 #include "apps/tools/reach.h"
 
-enum { READ = 1 << 16, PATH_CAP = 4096 };
+enum { READ = 1 << 16, PATH_CAP = 4096, LINE_CAP = 256 };
 #define MESSAGE_MAX (UINT32_C(1) << 30)
 
 struct args {
@@ -22,6 +23,7 @@ struct args {
 	const char *data, *file, *folders;
 	struct lend_metadata *metadata;
 	lend_ns timeout;
+	bool raw;
 };
 
 static void take_header(const struct lend_option *o, void *field, char *value)
@@ -37,13 +39,15 @@ static const struct lend_option options[] = {
     OPT_TEXT(
 	struct args, file, "proto", "FILE",
 	"The .proto file of METHOD: DATA and the reply are JSON; without METHOD, lists those of "
-	"the file"),
+	"the file (the server's reflection service describes them)"),
     OPT_TEXT(struct args, folders, "proto-path", "DIR",
 	     "Folders of FILE and its imports, separated by colons (the folder of FILE)"),
     {OPT_FIELD(struct args, metadata), .name = "header", .kind = OPT_IS_TAKEN, .take = take_header,
      .value = "NAME:VALUE",
      .help = "Metadata of the call, any number of times; base64 for a NAME "
 	     "that ends in -bin"},
+    OPT_FLAG(struct args, raw, "raw",
+	     "DATA and the reply are bytes, also if the server describes METHOD"),
     OPT_FLAG(struct args, reply.hex, "hex", "Print the reply as a hex dump"),
     OPT_TIME(struct args, timeout, "timeout", "At most so long for each of connect and call: 5s"),
     OPT_FLAG(struct args, reply.json, "json",
@@ -154,12 +158,41 @@ static void load_proto(struct args *args)
 	args->reply.proto = proto;
 }
 
+/* Uses the server's description of METHOD, if there is one; without METHOD, lists all. */
+static void ask_server(struct args *args, struct lend_ep *ep, lend_session session)
+{
+	const struct app_proto *proto = app_proto_load();
+	const char *method = args->reply.method, *end = method ? strrchr(method, '/') : NULL, *why;
+	char service[LINE_CAP] = "";
+
+	if (method)
+		(void)snprintf(service, sizeof(service), "%.*s",
+			       (int)(end - method - (end > method)), method + 1);
+	why = call_reflect(ep, session, proto, service, args->timeout);
+	if (!why && !method) {
+		fputs(proto->list(), stdout);
+		exit(APP_EXIT_OK);
+	}
+	if (!why) {
+		why = proto->choose(method);
+		if (why)
+			app_bad("%s", why);
+		args->reply.proto = proto;
+	} else if (!method || (args->data && args->data[0] == '{' &&
+			       !strncmp(args->reply.address, "http2:", 6))) {
+		app_die("%s: %s; give --proto FILE%s", args->reply.address, why,
+			method ? ", or --raw to send DATA as it is" : "");
+	}
+}
+
 static const char doc[] =
     "Calls one method of a server and prints the reply.\v"
     "METHOD is a number, or a name that begins with a slash. The reply's bytes go to standard "
-    "output as they are, its metadata to standard error. With --proto, DATA is JSON in protobuf's "
-    "mapping, {} unless given, and so is the reply. protoc reads FILE; lend/lend.proto is "
-    "found.\n\n"
+    "output as they are, its metadata to standard error. If the server describes METHOD by "
+    "reflection, or with --proto, DATA is JSON in protobuf's mapping, {} unless given, and so is "
+    "the "
+    "reply. Without METHOD, lists the methods that the server describes. protoc reads FILE; "
+    "lend/lend.proto is found.\n\n"
     "Fields of --json: status and status_name, gRPC's number and name; message, which explains it; "
     "path, the transport; ran, whether the handler did; us; bytes; initial and trailing, the "
     "metadata; reply, or reply_hex if it is not ASCII.\n\n"
@@ -167,6 +200,8 @@ static const char doc[] =
     "line on standard error names with the fix; 2 the command line makes no sense.\n\n"
     "  lend call shm:hello 1 --data world\n"
     "  lend call shm:named /hello.Greeter/Greet --header user:Ada\n"
+    "  lend call http2:127.0.0.1:50051\n"
+    "  lend call http2:127.0.0.1:50051 /greeter.Greeter/Greet --data '{\"name\": \"Ada\"}'\n"
     "  lend call --proto greeter.proto\n"
     "  lend call shm:greeter /greeter.Greeter/Greet --proto greeter.proto --data '{\"name\": "
     "\"Ada\"}'\n"
@@ -202,16 +237,19 @@ int app_call(int argc, char **argv)
 	app_options_read(&syntax, argc, argv, &args);
 	if (args.file)
 		load_proto(&args);
-	if (!args.reply.method)
+	if (!args.reply.address || (args.file && !args.reply.method))
 		app_bad("call what? give an address and a method: lend call shm:hello 1 --data "
 			"TEXT");
-	name_method(&args, &call, &head);
+	if (args.reply.method)
+		name_method(&args, &call, &head);
 	call.timeout = args.timeout;
 	config.message_max = MESSAGE_MAX;
 	if (lend_open(&config, &ep) < 0)
 		app_die("%s", lend_why());
-	call.request = make_request(ep, &args);
 	(void)app_reach(ep, args.reply.address, args.timeout, &session);
+	if (!args.file && !args.raw && (!args.reply.method || (head.name && app_proto_is_built())))
+		ask_server(&args, ep, session);
+	call.request = make_request(ep, &args);
 	began = lend_now(ep);
 	if (lend_call_sync(ep, session, &call) < 0)
 		app_die("%s: %s", args.reply.address, lend_why());

@@ -9,6 +9,13 @@
 
 enum { PATH_CAP = 4096 };
 
+bool app_proto_is_built(void)
+{
+	char path[PATH_CAP];
+
+	return app_program_find("lend_proto.so", LEND_PROGRAM_FOLDER, path, sizeof(path));
+}
+
 const struct app_proto *app_proto_load(void)
 {
 	char path[PATH_CAP];

@@ -241,6 +241,86 @@ class Proto(unittest.TestCase):
         self.assertEqual(self.run_protoc().returncode, 2)
 
 
+def field(number, value):
+    """A field of protobuf, shorter than 16 KiB."""
+    return bytes([number << 3 | 2, len(value) & 127 | 128, len(value) >> 7]) + value
+
+
+@contextlib.contextmanager
+def stock_server(describe):
+    """grpcio with shop.Cart/Add, which echoes, and v1alpha of reflection: describe() answers a request's field and text."""
+    from concurrent import futures
+
+    import grpc
+    server = grpc.server(futures.ThreadPoolExecutor(2))
+    server.add_generic_rpc_handlers([
+        grpc.method_handlers_generic_handler("shop.Cart", {"Add": grpc.unary_unary_rpc_method_handler(lambda request, _: request)}),
+        grpc.method_handlers_generic_handler("grpc.reflection.v1alpha.ServerReflection", {
+            "ServerReflectionInfo": grpc.stream_stream_rpc_method_handler(lambda requests, _: (describe(r[0] >> 3, r[2:].decode()) for r in requests))})])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield f"http2:127.0.0.1:{port}"
+    finally:
+        server.stop(0).wait()
+
+
+@unittest.skipUnless((BUILD / "lend_proto.so").exists(), "this build has no protobuf C++")
+class Reflection(unittest.TestCase):
+    """lend call without --proto."""
+    FILES = {"item.proto": "package shop; import 'google/protobuf/timestamp.proto'; message Item { string name = 1; google.protobuf.Timestamp at = 2; }",
+             "cart.proto": "package shop; import 'item.proto'; service Cart { rpc Add(Item) returns (Item); rpc All(Item) returns (stream Item); }",
+             "loop.proto": "package bad; service Loop { }"}
+
+    def describe(self, kind, text):
+        files = {(4, "shop.Cart"): "cart.proto", (3, "item.proto"): "item.proto", (4, "bad.Loop"): "loop.proto"}
+        endless = (kind, text) in ((4, "bad.Endless"), (3, text)) and text.startswith(("bad.", "more"))
+        if kind == 7:
+            return field(6, field(1, field(1, b"shop.Cart")))
+        if endless:
+            return field(4, field(1, field(1, text.encode()) + field(3, f"more{time.monotonic_ns()}".encode())))
+        if text == "bad.Bytes":
+            return b"\xff\xff"
+        if (kind, text) not in files:
+            return field(7, b"\x08\x05" + field(2, b"no such symbol"))
+        out = TEMP / "set"
+        subprocess.run(["protoc", f"-I{TEMP}", f"--descriptor_set_out={out}", files[kind, text]], check=True)
+        one = out.read_bytes()
+        one = one[2 if one[1] < 128 else 3:]
+        return field(4, field(1, one + (field(3, b"loop.proto") if text == "bad.Loop" else b"")))
+
+    def test_server_of_lend(self):
+        greet = "shm:greeter", "/greeter.Greeter/Greet"
+        with example("greeter", "at", "shm:greeter,http2:127.0.0.1:0"):
+            self.assertIn(b"/greeter.Greeter/Greet (greeter.Name) returns (greeter.Greeting)\n", call("shm:greeter").stdout)
+            self.assertEqual(json.loads(call(*greet, "--data", '{"name": "Ada"}').stdout), {"text": "hello, Ada"})
+            self.assertEqual(call(*greet, "--raw", "--data", "\n\3Ada").stdout, b"\n\nhello, Ada")
+            self.assertRegex(call(*greet, "--data", '{"nick": 1}', code=2).stderr, b"greeter.Name has name$")
+            self.assertRegex(call("shm:greeter", "/greeter.Greeter/Great", code=2).stderr, b"there are /greeter.Greeter/Greet$")
+        with example("hello"):
+            done = call("shm:hello", code=1)
+            one_line(self, done)
+            self.assertIn(b"the server has no reflection service; give --proto FILE", done.stderr)
+
+    def test_stock_server(self):
+        try:
+            import grpc  # noqa: F401
+        except ImportError:
+            self.skipTest("grpcio is missing")
+        item = {"name": "tea", "at": "2020-01-02T03:04:05Z"}
+        for name, text in self.FILES.items():
+            (TEMP / name).write_text(f'syntax = "proto3"; {text}')
+        with stock_server(self.describe) as address:
+            self.assertEqual(call(address).stdout.decode().splitlines(),
+                             ["/shop.Cart/Add (shop.Item) returns (shop.Item)", "/shop.Cart/All (shop.Item) returns (stream shop.Item)"])
+            self.assertEqual(json.loads(call(address, "/shop.Cart/Add", "--data", json.dumps(item)).stdout), item)
+            for method, code, word in (("/shop.Cart/All", 2, "a stream"), ("/none/X", 1, "no such symbol; give --proto FILE, or --raw"),
+                                       ("/bad.Loop/X", 1, "do not fit"), ("/bad.Bytes/X", 1, "sent no message"), ("/bad.Endless/X", 1, "too many files")):
+                done = call(address, method, "--data", "{}", code=code)
+                one_line(self, done)
+                self.assertIn(word, done.stderr.decode())
+
+
 class Ping(unittest.TestCase):
     def test_any_server_answers(self):
         with example("hello"):
