@@ -423,7 +423,8 @@ struct lend_ep *lend_request_ep(struct lend_ep *ep, lend_request request);
  * "http2:HOST:PORT" is a stock gRPC server, of which methods with names can be called; not from
  * lend_request_ep() of a worker. Over TLS: "?tls", or "?ca=FILE" with the certificates to trust,
  * and "&name=NAME" if the server's has another name. The connection is made for the first call,
- * and again when it was lost; until then calls fail at once after a failed attempt, not run.
+ * and again when it was lost; until then calls fail at once after a failed attempt, not run. Each
+ * time, a thread looks HOST up, and its addresses are tried in turn.
  * Without TLS, calls with "authorization" metadata end UNAUTHENTICATED, not run. While there are
  * calls, "?keepalive=SECONDS" sends a PING after so long a silence of the server, and ends the
  * connection after "keepalive_timeout=SECONDS", 20, without an answer.

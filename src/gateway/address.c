@@ -10,16 +10,14 @@
 
 enum { DEAD_MS = 20000 }; /* until a peer that does not answer is given up */
 
-int h2_address_find(const char *text, bool listens, struct addrinfo **found, char host[H2_HOST_MAX])
+int h2_address_split(const char *text, char host[H2_HOST_MAX], char port[H2_PORT_MAX])
 {
 	const char *colon = strrchr(text, ':');
-	struct addrinfo hints = {.ai_flags = (listens ? AI_PASSIVE : 0) | AI_NUMERICSERV,
-				 .ai_socktype = SOCK_STREAM};
 	size_t len = colon ? (size_t)(colon - text) : 0;
 	char *end;
 
-	if (!colon || len >= H2_HOST_MAX || strtoul(colon + 1, &end, 10) > UINT16_MAX || *end ||
-	    end == colon + 1 || (!len && !listens))
+	if (!colon || len >= H2_HOST_MAX || strlen(colon + 1) >= H2_PORT_MAX ||
+	    strtoul(colon + 1, &end, 10) > UINT16_MAX || *end || end == colon + 1)
 		return -EINVAL;
 	if (len >= 2 && text[0] == '[' && text[len - 1] == ']') {
 		text++;
@@ -27,7 +25,32 @@ int h2_address_find(const char *text, bool listens, struct addrinfo **found, cha
 	}
 	memcpy(host, text, len);
 	host[len] = '\0';
-	return getaddrinfo(len ? host : NULL, colon + 1, &hints, found) ? -ENOENT : 0;
+	strcpy(port, colon + 1);
+	return 0;
+}
+
+int h2_address_listen(const char *text, struct addrinfo **found)
+{
+	const struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV,
+				       .ai_socktype = SOCK_STREAM};
+	char host[H2_HOST_MAX], port[H2_PORT_MAX];
+
+	if (h2_address_split(text, host, port) < 0)
+		return -EINVAL;
+	return getaddrinfo(*host ? host : NULL, port, &hints, found) ? -EINVAL : 0;
+}
+
+int h2_address_numeric(const char *text, struct addrinfo **found, char host[H2_HOST_MAX])
+{
+	const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
+				       .ai_socktype = SOCK_STREAM};
+	char port[H2_PORT_MAX];
+
+	if (h2_address_split(text, host, port) < 0 || !*host)
+		return -EINVAL;
+	if (getaddrinfo(host, port, &hints, found))
+		*found = NULL;
+	return 0;
 }
 
 void h2_socket_options(int fd)

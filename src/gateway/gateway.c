@@ -224,11 +224,10 @@ static void sweep_clients(struct lend_alarm *alarm)
 static int bind_listener(const char *listen_at, bool shared)
 {
 	struct addrinfo *found;
-	char name[H2_HOST_MAX];
-	int fd, on = 1, rc = h2_address_find(listen_at, true, &found, name);
+	int fd, on = 1, rc = h2_address_listen(listen_at, &found);
 
 	if (rc < 0)
-		return -EINVAL;
+		return rc;
 	fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
 	    (shared && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) < 0) ||

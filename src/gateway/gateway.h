@@ -104,7 +104,7 @@ struct lend_gateway_ops {
 	const struct lend_gateway_counters *(*counters)(const struct lend_gateway *gateway);
 
 	/* Begins to connect to a stock gRPC server: "HOST:PORT[?PARAMETERS]". Returns 0; -EINVAL:
-	 * server; -ENOENT: no such host; -ENOKEY: no such file of certificates; or another -errno.
+	 * server; -ENOKEY: no such file of certificates; or another -errno.
 	 */
 	int (*dial)(struct lend_ep *ep, const char *server, struct lend_remote **remote);
 	/* Ends the connections, and what they carry. Adds its counters to those of sum. */

@@ -66,10 +66,67 @@ static void stop_connecting(struct lend_remote *r)
 	r->connecting.fd = -1;
 }
 
+/* Tries the addresses of a lookup. If it failed, those of an earlier one may still be right. */
+static void try_found(struct lend_remote *r, struct addrinfo *found, const char *why)
+{
+	host->alarm_set(r->ep, &r->give_up, LEND_NEVER);
+	r->lookup = NULL;
+	if (found) {
+		if (r->addresses)
+			freeaddrinfo(r->addresses);
+		r->addresses = found;
+	}
+	(void)snprintf(r->why, sizeof(r->why), "http2:%.90s: %s", r->server, why);
+	r->trying = r->addresses;
+	try_next(r);
+}
+
+static void lookup_ended(struct lend_fd_watch *watch, unsigned events)
+{
+	struct lend_remote *r = (void *)((char *)watch - offsetof(struct lend_remote, looking));
+	struct addrinfo *found;
+	int error;
+
+	(void)events;
+	(void)host->watch_fd(r->ep, watch, 0);
+	found = lookup_take(r->lookup, &error);
+	try_found(r, found, found ? "no address" : gai_strerror(error));
+}
+
+static void stop_lookup(struct lend_remote *r)
+{
+	(void)host->watch_fd(r->ep, &r->looking, 0);
+	lookup_drop(r->lookup);
+	r->lookup = NULL;
+}
+
+/* Begins an attempt to connect, for a name with a lookup: its addresses may have changed. */
+static void start_attempt(struct lend_remote *r)
+{
+	int rc = r->named ? lookup_start(r->server, &r->lookup) : 0;
+
+	if (rc == 0 && r->named) {
+		r->looking =
+		    (struct lend_fd_watch){.ready = lookup_ended, .fd = lookup_fd(r->lookup)};
+		rc = host->watch_fd(r->ep, &r->looking, LEND_FD_READ);
+		if (rc == 0) {
+			host->alarm_set(r->ep, &r->give_up, host->now(r->ep) + attempt_time);
+			return;
+		}
+		lookup_drop(r->lookup);
+	}
+	try_found(r, NULL, strerror(-rc));
+}
+
 static void attempt_rings(struct lend_alarm *alarm)
 {
 	struct lend_remote *r = (void *)((char *)alarm - offsetof(struct lend_remote, give_up));
 
+	if (r->lookup) {
+		stop_lookup(r);
+		try_found(r, NULL, "no answer of a name server");
+		return;
+	}
 	if (r->connecting.fd >= 0) {
 		stop_connecting(r);
 		address_failed(r, "no answer to a connection");
@@ -127,15 +184,14 @@ void remote_ready(struct remote_link *link)
 /* Begins to connect, if there is a reason to and no attempt yet. */
 static void want_connection(struct lend_remote *r)
 {
-	if (!r->first || r->trying || r->current)
+	if (!r->first || r->lookup || r->trying || r->current)
 		return;
 	if (host->now(r->ep) < r->not_before) {
 		for (struct forward *f; (f = next_waiting(r));)
 			forward_fail(f, LEND_UNAVAILABLE, r->why, false);
 		return;
 	}
-	r->trying = r->addresses;
-	try_next(r);
+	start_attempt(r);
 }
 
 void remote_launch(struct lend_remote *r, struct forward *f)
@@ -334,7 +390,8 @@ static int read_server(struct lend_remote *r, const char *server)
 	if (rc == 0 && strlen(text) >= sizeof(r->server))
 		rc = -EINVAL;
 	if (rc == 0)
-		rc = h2_address_find(text, false, &r->addresses, r->name);
+		rc = h2_address_numeric(text, &r->addresses, r->name);
+	r->named = !r->addresses;
 	if (rc == 0)
 		strcpy(r->server, text);
 	if (rc == 0 && parameters)
@@ -391,6 +448,8 @@ void remote_hang_up(struct lend_remote *r, struct lend_remote_counters *sum)
 	host->alarm_set(r->ep, &r->give_up, LEND_NEVER);
 	if (r->connecting.fd >= 0)
 		stop_connecting(r);
+	if (r->lookup)
+		stop_lookup(r);
 	r->trying = NULL;
 	r->not_before = LEND_NEVER;
 	(void)snprintf(r->why, sizeof(r->why), "the session has ended");

@@ -10,6 +10,7 @@
 
 #include "gateway/address.h"
 #include "gateway/exchange.h"
+#include "gateway/name_lookup.h"
 
 /* A connection to a server. CONNECTING (no settings of it yet) -> ready -> leaving: it gets no new
  * requests, and ends after the last one. */
@@ -42,11 +43,14 @@ struct forward {
 
 struct lend_remote {
 	struct lend_ep *ep;
-	char server[H2_HOST_MAX + 16]; /* "HOST:PORT" */
-	char name[H2_HOST_MAX];        /* name in its certificate */
-	SSL_CTX *tls;                  /* NULL: plaintext */
-	struct addrinfo *addresses;
-	const struct addrinfo *trying;   /* NULL: there is no attempt to connect */
+	char server[H2_HOST_MAX + 16];   /* "HOST:PORT" */
+	char name[H2_HOST_MAX];          /* name in its certificate */
+	SSL_CTX *tls;                    /* NULL: plaintext */
+	bool named;                      /* each attempt to connect begins with a lookup */
+	struct lookup *lookup;           /* NULL: there is none */
+	struct lend_fd_watch looking;    /* for its result */
+	struct addrinfo *addresses;      /* NULL: the name was not found yet */
+	const struct addrinfo *trying;   /* NULL: no address is being tried */
 	struct lend_fd_watch connecting; /* fd -1: a link, or nothing, is connecting */
 	struct lend_alarm give_up;       /* the attempt */
 	lend_ns backoff, not_before;     /* delay after a failed attempt, and its end */

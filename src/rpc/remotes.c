@@ -16,8 +16,6 @@ static int explain_dial(const char *address, int rc)
 				 "?ca=FILE, and &name=NAME if its certificate has another one; "
 				 "?keepalive=SECONDS&keepalive_timeout=SECONDS",
 				 address);
-	if (rc == -ENOENT)
-		return lend_fail(ENOENT, "%.80s: no such host", address);
 	if (rc == -ENOKEY)
 		return lend_fail(ENOENT, "%.80s: ca= names a PEM file of certificates", address);
 	return lend_fail(-rc, "%.80s: %s", address, strerror(-rc));

@@ -2,11 +2,14 @@
  * lost connection or goodbye, and with ran exact; requests carry name, deadline and metadata; the
  * server's limits hold. Method: an HTTP/2 server of nghttp2 in the thread of the endpoint, tables.
  * Covers: src/gateway/remote.c, src/gateway/forward.c, src/gateway/forward_reply.c,
- * src/gateway/address.c, src/gateway/keepalive.c, src/rpc/remotes.c */
+ * src/gateway/address.c, src/gateway/name_lookup.c, src/gateway/keepalive.c, src/rpc/remotes.c */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <dlfcn.h>
 #include <errno.h>
+#include <netdb.h>
 #include <nghttp2/nghttp2.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +46,33 @@ static struct server {
 static struct lend_ep *ep;
 static lend_session session;
 static char address[64];
+
+/* The name server, which stands before getaddrinfo(): the numeric hosts of shop.test, in turn. */
+static struct {
+	const char *hosts[3]; /* NULL: none follows */
+	unsigned lookups;
+	bool slow; /* answers when `go` is posted */
+	sem_t go, done;
+} names;
+
+__attribute__((visibility("default"))) int getaddrinfo(const char *host, const char *service,
+						       const struct addrinfo *hints,
+						       struct addrinfo **found)
+{
+	__typeof__(getaddrinfo) *real = (__typeof__(real))dlsym(RTLD_NEXT, "getaddrinfo");
+	int rc = EAI_NONAME;
+
+	if (!host || strcmp(host, "shop.test") != 0 || hints->ai_flags & AI_NUMERICHOST)
+		return real(host, service, hints, found);
+	names.lookups++;
+	if (names.slow)
+		while (sem_wait(&names.go) < 0)
+			continue;
+	for (unsigned i = 0; i < 3 && names.hosts[i]; i++, found = &(*found)->ai_next)
+		rc = real(names.hosts[i], service, hints, found);
+	sem_post(&names.done);
+	return rc;
+}
 
 static size_t read_lines(char *text, nghttp2_nv *list)
 {
@@ -590,6 +620,79 @@ Test(gateway_remote, no_server_yet, .init = open_all, .fini = close_all)
 	lend_buf_give(ep, call.reply);
 }
 
+/* Connects by name to the server's port. */
+static void connect_by_name(void)
+{
+	char to[80];
+
+	(void)snprintf(to, sizeof(to), "http2:shop.test:%s", strrchr(address, ':') + 1);
+	cr_assert_eq(sem_init(&names.go, 0, 0), 0);
+	cr_assert_eq(sem_init(&names.done, 0, 0), 0);
+	cr_assert_eq(lend_connect(ep, to, &session), 0, "%s", lend_why());
+}
+
+/* The endpoint's turns go on during a lookup. Addresses are tried in turn, and looked up again for
+ * the next connection; those of before still serve when the name server fails. */
+Test(gateway_remote, names_of_hosts, .init = open_all, .fini = close_all)
+{
+	struct lend_call call = {.done = note_end};
+
+	connect_by_name();
+	names.slow = true;
+	names.hosts[0] = "127.0.0.2"; /* refuses */
+	names.hosts[1] = "127.0.0.1";
+	start_call(&call);
+	for (int i = 0; i < 100; i++)
+		turn_once();
+	cr_assert_eq(ended, 0);
+	sem_post(&names.go);
+	while (!ended)
+		turn_once();
+	cr_assert_eq(call.status, LEND_OK, "%s", last_why);
+	lend_buf_give(ep, call.reply);
+	names.slow = false;
+	for (unsigned lookups = 2; lookups < 4; lookups++) {
+		server_hang_up();
+		for (int i = 0; i < 100; i++)
+			turn_once();
+		call = (struct lend_call){.method = 0};
+		call_once(&call);
+		cr_assert_eq(call.status, LEND_OK, "%s", last_why);
+		cr_assert_eq(names.lookups, lookups, "%u, not %u", names.lookups, lookups);
+		lend_buf_give(ep, call.reply);
+		names.hosts[0] = NULL;
+	}
+}
+
+Test(gateway_remote, name_of_no_host, .init = open_all, .fini = close_all)
+{
+	struct lend_call call = {.method = 0};
+
+	connect_by_name();
+	call_once(&call);
+	cr_assert(call.status == LEND_UNAVAILABLE && call.ran == LEND_RAN_NO, "%d", call.status);
+	cr_assert(strstr(last_why, gai_strerror(EAI_NONAME)), "%s", last_why);
+}
+
+/* The session ends during a lookup. */
+Test(gateway_remote, name_of_slow_host, .init = open_all, .fini = close_all)
+{
+	struct lend_call call = {.done = note_end};
+
+	connect_by_name();
+	names.slow = true;
+	start_call(&call);
+	while (!names.lookups)
+		turn_once();
+	lend_disconnect(ep, session);
+	while (!ended)
+		turn_once();
+	cr_assert_eq(call.status, LEND_CANCELLED);
+	sem_post(&names.go);
+	while (sem_wait(&names.done) < 0)
+		continue;
+}
+
 Test(gateway_remote, disconnect, .init = open_all, .fini = close_all)
 {
 	struct lend_call call = {.done = note_end};
@@ -619,7 +722,7 @@ Test(gateway_remote, addresses, .init = open_all, .fini = close_all)
 		     {"http2:127.0.0.1:99999", -EINVAL},
 		     {"http2:127.0.0.1:1?tsl", -EINVAL},
 		     {"http2:127.0.0.1:1?ca=/none", -ENOENT},
-		     {"http2:no.invalid:1", -ENOENT}};
+		     {"http2:no.invalid:1", 0}}; /* looked up for the first call */
 	lend_session other;
 
 	for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++)
