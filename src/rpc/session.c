@@ -249,8 +249,8 @@ int lend_connect_as(struct lend_ep *ep, const char *address, const char *name,
 		return ep->gateways.connect
 			   ? ep->gateways.connect(ep, address, session)
 			   : lend_fail(ENODEV,
-				       "%s: not from a worker's endpoint: connect in the "
-				       "endpoint's own thread",
+				       "%s: not from a worker's endpoint: serve the method without "
+				       "LEND_SLOW, call from there, and reply when the call ends",
 				       address);
 	if (lend_core_sessions_free(ep->core) <= ep->n_pending)
 		return no_session(ep, address);

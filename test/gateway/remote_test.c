@@ -433,6 +433,38 @@ Test(gateway_remote, numbers_have_no_form, .init = open_all, .fini = close_all)
 	cr_assert(strstr(last_why, "names only"), "%s", last_why);
 }
 
+/* Connects in a worker. */
+static void serve_slowly(lend_request request, const struct lend_buf *in, void *arg)
+{
+	struct lend_ep *own = lend_request_ep(ep, request);
+	lend_session other;
+
+	(void)in, (void)arg;
+	cr_assert_eq(lend_connect(own, address, &other), -ENODEV);
+	(void)lend_reply_copy(ep, request, LEND_OK, lend_why(), (uint32_t)strlen(lend_why()));
+}
+
+Test(gateway_remote, worker__is_refused_with_the_fix, .fini = close_all)
+{
+	struct lend_call call = {.method = 1, .done = note_end};
+	struct lend_config config = LEND_CONFIG_INIT;
+	char own[32];
+
+	server = (struct server){.fd = -1, .response = &echo};
+	server_listen(0);
+	(void)snprintf(own, sizeof(own), "shm:slow%d", getpid());
+	config.listen = own;
+	cr_assert_eq(lend_open(&config, &ep), 0, "%s", lend_why());
+	cr_assert_eq(lend_serve(ep, 1, serve_slowly, NULL, LEND_SLOW), 0);
+	cr_assert_eq(lend_connect(ep, own, &session), 0);
+	cr_assert_eq(lend_call_start(ep, session, &call), 0);
+	while (!ended)
+		turn_once();
+	cr_assert_eq(call.status, LEND_OK);
+	cr_assert(call.reply && memmem(call.reply->data, call.reply->len, "without LEND_SLOW", 17));
+	lend_buf_give(ep, call.reply);
+}
+
 Test(gateway_remote, lost_connection, .init = open_all, .fini = close_all)
 {
 	struct lend_call lost = {.done = note_end}, next = {.method = 0};
