@@ -113,6 +113,9 @@ struct lend_config {
 	 * "slow=MS" there: a client's time for its headers; 10,000. "keepalive=SECONDS": silence
 	 * before a PING; 7,200. "keepalive_timeout=SECONDS" for its answer; 20.
 	 * "ping_min=SECONDS": between PINGs of a client; 300, and 7,200 without calls.
+	 * "max_idle=SECONDS": a connection without requests is asked to end, by GOAWAY.
+	 * "max_age=SECONDS": so is one that began so long ago, 10 % more or less; its requests end
+	 * after "max_age_grace=SECONDS". Without these, connections last.
 	 * "reuseport": other processes of the user may listen there, too. Needs libnghttp2,
 	 * OpenSSL, zlib. An endpoint has at most 4 carriers, including those that it opens to
 	 * connect. */

@@ -39,7 +39,13 @@ struct h2_client {
 	lend_ns resets_since;
 	struct header_list *headers; /* of its last request with new ones, or NULL */
 	struct h2_pings pings;
-	bool leaving; /* its last GOAWAY was sent */
+	bool asked;          /* its first GOAWAY was sent */
+	bool leaving;        /* its last GOAWAY was sent */
+	lend_ns idle_since;  /* as the sweep saw it */
+	int32_t last_stream; /* its last request then */
+	lend_ns age_at;      /* end of its age; LEND_NEVER: never, or it has passed */
+	lend_ns end_at;      /* end of the grace; LEND_NEVER: none */
+	lend_ns pong_by;     /* its answer to the first GOAWAY is due; LEND_NEVER: none is */
 };
 
 struct lend_gateway {
@@ -52,6 +58,7 @@ struct lend_gateway {
 	uint64_t held, held_max; /* bytes of all exchanges */
 	lend_ns header_time;     /* for the start of a connection, and for headers */
 	struct h2_keepalive keepalive;
+	struct h2_lifetime lifetime;
 	bool draining, reuse_port;
 	nghttp2_session_callbacks *callbacks;
 	nghttp2_option *option;

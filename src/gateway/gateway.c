@@ -71,8 +71,9 @@ static void begin_leaving(struct h2_client *client)
 {
 	nghttp2_session *session = client->peer.connection.session;
 
-	if (client->peer.connection.failed || client->peer.connection.draining)
+	if (client->asked || client->peer.connection.failed || client->peer.connection.draining)
 		return;
+	client->asked = true;
 	if (nghttp2_submit_shutdown_notice(session) < 0 ||
 	    nghttp2_submit_ping(session, NGHTTP2_FLAG_NONE, leaving) < 0)
 		client->peer.connection.over = true;
@@ -82,13 +83,56 @@ void exchange_pong(struct h2_client *client, const nghttp2_ping *ping)
 {
 	nghttp2_session *session = client->peer.connection.session;
 
-	if (!client->gateway->draining || client->leaving ||
+	if (!client->asked || client->leaving ||
 	    memcmp(ping->opaque_data, leaving, sizeof(leaving)) != 0)
 		return;
 	client->leaving = true;
 	if (nghttp2_submit_goaway(session, 0, nghttp2_session_get_last_proc_stream_id(session),
 				  NGHTTP2_NO_ERROR, NULL, 0) < 0)
 		client->peer.connection.over = true;
+}
+
+/* Returns the time some ns from now. */
+static lend_ns time_after(const struct lend_gateway *g, lend_ns ns)
+{
+	lend_ns now = host->now(g->ep);
+
+	return ns < LEND_NEVER - now ? now + ns : LEND_NEVER;
+}
+
+static void start_lifetime(struct lend_gateway *g, struct h2_client *client)
+{
+	lend_ns age = g->lifetime.age;
+
+	client->idle_since = host->now(g->ep);
+	client->end_at = client->pong_by = LEND_NEVER;
+	if (age != LEND_NEVER) /* connections that began together do not end together */
+		age += age / 10 * (client->idle_since % 64) / 32 - age / 10;
+	client->age_at = time_after(g, age);
+}
+
+/* Asks a client to leave that was idle, or whose age has passed. Returns whether its time to do so
+ * is over, too. */
+static bool check_lifetime(struct lend_gateway *g, struct h2_client *client)
+{
+	struct h2_connection *c = &client->peer.connection;
+	int32_t last = nghttp2_session_get_last_proc_stream_id(c->session);
+	lend_ns now = host->now(g->ep);
+
+	if (c->open || last != client->last_stream) {
+		client->last_stream = last;
+		client->idle_since = now;
+	}
+	if (now >= client->age_at) {
+		client->age_at = LEND_NEVER;
+		client->end_at = time_after(g, g->lifetime.grace);
+		client->pong_by = time_after(g, g->keepalive.timeout);
+		begin_leaving(client);
+	} else if (!client->asked && now - client->idle_since >= g->lifetime.idle) {
+		client->pong_by = time_after(g, g->keepalive.timeout);
+		begin_leaving(client);
+	}
+	return now >= client->end_at || (now >= client->pong_by && !client->leaving && !c->open);
 }
 
 static void start_client(struct lend_gateway *g, int fd)
@@ -120,6 +164,7 @@ static void start_client(struct lend_gateway *g, int fd)
 		free(client);
 		return;
 	}
+	start_lifetime(g, client);
 	client->next = g->clients;
 	if (client->next)
 		client->next->prev = client;
@@ -185,17 +230,19 @@ static void start_sweep(struct lend_gateway *g)
 	lend_ns wait = lend_min_u64(sweep_time, g->header_time);
 
 	wait = lend_min_u64(wait, lend_min_u64(g->keepalive.every, g->keepalive.timeout));
+	wait = lend_min_u64(wait, lend_min_u64(g->lifetime.idle, g->lifetime.grace));
+	wait = lend_min_u64(wait, g->lifetime.age);
 	host->alarm_set(g->ep, &g->sweep, host->now(g->ep) + wait);
 }
 
-/* Returns whether a client is late: with its headers, or with the answer to a PING. */
+/* Returns whether a client is late: with its headers, the answer to a PING, or its end. */
 static bool check_client(struct lend_gateway *g, struct h2_client *client)
 {
 	struct h2_connection *c = &client->peer.connection;
 
 	if (c->waits)
 		return host->now(g->ep) - c->since >= g->header_time;
-	return h2_keepalive_next(c, &g->keepalive) == 0;
+	return h2_keepalive_next(c, &g->keepalive) == 0 || check_lifetime(g, client);
 }
 
 /* Ends connections that send nothing, or a header block that does not end, and accepts again after
@@ -277,6 +324,7 @@ static int read_parameters(struct lend_gateway *g, char *text)
 		else if (strcmp(at, "reuseport") == 0)
 			g->reuse_port = true;
 		else if (!h2_keepalive_read(&g->keepalive, at) &&
+			 !h2_lifetime_read(&g->lifetime, at) &&
 			 !h2_seconds_read(at, "ping_min", &g->keepalive.min))
 			return -EINVAL;
 	}
@@ -321,6 +369,7 @@ static int open_gateway(struct lend_ep *ep, const char *listen_at, const char *t
 	g->ep = ep;
 	g->header_time = header_time;
 	h2_keepalive_init(&g->keepalive, idle_time);
+	g->lifetime = (struct h2_lifetime){LEND_NEVER, LEND_NEVER, LEND_NEVER};
 	read_limits(g);
 	rc = snprintf(g->address, sizeof(g->address), "%s", to) < (int)sizeof(g->address) ? 0
 											  : -EINVAL;

@@ -33,6 +33,13 @@ bool h2_keepalive_read(struct h2_keepalive *k, const char *parameter)
 	       h2_seconds_read(parameter, "keepalive_timeout", &k->timeout);
 }
 
+bool h2_lifetime_read(struct h2_lifetime *l, const char *parameter)
+{
+	return h2_seconds_read(parameter, "max_idle", &l->idle) ||
+	       h2_seconds_read(parameter, "max_age", &l->age) ||
+	       h2_seconds_read(parameter, "max_age_grace", &l->grace);
+}
+
 lend_ns h2_keepalive_next(struct h2_connection *c, const struct h2_keepalive *k)
 {
 	lend_ns now = host->now(c->ep);

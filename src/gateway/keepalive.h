@@ -23,6 +23,13 @@ struct h2_pings {
 	unsigned strikes; /* those that came too early */
 };
 
+/* Limits of a client's connection; LEND_NEVER: none. */
+struct h2_lifetime {
+	lend_ns idle;  /* without a request */
+	lend_ns age;   /* since its start, with 10 % of jitter */
+	lend_ns grace; /* after the age, for requests in progress */
+};
+
 /* Sets gRPC's times. every: its default at this end. */
 void h2_keepalive_init(struct h2_keepalive *k, lend_ns every);
 /* Reads "keepalive=SECONDS" or "keepalive_timeout=SECONDS"; fractions are permitted. Returns
@@ -31,6 +38,9 @@ bool h2_keepalive_read(struct h2_keepalive *k, const char *parameter);
 /* Reads a number of seconds behind a name and '='. Returns whether it has the name, and is valid.
  */
 bool h2_seconds_read(const char *parameter, const char *name, lend_ns *time);
+/* Reads "max_idle=SECONDS", "max_age=SECONDS" or "max_age_grace=SECONDS". Returns whether it was
+ * one of these, and valid. */
+bool h2_lifetime_read(struct h2_lifetime *l, const char *parameter);
 /* Submits a PING after a silence. Returns when to call again; 0: it was not answered in time. */
 lend_ns h2_keepalive_next(struct h2_connection *c, const struct h2_keepalive *k);
 /* Counts a PING of a client. The third one that comes too early begins to end the connection. */

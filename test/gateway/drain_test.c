@@ -77,6 +77,67 @@ Test(gateway_drain, http2)
 	lend_close(ep);
 }
 
+/* Connections that are idle, or old, are asked to end. What is in progress goes on, for a grace. */
+Test(gateway_drain, lifetimes)
+{
+	static const struct {
+		const char *parameters;
+		bool held;         /* a request is in progress */
+		bool answers;      /* the PING, and then the request */
+		bool more;         /* requests until then */
+		unsigned ran;      /* requests at the end, at least */
+		unsigned after_ms; /* the first GOAWAY comes */
+		int grpc;          /* last status of a request */
+	} table[] = {
+	    {"max_idle=0.05", .answers = true, .ran = 1, .after_ms = 45},
+	    {"max_idle=0.05&keepalive_timeout=0.1", .ran = 1, .after_ms = 45},
+	    {"max_age=0.05", .held = true, .answers = true, .ran = 1, .after_ms = 44},
+	    {"max_age=0.05&max_age_grace=0.05", .held = true, .ran = 1, .after_ms = 44, .grpc = -1},
+	    {"max_idle=0.02&max_age=0.2", .held = true, .answers = true, .ran = 1, .after_ms = 179},
+	    {"max_idle=100&max_age=0.3", .answers = true, .more = true, .ran = 2, .after_ms = 269}};
+
+	for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		struct raw_client raw;
+		char listen[128];
+		lend_ns began, end;
+
+		runs = 0;
+		(void)snprintf(listen, sizeof(listen), "http2:127.0.0.1:0?%s", table[i].parameters);
+		open_at(listen);
+		began = lend_now(ep);
+		end = began + 10000000000;
+		raw_open(&raw, ep, address);
+		send_request(&raw, 1);
+		await_runs(&raw, 1);
+		if (!table[i].held)
+			lend_reply_copy(ep, held, LEND_OK, NULL, 0);
+		for (uint32_t stream = 3; !raw.pings && lend_now(ep) < end; raw_turn(&raw)) {
+			if (!table[i].more || raw.heads < 2 * runs)
+				continue;
+			send_request(&raw, stream);
+			stream += 2;
+			await_runs(&raw, runs + 1);
+			lend_reply_copy(ep, held, LEND_OK, NULL, 0);
+		}
+		cr_assert(raw.goaway == NGHTTP2_NO_ERROR && raw.last == INT32_MAX, "row %u", i);
+		cr_assert_geq(lend_now(ep) - began, table[i].after_ms * UINT64_C(1000000), "row %u",
+			      i);
+		if (table[i].answers)
+			raw_frame(&raw, NGHTTP2_PING, NGHTTP2_FLAG_ACK, 0, raw.ping, 8);
+		while (table[i].answers && !raw.lost && raw.last == INT32_MAX && lend_now(ep) < end)
+			raw_turn(&raw);
+		if (table[i].held && table[i].answers)
+			lend_reply_copy(ep, held, LEND_OK, NULL, 0);
+		while (!raw.lost && lend_now(ep) < end)
+			raw_turn(&raw);
+		cr_assert(raw.lost, "row %u", i);
+		cr_assert_geq(runs, table[i].ran, "row %u", i);
+		cr_assert_eq(raw.grpc, table[i].grpc, "row %u: %d", i, raw.grpc);
+		raw_close(&raw);
+		lend_close(ep);
+	}
+}
+
 static unsigned ended;
 static void note_end(struct lend_call *call)
 {
