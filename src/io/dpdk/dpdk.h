@@ -24,10 +24,11 @@ enum {
 	DPDK_BURST = 32,       /* frames per call of a device */
 	DPDK_MBUF_CACHE = 64,  /* mbufs in a carrier's cache */
 	DPDK_LENT_MAX = 128,   /* lent frames, until rx_done(), at which rx() takes no more */
-	DPDK_QUEUES_MAX = 8,   /* queues of a network device */
-	DPDK_ROUTES = 2,       /* queues of a memif link; the second one is for urgent datagrams */
-	DPDK_TICK_TURNS = 32,  /* polls of a network device between two ticks */
-	DPDK_OWNERS_MAX = 32,  /* endpoints that share a network device */
+	DPDK_QUEUES_MAX = 64,  /* receive queues of a network device */
+	DPDK_ROUTES = 2,      /* queues of a memif link, transmit queues of an endpoint on a device;
+				 the second one is for urgent datagrams */
+	DPDK_TICK_TURNS = 32, /* polls of a network device between two ticks */
+	DPDK_OWNERS_MAX = 64, /* endpoints that share a network device */
 	DPDK_FRAME_MAX = 9216, /* jumbo; also memif's buffer size */
 	DPDK_RING_SLOTS = 512,
 	DPDK_LINKS = 16,         /* memif ids of a listener, unless ?links= */
@@ -94,12 +95,13 @@ struct dpdk_lock {
 /* An endpoint on a shared device. It receives the frames for one address. */
 struct dpdk_owner {
 	struct lend_eth_end end;
-	struct rte_ring *ring;    /* its frames, received by other endpoints */
-	_Atomic uint64_t overrun; /* frames dropped because it was full */
-	_Atomic bool asleep;      /* the endpoint waits on wake_fd and the queues */
-	int wake_fd;              /* eventfd */
-	struct rte_flow *rule;    /* steers its frames in the device */
+	struct rte_ring *ring; /* its frames, received by other endpoints */
+	int wake_fd;           /* eventfd */
+	struct rte_flow *rule; /* steers its frames in the device */
 	uint16_t queue; /* queue that the rule steers to; without a rule, the queue to poll first */
+	/* Fields above are constant, those below are written by any endpoint. */
+	_Alignas(64) _Atomic uint64_t overrun; /* frames dropped because the ring was full */
+	_Atomic bool asleep;                   /* the endpoint waits on wake_fd and the queues */
 };
 
 /* A network device, shared by endpoints in any threads of this process. It stays open after the
@@ -109,14 +111,15 @@ struct dpdk_shared_port {
 	struct dpdk_shared_port *next;
 	char device[64];
 	uint16_t id;
-	uint16_t queues; /* queues of each direction */
+	uint16_t queues; /* receive queues. Queue q's endpoints send urgent datagrams in transmit
+			    queue queues + q, if `ways` is 2, and all others in queue q */
+	uint16_t ways;   /* 1 or DPDK_ROUTES */
+	int socket;      /* NUMA node of the device; SOCKET_ID_ANY: unknown */
 	uint16_t mtu;
 	uint8_t mac[6];
-	struct rte_mempool *pool;
-	struct rte_device *device_of; /* device that DMA mappings are for */
+	struct rte_mempool *pool[DPDK_QUEUES_MAX]; /* of each queue, for both directions */
+	struct rte_device *device_of;              /* device that DMA mappings are for */
 	enum dpdk_reads reads;
-	_Atomic(const struct dpdk_owner *) poller; /* the last owner that polled, and when */
-	_Atomic uint64_t polled_ns;
 	uint16_t queue_fds;
 	int queue_fd[DPDK_QUEUES_MAX]; /* sockets or eventfds of its queues; none: it is polled */
 	bool interrupts;               /* queue_fd are eventfds of receive interrupts */
@@ -126,13 +129,16 @@ struct dpdk_shared_port {
 	bool used;                     /* an endpoint has used it, and may be closed by now */
 	struct dpdk_owner *owner[DPDK_OWNERS_MAX];
 	_Atomic uint32_t owners;
-	_Atomic uint32_t taken; /* bit i: queue i belongs to an owner with a rule */
+	_Atomic uint64_t taken; /* bit i: queue i belongs to an owner with a rule */
 	_Atomic bool up, removed;
 	_Atomic uint32_t downs;
+	/* Fields above are read at each poll, those below are written by any endpoint. */
+	struct dpdk_lock rx[DPDK_QUEUES_MAX], tx[DPDK_ROUTES * DPDK_QUEUES_MAX];
+	_Atomic(const struct dpdk_owner *) poller; /* the last owner that polled, and when */
+	_Atomic uint64_t polled_ns;
 	_Atomic uint64_t look_ns; /* earliest time of the next check of link and counters */
 	uint64_t missed;          /* frames dropped for lack of room, as last read */
-	struct dpdk_lock rx[DPDK_QUEUES_MAX], tx[DPDK_QUEUES_MAX];
-	rte_spinlock_t lock; /* protects `hosts` */
+	rte_spinlock_t lock;      /* protects `hosts` */
 	_Atomic uint32_t version;
 	struct lend_hosts hosts;
 };
@@ -167,7 +173,7 @@ struct dpdk_port {
 	uint32_t downs_seen;
 	/* peer of the last frame, as links are point to point; DPDK_NONE: none, or not ALIVE */
 	uint16_t last_peer;
-	uint8_t ways;  /* queues per direction: 1 or DPDK_ROUTES */
+	uint8_t ways;  /* transmit queues: 1 or DPDK_ROUTES; links: receive queues, too */
 	uint8_t reads; /* enum dpdk_reads */
 	/* Buffers to offer to a queue in one burst; shrinks when the device refuses some. */
 	uint32_t window[DPDK_ROUTES];
@@ -258,16 +264,27 @@ int dpdk_eal_start(const char *args);
 /* Checks that n file descriptors are free: 0, or -EMFILE with lend_why(). Without free descriptors
  * DPDK itself ends the process or waits for ever. */
 int dpdk_eal_descriptors(uint32_t n, const char *what);
-/* Returns a pool of buffers that device id can receive into and send from. NULL: no memory;
- * lend_why() has the reason. id is RTE_MAX_ETHPORTS for rings and memifs. */
-struct rte_mempool *dpdk_eal_pool(uint16_t id);
+/* Returns the pool of rings and memifs. */
+struct rte_mempool *dpdk_eal_pool(void);
 /* Gives the calling thread its own cache of buffers. */
 void dpdk_eal_thread(void);
 /* Configures and starts n rx and n tx queues. *started is the result of starting the device, which
  * may fail separately (memif client). */
 int dpdk_eal_port(uint16_t id, const char *what, uint16_t n, int *started);
-/* Configures n rx and n tx queues. */
-int dpdk_eal_queues(uint16_t id, const char *what, uint16_t n, const struct rte_eth_conf *conf);
+/* Queues to set up: their numbers, the NUMA node of their descriptors, a pool for each rx queue. */
+struct dpdk_queues {
+	uint16_t rx, tx;
+	int socket;
+	struct rte_mempool *const *pool;
+};
+/* Configures the queues of a device: 0, or -ENODEV with lend_why_text() set. */
+int dpdk_eal_queues(uint16_t id, const char *what, const struct dpdk_queues *queues,
+		    const struct rte_eth_conf *conf);
+
+/* frame_pool.c */
+/* Makes a pool of buffers, each with room for `frame` bytes. NULL: no memory; lend_why_text() is
+ * set. */
+struct rte_mempool *dpdk_pool_make(uint32_t bufs, uint32_t frame, int socket);
 
 /* intr_gate.c */
 extern pthread_mutex_t dpdk_world;

@@ -32,19 +32,16 @@
 
 enum {
 	ARGS_MAX = 64,
-	POOL_BUFS = 8191,
-	POOL_CACHE = 256,
+	LINK_BUFS = 8191,
 	QUEUE_SLOTS = 512,
 	EAL_FDS = 20, /* including some that it needs only to start */
-	PAGE = 4096,  /* size of a buffer with its headers and headroom */
 };
 
 static struct {
 	enum { EAL_NEW, EAL_UP, EAL_BROKEN } state;
-	struct rte_mempool *pool;
-	struct rte_mempool *pages; /* NULL until a device wants buffers of a page */
-	pthread_key_t key;         /* its destructor releases the thread's lcore id */
-	char text[1024];           /* the arguments, cut */
+	struct rte_mempool *pool; /* of rings and memifs */
+	pthread_key_t key;        /* its destructor releases the thread's lcore id */
+	char text[1024];          /* the arguments, cut */
 	char cpus[256], prefix[32];
 	char *argv[ARGS_MAX];
 	int argc;
@@ -204,43 +201,6 @@ static int start_eal(const char *args)
 			 args ? args : "");
 }
 
-static struct rte_mempool *no_memory(void)
-{
-	(void)lend_fail(ENOMEM, "no memory for %d DPDK buffers: give EAL more with -m", POOL_BUFS);
-	return NULL;
-}
-
-static struct rte_mempool *make_pool(void)
-{
-	struct rte_mempool *pool = rte_pktmbuf_pool_create(
-	    "lend", POOL_BUFS, POOL_CACHE, 0, RTE_PKTMBUF_HEADROOM + DPDK_FRAME_MAX, SOCKET_ID_ANY);
-
-	return pool != NULL ? pool : no_memory();
-}
-
-/* Makes a pool of page-sized buffers without gaps. net_af_xdp registers a memory area of their
- * number times their size with the kernel, which drops frames in buffers behind its end.
- * rte_pktmbuf_pool_create() always spreads buffers over memory channels. */
-static struct rte_mempool *make_pages(void)
-{
-	uint16_t room = PAGE - sizeof(struct rte_mbuf) -
-			RTE_ALIGN(sizeof(struct rte_mempool_objhdr), RTE_MEMPOOL_ALIGN);
-	struct rte_pktmbuf_pool_private priv = {.mbuf_data_room_size = room};
-	struct rte_mempool *pool = rte_mempool_create_empty(
-	    "lend-pages", POOL_BUFS, sizeof(struct rte_mbuf) + room, POOL_CACHE, sizeof(priv),
-	    SOCKET_ID_ANY, RTE_MEMPOOL_F_NO_SPREAD);
-
-	if (pool == NULL)
-		return no_memory();
-	rte_pktmbuf_pool_init(pool, &priv);
-	if (rte_mempool_populate_default(pool) != POOL_BUFS) {
-		rte_mempool_free(pool);
-		return no_memory();
-	}
-	rte_mempool_obj_iter(pool, rte_pktmbuf_init, NULL);
-	return pool;
-}
-
 int dpdk_eal_descriptors(uint32_t n, const char *what)
 {
 	struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
@@ -284,23 +244,16 @@ int dpdk_eal_start(const char *args)
 	eal.state = EAL_BROKEN;
 	if (pthread_key_create(&eal.key, leave_thread) != 0)
 		return lend_fail(ENOMEM, "no thread key is left for DPDK");
-	eal.pool = make_pool();
+	eal.pool = dpdk_pool_make(LINK_BUFS, DPDK_FRAME_MAX, SOCKET_ID_ANY);
 	if (eal.pool == NULL)
 		return -ENOMEM;
 	eal.state = EAL_UP;
 	return 0;
 }
 
-struct rte_mempool *dpdk_eal_pool(uint16_t id)
+struct rte_mempool *dpdk_eal_pool(void)
 {
-	struct rte_eth_dev_info info;
-
-	/* net_af_xdp passes its buffers to the kernel page by page. */
-	if (rte_eth_dev_info_get(id, &info) != 0 || strcmp(info.driver_name, "net_af_xdp") != 0)
-		return eal.pool;
-	if (eal.pages == NULL)
-		eal.pages = make_pages();
-	return eal.pages;
+	return eal.pool;
 }
 
 void dpdk_eal_thread(void)
@@ -309,24 +262,22 @@ void dpdk_eal_thread(void)
 		(void)pthread_setspecific(eal.key, &eal);
 }
 
-int dpdk_eal_queues(uint16_t id, const char *what, uint16_t n, const struct rte_eth_conf *conf)
+int dpdk_eal_queues(uint16_t id, const char *what, const struct dpdk_queues *queues,
+		    const struct rte_eth_conf *conf)
 {
 	uint16_t rx = QUEUE_SLOTS, tx = QUEUE_SLOTS;
-	struct rte_mempool *pool = dpdk_eal_pool(id);
 	int rc, err;
 
-	if (pool == NULL)
-		return -ENOMEM;
 	err =
 	    getenv("LEND_EAL_LOG") ? -1 : silence_stream(stderr, STDERR_FILENO); /* libxdp prints */
-	rc = rte_eth_dev_configure(id, n, n, conf);
+	rc = rte_eth_dev_configure(id, queues->rx, queues->tx, conf);
 	if (rc == 0)
 		rc = rte_eth_dev_adjust_nb_rx_tx_desc(id, &rx, &tx);
-	for (uint16_t q = 0; q < n && rc == 0; q++) {
-		rc = rte_eth_rx_queue_setup(id, q, rx, SOCKET_ID_ANY, NULL, pool);
-		if (rc == 0)
-			rc = rte_eth_tx_queue_setup(id, q, tx, SOCKET_ID_ANY, NULL);
-	}
+	for (uint16_t q = 0; q < queues->rx && rc == 0; q++)
+		rc = rte_eth_rx_queue_setup(id, q, rx, (unsigned)queues->socket, NULL,
+					    queues->pool[q]);
+	for (uint16_t q = 0; q < queues->tx && rc == 0; q++)
+		rc = rte_eth_tx_queue_setup(id, q, tx, (unsigned)queues->socket, NULL);
 	restore_stream(stderr, STDERR_FILENO, err);
 	if (rc < 0)
 		return lend_fail(ENODEV, "%s: DPDK cannot set up its queues: %s", what,
@@ -336,8 +287,10 @@ int dpdk_eal_queues(uint16_t id, const char *what, uint16_t n, const struct rte_
 
 int dpdk_eal_port(uint16_t id, const char *what, uint16_t n, int *started)
 {
+	struct rte_mempool *const pool[DPDK_ROUTES] = {eal.pool, eal.pool};
+	const struct dpdk_queues queues = {n, n, SOCKET_ID_ANY, pool};
 	const struct rte_eth_conf conf = {0};
-	int rc = dpdk_eal_queues(id, what, n, &conf);
+	int rc = dpdk_eal_queues(id, what, &queues, &conf);
 
 	if (rc < 0)
 		return rc;

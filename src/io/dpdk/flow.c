@@ -24,10 +24,10 @@ void dpdk_flow_spread(const struct rte_eth_dev_info *info, uint16_t queues,
 
 static uint16_t free_queue(const struct dpdk_shared_port *share)
 {
-	uint32_t taken = atomic_load(&share->taken);
+	uint64_t taken = atomic_load(&share->taken);
 
 	for (uint16_t q = 1; q < share->queues; q++) {
-		if (!(taken & 1u << q))
+		if (!(taken >> q & 1))
 			return q;
 	}
 	return 0;
@@ -77,7 +77,7 @@ void dpdk_flow_make(struct dpdk_shared_port *share, struct dpdk_owner *owner)
 	if (owner->rule == NULL)
 		return;
 	owner->queue = queue;
-	atomic_fetch_or(&share->taken, 1u << queue);
+	atomic_fetch_or(&share->taken, UINT64_C(1) << queue);
 }
 
 void dpdk_flow_drop(struct dpdk_shared_port *share, struct dpdk_owner *owner)
@@ -88,5 +88,5 @@ void dpdk_flow_drop(struct dpdk_shared_port *share, struct dpdk_owner *owner)
 		return;
 	(void)rte_flow_destroy(share->id, owner->rule, &why);
 	owner->rule = NULL;
-	atomic_fetch_and(&share->taken, ~(1u << owner->queue));
+	atomic_fetch_and(&share->taken, ~(UINT64_C(1) << owner->queue));
 }

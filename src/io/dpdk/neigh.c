@@ -20,14 +20,15 @@ enum { RENEW_NS = 1000000000, ASKS_MAX = 16 };
 /* Sends a frame once. If the device refuses it, it is lost. */
 static void send_frame(struct dpdk_port *port, const uint8_t *bytes, uint32_t len)
 {
-	struct rte_mbuf *buf = len > 0 ? rte_pktmbuf_alloc(port->share->pool) : NULL;
+	struct rte_mempool *pool = port->share->pool[port->owner->queue];
+	struct rte_mbuf *buf = len > 0 ? rte_pktmbuf_alloc(pool) : NULL;
 
 	if (buf == NULL)
 		return;
 	memcpy(rte_pktmbuf_mtod(buf, uint8_t *), bytes, len);
 	buf->data_len = (uint16_t)len;
 	buf->pkt_len = len;
-	if (dpdk_device_tx(port, &buf, 1) != 1)
+	if (dpdk_device_tx(port, 0, &buf, 1) != 1)
 		rte_pktmbuf_free(buf);
 }
 

@@ -26,7 +26,7 @@ static int open_device(struct dpdk *io, const struct dpdk_address *address)
 		rc = dpdk_wake_open(io);
 	if (rc < 0)
 		return rc;
-	io->pool = dpdk_eal_pool(port->id);
+	io->pool = port->share->pool[port->owner->queue];
 	port->used = port->active = true;
 	dpdk_port_check(io);
 	dpdk_neigh_announce(io, port);
@@ -104,7 +104,7 @@ static int make_carrier(const struct lend_io_config *config, const struct dpdk_a
 	if (rc == 0)
 		rc = dpdk_eal_start(config->eal);
 	if (rc == 0)
-		io->pool = dpdk_eal_pool(RTE_MAX_ETHPORTS);
+		io->pool = dpdk_eal_pool();
 	if (rc == 0)
 		rc = open_kind(io, address);
 	pthread_mutex_unlock(&dpdk_world);

@@ -79,7 +79,7 @@ uint16_t dpdk_device_rx(struct dpdk *io, struct rte_mbuf **buf, uint16_t cap)
 {
 	const struct dpdk_port *port = io->port[0];
 	const struct dpdk_shared_port *share = port->share;
-	uint32_t taken = atomic_load_explicit(&share->taken, memory_order_relaxed);
+	uint64_t taken = atomic_load_explicit(&share->taken, memory_order_relaxed);
 	uint16_t n = (uint16_t)rte_ring_dequeue_burst(port->owner->ring, (void **)buf, cap, NULL);
 
 	io->io.stats.rx_handed += n;
@@ -89,19 +89,20 @@ uint16_t dpdk_device_rx(struct dpdk *io, struct rte_mbuf **buf, uint16_t cap)
 
 		if (queue >= share->queues)
 			queue = (uint16_t)(queue - share->queues);
-		/* A queue with a rule is polled by its owner. A frame without a rule may wait in it
-		 * while the owner is busy, so the others poll it, too, at each tick. */
-		if (i > 0 && (taken >> queue & 1) && io->turns > 0)
+		/* A queue with a rule is polled by its owner, and an owner with a rule polls that
+		 * queue alone. Frames without a rule may wait elsewhere while others are busy, so
+		 * each tick polls all queues. */
+		if (i > 0 && (port->owner->rule || (taken >> queue & 1)) && io->turns > 0)
 			continue;
 		n = (uint16_t)(n + rx_queue(io, queue, buf + n, (uint16_t)(cap - n)));
 	}
 	return n;
 }
 
-uint16_t dpdk_device_tx(struct dpdk_port *port, struct rte_mbuf **buf, uint16_t n)
+uint16_t dpdk_device_tx(struct dpdk_port *port, uint16_t way, struct rte_mbuf **buf, uint16_t n)
 {
 	struct dpdk_shared_port *share = port->share;
-	uint16_t queue = port->owner->queue, sent;
+	uint16_t queue = (uint16_t)(port->owner->queue + way * share->queues), sent;
 
 	rte_spinlock_lock(&share->tx[queue].spin);
 	sent = rte_eth_tx_burst(share->id, queue, buf, n);

@@ -12,6 +12,22 @@ int dpdk_shared_port_open(struct dpdk *io, const struct dpdk_address *address,
 			  struct dpdk_port *port);
 void dpdk_shared_port_close(struct dpdk_port *port);
 
+/* queue_plan.c */
+/* Returns the number of receive queues to ask the device for. wanted: ?queues=; 0: not given. */
+uint16_t dpdk_queue_count(const struct rte_eth_dev_info *info, uint32_t wanted);
+/* Returns the number of transmit queues per receive queue: DPDK_ROUTES, or 1 if the device has
+ * fewer. */
+uint16_t dpdk_queue_ways(const struct rte_eth_dev_info *info, uint16_t queues);
+/* Chooses what to try after a refusal. False: one queue of each direction was refused, too. */
+bool dpdk_queue_fewer(uint16_t *queues, uint16_t *ways);
+
+/* frame_pool.c: dpdk_world held. */
+/* Returns the longest frame that buffers for that device have room for. */
+uint32_t dpdk_pool_room(const struct rte_eth_dev_info *info);
+/* Makes a pool for each queue, on the device's NUMA node: 0, or -ENOMEM with lend_why_text() set.
+ * Uses share->queues and share->mtu. */
+int dpdk_pool_queues(struct dpdk_shared_port *share, const struct rte_eth_dev_info *info);
+
 /* port_state.c */
 void dpdk_link_watch(struct dpdk_shared_port *share, const struct rte_eth_dev_info *info);
 void dpdk_link_tick(struct dpdk *io, struct dpdk_port *port, lend_ns now);
@@ -37,7 +53,9 @@ void dpdk_device_tick(struct dpdk *io);
 /* Resolves an address to the MAC to send to: 0, -EINPROGRESS, or -errno. */
 int dpdk_device_resolve(struct dpdk *io, const struct dpdk_address *to, uint8_t mac[6]);
 uint16_t dpdk_device_rx(struct dpdk *io, struct rte_mbuf **buf, uint16_t cap);
-uint16_t dpdk_device_tx(struct dpdk_port *port, struct rte_mbuf **buf, uint16_t n);
+/* Sends frames in the endpoint's transmit queue for urgent (way 1) or other datagrams (way 0).
+ * Returns how many the device took. */
+uint16_t dpdk_device_tx(struct dpdk_port *port, uint16_t way, struct rte_mbuf **buf, uint16_t n);
 /* Passes frames to another endpoint of this process on the same device, as a card does not loop
  * back what it sends. */
 uint16_t dpdk_device_loop(struct dpdk_port *port, struct rte_mbuf **buf, uint16_t n);

@@ -128,8 +128,7 @@ static uint32_t frame_room(const struct rte_eth_dev_info *info)
 
 uint32_t dpdk_link_mtu(const struct dpdk_shared_port *share, const struct rte_eth_dev_info *info)
 {
-	uint32_t room = rte_pktmbuf_data_room_size(dpdk_eal_pool(share->id)) -
-			RTE_PKTMBUF_HEADROOM - LEND_ETH_AROUND_IP;
+	uint32_t room = dpdk_pool_room(info) - LEND_ETH_AROUND_IP;
 	uint32_t most = frame_room(info);
 	struct ifreq request;
 

@@ -24,6 +24,14 @@ enum { OWNER_SLOTS = 1024, FLUSH_MAX = 4096 };
 
 static struct dpdk_shared_port *shares;
 
+/* Returns zeroed memory in cache lines of its own. size is a multiple of their length. */
+static void *new_zeroed(size_t size)
+{
+	void *memory = aligned_alloc(RTE_CACHE_LINE_SIZE, size);
+
+	return memory != NULL ? memset(memory, 0, size) : NULL;
+}
+
 static struct dpdk_shared_port *find_port(const char *device)
 {
 	struct dpdk_shared_port *share = shares;
@@ -65,22 +73,6 @@ static void name_device(struct dpdk *io)
 		memcpy(io->device, name, sizeof(name));
 }
 
-static uint16_t queues_of(const struct rte_eth_dev_info *info, uint32_t wanted)
-{
-	uint32_t most =
-	    info->max_rx_queues < info->max_tx_queues ? info->max_rx_queues : info->max_tx_queues;
-
-	most = most < DPDK_QUEUES_MAX ? most : DPDK_QUEUES_MAX;
-	/* net_tap sends the descriptors of all its queues, for receive and for send, in one message
-	 * with room for RTE_MP_MAX_FD_NUM of them, whatever the number of queues that it reports.
-	 */
-	if (most > RTE_MP_MAX_FD_NUM / 2 && strcmp(info->driver_name, "net_tap") == 0)
-		most = RTE_MP_MAX_FD_NUM / 2;
-	if (wanted == 0) /* software devices have the number that was configured, and use all */
-		wanted = info->if_index ? most : 1;
-	return (uint16_t)(wanted < most ? wanted : most);
-}
-
 static int start_port(struct dpdk_shared_port *share)
 {
 	int rc = rte_eth_dev_start(share->id);
@@ -93,18 +85,42 @@ static int start_port(struct dpdk_shared_port *share)
 	return 0;
 }
 
+/* Sets up the queues: with a transmit queue for urgent datagrams next to each other one, if the
+ * device has as many, else without. A device that refuses gets half the queues, and so on. */
+static int set_up_queues(struct dpdk_shared_port *share, const struct rte_eth_dev_info *info,
+			 const struct rte_eth_conf *wanted)
+{
+	int rc;
+
+	share->ways = dpdk_queue_ways(info, share->queues);
+	do {
+		const struct dpdk_queues queues = {share->queues,
+						   (uint16_t)(share->queues * share->ways),
+						   share->socket, share->pool};
+		struct rte_eth_conf conf = *wanted;
+
+		dpdk_flow_spread(info, share->queues, &conf);
+		rc = dpdk_eal_queues(share->id, share->device, &queues, &conf);
+	} while (rc < 0 && dpdk_queue_fewer(&share->queues, &share->ways));
+	return rc;
+}
+
 /* Starts the device with receive interrupts. False: its driver or the machine has none, and the
  * device is stopped. */
-static bool set_up_interrupts(struct dpdk_shared_port *share, struct rte_eth_conf conf)
+static bool set_up_interrupts(struct dpdk_shared_port *share, const struct rte_eth_dev_info *info,
+			      struct rte_eth_conf conf)
 {
+	uint16_t queues = share->queues;
+
 	conf.intr_conf.rxq = 1;
-	if (dpdk_eal_queues(share->id, share->device, share->queues, &conf) < 0 ||
-	    start_port(share) < 0)
-		return false;
-	dpdk_wake_find_interrupts(share);
-	if (!share->interrupts)
+	if (set_up_queues(share, info, &conf) == 0 && start_port(share) == 0) {
+		dpdk_wake_find_interrupts(share);
+		if (share->interrupts)
+			return true;
 		(void)rte_eth_dev_stop(share->id);
-	return share->interrupts;
+	}
+	share->queues = queues;
+	return false;
 }
 
 static int set_up(struct dpdk_shared_port *share, const struct rte_eth_dev_info *info)
@@ -124,12 +140,13 @@ static int set_up(struct dpdk_shared_port *share, const struct rte_eth_dev_info 
 	conf.rxmode.offloads = info->rx_offload_capa & RTE_ETH_RX_OFFLOAD_UDP_CKSUM;
 	if (share->if_index == 0)
 		conf.rxmode.mtu = share->mtu;
-	dpdk_flow_spread(info, share->queues, &conf);
-	share->pool = dpdk_eal_pool(share->id);
-	if (dpdk_wake_interrupts(info) && set_up_interrupts(share, conf))
+	rc = dpdk_pool_queues(share, info);
+	if (rc < 0)
+		return rc;
+	if (dpdk_wake_interrupts(info) && set_up_interrupts(share, info, conf))
 		return 0;
 	dpdk_wake_prepare();
-	rc = dpdk_eal_queues(share->id, share->device, share->queues, &conf);
+	rc = set_up_queues(share, info, &conf);
 	if (rc < 0)
 		return dpdk_link_refused(share, info, rc);
 	dpdk_wake_find(share, info);
@@ -176,9 +193,7 @@ static int make_port(struct dpdk_shared_port *share, const struct dpdk_address *
 		return lend_fail(ENODEV, "dpdk:%s: DPDK has no information on it: %s",
 				 share->device, rte_strerror(-rc));
 	share->if_index = info.if_index;
-	share->queues = queues_of(&info, address->queues);
-	if (dpdk_eal_pool(share->id) == NULL)
-		return -ENOMEM;
+	share->queues = dpdk_queue_count(&info, address->queues);
 	rc = choose_mtu(share, &info, address->mtu);
 	if (rc == 0 &&
 	    strcmp(info.driver_name, "net_tap") != 0) /* net_tap sets its interface up itself */
@@ -252,14 +267,16 @@ static int add_owner(struct dpdk *io, struct dpdk_port *port, bool any)
 	if (share->owners == DPDK_OWNERS_MAX)
 		return lend_fail(ENOSPC, "dpdk:%s: %d endpoints share it already: close some",
 				 share->device, DPDK_OWNERS_MAX);
-	owner = calloc(1, sizeof(*owner));
+	owner = new_zeroed(sizeof(*owner));
 	if (owner == NULL)
 		return lend_fail(ENOMEM, "no memory for an endpoint of dpdk:%s", share->device);
 	(void)snprintf(name, sizeof(name), "lendo%u", number++);
 	owner->end = io->self;
 	owner->wake_fd = -1;
 	owner->queue = (uint16_t)(share->owners % share->queues);
-	owner->ring = rte_ring_create(name, OWNER_SLOTS, SOCKET_ID_ANY, RING_F_SC_DEQ);
+	owner->ring = rte_ring_create(name, OWNER_SLOTS, share->socket, RING_F_SC_DEQ);
+	if (owner->ring == NULL) /* EAL has no memory on that node */
+		owner->ring = rte_ring_create(name, OWNER_SLOTS, SOCKET_ID_ANY, RING_F_SC_DEQ);
 	if (owner->ring == NULL) {
 		free(owner);
 		return lend_fail(ENOMEM, "no memory for a queue of dpdk:%s: give EAL more with -m",
@@ -300,7 +317,7 @@ int dpdk_shared_port_open(struct dpdk *io, const struct dpdk_address *address,
 	name_device(io);
 	share = find_port(io->device);
 	if (share == NULL) {
-		share = calloc(1, sizeof(*share));
+		share = new_zeroed(sizeof(*share));
 		if (share == NULL)
 			return lend_fail(ENOMEM, "no memory for dpdk:%s", io->device);
 		memcpy(share->device, io->device, sizeof(share->device));
@@ -317,6 +334,7 @@ int dpdk_shared_port_open(struct dpdk *io, const struct dpdk_address *address,
 		return rc;
 	port->share = share;
 	port->reads = (uint8_t)share->reads;
+	port->ways = (uint8_t)share->ways;
 	port->id = share->id;
 	memcpy(io->self.mac, share->mac, 6);
 	if (address->mtu > share->mtu)

@@ -205,7 +205,7 @@ static uint16_t send_burst(const struct dpdk *io, struct dpdk_port *port,
 		return rte_eth_tx_burst(port->id, way_of(port, out), buf, n);
 	if (is_near(io, &io->peer[out->peer]))
 		return dpdk_device_loop(port, buf, n);
-	return dpdk_device_tx(port, buf, n);
+	return dpdk_device_tx(port, way_of(port, out), buf, n);
 }
 
 /* Sends at most one burst of datagrams of one queue; fewer while the device refuses some, so that

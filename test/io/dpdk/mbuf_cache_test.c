@@ -26,7 +26,7 @@ static void open_pair(struct conform_pair *pair)
 
 static uint32_t free_mbufs(void)
 {
-	struct rte_mempool *pool = rte_mempool_lookup("lend");
+	struct rte_mempool *pool = rte_mempool_lookup("lend-pool0");
 
 	cr_assert_not_null(pool);
 	return rte_mempool_avail_count(pool);
