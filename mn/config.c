@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/option_table.h"
+#include "cli/numa.h"
 #include "mn/config_file.h"
 #include "mn/memory.h"
 #include "util/bits.h"
@@ -22,6 +22,7 @@ static const char doc[] =
     "  lend-mn --listen udp:0.0.0.0:7000 --size 16G  for a network; tokens travel in clear\n"
     "  lend-mn --listen shm:mn0,udp:127.0.0.1:0 --size 256M --lease 5000\n"
     "  lend-mn --listen udp:0.0.0.0:7000 --size 16G --workers 4   at ports 7000 to 7003\n"
+    "  lend-mn --listen udp:0.0.0.0:7000 --size 16G --numa 1      on NUMA node 1\n"
     "  lend-mn --listen pool:mn0 --size 64G --page 64K             for large objects\n"
     "  lend-mn --listen shm:mn0 --size 1G --json     counters as one JSON line at the end\n"
     "  lend-mn --listen shm:mn0 --size 8G --quota each:1G,uid=1000:4G   what users may keep\n"
@@ -107,6 +108,7 @@ static const struct lend_option options[] = {
 	       .key = 'w'),
     OPT_FLAG(struct mn_config, pin, "pin", "Keep each worker on a processor of its own",
 	     .key = 'p'),
+    OPT_NUMA(lend_numa_take),
     OPT_TEXT(struct mn_config, eal, "eal", "ARGS",
 	     "Arguments of DPDK's environment, for dpdk addresses", .key = 'E'),
     OPT_TEXT(struct mn_config, capture, "capture", "FILE",

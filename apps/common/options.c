@@ -13,6 +13,8 @@
 #include <time.h>
 
 #include "apps/common/report.h"
+#include "apps/common/spawn.h"
+#include "cli/numa.h"
 
 __attribute__((format(printf, 1, 0))) static void print_line(const char *format, va_list args)
 {
@@ -104,6 +106,12 @@ static void export_value(const struct lend_option *o, void *field, char *value)
 		app_die("%s=%s: %s", name, value, strerror(errno));
 }
 
+static void take_numa(const struct lend_option *o, void *field, char *value)
+{
+	lend_numa_take(o, field, value);
+	app_cpus_read();
+}
+
 /* What all commands take. */
 static const struct lend_option common_options[] = {
     OPT_TAKEN("capture", "FILE", export_value,
@@ -117,6 +125,7 @@ static const struct lend_option common_options[] = {
     OPT_TAKEN("keys", "FILE", export_value,
 	      "Keys that peers prove, from lend keygen (as LEND_KEYS; default "
 	      "~/.config/lend/keys)"),
+    OPT_NUMA(take_numa),
     {.name = NULL}};
 
 void app_options_read(const struct lend_syntax *syntax, int argc, char **argv, void *args)

@@ -337,11 +337,11 @@ int app_child_stop(struct app_child *child)
 	return status;
 }
 
-/* The CPU set at process start, read by a constructor: pinning by this program or by a library
- * (DPDK's EAL pins the calling thread) must not shrink it. */
+/* The CPU set at process start or of --numa, read by a constructor: pinning by this program or by a
+ * library (DPDK's EAL pins the calling thread) must not shrink it. */
 static cpu_set_t cpus_at_start;
 
-__attribute__((constructor)) static void note_cpus(void)
+__attribute__((constructor)) void app_cpus_read(void)
 {
 	CPU_ZERO(&cpus_at_start);
 	if (sched_getaffinity(0, sizeof(cpus_at_start), &cpus_at_start) < 0)

@@ -61,6 +61,8 @@ void app_pipe(int fds[2]);
  * number. */
 unsigned app_cpus(void);
 int app_cpu(unsigned i);
+/* Reads the CPUs of app_cpu() again, after --numa changed them. */
+void app_cpus_read(void);
 /* Pins the calling thread to a CPU. Does nothing for APP_ANY_CPU, or with a single CPU. Call it
  * after lend_open(): threads that a carrier starts (DPDK's) inherit the affinity, and would share
  * the CPU with a polling thread and starve. */
