@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Goal: on a machine with two NUMA nodes, --numa keeps threads and pages on the chosen node, and
+# names the nodes that exist if it does not. Endpoints on NICs with several queues and a pool for
+# each make checked calls. Method: QEMU's -numa; /proc says where threads and pages are; two joined
+# NICs of a model with several queues. Covers: src/cli/numa.c, src/io/dpdk/frame_pool.c
+set -euo pipefail
+model=${LEND_NICS:-vmxnet3}
+
+await() { # SECONDS COMMAND...
+	for ((i = $1 * 5; i > 0; i--)); do
+		! "${@:2}" || return 0
+		sleep 0.2
+	done
+	echo "timed out: ${*:2}"
+	exit 1
+}
+
+share_on() { # NODE PID: of its anonymous pages, in percent
+	awk -v node="N$1=" '/anon=/ { for (i = 3; i <= NF; i++) if (match($i, /^N[0-9]+=/)) {
+		n = substr($i, RLENGTH + 1); all += n; if (index($i, node) == 1) mine += n } }
+		END { print all ? int(100 * mine / all) : 0 }' "/proc/$2/numa_maps"
+}
+
+test_node() { # NODE
+	local node share
+	"$LEND_BUILD/lend-mn" --listen shm:numa --size 64M --numa "$1" --workers 2 >/tmp/mn 2>&1 &
+	node=$!
+	await 30 grep -q serving /tmp/mn
+	"$LEND_BUILD/lend" bench mem-bw --node shm:numa --size 64K --seconds 1 --json >/tmp/put
+	for task in /proc/$node/task/*; do
+		grep -q "^Cpus_allowed_list:[[:space:]]*$1\$" "$task/status"
+	done
+	share=$(share_on "$1" $node)
+	[ "$share" -ge 90 ] || { echo "node $1: $share % of the pages"; exit 1; }
+	kill $node
+	wait $node
+	echo "node $1 has both threads and $share % of the pages"
+}
+
+inner() {
+	local why text0 text1 server
+	text0=$(test_node 0) text1=$(test_node 1)
+	! why=$("$LEND_BUILD/lend" serve --listen shm:x --numa 2 2>&1)
+	[ "$why" = "lend serve: --numa 2: no such NUMA node with memory; there are: 0-1" ]
+	"$LEND_BUILD/lend" serve --numa 0 --eal "-a 0000:00:10.0 -m 192 --file-prefix lend-0" \
+		--listen 'dpdk:0000:00:10.0@10.77.0.1:7000?queues=4' >/tmp/server 2>&1 &
+	server=$!
+	await 40 grep -q ready /tmp/server
+	LEND_EAL="-a 0000:00:11.0 -m 192 --file-prefix lend-1" "$LEND_BUILD/lend" rate --numa 1 --seconds 3 --window 16 --json \
+		--connect 'dpdk:0000:00:11.0@10.77.0.1:7000?from=10.77.0.2&queues=4' >/tmp/client
+	grep -q '"wrong_bytes": 0' /tmp/client
+	kill $server
+	wait $server
+	echo "$text0; $text1; $model with 4 queues: $(grep -o '"calls_per_s": [0-9]*' /tmp/client | cut -d ' ' -f 2) calls/s"
+}
+
+if [ "${1:-}" = --inner ]; then
+	inner
+	exit
+fi
+[ -e "$LEND_BUILD/lend_io_dpdk.so" ] || {
+	echo "lend_io_dpdk.so was not built (libdpdk-dev)"
+	exit 77
+}
+memory=() # two nodes with a CPU and half the memory each
+for node in 0 1; do
+	memory+=(-q -object -q "memory-backend-ram,id=m$node,size=768M" -q -numa -q "node,nodeid=$node,cpus=$node,memdev=m$node")
+done
+guest.sh -t 200 -m 1536 -p 320 --bare --nics "$model" "${memory[@]}" -- "$0" --inner
