@@ -18,6 +18,8 @@ int app_chain(int argc, char **argv);
 int app_hop(int argc, char **argv);
 int app_loan(int argc, char **argv);
 int app_loan_server(int argc, char **argv);
+int app_training(int argc, char **argv);
+int app_training_server(int argc, char **argv);
 int app_mem(int argc, char **argv);
 int app_mem_lat(int argc, char **argv); /* lend mem-lat */
 int app_mem_bw(int argc, char **argv);

@@ -37,6 +37,7 @@ static const struct command {
     {BENCH, "bw", "payload per second with long requests", app_bw},
     {BENCH, "priority", "an urgent call behind a bulk transfer of one session", app_priority},
     {BENCH, "deadlines", "calls that end too late, by deadline and in FIFO order", app_deadlines},
+    {BENCH, "training", "a worker and a parameter server, priority by layer", app_training},
     {BENCH, "wait", "cost of sleeping, spinning and idle sessions", app_wait},
     {BENCH, "start", "from the start of a program to its first reply", app_start},
     {BENCH, "elastic", "workers and functions started for a load spike", app_elastic},
@@ -58,6 +59,7 @@ static const struct command {
     {HIDDEN, "elastic-function", NULL, app_elastic_function},
     {HIDDEN, "hop", NULL, app_hop},
     {HIDDEN, "loan-server", NULL, app_loan_server},
+    {HIDDEN, "training-server", NULL, app_training_server},
     {HIDDEN, "tier", NULL, app_tier},
     {HIDDEN, NULL, NULL, NULL},
 };

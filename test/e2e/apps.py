@@ -27,6 +27,23 @@ LOAD_FIELDS = {"calls_per_s", "p50_us", "p99_us", "mean_us", "max_us", "in_fligh
                "check_in_flight", "check_order", "bytes_moved_per_call"}
 
 
+def resnet50():
+    """Parameters of each layer with its normalization, in the order of the forward step."""
+    sizes, last = [3 * 64 * 49 + 2 * 64], 64
+    for width, blocks in (64, 3), (128, 4), (256, 6), (512, 3):
+        for block in range(blocks):
+            sizes += [last * width + 2 * width, 9 * width * width + 2 * width, 4 * width * width + 8 * width]
+            sizes += [4 * last * width + 8 * width] * (block == 0)
+            last = 4 * width
+    return sizes + [2048 * 1000 + 1000]
+
+
+def transformer(first, last, width=768):
+    """The same of a model of twelve blocks."""
+    square = width * width
+    return [first] + [3 * square + 5 * width, square + width, 4 * square + 6 * width, 4 * square + width] * 12 + [last]
+
+
 def is_running(pid):
     """Whether a process exists and is no zombie; it may end at any moment."""
     try:
@@ -109,6 +126,23 @@ class Commands(unittest.TestCase):
                 want = 8e-9 * got["size"] * got["calls_per_s"]
                 self.assertAlmostEqual(got["gbit_per_s"], want, delta=0.01 * want + 0.01)
 
+    def test_a_sweep_by_size(self):
+        """Also sizes on both sides of a buffer that small requests share, and a largest size between two powers."""
+        for command, size in ("lat", 9000), ("rate", 5000), ("bw", 70000):
+            plot = TEMP / f"{command}.svg"
+            got = lend_json("bench", command, "--sweep", "--size", size, "--carrier", "udp", "--plot", plot, "--seconds", "0.2")
+            self.assertEqual([row["size"] for row in got["sizes"]], [2**i for i in range(1, (size - 1).bit_length())] + [size])
+            self.assertEqual((got["errors"], got["wrong_bytes"], got["carrier"]), (0, 0, "udp"))
+            for row in got["sizes"]:
+                self.assertGreater(row["calls"], 0)
+                self.assertLessEqual(row["p50_us"], row["p99_us"])
+                self.assertAlmostEqual(row["gbit_per_s"], 8e-9 * row["size"] * row["calls_per_s"], delta=0.002 + 0.01 * row["gbit_per_s"])
+            text = plot.read_text()
+            self.assertEqual(text.count("<circle"), len(got["sizes"]) * (1 + (command == "lat")))
+            self.assertNotRegex(text, 'href|src=')
+        one_line(self, lend("bench", "bw", "--plot", "x.svg", code=2))
+        one_line(self, lend("bench", "lat", "--sweep", "--size", 3, code=2))
+
     def test_priority(self):
         for carrier in carriers():
             with self.subTest(carrier=carrier):
@@ -118,6 +152,29 @@ class Commands(unittest.TestCase):
                     self.assertGreater(got["calls_" + phase], 0)
                     self.assertLessEqual(got["p50_us_" + phase], got["p99_us_" + phase])
                 self.assertGreater(got["bulk_percent_of_off"], 0)
+
+    def test_training(self):
+        """Model, its published number of parameters, and the layers with parameters."""
+        for model, parameters, sizes in (("resnet50", 25557032, resnet50()), ("vit-b16", 86567656, transformer(742656, 1536 + 769000)),
+                                         ("gpt2", 124439808, transformer(39383808, 1536))):
+            self.assertEqual(sum(sizes), parameters)
+            scale = parameters // 400000
+            shape = ("bench", "training", "--model", model, "--scale", scale, "--slice", "8K", "--link", 50, "--rounds", 2)
+            done = subprocess.run([LEND, *map(str, shape), "--json"], capture_output=True, text=True)
+            if "no link can be made" in done.stderr:
+                self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done.stderr)
+                self.skipTest(done.stderr)
+            got = json.loads(done.stdout)
+            self.assertEqual((done.returncode, done.stderr, got["wrong_bytes"]), (0, "", 0))
+            self.assertEqual((got["layers"], got["parameters"]), (len(sizes), sum(-(-n // scale) for n in sizes)))
+            for _ in range(5):  # other processes may delay an iteration
+                if model == "gpt2" or got["ratio"] <= 0.93:  # its first layer is a third of it
+                    break
+                got = lend_json(*shape)
+            else:
+                self.fail(f"priorities do not shorten an iteration: {got}")
+        one_line(self, lend("bench", "training", "--slice", 4097, code=2))
+        one_line(self, lend("bench", "training", "--model", "gpt2", "--slice", "4K", code=2))
 
     def test_deadlines(self):
         got = lend_json("deadlines", "--seconds", 1)
