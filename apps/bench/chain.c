@@ -2,6 +2,7 @@
  * Layer: apps. Threads: one. */
 #include "apps/bench/chain.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "apps/commands.h"
@@ -27,10 +28,42 @@ static void set_default_hops(struct app_chain *chain)
 	chain->lengths = 1;
 }
 
+/* Reads the hosts file, which determines the number of hops. */
+static void read_hosts(struct app_chain *chain)
+{
+	char role[16];
+	unsigned n = 0;
+
+	if (chain->lengths || chain->sweep || chain->pool || chain->node_address ||
+	    chain->load_args.connect)
+		app_bad("--hosts names hops and node: leave out --hops, --sweep, --pool, --node "
+			"and --connect");
+	app_hosts_read(&chain->hosts);
+	do
+		(void)snprintf(role, sizeof(role), "hop%u", ++n);
+	while (app_hosts_find(&chain->hosts, role));
+	if (n == 1)
+		app_bad("%s: no line for hop1; add: hop1 MACHINE udp:IP:PORT", chain->hosts.path);
+	chain->length[chain->lengths++] = n - 1;
+	app_hosts_carrier(&chain->hosts, &chain->load_args.carrier);
+	if (chain->by == APP_BY_NODE && !app_hosts_find(&chain->hosts, "node"))
+		app_bad("%s: no line for node; add one, or leave out --by node", chain->hosts.path);
+}
+
 static void check_args(void *input)
 {
 	struct app_chain *chain = input;
 
+	if (chain->hosts.path)
+		read_hosts(chain);
+	else if (chain->hosts.here)
+		app_bad("--here is for --hosts: add it");
+	if (chain->load_args.connect && (chain->sweep || chain->pool || chain->workers ||
+					 (chain->by == APP_BY_NODE && !chain->node_address)))
+		app_bad("--connect calls a chain that runs already: leave out --sweep, --pool and "
+			"--workers, and give --node with --by node");
+	if (chain->load_args.connect)
+		chain->load_args.carrier = app_load_carrier(&chain->load_args);
 	set_default_hops(chain);
 	if (chain->by == APP_BYS)
 		chain->by = chain->pool ? APP_BY_NODE : APP_BY_REF;
@@ -78,6 +111,7 @@ static const struct lend_option options[] = {
     OPT_FLAG(struct app_chain, pool, "pool",
 	     "The memory node shares its pages with the caller and the last hop (pool:)"),
     APP_WORKERS(struct app_chain, workers),
+    APP_HOSTS_OPTIONS(struct app_chain, hosts),
     OPT_FLAG(struct app_chain, fresh, "fresh", "Write each payload anew before it is sent"),
     OPT_FLAG(struct app_chain, sweep, "sweep",
 	     "Measure all ways at sizes from 4 KiB to --size, for each number of hops"),
@@ -146,9 +180,15 @@ static void report_one(struct app_chain *chain)
 		       8e-9 * (double)chain->size *
 			   (double)(chain->load.ended - chain->load.errors) / chain->load.seconds,
 		       3, "10^9 bits of payload through the chain");
-	app_report_num(&report, "bytes_moved_per_call", bytes, 1, "sent by all processes");
+	if (chain->far)
+		app_report_null(&report, "bytes_moved_per_call", "not known of other machines");
+	else
+		app_report_num(&report, "bytes_moved_per_call", bytes, 1, "sent by all processes");
 	app_report_int(&report, "size", chain->size, "bytes of payload");
-	app_report_int(&report, "hops", chain->hops, "services");
+	if (chain->load_args.connect)
+		app_report_null(&report, "hops", "not known of the chain at --connect");
+	else
+		app_report_int(&report, "hops", chain->hops, "services");
 	app_report_text(&report, "by", way_name(&args_before, &args, chain->load.ended),
 			"how most payloads were passed");
 	if (chain->by == APP_BY_AUTO)
@@ -167,7 +207,9 @@ static void report_one(struct app_chain *chain)
 	app_report_bool(&report, "fresh", chain->fresh,
 			"each payload was written before it was sent");
 	app_report_text(&report, "carrier", app_carrier_name(chain->load_args.carrier), "");
-	app_report_int(&report, "processes", chain->hops + 1 + (chain->mn.pid != 0), "");
+	if (!chain->load_args.connect)
+		app_report_int(&report, "processes",
+			       chain->hops + 1 + (chain->with_node && !chain->node_address), "");
 	app_report_end(&report);
 }
 
@@ -181,7 +223,16 @@ static const char doc[] =
     "too. --sweep prints calls per second by way, the rate of auto over that of the fastest "
     "way, and how many of these ratios are at least 0.9.\n\n"
     "  lend bench chain --hops 5 --size 1M --by ref --carrier udp --fresh\n"
-    "  lend bench chain --sweep --size 16M --seconds 60";
+    "  lend bench chain --sweep --size 16M --seconds 60\n"
+    "  lend bench chain --hosts chain.hosts --here b      on each machine; the client's "
+    "measures\n\n"
+    "Over DPDK, processes of one machine that call each other need a device that sends frames "
+    "back to it. A line of the hosts file is ROLE MACHINE ADDRESS [EAL]. Roles are client, hop1, "
+    "hop2 ..., and "
+    "node for a memory node:\n\n"
+    "  client a udp:10.0.0.1:0\n"
+    "  hop1   b udp:10.0.0.2:31850\n"
+    "  hop2   c udp:10.0.0.3:31850";
 
 int app_chain(int argc, char **argv)
 {
@@ -189,7 +240,8 @@ int app_chain(int argc, char **argv)
 	static const struct lend_syntax syntax = {.option = options,
 						  .child = &app_load_syntax,
 						  .child_at = offsetof(struct app_chain, load_args),
-						  .some = "carrier size seconds window json",
+						  .some =
+						      "carrier connect size seconds window json",
 						  .check = check_args,
 						  .doc = doc};
 	uint64_t wrong;
@@ -197,8 +249,10 @@ int app_chain(int argc, char **argv)
 	chain.load_args.size = 1 << 20;
 	chain.load_args.window = 4;
 	app_options_read(&syntax, argc, argv, &chain);
-	app_chain_open(&chain);
-	if (chain.sweep) {
+	if (!app_chain_open(&chain)) {
+		app_hosts_wait(&chain.hosts);
+		wrong = 0;
+	} else if (chain.sweep) {
 		wrong = app_chain_sweep(&chain);
 	} else {
 		report_one(&chain);

@@ -8,6 +8,7 @@
 
 #include "apps/common/options.h"
 #include "apps/common/closed_loop.h"
+#include "apps/common/hosts.h"
 #include "apps/common/spawn.h"
 #include "lend/mem.h"
 
@@ -32,6 +33,8 @@ struct app_chain {
 	bool pool;  /* the node shares its pages with caller and last hop */
 	bool fresh; /* each request's payload is written before it is sent */
 
+	struct app_hosts hosts; /* path NULL: all processes are on this machine */
+	bool far;               /* at least one process is not a child of this one */
 	struct app_net net;
 	unsigned me, node, services, hop[APP_CHAIN_HOPS_MAX];
 	struct app_child child[APP_CHAIN_HOPS_MAX], mn;
@@ -49,14 +52,18 @@ struct app_chain {
 
 static inline bool app_chain_has_node(const struct app_chain *chain)
 {
+	if (chain->hosts.path)
+		return app_hosts_find(&chain->hosts, "node");
 	return chain->by == APP_BY_NODE || chain->sweep || chain->pool || chain->node_address;
 }
 
 /* chain_processes.c: starts the services and, if the run needs one, the memory node; opens the
- * caller. app_die() when that fails. Shorter chains begin at a later hop of the longest one. */
-void app_chain_open(struct app_chain *chain);
+ * caller. app_die() when that fails. Shorter chains begin at a later hop of the longest one. With
+ * a hosts file it starts those of this machine. Returns false: the caller is on another machine. */
+bool app_chain_open(struct app_chain *chain);
 void app_chain_close(struct app_chain *chain);
-/* Returns the bytes that all processes have sent through their carriers so far. */
+/* Returns the bytes that all processes have sent through their carriers so far; 0: not known, since
+ * one is not a child of this process. */
 uint64_t app_chain_moved(struct app_chain *chain);
 
 /* chain.c: warms up, then measures; returns the bytes moved per call. */

@@ -4,6 +4,7 @@
  * It forwards the received buffer itself: no byte is copied here, by value or by reference. Layer:
  * apps. Threads: one. Relays are kept on a free list and released at the end of the process.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,6 +58,16 @@ static void relay_done(struct lend_call *call)
 	hop->relays = relay;
 }
 
+/* Starts a call of the next hop, with a new session if that hop was started again meanwhile. */
+static int call_next(struct hop *hop, struct lend_call *call)
+{
+	int rc = lend_call_start(hop->ep, hop->next, call);
+
+	if (rc == -ESTALE && lend_connect(hop->ep, hop->next_address, &hop->next) == 0)
+		rc = lend_call_start(hop->ep, hop->next, call);
+	return rc;
+}
+
 static void pass_on(struct hop *hop, lend_request request, const struct lend_buf *bytes)
 {
 	struct relay *relay = hop->relays;
@@ -72,7 +83,7 @@ static void pass_on(struct hop *hop, lend_request request, const struct lend_buf
 						 .parent = request,
 						 .request = taken,
 						 .done = relay_done};
-		if (lend_call_start(hop->ep, hop->next, &relay->call) == 0)
+		if (call_next(hop, &relay->call) == 0)
 			return;
 		relay->rest = hop->relays;
 		hop->relays = relay;

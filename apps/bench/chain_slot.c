@@ -89,7 +89,7 @@ void app_chain_slots_make(struct app_chain *chain)
 
 void app_chain_slots_free(struct app_chain *chain)
 {
-	for (unsigned i = 0; i < chain->load_args.window; i++)
+	for (unsigned i = 0; chain->slot && i < chain->load_args.window; i++)
 		lend_free(chain->slot[i].fresh);
 	free(chain->slot);
 	free(chain->order);

@@ -342,6 +342,38 @@ class Commands(unittest.TestCase):
             stat = node.stat()
             self.assertEqual((stat["pages_used"], stat["refs"], stat["spaces"]), (0, 0, 0))
 
+    def test_chain_that_runs_already(self):
+        for name in "udp:127.0.0.1:0", f"shm:apps-{os.getpid()}-hop":
+            with subprocess.Popen([LEND, "hop", "--listen", name], stdout=subprocess.PIPE, text=True) as hop:
+                address = hop.stdout.readline().split()[1]
+                for by in "value", "ref":
+                    got = lend_json("chain", "--connect", address, "--by", by, "--size", "200K", *SHORT)
+                    self.check_load({"bytes_moved_per_call": 0, **got})
+                    self.assertEqual((got["by"], got["hops"], got["bytes_moved_per_call"]), (by, None, None))
+                hop.terminate()
+        one_line(self, lend("chain", "--connect", "udp:127.0.0.1:7", "--by", "node", code=2))
+
+    def test_hosts_files_with_errors(self):
+        """Each ends with one line that has the number of the line, where there is one, and the fix."""
+        client, hop = "client a udp:127.0.0.1:0\n", "hop1 a udp:127.0.0.1:7001\n"
+        hosts = TEMP / "hosts"
+        for text, word, more in (
+                ("", "no line for the machine a", ()), ("# nothing\n\n" + client.replace(" a ", " b "), "no line for the machine a", ()),
+                (client + "hop1 a\n", ":2: a line is ROLE MACHINE ADDRESS", ()), (client + "h" * 40 + hop, ":2: a line is", ()),
+                (client + "hop1 a shm:x\n", ":2: shm:x does not leave its machine", ()), (client + "hop1 a tcp:h:1\n", ":2: tcp:h:1 is no address", ()),
+                (client + "hop1 a udp:h\n", ":2: udp:h is no address", ()), (client + hop + hop, ":3: hop1 is in line 2", ()),
+                (client + "hop1 a udp:127.0.0.1:0\n", ":2: udp:127.0.0.1:0: give a port", ()), (client, "no line for hop1", ()),
+                (hop, "no line for client", ()), (client + hop + "hop3 a udp:127.0.0.1:7003\n", ":3: hop3 has no process", ()),
+                (client + hop, "no line for node", ("--by", "node")), (client + hop, "leave out --hops", ("--hops", 2)),
+                ("x" * 3000, ":1: longer than", ()), ("".join(f"hop{i} a udp:127.0.0.1:7001\n" for i in range(40)), ":32: too many lines", ())):
+            with self.subTest(text=text[:60], word=word):
+                hosts.write_text(text)
+                done = lend("bench", "chain", "--hosts", hosts, "--here", "a", *more, code=2)
+                one_line(self, done)
+                self.assertIn(word, done.stderr.decode())
+        one_line(self, lend("bench", "chain", "--hosts", TEMP / "none", code=2))
+        one_line(self, lend("bench", "chain", "--here", "a", code=2))
+
     def test_sweep(self):
         got = lend_json("chain", "--sweep", "--size", "16K", "--hops", "1,3", "--seconds", "0.4", "--fresh")
         self.assertEqual([(row["hops"], row["size"]) for row in got["sweep"]], [(1, 4096), (1, 16384), (3, 4096), (3, 16384)])

@@ -14,7 +14,7 @@ import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).parent
-TESTS = ("calls", "foreign", "broker", "link", "many", "mem", "queues")
+TESTS = ("calls", "foreign", "broker", "hosts", "link", "many", "mem", "queues")
 REFUSAL = "unshare: unshare failed: Operation not permitted"
 
 
