@@ -26,7 +26,8 @@ struct args {
 	enum app_carrier carrier;
 	bool threads, json, pool;
 	enum { CODEC, NEAREST } work;
-	const char *out, *dir;
+	const char *out, *dir, *connect;
+	struct app_hosts hosts;
 	unsigned repeat, window, workers;
 };
 
@@ -60,15 +61,44 @@ static const struct lend_option options[] = {
 	     "The memory node shares its pages with client and workers (pool:). By ref pixels are "
 	     "stored there when they are decoded, by node for each request"),
     APP_WORKERS(struct args, workers),
+    APP_HOSTS_OPTIONS(struct args, hosts),
+    OPT_TEXT(struct args, connect, "connect", "ADDR",
+	     "Use the service whose firewall is at ADDR instead of starting one"),
     OPT_FLAG(struct args, threads, "threads", "Tiers as threads of one process"),
     OPT_JSON(struct args, json),
     {.name = NULL}};
+
+static bool is_client_here(const struct args *args)
+{
+	const struct app_host *client =
+	    args->hosts.path ? app_hosts_find(&args->hosts, "client") : NULL;
+
+	return !client || !strcmp(client->machine, args->hosts.here);
+}
+
+static void read_hosts(struct args *args)
+{
+	if (args->threads || args->pool || args->connect)
+		app_bad("--hosts starts processes that share no memory: leave out --threads, "
+			"--pool and --connect");
+	app_hosts_read(&args->hosts);
+	app_hosts_carrier(&args->hosts, &args->carrier);
+	if (args->by == IMAGES_BY_NODE && !app_hosts_find(&args->hosts, "node"))
+		app_bad("%s: no line for node; add one, or leave out --by node", args->hosts.path);
+}
 
 static void check_args(void *input)
 {
 	struct args *args = input;
 
-	if (!args->dir)
+	if (args->hosts.path)
+		read_hosts(args);
+	else if (args->hosts.here)
+		app_bad("--here is for --hosts: add it");
+	if (args->connect && (args->threads || args->pool || args->by == IMAGES_BY_NODE))
+		app_bad("--connect calls a service that runs already: leave out --threads, --pool "
+			"and --by node");
+	if (!args->dir && is_client_here(args))
 		app_bad("no images; give a folder of JPEG files");
 	if (args->by == IMAGES_BYS)
 		args->by = IMAGES_BY_REF;
@@ -86,7 +116,12 @@ static const char doc[] =
     "memory node if pixels go through one, unless "
     "--threads.\n\n"
     "  lend bench images --by ref --carrier udp ~/Pictures\n"
-    "  lend bench images --by value --out /tmp/small ~/Pictures --json";
+    "  lend bench images --by value --out /tmp/small ~/Pictures --json\n"
+    "  lend bench images --hosts FILE --here b            on each machine, as lend bench chain "
+    "does\n"
+    "  lend bench images --hosts FILE --here a ~/Pictures              the client's measures\n\n"
+    "Roles of a hosts file are client, firewall, balancer, server1, server2, worker1, worker2 and, "
+    "for a memory node of 1 GiB, node.";
 
 /* Returns whether pixels are stored in a pool after decoding. */
 static bool stores_pixels(const struct run *run)
@@ -100,6 +135,8 @@ static uint64_t node_bytes(const struct run *run)
 {
 	uint64_t largest = 0, all = 0, bytes;
 
+	if (run->args.hosts.path)
+		return app_hosts_find(&run->args.hosts, "node") ? BATCH_BYTES : 0;
 	if (run->args.by != IMAGES_BY_NODE && !run->args.pool)
 		return 0;
 	for (unsigned i = 0; i < run->list.n; i++) {
@@ -116,7 +153,21 @@ static uint64_t node_bytes(const struct run *run)
 	return (bytes + (1 << 20) - 1) & ~((UINT64_C(1) << 20) - 1);
 }
 
-static void open_client(struct run *run)
+/* Calls the service once; opens another session when the last one has ended. */
+static enum lend_status try_service(void *of)
+{
+	struct run *run = of;
+	enum lend_status status = images_client_try(&run->client);
+
+	if (status == LEND_UNAVAILABLE &&
+	    lend_connect(run->client.ep, images_cluster_service(&run->cluster),
+			 &run->client.service) < 0)
+		app_die("%s", lend_why());
+	return status;
+}
+
+/* Returns false, after a signal: the client is on another machine. */
+static bool open_client(struct run *run)
 {
 	struct lend_config config = LEND_CONFIG_INIT;
 	struct images_client *client = &run->client;
@@ -127,9 +178,15 @@ static void open_client(struct run *run)
 					 .reads_client =
 					     (run->args.by == IMAGES_BY_REF && !run->args.pool) ||
 					     run->args.by == IMAGES_BY_AUTO,
-					 .node_bytes = node_bytes(run)};
+					 .node_bytes = node_bytes(run),
+					 .hosts = &run->args.hosts,
+					 .connect = run->args.connect};
 
-	images_cluster_open(&run->cluster, &plan);
+	if (!images_cluster_open(&run->cluster, &plan)) {
+		app_hosts_wait(&run->args.hosts);
+		images_cluster_close(&run->cluster);
+		return false;
+	}
 	images_client_init(client, run->args.by);
 	client->stored = stores_pixels(run);
 	client->what = run->list.what;
@@ -139,6 +196,9 @@ static void open_client(struct run *run)
 	    lend_connect(client->ep, images_cluster_service(&run->cluster), &client->service) < 0)
 		app_die("%s", lend_why());
 	client->mem = app_node_open(client->ep, images_cluster_node(&run->cluster));
+	if (run->cluster.far)
+		app_hosts_await(&run->args.hosts, try_service, run);
+	return true;
 }
 
 static void close_client(struct run *run)
@@ -154,7 +214,9 @@ static uint64_t moved_bytes(struct run *run)
 	struct lend_stats stats;
 	struct lend_mem_stat node = {.tx_bytes = 0};
 
-	if (run->cluster.node.pid)
+	if (run->cluster.far)
+		return 0;
+	if (run->cluster.with_node)
 		app_node_stat(run->client.mem, &node);
 	lend_stats_get(run->client.ep, &stats);
 	return stats.tx_bytes + node.tx_bytes + images_cluster_tx_bytes(&run->cluster);
@@ -295,9 +357,12 @@ static void write_report(const struct run *run)
 	app_report_int(&out, "skipped", run->list.skipped, "files that cannot be used");
 	app_report_int(&out, "errors", run->client.failed, "requests that failed");
 	report_times(&out, run, &sums);
-	app_report_int(&out, "bytes_moved_per_image",
-		       run->client.ended ? run->moved / run->client.ended : 0,
-		       "sent by all processes");
+	if (run->cluster.far)
+		app_report_null(&out, "bytes_moved_per_image", "not known of other machines");
+	else
+		app_report_int(&out, "bytes_moved_per_image",
+			       run->client.ended ? run->moved / run->client.ended : 0,
+			       "sent by all processes");
 	app_report_int(&out, "pixel_bytes_per_image", sums.images ? sums.pixels / sums.images : 0,
 		       "the argument, on average");
 	app_report_int(&out, "window", args->window, "under way at a time");
@@ -322,7 +387,7 @@ static void run_all(struct run *run)
 	if (run->client.failed)
 		app_note("%s: %s; if a tier ended, its own line above says why",
 			 run->client.culprit, app_status_name(run->client.status));
-	if (run->cluster.node.pid)
+	if (run->cluster.with_node)
 		app_node_stat_idle(run->client.mem, &run->node);
 }
 
@@ -335,11 +400,13 @@ int app_images(int argc, char **argv)
 
 	run.args = (struct args){.by = IMAGES_BYS, .carrier = APP_SHM, .repeat = 1, .window = 4};
 	app_options_read(&syntax, argc, argv, &run.args);
+	if (!is_client_here(&run.args))
+		return open_client(&run) ? APP_EXIT_FAILED : APP_EXIT_OK;
 	images_list_open(&run.list, run.args.dir);
 	run.list.what = run.args.work == NEAREST ? IMAGES_NEAREST : IMAGES_THUMBNAIL;
 	if (run.args.out)
 		images_out_open(run.args.out);
-	open_client(&run);
+	(void)open_client(&run);
 	run_all(&run);
 	write_report(&run);
 	sums = sum_up(&run);

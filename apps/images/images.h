@@ -67,14 +67,15 @@ struct images_service { /* argument of a worker's handler */
 struct images_tier {
 	struct lend_ep *ep;
 	enum images_role role;
-	lend_session next[2];       /* sessions to the next tier; a worker has none */
+	lend_session next[2]; /* sessions to the next tier; a worker has none */
+	const char *next_address[2];
 	unsigned nexts, turn;       /* round robin */
 	struct lend_mem *mem;       /* memory client of a worker */
 	struct images_codec *codec; /* codec of a worker */
 	struct images_service service[IMAGES_WHATS];
 };
-/* Connects to the n addresses in next, or, for a worker, to the memory node; then serves. Returns 0
- * or -errno. */
+/* Connects to the n addresses in next, which are borrowed until images_tier_close(), or, for a
+ * worker, to the memory node; then serves. Returns 0 or -errno. */
 int images_tier_open(struct images_tier *tier, struct lend_ep *ep, enum images_role role,
 		     const char *const next[], unsigned n, const char *node);
 /* Call images_tier_stop() before the endpoint closes, images_tier_close() after it. */

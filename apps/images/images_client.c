@@ -10,6 +10,7 @@
 
 #include "apps/common/options.h"
 #include "apps/common/closed_loop.h"
+#include "apps/common/hosts.h"
 
 enum { TURN_NS = 100000000 }; /* the longest sleep of a turn */
 
@@ -196,4 +197,20 @@ lend_ns images_client_pass(struct images_client *client, struct images_item *ite
 			app_die("%s", lend_why());
 	}
 	return app_now() - began;
+}
+
+enum lend_status images_client_try(struct images_client *client)
+{
+	struct images_head head = {.what = client->what, .size = {1, 1}, .way = LEND_ARG_VALUE};
+	unsigned char store[IMAGES_HEAD], pixel[8] = {0};
+	struct iovec request[] = {{store, IMAGES_HEAD}, {pixel, images_size_bytes(head.size)}};
+	const struct lend_argument args[] = {{.data = &request[0], .n = 1, .way = LEND_ARG_VALUE},
+					     {.data = &request[1], .n = 1, .way = LEND_ARG_VALUE}};
+	struct lend_call call = {.method = IMAGES_PROCESS, .timeout = APP_HOSTS_TRY_NS};
+
+	images_head_store(store, &head);
+	if (lend_call_sync_argv(client->mem, client->service, &call, args, 2) < 0)
+		return LEND_UNAVAILABLE;
+	lend_buf_give(client->ep, call.reply);
+	return call.status;
 }

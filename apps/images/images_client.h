@@ -28,6 +28,8 @@ struct images_client {
 	struct lend_hist without_ns; /* the same, without decoding and the worker's codec */
 };
 void images_client_init(struct images_client *client, enum images_by by);
+/* Sends an image of one pixel by value; returns the status. */
+enum lend_status images_client_try(struct images_client *client);
 /* Sends the loaded items of [first, end), at most window at a time, and waits for all of them.
  * After a failure starts no more. Returns the duration. */
 lend_ns images_client_pass(struct images_client *client, struct images_item *items, unsigned first,

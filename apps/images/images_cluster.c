@@ -10,16 +10,17 @@ enum { WORKER_A, WORKER_B, SERVER_A, SERVER_B, BALANCER, FIREWALL };
 
 static const struct {
 	const char *name;
+	const char *at; /* in a hosts file */
 	enum images_role role;
 	unsigned nexts;
 	int next[2];
 } tiers[IMAGES_TIERS] = {
-    [WORKER_A] = {"worker 1", IMAGES_WORKER, 0, {0}},
-    [WORKER_B] = {"worker 2", IMAGES_WORKER, 0, {0}},
-    [SERVER_A] = {"image server 1", IMAGES_SERVER, 2, {WORKER_A, WORKER_B}},
-    [SERVER_B] = {"image server 2", IMAGES_SERVER, 2, {WORKER_B, WORKER_A}},
-    [BALANCER] = {"the load balancer", IMAGES_BALANCER, 2, {SERVER_A, SERVER_B}},
-    [FIREWALL] = {"the firewall", IMAGES_FIREWALL, 1, {BALANCER}},
+    [WORKER_A] = {"worker 1", "worker1", IMAGES_WORKER, 0, {0}},
+    [WORKER_B] = {"worker 2", "worker2", IMAGES_WORKER, 0, {0}},
+    [SERVER_A] = {"image server 1", "server1", IMAGES_SERVER, 2, {WORKER_A, WORKER_B}},
+    [SERVER_B] = {"image server 2", "server2", IMAGES_SERVER, 2, {WORKER_B, WORKER_A}},
+    [BALANCER] = {"the load balancer", "balancer", IMAGES_BALANCER, 2, {SERVER_A, SERVER_B}},
+    [FIREWALL] = {"the firewall", "firewall", IMAGES_FIREWALL, 1, {BALANCER}},
 };
 
 static void plan_net(struct app_net *net, const struct images_plan *plan)
@@ -55,7 +56,7 @@ static void start_tier(struct images_cluster *cluster, unsigned i, bool thread)
 	const char *node = NULL;
 	unsigned n = 3;
 
-	if (tiers[i].role == IMAGES_WORKER && cluster->node.pid) {
+	if (tiers[i].role == IMAGES_WORKER && cluster->with_node) {
 		node = app_net_address(net, proc, NODE);
 		argv[n++] = "--node";
 		argv[n++] = node;
@@ -72,15 +73,40 @@ static void start_tier(struct images_cluster *cluster, unsigned i, bool thread)
 		app_child_start(&cluster->child[i], tiers[i].name, argv, net, proc, APP_ANY_CPU);
 }
 
-void images_cluster_open(struct images_cluster *cluster, const struct images_plan *plan)
+/* Finds out whether process proc is to be started here. */
+static bool place_process(struct images_cluster *cluster, const struct images_plan *plan,
+			  unsigned proc, const char *role)
 {
+	bool here = proc == CLIENT || !plan->connect;
+
+	if (plan->hosts->path)
+		here = app_hosts_place(plan->hosts, &cluster->net, proc, role, proc != CLIENT);
+	cluster->far = cluster->far || !here;
+	return here;
+}
+
+bool images_cluster_open(struct images_cluster *cluster, const struct images_plan *plan)
+{
+	bool client, node, here[IMAGES_TIERS];
+
 	memset(cluster, 0, sizeof(*cluster));
+	cluster->with_node = plan->node_bytes;
 	plan_net(&cluster->net, plan);
-	if (plan->node_bytes)
+	client = place_process(cluster, plan, CLIENT, "client");
+	node = cluster->with_node && place_process(cluster, plan, NODE, "node");
+	for (unsigned i = 0; i < IMAGES_TIERS; i++)
+		here[i] = place_process(cluster, plan, FIRST_TIER + i, tiers[i].at);
+	app_hosts_check(plan->hosts, "client, firewall, balancer, server1, server2, worker1, "
+				     "worker2 and, for a memory node, node");
+	if (plan->connect)
+		app_net_ready(&cluster->net, FIRST_TIER + FIREWALL, plan->connect);
+	if (node)
 		app_child_start_mn(&cluster->node, &cluster->net, NODE, plan->node_bytes,
 				   APP_ANY_CPU);
 	for (unsigned i = 0; i < IMAGES_TIERS; i++)
-		start_tier(cluster, i, plan->threads);
+		if (here[i])
+			start_tier(cluster, i, plan->threads);
+	return client;
 }
 
 void images_cluster_close(struct images_cluster *cluster)
@@ -107,13 +133,15 @@ const char *images_cluster_service(const struct images_cluster *cluster)
 
 const char *images_cluster_node(const struct images_cluster *cluster)
 {
-	return cluster->node.pid ? app_net_address(&cluster->net, CLIENT, NODE) : "";
+	return cluster->with_node ? app_net_address(&cluster->net, CLIENT, NODE) : "";
 }
 
 uint64_t images_cluster_tx_bytes(struct images_cluster *cluster)
 {
 	uint64_t sum = 0;
 
+	if (cluster->far)
+		return 0;
 	for (unsigned i = 0; i < IMAGES_TIERS; i++) {
 		uint64_t tx = 0, rx;
 
@@ -128,7 +156,7 @@ uint64_t images_cluster_tx_bytes(struct images_cluster *cluster)
 
 unsigned images_cluster_processes(const struct images_cluster *cluster)
 {
-	unsigned n = 1 + (cluster->node.pid != 0); /* this one, and a memory node */
+	unsigned n = 1 + cluster->with_node; /* this one, and a memory node */
 
 	for (unsigned i = 0; i < IMAGES_TIERS; i++)
 		n += !cluster->thread[i];

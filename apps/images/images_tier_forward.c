@@ -61,11 +61,20 @@ static enum lend_status choose_method(const struct images_tier *tier, const stru
 	return LEND_OK;
 }
 
+/* Starts a call of a tier, with a new session if that tier was started again meanwhile. */
+static int call_next(struct images_tier *tier, unsigned i, struct lend_call *call)
+{
+	int rc = lend_call_start(tier->ep, tier->next[i], call);
+
+	if (rc == -ESTALE && lend_connect(tier->ep, tier->next_address[i], &tier->next[i]) == 0)
+		rc = lend_call_start(tier->ep, tier->next[i], call);
+	return rc;
+}
+
 static enum lend_status forward_request(struct images_tier *tier, lend_request request,
 					uint32_t method)
 {
 	struct hop *hop = calloc(1, sizeof(*hop));
-	lend_session next = tier->next[tier->turn++ % tier->nexts];
 	int rc;
 
 	if (!hop)
@@ -76,7 +85,7 @@ static enum lend_status forward_request(struct images_tier *tier, lend_request r
 	hop->call.parent = request;
 	hop->call.request = lend_request_take(tier->ep, request);
 	hop->call.done = on_reply;
-	rc = lend_call_start(tier->ep, next, &hop->call);
+	rc = call_next(tier, tier->turn++ % tier->nexts, &hop->call);
 	if (rc == 0)
 		return LEND_OK;
 	if (hop->call.request)
@@ -106,6 +115,7 @@ int images_tier_open(struct images_tier *tier, struct lend_ep *ep, enum images_r
 	for (unsigned i = 0; i < n; i++) {
 		int rc = lend_connect(ep, next[i], &tier->next[i]);
 
+		tier->next_address[i] = next[i];
 		if (rc < 0)
 			return rc;
 	}

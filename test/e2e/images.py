@@ -11,6 +11,7 @@ Covers: cn/args/args.c, cn/args/inline_threshold.c
 
 usage: images.py BUILD_DIR [NAME...]
 """
+import contextlib
 import json
 import os
 import pathlib
@@ -137,6 +138,22 @@ class Images(unittest.TestCase):
     def test_an_address_for_all(self):
         for by in ("value", "ref"):
             self.check(images("--by", by, "--carrier", "udp:127.0.0.%p:0", self.photos), 7)
+
+    def test_service_that_runs_already(self):
+        with contextlib.ExitStack() as stack:
+            def tier(role, *more):
+                process = subprocess.Popen([LEND, "tier", "--role", role, "--listen", "udp:127.0.0.1:0", *more], stdout=subprocess.PIPE, text=True)
+                stack.callback(process.communicate)
+                stack.callback(process.terminate)
+                return process.stdout.readline().split()[1]
+            worker = tier("worker")
+            firewall = tier("firewall", "--next", tier("balancer", "--next", tier("server", "--next", worker)))
+            for by in "value", "ref":
+                got = images("--connect", firewall, "--carrier", "udp", "--by", by, self.photos)
+                self.assertEqual((got["identical"], got["errors"], got["bytes_moved_per_image"]), (3, 0, None), got)
+        for more in ("--threads",), ("--by", "node"), ("--hosts", "none"), ("--here", "a"):
+            done = lend("images", "--connect", firewall, *more, self.photos, code=2)
+            self.assertEqual((done.stdout, done.stderr.count(b"\n")), (b"", 1), done.stderr)
 
     def test_ring_threads(self):
         checks = {c["name"]: c["ok"] for c in json.loads(lend("doctor", "--json").stdout)["checks"]}

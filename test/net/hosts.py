@@ -23,7 +23,9 @@ if os.geteuid() != 0 and INSIDE not in os.environ:
     if subprocess.run([*how, "true"], capture_output=True).returncode == 0:
         os.execvp("unshare", [*how, sys.executable, "-B", *sys.argv])
 
-from pair import BUILD, DEV, End, Failed, eal_of  # noqa: E402
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "e2e"))
+from images import jpeg  # noqa: E402
+from pair import BUILD, DEV, End, eal_of  # noqa: E402
 
 MACHINES = "abc"
 
@@ -98,12 +100,28 @@ class Hosts(unittest.TestCase):
     def chain(self, dpdk, last):
         with Net(dpdk) as net:
             path = net.hosts(client="a", hop1="b", hop2="c", hop3=last, node="c")
-            for by in "value", "ref", "node":
+            for by in ("ref", "node") if dpdk else ("value", "ref", "node"):
                 got = self.run_all(net, "chain", "--hosts", path, "--by", by, "--size", "200K", "--seconds", "0.2",
                                    client_first=by == "ref")
                 self.assertEqual((got["hops"], got["by"], got["errors"], got["wrong_bytes"]), (3, by, 0, 0), got)
                 self.assertEqual((got["bytes_moved_per_call"], got["pages_used_after"]), (None, 0), got)
                 self.assertGreater(got["calls"], 0)
+
+    def test_machines_that_start_again(self):
+        """The first hop keeps running while the machine of the next one starts again."""
+        with Net(False) as net:
+            chain = ("chain", "--hosts", net.hosts(client="a", hop1="b", hop2="c"), "--by", "value", "--size", "9K", "--seconds", "0.1")
+            first, second = (net.start(name, chain) for name in "bc")
+            for again in range(2):
+                out, err = net.start("a", (*chain, "--json")).communicate(timeout=100)
+                self.assertEqual(err, "")
+                got = json.loads(out)
+                self.assertEqual((got["errors"], got["wrong_bytes"]), (0, 0), got)
+                second.terminate()
+                second.communicate(timeout=60)
+                second = net.start("c", chain) if not again else second
+            first.terminate()
+            self.assertEqual((*first.communicate(timeout=60), first.returncode), ("ready b\n", "", 0))
 
     def test_chain_over_udp(self):
         self.chain(False, "a")
@@ -111,6 +129,24 @@ class Hosts(unittest.TestCase):
     def test_chain_over_af_packet(self):
         """The last hop is not where the client is: a bridge does not send frames back to their port."""
         self.chain(True, "b")
+
+    def images(self, dpdk):
+        with Net(dpdk) as net:
+            photos = pathlib.Path(net.folder.name, "photos")
+            photos.mkdir()
+            for i, (width, height) in enumerate(((64, 48), (640, 480))):
+                (photos / f"p{i}.jpg").write_bytes(jpeg(width, height, i))
+            path = net.hosts(client="a", firewall="b", balancer="c", server1="b", server2="b", worker1="c", worker2="c", node="b")
+            for by in ("ref", "node") if dpdk else ("value", "ref", "node"):
+                got = self.run_all(net, "images", "--hosts", path, "--by", by, photos, client_first=by == "ref")
+                self.assertEqual((got["images"], got["identical"], got["errors"], got["processes"]), (2, 2, 0, 8), got)
+                self.assertEqual((got["bytes_moved_per_image"], got["pages_used_after"]), (None, 0), got)
+
+    def test_images_over_udp(self):
+        self.images(False)
+
+    def test_images_over_af_packet(self):
+        self.images(True)
 
 
 if __name__ == "__main__":
