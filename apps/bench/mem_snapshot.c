@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/bench/mem_snapshot_load.h"
 #include "apps/commands.h"
 #include "apps/common/options.h"
 #include "apps/common/memnode_bench.h"
@@ -26,6 +27,7 @@ struct row {
 
 struct snap {
 	struct app_memory_args args;
+	unsigned threads; /* with --threads or --window: of a load of snapshots */
 	struct app_memory m;
 	struct row row[SIZES_MAX];
 	unsigned rows;
@@ -35,12 +37,28 @@ struct snap {
 	struct app_release release;
 };
 
+static bool is_load(const struct snap *s)
+{
+	return s->threads || s->args.load.window > 1;
+}
+
 static void check_args(void *input)
 {
-	const struct snap *s = input;
+	struct snap *s = input;
+	const struct app_load_args *load = &s->args.load;
 
-	if (s->args.load.size < 2 * SIZE_MIN)
+	if (!load->size)
+		s->args.load.size = is_load(s) ? 1 << 20 : 1 << 30;
+	if (load->size < 2 * SIZE_MIN)
 		app_bad("--size: give the largest one, 8K to 1G");
+	if (!is_load(s))
+		return;
+	s->args.load.size = lend_align_up(load->size, SIZE_MIN);
+	if (load->one_thread || s->args.plot)
+		app_bad("--threads and --window measure one size of several clients: leave out "
+			"--one-thread and --plot");
+	if (s->threads > 1 && load->carrier != APP_SHM && load->carrier != APP_UDP)
+		app_bad("--threads: an endpoint each needs shm or udp");
 }
 
 static struct iovec chunk_of(const struct row *row, uint64_t at)
@@ -361,28 +379,70 @@ static void plot_rows(const struct snap *s)
 	app_memory_plot(&s->args, &chart);
 }
 
+/* Measures snapshots per second. */
+static int run_snapshots(struct snap *s)
+{
+	static struct app_load sum;
+	const struct app_load_args *load = &s->args.load;
+	struct app_memory_args open = s->args;
+	unsigned threads = s->threads ? s->threads : 1;
+	struct app_report r;
+
+	app_pattern_init(SEED, CHUNK);
+	open.load.size = CHUNK;
+	app_memory_open(&s->m, &open, app_snapshot_load_bytes(load, threads));
+	s->m.args = s->args;
+	s->m.args.load.sleep |= threads + 1 > app_cpus();
+	if (threads > 1)
+		app_unpin();
+	app_snapshot_load(&s->m, threads, &sum);
+	app_memory_close(&s->m);
+	app_report_begin(&r, load->json, "snapshot-speed: snapshots of several clients");
+	app_report_num(&r, "snapshots_per_s", app_load_rate(&sum), 1,
+		       "sealed, mapped, written, read and released");
+	app_load_report(&sum, &r);
+	app_report_int(&r, "size", load->size, "bytes of a snapshot");
+	app_report_int(&r, "threads", threads, "each with its endpoint");
+	app_report_int(&r, "window", load->window, "snapshots in flight per thread");
+	app_report_text(&r, "carrier", app_carrier_name(load->carrier), "");
+	app_report_bool(&r, "pool", s->args.pool, "the node shares its pages");
+	app_report_end(&r);
+	return sum.wrong_bytes ? APP_EXIT_FAILED : APP_EXIT_OK;
+}
+
+static const struct lend_option options[] = {
+    OPT_NUMBER(struct snap, threads, "threads", 1, APP_SNAPSHOT_THREADS_MAX,
+	       "Measure snapshots per second of N threads, of --size (1M)"),
+    {.name = NULL}};
+
 static const char doc[] =
     "The time of a seal, a map, the first write after it, and of letting go, from 4 KiB to --size "
     "(1G), one round trip each.\v"
     "All sizes are measured by turns. A snapshot is compared whole after its space and a map of it "
     "were written to. release is that of the last holder; what it frees in each turn is measured "
-    "in a store of this process, in CPU time of its thread.\n\n"
+    "in a store of this process, in CPU time of its thread. With "
+    "--threads or --window many snapshots are taken at once, each with a first write that copies a "
+    "page.\n\n"
     "  lend bench snapshot-speed --carrier shm\n"
-    "  lend bench snapshot-speed --size 64M --seconds 1 --plot snapshot.svg --json";
+    "  lend bench snapshot-speed --size 64M --seconds 1 --plot snapshot.svg --json\n"
+    "  lend bench snapshot-speed --threads 2 --window 16 --size 64K";
 
 int app_snapshot(int argc, char **argv)
 {
 	static struct snap s = {.args = {.load = APP_LOAD_ARGS_INIT}};
-	static const struct lend_syntax syntax = {.child = &app_memory_syntax,
+	static const struct lend_syntax syntax = {.option = options,
+						  .child = &app_memory_syntax,
 						  .child_at = offsetof(struct snap, args),
-						  .some = APP_MEMORY_LOAD,
+						  .some = APP_MEMORY_LOAD " window",
 						  .check = check_args,
 						  .doc = doc};
 	struct app_memory_args open;
 	uint64_t all = 0;
 
-	s.args.load.size = 1 << 30;
+	s.args.load.size = 0; /* not given */
 	app_options_read(&syntax, argc, argv, &s);
+	if (is_load(&s))
+		return run_snapshots(&s);
 	choose_sizes(&s);
 	for (unsigned i = 0; i < s.rows; i++)
 		all += s.row[i].size;

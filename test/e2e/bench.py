@@ -13,7 +13,7 @@ import os
 import sys
 import unittest
 
-from programs import TEMP, carriers, lend_json, run_tests
+from programs import TEMP, carriers, lend, lend_json, one_line, run_tests
 
 BRIEF = ["--seconds", "0.03"]
 
@@ -91,6 +91,15 @@ class Bench(unittest.TestCase):
         self.assertIn("</svg>", (TEMP / "bw.svg").read_text())
         got = lend_json("mem-bw", "--sweep", "window", *BRIEF)
         self.assertEqual([row["window"] for row in got["rows"]], [1 << i for i in range(8)])
+
+    def test_rest_snapshots_of_several_clients(self):
+        for more in (("--threads", 1), ("--window", 8), ("--threads", 3, "--window", 4, "--carrier", "udp"), ("--threads", 2, "--pool")):
+            with self.subTest(more=more):
+                got = lend_json("snapshot-speed", *more, "--size", "100K", *BRIEF)
+                self.assertEqual((got["errors"], got["wrong_bytes"], got["size"]), (0, 0, 102400))
+                self.assertGreater(got["snapshots_per_s"], 0)
+                self.assertEqual(got["in_flight"], got["threads"] * got["window"])
+        one_line(self, lend("snapshot-speed", "--threads", 2, "--one-thread", code=2))
 
     def test_rest_snapshot_speed(self):
         for carrier, largest, label in (("shm", "2M", "2m"), ("udp", "96K", "96k")):
