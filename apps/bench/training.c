@@ -1,4 +1,4 @@
-/* training - the time of a training iteration whose parameters travel over a shaped link, with
+/* training - the time of training iterations that exchange parameters over a shaped link, with
  * priorities by layer and in FIFO order.
  *
  * The worker computes backward from the last layer to the first one. When a layer's gradients are

@@ -15,8 +15,8 @@
 enum { LINE_BYTES = 2048 };
 #define AWAIT_NS UINT64_C(30000000000)
 
-/* Takes the next word of a line. Returns its length; 0: none is left; -1: longer than cap. */
-static int take_word(const char **at, char *word, size_t cap)
+/* Copies the next token of a line. Returns its length; 0: none is left; -1: longer than cap. */
+static int take_token(const char **at, char *token, size_t cap)
 {
 	const char *from = *at + strspn(*at, " \t\r\n");
 	size_t len = strcspn(from, " \t\r\n");
@@ -24,8 +24,8 @@ static int take_word(const char **at, char *word, size_t cap)
 	*at = from + len;
 	if (len >= cap)
 		return -1;
-	memcpy(word, from, len);
-	word[len] = 0;
+	memcpy(token, from, len);
+	token[len] = 0;
 	return (int)len;
 }
 
@@ -49,15 +49,15 @@ static void parse_line(struct app_hosts *hosts, const char *at, unsigned line)
 	struct app_host *host = &hosts->host[hosts->n];
 	const struct app_host *other;
 	const char *wrong;
-	int role = take_word(&at, host->role, sizeof(host->role));
+	int role = take_token(&at, host->role, sizeof(host->role));
 
 	if (role == 0 || host->role[0] == '#')
 		return;
 	if (hosts->n + 1 == APP_PROCS_MAX)
 		app_bad("%s:%u: too many lines; a run has at most %d processes", hosts->path, line,
 			APP_PROCS_MAX - 1);
-	if (role < 0 || take_word(&at, host->machine, sizeof(host->machine)) <= 0 ||
-	    take_word(&at, host->address, sizeof(host->address)) <= 0)
+	if (role < 0 || take_token(&at, host->machine, sizeof(host->machine)) <= 0 ||
+	    take_token(&at, host->address, sizeof(host->address)) <= 0)
 		app_bad("%s:%u: a line is ROLE MACHINE ADDRESS, such as: hop1 b "
 			"udp:10.0.0.2:31850",
 			hosts->path, line);

@@ -50,7 +50,7 @@ static int make_namespace(void)
 	return fd;
 }
 
-/* Runs a command, whose output is the last line of why the link cannot be made. */
+/* Runs a command. If it fails, the last line of its output is the reason in app_die(). */
 static void run_command(const char *command)
 {
 	char line[512], why[256] = "";

@@ -14,6 +14,7 @@
 #include "apps/common/report.h"
 #include "apps/images/images_client.h"
 #include "apps/images/images_cluster.h"
+#include "apps/images/images_sweep.h"
 #include "lend/stats.h"
 #include "util/bits.h"
 
@@ -24,7 +25,7 @@ static const char *const work_names[] = {"codec", "nearest", NULL};
 struct args {
 	enum images_by by;
 	enum app_carrier carrier;
-	bool threads, json, pool;
+	bool threads, json, pool, sweep;
 	enum { CODEC, NEAREST } work;
 	const char *out, *dir, *connect;
 	struct app_hosts hosts;
@@ -65,6 +66,8 @@ static const struct lend_option options[] = {
     OPT_TEXT(struct args, connect, "connect", "ADDR",
 	     "Use the service whose firewall is at ADDR instead of starting one"),
     OPT_FLAG(struct args, threads, "threads", "Tiers as threads of one process"),
+    OPT_FLAG(struct args, sweep, "sweep",
+	     "Crop the photographs to squares of 64, 128 ... pixels, and measure each size"),
     OPT_JSON(struct args, json),
     {.name = NULL}};
 
@@ -100,6 +103,9 @@ static void check_args(void *input)
 			"and --by node");
 	if (!args->dir && is_client_here(args))
 		app_bad("no images; give a folder of JPEG files");
+	if (args->sweep && (args->pool || args->out || args->repeat > 1))
+		app_bad("--sweep repeats each size by itself: leave out --repeat, --pool and "
+			"--out");
 	if (args->by == IMAGES_BYS)
 		args->by = IMAGES_BY_REF;
 	if (args->workers && args->by != IMAGES_BY_NODE && !args->pool)
@@ -117,6 +123,7 @@ static const char doc[] =
     "--threads.\n\n"
     "  lend bench images --by ref --carrier udp ~/Pictures\n"
     "  lend bench images --by value --out /tmp/small ~/Pictures --json\n"
+    "  lend bench images --sweep --by value --carrier udp ~/Pictures\n"
     "  lend bench images --hosts FILE --here b            on each machine, as lend bench chain "
     "does\n"
     "  lend bench images --hosts FILE --here a ~/Pictures              the client's measures\n\n"
@@ -391,12 +398,43 @@ static void run_all(struct run *run)
 		app_node_stat_idle(run->client.mem, &run->node);
 }
 
+/* Measures the first batch by size. Returns the exit code. */
+static int run_sweep(struct run *run)
+{
+	struct app_report out;
+	unsigned end, identical = 0, images = 0;
+
+	run->began = app_now();
+	end = load_batch(run, 0);
+	app_report_begin(&out, run->args.json, "images: by size of the photographs");
+	app_report_text(&out, "by", images_by_names[run->args.by], "how pixels and results travel");
+	app_report_text(&out, "carrier", app_carrier_name(run->args.carrier), "");
+	app_report_text(&out, "work", work_names[run->args.work], "");
+	app_report_int(&out, "window", run->args.window, "under way at a time, for images_per_s");
+	images_sweep(&run->client, &run->list, end, run->args.window, &out);
+	for (unsigned i = 0; i < end; i++) {
+		images += run->list.item[i].rgb != NULL;
+		identical += run->list.item[i].results && !run->list.item[i].differ;
+		images_list_unload(&run->list, i);
+	}
+	app_report_int(&out, "images", images, "photographs");
+	app_report_int(&out, "identical", identical,
+		       "whose results equal local ones, at each size");
+	app_report_int(&out, "errors", run->client.failed, "requests that failed");
+	app_report_end(&out);
+	if (run->client.failed)
+		app_note("%s: %s; if a tier ended, its own line above says why",
+			 run->client.culprit, app_status_name(run->client.status));
+	return run->client.failed || !images || identical != images;
+}
+
 int app_images(int argc, char **argv)
 {
 	static const struct lend_syntax syntax = {
 	    .option = options, .check = check_args, .words = "DIR", .doc = doc};
 	static struct run run;
 	struct sums sums;
+	int code;
 
 	run.args = (struct args){.by = IMAGES_BYS, .carrier = APP_SHM, .repeat = 1, .window = 4};
 	app_options_read(&syntax, argc, argv, &run.args);
@@ -407,11 +445,15 @@ int app_images(int argc, char **argv)
 	if (run.args.out)
 		images_out_open(run.args.out);
 	(void)open_client(&run);
-	run_all(&run);
-	write_report(&run);
-	sums = sum_up(&run);
+	if (run.args.sweep) {
+		code = run_sweep(&run);
+	} else {
+		run_all(&run);
+		write_report(&run);
+		sums = sum_up(&run);
+		code = run.client.failed || !sums.images || sums.identical != sums.images;
+	}
 	close_client(&run);
 	images_list_close(&run.list);
-	return run.client.failed || !sums.images || sums.identical != sums.images ? APP_EXIT_FAILED
-										  : APP_EXIT_OK;
+	return code ? APP_EXIT_FAILED : APP_EXIT_OK;
 }

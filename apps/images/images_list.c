@@ -13,6 +13,7 @@
 #include "apps/common/options.h"
 #include "apps/common/closed_loop.h"
 #include "lend/alloc.h"
+#include "util/bits.h"
 
 enum { FILE_MAX_BYTES = 256 << 20, LIST_MAX = 1 << 20 };
 
@@ -187,6 +188,25 @@ bool images_list_load(struct images_list *list, unsigned i)
 	}
 	free(bytes);
 	return rc == 0;
+}
+
+void images_list_crop(struct images_list *list, unsigned i, uint32_t side)
+{
+	struct images_item *item = &list->item[i];
+	const struct images_size from = item->size;
+	struct images_size to = {lend_min_u32(from.width, side), lend_min_u32(from.height, side)};
+	unsigned char *rgb = item->rgb;
+
+	if (!rgb || (to.width == from.width && to.height == from.height))
+		return;
+	for (size_t row = 0; row < to.height; row++)
+		memmove(rgb + row * to.width * IMAGES_PIXEL, rgb + row * from.width * IMAGES_PIXEL,
+			(size_t)to.width * IMAGES_PIXEL);
+	item->size = to;
+	images_jpeg_free(item->want.data);
+	item->want = (struct images_jpeg){.data = NULL};
+	if (images_codec_apply(list->codec, item->what, rgb, to, &item->want) < 0)
+		app_die("%s: %s: leave out this file", item->path, images_codec_why(list->codec));
 }
 
 void images_list_unload(struct images_list *list, unsigned i)

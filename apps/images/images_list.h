@@ -35,6 +35,9 @@ void images_list_close(struct images_list *list);
  * a line and counts it as skipped. */
 bool images_list_load(struct images_list *list, unsigned i);
 void images_list_unload(struct images_list *list, unsigned i);
+/* Crops item i, if it is loaded, to its upper left part of at most side x side pixels, and does its
+ * operation again. app_die() when that fails. */
+void images_list_crop(struct images_list *list, unsigned i, uint32_t side);
 
 /* Makes the folder if it is missing; app_bad() when it is not writable. */
 void images_out_open(const char *dir);

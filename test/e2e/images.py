@@ -139,6 +139,19 @@ class Images(unittest.TestCase):
         for by in ("value", "ref"):
             self.check(images("--by", by, "--carrier", "udp:127.0.0.%p:0", self.photos), 7)
 
+    def test_sweep(self):
+        for by, more in ("value", ()), ("ref", ("--work", "nearest")), ("node", ("--carrier", "udp", "--threads")):
+            with self.subTest(by=by):
+                got = images("--sweep", "--by", by, *more, self.photos)
+                self.assertEqual((got["images"], got["identical"], got["errors"], got["by"]), (3, 3, 0, by))
+                self.assertEqual([row["side"] for row in got["sizes"]], [64, 128, 256, 512, 1024, 1203])
+                sides = [[(min(w, row["side"]), min(h, row["side"])) for w, h in ((64, 48), (640, 480), (1203, 801))] for row in got["sizes"]]
+                self.assertEqual([row["pixel_bytes"] for row in got["sizes"]], [sum(3 * w * h for w, h in one) // 3 for one in sides])
+                for row in got["sizes"]:
+                    self.assertGreater(row["images_per_s"], 0)
+                    self.assertGreaterEqual(row["p50_ms"], row["p50_ms_without_codec"])
+        self.assertEqual(lend("images", "--sweep", "--pool", self.photos, code=2).stderr.count(b"\n"), 1)
+
     def test_service_that_runs_already(self):
         with contextlib.ExitStack() as stack:
             def tier(role, *more):
