@@ -146,7 +146,8 @@ static bool start_processes(struct app_chain *chain, bool with_node)
 	return caller;
 }
 
-/* Calls the chain once; opens another session when the last one has ended. */
+/* Calls the chain once, and the memory node if there is one. Opens another session when the last
+ * one has ended. */
 static enum lend_status try_chain(void *of)
 {
 	struct app_chain *chain = of;
@@ -159,7 +160,7 @@ static enum lend_status try_chain(void *of)
 	if (rc < 0)
 		return LEND_UNAVAILABLE;
 	lend_buf_give(chain->ep, call.reply);
-	return call.status;
+	return call.status == LEND_OK && chain->with_node ? app_node_try(chain->mem) : call.status;
 }
 
 bool app_chain_open(struct app_chain *chain)

@@ -100,7 +100,8 @@ static void start_slice(struct side *side, unsigned i)
 {
 	struct training *t = side->training;
 	struct slice_call *at = &side->call[i];
-	lend_ns most = (lend_ns)(1e9 * 8 * transfer_seconds(t)) + t->compute + APP_CALL_NS;
+	/* A call waits for all others of its iteration, on a machine that may be busy. */
+	lend_ns most = (lend_ns)(8e9 * transfer_seconds(t)) + t->compute + APP_CALL_NS;
 
 	at->call = (struct lend_call){
 	    .method = APP_METHOD_TRAINING,

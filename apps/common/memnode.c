@@ -61,6 +61,16 @@ void app_node_stat(struct lend_mem *mem, struct lend_mem_stat *stat)
 	app_node_wait(mem, &op, lend_mem_stat_get(mem, 0, stat, &op), "stat");
 }
 
+enum lend_status app_node_try(struct lend_mem *mem)
+{
+	struct lend_mem_stat stat;
+	struct lend_op op = {.timeout = UINT64_C(1000000000)};
+
+	if (lend_mem_stat_get(mem, 0, &stat, &op) < 0 || lend_op_wait(mem, &op) < 0)
+		return LEND_UNAVAILABLE;
+	return op.status;
+}
+
 void app_node_stat_idle(struct lend_mem *mem, struct lend_mem_stat *stat)
 {
 	const struct timespec delay = {.tv_nsec = 10000000};

@@ -12,6 +12,8 @@ struct lend_mem *app_node_open(struct lend_ep *ep, const char *address);
  * ...") unless it succeeds. */
 void app_node_wait(struct lend_mem *mem, struct lend_op *op, int rc, const char *what);
 void app_node_stat(struct lend_mem *mem, struct lend_mem_stat *stat);
+/* Does the same for a second, without the counters; returns the status. */
+enum lend_status app_node_try(struct lend_mem *mem);
 /* Like app_node_stat(), but waits up to a second until no page is used, since replies in flight
  * still pin pages. */
 void app_node_stat_idle(struct lend_mem *mem, struct lend_mem_stat *stat);

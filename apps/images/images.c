@@ -160,17 +160,14 @@ static uint64_t node_bytes(const struct run *run)
 	return (bytes + (1 << 20) - 1) & ~((UINT64_C(1) << 20) - 1);
 }
 
-/* Calls the service once; opens another session when the last one has ended. */
+/* Calls the service once, and the memory node if there is one. */
 static enum lend_status try_service(void *of)
 {
 	struct run *run = of;
-	enum lend_status status = images_client_try(&run->client);
+	enum lend_status status =
+	    images_client_try(&run->client, images_cluster_service(&run->cluster));
 
-	if (status == LEND_UNAVAILABLE &&
-	    lend_connect(run->client.ep, images_cluster_service(&run->cluster),
-			 &run->client.service) < 0)
-		app_die("%s", lend_why());
-	return status;
+	return status == LEND_OK && run->cluster.with_node ? app_node_try(run->client.mem) : status;
 }
 
 /* Returns false, after a signal: the client is on another machine. */

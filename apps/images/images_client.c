@@ -199,7 +199,7 @@ lend_ns images_client_pass(struct images_client *client, struct images_item *ite
 	return app_now() - began;
 }
 
-enum lend_status images_client_try(struct images_client *client)
+enum lend_status images_client_try(struct images_client *client, const char *service)
 {
 	struct images_head head = {.what = client->what, .size = {1, 1}, .way = LEND_ARG_VALUE};
 	unsigned char store[IMAGES_HEAD], pixel[8] = {0};
@@ -207,9 +207,13 @@ enum lend_status images_client_try(struct images_client *client)
 	const struct lend_argument args[] = {{.data = &request[0], .n = 1, .way = LEND_ARG_VALUE},
 					     {.data = &request[1], .n = 1, .way = LEND_ARG_VALUE}};
 	struct lend_call call = {.method = IMAGES_PROCESS, .timeout = APP_HOSTS_TRY_NS};
+	int rc;
 
 	images_head_store(store, &head);
-	if (lend_call_sync_argv(client->mem, client->service, &call, args, 2) < 0)
+	rc = lend_call_sync_argv(client->mem, client->service, &call, args, 2);
+	if (rc == -ESTALE && lend_connect(client->ep, service, &client->service) < 0)
+		app_die("%s", lend_why());
+	if (rc < 0)
 		return LEND_UNAVAILABLE;
 	lend_buf_give(client->ep, call.reply);
 	return call.status;

@@ -28,8 +28,9 @@ struct images_client {
 	struct lend_hist without_ns; /* the same, without decoding and the worker's codec */
 };
 void images_client_init(struct images_client *client, enum images_by by);
-/* Sends an image of one pixel by value; returns the status. */
-enum lend_status images_client_try(struct images_client *client);
+/* Sends an image of one pixel by value; returns the status. Opens another session with the service
+ * at this address when the last one has ended. */
+enum lend_status images_client_try(struct images_client *client, const char *service);
 /* Sends the loaded items of [first, end), at most window at a time, and waits for all of them.
  * After a failure starts no more. Returns the duration. */
 lend_ns images_client_pass(struct images_client *client, struct images_item *items, unsigned first,
