@@ -49,6 +49,7 @@ static void parse_line(struct app_hosts *hosts, const char *at, unsigned line)
 	struct app_host *host = &hosts->host[hosts->n];
 	const struct app_host *other;
 	const char *wrong;
+	size_t len;
 	int role = take_token(&at, host->role, sizeof(host->role));
 
 	if (role == 0 || host->role[0] == '#')
@@ -69,7 +70,12 @@ static void parse_line(struct app_hosts *hosts, const char *at, unsigned line)
 		app_bad("%s:%u: %s is in line %u, too: remove one of the lines", hosts->path, line,
 			host->role, other->line);
 	at += strspn(at, " \t");
-	(void)snprintf(host->eal, sizeof(host->eal), "%.*s", (int)strcspn(at, "\r\n"), at);
+	len = strcspn(at, "#\r\n");
+	if (len >= sizeof(host->eal))
+		app_bad("%s:%u: EAL's arguments have more than %zu bytes; shorten them",
+			hosts->path, line, sizeof(host->eal) - 1);
+	memcpy(host->eal, at, len);
+	host->eal[len] = 0;
 	host->line = line;
 	hosts->n++;
 }

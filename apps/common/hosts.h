@@ -5,8 +5,9 @@
  *	hop1    b        udp:10.0.0.2:31850
  *	node    c        udp:10.0.0.3:31851
  *
- * The same command runs on each machine with --here MACHINE and starts the roles of that machine.
- * The one with the client measures. Layer: apps. Threads: the main one. By value in its owner. */
+ * The rest of a line after # is a comment. The same command runs on each machine with --here
+ *MACHINE and starts the roles of that machine. The one with the client measures. Layer: apps.
+ *Threads: the main one. By value in its owner. */
 #ifndef APPS_COMMON_HOSTS_H
 #define APPS_COMMON_HOSTS_H
 

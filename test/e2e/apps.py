@@ -364,7 +364,8 @@ class Commands(unittest.TestCase):
                 (client + "hop1 a udp:h\n", ":2: udp:h is no address", ()), (client + hop + hop, ":3: hop1 is in line 2", ()),
                 (client + "hop1 a udp:127.0.0.1:0\n", ":2: udp:127.0.0.1:0: give a port", ()), (client, "no line for hop1", ()),
                 (hop, "no line for client", ()), (client + hop + "hop3 a udp:127.0.0.1:7003\n", ":3: hop3 has no process", ()),
-                (client + hop, "no line for node", ("--by", "node")), (client + hop, "leave out --hops", ("--hops", 2)),
+                (client + hop[:-1] + " # a comment\n", "no line for node", ("--by", "node")),
+                (client + hop[:-1] + " --vdev=x" + 1600 * "y" + "\n", ":2: EAL's arguments", ()), (client + hop, "leave out --hops", ("--hops", 2)),
                 ("x" * 3000, ":1: longer than", ()), ("".join(f"hop{i} a udp:127.0.0.1:7001\n" for i in range(40)), ":32: too many lines", ())):
             with self.subTest(text=text[:60], word=word):
                 hosts.write_text(text)
