@@ -39,17 +39,17 @@ bool locked;				/* dpdk_shared_port.rx: one endpoint polls or arms the queue */
 byte ring[2];				/* frames passed to an endpoint, as its ring shows them */
 bool asleep[2], rung[2];		/* dpdk_owner.asleep; its eventfd */
 bool pAsleep[2], vAsleep[2];		/* store buffers: of endpoint e */
-byte pRing[2];				/* frames that the other endpoint of e put into e's ring */
+byte toRing[2];				/* frames that the other endpoint of e put into e's ring */
 byte took[2];				/* frames that arrived at e */
 bool stopped;				/* endpoint 1 */
 
 inline settle(e) { asleep[e] = vAsleep[e]; pAsleep[e] = false; vAsleep[e] = false }
-inline publish(e) { ring[e] = ring[e] + pRing[e]; pRing[e] = 0 }
+inline publish(e) { ring[e] = ring[e] + toRing[e]; toRing[e] = 0 }
 inline fence(e)
 {
 	d_step {
 		if :: pAsleep[e] -> settle(e) :: else fi;
-		if :: pRing[1 - e] -> publish(1 - e) :: else fi
+		if :: toRing[1 - e] -> publish(1 - e) :: else fi
 	}
 }
 
@@ -58,8 +58,8 @@ active proctype Memory()
 end:	do
 	:: d_step { pAsleep[0] -> settle(0) }
 	:: d_step { pAsleep[1] -> settle(1) }
-	:: d_step { pRing[0] -> publish(0) }
-	:: d_step { pRing[1] -> publish(1) }
+	:: d_step { toRing[0] -> publish(0) }
+	:: d_step { toRing[1] -> publish(1) }
 	od
 }
 
@@ -82,7 +82,7 @@ inline poll(e)
 	d_step { took[e] = took[e] + ring[e]; found = ring[e] > 0; ring[e] = 0; gave = false; idle = false };
 	if
 	:: d_step { !locked && kind[e] > 0 -> kind[e]--; took[e]++; found = true }
-	:: d_step { !locked && kind[1 - e] > 0 -> locked = true; kind[1 - e]--; pRing[1 - e]++; gave = true };
+	:: d_step { !locked && kind[1 - e] > 0 -> locked = true; kind[1 - e]--; toRing[1 - e]++; gave = true };
 #ifndef NOFENCE_GIVE
 		fence(e);			/* dpdk_wake_owners() */
 #endif

@@ -34,6 +34,16 @@ static int get_fd(struct lend_io *base)
 	return dpdk_bell_wakes(io) ? io->bell_fd : -1;
 }
 
+/* Polls the queues if they must be polled after interrupts were armed. False: there was a frame,
+ * for this endpoint or for another one. */
+static bool find_no_frame(struct dpdk *io)
+{
+	if (!dpdk_wake_must_look(io))
+		return true;
+	io->took = false;
+	return !dpdk_rx_look(io) && !io->took;
+}
+
 static bool prepare_sleep(struct lend_io *base)
 {
 	struct dpdk *io = self(base);
@@ -50,7 +60,8 @@ static bool prepare_sleep(struct lend_io *base)
 			     (port->owner && !rte_ring_empty(port->owner->ring))))
 			return false;
 	}
-	if (io->kind == DPDK_RING || (io->kind == DPDK_DEVICE && dpdk_wake_arm(io)) ||
+	if (io->kind == DPDK_RING ||
+	    (io->kind == DPDK_DEVICE && dpdk_wake_arm(io) && find_no_frame(io)) ||
 	    (io->kind == DPDK_MEMIF && dpdk_bell_arm(io) && !dpdk_rx_look(io)))
 		return true;
 	dpdk_rx_end_sleep(io);

@@ -84,6 +84,13 @@ void dpdk_wake_owners(struct dpdk_shared_port *share);
 /* Publishes that the endpoint sleeps, and arms interrupts. False: there are frames, or there may
  * be. */
 bool dpdk_wake_arm(struct dpdk *io);
+/* Returns whether the queues must be polled once more before the endpoint sleeps: interrupts were
+ * armed, and signal only what arrives from now on. */
+static inline bool dpdk_wake_must_look(const struct dpdk *io)
+{
+	return io->watches && io->port[0]->share->interrupts;
+}
+
 /* Decides what the next sleep waits for, and how long at most. polls: the endpoint polled many
  * times since its last tick. */
 void dpdk_wake_tick(struct dpdk *io, bool polls, lend_ns now);

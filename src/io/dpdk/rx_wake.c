@@ -237,8 +237,7 @@ bool dpdk_wake_arm(struct dpdk *io)
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!io->watches || !share->interrupts)
 		return rte_ring_empty(owner->ring);
-	io->took = false;
-	return arm_interrupts(share) && !dpdk_rx_look(io) && !io->took;
+	return arm_interrupts(share) && rte_ring_empty(owner->ring);
 }
 
 /* A socket whose interface went down stays readable until its error was read. */

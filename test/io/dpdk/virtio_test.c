@@ -17,7 +17,7 @@
 
 /* Makes the devices: virtio connects when it is created, to vhost, which listens once it is used.
  */
-static const char *absent(void)
+static const char *make_devices(void)
 {
 	static char folder[] = "/tmp/lend-virtio-XXXXXX";
 	static bool made;
@@ -64,7 +64,7 @@ static void far_address(char *text, size_t cap)
 }
 
 /* Names the device of the other end. */
-static void across(const char *address, char *text, size_t cap)
+static void name_other(const char *address, char *text, size_t cap)
 {
 	(void)snprintf(text, cap, "dpdk:%s%s",
 		       strstr(address, "vhost") ? "net_virtio_user0" : "net_vhost0",
@@ -72,10 +72,10 @@ static void across(const char *address, char *text, size_t cap)
 }
 
 static const struct conform_row virtio = {.name = "virtio",
-					  .absent = absent,
+					  .absent = make_devices,
 					  .address = near_address,
 					  .far = far_address,
-					  .across = across,
+					  .across = name_other,
 					  .rebinds = true,
 					  .threads = true,
 					  .clients = 12,
