@@ -347,7 +347,7 @@ class Manuals(unittest.TestCase):
     def test_they_speak_of_what_is_there(self):
         for program, page in ((MN, "mn/man/lend-mn.8"), (BUILD / "lend-broker", "src/broker/man/lend-broker.8")):
             options = set(re.findall(r"^ +(?:-\w, |    )--([a-z-]+)", run(program, "--help").stdout, re.M))
-            said = set(re.findall(r"Fl \w , -([a-z-]+)", (SOURCE / page).read_text()))
+            said = set(re.findall(r"(?:^\.It Fl |Fl \w , )-([a-z-]+)", (SOURCE / page).read_text(), re.M))
             self.assertEqual(said, options - {"help", "version"}, page)
         said = " , ".join(re.findall(r"^\.It Cm (.*)", (SOURCE / "apps/man/lend.1").read_text(), re.M)).split(" , ")
         self.assertEqual(sorted(said), sorted(re.findall(r"^  ([\w-]+)  ", run(LEND, "--help").stdout + run(LEND, "bench", "--help").stdout, re.M)))

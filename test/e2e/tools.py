@@ -34,7 +34,8 @@ def is_listening(path):
 def example(name, *args):
     """An example server, once it listens at shm:NAME."""
     (TEMP / "lend" / name).unlink(missing_ok=True)  # of one that was killed
-    server = subprocess.Popen([BUILD / "examples" / name, *args], stdout=subprocess.DEVNULL)
+    server = subprocess.Popen([BUILD / "examples" / name, *args], stdout=subprocess.DEVNULL,
+                              env={**os.environ, "LEND_MODULE_DIR": str(BUILD)})
     try:
         while not is_listening(TEMP / "lend" / name):
             assert server.poll() is None, name
@@ -159,7 +160,7 @@ class Call(unittest.TestCase):
             self.assertIn(b"UNAVAILABLE", err)
 
     def test_bad_input(self):
-        for args in ([], ["shm:x"], ["shm:x", "greet"], ["shm:x", "-1"], ["shm:x", 1, 2], ["shm:x", 1 << 32],
+        for args in ([], ["shm:x", "greet"], ["shm:x", "-1"], ["shm:x", 1, 2], ["shm:x", 1 << 32],
                      ["shm:x", 1, "--timeout", "0"], ["shm:x", 1, "--header", "user"], ["shm:x", 1, "--header", "User:Ada"],
                      ["shm:x", 1, "--header", "a-bin:*"]):
             one_line(self, call(*args, code=2))
