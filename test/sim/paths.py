@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Goal: messages keep most of the link on paths that are long, lose or reorder datagrams, or have short
+buffers. Method: the simulator's experiments, which repeat exactly; each figure has a bound that the
+algorithms before failed. Covers: src/core/loss.c, src/core/reorder.c, src/core/grant.c,
+src/core/cc_dctcp.c, src/core/sent_ring.c, src/core/rto.h
+
+paths.py LEND-SIM"""
+import json
+import subprocess
+import sys
+
+LONG = "sharing --depth 8 --mark-kb 0"
+FABRIC = "fabric --hosts 40 --racks 5 --spines 4 --load 50 --us 1000"
+BURST = "congestion --senders 8 --messages 16 --size 1048576 --mark-kb 0 --depth"
+
+# Command, and bounds: column, least, largest. A column may be divided by another one.
+ROWS = [
+    (f"{LONG} --senders 1 --gbps 25 --delay-ns 250000 --step-us 100000", [("carried_percent", 90, 100)]),
+    (f"{LONG} --senders 8 --gbps 100 --delay-ns 50000 --step-us 2000", [("carried_percent", 90, 100)]),
+    (f"{LONG} --senders 1 --gbps 10 --delay-ns 25000 --step-us 30000 --loss-ppm 10000", [("carried_percent", 95, 100)]),
+    (f"{FABRIC} --skew-ns 1000", [("goodput_percent", 27, 100), ("repeats/datagrams", 0, 0.003)]),
+    (f"{FABRIC} --jitter-ns 5000", [("goodput_percent", 22, 100), ("repeats/datagrams", 0, 0.003)]),
+    ("congestion --senders 512 --size 65536", [("completion_over_ideal", 1, 1.06), ("drops", 0, 0)]),
+    (f"{BURST} 16 --buffer-kb 256", [("completion_over_ideal", 1, 1.15)]),
+    (f"{BURST} 1 --buffer-kb 64 --share 0", [("completion_over_ideal", 1, 1.15)]),
+]
+
+
+def value(row, name):
+    above, _, below = name.partition("/")
+    return float(row[above]) / (float(row[below]) if below else 1)
+
+
+def run_last(command):
+    words = [sys.argv[1], *command.split(), "--cc", "credit", "--json"]
+    run = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    rows = json.loads(run)
+    return rows["rows"][-1] if "rows" in rows else rows
+
+
+def main():
+    wrong = 0
+    for command, bounds in ROWS:
+        row = run_last(command)
+        for name, least, most in bounds:
+            got = value(row, name)
+            ok = least <= got <= most
+            wrong += not ok
+            print(f"{'ok  ' if ok else 'FAIL'} {name} {got:.4g}, {least} to {most}: lend-sim {command}", flush=True)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
