@@ -38,21 +38,30 @@ static void check_args(void *input)
 		app_bad("--sweep begins at %d bytes: give a larger --size", SIZE_MIN);
 }
 
-void app_sweep_args_read(struct app_sweep_args *args, int argc, char **argv, const char *names,
-			 const char *doc)
+const struct lend_syntax app_sweep_syntax = {.option = options,
+					     .child = &app_load_syntax,
+					     .child_at = offsetof(struct app_sweep_args, load),
+					     .check = check_args};
+
+void app_sweep_read(const struct lend_syntax *syntax, int argc, char **argv, void *all,
+		    struct app_sweep_args *args)
 {
 	uint64_t size = args->load.size;
 
 	args->load.size = SIZE_UNSET;
-	app_options_read(&(struct lend_syntax){.option = options,
-					       .child = &app_load_syntax,
-					       .child_at = offsetof(struct app_sweep_args, load),
-					       .some = names,
-					       .check = check_args,
-					       .doc = doc},
-			 argc, argv, args);
+	app_options_read(syntax, argc, argv, all);
 	if (args->load.size == SIZE_UNSET)
 		args->load.size = args->sweep ? args->most : size;
+}
+
+void app_sweep_args_read(struct app_sweep_args *args, int argc, char **argv, const char *names,
+			 const char *doc)
+{
+	struct lend_syntax syntax = app_sweep_syntax;
+
+	syntax.some = names;
+	syntax.doc = doc;
+	app_sweep_read(&syntax, argc, argv, args, args);
 }
 
 static void choose_sizes(struct sweep *s, uint64_t most)

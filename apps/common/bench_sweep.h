@@ -14,6 +14,12 @@ struct app_sweep_args {
 	const char *plot; /* file for the plot of a sweep; NULL: none */
 };
 
+/* The options --sweep and --plot, and those of a load. */
+extern const struct lend_syntax app_sweep_syntax;
+/* Parses the command line of a command with further options: syntax has app_sweep_syntax as its
+ * child, and args are the child's part of all. */
+void app_sweep_read(const struct lend_syntax *syntax, int argc, char **argv, void *all,
+		    struct app_sweep_args *args);
 /* Parses the command line of a command that has --sweep, --plot and the load options in `names`.
  * args->load.size is the default of a run without --sweep. */
 void app_sweep_args_read(struct app_sweep_args *args, int argc, char **argv, const char *names,

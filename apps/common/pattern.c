@@ -16,8 +16,8 @@
 enum { STEP = 64, SPARE = APP_PATTERN_KINDS * STEP };
 
 static unsigned char *block;
-static uint64_t block_len;
-static bool is_shared; /* the heap's, not mapped here */
+static uint64_t block_len, made_of; /* made_of: the seed */
+static bool is_shared;              /* the heap's, not mapped here */
 static uint64_t crc_len = UINT64_MAX;
 static uint32_t crc_of[APP_PATTERN_KINDS];
 
@@ -26,6 +26,9 @@ void app_pattern_init(uint64_t seed, uint64_t len_max)
 	uint64_t len = (len_max + SPARE + 8191) & ~UINT64_C(4095);
 	struct lend_rng rng;
 
+	if (block && block_len == len && made_of == seed)
+		return; /* another thread's requests may be in flight */
+	made_of = seed;
 	if (is_shared)
 		lend_free(block);
 	else if (block)

@@ -30,6 +30,16 @@ class Bench(unittest.TestCase):
                     self.assertLessEqual(got[op + "_p50_us"], got[op + "_p99_us"])
         self.assertEqual(lend_json("mem", "lat", *BRIEF)["size"], 4096)
 
+    def test_rate_threads(self):
+        for carrier in carriers():
+            with self.subTest(carrier=carrier):
+                got = lend_json("rate", "--threads", "3", "--carrier", carrier, *BRIEF)
+                self.assertEqual([row["threads"] for row in got["scaling"]], [1, 2, 3])
+                self.assertEqual((got["errors"], got["wrong_bytes"]), (0, 0))
+                for row in got["scaling"]:
+                    self.assertGreater(row["calls_per_s"], 0)
+                    self.assertAlmostEqual(row["calls_per_s_each"] * row["threads"] / row["calls_per_s"], 1, 2)
+
     def test_lat_pool(self):
         for more in (["--pool"], [], ["--carrier", "udp"]):
             with self.subTest(more=more):
