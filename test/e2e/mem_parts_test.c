@@ -162,7 +162,7 @@ static void start_both(struct lend_ep *ep, struct lend_mem *mem, struct lend_op 
 		op[i] = (struct lend_op){.timeout = 20 * SECOND, .done = count_end};
 	cr_assert_eq(lend_put(mem, &from, 1, NULL, &op[0]), 0);
 	cr_assert_eq(lend_get(mem, &ref, 0, &into, 1, &op[1]), 0);
-	for (int i = 0; i < 20; i++)
+	for (int i = 0; i < 2; i++) /* more of them could move all bytes */
 		cr_assert_geq(lend_poll(ep), 0);
 }
 
