@@ -66,7 +66,10 @@ case " $* " in
 	(scripts/deps.sh interop) >&2 || echo "interop: Debian's packages could not be installed: their cases are skipped" >&2
 	cmake build >/dev/null
 	cmake --build build --target grpcpp_client grpcpp_server >&2 || echo "interop: no gRPC C++: its cases are skipped" >&2
-	command -v go >/dev/null && go_program github.com/bojand/ghz/cmd/ghz@v0.93.0
+	if command -v go >/dev/null; then
+		go_program github.com/bojand/ghz/cmd/ghz@v0.93.0
+		go_program github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3
+	fi
 	command -v mvn >/dev/null && fetch "$cache/java.classpath" java_classes
 	command -v npm >/dev/null && fetch "$cache/node_modules/@grpc/grpc-js" npm install --silent --no-save --prefix "$cache" @grpc/grpc-js
 	fetch "$cache/python/bin/pip" python_package

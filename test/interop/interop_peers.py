@@ -134,7 +134,7 @@ def all_peers(build):
         Peer("grpc-go", go_program("client"), lambda host, port, case, ca: [
             go_program("client"), *flags(host, port, case, ca),
             *(["--use_test_ca", "--ca_file=" + ca, "--server_host_override=localhost"] if ca else [])]),
-        python("grpcio", sys.executable),
+        python("grpcio", "/usr/bin/python3"),  # for which Debian's package is
         python("grpcio-1.85", cache / "python" / "bin" / "python"),
         java(cache / "java.classpath"),
         ruby(),
