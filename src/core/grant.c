@@ -11,6 +11,7 @@ enum {
 	PIECES = 8, /* grants that a window is divided into, at least */
 	PIECE = 16, /* datagrams per grant, at most */
 	ALL = 65536,
+	TAKEN_BACK = 256,  /* missing datagrams that may be taken back in advance */
 	AGE = 32,          /* bytes of shorter messages that may overtake one byte of a message */
 	REST = 64,         /* measurement rounds until another window is tried */
 	FIRST_ALL = 65536, /* bytes that all sessions together may send before a grant */
@@ -19,11 +20,9 @@ enum {
 };
 #define LOOP_MAX  (2000 * LEND_MS)
 #define EPOCH_MIN (50 * LEND_US)
-#define QUANTUM_NS                                                                                 \
-	(4 * LEND_US)         /* delay of a path that the search for a narrower window allows      \
-			       */
-#define RECLAIM (1 * LEND_MS) /* between two scans for unused grants */
-#define YIELDS  LEND_GRANTS_YIELDS
+#define HOST_NS   (4 * LEND_US) /* delay of the hosts, beyond the smallest loop */
+#define RECLAIM   (1 * LEND_MS) /* between two scans for unused grants */
+#define YIELDS    LEND_GRANTS_YIELDS
 
 static struct lend_prioq heap_of(struct lend_core *c)
 {
@@ -328,7 +327,7 @@ static void judge_window(struct lend_grants *m, uint64_t rate)
 		return;
 	}
 	m->rate = rate;
-	if (m->down && m->window * LEND_US < (m->loop_min + QUANTUM_NS) * rate / 2 * 3) {
+	if (m->down && m->window * LEND_US < (m->loop_min + HOST_NS) * rate / 2 * 3) {
 		m->down = 0;
 		m->rest = REST;
 		return;
@@ -402,7 +401,9 @@ static void measure_rate(struct lend_core *c)
 	m->scarce = 0;
 	m->epoch = c->now + (tries_wider(m) ? m->loop : 0);
 	m->came = m->marked = m->datagrams = 0;
-	m->missing = m->missing < 0 ? m->missing : 0;
+	/* Numbers that count as missing only in a later round were taken back. */
+	if (m->missing > 0 || m->missing < -TAKEN_BACK)
+		m->missing = m->missing > 0 ? 0 : -TAKEN_BACK;
 }
 
 /* Counts an ECN mark. Returns true at the least window: below it, the senders must slow down. */
