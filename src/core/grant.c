@@ -259,7 +259,7 @@ bool lend_grants_request(struct lend_core *c, struct lend_call_rec *k)
 }
 
 /* Returns whether the loop is not longer than an idle network's. Where switches set marks, a queue
- * of the first window counts as none: marks tell when there is more. */
+ * of the first window counts as none: marks show when there is more. */
 static bool no_queue(const struct lend_grants *m)
 {
 	uint64_t slack = m->ecn ? LEND_GRANTS_START * LEND_US / lend_max_u64(m->rate, LEND_US) : 0;
@@ -293,8 +293,8 @@ static bool widen_window(struct lend_grants *m, uint64_t rate)
 /* Narrows the window without a trial while several senders fill a queue. */
 static bool narrow_window(struct lend_grants *m)
 {
-	if (no_queue(m) || lend_grants_one_sender(m) || m->window <= LEND_GRANTS_START ||
-	    m->loop <= 2 * m->loop_min + 20 * LEND_US)
+	if (!m->loop_min || no_queue(m) || lend_grants_one_sender(m) ||
+	    m->window <= LEND_GRANTS_START || m->loop <= 2 * m->loop_min + 20 * LEND_US)
 		return false;
 	m->window = lend_max_u64(m->window - m->window / 4, LEND_GRANTS_START);
 	m->rest = REST / 8;
@@ -309,7 +309,7 @@ static void judge_window(struct lend_grants *m, uint64_t rate)
 	bool tried = m->before, better = rate > m->rate + m->rate / 8;
 	bool narrower = tried && m->before > m->window, worse = rate < m->rate - m->rate / 8;
 
-	if (widen_window(m, rate) || (m->loop_min && narrow_window(m))) {
+	if (widen_window(m, rate) || narrow_window(m)) {
 		m->rate = rate;
 		m->before = 0;
 		return;

@@ -11,6 +11,7 @@
 #include "core/sess.h"
 #include "core/short_call.h"
 #include "core/memory_queue.h"
+#include "core/reorder.h"
 
 /* Answers a datagram of an unknown session. The answer is never longer than that datagram, so it
  * cannot be used for amplification. */
@@ -186,8 +187,10 @@ LEND_HOT bool note(struct lend_core *c, struct lend_sess *s, const struct lend_i
 	s->last_rx = c->now;
 	if (in->ecn)
 		s->ecn += !lend_grants_apply(c, s) || lend_grants_marked(c);
-	if (LEND_RARE(lend_seen_is_hole(s, number)))
+	if (LEND_RARE(lend_seen_is_hole(s, number))) {
+		lend_reorder_of(c, s); /* from now on, missing numbers are counted */
 		lend_sess_report_soon(c, s);
+	}
 	if (!lend_seen_note(c, s, number))
 		return false;
 	LEND_COUNT(c, rx_dup);

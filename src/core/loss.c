@@ -42,8 +42,8 @@ struct lend_sent_rec *lend_loss_make_room(struct lend_core *c, struct lend_sess 
 {
 	struct lend_sent_rec *e = lend_sent_ring_slot(c, s, number);
 
-	/* In the larger ring, too, the entry of a number LEND_RING older may be in the way. */
-	if (entry_owner(c, e) && lend_ring_grow(c, s))
+	/* In the larger ring, too, an older number's entry may be in the way. */
+	while (entry_owner(c, e) && lend_ring_grow(c, s))
 		e = lend_sent_ring_slot(c, s, number);
 	push_out(c, s, e);
 	return e;

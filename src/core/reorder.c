@@ -23,10 +23,10 @@ void lend_reorder_note(struct lend_core *c, struct lend_sess *s, lend_ns flew, b
 		r->window = lend_max_u32(r->window, (uint32_t)extent);
 	if (2 * extent > r->window)
 		r->at = c->now;
-	if (in_time || !r->undo)
+	if (in_time)
 		return;
 	LEND_COUNT(c, needless);
-	if (++r->needless < r->lost)
+	if (!r->undo || ++r->needless < r->lost)
 		return;
 	s->cc.window = lend_max_u32(s->cc.window, r->undo);
 	r->undo = 0;

@@ -39,8 +39,8 @@ static inline struct lend_reorder *lend_reorder_of(struct lend_core *c, struct l
 
 /* Returns how long after its transmission a datagram is lost that others have passed. */
 lend_ns lend_reorder_limit(const struct lend_sess *s, const struct lend_reorder *r);
-/* Notes that a datagram was reported after a later one, `flew` after its transmission; false: it
- * had been declared lost. */
+/* Notes that a datagram was reported after a later one, `flew` after its transmission. in_time: it
+ * had not been declared lost. */
 void lend_reorder_note(struct lend_core *c, struct lend_sess *s, lend_ns flew, bool in_time);
 /* Notes that n datagrams were declared lost, before congestion control learns of it. */
 void lend_reorder_lost(struct lend_core *c, struct lend_sess *s, uint32_t n);

@@ -8,8 +8,6 @@ bool lend_seen_note_other(struct lend_core *c, struct lend_sess *s, uint64_t num
 	uint64_t back;
 
 	if (number > s->seen || s->seen_at == 0) {
-		if (lend_seen_is_hole(s, number))
-			lend_reorder_of(c, s); /* from now on, missing numbers are counted */
 		s->seen_map = s->seen_at == 0 ? 0 : lend_seen_shift(s->seen_map, number - s->seen);
 		s->seen = number;
 		s->seen_at = c->now + !c->now;
@@ -19,17 +17,15 @@ bool lend_seen_note_other(struct lend_core *c, struct lend_sess *s, uint64_t num
 	back = s->seen - number;
 	if (back == 0)
 		return true;
+	if (back <= 64 && s->seen_map >> (back - 1) & 1)
+		return true;
 	if (back > LEND_REORDER_SETTLED && s->has_reorder)
 		lend_reorder_found(c, s, number);
-	if (back > 64) {
-		if (!s->lossless && s->features & LEND_FEATURE_LATE)
-			lend_reorder_late(c, s, number);
-		return false; /* beyond the map: its call recognises a duplicate */
-	}
-	if (s->seen_map >> (back - 1) & 1)
-		return true;
-	s->seen_map |= UINT64_C(1) << (back - 1);
-	return false;
+	if (back <= 64)
+		s->seen_map |= UINT64_C(1) << (back - 1);
+	else if (!s->lossless && s->features & LEND_FEATURE_LATE)
+		lend_reorder_late(c, s, number);
+	return false; /* beyond the map, its call recognises a duplicate */
 }
 
 void lend_seen_forget(struct lend_core *c, struct lend_sess *s, uint64_t number)

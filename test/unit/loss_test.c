@@ -168,6 +168,42 @@ Test(loss, late_number__is_reported)
 	}
 }
 
+/* A number below those of the usual map counts as missing until it arrives, and once. */
+Test(loss, missing_number__is_taken_back_once)
+{
+	struct lend_sess *s;
+
+	open_all();
+	s = lend_sess_at(c, 0);
+	s->seen = 200;
+	s->seen_at = 1;
+	s->seen_map = UINT64_MAX & ~(UINT64_C(1) << 49);
+	lend_reorder_of(c, s)->settled = 200 - LEND_REORDER_SETTLED;
+	c->grants.missing = 1; /* number 150 */
+	cr_expect(!lend_seen_note(c, s, 150));
+	cr_expect_eq(c->grants.missing, 0, "it was not lost");
+	cr_expect(lend_seen_note(c, s, 150), "a duplicate");
+	cr_expect_eq(c->grants.missing, 0, "a duplicate changes nothing");
+	free(c);
+}
+
+/* A needless loss is counted also when the congestion window has returned already. */
+Test(loss, needless_loss__is_counted_without_undo)
+{
+	static const bool in_time[] = {false, true, false, false};
+	static const uint32_t counted[] = {1, 1, 2, 3};
+	struct lend_sess *s;
+
+	open_all();
+	s = lend_sess_at(c, 0);
+	lend_reorder_lost(c, s, 1);
+	for (int i = 0; i < 4; i++) {
+		lend_reorder_note(c, s, LEND_US, in_time[i]);
+		cr_expect_eq(lend_unhashed(c)->stats.needless, counted[i], "arrival %d", i);
+	}
+	free(c);
+}
+
 /* What arrived before the receiver discarded its part of the message does not count. */
 Test(loss, restart__earlier_numbers_do_not_count)
 {
@@ -252,12 +288,17 @@ Test(loss, ring__entry_reused__reply_is_resent)
 {
 	static const struct {
 		uint32_t later;
-		bool again;
-	} row[] = {{1, false},
-		   {LEND_FEW, false}, /* the session takes a ring, and both fit */
-		   {LEND_RING, true},
-		   {LEND_RING + LEND_FEW, false},
-		   {2 * LEND_RING, true}};
+		bool wide, again;
+	} row[] = {{1, false, false},
+		   {LEND_FEW, false, false}, /* the session takes a ring, and both fit */
+		   {LEND_RING, false, true},
+		   {LEND_RING + LEND_FEW, false, false},
+		   {2 * LEND_RING, false, true},
+		   {LEND_RING, true, false}, /* the session takes a wide ring */
+		   {LEND_RING + LEND_FEW, true, false},
+		   {2 * LEND_RING, true, false},
+		   {LEND_WIDE_RING, true, true},
+		   {LEND_WIDE_RING + LEND_RING, true, false}};
 
 	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
 		struct lend_call_rec *reply, *other;
@@ -265,6 +306,8 @@ Test(loss, ring__entry_reused__reply_is_resent)
 
 		c = rx_open(LEND_ORDER_SHORTEST, false, 1 << 30);
 		s = lend_sess_at(c, 0);
+		if (!row[i].wide)
+			c->free_wide.free = 0; /* other sessions have them */
 		reply = lend_call_new(c, s, 0, true);
 		other = lend_call_new(c, s, 1, true);
 		reply->state = other->state = LEND_CALL_REPLYING;
@@ -273,7 +316,7 @@ Test(loss, ring__entry_reused__reply_is_resent)
 		reply->tx.next = 1;
 		lend_loss_sent(c, s, FIRST, reply, 0);
 		lend_loss_sent(c, s, FIRST + row[i].later, other, 0);
-		cr_expect_eq(reply->tx.resend, row[i].again, "%u later", row[i].later);
+		cr_expect_eq(reply->tx.resend, row[i].again, "row %zu: %u later", i, row[i].later);
 		free(c);
 	}
 }

@@ -19,6 +19,7 @@ static inline struct lend_core *rx_open(enum lend_order order, bool lossless, ui
 				       .calls = RX_MESSAGES,
 				       .inflight = RX_MESSAGES,
 				       .reassemblies = RX_MESSAGES,
+				       .wide_rings = 1,
 				       .message_max = RX_LEN_MAX,
 				       .receive_budget = budget,
 				       .unscheduled = 1 << 20,
