@@ -6,7 +6,8 @@
 
 #include "lend/mem.h"
 
-/* Opens a client of the node at address. app_die() with a fix when no node answers. */
+/* Opens a client of the node at address; NULL: of none yet. app_die() with a fix when no node
+ * answers. */
 struct lend_mem *app_node_open(struct lend_ep *ep, const char *address);
 /* Waits for an operation that was started with result rc (0 or a negative errno). app_die("what:
  * ...") unless it succeeds. */

@@ -31,6 +31,7 @@
 enum { WORKERS_MAX = 16, WINDOW = 4, LOAD = 32, LINE = 256, SLEEP_MS = 20 };
 /* Workers that one process reaches over memif in its life: its 32 ports are not used again. */
 enum { MEMIF_MAX = 24 };
+enum { REF_TEXT = 200 + 2 * APP_ADDRESS_MAX };
 enum { CLIENT, NODE, BROKER, FIRST_WORKER };
 enum way { BROKERED, OWN, WAYS };
 #define LIMIT UINT64_C(60000000000) /* for a turn to end */
@@ -89,10 +90,15 @@ static const char *address_for(enum way way, const char *address, char *text, si
 	return text;
 }
 
-static void print_ref(const struct lend_ref *ref, char text[ELASTIC_REF_TEXT])
+/* Converts a reference to text with this address of its node. */
+static void print_ref(const struct lend_ref *ref, const char *node, char text[REF_TEXT])
 {
-	for (unsigned i = 0; i < 8; i++)
-		(void)snprintf(text + 16 * i, 17, "%016" PRIx64, ref->word[i]);
+	char *at;
+
+	if (lend_ref_text(elastic.mem, ref, text, REF_TEXT) < 0)
+		app_die("%s", lend_why());
+	at = strchr(text, '@') + 1;
+	(void)snprintf(at, (size_t)(text + REF_TEXT - at), "%s", node);
 }
 
 /* Starts a process of that way. name: its hidden subcommand. listens: it is a server. */
@@ -100,15 +106,15 @@ static void start_task(struct app_child *child, enum way way, const char *name, 
 		       bool listens, const struct lend_ref *ref, uint64_t size)
 {
 	char node[2 * APP_ADDRESS_MAX], caller[2 * APP_ADDRESS_MAX], keys[16], bytes[24];
-	char text[ELASTIC_REF_TEXT], broker[48];
-	const char *argv[24] = {"lend",     name,   "--node", node, "--ref",  text,
-				"--caller", caller, "--keys", keys, "--size", bytes};
+	char text[REF_TEXT], broker[48];
+	const char *argv[24] = {"lend", name,       "--ref", text,     "--caller",
+				caller, "--values", keys,    "--size", bytes};
 	const char *listen = app_net_listen(&elastic.net, proc);
-	unsigned n = 12;
+	unsigned n = 10;
 
 	address_for(way, app_net_address(&elastic.net, proc, NODE), node, sizeof(node));
 	address_for(way, elastic.address, caller, sizeof(caller));
-	print_ref(ref, text);
+	print_ref(ref, node, text);
 	(void)snprintf(keys, sizeof(keys), "%u", elastic.args.keys);
 	(void)snprintf(bytes, sizeof(bytes), "%" PRIu64, size);
 	(void)snprintf(broker, sizeof(broker), "broker:%s", elastic.broker_name);
@@ -458,7 +464,7 @@ static const struct lend_option options[] = {
     APP_CARRIER(struct args, carrier,
 		"dpdk:memif (default), udp, or an address with EAL's arguments; lend bench --help"),
     OPT_NUMBER(struct args, workers, "workers", 1, WORKERS_MAX, "Processes started at once (4)"),
-    OPT_NUMBER(struct args, keys, "keys", 1, 1u << 18, "Values of the store (1024)"),
+    OPT_NUMBER(struct args, keys, "values", 1, 1u << 18, "Values of the store (1024)"),
     OPT_SIZE(struct args, size, "size", 1, 1u << 20, "Bytes of a value (4K)"),
     OPT_SIZE(struct args, function_size, "function-size", 1, 64u << 20,
 	     "Bytes that a function fetches (1M)"),

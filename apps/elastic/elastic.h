@@ -8,12 +8,9 @@
 #include "apps/common/bench_server.h"
 #include "lend/mem.h"
 
-enum { ELASTIC_REF_TEXT = 16 * 8 + 1 };
-
 /* The command line of a process that lend elastic starts. */
 struct elastic_task {
 	struct app_server_args server;
-	const char *node;   /* address of the memory node */
 	const char *ref;    /* worker: the list of the values' references; function: the bytes */
 	const char *caller; /* function: address that it replies to */
 	uint64_t size;      /* bytes of a value; function: bytes to fetch */

@@ -1,7 +1,6 @@
 /* elastic_worker - the processes of lend elastic: a worker serves a key-value store with its
  * values on a memory node; a function fetches bytes by reference, replies and ends.
  * Layer: apps. Threads: one per process. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,11 +30,10 @@ struct fetch {
 };
 
 static const struct lend_option options[] = {
-    OPT_TEXT(struct elastic_task, node, "node", "ADDR", "The memory node"),
-    OPT_TEXT(struct elastic_task, ref, "ref", "HEX", "The reference to begin with"),
+    OPT_TEXT(struct elastic_task, ref, "ref", "REF", "The reference to begin with"),
     OPT_TEXT(struct elastic_task, caller, "caller", "ADDR", "Where a function replies"),
     OPT_SIZE(struct elastic_task, size, "size", 1, APP_PATTERN_MAX, "Bytes of a value"),
-    OPT_NUMBER(struct elastic_task, keys, "keys", 1, 1u << 20, "Number of values"),
+    OPT_NUMBER(struct elastic_task, keys, "values", 1, 1u << 20, "Number of values"),
     {.name = NULL}};
 
 static void read_task(struct elastic_task *task, int argc, char **argv)
@@ -47,19 +45,18 @@ static void read_task(struct elastic_task *task, int argc, char **argv)
 	    .doc = "A process of lend elastic, which starts it."};
 
 	app_options_read(&syntax, argc, argv, task);
-	if (!task->node || !task->ref || !task->size)
+	if (!task->ref || !task->size)
 		app_bad("lend elastic starts this command; run that instead");
 }
 
-static struct lend_ref parse_ref(const char *text)
+/* Opens a client of the memory node whose reference was given. */
+static struct lend_mem *open_node(struct lend_ep *ep, const char *text, struct lend_ref *ref)
 {
-	struct lend_ref ref;
-	int n = 0;
+	struct lend_mem *mem = app_node_open(ep, NULL);
 
-	for (unsigned i = 0; i < 8; i++, text += n)
-		if (sscanf(text, "%16" SCNx64 "%n", &ref.word[i], &n) != 1 || n != 16)
-			app_bad("--ref: give the 128 digits that lend elastic made");
-	return ref;
+	if (lend_ref_parse(mem, text, ref) < 0)
+		app_bad("--ref: %s", lend_why());
+	return mem;
 }
 
 static void fetch_done(struct lend_op *op)
@@ -149,9 +146,8 @@ int app_elastic_worker(int argc, char **argv)
 	char *stored;
 
 	read_task(&task, argc, argv);
-	list = parse_ref(task.ref);
 	app_server_open(&store.server, &task.server, NULL);
-	store.mem = app_node_open(store.server.ep, task.node);
+	store.mem = open_node(store.server.ep, task.ref, &list);
 	store.size = task.size;
 	store.keys = task.keys;
 	store.value = take_memory(task.keys * sizeof(*store.value));
@@ -196,13 +192,14 @@ int app_elastic_function(int argc, char **argv)
 	read_task(&task, argc, argv);
 	if (!task.caller)
 		app_bad("lend elastic starts this command; run that instead");
-	ref = parse_ref(task.ref);
 	config.listen = task.server.listen;
 	config.eal = task.server.eal;
-	if (lend_open(&config, &ep) < 0 || lend_connect(ep, task.caller, &session) < 0)
+	if (lend_open(&config, &ep) < 0)
+		app_die("%s", lend_why());
+	mem = open_node(ep, task.ref, &ref);
+	if (lend_connect(ep, task.caller, &session) < 0)
 		app_die("%s", lend_why());
 	reply.attached = app_now();
-	mem = app_node_open(ep, task.node);
 	bytes = take_memory(task.size);
 	fetch_all(mem, &ref, bytes, task.size);
 	reply.fetched = app_now();

@@ -239,14 +239,14 @@ class Commands(unittest.TestCase):
 
     def test_elastic(self):
         """Workers and functions reply through a broker and without; a worker that is no worker ends the run with one line."""
-        got = lend_json("elastic", "--carrier", "udp", "--workers", 3, "--rounds", 2, "--keys", 33, "--size", 5000, "--function-size", 70001)
+        got = lend_json("elastic", "--carrier", "udp", "--workers", 3, "--rounds", 2, "--values", 33, "--size", 5000, "--function-size", 70001)
         self.assertEqual((got["gets"], got["functions"], got["errors"], got["wrong_bytes"]), (2 * 2 * 3 * 32, 2 * 2, 0, 0))
         for way in ("broker", "own"):
             self.assertGreater(got[f"{way}_function_us"], max(got[f"{way}_attach_us"], got[f"{way}_fetch_us"]))  # medians
         self.assertGreater(min(got["spike_ratio"], got["function_ratio"], got["attach_ratio"]), 0)
         for name in ("elastic-worker", "elastic-function"):
-            one_line(self, lend(name, "--node", "shm:x", "--ref", "12", "--size", 9, "--caller", "shm:x", code=2))
-            one_line(self, lend(name, "--node", "pigeon", "--ref", "0" * 128, "--size", 9, "--caller", "shm:nobody", code=1))
+            for ref, code in (("12", 2), ("lend1:" + "A" * 86 + "@shm:x", 2), ("lend1:" + "A" * 16 + "AQ" + "A" * 68 + "@pigeon", 1)):
+                one_line(self, lend(name, "--ref", ref, "--size", 9, "--caller", "shm:nobody", code=code))
 
     def test_elastic_without_its_broker(self):
         """The broker is killed while workers start and end: the run ends, and its last line has the reason."""
