@@ -1,6 +1,6 @@
 /* Goal: each line of a key file is parsed exactly, or refused with its fault. A file that other
  * users can read or own is refused. Method: tables; files made here. Covers: src/rpc/keyfile.c,
- * src/rpc/keys.c, src/rpc/keygen.c, src/seal/sodium.c */
+ * src/rpc/keys.c, src/rpc/keygen.c, src/seal/module/sodium.c */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
