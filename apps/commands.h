@@ -54,6 +54,8 @@ int app_protoc_plugin(void);
 /* These need libturbojpeg and are left out where it is not installed. */
 int app_images(int argc, char **argv) __attribute__((weak));
 int app_demo(int argc, char **argv) __attribute__((weak));
+int app_load_target(int argc, char **argv) /* lend load --target; this one needs http_parser */
+    __attribute__((weak));
 int app_tier(int argc, char **argv)
     __attribute__((weak)); /* one image service, started by images */
 

@@ -1,5 +1,7 @@
 /* offered - lend load: latency and losses under an open-loop load, which does not wait for replies.
  * Layer: apps. Threads: one. */
+#include <string.h>
+
 #include "apps/commands.h"
 #include "apps/common/options.h"
 #include "apps/common/open_loop.h"
@@ -27,9 +29,28 @@ static const char doc[] =
     "due meanwhile. A call that is due while --window calls (128) are in flight on each of "
     "--sessions sessions (16) counts as RESOURCE_EXHAUSTED at once. Raise --rate until "
     "completed_per_s stops growing: that is the peak of the server, which lend rate with the same "
-    "--sessions and --window shows, too.\n\n"
+    "--sessions and --window shows, too. With --target URL it loads an HTTP service instead: see "
+    "lend load --target URL --help.\n\n"
     "  lend bench load --carrier udp --rate 500000\n"
     "  lend bench load --connect udp:10.0.0.2:31850 --rate 2000000 --sessions 64 --json";
+
+/* Returns whether the load goes to an HTTP service. */
+static bool has_target(int argc, char **argv)
+{
+	static const char name[] = "--target";
+
+	for (int i = 1; i < argc; i++)
+		if (!strncmp(argv[i], name, sizeof(name) - 1))
+			return true;
+	return false;
+}
+
+static int load_target(int argc, char **argv)
+{
+	if (!app_load_target)
+		app_bad("--target: not in this build; install libhttp-parser-dev and build again");
+	return app_load_target(argc, argv);
+}
 
 int app_offered(int argc, char **argv)
 {
@@ -45,6 +66,8 @@ int app_offered(int argc, char **argv)
 	    .doc = doc};
 	struct app_report report;
 
+	if (has_target(argc, argv))
+		return load_target(argc, argv);
 	args.load.window = 128;
 	args.load.sessions = 16;
 	app_options_read(&syntax, argc, argv, &args);

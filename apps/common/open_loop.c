@@ -144,6 +144,15 @@ static void begin_run(struct app_arrivals *a, struct app_slot *const *slots, uns
 	}
 }
 
+lend_ns app_arrivals_wait(const struct app_arrivals *a)
+{
+	double gap = a->due - (double)app_ticks();
+
+	if (a->due >= (double)a->until)
+		return LEND_NEVER;
+	return gap > 0 ? (lend_ns)(gap / a->load->ticks_per_ns) : 0;
+}
+
 int app_arrivals_run(struct app_arrivals *a, struct app_load *load, struct app_slot *const *slots,
 		     unsigned n)
 {

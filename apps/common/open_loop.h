@@ -37,6 +37,8 @@ struct app_arrivals {
  * negative errno of a start or a turn. */
 int app_arrivals_run(struct app_arrivals *a, struct app_load *load, struct app_slot *const *slots,
 		     unsigned n);
+/* Returns the time until the next request is due, 0 if it is overdue; LEND_NEVER: no more start. */
+lend_ns app_arrivals_wait(const struct app_arrivals *a);
 /* Reports offered_per_s, completed_per_s, p50_us, p99_us, expired, errors, and the checks. */
 void app_arrivals_report(const struct app_arrivals *a, struct app_report *report);
 
