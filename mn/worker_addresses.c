@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "lend/carrier.h"
 #include "sys/last_error.h"
 #include "wire/worker_address.h"
 
@@ -22,7 +23,8 @@ static size_t next_item(const char **list, char out[LEND_MEMOP_TEXT_MAX + 1])
 
 static bool picks_port(const char *address)
 {
-	return !lend_worker_address_port(address) && strncmp(address, "shm:", 4) != 0;
+	return !lend_worker_address_port(address) &&
+	       !(lend_carrier_traits(address) & LEND_CARRIER_NAMES);
 }
 
 /* Builds the addresses of worker i: the requested ones, with the port that worker 0 was given. */

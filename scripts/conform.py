@@ -20,8 +20,8 @@ CASES = ["order", "loss", "duplicates", "back_pressure", "zero_length", "mtu", "
          "restart", "wait"]
 # Further cases of a carrier, and the programs that run over it.
 MORE = ["wait_for_room", "content", "pieces", "long_head", "stopped_peer", "unknown_sender", "clients", "both_ends",
-        "ping_pong", "urgent"]
-APPS = ["images", "memory", "pointer"]
+        "ping_pong", "urgent", "traits"]
+APPS = ["images", "memory", "pointer", "lease"]
 LIMIT = 1200  # seconds for one program; each test has its own, shorter one
 
 # Options of lend that select a carrier. %p is a process's number, POOL a file of the run.
@@ -39,8 +39,10 @@ LEND = {
     "raw": ["--carrier", f"raw:{os.environ.get('LEND_RAW')}:0"],
 }
 POOL_BYTES = 256 << 20
+# Where a memory node listens, of those that LEND only names.
+NODE = {"shm": "shm:conform%p", "udp": "udp:127.0.0.1:0", "dpdk_memif": "dpdk:memif@127.0.0.1:0"}
 ABSENT_APP = {
-    ("dpdk_ring", case): "rings stay within one process, and a memory node is one of its own" for case in ("memory", "pointer")
+    ("dpdk_ring", case): "rings stay within one process, and a memory node is one of its own" for case in ("memory", "pointer", "lease")
 }
 # Each process has its own device: one end of a veth pair; the other end is in a bridge, all in a new namespace.
 # net_af_packet names its fanout group by process id xor interface index: distant indices keep groups of different
@@ -161,12 +163,14 @@ def photographs(folder):
         (folder / f"{i}.jpg").write_bytes(images.jpeg(width, height, i))
 
 
+def in_veth(carrier, command):
+    return ["unshare", "--net", "bash", "-c", VETH, "veth", *command] if carrier.startswith("dpdk_af") else command
+
+
 def lend(matrix, carrier, *args):
     """The JSON that lend prints, or raises with its last line."""
     options = [option.replace("POOL", str(matrix.pool)) for option in LEND[carrier]]
-    command = [matrix.build / "lend", *args, *options, "--json"]
-    if carrier.startswith("dpdk_af"):
-        command = ["unshare", "--net", "bash", "-c", VETH, "veth", *command]
+    command = in_veth(carrier, [matrix.build / "lend", *args, *options, "--json"])
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, errors="replace", timeout=LIMIT)
     if not done.stdout.strip():
         lines = done.stderr.strip().splitlines()
@@ -189,17 +193,34 @@ def memory(matrix, carrier, _):
     got = lend(matrix, carrier, "mem", "lat", "--seconds", "0.3")
     if got["wrong_bytes"] or got["pages_used_after"] or not got["rounds"]:
         raise RuntimeError(f"{got['rounds']} rounds, {got['wrong_bytes']} wrong bytes, {got['pages_used_after']} pages left")
-    return got
 
 
-def pointer(matrix, carrier, photos):
-    """A snapshot as memory: a second endpoint of the process uses the carrier."""
-    if not memory(matrix, carrier, photos)["pointers"]:
-        raise RuntimeError("lend_space_pointer() returned no memory: see lend doctor")
+def given(matrix, carrier, suite):
+    """The tests of a suite that take a carrier: a node as process 1, its client as process 2."""
+    address, _, eal = NODE.get(carrier, LEND[carrier][1]).replace("POOL", str(matrix.pool)).partition(" ")
+    env = dict(os.environ, LEND_TEST_LISTEN=address.replace("%p", "1"))
+    if eal:
+        env |= {"LEND_TEST_EAL": eal.replace("%p", "1"), "LEND_EAL": eal.replace("%p", "2")}
+    command = in_veth(carrier, [matrix.build / "test" / f"test_e2e_{suite}", "--filter", "*/*_given", "--jobs", "1", "--tap"])
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, errors="replace", timeout=LIMIT, env=env)
+    got = {test: cell for test, cell in read_tap(done.stdout + done.stderr, suite).items() if test.endswith("_given")}
+    bad = [f"{test}: {reason or result}" for test, (result, reason) in got.items() if result != "pass"]
+    if bad or not got:
+        raise RuntimeError(" ".join(bad) or f"test_e2e_{suite} ended with {done.returncode} and no result")
+
+
+def pointer(matrix, carrier, _):
+    """Snapshots as memory: a second endpoint of the process uses the carrier."""
+    given(matrix, carrier, "mem_pointer")
+
+
+def lease(matrix, carrier, _):
+    """A client that computes past its lease keeps its references."""
+    given(matrix, carrier, "mem_lease")
 
 
 def run_apps(matrix, carrier, photos):
-    for case, run in (("images", images), ("memory", memory), ("pointer", pointer)):
+    for case, run in (("images", images), ("memory", memory), ("pointer", pointer), ("lease", lease)):
         absent = ABSENT_APP.get((carrier, case))
         if carrier not in LEND:
             absent = "a row of the suite's only"

@@ -11,6 +11,7 @@
 #include "apps/common/options.h"
 #include "apps/common/bench.h"
 #include "apps/common/bench_server.h"
+#include "lend/carrier.h"
 #include "lend/stats.h"
 
 enum { WINDOW = 32, WINDOW_MAX = 128, ATTACHES = 20, PART = 4 };
@@ -180,7 +181,7 @@ static void measure_connects(struct connects *c)
 	lend_hist_init(&c->call[0]);
 	lend_hist_init(&c->call[1]);
 	/* A device of DPDK's belongs to the process, so the endpoint that is open has it. */
-	if (strncmp(app_pair_address(&c->bench.pair), "dpdk:", 5) != 0)
+	if (!(lend_carrier_traits(app_pair_address(&c->bench.pair)) & LEND_CARRIER_ONE_DEVICE))
 		for (int i = 0; i < ATTACHES; i++)
 			attach_once(c);
 	if (lend_watch_sessions(c->bench.pair.ep, watch_session, c) < 0)

@@ -11,6 +11,7 @@
 #include "apps/common/options.h"
 #include "apps/common/report.h"
 #include "apps/common/spawn.h"
+#include "lend/carrier.h"
 #include "lend/stats.h"
 
 static void take_cpu(const struct lend_option *option, void *args, char *value)
@@ -57,7 +58,9 @@ void app_bench_serves(const char *address, enum lend_status status)
 	if (status == LEND_UNIMPLEMENTED)
 		app_die("%s: the server there is no benchmark server; start one with lend serve "
 			"--listen %s, and give --connect what it prints",
-			address, strncmp(address, "shm:", 4) ? "udp:0.0.0.0:31850" : "shm:bench");
+			address,
+			lend_carrier_traits(address) & LEND_CARRIER_NAMES ? "shm:bench"
+									  : "udp:0.0.0.0:31850");
 }
 
 /* State that the signal handler accesses; there is one server per process. */

@@ -11,6 +11,7 @@
 
 #include "apps/common/closed_loop.h"
 #include "apps/common/report.h"
+#include "lend/carrier.h"
 
 enum { LINE_BYTES = 2048 };
 #define AWAIT_NS UINT64_C(30000000000)
@@ -32,16 +33,13 @@ static int take_token(const char **at, char *token, size_t cap)
 /* Checks an address as far as no other machine is needed. Returns what is wrong, or NULL. */
 static const char *refuse_address(const char *address)
 {
-	static const char *const kinds[] = {"udp:", "dpdk:", "verbs:", "raw:"};
+	uint32_t traits = lend_carrier_traits(address);
 
-	if (!strncmp(address, "shm:", 4) || !strncmp(address, "pool:", 5) ||
-	    !strncmp(address, "broker:", 7) || !strncmp(address, "dpdk:ring", 9))
+	if (traits & (LEND_CARRIER_SAME_HOST | LEND_CARRIER_NAMES | LEND_CARRIER_BROKERED))
 		return "does not leave its machine; give udp:IP:PORT, or dpdk:DEV@IP:PORT";
-	for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-		if (!strncmp(address, kinds[i], strlen(kinds[i])) &&
-		    strchr(address + strlen(kinds[i]), ':'))
-			return NULL;
-	return "is no address; give udp:IP:PORT, dpdk:DEV@IP:PORT or verbs:DEV@IP:PORT";
+	return traits && strchr(strchr(address, ':') + 1, ':')
+		   ? NULL
+		   : "is no address; give udp:IP:PORT, dpdk:DEV@IP:PORT or verbs:DEV@IP:PORT";
 }
 
 static void parse_line(struct app_hosts *hosts, const char *at, unsigned line)

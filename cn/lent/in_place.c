@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cn/lent/arg_view.h"
+#include "lend/carrier.h"
 #include "sys/ref_counts.h"
 #include "util/bits.h"
 #include "wire/lent_table.h"
@@ -62,9 +63,10 @@ static enum way read_entry(struct cn_op *op, const struct lend_lent_entry *entry
 	return READ;
 }
 
-static bool is_on_host(const struct cn_op *op)
+/* Returns whether the caller's memory can be mapped as soon as its address is resolved. */
+static bool is_mappable(const struct cn_op *op)
 {
-	return !strncmp(op->mem->node[op->node]->address, "shm:", 4);
+	return lend_carrier_traits(op->mem->node[op->node]->address) & LEND_CARRIER_IN_PLACE;
 }
 
 static enum way try_read(struct cn_op *op, enum lend_status *status)
@@ -76,7 +78,7 @@ static enum way try_read(struct cn_op *op, enum lend_status *status)
 	int rc = lend_session_memory(op->mem->ep, caller->session, &memory);
 
 	if (rc < 0)
-		return rc == -ENOTSUP || !is_on_host(op) ? MESSAGE : ASK;
+		return rc == -ENOTSUP || !is_mappable(op) ? MESSAGE : ASK;
 	cn_ref_in(&ref, &cn_op_outer(op)->ref);
 	entry = find_entry(caller, &memory, &ref);
 	return entry ? read_entry(op, entry, &ref, &memory, status) : ASK;
@@ -89,7 +91,7 @@ int cn_in_place_before(struct cn_op *op)
 
 	if (way == ASK && op->placing) /* the answer did not help */
 		way = MESSAGE;
-	if (way == MESSAGE && !op->parent && !op->by_message && is_on_host(op))
+	if (way == MESSAGE && !op->parent && !op->by_message && is_mappable(op))
 		lend_ref_count(&lend_ref_counts.copied);
 	op->placing = way == ASK;
 	op->by_message = way == MESSAGE;

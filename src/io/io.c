@@ -1,35 +1,21 @@
 #include "io/io.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "io/addr.h"
 #include "io/capture/capture.h"
-#include "io/builtin.h"
 #include "io/module/module.h"
 #include "sys/sweep.h"
 
-static int open_carrier(const struct lend_io_config *config, const struct lend_addr *at,
+static int open_carrier(const struct lend_io_config *config, const struct lend_carrier_kind *kind,
 			struct lend_io **io)
 {
-	switch (at->scheme) {
-	case LEND_SCHEME_SHM:
-		return at->path[0] == '\0' ? lend_io_shm_open(config, io)
-					   : lend_io_multihost_open(config, io);
-	case LEND_SCHEME_UDP:
-		return lend_io_udp_open(config, io);
-	case LEND_SCHEME_DPDK:
-		return lend_io_module_open("dpdk", "libdpdk-dev", config, io);
-	case LEND_SCHEME_VERBS:
-		return lend_io_module_open("verbs", "librdmacm-dev", config, io);
-	case LEND_SCHEME_RAW:
-		return lend_io_module_open("raw", "libibverbs-dev", config, io);
-	case LEND_SCHEME_BROKER:
-		return lend_io_broker_open(config, io);
-	case LEND_SCHEME_NONE:
-		break;
-	}
-	return -EINVAL; /* such an address does not parse */
+	int rc = kind->open ? kind->open(config, io)
+			    : lend_io_module_open(kind->module, kind->package, config, io);
+
+	if (rc == 0)
+		(*io)->kind = kind;
+	return rc;
 }
 
 int lend_io_open(const struct lend_io_config *config, struct lend_io **io)
@@ -41,7 +27,7 @@ int lend_io_open(const struct lend_io_config *config, struct lend_io **io)
 	if (rc == 0 && config->listen != NULL)
 		lend_sweep();
 	if (rc == 0)
-		rc = open_carrier(config, &parsed, io);
+		rc = open_carrier(config, lend_carrier_kind(address), io);
 	if (rc < 0)
 		return rc;
 	rc = lend_capture_start(config, *io);

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "io/carrier_kind.h"
 #include "util/dgram.h"
 
 struct lend_io;
@@ -81,7 +82,8 @@ struct lend_io_stats {
 };
 
 struct lend_io {
-	const struct lend_io_ops *ops; /* first member of every carrier's own struct */
+	const struct lend_io_ops *ops;        /* first member of every carrier's own struct */
+	const struct lend_carrier_kind *kind; /* set by lend_io_open() */
 	struct lend_path path;
 	bool cheap_poll; /* a poll that finds nothing costs less than the rest of an event-loop turn
 			  */

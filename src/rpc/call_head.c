@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lend/carrier.h"
 #include "rpc/heads.h"
 #include "sys/last_error.h"
 #include "util/method_hash.h"
@@ -76,7 +77,7 @@ static bool is_private(struct lend_ep *ep, const struct lend_session_rec *s)
 	if (s->route)
 		return true;
 	if (s->state == LEND_SESSION_PENDING)
-		return strncmp(s->address, "shm:", 4) == 0 && !strchr(s->address, '@');
+		return lend_carrier_traits(s->address) & LEND_CARRIER_USER;
 	if (lend_core_session_peer(ep->core, s->core, &at, incarnation) < 0 ||
 	    LEND_PEER_CARRIER(at) >= ep->n_carriers)
 		return false;

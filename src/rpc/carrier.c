@@ -142,7 +142,8 @@ int lend_ep_listen(struct lend_ep *ep)
 const char *lend_ep_own_address(const struct lend_ep *ep)
 {
 	for (uint32_t c = 0; c < ep->n_carriers; c++)
-		if (ep->carrier[c].accepts && strncmp(ep->carrier[c].address, "shm:", 4) == 0)
+		if (ep->carrier[c].accepts &&
+		    ep->carrier[c].io->kind->traits & LEND_CARRIER_IN_PLACE)
 			return ep->carrier[c].address;
 	return NULL;
 }

@@ -30,6 +30,15 @@ bool memif_is_here(void)
 	return false;
 }
 
+bool given_is_here(void)
+{
+	setenv("LEND_MODULE_DIR", LEND_BUILD_DIR, 1);
+	if (getenv("LEND_TEST_LISTEN"))
+		return true;
+	cr_skip_test("no $LEND_TEST_LISTEN: scripts/conform.sh gives it");
+	return false;
+}
+
 void memif_end(void)
 {
 	teardown_remove(rundir);
@@ -82,6 +91,8 @@ static void start_node(struct mem_node *node, const char *size, const char *more
 		dup2(fds[1], 1);
 		close(fds[0]);
 		close(fds[1]);
+		if (getenv("LEND_TEST_EAL"))
+			setenv("LEND_EAL", getenv("LEND_TEST_EAL"), 1);
 		execl("/bin/sh", "sh", "-c", command, (char *)NULL);
 		_exit(127);
 	}
@@ -114,7 +125,9 @@ void mem_node_start(struct mem_node *node, const char *carrier, const char *size
 	static atomic_uint count;
 
 	memset(node, 0, sizeof(*node));
-	if (strcmp(carrier, "udp") != 0 && strcmp(carrier, "dpdk") != 0)
+	if (strcmp(carrier, "given") == 0)
+		snprintf(node->listen, sizeof(node->listen), "'%s'", getenv("LEND_TEST_LISTEN"));
+	else if (strcmp(carrier, "udp") != 0 && strcmp(carrier, "dpdk") != 0)
 		snprintf(node->listen, sizeof(node->listen), "%s:mem%d-%u", carrier, (int)getpid(),
 			 count++);
 	else

@@ -23,7 +23,8 @@ pid_t mem_fork(void);
 typedef void mem_child(const char *address, int fd);
 pid_t mem_child_start(const struct mem_node *node, mem_child *run);
 void mem_child_kill(pid_t pid);
-/* carrier: "shm", "pool", "udp", "dpdk" (memif). Starts lend-mn with these extra arguments ("" or
+/* carrier: "shm", "pool", "udp", "dpdk" (memif), "given": $LEND_TEST_LISTEN, where the node has EAL
+ * arguments of its own, $LEND_TEST_EAL. Starts lend-mn with these extra arguments ("" or
  * "--lease 50 --id 7") and opens a client. */
 void mem_node_start(struct mem_node *node, const char *carrier, const char *size, const char *more);
 /* A child that runs this at a node of its own holds pages and is killed; within ms the node must
@@ -61,6 +62,8 @@ void mem_fill(void *data, size_t len, uint64_t seed);
 void memif_begin(void);
 bool memif_is_here(void);
 void memif_end(void);
+/* Returns whether scripts/conform.py gave a carrier; else skips the test. */
+bool given_is_here(void);
 
 /* Defines a test per carrier: each calls run() with "shm", "udp" and so on. */
 #define OVER_EACH(suite, run)                                                                      \
@@ -80,6 +83,11 @@ void memif_end(void);
 	{                                                                                          \
 		if (memif_is_here())                                                               \
 			run("dpdk");                                                               \
+	}                                                                                          \
+	Test(suite, run##_given)                                                                   \
+	{                                                                                          \
+		if (given_is_here())                                                               \
+			run("given");                                                              \
 	}
 
 /* A test of SUITE on one carrier: name(&node) between the start and the stop of a node. */
@@ -91,17 +99,20 @@ void memif_end(void);
 		name(&node);                                                                       \
 		mem_node_stop(&node);                                                              \
 	}
-#define ON_MEMIF(name)                                                                             \
+#define ON_DEVICE(name, row, is_here, carrier, ...)                                                \
 	static void name(struct mem_node *node);                                                   \
-	Test(SUITE, name##_memif, .init = memif_begin, .fini = memif_end)                          \
+	Test(SUITE, name##_##row, __VA_ARGS__)                                                     \
 	{                                                                                          \
 		struct mem_node node;                                                              \
-		if (!memif_is_here())                                                              \
+		if (!is_here())                                                                    \
 			return;                                                                    \
-		mem_node_start(&node, "dpdk", "64M", "");                                          \
+		mem_node_start(&node, carrier, "64M", "");                                         \
 		name(&node);                                                                       \
 		mem_node_stop(&node);                                                              \
 	}
+#define ON_DEVICES(name)                                                                           \
+	ON_DEVICE(name, memif, memif_is_here, "dpdk", .init = memif_begin, .fini = memif_end)      \
+	ON_DEVICE(name, given, given_is_here, "given", .timeout = 240)
 #define ALL(name)                                                                                  \
 	static void name(struct mem_node *node);                                                   \
 	ON(name, shm)                                                                              \

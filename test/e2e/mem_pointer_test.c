@@ -16,7 +16,7 @@
 #include "e2e/mem_view.h"
 #include "sys/uffd.h"
 
-ON_MEMIF(sizes)
+ON_DEVICES(sizes)
 ALL(sizes)
 {
 	static const size_t size[] = {1,     4095,    4096,          4097,
@@ -66,7 +66,7 @@ ALL(a_new_space_is_zeros_without_asking)
 }
 
 /* A space that was written to before has bytes that are in no snapshot. */
-ON_MEMIF(written_before)
+ON_DEVICES(written_before)
 ALL(written_before)
 {
 	char in[5 * PAGE], part[100];
@@ -137,7 +137,7 @@ ALL(a_seal_sends_the_stored_pages_alone)
 }
 
 /* The second seal finds no dirty page, and must not overtake what the first one sends. */
-ON_MEMIF(seals_at_once)
+ON_DEVICES(seals_at_once)
 ALL(seals_at_once)
 {
 	enum { LEN = 512 * PAGE, SEALS = 4 };
@@ -303,7 +303,7 @@ ALL(many_spaces)
 }
 
 /* Clients of one process come and go in several threads; the last one ends the pager. */
-ON_MEMIF(clients_share_the_pager)
+ON_DEVICES(clients_share_the_pager)
 ALL(clients_share_the_pager)
 {
 	char in[3 * PAGE];

@@ -33,8 +33,6 @@ static const char *with_capture(void)
 const struct conform_row captured_shm = {.name = "shm, captured",
 					 .absent = with_capture,
 					 .address = conform_shm_address,
-					 .lossless = true,
-					 .hangs_up = true,
 					 .rebinds = true,
 					 .threads = true,
 					 .clients = 40};

@@ -3,8 +3,9 @@
  * A row (struct conform_row) describes a carrier. CONFORM_SUITE(noun, row) makes one test of each
  * case for it. To test another carrier, fill a row and write CONFORM_SUITE(name, &row) in
  * NAME_test.c. Carriers are opened through lend_io_open() only, so a row is an address and a list
- * of properties. scripts/conform.sh prints a table of all suites with these cases. There the
- * suite's name stands for the carrier, and the reason of a skipped case is shown. Layer: test. */
+ * of further properties. scripts/conform.sh prints a table of all suites with these cases. There
+ * the suite's name stands for the carrier, and the reason of a skipped case is shown. Layer: test.
+ */
 #ifndef LEND_TEST_IO_CONFORM_H
 #define LEND_TEST_IO_CONFORM_H
 
@@ -26,15 +27,12 @@ struct conform_row {
 	void (*across)(const char *address, char *text, size_t cap);
 	/* Wraps each carrier that was opened, such as in a capture. May be NULL. */
 	struct lend_io *(*wrap)(struct lend_io *io);
-	bool lossless;    /* all datagrams arrive, in order; a full peer returns LEND_SENT_FULL */
-	bool hangs_up;    /* a peer's close arrives as a gone notice */
 	bool rebinds;     /* the address of a closed listener is free at once */
 	bool threads;     /* the ends may be in different threads */
 	bool counts;      /* rx_missed is the exact number of datagrams lost to overflow */
 	uint32_t clients; /* maximum number of clients per listener; the suite uses up to 40 */
 	bool both;        /* a listener can resolve another listener and itself */
 	bool one_way;     /* one queue for all peers: while it is full, no peer is reached */
-	bool passes;      /* urgent datagrams overtake others and have a queue of their own */
 };
 
 void conform_order(const struct conform_row *row);
@@ -58,6 +56,7 @@ void conform_clients(const struct conform_row *row);
 void conform_both_ends(const struct conform_row *row);
 void conform_ping_pong(const struct conform_row *row);
 void conform_urgent(const struct conform_row *row);
+void conform_traits(const struct conform_row *row);
 
 /* Defines one test. All have the same timeout, because Criterion leaks a record when tests with
  * different timeouts run at once. It is long, because $LEND_CONFORM_SLEEPS may make the two cases
@@ -88,7 +87,8 @@ void conform_urgent(const struct conform_row *row);
 	CONFORM_CASE(suite, row, clients)                                                          \
 	CONFORM_CASE(suite, row, both_ends)                                                        \
 	CONFORM_CASE(suite, row, ping_pong)                                                        \
-	CONFORM_CASE(suite, row, urgent)
+	CONFORM_CASE(suite, row, urgent)                                                           \
+	CONFORM_CASE(suite, row, traits)
 
 /* Helpers for the cases and for a carrier's own tests. */
 
@@ -105,6 +105,9 @@ uint64_t conform_seed(void);
 /* Write an address for a row: a fresh name of shared memory; any UDP port of the loopback. */
 void conform_shm_address(char *text, size_t cap);
 void conform_udp_address(char *text, size_t cap);
+/* Returns whether the table of carriers lists a trait of the carrier: a lossless one delivers in
+ * order and refuses with LEND_SENT_FULL, one that hangs up reports a close as a gone notice. */
+bool conform_has(const struct conform_row *row, uint32_t trait);
 /* Skips the running test where the carrier is absent. */
 void conform_need(const struct conform_row *row);
 /* Writes the address of a listener in the form that the other end of the link uses. */

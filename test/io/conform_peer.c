@@ -147,11 +147,12 @@ void conform_close_in_flight(const struct conform_row *row)
 		cr_assert_eq(conform_send(p.client, p.peer, 7, i, 3 + 16 + i * 40), LEND_SENT);
 	p.client->ops->close(p.client);
 	p.client = NULL;
-	take_for(p.server, &l, 10, row->hangs_up, row->lossless ? conform_patience_ms : 100);
-	if (row->lossless)
+	take_for(p.server, &l, 10, conform_has(row, LEND_CARRIER_HANGS_UP),
+		 conform_has(row, LEND_CARRIER_LOSSLESS) ? conform_patience_ms : 100);
+	if (conform_has(row, LEND_CARRIER_LOSSLESS))
 		cr_assert_eq(l.n, 10, "earlier datagrams come first");
 	cr_assert_leq(l.n, 10);
-	cr_assert_eq(l.gone, row->hangs_up);
+	cr_assert_eq(l.gone, conform_has(row, LEND_CARRIER_HANGS_UP));
 	conform_close(&p);
 
 	conform_open(&p, row);
@@ -160,9 +161,9 @@ void conform_close_in_flight(const struct conform_row *row)
 	p.server->ops->close(p.server);
 	p.server = NULL;
 	l = (struct last){0};
-	take_for(p.client, &l, 0, row->hangs_up, conform_patience_ms);
-	cr_assert_eq(l.gone, row->hangs_up);
-	if (row->hangs_up)
+	take_for(p.client, &l, 0, conform_has(row, LEND_CARRIER_HANGS_UP), conform_patience_ms);
+	cr_assert_eq(l.gone, conform_has(row, LEND_CARRIER_HANGS_UP));
+	if (conform_has(row, LEND_CARRIER_HANGS_UP))
 		cr_assert_eq(conform_send(p.client, p.peer, 7, 11, 300), LEND_SENT_DEAD);
 	conform_close(&p);
 }
@@ -184,7 +185,8 @@ void conform_restart(const struct conform_row *row)
 		p.client->ops->pin(p.client, p.peer, true);
 		p.server->ops->close(p.server);
 		l = (struct last){0};
-		take_for(p.client, &l, 0, row->hangs_up, conform_patience_ms);
+		take_for(p.client, &l, 0, conform_has(row, LEND_CARRIER_HANGS_UP),
+			 conform_patience_ms);
 		p.client->ops->pin(p.client, p.peer, false);
 		p.server = conform_open_as(row, &config);
 		p.peer = conform_resolve(p.client, p.address, p.server);

@@ -16,7 +16,8 @@ void conform_back_pressure(const struct conform_row *row)
 		uint32_t before = s.sent;
 		bool full = conform_fill(p.client, p.peer, &s, before + 60000);
 
-		cr_assert(full || !row->lossless, "refuses instead of losing");
+		cr_assert(full || !conform_has(row, LEND_CARRIER_LOSSLESS),
+			  "refuses instead of losing");
 		cr_assert_gt(s.sent, before + 15, "takes at least one first");
 		cr_assert(!full || p.client->stats.tx_full > 0, "counted");
 		conform_settle(p.server, &s, s.sent);
@@ -127,20 +128,21 @@ void conform_urgent(const struct conform_row *row)
 	struct race r = {0};
 	uint32_t slow = 0;
 
-	if (!row->lossless && !row->passes)
+	conform_need(row);
+	if (!conform_has(row, LEND_CARRIER_LOSSLESS) && !conform_has(row, LEND_CARRIER_OVERTAKES))
 		cr_skip("a carrier with one queue that loses datagrams promises no order");
 	conform_open(&p, row);
 	while (slow < 300 && conform_send(p.client, p.peer, 0, slow, 64) == LEND_SENT)
 		slow++;
-	if (row->passes)
+	if (conform_has(row, LEND_CARRIER_OVERTAKES))
 		cr_assert_eq(conform_send_fast(p.client, p.peer, 1, 0, 64), LEND_SENT, "room");
 	else
 		await_room(p.server, &r, slow, 0);
-	if (!row->passes)
+	if (!conform_has(row, LEND_CARRIER_OVERTAKES))
 		cr_assert_eq(conform_send_fast(p.client, p.peer, 1, 0, 64), LEND_SENT);
 	await_room(p.server, &r, slow, 1);
-	cr_assert(!row->passes || r.passed < slow / 2, "%u of %u came before the urgent one",
-		  r.passed, slow);
+	cr_assert(!conform_has(row, LEND_CARRIER_OVERTAKES) || r.passed < slow / 2,
+		  "%u of %u came before the urgent one", r.passed, slow);
 	flood_fast(&p);
 	conform_close(&p);
 }

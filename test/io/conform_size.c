@@ -97,7 +97,7 @@ static void refuse_longer(struct lend_io *from, uint32_t peer, struct lend_io *t
 	cr_assert_eq(conform_send(from, peer, 0, t->sent, from->path.mtu + 1), LEND_SENT_DEAD);
 	cr_assert_eq(from->stats.tx_dead, before + 1, "counted");
 	t->sent++;
-	t->next += t->row->lossless;
+	t->next += conform_has(t->row, LEND_CARRIER_LOSSLESS);
 	cr_assert_eq(conform_send(from, peer, 0, t->sent++, 16), LEND_SENT);
 	conform_settle(to, t, want);
 	for (int i = 0; i < 100; i++)

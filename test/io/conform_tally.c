@@ -21,7 +21,7 @@ static void note_datagram(void *arg, const struct lend_in *in, uint32_t id, uint
 	}
 	cr_assert_lt(seq, t->sent, "invented: %u of %u; SEED=%lu", seq, t->sent, tally_seed(t));
 	cr_assert_eq(t->mark[seq], 0, "%u received twice; SEED=%lu", seq, tally_seed(t));
-	if (t->row->lossless)
+	if (conform_has(t->row, LEND_CARRIER_LOSSLESS))
 		cr_assert_eq(seq, t->next, "%u instead of %u; SEED=%lu", seq, t->next,
 			     tally_seed(t));
 	else if (t->ordered)
@@ -35,13 +35,14 @@ static void note_datagram(void *arg, const struct lend_in *in, uint32_t id, uint
 void conform_settle(struct lend_io *io, struct conform_tally *t, uint32_t want)
 {
 	uint64_t lost = t->lost_ms ? t->lost_ms : LOST_MS;
-	uint64_t wait = t->row->lossless ? conform_patience_ms : lost, end = conform_ms() + wait;
+	uint64_t wait = conform_has(t->row, LEND_CARRIER_LOSSLESS) ? conform_patience_ms : lost,
+		 end = conform_ms() + wait;
 
 	while (t->count < want && conform_ms() < end) {
 		if (conform_take(io, note_datagram, t) > 0)
 			end = conform_ms() + wait;
 	}
-	if (t->row->lossless)
+	if (conform_has(t->row, LEND_CARRIER_LOSSLESS))
 		cr_assert_eq(t->count, want, "%u of %u came; SEED=%lu", t->count, want,
 			     tally_seed(t));
 }

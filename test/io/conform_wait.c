@@ -145,7 +145,7 @@ static void run_race(const struct conform_row *row, bool server_sleeps, bool cli
 	struct echo e = {.sleeps = server_sleeps};
 	uint64_t sleeps = server_sleeps ? sleeps_wanted() : 0;
 	/* Through the kernel, a round takes a hundred times as long. */
-	uint32_t rounds = row->lossless ? ROUNDS : ROUNDS / 5;
+	uint32_t rounds = conform_has(row, LEND_CARRIER_LOSSLESS) ? ROUNDS : ROUNDS / 5;
 	pthread_t thread;
 
 	conform_open(&p, row);
@@ -234,9 +234,9 @@ void conform_wait_for_room(const struct conform_row *row)
 	need_threads(row);
 	conform_open(&p, row);
 	lend_rng_seed(&rng, p.seed);
-	if (!row->lossless || p.client->ops->fd(p.client) < 0) {
+	if (!conform_has(row, LEND_CARRIER_LOSSLESS) || p.client->ops->fd(p.client) < 0) {
 		conform_close(&p);
-		cr_skip_test("%s", row->lossless
+		cr_skip_test("%s", conform_has(row, LEND_CARRIER_LOSSLESS)
 				       ? "no interrupt to sleep on: the loop sleeps by time"
 				       : "loses datagrams instead of waiting for room");
 	}

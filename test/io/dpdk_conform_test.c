@@ -21,8 +21,6 @@ static void memif_address(char *text, size_t cap)
 static const struct conform_row ring = {.name = "dpdk-ring",
 					.absent = dpdk_absent,
 					.address = ring_address,
-					.lossless = true,
-					.hangs_up = true,
 					.rebinds = true,
 					.threads = true,
 					.clients = 12,
@@ -30,13 +28,10 @@ static const struct conform_row ring = {.name = "dpdk-ring",
 static const struct conform_row memif = {.name = "dpdk-memif",
 					 .absent = dpdk_absent,
 					 .address = memif_address,
-					 .lossless = true,
-					 .hangs_up = true,
 					 .rebinds = true,
 					 .threads = true,
 					 .clients = 9,
-					 .both = true,
-					 .passes = true};
+					 .both = true};
 
 CONFORM_SUITE(dpdk_ring, &ring)
 CONFORM_SUITE(dpdk_memif, &memif)

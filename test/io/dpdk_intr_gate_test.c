@@ -23,7 +23,7 @@ static void address(char *text, size_t cap)
 }
 
 static const struct conform_row memif = {
-    .name = "dpdk-memif", .absent = dpdk_absent, .address = address, .lossless = true};
+    .name = "dpdk-memif", .absent = dpdk_absent, .address = address};
 
 /* Copies the text behind begin from the line of /proc/self/task/TID/FILE that starts with it.
  * False: there is no such line. */

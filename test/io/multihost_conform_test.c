@@ -36,8 +36,6 @@ static void make_address(char *text, size_t cap)
 
 static const struct conform_row pod = {.name = "shm-pod",
 				       .address = make_address,
-				       .lossless = true,
-				       .hangs_up = true,
 				       .rebinds = true,
 				       .threads = true,
 				       .clients = 40,

@@ -15,13 +15,10 @@
 
 static const struct conform_row shm = {.name = "shm",
 				       .address = conform_shm_address,
-				       .lossless = true,
-				       .hangs_up = true,
 				       .rebinds = true,
 				       .threads = true,
 				       .clients = 40,
-				       .both = true,
-				       .passes = true};
+				       .both = true};
 
 CONFORM_SUITE(shm, &shm)
 

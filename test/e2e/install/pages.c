@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <lend/alloc.h>
+#include <lend/carrier.h>
 #include <lend/mem.h>
 #include <lend/stats.h>
 #include <lend/stream.h>
@@ -395,6 +396,12 @@ static bool call_server(struct lend_ep *ep)
 	       stream_messages(ep, session);
 }
 
+/* Returns whether a password may be sent to an address: only to processes of this user. */
+static bool may_send_password(const char *address)
+{
+	return lend_carrier_traits(address) & LEND_CARRIER_USER;
+}
+
 static bool use_node(struct lend_ep *ep)
 {
 	struct lend_ref ref, changed;
@@ -423,7 +430,8 @@ int main(void)
 		return 1;
 	}
 	fine = call_server(client) && watch_pipe(client) && use_node(client) && use_heap() &&
-	       watch_heap();
+	       watch_heap() && may_send_password("shm:pages") &&
+	       !may_send_password("udp:127.0.0.1:1");
 	if (!fine)
 		fprintf(stderr, "pages: %s\n", lend_why());
 	lend_stop(server);

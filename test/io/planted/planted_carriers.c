@@ -283,13 +283,10 @@ static struct lend_io *wrap(struct lend_io *inner)
 static const struct conform_row shm = {.name = "shm",
 				       .address = conform_shm_address,
 				       .wrap = wrap,
-				       .lossless = true,
-				       .hangs_up = true,
 				       .rebinds = true,
 				       .threads = true,
 				       .clients = 40,
-				       .both = true,
-				       .passes = true};
+				       .both = true};
 static const struct conform_row udp = {.name = "udp",
 				       .address = conform_udp_address,
 				       .wrap = wrap,
