@@ -61,6 +61,10 @@ void lend_pb_end(struct lend_ep *ep);
  * runs, once, possibly before this function returns. release NULL: until lend_close(). */
 void lend_pb_reply(void *closure_data, const ProtobufCMessage *reply, void (*release)(void *arg),
 		   void *arg);
+/* Answers a unary request with the bytes of a message that is encoded already, such as the reply of
+ * another call.
+ * Ownership: takes closure_data and encoded. */
+void lend_pb_reply_buf(void *closure_data, struct lend_buf *encoded);
 /* Answers a request with a status, no message, and a text that explains it, as lend_reply_why().
  * Ownership: takes closure_data; borrows why. */
 void lend_pb_fail(void *closure_data, enum lend_status status, const char *why);

@@ -125,6 +125,17 @@ void lend_pb_reply(void *closure_data, const ProtobufCMessage *reply, void (*rel
 	lend_pb_lent_end(lent, how.wraps);
 }
 
+void lend_pb_reply_buf(void *closure_data, struct lend_buf *encoded)
+{
+	struct pending *p = closure_data;
+
+	if (p->base.head)
+		(void)lend_reply_with(p->base.ep, p->base.request, LEND_OK, encoded, p->base.head);
+	else
+		(void)lend_reply(p->base.ep, p->base.request, LEND_OK, encoded);
+	free_pending(p);
+}
+
 static struct pending *take_pending(struct served_method *m, lend_request request)
 {
 	struct pending *p = m->slow ? NULL : m->idle;
