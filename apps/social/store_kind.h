@@ -1,0 +1,30 @@
+/* store_kind - what a kind of store implements: LMDB, redis.
+ * Layer: apps. Threads: the endpoint's. */
+#ifndef APPS_SOCIAL_STORE_KIND_H
+#define APPS_SOCIAL_STORE_KIND_H
+
+#include "apps/social/social_store.h"
+
+struct store_kind {
+	void (*get)(struct store *, const char *const key[], size_t n, store_done_fn *, void *arg);
+	void (*put)(struct store *, const char *key, struct store_bytes value, bool only_new,
+		    store_done_fn *, void *arg);
+	void (*push)(struct store *, const char *const key[], size_t n, int64_t member,
+		     int64_t score, store_done_fn *, void *arg);
+	void (*range)(struct store *, const char *key, size_t first, size_t count, enum store_order,
+		      store_done_fn *, void *arg);
+	void (*pull)(struct store *, const char *key, int64_t member, store_done_fn *, void *arg);
+	void (*close)(struct store *);
+};
+
+/* A store begins with this. */
+struct store {
+	const struct store_kind *kind;
+	struct store *next;
+	char name[32];
+};
+
+struct store *store_lmdb_open(const char *name);
+struct store *store_redis_open(const char *name);
+
+#endif

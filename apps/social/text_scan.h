@@ -1,0 +1,21 @@
+/* text_scan - mentions and URLs in a text, in one pass.
+ *
+ * A mention is "@" and one or more of A-Z a-z 0-9 _ -. A URL is "http://" or "https://" and one or
+ * more of A-Z a-z 0-9 _ ! ~ * ' ( ) . & = + $ % -.
+ *
+ * Layer: apps. Threads: any. */
+#ifndef APPS_SOCIAL_TEXT_SCAN_H
+#define APPS_SOCIAL_TEXT_SCAN_H
+
+#include <stddef.h>
+
+enum social_token_kind { SOCIAL_TOKEN_END, SOCIAL_TOKEN_MENTION, SOCIAL_TOKEN_URL };
+struct social_token {
+	enum social_token_kind kind;
+	size_t at, len; /* in the text; of a mention without its "@" */
+};
+
+/* Returns the first token of a text from at on. */
+struct social_token social_text_scan(const char *text, size_t len, size_t at);
+
+#endif

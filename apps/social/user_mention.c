@@ -1,0 +1,88 @@
+/* user_mention - the service of mentions: ids of the users that a text names.
+ * Layer: apps. Threads: the endpoint's. */
+#include <string.h>
+
+#include "apps/social/social.h"
+#include "apps/social/social_store.h"
+
+static struct store *store;
+
+struct mentions {
+	void *request;
+	char **names; /* in text order, each once */
+	const char **keys;
+	size_t n;
+};
+
+static bool has_name(const struct mentions *m, const char *name)
+{
+	for (size_t i = 0; i < m->n; i++)
+		if (!strcmp(m->names[i], name))
+			return true;
+	return false;
+}
+
+/* Reads the id of a user. Returns false: there is no such user. */
+static bool read_id(const struct store_bytes *bytes, int64_t *id)
+{
+	Social__UserRecord *record =
+	    bytes->data ? social__user_record__unpack(NULL, bytes->len, bytes->data) : NULL;
+
+	if (!record)
+		return false;
+	*id = record->user_id;
+	social__user_record__free_unpacked(record, NULL);
+	return true;
+}
+
+/* Answers with the users that exist. */
+static void got_users(const struct store_result *result, void *state)
+{
+	struct mentions *m = state;
+	Social__Users reply = SOCIAL__USERS__INIT;
+
+	if (result->status != LEND_OK) {
+		social_fail(m->request, result->status, "users cannot be read");
+		return;
+	}
+	reply.users = social_memory(m->request, m->n * sizeof(*reply.users));
+	for (size_t i = 0; i < m->n; i++) {
+		Social__User *user = social_memory(m->request, sizeof(*user));
+
+		social__user__init(user);
+		user->username = m->names[i];
+		if (read_id(&result->value[i], &user->user_id))
+			reply.users[reply.n_users++] = user;
+	}
+	social_answer(m->request, &reply.base);
+}
+
+static void user_mention_compose_user_mentions(Social__UserMentionService_Service *service,
+					       const Social__Names *in,
+					       Social__Users_Closure closure, void *request)
+{
+	struct mentions *m = social_state(request, sizeof(*m));
+
+	(void)service, (void)closure;
+	m->request = request;
+	m->names = social_memory(request, in->n_names * sizeof(*m->names));
+	m->keys = social_memory(request, in->n_names * sizeof(*m->keys));
+	for (size_t i = 0; i < in->n_names; i++) {
+		size_t len = strlen(in->names[i]);
+
+		if (len > SOCIAL_NAME_MAX || has_name(m, in->names[i]))
+			continue;
+		m->keys[m->n] = social_key(request, "n:%s", in->names[i]);
+		m->names[m->n++] = social_text_copy(request, in->names[i], len);
+	}
+	store_get(store, m->keys, m->n, got_users, m);
+}
+
+ProtobufCService *social_user_mention(void)
+{
+	static Social__UserMentionService_Service service =
+	    SOCIAL__USER_MENTION_SERVICE__INIT(user_mention_);
+
+	store = store_open("user");
+	return &service.base;
+}
