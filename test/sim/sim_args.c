@@ -61,6 +61,7 @@ static const struct lend_option options[] = {
     OPT_TAKEN("cc", "NAME,...", take_algorithms,
 	      "Congestion control: none, timely, swift, dctcp, credit (all)"),
     OPT_NUMBER(struct options_common, gbps, "gbps", 1, 800, "Rate of a host's link (100)"),
+    OPT_NUMBER(struct options_common, mbps, "mbps", 10, 800000, "The same in Mbit/s"),
     OPT_NUMBER(struct options_common, net.delay_ns, "delay-ns", 1, 100000000, "Delay of a link"),
     OPT_NUMBER(struct options_common, net.buffer_kb, "buffer-kb", 1, 1 << 20, "Of a switch"),
     OPT_NUMBER(struct options_common, net.mark_kb, "mark-kb", 0, 1 << 20,
@@ -69,6 +70,8 @@ static const struct lend_option options[] = {
 	       "Datagrams lost at random, per million (0)"),
     OPT_NUMBER(struct options_common, net.jitter_ns, "jitter-ns", 0, 100000000,
 	       "Largest random delay of a datagram, which may overtake others (0)"),
+    OPT_NUMBER(struct options_common, net.nic_speed, "nic-speed", 1, 100,
+	       "Rate of a host's own device, in links (1)"),
     OPT_NUMBER(struct options_common, net.queues, "queues", 1, NET_QUEUES, "Of a port"),
     OPT_NUMBER(struct options_common, net.share, "share", 0, 1 << 10,
 	       "Eighths of the free buffer that a port may use (8)"),
@@ -82,7 +85,7 @@ static void set_rate(void *args)
 {
 	struct options_common *c = args;
 
-	c->net.mbps = c->gbps * 1000;
+	c->net.mbps = c->mbps ? c->mbps : c->gbps * 1000;
 }
 
 const struct lend_syntax options_common = {.option = options, .check = set_rate};
@@ -91,6 +94,7 @@ void options_default(struct options_common *c, uint64_t delay_ns)
 {
 	c->net = sim_plan_calm();
 	c->gbps = c->net.mbps / 1000;
+	c->mbps = 0;
 	c->net.delay_ns = delay_ns;
 	c->net.share = 8;
 	c->net.queues = NET_QUEUES;

@@ -30,7 +30,7 @@ void take_seeds(const struct lend_option *option, void *field, char *value);
 
 /* Arguments that every experiment takes. */
 struct options_common {
-	uint64_t gbps;
+	uint64_t gbps, mbps;   /* mbps 0: gbps counts */
 	enum table_form form;  /* --csv, --json */
 	struct option_list cc; /* --cc NAME,...: enum lend_cc; empty: all */
 	const char *plot;      /* --plot FILE.svg */

@@ -9,6 +9,7 @@
 #include "apps/common/chart.h"
 #include "sim/command.h"
 #include "sim/sim_args.h"
+#include "sim/net/net_state.h"
 #include "sim/experiments/traffic.h"
 
 enum { SENDERS_MAX = 64, TICKS = 20, CALLS = 16, RECEIVER = 0 };
@@ -20,6 +21,7 @@ struct sharing_plan {
 /* By tick. */
 struct course {
 	double *us, *active, *jain, *goodput;
+	double queued; /* bytes in the queue before the receiver, summed over ticks */
 	uint32_t n;
 	struct traffic_count count;
 };
@@ -76,6 +78,7 @@ static void on_tick(struct traffic *t)
 	memset(s->got, 0, sizeof(s->got));
 	if (!n || c->n == 2 * s->plan->senders * TICKS)
 		return;
+	c->queued += (double)net_queue(t->sim.net, RECEIVER, t->sim.now);
 	c->us[c->n] = (double)(t->sim.now - t->begin) / 1e3;
 	c->active[c->n] = n;
 	c->jain[c->n] = traffic_jain(rate, n);
@@ -156,6 +159,7 @@ static void print_summary(struct table *t, const struct sharing_plan *p, const s
 	    {"jain_settled", "settled", NULL, halves ? settled / halves : 1, 3},
 	    {"jain_settled_min", "least", NULL, least, 3},
 	    {"carried_percent", "line %", NULL, goodput, 1},
+	    {"queue_kb", "queue KB", NULL, c->n ? c->queued / c->n / 1024 : 0, 1},
 	    {"drops", "drops", NULL, (double)c->count.drops, 0},
 	    {"repeats", "repeats", NULL, (double)c->count.repeats, 0},
 	    {"datagrams", "datagrams", NULL, (double)c->count.datagrams, 0},

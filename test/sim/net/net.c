@@ -30,6 +30,7 @@ void sim_net_open(struct sim *sim)
 	n->free = NET_END;
 	n->stride = (uint32_t)lend_align_up(sim->plan.mtu + 1, 64);
 	n->byte_ps = 8000000 / (sim->plan.mbps ? sim->plan.mbps : 1);
+	n->nic_ps = n->byte_ps / lend_max_u64(sim->plan.nic_speed, 1);
 	n->nic = zero_array(n->nodes, sizeof(*n->nic));
 	n->under_way = zero_array(n->nodes, sizeof(*n->under_way));
 	for (uint32_t i = 0; i < n->nodes; i++)
@@ -235,7 +236,7 @@ void net_launch(struct sim *sim, struct sim_flight *f)
 	}
 	nic = &sim->net->nic[f->from];
 	f->at = (lend_max_u64(nic->free, now) + 999) / 1000;
-	nic->free = lend_max_u64(nic->free, now) + f->len * sim->net->byte_ps;
+	nic->free = lend_max_u64(nic->free, now) + f->len * sim->net->nic_ps;
 	if (f->at <= sim->now && nic->head == NET_END)
 		net_switch(sim, f, NET_END);
 	else

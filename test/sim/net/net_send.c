@@ -36,18 +36,18 @@ static void gather_out(struct sim_flight *f, const struct lend_bufs *bufs,
 uint32_t sim_net_room(const struct sim *sim, uint32_t node, uint32_t n)
 {
 	const struct sim_net *net = sim->net;
-	uint64_t now = sim->now * 1000, until = now + NET_SHORT * net->byte_ps;
+	uint64_t now = sim->now * 1000, until = now + NET_SHORT * net->nic_ps;
 	uint64_t free = lend_max_u64(net->nic[node].free, now);
 
 	if (free >= until)
 		return 0;
-	return (uint32_t)lend_min_u64(n, 1 + (until - free) / (net->plan.mtu * net->byte_ps));
+	return (uint32_t)lend_min_u64(n, 1 + (until - free) / (net->plan.mtu * net->nic_ps));
 }
 
 lend_ns sim_net_drained(const struct sim *sim, uint32_t node)
 {
 	const struct sim_net *net = sim->net;
-	uint64_t half = NET_SHORT / 2 * net->byte_ps / 1000, free = net->nic[node].free / 1000 + 1;
+	uint64_t half = NET_SHORT / 2 * net->nic_ps / 1000, free = net->nic[node].free / 1000 + 1;
 
 	return lend_max_u64(free, sim->now + 1 + half) - half;
 }
@@ -62,7 +62,7 @@ static enum lend_sent find_refusal(struct sim *sim, uint32_t from, uint32_t to)
 	}
 	if (n->hung && n->under_way[to] >= sim_node_ring(sim))
 		return LEND_SENT_FULL;
-	if (n->nic[from].free > sim->now * 1000 + NET_NIC * n->byte_ps)
+	if (n->nic[from].free > sim->now * 1000 + NET_NIC * n->nic_ps)
 		return LEND_SENT_FULL;
 	if (sim_odds(sim, SIM_RNG_FULL, n->plan.full_ppm)) {
 		sim->count.faults++;

@@ -74,7 +74,8 @@ struct sim_net {
 	uint32_t chunks, free, out;
 	uint32_t stride;
 	/* Links and switches. */
-	uint64_t byte_ps;
+	uint64_t byte_ps;      /* time of a byte on a link */
+	uint64_t nic_ps;       /* and on a node's own device */
 	struct net_port *nic;  /* by node: its link into the switch */
 	struct net_port *port; /* outputs of switches: those to nodes first, see net_topo.c */
 	struct net_box *box;
