@@ -10,7 +10,7 @@ packages_of() {
 	demo) echo mate-backgrounds ;;
 	tidy) echo clang-tidy ;;
 	interop) echo ruby-grpc libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc openssl ;;
-	peers) echo libucx-dev libfabric-dev libhiredis-dev redis-server libgrpc++-dev protobuf-compiler-grpc libflatbuffers-dev flatbuffers-compiler libdpdk-dev valgrind libmimalloc2.0 libjemalloc2 nghttp2-client ;;
+	peers) echo libucx-dev libfabric-dev libhiredis-dev redis-server libgrpc++-dev protobuf-compiler-grpc libflatbuffers-dev flatbuffers-compiler libdpdk-dev valgrind libmimalloc2.0 libjemalloc2 nghttp2-client iperf3 iputils-ping ngtcp2-client ngtcp2-server openssl ;;
 	guest) echo qemu-system-x86 busybox-static cpio ethtool iproute2 rdma-core ibverbs-providers ibverbs-utils perftest ndctl ;;
 	*) echo "deps: no such group: $1; one of build test demo tidy guest interop peers" >&2 && return 1 ;;
 	esac
