@@ -12,6 +12,7 @@ struct social_args {
 	const char *roles; /* roles of this process; NULL: runs all of them */
 	const char *dir, *node, *http;
 	enum social_by by;
+	uint64_t body_max;
 	bool embed, real_stores;
 };
 

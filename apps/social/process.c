@@ -10,6 +10,7 @@
 #include "apps/common/options.h"
 #include "apps/social/role_address.h"
 #include "apps/social/deploy.h"
+#include "apps/social/http_gateway.h"
 #include "apps/social/social_store.h"
 #include "lend/grpc.h"
 
@@ -24,12 +25,17 @@ static enum social_role role_of(const char *name)
 	app_bad("--role %s: no such role; see lend social --help", name);
 }
 
-static void serve_role(enum social_role role, const char *address)
+static void serve_role(const struct social_args *args, enum social_role role, const char *address)
 {
+	char url[SOCIAL_ADDRESS_MAX];
 	int err;
 
 	if (role < SOCIAL_GATEWAY)
 		social_serve(role);
+	if (role == SOCIAL_GATEWAY) {
+		gateway_open(args->http, args->body_max, url, sizeof(url));
+		address = url;
+	}
 	err = social_address_write(social.dir, social_role_names[role], address);
 	if (err < 0)
 		app_die("%s/addr: %s; give another --dir", social.dir, strerror(-err));
@@ -38,6 +44,7 @@ static void serve_role(enum social_role role, const char *address)
 static void close_process(void *arg)
 {
 	(void)arg;
+	http_close();
 	store_close_all();
 	lend_mem_close(social.mem);
 	social.mem = NULL;
@@ -77,7 +84,7 @@ int social_process(const struct social_args *args)
 		app_die("%s", lend_why());
 	(void)snprintf(roles, sizeof(roles), "%s", args->roles);
 	for (char *role = strtok_r(roles, ",", &rest); role; role = strtok_r(NULL, ",", &rest))
-		serve_role(role_of(role), address);
+		serve_role(args, role_of(role), address);
 	signal(SIGPIPE, SIG_IGN);
 	return app_server_run(&server);
 }

@@ -24,6 +24,8 @@ struct social_request {
 	enum social_role role;
 	ProtobufCClosure closure; /* the transport's */
 	void *closure_data;
+	void *parent; /* the transport's request that calls are made for; NULL: none */
+	void (*fail)(void *closure_data, enum lend_status status, const char *why);
 	unsigned waiting; /* calls and operations that have not ended */
 	lend_ns called;   /* begin of the last call */
 	enum lend_status status;
@@ -97,7 +99,7 @@ void social_fail(void *request, enum lend_status status, const char *why)
 	social.counters[r->role].errors++;
 	if (r->undo)
 		r->undo(r->undo_state);
-	social.transport->fail(r->closure_data, status, why);
+	r->fail(r->closure_data, status, why);
 	free_request(r);
 }
 
@@ -119,30 +121,52 @@ void social_forward(void *request, enum social_role role, unsigned method,
 	free_request(r);
 }
 
-static void run_request(ProtobufCService *service, unsigned method, const ProtobufCMessage *input,
-			ProtobufCClosure closure, void *closure_data)
+static struct social_request *take_request(enum social_role role)
 {
-	struct role *role = (struct role *)service;
 	struct social_request *r = idle;
 
 	if (r)
 		idle = r->next;
 	else
 		r = malloc(sizeof(*r));
-	if (!r) {
-		social.transport->fail(closure_data, LEND_RESOURCE_EXHAUSTED, "no memory");
-		return;
-	}
-	r->role = (enum social_role)(role - roles);
-	r->closure = closure;
-	r->closure_data = closure_data;
+	if (!r)
+		app_die("no memory for a request; end some processes");
+	r->role = role;
 	r->waiting = 0;
 	r->status = LEND_OK;
 	r->undo = NULL;
 	r->blocks = NULL;
 	r->used = 0;
-	social.counters[r->role].requests++;
+	social.counters[role].requests++;
+	return r;
+}
+
+static void run_request(ProtobufCService *service, unsigned method, const ProtobufCMessage *input,
+			ProtobufCClosure closure, void *closure_data)
+{
+	struct role *role = (struct role *)service;
+	struct social_request *r = take_request((enum social_role)(role - roles));
+
+	r->closure = closure;
+	r->closure_data = r->parent = closure_data;
+	r->fail = social.transport->fail;
 	role->service->invoke(role->service, method, input, close_request, r);
+}
+
+void *social_root(enum social_role role,
+		  void (*fail)(void *arg, enum lend_status status, const char *why), void *arg)
+{
+	struct social_request *r = take_request(role);
+
+	r->closure_data = arg;
+	r->parent = NULL;
+	r->fail = fail;
+	return r;
+}
+
+void social_end(void *request)
+{
+	free_request(request);
 }
 
 void *social_memory(void *request, size_t size)
@@ -273,7 +297,7 @@ static ProtobufCService unreachable = {.invoke = refuse_call};
 ProtobufCService *social_call(void *request, enum social_role role)
 {
 	struct social_request *r = request;
-	ProtobufCService *client = social.transport->client(role, r->closure_data);
+	ProtobufCService *client = social.transport->client(role, r->parent);
 
 	social_begin(request);
 	social.counters[r->role].calls++;

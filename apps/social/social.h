@@ -134,6 +134,12 @@ void social_answer_bytes(void *request, void *bytes, size_t len);
 void social_forward(void *request, enum social_role role, unsigned method,
 		    const ProtobufCMessage *input);
 
+/* Begins a request that is no call, such as one of HTTP. fail(arg) answers it in social_fail();
+ * social_end() ends it after an answer. */
+void *social_root(enum social_role role,
+		  void (*fail)(void *arg, enum lend_status status, const char *why), void *arg);
+void social_end(void *request);
+
 /* Serves a role in this process. app_die() if it cannot. */
 void social_serve(enum social_role role);
 /* Returns whether bytes of this length go by reference. */

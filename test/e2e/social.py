@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+"""Goal: the social network answers as the original does, by value as by reference, and bad input
+gets the HTTP status that fits, without harm to other requests.
+
+Method: the requests of the original's scripts for wrk and of its init script, in tables; then the
+same posts, photos and reads at two networks, one by value and one by reference, whose answers are
+compared byte by byte.
+Covers: apps/social/http_gateway.c, apps/social/gateway_user.c, apps/social/gateway_compose.c,
+apps/social/gateway_timeline.c, apps/social/gateway_media.c, apps/social/http.c,
+apps/social/timeline_json.c, apps/social/running_request.c, apps/social/lend_transport.c,
+apps/social/compose_post.c, apps/social/text.c, apps/social/user.c, apps/social/media.c,
+apps/social/url_shorten.c, apps/social/user_mention.c, apps/social/post_storage.c,
+apps/social/post_refs.c, apps/social/posts.c, apps/social/blob.c, apps/social/held.c,
+apps/social/user_timeline.c, apps/social/home_timeline.c, apps/social/timeline.c,
+apps/social/social_graph.c, apps/social/password.c, apps/social/process.c,
+apps/social/role_address.c, apps/social/unique_id.c, apps/social/social.c
+
+usage: social.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
+"""
+import json
+import random
+import socket
+import sys
+import unittest
+
+from programs import run_tests
+from social_network import SERVICES, Social, multipart, photo, without_chance
+
+SEED = 24
+TEXT_RAW = 'hello @username_2 "quoted" http://abc.def/ghi [x] @nobody http://second:80 end'
+
+
+class Paths(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.net = Social("auto")
+        for n in (1, 2, 3):
+            assert cls.net.register(n) == (200, b"Success!\n")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.net.__exit__()
+
+    def check(self, answer, status, text=None):
+        self.assertEqual(answer[0], status, answer)
+        if text is not None:
+            self.assertEqual(answer[1], text)
+
+    def test_follow_and_unfollow(self):
+        net = self.net
+        for _ in range(2):  # a repeated edge changes nothing
+            self.check(net.follow(2, 1), 200, b"Success!\n")
+        self.check(net.post("/wrk2-api/user/follow", "user_id=3&followee_id=1"), 200, b"Success!\n")
+        self.check(net.compose(1, "seen by both"), 200, b"Successfully upload post\n")
+        self.assertEqual([self.texts("home", n)[:1] for n in (2, 3)], [["seen by both"]] * 2)
+        self.check(net.post("/wrk2-api/user/unfollow", "user_name=username_2&followee_name=username_1"), 200, b"Success!\n")
+        self.check(net.compose(1, "seen by one"), 200)
+        self.assertEqual([self.texts("home", n)[0] for n in (2, 3)], ["seen by both", "seen by one"])
+        self.check(net.follow(2, 99), 404)
+        self.check(net.post("/wrk2-api/user/follow", "user_name=username_2"), 400, b"Incomplete arguments\n")
+
+    def texts(self, kind, user):
+        return [post["text"] for post in json.loads(self.net.timeline(kind, user)[1])]
+
+    def test_a_post_has_all_its_parts(self):
+        self.check(self.net.compose(1, TEXT_RAW, '["123","456"]', '["png","jpg"]'), 200)
+        post = json.loads(self.net.timeline("user", 1)[1])[0]
+        self.assertEqual(list(post), ["post_id", "creator", "req_id", "text", "user_mentions", "media", "urls", "timestamp", "post_type"])
+        short = [url["shortened_url"] for url in post["urls"]]
+        self.assertEqual(post["text"], f'hello @username_2 "quoted" {short[0]}/ghi [x] @nobody {short[1]}:80 end')
+        self.assertEqual([url["expanded_url"] for url in post["urls"]], ["http://abc.def", "http://second"])
+        self.assertTrue(all(len(url) == len("http://short-url/") + 10 for url in short))
+        self.assertEqual(post["creator"], {"user_id": "1", "username": "username_1"})
+        self.assertEqual(post["user_mentions"], [{"user_id": "2", "username": "username_2"}])
+        self.assertEqual(post["media"], [{"media_id": "123", "media_type": "png"}, {"media_id": "456", "media_type": "jpg"}])
+        self.assertEqual(post["post_type"], 0)
+        self.assertEqual(json.loads(self.net.timeline("home", 2)[1])[0], post)  # by the mention
+
+    def test_ranges(self):
+        self.check(self.net.register(7), 200)
+        for n in range(12):
+            self.check(self.net.compose(7, f"post {n}"), 200)
+        for start, stop, want in ((0, 3, [11, 10, 9]), (10, 20, [1, 0]), (12, 20, []), (5, 5, []), (6, 2, [])):
+            got = [post["text"] for post in json.loads(self.net.timeline("user", 7, start, stop)[1])]
+            self.assertEqual(got, [f"post {n}" for n in want], (start, stop))
+        self.check(self.net.timeline("user", 12345), 200, b"[]\n")
+
+    def test_token(self):
+        net = self.net
+        self.check(net.post("/api/user/login", "username=username_1&password=wrong"), 401)
+        self.check(net.post("/api/user/login", "username=nobody&password=x"), 404)
+        status, _, headers = net.request("POST", "/api/user/login", b"username=username_1&password=password_1")
+        self.assertEqual(status, 302)
+        cookie = headers["Set-Cookie"].split(";")[0]
+        self.check(net.request("POST", "/api/post/compose", b"text=by token&post_type=0",
+                               {"Cookie": cookie, "Content-Type": "application/x-www-form-urlencoded"}), 200)
+        own = net.request("GET", "/api/user-timeline/read?start=0&stop=1", headers={"Cookie": cookie})
+        self.assertEqual(json.loads(own[1])[0]["text"], "by token")
+        self.assertIn({"follower_id": "3"}, json.loads(self.followers(cookie)))
+        head, payload, _ = cookie.partition("=")[2].split(".")
+        none = "eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0"  # {"alg":"none","typ":"JWT"}
+        for bad in ("", "x", cookie[:-2] + "AA", f"login_token={head}.{payload}.", f"login_token={none}.{payload}."):
+            self.check(net.request("GET", "/api/user/get_follower", headers={"Cookie": bad}), 401)
+
+    def followers(self, cookie):
+        self.net.post("/wrk2-api/user/follow", "user_id=3&followee_id=1")
+        return self.net.request("GET", "/api/user/get_follower", headers={"Cookie": cookie})[1]
+
+    def test_signup(self):
+        self.check(self.net.post("/api/user/register", "first_name=a&last_name=b&username=new&password=p"), 302)
+        self.check(self.net.post("/api/user/register", "first_name=a&last_name=b&username=new&password=p"), 409)
+        self.check(self.net.post("/api/user/follow", "user_name=new&followee_name=username_1"), 302)
+
+    def test_bad_input(self):
+        net = self.net
+        compose = "username=username_1&user_id=1&text=x&post_type=0"
+        rows = (
+            (net.register(1), 409),
+            (net.post("/wrk2-api/user/register", "first_name=a&last_name=b&username=c&password=p"), 400),
+            (net.post("/wrk2-api/user/register", f"first_name=a&last_name=b&username={'c' * 101}&password=p&user_id=5"), 400),
+            (net.post("/wrk2-api/post/compose", "username=username_1&user_id=1&text=&post_type=0"), 400),
+            (net.post("/wrk2-api/post/compose", "username=username_1&user_id=1&text=x&post_type=9"), 400),
+            (net.post("/wrk2-api/post/compose", compose.replace("user_id=1", "user_id=x1")), 400),
+            (net.post("/wrk2-api/post/compose", compose + '&media_ids=["12345678901234567890"]&media_types=["png"]'), 400),
+            (net.post("/wrk2-api/post/compose", compose + '&media_ids=["1","2"]&media_types=["png"]'), 400),
+            (net.post("/wrk2-api/post/compose", compose + '&media_ids=[1]&media_types=["png"]'), 200),
+            (net.post("/wrk2-api/post/compose", compose + "&media_ids={&media_types=["), 400),
+            (net.post("/wrk2-api/post/compose", compose + '&media_ids=["1"]'), 400),
+            (net.request("POST", "/wrk2-api/post/compose", b"username=username_1&user_id=1&text=\xff\xfe&post_type=0"), 400),
+            (net.request("POST", "/wrk2-api/post/compose", b"x" * (10 << 20)), 413),
+            (net.request("POST", "/wrk2-api/post/compose", b"text=x", {"Content-Type": "text/plain"}), 400),
+            (net.post("/wrk2-api/home-timeline/read", "x=1"), 405),
+            (net.get("/wrk2-api/home-timeline/read?user_id=1&start=0"), 400),
+            (net.get("/wrk2-api/home-timeline/read?user_id=1&start=-1&stop=3"), 400),
+            (net.timeline("home", 1, 0, 5000), 400),
+            (net.get("/no/such/path"), 404),
+            (net.get("/get-media?filename=12345678901234567890.jpg"), 400),
+            (net.get("/get-media?filename=77.jpg"), 404),
+            (net.get("/get-media?filename=77"), 400),
+            (net.get("/get-media?filename=77.j%0d%0aX:"), 400),
+            (net.upload(b"no photo"), 415),
+            (net.upload(b""), 415),
+            (net.request("POST", "/upload-media", *reversed(multipart({"a": "b"}, []))), 400),
+            (net.compose_photo(1, "x", b"no photo"), 400),
+            (net.get("/wrk2-api/home-timeline/read?user_id=1&start=0&stop=1&x=" + "a" * 65000), 414),
+        )
+        for i, (answer, status) in enumerate(rows):
+            self.assertEqual(answer[0], status, (i, answer[1][:200]))
+
+    def test_malformed_http(self):
+        for data, want in ((b"nonsense\r\n\r\n", b""), (b"GET / HTTP/1.1\r\nHost: x\r\nbad header\r\n\r\n", b""),
+                           (b"POST /wrk2-api/post/compose HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n", b"400"),
+                           (b"POST /wrk2-api/post/compose HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999999\r\n\r\n", b"4")):
+            self.assertIn(want, self.net.raw(data)[:40])
+        self.check(self.net.timeline("user", 1), 200)
+
+    def test_a_client_that_never_reads(self):
+        for n in range(8):
+            self.check(self.net.compose(3, "long " * 1500 + str(n)), 200)
+        with socket.create_connection(("127.0.0.1", self.net.port)) as idle:
+            idle.sendall(20 * b"GET /wrk2-api/user-timeline/read?user_id=3&start=0&stop=10 HTTP/1.1\r\nHost: x\r\n\r\n")
+            for _ in range(20):
+                self.check(self.net.timeline("user", 3), 200)
+
+
+class Arms(unittest.TestCase):
+    """The same requests by value and by reference."""
+
+    def fill(self, net):
+        """Makes posts and photos from a seed. Returns what all users read, and the photos."""
+        rng = random.Random(SEED)
+        for n in range(1, 7):
+            self.assertEqual(net.register(n)[0], 200)
+        for n in range(1, 7):
+            for other in rng.sample(range(1, 7), 3):
+                self.assertEqual(net.follow(n, other)[0], 200)
+        photos = []
+        for n in range(24):
+            text = "".join(rng.choice(("word ", "@username_2 ", 'q"uote ', "http://url.x ", "x" * 5000)) for _ in range(rng.choice((1, 5, 9))))
+            user = rng.randrange(1, 7)
+            size = rng.choice((100, 20000, 300000))
+            if n % 3:
+                self.assertEqual(net.compose(user, f"{n} {text}", '["1234567890123"]', '["png"]')[0], 200)
+            else:
+                self.assertEqual(net.compose_photo(user, f"{n} {text}", photo(n, size))[0], 200)
+            status, reply = net.upload(photo(n, size))
+            self.assertEqual(status, 200)
+            photos.append(net.get(f"/get-media?filename={json.loads(reply)['media_id']}.jpg")[1])
+            self.assertEqual(photos[-1], photo(n, size))
+        return self.read_all(net) + photos
+
+    def read_all(self, net):
+        bodies = []
+        for kind in ("user", "home"):
+            for n in range(1, 7):
+                status, body = net.timeline(kind, n, 0, 100)
+                self.assertEqual(status, 200)
+                for post in json.loads(body):
+                    for media in post["media"]:
+                        if len(media["media_id"]) > 15:  # stored by this network
+                            bodies.append(net.get(f"/get-media?filename={media['media_id']}.jpg")[1])
+                bodies.append(without_chance(body))
+        return bodies
+
+    def test_same_bytes(self):
+        read = {}
+        for by, carrier in (("value", "udp"), ("ref", "udp"), ("auto", "shm")):
+            with Social(by, carrier) as net:
+                read[by] = self.fill(net)
+                used = net.node.stat()["refs"]
+                self.assertGreater(used, {"value": 20, "ref": 50, "auto": 24}[by])
+        self.assertTrue(any(b"short-url" in body for body in read["value"]))
+        self.assertEqual(read["value"], read["ref"])
+        self.assertEqual(read["value"], read["auto"])
+
+    def test_services_in_processes_of_their_own(self):
+        with Social("auto", processes=(*SERVICES.split(","), "gateway")) as net:
+            for n in (1, 2):
+                self.assertEqual(net.register(n)[0], 200)
+            self.assertEqual(net.follow(1, 2)[0], 200)
+            self.assertEqual(net.compose(2, "long @username_1 " * 1000)[0], 200)
+            self.assertEqual(len(json.loads(net.timeline("home", 1)[1])), 1)
+
+
+if __name__ == "__main__":
+    print("seed", SEED)
+    sys.exit(not run_tests(sys.argv[2:]))
