@@ -33,7 +33,7 @@ enum lend_cc lend_cc_named(const char *name)
 	return (enum lend_cc)i;
 }
 
-void lend_cc_open(struct lend_cc_state *s, enum lend_cc cc)
+void lend_cc_open(struct lend_cc_state *s, enum lend_cc cc, uint32_t credits)
 {
 	/* Swift and DCTCP start with 16 datagrams, which any network can absorb. Under receiver
 	 * grants the sender needs less caution. Timely controls the rate: its window is only a
@@ -41,10 +41,11 @@ void lend_cc_open(struct lend_cc_state *s, enum lend_cc cc)
 	bool careful = cc == LEND_CC_SWIFT || cc == LEND_CC_DCTCP;
 
 	memset(s, 0, sizeof(*s));
-	s->window = (careful                ? 16
-		     : cc == LEND_CC_TIMELY ? LEND_CC_TIMELY_WINDOW
-					    : LEND_CC_WINDOW_MAX) *
-		    LEND_CC_ONE;
+	s->window = LEND_CC_WINDOW_MAX * LEND_CC_ONE;
+	if (careful)
+		s->window = 16 * LEND_CC_ONE;
+	else if (cc == LEND_CC_TIMELY)
+		s->window = (credits > 0 ? credits : LEND_CC_TIMELY_WINDOW) * LEND_CC_ONE;
 }
 
 void lend_cc_report(struct lend_cc_state *s, enum lend_cc cc, const struct lend_cc_report *r)

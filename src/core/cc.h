@@ -23,9 +23,9 @@ enum lend_cc {
 };
 
 enum {
-	LEND_CC_WINDOW_MAX = 4096, /* datagrams */
-	LEND_CC_TIMELY_WINDOW = 256,
-	LEND_CC_ONE = 1024, /* a datagram, in units of lend_cc_state.window */
+	LEND_CC_WINDOW_MAX = 4096,  /* datagrams */
+	LEND_CC_TIMELY_WINDOW = 32, /* eRPC's session credits */
+	LEND_CC_ONE = 1024,         /* a datagram, in units of lend_cc_state.window */
 };
 #define LEND_CC_GAP_MAX UINT64_C(1000000) /* ns: the largest gap */
 
@@ -65,7 +65,8 @@ struct lend_cc_report {
 const char *lend_cc_name(enum lend_cc cc);
 /* Returns LEND_CC_KINDS for an unknown name. */
 enum lend_cc lend_cc_named(const char *name);
-void lend_cc_open(struct lend_cc_state *s, enum lend_cc cc);
+/* credits: datagrams that may be in flight under timely; 0: LEND_CC_TIMELY_WINDOW. */
+void lend_cc_open(struct lend_cc_state *s, enum lend_cc cc, uint32_t credits);
 /* Updates window and gap if the report covers datagrams of a long message. */
 void lend_cc_report(struct lend_cc_state *s, enum lend_cc cc, const struct lend_cc_report *r);
 

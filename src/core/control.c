@@ -63,7 +63,7 @@ static void set_probe_class(struct lend_core *c, struct lend_sess *s, struct len
 
 	if (!k)
 		return;
-	m->out->class = lend_grants_class(c, s, k);
+	m->out->class = lend_sched_wire_class(s, k);
 	head->flags |= m->out->class;
 }
 

@@ -113,6 +113,7 @@ struct lend_core_config {
 				    session ends */
 	uint8_t seed[32];        /* the only source of randomness */
 	uint8_t congestion;      /* enum lend_cc, see cc.h */
+	uint8_t credits;         /* datagrams of a session in flight under timely; 0: 32 */
 	uint8_t order;           /* enum lend_order */
 	uint8_t fast;            /* enum lend_fast */
 	uint8_t features; /* LEND_FEATURE_* of wire/head.h: what the caller of the core reads */

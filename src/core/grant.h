@@ -83,17 +83,6 @@ static inline bool lend_grants_apply(const struct lend_core *c, const struct len
 	return c->cfg.congestion == LEND_CC_CREDIT && !s->lossless;
 }
 
-/* Returns the traffic class of a call's datagrams. Long messages keep the receiver's downlink busy
- * under receiver-driven grants. They go one class lower, so that switches let short, unscheduled
- * messages overtake them. */
-static inline uint8_t lend_grants_class(const struct lend_core *c, const struct lend_sess *s,
-					const struct lend_call_rec *k)
-{
-	bool yields = k->tx.win != LEND_NONE && lend_grants_apply(c, s);
-
-	return (uint8_t)lend_min_u32(k->class + yields, LEND_CLASSES - 1);
-}
-
 /* Returns how many bytes of the reply to one more call may arrive before a grant. */
 static inline uint32_t lend_grants_first_reply(const struct lend_core *c, const struct lend_sess *s)
 {

@@ -201,7 +201,7 @@ static __attribute__((noinline)) uint32_t send_long(struct lend_core *c, struct 
 						    struct lend_call_rec *k, struct lend_sess *s,
 						    uint32_t most)
 {
-	uint8_t class = lend_grants_class(c, s, k);
+	uint8_t class = lend_sched_wire_class(s, k);
 	uint32_t frag;
 
 	do {

@@ -35,6 +35,16 @@ static inline void lend_sched_class(const struct lend_core *c, struct lend_call_
 	k->fast = lend_sched_is_fast(c, class);
 }
 
+/* Returns the traffic class of a call's datagrams. Those of a long message go one class lower, so
+ * that switches let short messages overtake them. */
+static inline uint8_t lend_sched_wire_class(const struct lend_sess *s,
+					    const struct lend_call_rec *k)
+{
+	bool yields = k->tx.win != LEND_NONE && !s->lossless;
+
+	return (uint8_t)lend_min_u32(k->class + yields, LEND_CLASSES - 1);
+}
+
 /* Lets the call wait until its session gets credit or room in flight. */
 void lend_sched_wait(struct lend_core *c, struct lend_call_rec *k);
 /* Lets the call wait until the session's carrier has room again. */

@@ -101,7 +101,7 @@ struct lend_sess *lend_sess_open(struct lend_core *c, uint32_t peer, uint8_t sta
 	s->by_attempt = LEND_NONE;
 	s->by_peer = LEND_NONE;
 	lend_list_init(&s->waiting);
-	lend_cc_open(&s->cc, c->cfg.congestion);
+	lend_cc_open(&s->cc, c->cfg.congestion, c->cfg.credits);
 	s->ring = LEND_NONE;
 	s->limit = (uint16_t)c->cfg.calls;
 	lend_hs_open(c, s);

@@ -98,7 +98,7 @@
 	X(lease_us, 1000000, "lease time of a memory node")                                        \
 	X(sums, 0, "memory nodes keep checksums of their pages")                                   \
 	X(rot_ppm, 0, "memory operations before which a page loses a bit; with sums")              \
-	X(cc, 0, "enum lend_cc of src/core/cc.h")                                                  \
+	X(cc, 0, "enum lend_cc of src/core/cc.h, and 256 times the credits of timely")             \
 	X(ticket_us, 0, "lifetime of a ticket for 0-RTT calls; 0: none is given")                  \
 	X(attempts, 64, "attempts to connect with a ticket that a core remembers, a power of two") \
 	X(zero_rtt_ppm, 0, "calls that may be 0-RTT")                                              \

@@ -6,6 +6,8 @@
 #include "core/cc.h"
 #include "sim/net/net_state.h"
 
+enum { TIMELY_8 = LEND_CC_TIMELY | 8 << 8 }; /* see cc in plan.h */
+
 /* Splits a list at its commas; each item is parsed by one. */
 static void split_list(const struct lend_option *o, struct option_list *list, char *value,
 		       uint64_t (*one)(const struct lend_option *, const char *))
@@ -26,9 +28,23 @@ static uint64_t parse_algorithm(const struct lend_option *o, const char *word)
 {
 	enum lend_cc cc = lend_cc_named(word);
 
+	if (strcmp(word, sim_cc_name(TIMELY_8)) == 0)
+		return TIMELY_8;
 	if (cc >= LEND_CC_KINDS)
-		lend_cli_bad("--%s %s: give none, timely, swift, dctcp or credit", o->name, word);
+		lend_cli_bad("--%s %s: give none, timely, timely-8, swift, dctcp or credit",
+			     o->name, word);
 	return cc;
+}
+
+const char *sim_cc_name(uint64_t cc)
+{
+	return cc == TIMELY_8 ? "timely-8" : lend_cc_name((enum lend_cc)cc);
+}
+
+struct chart_line sim_cc_line(uint64_t cc, const double *x, const double *y, uint32_t n)
+{
+	return (struct chart_line){sim_cc_name(cc), x, y, n,
+				   cc == TIMELY_8 ? (uint8_t)CHART_GOLD : (uint8_t)cc};
 }
 
 void take_list(const struct lend_option *option, void *field, char *value)
@@ -59,7 +75,8 @@ static void take_form(const struct lend_option *option, void *args, char *value)
 
 static const struct lend_option options[] = {
     OPT_TAKEN("cc", "NAME,...", take_algorithms,
-	      "Congestion control: none, timely, swift, dctcp, credit (all)"),
+	      "Congestion control: none, timely, timely-8 (with 8 credits instead of 32), swift, "
+	      "dctcp, credit (all)"),
     OPT_NUMBER(struct options_common, gbps, "gbps", 1, 800, "Rate of a host's link (100)"),
     OPT_NUMBER(struct options_common, mbps, "mbps", 10, 800000, "The same in Mbit/s"),
     OPT_NUMBER(struct options_common, net.delay_ns, "delay-ns", 1, 100000000, "Delay of a link"),
@@ -102,4 +119,5 @@ void options_default(struct options_common *c, uint64_t delay_ns)
 	c->net.checked = 1; /* saves a fifth of the time */
 	for (c->cc.n = 0; c->cc.n < LEND_CC_KINDS; c->cc.n++)
 		c->cc.value[c->cc.n] = c->cc.n;
+	c->cc.value[c->cc.n++] = TIMELY_8;
 }

@@ -2,6 +2,7 @@
 #ifndef TEST_SIM_SIM_ARGS_H
 #define TEST_SIM_SIM_ARGS_H
 
+#include "apps/common/chart.h"
 #include "cli/option_table.h"
 #include "sim/plan.h"
 #include "sim/table.h"
@@ -32,11 +33,16 @@ void take_seeds(const struct lend_option *option, void *field, char *value);
 struct options_common {
 	uint64_t gbps, mbps;   /* mbps 0: gbps counts */
 	enum table_form form;  /* --csv, --json */
-	struct option_list cc; /* --cc NAME,...: enum lend_cc; empty: all */
+	struct option_list cc; /* --cc NAME,...: as in the plan; empty: all */
 	const char *plot;      /* --plot FILE.svg */
 	struct sim_plan net;   /* --delay-ns, --buffer-kb, --share, --mark-kb, --loss-ppm, --seed */
 };
 extern const struct lend_syntax options_common;
+
+/* Returns the name of the algorithm with that number in a plan. */
+const char *sim_cc_name(uint64_t cc);
+/* Returns a line of a chart, with the name and the color of the algorithm. */
+struct chart_line sim_cc_line(uint64_t cc, const double *x, const double *y, uint32_t n);
 
 /* Sets a network of 100 Gb/s with 4 MiB per switch and carriers with checksums of their own. */
 void options_default(struct options_common *c, uint64_t delay_ns);

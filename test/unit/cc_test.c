@@ -65,7 +65,7 @@ Test(cc, report__signal__slows_down_or_not)
 		struct lend_cc_state s;
 		int64_t before, after;
 
-		lend_cc_open(&s, row[i].cc);
+		lend_cc_open(&s, row[i].cc, 0);
 		for (int k = 0; k < 10; k++) {
 			r = make_report(TRIP, 1, 0, 0);
 			lend_cc_report(&s, row[i].cc, &r);
@@ -89,7 +89,7 @@ static struct lend_cc_state run_until_settled(enum lend_cc cc, uint32_t each, ui
 	uint64_t number = 0;
 	lend_ns now = 0;
 
-	lend_cc_open(&s, cc);
+	lend_cc_open(&s, cc, 0);
 	for (int i = 0; i < 3000; i++) {
 		uint32_t flight = lend_cc_window(&s), way = TRIP / each, trip;
 
@@ -142,7 +142,7 @@ Test(cc, recovers)
 		struct lend_cc_report r;
 		struct lend_cc_state s;
 
-		lend_cc_open(&s, all[i]);
+		lend_cc_open(&s, all[i], 0);
 		for (int k = 0; k < 200; k++) {
 			r = make_report(3000000, 4, 4, 1);
 			lend_cc_report(&s, all[i], &r);
@@ -164,7 +164,7 @@ Test(cc, short_messages_change_nothing_but_the_round_trip)
 		struct lend_cc_report r = make_report(TRIP, 8, 0, 0);
 		struct lend_cc_state s, want;
 
-		lend_cc_open(&s, (enum lend_cc)cc);
+		lend_cc_open(&s, (enum lend_cc)cc, 0);
 		lend_cc_report(&s, (enum lend_cc)cc, &r);
 		want = s;
 		want.rtt = 900000;
@@ -188,7 +188,7 @@ Test(cc, report__random__stays_within_bounds)
 		lend_ns now = 0;
 
 		lend_rng_seed(&rng, seed);
-		lend_cc_open(&s, cc);
+		lend_cc_open(&s, cc, 0);
 		for (int i = 0; i < 2000; i++) {
 			struct lend_cc_report r;
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/cc.h"
 #include "apps/common/chart.h"
 #include "sim/command.h"
 #include "sim/sim_args.h"
@@ -42,7 +41,7 @@ static double receiver_goodput(const struct congest_plan *p, const struct conges
 static void print_row(struct sweep *s, const struct congest_plan *p, const struct congest_result *r)
 {
 	const struct table_cell cell[] = {
-	    {"cc", "cc", lend_cc_name((enum lend_cc)p->net.cc), 0, 0},
+	    {"cc", "cc", sim_cc_name(p->net.cc), 0, 0},
 	    {"senders", "senders", NULL, (double)p->senders, 0},
 	    {"bytes", "bytes", NULL, (double)p->bytes, 0},
 	    {"buffer_kb", NULL, NULL, (double)p->net.buffer_kb, 0},
@@ -81,8 +80,7 @@ static bool run_all(struct sweep *s)
 			p.senders = s->senders.value[i];
 			congest_run(&p, r);
 			if (!r->ok) {
-				fprintf(stderr, "%s, %llu senders: %s\n",
-					lend_cc_name((enum lend_cc)p.net.cc),
+				fprintf(stderr, "%s, %llu senders: %s\n", sim_cc_name(p.net.cc),
 					(unsigned long long)p.senders, r->why);
 				return false;
 			}
@@ -131,9 +129,7 @@ static bool plot_results(const struct sweep *s)
 				y[i] = p == QUEUE ? (double)last->series[i]
 						  : panel_value(p, &s->result[c * k + i]);
 			}
-			panel[p].line[c] =
-			    (struct chart_line){lend_cc_name((enum lend_cc)s->o.cc.value[c]), x, y,
-						n, (uint8_t)s->o.cc.value[c]};
+			panel[p].line[c] = sim_cc_line(s->o.cc.value[c], x, y, n);
 		}
 	}
 	ok = chart_write(s->o.plot, panel, PANELS);

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/cc.h"
 #include "apps/common/chart.h"
 #include "sim/command.h"
 #include "sim/sim_args.h"
@@ -21,13 +20,14 @@ struct sweep {
 	uint32_t mixes, ways; /* ways: number of algorithms, with the ideal */
 	struct option_list load;
 	const char *mix_words;
+	bool sizes;
 	struct table table;
 	struct fabric_result *result;
 };
 
 static const char *way_name(const struct sweep *s, uint32_t way)
 {
-	return way ? lend_cc_name((enum lend_cc)s->o.cc.value[way - 1]) : "ideal";
+	return way ? sim_cc_name(s->o.cc.value[way - 1]) : "ideal";
 }
 
 static struct fabric_result *result_at(const struct sweep *s, uint32_t mix, uint32_t load,
@@ -54,6 +54,8 @@ static void print_row(struct sweep *s, const struct fabric_plan *p, const char *
 	    {"large_p99", "large p99", NULL, r->large.p99, 2},
 	    {"all_p50", NULL, NULL, r->all.p50, 2},
 	    {"all_p99", "all p99", NULL, r->all.p99, 2},
+	    {"all_p999", "p99.9", NULL, r->all.p999, 2},
+	    {"all_mean", "mean", NULL, r->all.mean, 2},
 	    {"goodput_percent", "goodput %", NULL, r->goodput, 1},
 	    {"drops", "drops", NULL, (double)r->drops, 0},
 	    {"cut", "cut", NULL, (double)r->cut, 0},
@@ -68,6 +70,31 @@ static void print_row(struct sweep *s, const struct fabric_plan *p, const char *
 	table_row(&s->table, cell, sizeof(cell) / sizeof(cell[0]));
 }
 
+/* Prints a row for each size of messages, instead of the summary. */
+static void print_sizes(struct sweep *s, const struct fabric_plan *p, const char *cc,
+			const struct fabric_result *r)
+{
+	static const char *const name[FABRIC_SIZES] = {"datagram", "64 KiB", "1 MiB", "longer"};
+
+	for (uint32_t i = 0; i < FABRIC_SIZES; i++) {
+		const struct fabric_slowdown *d = &r->size[i];
+		const struct table_cell cell[] = {
+		    {"cc", "cc", cc, 0, 0},
+		    {"mix", "mix", mix_name(p->mix), 0, 0},
+		    {"load_percent", "load %", NULL, (double)p->load, 0},
+		    {"size", "up to", name[i], 0, 0},
+		    {"measured", "measured", NULL, d->n, 0},
+		    {"mean", "mean", NULL, d->mean, 2},
+		    {"p50", "p50", NULL, d->p50, 2},
+		    {"p99", "p99", NULL, d->p99, 2},
+		    {"p999", "p99.9", NULL, d->p999, 2},
+		};
+
+		if (d->n > 0)
+			table_row(&s->table, cell, sizeof(cell) / sizeof(cell[0]));
+	}
+}
+
 /* Prints the throughput over time while links fail, instead of the summary. */
 static void print_course(struct sweep *s, const char *cc, const struct fabric_result *r)
 {
@@ -80,34 +107,55 @@ static void print_course(struct sweep *s, const char *cc, const struct fabric_re
 		    3);
 }
 
+static bool run_way(const struct sweep *s, struct fabric_plan *p, struct fabric_load *messages,
+		    uint32_t way, struct fabric_result *r)
+{
+	if (way) {
+		p->net.cc = s->o.cc.value[way - 1];
+		fabric_run(p, messages, r);
+	} else {
+		fabric_ideal(p, messages, r);
+	}
+	if (!r->ok)
+		fprintf(stderr, "%s, %s at %llu %%: %s\n", way_name(s, way), mix_name(p->mix),
+			(unsigned long long)p->load, r->why);
+	return r->ok;
+}
+
+static void print_way(struct sweep *s, const struct fabric_plan *p, uint32_t way,
+		      const struct fabric_result *ideal)
+{
+	const struct fabric_result *r = ideal + way;
+
+	if (s->sizes)
+		print_sizes(s, p, way_name(s, way), r);
+	else if (!p->fail || s->o.form != TABLE_CSV)
+		print_row(s, p, way_name(s, way), r, ideal);
+	else if (way)
+		print_course(s, way_name(s, way), r);
+}
+
+/* Runs all algorithms with the same messages, and prints the best first. */
 static bool run_load(struct sweep *s, uint32_t mix, uint32_t load)
 {
+	struct fabric_result *r = result_at(s, mix, load, 0);
 	struct fabric_plan p = s->plan;
 	struct fabric_load *messages;
+	uint32_t order[OPTION_LIST + 1], n = 0, at;
 	bool ok = true;
 
 	p.mix = s->mix[mix];
 	p.load = s->load.value[load];
 	messages = fabric_load_open(&p);
 	for (uint32_t way = 0; ok && way < s->ways; way++) {
-		struct fabric_result *r = result_at(s, mix, load, way);
-
-		if (way) {
-			p.net.cc = s->o.cc.value[way - 1];
-			fabric_run(&p, messages, r);
-		} else {
-			fabric_ideal(&p, messages, r);
-		}
-		ok = r->ok;
-		if (!ok)
-			fprintf(stderr, "%s, %s at %llu %%: %s\n", way_name(s, way),
-				mix_name(p.mix), (unsigned long long)p.load, r->why);
-		else if (!p.fail || s->o.form != TABLE_CSV)
-			print_row(s, &p, way_name(s, way), r, result_at(s, mix, load, 0));
-		else if (way)
-			print_course(s, way_name(s, way), r);
+		ok = run_way(s, &p, messages, way, &r[way]);
+		for (at = n++; at > 0 && r[order[at - 1]].all.p99 > r[way].all.p99; at--)
+			order[at] = order[at - 1];
+		order[at] = way;
 	}
 	fabric_load_close(messages);
+	for (at = 0; ok && at < n; at++)
+		print_way(s, &p, order[at], r);
 	return ok;
 }
 
@@ -130,9 +178,8 @@ static struct chart_line collect_points(const struct sweep *s, enum plotted what
 		       : what == BY_LOAD ? r->small.p99
 					 : r->part[i].p99;
 	}
-	return (struct chart_line){way_name(s, way), x, y, n,
-				   way ? (uint8_t)s->o.cc.value[way - 1]
-				       : (uint8_t)CHART_REFERENCE};
+	return way ? sim_cc_line(s->o.cc.value[way - 1], x, y, n)
+		   : (struct chart_line){way_name(s, way), x, y, n, CHART_REFERENCE};
 }
 
 static bool plot_results(const struct sweep *s)
@@ -198,6 +245,7 @@ static const struct lend_option options[] = {
     OPT_LIST(struct sweep, load, "load", 100, "Percent of the links (80)"),
     OPT_NUMBER(struct sweep, plan.messages, "messages", 1, 20000000, "At most (100000)"),
     OPT_NUMBER(struct sweep, plan.us, "us", 1, 10000000, "Simulated microseconds (5000)"),
+    OPT_FLAG(struct sweep, sizes, "sizes", "Print slowdowns by size of the messages"),
     OPT_NUMBER(struct sweep, plan.fail, "fail", 0, HOSTS_MAX,
 	       "Links that fail; --csv is then the course"),
     OPT_NUMBER(struct sweep, plan.detect_us, "detect-us", 0, 1000000,

@@ -25,15 +25,19 @@ struct fabric_plan {
 enum { FABRIC_PARTS = 10, FABRIC_TICKS = 200 };
 
 struct fabric_slowdown {
-	double p50, p99;
+	uint32_t n; /* messages */
+	double mean, p50, p99, p999;
 };
+/* Bytes up to which a message belongs to each size: one datagram, 64 KiB, 1 MiB, any. */
+enum { FABRIC_SIZES = 4 };
+extern const double fabric_size[FABRIC_SIZES];
 struct fabric_result {
 	bool ok;
 	char why[256];
 	/* Slowdown: latency over the least latency of this message in an idle network. Of all
-	 * messages, of those up to the mix's median, of the longest tenth, and by tenth of the
-	 * mix. */
-	struct fabric_slowdown all, small, large, part[FABRIC_PARTS];
+	 * messages, of those up to the mix's median, of the longest tenth, by tenth of the mix, and
+	 * by size. */
+	struct fabric_slowdown all, small, large, part[FABRIC_PARTS], size[FABRIC_SIZES];
 	uint32_t measured, unfinished;
 	double
 	    goodput; /* percent of the requested bytes that arrived during the span of arrivals */

@@ -12,6 +12,8 @@ enum { PAYLOAD = 1376, HEADS = 44 };
 /* The reply to each message is empty, in a datagram that carries a receive report. */
 enum { ANSWER = 72 };
 
+const double fabric_size[FABRIC_SIZES] = {PAYLOAD, 65536, 1048576, HUGE_VAL};
+
 static double wire_bytes(uint32_t bytes)
 {
 	return bytes + HEADS * fmax(1, ceil(bytes / (double)PAYLOAD));
@@ -103,13 +105,18 @@ static int by_value(const void *a, const void *b)
 
 static struct fabric_slowdown sum_up(double *slow, uint32_t n)
 {
-	struct fabric_slowdown s = {NAN, NAN};
+	struct fabric_slowdown s = {n, NAN, NAN, NAN, NAN};
+	double sum = 0;
 
 	if (n == 0)
 		return s;
 	qsort(slow, n, sizeof(*slow), by_value);
+	for (uint32_t i = 0; i < n; i++)
+		sum += slow[i];
+	s.mean = sum / n;
 	s.p50 = slow[n / 2];
 	s.p99 = slow[(uint32_t)(n * 0.99)];
+	s.p999 = slow[(uint32_t)(n * 0.999)];
 	return s;
 }
 
@@ -151,6 +158,9 @@ void fabric_judge(const struct fabric_plan *p, const struct fabric_load *load, c
 		upto = mix_quantile(p->mix, (i + 1.0) / FABRIC_PARTS);
 		r->part[i] = count_between(load, slow, room, above, upto);
 	}
+	for (int i = 0; i < FABRIC_SIZES; i++)
+		r->size[i] =
+		    count_between(load, slow, room, i ? fabric_size[i - 1] : -1, fabric_size[i]);
 	free(slow);
 }
 

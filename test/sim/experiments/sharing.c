@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/cc.h"
 #include "apps/common/chart.h"
 #include "sim/command.h"
 #include "sim/sim_args.h"
@@ -152,7 +151,7 @@ static void print_summary(struct table *t, const struct sharing_plan *p, const s
 		least = fmin(least, c->jain[i]);
 	}
 	const struct table_cell cell[] = {
-	    {"cc", "cc", lend_cc_name((enum lend_cc)p->net.cc), 0, 0},
+	    {"cc", "cc", sim_cc_name(p->net.cc), 0, 0},
 	    {"senders", "senders", NULL, (double)p->senders, 0},
 	    {"step_us", "step us", NULL, (double)p->step_us, 0},
 	    {"jain", "jain", NULL, shared ? jain / shared : 1, 3},
@@ -173,7 +172,7 @@ static void course_rows(struct table *t, const struct sharing_plan *p, const str
 	for (uint32_t i = 0; i < c->n; i++)
 		table_row(t,
 			  (const struct table_cell[]){
-			      {"cc", "cc", lend_cc_name((enum lend_cc)p->net.cc), 0, 0},
+			      {"cc", "cc", sim_cc_name(p->net.cc), 0, 0},
 			      {"us", "us", NULL, c->us[i], 1},
 			      {"active", "active", NULL, c->active[i], 0},
 			      {"jain", "jain", NULL, c->jain[i], 4},
@@ -190,12 +189,8 @@ static bool plot_results(const char *path, const struct option_list *cc, const s
 	     .y = {PAGE_PERCENT, .high = 100}, .lines = cc->n}};
 
 	for (uint32_t i = 0; i < cc->n; i++) {
-		uint8_t a = (uint8_t)cc->value[i];
-
-		panel[0].line[i] =
-		    (struct chart_line){lend_cc_name(a), c[i].us, c[i].jain, c[i].n, a};
-		panel[1].line[i] =
-		    (struct chart_line){lend_cc_name(a), c[i].us, c[i].goodput, c[i].n, a};
+		panel[0].line[i] = sim_cc_line(cc->value[i], c[i].us, c[i].jain, c[i].n);
+		panel[1].line[i] = sim_cc_line(cc->value[i], c[i].us, c[i].goodput, c[i].n);
 	}
 	return chart_write(path, panel, 2);
 }
@@ -211,7 +206,7 @@ static int run_all(struct sharing_plan *p, const struct options_common *o)
 		p->net.cc = o->cc.value[i];
 		ok = sharing_run(p, &course[i], why);
 		if (!ok)
-			fprintf(stderr, "%s: %s\n", lend_cc_name((enum lend_cc)p->net.cc), why);
+			fprintf(stderr, "%s: %s\n", sim_cc_name(p->net.cc), why);
 		else if (o->form == TABLE_CSV)
 			course_rows(&table, p, &course[i]);
 		else

@@ -40,16 +40,15 @@ static void check_due(struct sim *sim, struct sim_node *n, const struct lend_out
 		  "node %u: a datagram of a call whose deadline has passed", n->id);
 }
 
-/* Returns the class of the call that a datagram belongs to. Long messages under grants go out one
- * class lower on networks; all others in their class. */
+/* Returns the class of the call that a datagram belongs to. Long messages go out one class
+ * lower on networks; all others in their class. */
 static uint32_t class_of(struct sim *sim, struct sim_node *n, const struct lend_out *out,
 			 const struct lend_out_rec *r)
 {
 	const struct lend_sess *s = lend_sess_at(n->core, lend_call_at(n->core, r->call)->sess);
 	const struct lend_pkt *head = out->head;
 	uint32_t class = head->flags & LEND_PKT_CLASS;
-	bool yields = head->length > s->payload && n->cfg.congestion == LEND_CC_CREDIT &&
-		      !s->lossless && class < LEND_CLASSES - 1;
+	bool yields = head->length > s->payload && !s->lossless && class < LEND_CLASSES - 1;
 
 	SIM_CHECK(sim, out->class == class + yields,
 		  "node %u: %u bytes of class %u go out as class %u", n->id, head->length, class,
