@@ -188,6 +188,24 @@ static int open_pool(struct mn_worker *worker, const char *pool)
 			    &worker->pool);
 }
 
+/* Gives the i-th number of the store: a lend_numbers_fn. All are of the time when the first is
+ * read. */
+static bool give_number(void *arg, unsigned i, const char **name, uint64_t *value)
+{
+#define X(stat, text) #stat,
+	static const char *const names[] = {LEND_MEM_STATS(X)};
+#undef X
+	struct mn_worker *worker = arg;
+
+	if (i == 0)
+		lend_store_stats(worker->store, &worker->published);
+	if (i >= sizeof(names) / sizeof(names[0]))
+		return false;
+	*name = names[i];
+	*value = ((const uint64_t *)&worker->published)[i];
+	return true;
+}
+
 int mn_worker_open(struct mn_worker *worker, const struct mn_config *config,
 		   const struct lend_store_config *store)
 {
@@ -212,6 +230,7 @@ int mn_worker_open(struct mn_worker *worker, const struct mn_config *config,
 	mn_serve_set_memory(worker->serve, &worker->pages);
 	mn_serve_set_tenants(worker->serve, worker->tenants);
 	register_pages(worker, config);
+	lend_stats_publish(worker->ep, give_number, worker);
 	return config->pool ? open_pool(worker, config->pool) : 0;
 }
 

@@ -65,6 +65,17 @@ struct lend_session_stats {
  * Ownership: borrows stats. */
 unsigned lend_stats_session(struct lend_ep *ep, unsigned i, struct lend_session_stats *stats);
 
+/* Gives the i-th number of an application, from 0: its name of letters, digits and '_', and its
+ * value. Runs inside a turn, in the endpoint's thread.
+ * Returns: true; false: i is past the last one.
+ * Ownership: borrows the out arguments; the name must stay valid until the end of the turn. */
+typedef bool lend_numbers_fn(void *arg, unsigned i, const char **name, uint64_t *value);
+/* Publishes an application's own numbers, until lend_close() or another call; NULL ends it. Over
+ * DPDK, dpdk-telemetry.py shows them as /lend/node, next to /lend/endpoints and /lend/sessions, if
+ * EAL was started with --telemetry.
+ * Ownership: borrows arg. */
+void lend_stats_publish(struct lend_ep *ep, lend_numbers_fn *numbers, void *arg);
+
 /* Method that every endpoint serves, unless lend_serve() installs another handler for it. Request:
  * an index as for lend_stats_session(), 4 bytes; none: 0. Reply: struct lend_stats_head, then n
  * times struct lend_session_stats, in the byte order of the server. Only shm peers that run as the

@@ -101,6 +101,17 @@ static inline int lend_io_reg(struct lend_io *io, void *memory, size_t len)
 	return io->ops->reg ? io->ops->reg(io, memory, len) : 0;
 }
 
+/* Receives numbers about an endpoint, for tools outside of the process. Names are letters, digits
+ * and '_'. */
+struct lend_io_sink {
+	void (*begin)(struct lend_io_sink *sink, const char *name); /* a group, within the last */
+	void (*end)(struct lend_io_sink *sink);
+	void (*text)(struct lend_io_sink *sink, const char *name, const char *value);
+	void (*number)(struct lend_io_sink *sink, const char *name, uint64_t value);
+};
+/* Counters of an endpoint; its sessions; what its application publishes. */
+enum lend_io_topic { LEND_IO_ENDPOINT, LEND_IO_SESSIONS, LEND_IO_NODE };
+
 struct lend_io_config {
 	const char *listen; /* address such as "shm:shop"; NULL: a client's carrier */
 	const char *peer;   /* address that a client resolves first; picks device and MTU */
@@ -113,6 +124,11 @@ struct lend_io_config {
 	const char *capture;
 	uint64_t capture_limit;
 	uint32_t capture_snap;
+	/* Describes `user`, which opened the carrier: at most `most` sessions, from the one with
+	 * number `from` on. The carrier calls it in rx(). NULL: there is nothing to describe. */
+	void (*describe)(void *user, enum lend_io_topic topic, uint32_t from, uint32_t most,
+			 struct lend_io_sink *sink);
+	void *user;
 };
 
 /* Opens the carrier that an address's scheme names, and loads its module where it has one. 0, or

@@ -10,6 +10,7 @@
 #include "alloc/region.h"
 #include "io/capture/capture.h"
 #include "io/capture/file.h"
+#include "rpc/describe.h"
 #include "rpc/endpoint.h"
 #include "sys/last_error.h"
 
@@ -49,7 +50,9 @@ static struct lend_io_config config_of(const struct lend_ep *ep, const char *lis
 				       .eal = ep->config.eal,
 				       .capture = ep->config.capture,
 				       .capture_limit = ep->config.capture_limit,
-				       .capture_snap = ep->config.capture_snap};
+				       .capture_snap = ep->config.capture_snap,
+				       .describe = lend_ep_describe,
+				       .user = (void *)(uintptr_t)ep};
 }
 
 static int add_carrier(struct lend_ep *ep, const char *listen, const char *peer)

@@ -7,8 +7,8 @@
  *   nested_calls.c  calls that serve a request  request.c  queries about a request
  *   served_methods.c  methods, by number or name      heads.h  names and metadata
  *   alarm.c, descriptors.c, reason.c, job_queue.c, bufs.c, msg.c, deferred_free.c, method.c,
- *   stats.c, stats_service.c, session_proof.c, keys.c, peer_memory.c, stream.c; adaptive_spin.h,
- *   bulk_pause.h
+ *   stats.c, stats_service.c, describe.c, session_proof.c, keys.c, peer_memory.c, stream.c;
+ * adaptive_spin.h, bulk_pause.h
  *
  * Layer: rpc. Threads: the endpoint's own, but for the fields marked "any thread".
  */
@@ -235,6 +235,8 @@ struct lend_ep {
 	struct lend_call *adopted;       /* calls with a parent request of home */
 	lend_watch_fn *watch;
 	void *watch_arg;
+	lend_numbers_fn *numbers; /* of the application; NULL: none */
+	void *numbers_arg;
 
 	int epoll, timer, wake;
 	lend_ns timer_at;     /* time that timer is set to; LEND_NEVER: off */

@@ -184,6 +184,7 @@ void dpdk_close(struct lend_io *base)
 		dpdk_memif_accept(io);
 	pthread_mutex_lock(&dpdk_world);
 	dpdk_world_remove(io);
+	dpdk_telemetry_forget(io);
 	dpdk_bell_close(io);
 	dpdk_wake_close(io);
 	dpdk_zerocopy_close(io);

@@ -221,7 +221,12 @@ struct dpdk {
 	/* Mutual exclusion of bursts and the interrupt thread: see intr_gate.c. */
 	_Atomic bool busy, want;
 	_Atomic bool changed; /* links came up or went down: call dpdk_port_reconcile() */
-	struct dpdk *next;    /* list of all carriers, see dpdk_world_first() */
+	/* As in lend_io_config, for telemetry.c. */
+	void (*describe)(void *user, enum lend_io_topic topic, uint32_t from, uint32_t most,
+			 struct lend_io_sink *sink);
+	void *user;
+	struct dpdk_request *request;            /* the command that waits for it; NULL: none */
+	struct dpdk *next;                       /* list of all carriers, see dpdk_world_first() */
 	struct dpdk_port *inbox[DPDK_PORTS_MAX]; /* ring: from others; under dpdk_world */
 	uint32_t inbox_n;
 	uint32_t looks;   /* number of ports that are polled, in look[] */
@@ -422,6 +427,14 @@ bool dpdk_rx_look(struct dpdk *io);
 void dpdk_rx_end_sleep(struct dpdk *io);
 /* Drops all received frames, lent ones included. */
 void dpdk_rx_drop(struct dpdk *io);
+
+/* telemetry.c */
+/* Registers the commands of dpdk-telemetry.py. */
+void dpdk_telemetry_start(void);
+/* Answers the command that waits for this carrier's endpoint, if there is one. */
+void dpdk_telemetry_answer(struct dpdk *io);
+/* Ends the wait for a carrier that closes. */
+void dpdk_telemetry_forget(struct dpdk *io);
 
 /* tx.c */
 void dpdk_tx(struct lend_io *base, struct lend_bufs *bufs, struct lend_out *out, uint32_t n);

@@ -101,7 +101,7 @@ static int split_args(const char *args)
 		for (int i = 0; ours[i]; i++)
 			add_word(ours[i]);
 	}
-	if (!has_word("--no-telemetry"))
+	if (!has_word("--no-telemetry") && !has_word("--telemetry"))
 		add_word("--no-telemetry");
 	if (!has_word("--file-prefix")) {
 		(void)snprintf(eal.prefix, sizeof(eal.prefix), "lend-%d", (int)getpid());
@@ -247,6 +247,7 @@ int dpdk_eal_start(const char *args)
 	eal.pool = dpdk_pool_make(LINK_BUFS, DPDK_FRAME_MAX, SOCKET_ID_ANY);
 	if (eal.pool == NULL)
 		return -ENOMEM;
+	dpdk_telemetry_start();
 	eal.state = EAL_UP;
 	return 0;
 }

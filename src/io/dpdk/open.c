@@ -98,6 +98,8 @@ static int make_carrier(const struct lend_io_config *config, const struct dpdk_a
 	io->lock = io->listener = io->bell_fd = io->wake_fds = -1;
 	memcpy(io->device, address->device, sizeof(io->device));
 	io->listening = config->listen != NULL;
+	io->describe = config->describe;
+	io->user = config->user;
 	dpdk_peer_init(io);
 	choose_address(io, address);
 	pthread_mutex_lock(&dpdk_world);

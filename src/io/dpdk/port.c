@@ -121,6 +121,7 @@ void dpdk_port_reconcile(struct dpdk *io)
 	if (dpdk_rx_waiting(io) > 0)
 		return; /* received frames come before the end of their peers */
 	atomic_store(&io->changed, false);
+	dpdk_telemetry_answer(io);
 	io->grow = io->made > 0;
 	if (io->kind == DPDK_RING)
 		take_inbox(io);
