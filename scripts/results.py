@@ -29,6 +29,7 @@ import sys
 import compare_show
 from compare_show import number
 from compare_targets import BASE
+from results_congestion import congestion
 
 REPO = pathlib.Path(__file__).resolve().parent.parent
 FOLDER = pathlib.Path("apps/bench")
@@ -383,6 +384,7 @@ def main():
     parser.add_argument("--elastic", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--training", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--store", type=pathlib.Path, metavar="BUILD")
+    parser.add_argument("--congestion", type=pathlib.Path, metavar="BUILD", help="half an hour on two cores")
     parser.add_argument("--add", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--note", default="", help="load of the machine during the run")
@@ -403,6 +405,8 @@ def main():
         add(training(args.training.resolve()), args.note)
     if args.store:
         add(store_steps(args.store.resolve()), args.note)
+    for run in congestion(args.congestion.resolve()) if args.congestion else ():
+        add(run, run["note"])
     if args.count:
         add(count(args.count.resolve()), args.note)
     write(json.loads((REPO / DATA).read_text()))
