@@ -46,6 +46,7 @@ int app_serve(int argc, char **argv);
 int app_grpc_run(int argc, char **argv);
 /* Lets the programs that this one runs load the library of lend grpc-run; app_bad() without it. */
 void app_grpc_preload(void);
+int app_social(int argc, char **argv);
 int app_protoc(int argc, char **argv);
 /* Makes C for protoc, which runs `lend` without arguments and with this variable. */
 #define APP_PROTOC_PLUGIN "LEND_PROTOC_PLUGIN"

@@ -30,6 +30,7 @@ static const struct command {
     {OPERATE, "keygen", "makes a file with a key that endpoints prove to peers", app_keygen},
     {OPERATE, "serve", "the server that lend bench calls with --connect", app_serve},
     {MEASURE, "bench", "measures one thing; lend bench --help lists what", NULL},
+    {MEASURE, "social", "runs DeathStarBench's social network, and loads it", app_social},
     {MEASURE, "demo", "measures all, with a report as one HTML page", app_demo},
     {BENCH, "lat", "round-trip time of one call at a time", app_lat},
     {BENCH, "rate", "calls per second with many in flight", app_rate},

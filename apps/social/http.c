@@ -157,7 +157,7 @@ static struct http_request *begin_request(struct MHD_Connection *connection, con
 	return r;
 }
 
-/* Takes a piece of the body. What cannot be used is read and dropped: a reply follows its end. */
+/* Takes a piece of the body. Bytes that cannot be used are dropped: a reply follows the end. */
 static void read_body(struct http_request *r, const char *data, size_t len)
 {
 	r->received += len;

@@ -12,7 +12,7 @@
 struct gate {
 	void *request;
 	struct http_request *http;
-	struct social_login login; /* of routes that need a token */
+	struct social_login login; /* routes that need a token: its user */
 	bool by_token;
 };
 

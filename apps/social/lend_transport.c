@@ -14,9 +14,9 @@ enum { RETRY_NS = 10000000 };
 
 /* A role as this process calls it. */
 struct peer {
-	lend_session session;
-	ProtobufCService *client; /* NULL: no session */
-	lend_ns retry;            /* no attempt to connect before */
+	lend_session session; /* id 0: none */
+	ProtobufCService *client;
+	lend_ns retry; /* no attempt to connect before */
 };
 static struct peer peers[SOCIAL_ROLES];
 
@@ -37,35 +37,32 @@ const ProtobufCServiceDescriptor *social_descriptor(enum social_role role)
 static void end_session(lend_session session, const uint8_t incarnation[16], bool up, void *arg)
 {
 	(void)incarnation, (void)arg;
-	for (unsigned i = 0; !up && i < SOCIAL_ROLES; i++)
-		if (peers[i].client && peers[i].session.id == session.id) {
+	for (unsigned i = 0; !up && i < SOCIAL_ROLES; i++) {
+		if (peers[i].session.id != session.id)
+			continue;
+		if (peers[i].client)
 			protobuf_c_service_destroy(peers[i].client);
-			peers[i].client = NULL;
-		}
+		peers[i] = (struct peer){.retry = peers[i].retry};
+	}
 }
 
-static struct peer *reach_peer(enum social_role role)
+lend_session social_session(enum social_role role)
 {
 	struct peer *p = &peers[role];
 	char address[SOCIAL_ADDRESS_MAX];
 
-	if (p->client)
-		return p;
-	if (lend_now(social.ep) < p->retry)
-		return NULL;
+	if (p->session.id || lend_now(social.ep) < p->retry)
+		return p->session;
 	p->retry = lend_now(social.ep) + RETRY_NS;
+	lend_watch_sessions(social.ep, end_session, NULL);
 	if (!social_address_read(social.dir, social_role_names[role], address) ||
 	    lend_connect(social.ep, address, &p->session) < 0)
-		return NULL;
-	if (lend_pb_client(social.ep, p->session, social_descriptor(role), &p->client) == 0)
-		return p;
-	lend_disconnect(social.ep, p->session);
-	return NULL;
+		p->session.id = 0;
+	return p->session;
 }
 
 static int serve_service(ProtobufCService *service)
 {
-	lend_watch_sessions(social.ep, end_session, NULL);
 	return lend_pb_serve(social.ep, service);
 }
 
@@ -76,11 +73,14 @@ static lend_request request_of(const void *closure_data)
 
 static ProtobufCService *client_of(enum social_role role, void *closure_data)
 {
-	struct peer *p = reach_peer(role);
+	lend_session session = social_session(role);
+	struct peer *p = &peers[role];
 
-	if (!p)
-		return NULL;
-	lend_pb_client_set(p->client, &(struct lend_call){.parent = request_of(closure_data)});
+	if (session.id && !p->client)
+		(void)lend_pb_client(social.ep, session, social_descriptor(role), &p->client);
+	if (p->client)
+		lend_pb_client_set(p->client,
+				   &(struct lend_call){.parent = request_of(closure_data)});
 	return p->client;
 }
 
@@ -133,8 +133,8 @@ static void forward_call(enum social_role role, unsigned method, const ProtobufC
 			 void *closure_data)
 {
 	const ProtobufCServiceDescriptor *d = social_descriptor(role);
-	struct peer *p = reach_peer(role);
-	struct forward *f = p ? calloc(1, sizeof(*f)) : NULL;
+	lend_session session = social_session(role);
+	struct forward *f = session.id ? calloc(1, sizeof(*f)) : NULL;
 	struct lend_call_head head = {.name = NULL};
 	char name[128];
 	int err = -1;
@@ -148,7 +148,7 @@ static void forward_call(enum social_role role, unsigned method, const ProtobufC
 					     .request = encode_request(input),
 					     .done = end_forward};
 		f->closure_data = closure_data;
-		err = f->call.request ? lend_call_start(social.ep, p->session, &f->call) : -1;
+		err = f->call.request ? lend_call_start(social.ep, session, &f->call) : -1;
 	}
 	if (!err)
 		return;

@@ -12,6 +12,7 @@
 #include "apps/social/deploy.h"
 #include "apps/social/http_gateway.h"
 #include "apps/social/social_store.h"
+#include "apps/social/tier.h"
 #include "lend/grpc.h"
 
 enum { MESSAGE_MAX = 64 << 20, SESSION_DEAD_MS = 1000, PROBE_MS = 200, TIMEOUT_MS = 5000 };
@@ -32,6 +33,8 @@ static void serve_role(const struct social_args *args, enum social_role role, co
 
 	if (role < SOCIAL_GATEWAY)
 		social_serve(role);
+	if (role == SOCIAL_WEB || role == SOCIAL_BALANCER)
+		tier_serve(role);
 	if (role == SOCIAL_GATEWAY) {
 		gateway_open(args->http, args->body_max, url, sizeof(url));
 		address = url;

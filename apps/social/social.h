@@ -146,6 +146,10 @@ void social_serve(enum social_role role);
 bool social_by_ref(size_t len);
 /* Fills text with random letters and digits, and ends it. */
 void social_random_text(char *text, size_t len);
+/* Returns a session to a role over Lend, opened when it is needed, and again after its process was
+ * restarted; id 0: not reachable now. */
+lend_session social_session(enum social_role role);
+
 /* Returns a new id: 11 bits machine, 40 bits milliseconds since 2018, 12 bits counter. */
 int64_t social_new_id(void);
 /* Returns milliseconds since the Unix epoch. */

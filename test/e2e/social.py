@@ -13,7 +13,8 @@ apps/social/url_shorten.c, apps/social/user_mention.c, apps/social/post_storage.
 apps/social/post_refs.c, apps/social/posts.c, apps/social/blob.c, apps/social/held.c,
 apps/social/user_timeline.c, apps/social/home_timeline.c, apps/social/timeline.c,
 apps/social/social_graph.c, apps/social/password.c, apps/social/process.c,
-apps/social/role_address.c, apps/social/unique_id.c, apps/social/social.c
+apps/social/role_address.c, apps/social/unique_id.c, apps/social/social.c, apps/social/launch.c,
+apps/social/seed.c, apps/tools/social_command.c
 
 usage: social.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
 """
@@ -23,7 +24,7 @@ import socket
 import sys
 import unittest
 
-from programs import run_tests
+from programs import TEMP, lend, lend_json, one_line, run_tests
 from social_network import SERVICES, Social, multipart, photo, without_chance
 
 SEED = 24
@@ -220,6 +221,29 @@ class Arms(unittest.TestCase):
             self.assertEqual(net.follow(1, 2)[0], 200)
             self.assertEqual(net.compose(2, "long @username_1 " * 1000)[0], 200)
             self.assertEqual(len(json.loads(net.timeline("home", 1)[1])), 1)
+
+
+class Command(unittest.TestCase):
+    def test_lend_social(self):
+        """One command starts, fills, loads and ends all of it."""
+        for args in (["--workload", "original"], ["--workload", "articles", "--by", "ref", "--carrier", "udp"],
+                     ["--workload", "photos", "--by", "value"]):
+            with self.subTest(args=args):
+                report = lend_json("social", *args, "--users", "30", "--rate", "100", "--seconds", "0.5")
+                for field in ("errors", "wrong_bytes", "pages_used_after"):
+                    self.assertEqual(report[field], 0, (field, report))
+                self.assertGreater(report["goodput_per_s"], 10)
+                self.assertGreater(report["posts_per_read"], 1)
+                self.assertEqual(len(report["processes"]), 2)
+
+    def test_graph_files(self):
+        (TEMP / "small.nodes").write_text("12\n")
+        (TEMP / "small.edges").write_text("0 1\n1 2\n5 11\n")
+        report = lend_json("social", "--workload", "original", "--graph", TEMP / "small", "--rate", "50", "--seconds", "0.3")
+        self.assertEqual(report["errors"], 0, report)
+        (TEMP / "small.edges").write_text("0 12\n")
+        one_line(self, lend("social", "--workload", "original", "--graph", TEMP / "small", code=2))
+        one_line(self, lend("social", "--role", "nothing", "--dir", TEMP, code=2))
 
 
 if __name__ == "__main__":
