@@ -7,7 +7,7 @@
 
 #include "core/arena.h"
 
-/* Makes a cookie. holder: the number of the address, see lend_zero_rtt_address(). */
+/* Makes a cookie. holder: the number of the address, see lend_core_address(). */
 void lend_cookie_make(const struct lend_core *c, uint64_t holder, uint64_t connect,
 		      struct lend_pkt_cookie *to);
 bool lend_cookie_good(const struct lend_core *c, uint64_t holder, uint64_t connect,
@@ -17,5 +17,8 @@ bool lend_cookie_good(const struct lend_core *c, uint64_t holder, uint64_t conne
  * no more than the RETRY would, and clients that connect one after the other keep one round trip.
  */
 bool lend_cookie_demanded(const struct lend_core *c);
+/* The same for a sealed CONNECT, which it counts: these cost more, so more than 64 within 100 ms
+ * count, too. */
+bool lend_cookie_charged(struct lend_core *c);
 
 #endif

@@ -196,6 +196,7 @@ void lend_core_tick(struct lend_core *c, lend_ns now)
 	struct lend_sess *s;
 
 	c->now = lend_max_u64(c->now, now);
+	c->exchanges = 0;
 	c->fed = 0;
 	if (lend_memq_waiting(c))
 		lend_memq_serve(c);
@@ -269,6 +270,8 @@ int lend_core_connect(struct lend_core *c, lend_ns now, uint32_t peer, uint64_t 
 	       sizeof(h->incarnation));
 	h->key_id = self ? self->key_id : 0;
 	h->pattern = h->key_id ? LEND_PATTERN_PROOF : LEND_PATTERN_OPEN;
+	if (self && self->pattern)
+		lend_hs_propose(c, s, self);
 	s->ctl_timer = c->now + lend_loss_rto(s, 0);
 	lend_sess_arm(c, s, s->ctl_timer);
 	lend_ctl_sess(c, s, LEND_PKT_CONNECT, 0, 0);

@@ -117,6 +117,10 @@ struct lend_core_config {
 	uint8_t order;           /* enum lend_order */
 	uint8_t fast;            /* enum lend_fast */
 	uint8_t features; /* LEND_FEATURE_* of wire/head.h: what the caller of the core reads */
+	/* 1: the caller opens and seals the datagrams of sealed sessions (LEND_PATTERN_NN and
+	 * above), so the core reads and writes all of them in clear. */
+	uint8_t sealed;
+	uint8_t suites; /* bit s: suite s can be used here */
 	/* See zero_rtt.h. ticket_ns: lifetime of a 0-RTT ticket; 0: tickets are not issued and not
 	 * used. attempts: how many attempts with a ticket are remembered at once, a power of two.
 	 */
@@ -165,12 +169,36 @@ lend_ns lend_core_deadline(const struct lend_core *core);
 struct lend_core_identity {
 	uint8_t incarnation[16];
 	uint64_t key_id;
+	/* enum lend_pkt_pattern, with a key; 0: LEND_PATTERN_PROOF. The others are of sealed
+	 * sessions.
+	 */
+	uint8_t pattern;
+	uint8_t suite, level, least;
+	uint8_t zero[4];
 };
 /* Opens a session to a peer. Returns 0 and *session, which is usable at once: its calls wait until
  * the session is up. self NULL: config.incarnation, no key. Errors: -ENOSPC, -EHOSTUNREACH. If the
  * server has no free session, the session ends with RESOURCE_EXHAUSTED. */
 int lend_core_connect(struct lend_core *core, lend_ns now, uint32_t peer, uint64_t tag,
 		      const struct lend_core_identity *self, uint64_t *session);
+/* What a server demands of a session. */
+struct lend_core_policy {
+	uint8_t suites; /* bit s: suite s will do */
+	uint8_t least;  /* level; 0: sessions may be open */
+};
+/* Judges a CONNECT by what it has in clear, before it is opened: our own one, a copy, one without a
+ * cookie while cookies are demanded, or one against the policy is answered or dropped here. Returns
+ * whether it is to be opened and passed to lend_core_input(). */
+bool lend_core_screen(struct lend_core *core, lend_ns now, const struct lend_in *in,
+		      const struct lend_core_policy *policy);
+/* Returns a number for the sender's address, to which tickets and cookies are bound; 0: it has
+ * none. If a carrier's addresses cannot be forged, all its peers share one number. */
+uint64_t lend_core_address(const struct lend_core *core, const struct lend_in *in);
+/* Sets the channel binding of a session whose handshake the caller has finished. */
+void lend_core_bind(struct lend_core *core, uint64_t session, const uint8_t binding[16]);
+/* Copies the secret of the ticket that a session's CONNECT carries. Returns false if there is none.
+ */
+bool lend_core_ticket_secret(struct lend_core *core, uint64_t session, uint8_t secret[32]);
 /* Writes the bytes that the proofs of an EV_PROVE are computed over, the same at both ends: CONNECT
  * and ACCEPT without numbers, cookie and tag. Returns 0, or -ESTALE: the session has ended. */
 enum { LEND_TRANSCRIPT = 408 };

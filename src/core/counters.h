@@ -37,6 +37,8 @@
 	X(evicted, "partial messages evicted")                                                     \
 	X(retries, "CONNECTs answered with RETRY and a cookie")                                    \
 	X(refused, "CONNECTs refused: no session is free")                                         \
+	X(rx_level, "CONNECTs refused: their level or suite is not accepted")                      \
+	X(rx_own, "CONNECTs of this endpoint's own that came back")                                \
 	X(rx_unproven, "without the proof of the session's key")                                   \
 	X(no_record, "calls refused for want of a record")                                         \
 	X(released, "unacknowledged replies released for other calls or withdrawn")                \

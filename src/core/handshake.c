@@ -1,5 +1,6 @@
 #include "core/handshake.h"
 
+#include "core/admission.h"
 #include "core/client_call.h"
 #include "core/cookie.h"
 #include "core/grant.h"
@@ -7,89 +8,21 @@
 #include "core/zero_rtt.h"
 #include "wire/head.h"
 #include "core/event.h"
-#include "core/table_share.h"
 #include "core/sess_lookup.h"
 #include "core/sess.h"
-#include "util/siphash.h"
+#include "core/table_share.h"
 
-enum { RETRIES_MAX = 3, FULL_WAIT_MS = 50 };
+enum { RETRIES_MAX = 3, EXCHANGES = 2, FULL_WAIT_MS = 50 };
 
-void lend_hs_open(struct lend_core *c, struct lend_sess *s)
+bool lend_hs_affords(struct lend_core *c, const struct lend_ctl *e)
 {
-	s->hs = lend_pool_take(&c->free_hs, LEND_AT(c, at_free_hs, uint32_t));
-	LEND_CHECK(s->hs != LEND_NONE);
-	memset(lend_hs_of(c, s), 0, sizeof(struct lend_hs));
-}
+	const struct lend_sess *s = lend_sess_at(c, e->sess);
+	const struct lend_hs *h = s->hs == LEND_NONE ? NULL : lend_hs_of(c, s);
 
-void lend_hs_close(struct lend_core *c, struct lend_sess *s)
-{
-	if (s->hs == LEND_NONE)
-		return;
-	lend_pool_give(&c->free_hs, LEND_AT(c, at_free_hs, uint32_t), s->hs);
-	s->hs = LEND_NONE;
-}
-
-/* Computes the random bytes of an attempt again for each of its datagrams, to store none. 16 of
- * them make a proof fresh; the others are for a public key. An open session needs none. */
-static void put_e(const struct lend_core *c, const struct lend_sess *s, uint8_t e[32])
-{
-	const uint64_t text[] = {s->id, s->connect};
-
-	lend_siphash128(c->cfg.seed, text, sizeof(text), e);
-}
-
-static struct lend_pkt_params params_of(const struct lend_core *c, const struct lend_sess *s,
-					const uint8_t incarnation[16])
-{
-	struct lend_pkt_params p = {.payload = s->payload,
-				    .unscheduled = c->cfg.unscheduled,
-				    .message_max = (uint32_t)c->cfg.message_max,
-				    .first = s->first_sent,
-				    .calls = c->cfg.calls};
-
-	memcpy(p.incarnation, incarnation, sizeof(p.incarnation));
-	return p;
-}
-
-void lend_hs_connect(struct lend_core *c, struct lend_sess *s, struct lend_pkt_connect *to)
-{
-	const struct lend_hs *h = lend_hs_of(c, s);
-
-	*to = (struct lend_pkt_connect){.connect = s->connect,
-					.session = s->id,
-					.pattern = h->pattern,
-					.features = c->cfg.features | LEND_FEATURE_RUNNING |
-						    LEND_FEATURE_LATE,
-					.key_id = h->key_id,
-					.cookie = h->cookie,
-					.ticket = h->ticket,
-					.params = params_of(c, s, h->incarnation)};
-	if (h->pattern != LEND_PATTERN_OPEN)
-		put_e(c, s, to->e);
-}
-
-void lend_hs_accept(struct lend_core *c, struct lend_sess *s, struct lend_pkt_accept *to)
-{
-	const struct lend_hs *h = lend_hs_of(c, s);
-
-	*to = (struct lend_pkt_accept){.connect = s->connect,
-				       .session = s->id,
-				       .pattern = h->pattern,
-				       .zero_rtt = s->zero_rtt,
-				       .features = c->cfg.features | LEND_FEATURE_RUNNING |
-						   LEND_FEATURE_LATE,
-				       .params = params_of(c, s, c->cfg.incarnation),
-				       .ticket = h->ticket};
-	if (h->pattern != LEND_PATTERN_OPEN)
-		put_e(c, s, to->e);
-	memcpy(to->tag, h->tag, sizeof(to->tag));
-}
-
-void lend_hs_retry(struct lend_core *c, const struct lend_ctl *e, struct lend_pkt_retry *to)
-{
-	*to =
-	    (struct lend_pkt_retry){.connect = e->connect, .reason = e->probed, .wait_ms = e->call};
-	lend_cookie_make(c, e->name, e->connect, &to->cookie);
+	if ((e->kind != LEND_PKT_CONNECT && e->kind != LEND_PKT_ACCEPT) || !h ||
+	    !lend_hs_seals(h) || h->pattern == LEND_PATTERN_RESUME)
+		return true;
+	return ++c->exchanges <= EXCHANGES;
 }
 
 static bool makes_sense(const struct lend_pkt_params *p, uint64_t session)
@@ -109,61 +42,8 @@ static void apply_params(const struct lend_core *c, struct lend_sess *s,
 	memcpy(s->incarnation, p->incarnation, sizeof(s->incarnation));
 }
 
-static void refuse_connect(struct lend_core *c, const struct lend_in *in,
-			   const struct lend_pkt_connect *b, uint8_t reason, uint32_t wait_ms)
-{
-	const struct lend_ctl e = {.sess = LEND_NONE,
-				   .peer = in->peer,
-				   .id = b->session,
-				   .call = wait_ms,
-				   .kind = LEND_PKT_RETRY,
-				   .probed = reason,
-				   .connect = b->connect,
-				   .name = lend_zero_rtt_address(c, in)};
-
-	if (reason == LEND_RETRY_FULL)
-		LEND_COUNT(c, refused);
-	else
-		LEND_COUNT(c, retries);
-	lend_ctl_push(c, &e);
-}
-
-/* Answers a CONNECT while no session is free: an idle one is closed for it only after its address
- * is proven. */
-static void send_retry(struct lend_core *c, const struct lend_in *in,
-		       const struct lend_pkt_connect *b, bool proven)
-{
-	if (!proven && lend_fair_has_donor(c, in->peer))
-		refuse_connect(c, in, b, LEND_RETRY_COOKIE, 0);
-	else
-		refuse_connect(c, in, b, c->half.n ? LEND_RETRY_COOKIE : LEND_RETRY_FULL,
-			       FULL_WAIT_MS);
-}
-
-/* Returns whether a CONNECT may take a session; else answers it with RETRY. */
-static bool admit_connect(struct lend_core *c, const struct lend_in *in,
-			  const struct lend_pkt_connect *b, bool proven)
-{
-	uint32_t free = c->free_sess.free;
-
-	if (!proven && free > 0 && (lend_cookie_demanded(c) || lend_fair_few_sessions(c)))
-		refuse_connect(c, in, b, LEND_RETRY_COOKIE, 0);
-	else if ((proven || free > 0) && lend_fair_session(c, in->peer))
-		return true;
-	else if (free > 0)
-		refuse_connect(c, in, b, LEND_RETRY_FULL, 0);
-	else
-		send_retry(c, in, b, proven);
-	return false;
-}
-
-/* Returns whether this core made the attempt: a CONNECT that came back proves nothing. */
-static bool is_our_own(const struct lend_core *c, uint64_t connect)
-{
-	return connect - c->connects_first - 1 < c->connects - c->connects_first;
-}
-
-/* Asks the runtime, which has the keys, to compute the proof: see lend_core_prove(). */
+/* Asks the runtime, which has the keys, to compute the proof: see lend_core_prove(). Of a sealed
+ * session, tells it which session the CONNECT made. */
 static void ask_for_proof(struct lend_core *c, struct lend_sess *s, const struct lend_in *in)
 {
 	struct lend_event *e = lend_event_push(c, LEND_EV_PROVE);
@@ -182,15 +62,19 @@ static void fill_session(struct lend_core *c, struct lend_sess *s, const struct 
 	const struct lend_pkt_connect *b = &v->connect;
 
 	s->connect = b->connect;
+	s->sealed = b->pattern >= LEND_PATTERN_NN;
 	apply_params(c, s, &b->params);
 	s->features = (uint8_t)b->features;
 	lend_lookup_enter_attempt(c, s, key);
 	lend_lookup_enter_peer(c, s, b->session);
-	if (b->pattern == LEND_PATTERN_PROOF && !is_our_own(c, b->connect)) {
-		h->pattern = LEND_PATTERN_PROOF;
+	if (b->pattern != LEND_PATTERN_OPEN && !lend_connect_is_own(c, b->connect)) {
+		h->pattern = b->pattern;
 		h->key_id = b->key_id;
+		h->suite = b->suite;
+		h->level = b->level;
 	}
-	s->zero_rtt = lend_zero_rtt_admit(c, s, in, v, h->pattern == LEND_PATTERN_OPEN);
+	s->zero_rtt = lend_zero_rtt_admit(
+	    c, s, in, v, h->pattern == LEND_PATTERN_OPEN || h->pattern == LEND_PATTERN_RESUME);
 	h->ticket = lend_zero_rtt_ticket(c, s);
 }
 
@@ -203,10 +87,12 @@ static struct lend_sess *accept_new(struct lend_core *c, const struct lend_in *i
 		return NULL;
 	fill_session(c, s, in, v, key);
 	lend_sess_arm(c, s, c->now + c->cfg.dead);
-	if (lend_hs_of(c, s)->pattern == LEND_PATTERN_PROOF)
+	if (lend_hs_of(c, s)->pattern != LEND_PATTERN_OPEN)
 		ask_for_proof(c, s, in);
-	else
+	if (lend_hs_of(c, s)->pattern != LEND_PATTERN_PROOF)
 		lend_ctl_sess(c, s, LEND_PKT_ACCEPT, 0, 0);
+	if (s->zero_rtt == LEND_PKT_ZERO_RTT_RUNS && s->sealed)
+		s->key_id = lend_hs_of(c, s)->key_id;
 	if (s->zero_rtt == LEND_PKT_ZERO_RTT_RUNS) {
 		lend_sess_note_reads(c, s, in); /* its ticket proves the address */
 		lend_sess_up(c, s);
@@ -217,8 +103,7 @@ static struct lend_sess *accept_new(struct lend_core *c, const struct lend_in *i
 	return NULL;
 }
 
-/* Answers a copy of a CONNECT, but never to another address: it could be a third party's. */
-static void repeat_accept(struct lend_core *c, struct lend_sess *s, const struct lend_in *in)
+void lend_hs_repeat(struct lend_core *c, struct lend_sess *s, const struct lend_in *in)
 {
 	if (s->peer != in->peer || s->client || s->state == LEND_SESS_CLOSING ||
 	    s->hs == LEND_NONE) {
@@ -226,8 +111,85 @@ static void repeat_accept(struct lend_core *c, struct lend_sess *s, const struct
 		return;
 	}
 	LEND_COUNT(c, rx_dup);
-	if (lend_hs_of(c, s)->pattern == LEND_PATTERN_OPEN || lend_hs_of(c, s)->ready)
+	if (lend_hs_of(c, s)->pattern != LEND_PATTERN_PROOF || lend_hs_of(c, s)->ready)
 		lend_ctl_sess(c, s, LEND_PKT_ACCEPT, 0, 0);
+}
+
+/* Returns whether the carrier, a cookie or a ticket proves the address. key: of the attempt. */
+static bool is_proven(struct lend_core *c, const struct lend_in *in,
+		      const struct lend_pkt_connect *b, uint64_t key)
+{
+	return c->cfg.path[LEND_PEER_CARRIER(in->peer)].proven ||
+	       lend_cookie_good(c, lend_core_address(c, in), b->connect, &b->cookie) ||
+	       lend_zero_rtt_ticket_valid(c, in, b, key);
+}
+
+/* Answers a CONNECT while no session is free: an idle one is closed for it only after its address
+ * is proven. */
+static void send_retry(struct lend_core *c, const struct lend_in *in,
+		       const struct lend_pkt_connect *b, bool proven)
+{
+	if (!proven && lend_fair_has_donor(c, in->peer))
+		lend_connect_refuse(c, in, b, LEND_RETRY_COOKIE, 0);
+	else
+		lend_connect_refuse(c, in, b, c->half.n ? LEND_RETRY_COOKIE : LEND_RETRY_FULL,
+				    FULL_WAIT_MS);
+}
+
+/* Returns whether a CONNECT may take a session; else answers it with RETRY. */
+static bool admit_connect(struct lend_core *c, const struct lend_in *in,
+			  const struct lend_pkt_connect *b, bool proven)
+{
+	uint32_t free = c->free_sess.free;
+
+	if (!proven && free > 0 && (lend_cookie_demanded(c) || lend_fair_few_sessions(c)))
+		lend_connect_refuse(c, in, b, LEND_RETRY_COOKIE, 0);
+	else if ((proven || free > 0) && lend_fair_session(c, in->peer))
+		return true;
+	else if (free > 0)
+		lend_connect_refuse(c, in, b, LEND_RETRY_FULL, 0);
+	else
+		send_retry(c, in, b, proven);
+	return false;
+}
+
+static bool screen_connect(struct lend_core *c, const struct lend_in *in,
+			   const struct lend_pkt_connect *b, const struct lend_core_policy *policy)
+{
+	uint64_t key = lend_lookup_key(c, b);
+	struct lend_sess *s = NULL;
+
+	if (!lend_connect_fits(b, policy)) {
+		lend_connect_refuse(c, in, b, LEND_RETRY_LEVEL, 0);
+		return false;
+	}
+	if (b->pattern < LEND_PATTERN_NN)
+		return true;
+	if (lend_connect_is_own(c, b->connect)) {
+		LEND_COUNT(c, rx_own);
+		return false;
+	}
+	s = lend_lookup_by_attempt(c, key, b);
+	if (s)
+		lend_hs_repeat(c, s, in);
+	else if (lend_cookie_charged(c) && !is_proven(c, in, b, key))
+		lend_connect_refuse(c, in, b, LEND_RETRY_COOKIE, 0);
+	else
+		return true;
+	return false;
+}
+
+bool lend_core_screen(struct lend_core *c, lend_ns now, const struct lend_in *in,
+		      const struct lend_core_policy *policy)
+{
+	struct lend_pkt_view v;
+
+	c->now = lend_max_u64(c->now, now);
+	/* lend_core_input() counts it. */
+	if (lend_pkt_decode(&v, in->data, in->len, true) != LEND_PKT_OK ||
+	    v.head.kind != LEND_PKT_CONNECT || v.connect.pattern >= LEND_PATTERNS)
+		return true;
+	return screen_connect(c, in, &v.connect, policy);
 }
 
 struct lend_sess *lend_hs_on_connect(struct lend_core *c, const struct lend_in *in,
@@ -239,18 +201,16 @@ struct lend_sess *lend_hs_on_connect(struct lend_core *c, const struct lend_in *
 	bool proven;
 
 	/* Checked before anything is allocated or sent for this CONNECT. */
-	if (!makes_sense(&b->params, b->session) || b->pattern >= LEND_PATTERNS || b->least) {
+	if (!makes_sense(&b->params, b->session) || !lend_connect_is_known(c, b)) {
 		LEND_COUNT(c, rx_length);
 		return NULL;
 	}
 	s = lend_lookup_by_attempt(c, key, b);
 	if (s) {
-		repeat_accept(c, s, in);
+		lend_hs_repeat(c, s, in);
 		return NULL;
 	}
-	proven = c->cfg.path[LEND_PEER_CARRIER(in->peer)].proven ||
-		 lend_cookie_good(c, lend_zero_rtt_address(c, in), b->connect, &b->cookie) ||
-		 lend_zero_rtt_ticket_valid(c, in, b, key);
+	proven = is_proven(c, in, b, key);
 	return admit_connect(c, in, b, proven) ? accept_new(c, in, v, proven, key) : NULL;
 }
 
@@ -279,7 +239,7 @@ static void send_proof(struct lend_core *c, struct lend_sess *s)
 {
 	struct lend_hs *h = lend_hs_of(c, s);
 
-	if (h->pattern == LEND_PATTERN_OPEN) {
+	if (h->pattern != LEND_PATTERN_PROOF) {
 		lend_hs_close(c, s);
 		return;
 	}
@@ -319,6 +279,13 @@ static void handle_copy(struct lend_core *c, struct lend_sess *s)
 		lend_hs_of(c, s)->seen = s->seen;
 }
 
+/* Returns whether an ACCEPT of this pattern answers our CONNECT. */
+static bool answers_pattern(const struct lend_hs *h, uint8_t pattern)
+{
+	return lend_hs_seals(h) ? pattern >= LEND_PATTERN_NN && pattern < LEND_PATTERNS
+				: pattern <= h->pattern;
+}
+
 void lend_hs_on_accept(struct lend_core *c, struct lend_sess *s, const struct lend_in *in,
 		       const struct lend_pkt_view *v)
 {
@@ -329,7 +296,8 @@ void lend_hs_on_accept(struct lend_core *c, struct lend_sess *s, const struct le
 		return;
 	}
 	h = lend_hs_of(c, s);
-	if (!makes_sense(&v->accept.params, v->accept.session) || v->accept.pattern > h->pattern) {
+	if (!makes_sense(&v->accept.params, v->accept.session) ||
+	    !answers_pattern(h, v->accept.pattern)) {
 		LEND_COUNT(c, rx_state);
 		return;
 	}
@@ -338,8 +306,29 @@ void lend_hs_on_accept(struct lend_core *c, struct lend_sess *s, const struct le
 		ask_for_proof(c, s, in);
 		return;
 	}
-	h->pattern = LEND_PATTERN_OPEN;
+	s->sealed = lend_hs_seals(h);
+	s->key_id = s->sealed ? h->key_id : 0;
+	if (!s->sealed)
+		h->pattern = LEND_PATTERN_OPEN;
 	lend_hs_accepted(c, s, v);
+}
+
+/* Takes another suite that both ends have, for the next CONNECT. Without one, an open session ends;
+ * a sealed one goes on, since a RETRY proves nothing. */
+static bool choose_suite(struct lend_core *c, struct lend_sess *s, uint8_t suites)
+{
+	struct lend_hs *h = lend_hs_of(c, s);
+
+	if (!lend_hs_seals(h)) {
+		lend_sess_down(c, s, UNAUTHENTICATED, false);
+		return false;
+	}
+	suites &= c->cfg.suites & (uint8_t) ~(1u << h->suite);
+	if (!suites)
+		h->refused = 1;
+	else
+		h->suite = (uint8_t)__builtin_ctz(suites);
+	return suites != 0;
 }
 
 void lend_hs_on_retry(struct lend_core *c, const struct lend_in *in, const struct lend_pkt_view *v)
@@ -350,7 +339,7 @@ void lend_hs_on_retry(struct lend_core *c, const struct lend_in *in, const struc
 
 	if (!s || s->state != LEND_SESS_CONNECTING || s->peer != in->peer ||
 	    s->connect != v->retry.connect || !v->retry.reason ||
-	    v->retry.reason > LEND_RETRY_FULL) {
+	    v->retry.reason > LEND_RETRY_LEVEL) {
 		LEND_COUNT(c, rx_state);
 		return;
 	}
@@ -360,6 +349,8 @@ void lend_hs_on_retry(struct lend_core *c, const struct lend_in *in, const struc
 		return;
 	}
 	if (h->retries >= RETRIES_MAX)
+		return;
+	if (v->retry.reason == LEND_RETRY_LEVEL && !choose_suite(c, s, v->retry.suites))
 		return;
 	h->retries++;
 	h->cookie = v->retry.cookie;
@@ -376,8 +367,10 @@ bool lend_hs_proves(struct lend_core *c, struct lend_sess *s, const struct lend_
 {
 	const struct lend_hs *h = lend_hs_of(c, s);
 
-	if (h->pattern == LEND_PATTERN_OPEN && v->head.kind != LEND_PKT_PROOF)
+	if (h->pattern != LEND_PATTERN_PROOF && v->head.kind != LEND_PKT_PROOF) {
+		s->key_id = lend_hs_seals(h) ? h->key_id : 0;
 		return true;
+	}
 	if (h->ready && v->head.kind == LEND_PKT_PROOF &&
 	    lend_equal_ct(h->proof, v->proof.proof, sizeof(h->proof))) {
 		s->key_id = h->key_id;

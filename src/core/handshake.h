@@ -3,9 +3,10 @@
  *   client  IDLE -> SENT (the same bytes again, with backoff and jitter)
  *                     -> RETRY: with its cookie, after its wait, at most three times
  *                     -> UP at ACCEPT; under LEND_PATTERN_PROOF if its tag is valid, and PROOF is
- *                        retransmitted until a datagram other than ACCEPT arrives
+ *                        retransmitted until a datagram other than ACCEPT arrives; sealed if it was
+ *                        opened
  *   server  NONE -> HALF -> UP at the first datagram that bears our id; under LEND_PATTERN_PROOF
- *                           at a valid PROOF
+ *                           at a valid PROOF; sealed at the first one that was opened
  *
  * A half-open session lasts until its timer ends it and is never evicted. When there are many, a
  * CONNECT from an unproven address is answered by RETRY with a cookie and takes no memory.
@@ -30,7 +31,9 @@ struct lend_hs {
 	uint8_t pattern;               /* enum lend_pkt_pattern */
 	uint8_t ready;                 /* lend_core_prove() has set the proof */
 	uint8_t retries;               /* client: RETRYs that were followed */
-	uint8_t zero[5];
+	uint8_t suite, level, least;   /* of a sealed session; least: client */
+	uint8_t resumes;               /* client: this CONNECT is LEND_PATTERN_RESUME */
+	uint8_t refused;               /* client: a RETRY without proof said that nothing fits */
 };
 _Static_assert(sizeof(struct lend_hs) == 136, "no padding");
 
@@ -45,11 +48,24 @@ static inline struct lend_hs *lend_hs_of(struct lend_core *c, const struct lend_
 void lend_hs_open(struct lend_core *c, struct lend_sess *s);
 void lend_hs_close(struct lend_core *c, struct lend_sess *s);
 
+/* Notes that the session of a client is to be sealed. */
+void lend_hs_propose(struct lend_core *c, struct lend_sess *s,
+		     const struct lend_core_identity *self);
+/* Returns whether the handshake is of a sealed session. */
+static inline bool lend_hs_seals(const struct lend_hs *h)
+{
+	return h->pattern >= LEND_PATTERN_NN;
+}
+/* Returns whether a control datagram may be built now: CONNECT and ACCEPT of sealed sessions cost
+ * up to two DH operations each, of which an event-loop iteration makes four. Counts it. */
+bool lend_hs_affords(struct lend_core *c, const struct lend_ctl *e);
 /* Fill the blocks of the handshake datagrams that this side sends. */
 void lend_hs_connect(struct lend_core *c, struct lend_sess *s, struct lend_pkt_connect *to);
 void lend_hs_accept(struct lend_core *c, struct lend_sess *s, struct lend_pkt_accept *to);
 void lend_hs_retry(struct lend_core *c, const struct lend_ctl *e, struct lend_pkt_retry *to);
 
+/* Answers a copy of a CONNECT, but never to another address: it could be a third party's. */
+void lend_hs_repeat(struct lend_core *c, struct lend_sess *s, const struct lend_in *in);
 /* Handles a CONNECT from any address. Returns the session that it made if its 0-RTT call is to run,
  * else NULL. */
 struct lend_sess *lend_hs_on_connect(struct lend_core *c, const struct lend_in *in,

@@ -98,6 +98,14 @@ static void prove_client(struct lend_core *c, struct lend_sess *s, const struct 
 	lend_hs_accepted(c, s, v);
 }
 
+void lend_core_bind(struct lend_core *c, uint64_t session, const uint8_t binding[16])
+{
+	struct lend_sess *s = lend_sess_find(c, session);
+
+	if (s)
+		memcpy(s->binding, binding, sizeof(s->binding));
+}
+
 int lend_core_prove(struct lend_core *c, lend_ns now, const struct lend_event *ev,
 		    const struct lend_core_proof *proof)
 {

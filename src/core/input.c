@@ -439,6 +439,7 @@ void lend_core_input(struct lend_core *c, lend_ns now, struct lend_bufs *bufs,
 	uint32_t predicted = 0;
 
 	c->now = lend_max_u64(c->now, now);
+	c->exchanges = 0;
 	if (c->cfg.sessions >= LEND_MANY)
 		prefetch_burst(c, in, n);
 	lend_event_rewind(lend_unhashed(c));

@@ -4,6 +4,7 @@
 #include "core/coalesce.h"
 #include "core/grant.h"
 #include "core/control.h"
+#include "core/handshake.h"
 #include "core/loss.h"
 #include "core/packet_build.h"
 #include "core/pace.h"
@@ -308,7 +309,8 @@ static __attribute__((noinline)) struct sending send_ctl(struct lend_core *c, st
 
 		lend_ctl_pop(c, &e);
 		here = e.sess != LEND_NONE && lend_sess_at(c, e.sess)->id == e.id;
-		if (here && lend_sess_at(c, e.sess)->blocked[0] > c->now)
+		if (here &&
+		    (lend_sess_at(c, e.sess)->blocked[0] > c->now || !lend_hs_affords(c, &e)))
 			lend_ctl_push(c, &e);
 		else if (lend_ctl_make(c, &m, &e, o.bufs))
 			go_on(&o, 1);

@@ -121,6 +121,7 @@ static void close_frames(struct lend_core *c, struct lend_sess *s)
 
 void lend_sess_free(struct lend_core *c, struct lend_sess *s)
 {
+	struct lend_event *drop;
 	uint32_t i = lend_sess_index(c, s);
 
 	lend_list_remove(&c->half, lend_links_half(c), i);
@@ -131,7 +132,9 @@ void lend_sess_free(struct lend_core *c, struct lend_sess *s)
 	lend_sess_disarm(c, s);
 	if (s->lingers)
 		lend_kept_close(c, s);
-	lend_event_push(c, LEND_EV_PEER_DROP)->peer = s->peer;
+	drop = lend_event_push(c, LEND_EV_PEER_DROP);
+	drop->peer = s->peer;
+	drop->session = s->id;
 	s->state = LEND_SESS_FREE;
 	close_frames(c, s);
 	s->id = 0;
@@ -221,6 +224,10 @@ void lend_sess_on_reset(struct lend_core *c, uint32_t peer, uint64_t peer_id)
 
 	if (!s) {
 		LEND_COUNT(c, rx_session);
+		return;
+	}
+	if (s->sealed) {
+		lend_sess_doubt(c, s);
 		return;
 	}
 	LEND_COUNT(c, rx_reset);

@@ -27,6 +27,8 @@ void lend_sess_up(struct lend_core *c, struct lend_sess *s);
 void lend_sess_prove(struct lend_core *c, struct lend_sess *s);
 /* Handles a RESET: the peer has no session with this id. */
 void lend_sess_on_reset(struct lend_core *c, uint32_t peer, uint64_t peer_id);
+/* Asks the peer of a sealed session, which a RESET calls dead, whether it lives: three PINGs. */
+void lend_sess_doubt(struct lend_core *c, struct lend_sess *s);
 /* Ends all calls of the session with status, and raises SESSION_DOWN if the caller knows the
  * session. Sends BYE first if asked to. */
 void lend_sess_down(struct lend_core *c, struct lend_sess *s, uint8_t status, bool said);

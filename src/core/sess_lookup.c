@@ -17,14 +17,25 @@ static uint64_t attempt_hash(const struct lend_core *c, const uint8_t incarnatio
 	return hash(c, key, sizeof(key));
 }
 
+/* The incarnation of a sealed CONNECT is not in clear: the client's id, which is random, stands for
+ * it. */
+static uint64_t sealed_hash(const struct lend_core *c, uint64_t session, uint64_t connect)
+{
+	const uint64_t name[2] = {session, ~session};
+
+	return attempt_hash(c, (const uint8_t *)name, connect);
+}
+
 uint64_t lend_lookup_attempt(const struct lend_core *c, const struct lend_sess *s)
 {
-	return attempt_hash(c, s->incarnation, s->connect);
+	return s->sealed ? sealed_hash(c, s->peer_id, s->connect)
+			 : attempt_hash(c, s->incarnation, s->connect);
 }
 
 uint64_t lend_lookup_key(const struct lend_core *c, const struct lend_pkt_connect *b)
 {
-	return attempt_hash(c, b->params.incarnation, b->connect);
+	return b->pattern >= LEND_PATTERN_NN ? sealed_hash(c, b->session, b->connect)
+					     : attempt_hash(c, b->params.incarnation, b->connect);
 }
 
 uint64_t lend_lookup_jitter(const struct lend_core *c, const struct lend_sess *s, uint64_t n)
@@ -112,14 +123,21 @@ void lend_lookup_leave(struct lend_core *c, struct lend_sess *s)
 	remove_session(c, by_attempt(c), s);
 }
 
+static bool is_attempt(const struct lend_sess *s, const struct lend_pkt_connect *b)
+{
+	if (s->connect != b->connect || s->sealed != (b->pattern >= LEND_PATTERN_NN))
+		return false;
+	return s->sealed ? s->peer_id == b->session
+			 : memcmp(s->incarnation, b->params.incarnation, 16) == 0;
+}
+
 struct lend_sess *lend_lookup_by_attempt(struct lend_core *c, uint64_t key,
 					 const struct lend_pkt_connect *b)
 {
 	uint32_t i = by_attempt(c).bucket[key & (c->buckets - 1)];
 
 	for (; !(i & END); i = lend_sess_at(c, i)->by_attempt)
-		if (lend_sess_at(c, i)->connect == b->connect &&
-		    memcmp(lend_sess_at(c, i)->incarnation, b->params.incarnation, 16) == 0)
+		if (is_attempt(lend_sess_at(c, i), b))
 			return lend_sess_at(c, i);
 	return NULL;
 }

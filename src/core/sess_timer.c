@@ -8,6 +8,8 @@
 #include "core/sched.h"
 #include "core/sess.h"
 
+enum { DOUBTS = 3 }; /* PINGs after a RESET of a sealed session, which anyone can send */
+
 void lend_sess_report_soon(struct lend_core *c, struct lend_sess *s)
 {
 	lend_ns at = c->now + LEND_REPORT;
@@ -33,11 +35,46 @@ static bool byes_suffice(const struct lend_sess *s)
 	return s->lossless ? s->bye_taken : s->ctl_tries > 1;
 }
 
+static void ping_in_doubt(struct lend_core *c, struct lend_sess *s)
+{
+	s->doubts++;
+	s->last_ping = c->now;
+	s->ctl_timer = c->now + lend_loss_rto(s, 0);
+	lend_ctl_sess(c, s, LEND_PKT_PING, 0, 0);
+}
+
+void lend_sess_doubt(struct lend_core *c, struct lend_sess *s)
+{
+	if (s->state != LEND_SESS_UP || s->doubts)
+		return;
+	ping_in_doubt(c, s);
+	lend_sess_arm(c, s, s->ctl_timer);
+}
+
+/* Ends the session if no PING since the RESET was answered. */
+static bool tick_doubt(struct lend_core *c, struct lend_sess *s)
+{
+	if (s->last_rx > s->last_ping) {
+		s->doubts = 0;
+		s->ctl_timer = LEND_NEVER;
+		return true;
+	}
+	if (s->doubts < DOUBTS) {
+		ping_in_doubt(c, s);
+		return true;
+	}
+	LEND_COUNT(c, rx_reset);
+	lend_sess_down(c, s, UNAVAILABLE, false);
+	return false;
+}
+
 /* Retransmits the datagrams of handshake and close. Returns false if the session ended. */
 static bool tick_ctl(struct lend_core *c, struct lend_sess *s)
 {
 	if (c->now < s->ctl_timer)
 		return true;
+	if (s->state == LEND_SESS_UP && s->doubts)
+		return tick_doubt(c, s);
 	if (s->state != LEND_SESS_CLOSING) {
 		lend_hs_tick(c, s);
 		return true;

@@ -73,7 +73,8 @@ enum {
 	DEADLINE_EXCEEDED = 4,
 	RESOURCE_EXHAUSTED = 8,
 	UNIMPLEMENTED = 12,
-	UNAVAILABLE = 14
+	UNAVAILABLE = 14,
+	UNAUTHENTICATED = 16
 };
 enum { RAN_NO, RAN_YES, RAN_MAYBE };
 enum { STATUS_MAX = 16, UNKNOWN = 2 };
@@ -414,7 +415,8 @@ struct lend_sess {
 	uint32_t hs;       /* index of its struct lend_hs; LEND_NONE: the handshake is over */
 	uint32_t by_attempt, by_peer; /* next in the hash chains */
 	uint16_t pace_slot;
-	uint8_t zeros[2];
+	uint8_t doubts; /* sealed: PINGs since an unproven RESET; 0: there was none */
+	uint8_t sealed; /* 1: its datagrams are authenticated before the core gets them */
 
 	struct lend_cc_state cc;
 	lend_ns pace;           /* no datagram of a long message before this time */
@@ -462,6 +464,9 @@ struct lend_core {
 	uint32_t timers;  /* number of sessions on the wheel of timer.h */
 	uint32_t supply_n, supply_cap;
 	uint32_t ctl_head, ctl_n;
+	uint32_t exchanges; /* CONNECT and ACCEPT of sealed sessions in this event-loop iteration */
+	uint32_t charged;   /* sealed CONNECTs since charged_at, see cookie.h */
+	lend_ns charged_at;
 	uint32_t fed; /* 1: memory or budget came back since the last tick */
 	struct lend_window_level levels[LEND_WINDOW_LEVELS];
 	/* Shares of a session by its level, as window codes: of our receive capacity; of what our

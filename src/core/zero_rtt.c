@@ -14,10 +14,11 @@ struct known {
 	uint64_t name; /* 0: free */
 	lend_ns until; /* half of its lifetime by our clock, so it is still valid on its arrival */
 	struct lend_pkt_ticket ticket;
-	uint32_t payload; /* payload of a datagram in the last session with that server */
-	uint32_t calls;   /* limit of calls in flight in that session */
+	uint8_t secret[32]; /* of the ticket; zero in sessions that were not sealed */
+	uint32_t payload;   /* payload of a datagram in the last session with that server */
+	uint32_t calls;     /* limit of calls in flight in that session */
 };
-_Static_assert(sizeof(struct known) <= 64, "what is kept of a peer");
+_Static_assert(sizeof(struct known) <= 96, "what is kept of a peer");
 
 /* A connection attempt that carried a valid ticket. In order of arrival, which is also the order of
  * expiry. */
@@ -128,6 +129,18 @@ static bool call_fits(const struct lend_core *c, const struct lend_sess *s, cons
 	       lend_pkt_slot(k->wire) < at->calls;
 }
 
+/* Lets the first CONNECT of a sealed session resume an earlier one. False: there is none. */
+static bool try_resume(struct lend_core *c, struct lend_sess *s, const struct known *at)
+{
+	struct lend_hs *h = lend_hs_of(c, s);
+
+	if (at->name != s->name || c->now >= at->until || at->ticket.key_id != h->key_id)
+		return false;
+	h->ticket = at->ticket;
+	h->resumes = 1;
+	return true;
+}
+
 /* Chooses the 0-RTT call before the first CONNECT of an attempt. Only the first CONNECT carries the
  * call, since a datagram of that length may be lost repeatedly. Each CONNECT carries the ticket, so
  * that the server recognises the attempt when a late copy of the first arrives. */
@@ -137,10 +150,13 @@ struct lend_call_rec *lend_zero_rtt_choose(struct lend_core *c, struct lend_sess
 	struct lend_call_rec *k;
 	const struct known *at;
 
-	if (!s->name || s->ctl_tries || h->retries || h->pattern != LEND_PATTERN_OPEN)
+	h->resumes = 0;
+	if (!s->name || s->ctl_tries || h->retries || h->pattern == LEND_PATTERN_PROOF)
 		return NULL;
 	k = find_candidate(c, s);
 	at = slot_of(c, s->name);
+	if (lend_hs_seals(h) && !try_resume(c, s, at))
+		return NULL;
 	if (!k || !call_fits(c, s, at, k))
 		return NULL;
 	lend_tx_reset(&k->tx);
@@ -162,12 +178,27 @@ void lend_zero_rtt_unsent(struct lend_core *c, struct lend_sess *s, struct lend_
 void lend_zero_rtt_on_accept(struct lend_core *c, const struct lend_sess *s,
 			     const struct lend_pkt_view *v)
 {
-	if (s->name && v->accept.ticket.until)
-		*slot_of(c, s->name) = (struct known){.name = s->name,
-						      .until = c->now + c->cfg.ticket_ns / 2,
-						      .ticket = v->accept.ticket,
-						      .payload = s->payload,
-						      .calls = s->limit};
+	struct known *at = s->name && v->accept.ticket.until ? slot_of(c, s->name) : NULL;
+
+	if (!at)
+		return;
+	*at = (struct known){.name = s->name,
+			     .until = c->now + c->cfg.ticket_ns / 2,
+			     .ticket = v->accept.ticket,
+			     .payload = s->payload,
+			     .calls = s->limit};
+	memcpy(at->secret, v->accept.ticket_secret, sizeof(at->secret));
+}
+
+bool lend_core_ticket_secret(struct lend_core *c, uint64_t session, uint8_t secret[32])
+{
+	const struct lend_sess *s = lend_sess_find(c, session);
+	const struct known *at = s && s->name ? slot_of(c, s->name) : NULL;
+
+	if (!at || at->name != s->name)
+		return false;
+	memcpy(secret, at->secret, sizeof(at->secret));
+	return true;
 }
 
 void lend_zero_rtt_answered(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k,
@@ -192,22 +223,6 @@ void lend_zero_rtt_forget(struct lend_core *c, const struct lend_sess *s)
 		*slot_of(c, s->name) = (struct known){0};
 }
 
-uint64_t lend_zero_rtt_address(const struct lend_core *c, const struct lend_in *in)
-{
-	uint32_t carrier = LEND_PEER_CARRIER(in->peer);
-	uint8_t text[1 + UINT8_MAX];
-	uint64_t name;
-
-	if (c->cfg.path[carrier].proven)
-		return 1 + carrier;
-	if (!in->addr)
-		return 0;
-	text[0] = (uint8_t)carrier;
-	memcpy(text + 1, in->addr, in->addr_len);
-	name = lend_siphash64(c->cfg.seed, text, 1u + in->addr_len);
-	return name + !name;
-}
-
 static void ticket_mac(const struct lend_core *c, uint64_t name, const struct lend_pkt_ticket *t,
 		       uint8_t mac[16])
 {
@@ -216,9 +231,12 @@ static void ticket_mac(const struct lend_core *c, uint64_t name, const struct le
 	lend_siphash128(c->cfg.seed, text, sizeof(text), mac);
 }
 
-struct lend_pkt_ticket lend_zero_rtt_ticket(const struct lend_core *c, const struct lend_sess *s)
+struct lend_pkt_ticket lend_zero_rtt_ticket(struct lend_core *c, const struct lend_sess *s)
 {
-	struct lend_pkt_ticket t = {.until = c->now + c->cfg.ticket_ns, .random = s->id};
+	const struct lend_hs *h = lend_hs_of(c, s);
+	struct lend_pkt_ticket t = {.until = c->now + c->cfg.ticket_ns,
+				    .key_id = lend_hs_seals(h) ? h->key_id : 0,
+				    .random = s->id};
 
 	if (s->name == 0 || c->cfg.ticket_ns == 0)
 		return (struct lend_pkt_ticket){0};
@@ -308,7 +326,7 @@ static uint32_t admit_attempt(struct lend_core *c, const struct lend_sess *s,
 uint32_t lend_zero_rtt_admit(struct lend_core *c, struct lend_sess *s, const struct lend_in *in,
 			     const struct lend_pkt_view *v, bool may_run)
 {
-	s->name = lend_zero_rtt_address(c, in);
+	s->name = lend_core_address(c, in);
 	if (v->connect.ticket.until == 0)
 		return LEND_PKT_NO_ZERO_RTT;
 	return is_good(c, s->name, &v->connect.ticket) ? admit_attempt(c, s, v, may_run)
@@ -320,8 +338,7 @@ bool lend_zero_rtt_ticket_valid(struct lend_core *c, const struct lend_in *in,
 {
 	struct tables *t = tables_of(c);
 
-	return is_good(c, lend_zero_rtt_address(c, in), &b->ticket) &&
-	       !(t->swept && is_spent(t, key));
+	return is_good(c, lend_core_address(c, in), &b->ticket) && !(t->swept && is_spent(t, key));
 }
 
 const char *lend_zero_rtt_audit(struct lend_core *c)

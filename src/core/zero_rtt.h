@@ -10,7 +10,8 @@
  * ACCEPT reports the fate of such a call: it runs; it did not run and never will, so the client
  * sends it again; or its fate is unknown (another server has the address now, or the attempt was
  * seen before). In the last case the call ends UNAVAILABLE, ran maybe, and is never sent again.
- * Under LEND_PATTERN_PROOF no call is 0-RTT.
+ * Under LEND_PATTERN_PROOF no call is 0-RTT. A sealed session that is resumed by its ticket may
+ * have such a call: it is encrypted under the ticket's secret, which came with the ticket.
  *
  * Layer: core (pure). In the arena; uses no memory if config.ticket_ns is 0. */
 #ifndef LEND_CORE_ZERO_RTT_H
@@ -37,11 +38,8 @@ void lend_zero_rtt_answered(struct lend_core *c, struct lend_sess *s, struct len
 /* Forgets the ticket of a server that does not answer, or was restarted. */
 void lend_zero_rtt_forget(struct lend_core *c, const struct lend_sess *s);
 
-/* At the server. Returns a number for the sender's address; 0: it has none. If a carrier's
- * addresses cannot be forged, all its peers share one number. */
-uint64_t lend_zero_rtt_address(const struct lend_core *c, const struct lend_in *in);
-/* Returns whether the ticket of a CONNECT proves the address, and no attempt with this number used
- * it. key: of this attempt. */
+/* At the server. Returns whether the ticket of a CONNECT proves the address, and no attempt with
+ * this number used it. key: of this attempt. */
 bool lend_zero_rtt_ticket_valid(struct lend_core *c, const struct lend_in *in,
 				const struct lend_pkt_connect *b, uint64_t key);
 /* Returns enum lend_pkt_zero_rtt for the ACCEPT of a session just made: the fate of its 0-RTT call.
@@ -49,6 +47,6 @@ bool lend_zero_rtt_ticket_valid(struct lend_core *c, const struct lend_in *in,
 uint32_t lend_zero_rtt_admit(struct lend_core *c, struct lend_sess *s, const struct lend_in *in,
 			     const struct lend_pkt_view *v, bool may_run);
 /* Returns a ticket for the session's client, valid from now on; zeros if there is none. */
-struct lend_pkt_ticket lend_zero_rtt_ticket(const struct lend_core *c, const struct lend_sess *s);
+struct lend_pkt_ticket lend_zero_rtt_ticket(struct lend_core *c, const struct lend_sess *s);
 
 #endif

@@ -71,8 +71,16 @@ struct lend_pkt {
 };
 _Static_assert(sizeof(struct lend_pkt) == 32, "wire");
 
-/* How a session is authenticated. The patterns with encryption are reserved. */
-enum lend_pkt_pattern { LEND_PATTERN_OPEN, LEND_PATTERN_PROOF, LEND_PATTERNS };
+/* How a session is authenticated. From NN on it is sealed: CONNECT and ACCEPT are messages of a
+ * Noise handshake, and all later datagrams are encrypted. */
+enum lend_pkt_pattern {
+	LEND_PATTERN_OPEN,
+	LEND_PATTERN_PROOF,
+	LEND_PATTERN_NN,     /* Noise_NNpsk0 */
+	LEND_PATTERN_NK,     /* Noise_NKpsk2: the client knows the server's public key */
+	LEND_PATTERN_RESUME, /* by a ticket of an earlier session */
+	LEND_PATTERNS
+};
 
 /* The sender's parameters, in CONNECT and ACCEPT. */
 struct lend_pkt_params {
@@ -97,27 +105,29 @@ _Static_assert(sizeof(struct lend_pkt_cookie) == 24, "wire");
 /* Admits a 0-RTT call: sent with ACCEPT, returned in a later CONNECT. */
 struct lend_pkt_ticket {
 	uint64_t until;  /* expiry time by the clock of the issuing server; 0: no ticket */
-	uint64_t key_id; /* zero: tickets are not bound to a key yet */
+	uint64_t key_id; /* of the session that it was sent in; 0: an open one */
 	uint64_t random;
 	uint8_t mac[16]; /* made with a key that only that server has */
 };
 _Static_assert(sizeof(struct lend_pkt_ticket) == 40, "wire");
 
 struct lend_pkt_connect {
-	uint64_t connect;            /* the client's number for this attempt */
-	uint64_t session;            /* the client's id, for datagrams to it */
-	uint8_t pattern;             /* enum lend_pkt_pattern */
-	uint8_t suite, level, least; /* zero: no encryption */
+	uint64_t connect; /* the client's number for this attempt */
+	uint64_t session; /* the client's id, for datagrams to it */
+	uint8_t pattern;  /* enum lend_pkt_pattern */
+	uint8_t suite, level,
+	    least; /* sealed: of the session; the least level that the client takes */
 	uint32_t features;
-	uint64_t key_id; /* LEND_PATTERN_PROOF: of the key that the client has */
-	uint8_t e[32];   /* random */
+	uint64_t key_id; /* of the key that the client has; LEND_PATTERN_OPEN: 0 */
+	uint8_t e[32];   /* LEND_PATTERN_PROOF: random; sealed: the client's public key */
 	struct lend_pkt_cookie cookie;
 	struct lend_pkt_ticket ticket;
 	struct lend_pkt_params params;
 };
 _Static_assert(sizeof(struct lend_pkt_connect) == 168, "wire");
 
-/* The end of a CONNECT, behind its 0-RTT request if it has one. Zero without encryption. */
+/* The end of a CONNECT, behind its 0-RTT request if it has one. Zero in sessions that are not
+ * sealed. tag: of all from the parameters on; mac1: of all before it. */
 struct lend_pkt_connect_end {
 	uint8_t tag[16], mac1[16];
 };
@@ -131,11 +141,12 @@ struct lend_pkt_accept {
 	uint8_t zero_rtt; /* enum lend_pkt_zero_rtt */
 	uint32_t features;
 	uint64_t zero;
-	uint8_t e[32]; /* random */
+	uint8_t e[32]; /* as in CONNECT */
 	struct lend_pkt_params params;
 	struct lend_pkt_ticket ticket;
-	uint8_t ticket_secret[32]; /* zero without encryption */
-	uint8_t tag[16];           /* LEND_PATTERN_PROOF: the server's proof */
+	uint8_t ticket_secret[32]; /* zero in sessions that are not sealed */
+	uint8_t tag[16]; /* LEND_PATTERN_PROOF: the server's proof; sealed: of the fields from
+			    params on */
 };
 _Static_assert(sizeof(struct lend_pkt_accept) == 192, "wire");
 
@@ -150,12 +161,13 @@ enum lend_pkt_zero_rtt {
 enum lend_pkt_retry_reason {
 	LEND_RETRY_COOKIE = 1, /* send CONNECT again, with this cookie */
 	LEND_RETRY_FULL,       /* no session is free */
+	LEND_RETRY_LEVEL,      /* the server takes no such level or suite, see suites */
 };
 
 struct lend_pkt_retry {
 	uint64_t connect; /* echoed */
 	uint8_t reason;   /* enum lend_pkt_retry_reason */
-	uint8_t suites;   /* zero */
+	uint8_t suites;   /* LEND_RETRY_LEVEL: bit s: the server has suite s; 0: none */
 	uint16_t zero;
 	uint32_t wait_ms; /* time to wait before the next CONNECT */
 	struct lend_pkt_cookie cookie;

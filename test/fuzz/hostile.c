@@ -307,7 +307,7 @@ enum owed { ANYTHING, NOTHING, A_RESET, NOTHING_BUT_RESETS };
 static bool is_nonsense(const struct lend_pkt_connect *b)
 {
 	return b->params.payload < 64 || b->params.payload % 16 || !b->params.calls ||
-	       !b->session || b->pattern >= LEND_PATTERNS || b->least;
+	       !b->session || b->pattern >= LEND_PATTERN_NN || b->least;
 }
 
 /* Permitted effects of such a datagram, judged without the core except for its API. */

@@ -77,6 +77,7 @@ void pair_open_with(struct core_pair *d, bool lossless, void (*tweak)(struct len
 			tweak(c);
 		s->core = aligned_alloc(64, lend_core_size(c));
 		memset(s->core, 0, lend_core_size(c));
+		d->checked = c->path[0].checked;
 		lend_core_init(s->core, c, d->now);
 		s->bufs = (struct lend_bufs){s->seg, PAIR_BUFS};
 		s->wire = calloc(PAIR_WIRE, sizeof(*s->wire));
@@ -158,13 +159,18 @@ static void on_event(struct core_pair *d, int side, const struct lend_event *e)
 			pair_free(d, side, e->buf);
 		return;
 	case LEND_EV_PROVE:
+		if (s->shake && lend_shake_made(s->shake, e))
+			return;
 		if (s->salt)
 			proof_answer(s->core, d->now, e, s->salt);
 		else
 			(void)lend_core_prove(s->core, d->now, e, NULL);
 		return;
-	case LEND_EV_PEER_KEEP:
 	case LEND_EV_PEER_DROP:
+		if (s->shake)
+			lend_kex_forget(s->shake->kex, e->session);
+		return;
+	case LEND_EV_PEER_KEEP:
 		return;
 	}
 }
@@ -213,11 +219,16 @@ static bool note_frames(struct core_pair *d, int side, const struct lend_pkt_vie
 	return lost;
 }
 
-static void put_on_wire(struct core_pair *d, int side, const struct lend_out *o)
+static void put_on_wire(struct core_pair *d, int side, struct lend_out *o)
 {
 	struct pair_side *s = &d->side[side];
 	struct pair_dgram *g = &s->wire[s->n++];
 	struct lend_pkt_view v;
+
+	if (s->shake && !lend_shake_out(s->shake, d->now, &s->bufs, o)) {
+		s->n--;
+		return;
+	}
 
 	cr_assert_leq(s->n, PAIR_WIRE);
 	memcpy(g->data, o->head, g->len = o->head_len);
@@ -231,7 +242,7 @@ static void put_on_wire(struct core_pair *d, int side, const struct lend_out *o)
 		memcpy(g->data + g->len, o->tail, o->tail_len);
 	g->len += o->tail_len;
 	cr_assert_leq(g->len, s->cfg.path[0].mtu);
-	cr_assert_eq(lend_pkt_decode(&v, g->data, g->len, d->lossless), LEND_PKT_OK);
+	cr_assert_eq(lend_pkt_decode(&v, g->data, g->len, d->checked), LEND_PKT_OK);
 	s->sent_bytes += g->len;
 	s->n -= v.head.kind == LEND_PKT_CALLS ? note_frames(d, side, &v) : note_sent(d, side, &v);
 }
@@ -269,6 +280,13 @@ void pair_inject(struct core_pair *d, int to, const void *data, uint32_t len)
 	memcpy(copy, data, len);
 	in.data = copy;
 	d->side[to].received_bytes += len;
+	if (d->side[to].shake) {
+		lend_shake_burst(d->side[to].shake);
+		if (!lend_shake_in(d->side[to].shake, d->now, &in)) {
+			free(copy);
+			return;
+		}
+	}
 	lend_core_input(d->side[to].core, d->now, &d->side[to].bufs, &in, 1);
 	poll_events(d, to);
 	free(copy);

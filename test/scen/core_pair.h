@@ -6,6 +6,7 @@
 #define TEST_SCEN_CORE_PAIR_H
 
 #include "core/core.h"
+#include "rpc/shake.h"
 #include "wire/pkt.h"
 
 enum { PAIR_BUFS = 256, PAIR_WIRE = 4096, PAIR_BIG = 4 << 20 };
@@ -33,6 +34,7 @@ struct pair_side {
 	uint8_t salt; /* salt of its key, see proof.h; 0: no key */
 	bool hold_need;
 	bool no_supply;
+	struct lend_shake *shake; /* seals its handshakes, see sealed_pair.h; NULL: none */
 };
 
 struct core_pair {
@@ -51,7 +53,7 @@ struct core_pair {
 	/* Called for every REQUEST of side 1, and for every CALL_END, to give its buffers back. */
 	void (*on_request)(struct core_pair *d, const struct lend_event *e);
 	void (*on_end)(struct core_pair *d, const struct lend_event *e);
-	bool lossless;
+	bool lossless, checked;
 	const struct lend_core_identity *self; /* how side 0 connects; NULL: without a key */
 };
 

@@ -312,7 +312,7 @@ Test(retry, a_refusal_ends_the_calls)
 	g.retry.connect = connect_block(&connect)->connect ^ 1;
 	pair_inject(&d, 0, &g, sizeof(g));
 	g.retry.connect ^= 1;
-	g.retry.reason = 3;
+	g.retry.reason = LEND_RETRY_LEVEL + 1;
 	pair_inject(&d, 0, &g, sizeof(g));
 	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 0);
 	cr_assert_eq(lend_core_stats(d.side[0].core)->rx_state, 2);
