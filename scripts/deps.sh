@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing, and only those. Nothing missing: no apt call at all.
-# usage: scripts/deps.sh [build|test|demo|tidy|guest|interop|peers]...      default: build
+# usage: scripts/deps.sh [build|test|demo|social|tidy|guest|interop|peers]...      default: build
 set -eu
 
 packages_of() {
@@ -8,11 +8,12 @@ packages_of() {
 	build) echo gcc g++ libc6-dev cmake ninja-build pkg-config python3 libcriterion-dev libdpdk-dev libibverbs-dev librdmacm-dev libturbojpeg0-dev libcyaml-dev libyaml-dev libjansson-dev libhttp-parser-dev libmicrohttpd-dev libsodium-dev libnghttp2-dev libssl-dev zlib1g-dev libprotobuf-c-dev protobuf-c-compiler libprotobuf-dev protobuf-compiler liblmdb-dev libhiredis-dev ;;
 	test) echo clang libclang-rt-14-dev llvm clang-format codespell spin valgrind libmimalloc2.0 libjemalloc2 tshark iproute2 prometheus mandoc python3-grpcio openssl dpdk-dev ;;
 	demo) echo mate-backgrounds ;;
+	social) echo redis-server memcached mate-backgrounds ;;
 	tidy) echo clang-tidy ;;
 	interop) echo ruby-grpc libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc openssl ;;
 	peers) echo libucx-dev libfabric-dev libhiredis-dev redis-server libgrpc++-dev protobuf-compiler-grpc libflatbuffers-dev flatbuffers-compiler libdpdk-dev valgrind libmimalloc2.0 libjemalloc2 nghttp2-client iperf3 iputils-ping ngtcp2-client ngtcp2-server openssl ;;
 	guest) echo qemu-system-x86 busybox-static cpio ethtool iproute2 rdma-core ibverbs-providers ibverbs-utils perftest ndctl ;;
-	*) echo "deps: no such group: $1; one of build test demo tidy guest interop peers" >&2 && return 1 ;;
+	*) echo "deps: no such group: $1; one of build test demo social tidy guest interop peers" >&2 && return 1 ;;
 	esac
 }
 

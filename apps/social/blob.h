@@ -11,7 +11,8 @@
 #include "social.pb-c.h"
 
 enum { SOCIAL_REF_LEN = 64, SOCIAL_REF_MIN = 8 << 10 };
-#define SOCIAL_BLOB_TTL UINT64_C(30000000000)
+/* Longer than the timeout of any request. */
+#define SOCIAL_BLOB_TTL UINT64_C(6000000000)
 
 /* One operation on a blob, in the caller's memory. */
 struct social_blob_op {

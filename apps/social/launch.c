@@ -19,6 +19,7 @@
 #include "apps/social/deploy.h"
 #include "apps/social/role_address.h"
 #include "apps/social/seed.h"
+#include "apps/social/store_servers.h"
 #include "util/bits.h"
 
 enum {
@@ -292,6 +293,7 @@ static uint64_t stop_processes(void)
 		if (app_child_stop(&p->child) != 0)
 			app_die("%s failed; see its own line above", p->roles);
 	}
+	store_servers_stop();
 	app_node_stat_idle(social.mem, &stat);
 	lend_mem_close(social.mem);
 	lend_close(social.ep);
@@ -363,6 +365,8 @@ int social_launch(const struct social_args *args)
 	app_child_start_mn(&all.node, &all.net, 1, node_size(&graph), APP_ANY_CPU);
 	open_endpoint();
 	make_folder();
+	if (args->real_stores)
+		store_servers_start(all.dir);
 	start_processes();
 	plan = (struct seed_plan){.graph = &graph,
 				  .posts_min = all.workload->posts_min,

@@ -46,7 +46,7 @@ struct store *store_open(const char *name)
 		s = s->next;
 	if (s)
 		return s;
-	s = store_lmdb_open(name);
+	s = social.real_stores ? store_redis_open(name) : store_lmdb_open(name);
 	(void)snprintf(s->name, sizeof(s->name), "%s", name);
 	s->next = stores;
 	stores = s;

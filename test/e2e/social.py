@@ -20,6 +20,7 @@ usage: social.py BUILD_DIR [NAME...]      only tests whose name contains one of 
 """
 import json
 import random
+import shutil
 import socket
 import sys
 import unittest
@@ -235,6 +236,12 @@ class Command(unittest.TestCase):
                 self.assertGreater(report["goodput_per_s"], 10)
                 self.assertGreater(report["posts_per_read"], 1)
                 self.assertEqual(len(report["processes"]), 2)
+
+    @unittest.skipUnless(shutil.which("redis-server") and shutil.which("memcached"), "redis-server or memcached is not installed")
+    def test_real_stores(self):
+        report = lend_json("social", "--workload", "original", "--stores", "real", "--users", "30", "--rate", "100", "--seconds", "0.5")
+        self.assertEqual((report["errors"], report["pages_used_after"]), (0, 0), report)
+        self.assertGreater(report["posts_per_read"], 1)
 
     def test_graph_files(self):
         (TEMP / "small.nodes").write_text("12\n")

@@ -42,8 +42,22 @@ class Social:
         if node:
             self.write_node()
         self.process = {}
+        self.stores = self.start_stores() if "real" in options else {}
         for roles in processes:
             self.start(roles)
+
+    def start_stores(self, names=("redis", "memcached")):
+        """redis, and memcached in front of it. Returns their processes."""
+        commands = {"redis": ["redis-server", "--port", "0", "--unixsocket", f"{self.dir}/redis.sock", "--save", "", "--dir", self.dir,
+                              "--appendonly", "yes"],
+                    "memcached": ["memcached", "-s", f"{self.dir}/memcached.sock", "-m", "32", "-u", "root"]}
+        processes = {}
+        for name in names:
+            processes[name] = subprocess.Popen(commands[name], stdout=subprocess.DEVNULL)
+            wait_until(lambda name=name: os.path.exists(f"{self.dir}/{name}.sock"))
+            with open(f"{self.dir}/addr/{name}", "w", encoding="ascii") as file:
+                file.write(f"{self.dir}/{name}.sock\n")
+        return processes
 
     def write_node(self):
         with open(f"{self.dir}/addr/node", "w", encoding="ascii") as file:
@@ -74,15 +88,19 @@ class Social:
         return self
 
     def __exit__(self, *_):
-        """Ends all processes: each with success, and the node then has no page in use."""
+        """Ends all processes: each with success, and the node then has no page in use. A reference
+        between two processes, of which one was killed, ends after its ttl of 6 s."""
         try:
             codes = {roles: self.kill(roles, signal.SIGTERM) for roles in reversed(list(self.process))}
             assert not any(codes.values()), codes
             if self.node:
-                self.node.wait_empty()
+                wait_until(lambda: time.sleep(0.01) or not self.node.stat()["pages_used"])
         finally:
             if self.node:
                 self.node.__exit__()
+            for process in self.stores.values():
+                process.kill()
+                process.wait()
 
     def request(self, method, target, body=None, headers=None):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)

@@ -33,11 +33,11 @@ expect() { # WANT GROUP...: the expected calls of apt and sudo, without options
 	}
 }
 
-expect "" build test demo tidy guest interop peers
+expect "" build test demo social tidy guest interop peers
 MISSING="ninja-build mate-backgrounds"
 expect "apt-get update;apt-get install ninja-build;" build
 expect "apt-get update;apt-get install ninja-build mate-backgrounds;" build demo
 expect "" test
 WHO=1000
 expect "sudo;apt-get update;sudo;apt-get install ninja-build;" build
-expect "failed: deps: no such group: nope; one of build test demo tidy guest interop peers;" nope
+expect "failed: deps: no such group: nope; one of build test demo social tidy guest interop peers;" nope

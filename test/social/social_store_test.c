@@ -1,12 +1,17 @@
 /* Goal: a store keeps values and lists, in the order of scores, also over its close. Method: seeded
- * operations next to a naive model in arrays. Covers: apps/social/social_store.c,
- * apps/social/store_lmdb.c
- */
+ * operations next to a naive model in arrays, in LMDB, and in redis behind memcached where they are
+ * installed. Covers: apps/social/social_store.c, apps/social/store_lmdb.c,
+ * apps/social/store_redis.c, apps/social/memcached.c */
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "apps/social/role_address.h"
 #include "apps/social/social.h"
 #include "apps/social/social_store.h"
 #include "teardown.h"
@@ -165,7 +170,7 @@ static void remove_folder(void)
 	teardown_remove(folder);
 }
 
-Test(store, lmdb__seeded_steps__as_model, .init = open_folder, .fini = remove_folder)
+static void run_steps(void)
 {
 	const uint64_t seed = 24;
 	struct lend_rng rng;
@@ -177,6 +182,55 @@ Test(store, lmdb__seeded_steps__as_model, .init = open_folder, .fini = remove_fo
 			store_close_all();
 		run_step(store_open("test"), &rng);
 	}
+}
+
+Test(store, lmdb__seeded_steps__as_model, .init = open_folder, .fini = remove_folder)
+{
+	run_steps();
+}
+
+/* Starts a server with a socket in the folder, and waits until it is there. Returns false: it is
+ * not installed. */
+static bool start_server(const char *role, const char *const argv[])
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "%s/%s.sock", folder, role);
+	if (fork() == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr))
+			_exit(1);
+		execvp(argv[0], (char *const *)(uintptr_t)argv);
+		_exit(127);
+	}
+	while (access(path, F_OK) != 0) {
+		if (waitpid(-1, NULL, WNOHANG) > 0)
+			return false;
+		usleep(1000);
+	}
+	cr_assert_eq(social_address_write(folder, role, path), 0);
+	return true;
+}
+
+/* Starts redis and memcached; skips the test without them. */
+static void start_servers(void)
+{
+	char redis[64], cache[64];
+	const char *const redis_argv[] = {"redis-server", "--port", "0", "--unixsocket",
+					  redis,          "--save", "",  NULL};
+	const char *const cache_argv[] = {"memcached", "-s", cache, "-m", "8", "-u", "root", NULL};
+
+	open_folder();
+	social.real_stores = true;
+	snprintf(redis, sizeof(redis), "%s/redis.sock", folder);
+	snprintf(cache, sizeof(cache), "%s/memcached.sock", folder);
+	if (!start_server("redis", redis_argv) || !start_server("memcached", cache_argv))
+		cr_skip_test("redis-server or memcached is not installed");
+}
+
+Test(store, redis__seeded_steps__as_model, .init = start_servers, .fini = remove_folder)
+{
+	run_steps();
 }
 
 Test(store, lmdb__writes_of_a_turn__end_once_in_order, .init = open_folder, .fini = remove_folder)

@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+"""Goal: when a process of the social network ends, stops or is full, the rest continues: errors have
+a status and come in time, and after its restart requests succeed again within 2 s.
+
+Method: a network whose services are processes of their own, under load from threads. One process
+after the other is killed and restarted, stopped and continued; so is the memory node, and one is
+filled. At the end all processes end well, and the node is empty.
+Covers: apps/social/lend_transport.c, apps/social/process.c, apps/social/post_refs.c,
+apps/social/store_lmdb.c, apps/social/store_redis.c, apps/social/memcached.c, apps/social/store_servers.c,
+apps/social/gateway_timeline.c
+
+usage: social_drills.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
+"""
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import threading
+import time
+import unittest
+
+from programs import Node, run_tests
+from social_network import SERVICES, Social, photo, wait_until
+
+SEED = 24
+BOUND = 3.0     # seconds that any request takes, also during a failure
+RECOVERED = 2.0  # seconds after a restart until requests succeed
+WINDOW = 40     # requests of which 95 % have to succeed
+
+# The requests of the load, and the roles that each needs.
+NEEDS = {
+    "home": {"home-timeline", "post-storage"},
+    "user": {"user-timeline", "post-storage"},
+    "media": {"media"},
+    "compose": {"compose-post", "text", "url-shorten", "user-mention", "user", "media", "unique-id", "post-storage",
+                "user-timeline", "home-timeline", "social-graph"},
+}
+
+
+class Load:
+    """Requests from threads, one after the other each. Results: [end, kind, status, seconds]."""
+
+    def __init__(self, net, media, threads=3):
+        self.net, self.media, self.results, self.running = net, media, [], True
+        self.threads = [threading.Thread(target=self.run, args=(SEED + i,)) for i in range(threads)]
+        for thread in self.threads:
+            thread.start()
+
+    def run(self, seed):
+        rng = random.Random(seed)
+        while self.running:
+            kind = rng.choice(("home", "user", "media", "compose"))
+            begin = time.monotonic()
+            status = self.send(kind, rng)
+            end = time.monotonic()
+            self.results.append((end, kind, status, end - begin))
+
+    def send(self, kind, rng):
+        user = rng.randrange(1, 5)
+        if kind == "compose":
+            text = "hello @username_2 http://a.b " + "x" * rng.choice((10, 10000))
+            return self.net.compose(user, text)[0]
+        if kind == "media":
+            return self.net.get(f"/get-media?filename={self.media}.jpg")[0]
+        return self.net.timeline(kind, user)[0]
+
+    def stop(self):
+        self.running = False
+        for thread in self.threads:
+            thread.join()
+
+    def since(self, begin):
+        return [r for r in self.results if r[0] - r[3] >= begin]
+
+
+class Drills(unittest.TestCase):
+    def start(self, by, carrier="shm", processes=(*SERVICES.split(","), "gateway"), **more):
+        net = Social(by, carrier, processes, **more)
+        for n in range(1, 5):
+            self.assertEqual(net.register(n)[0], 200)
+        for n in range(1, 5):
+            self.assertEqual(net.follow(n, n % 4 + 1)[0], 200)
+            self.assertEqual(net.compose(n, "first " * 3000)[0], 200)
+        return net
+
+    def upload(self, net):
+        status, reply = net.upload(photo(1, 30000))
+        self.assertEqual(status, 200)
+        return json.loads(reply)["media_id"]
+
+    def check_failures(self, results, role):
+        """Requests that do not need the role succeed; the others end with a status, in time."""
+        self.assertTrue(results)
+        for _, kind, status, seconds in results:
+            self.assertLess(seconds, BOUND, (role, kind, status))
+            if role not in NEEDS[kind]:
+                self.assertEqual(status, 200, (role, kind))
+            else:
+                self.assertIn(status, (200, 404, 503, 504), (role, kind))
+
+    def check_recovery(self, load, begin, kinds):
+        """Of the last requests of these kinds, 95 % succeed, soon after begin."""
+        def recovered():
+            time.sleep(0.005)
+            last = [r for r in load.since(begin) if r[1] in kinds][-WINDOW:]
+            return len(last) >= WINDOW / 2 and sum(r[2] == 200 for r in last) >= 0.95 * len(last)
+        self.assertLess(wait_until(recovered), RECOVERED)
+
+    def wait_for_requests(self, load, begin, n):
+        wait_until(lambda: time.sleep(0.005) or len(load.since(begin)) >= n)
+
+    def test_kill_and_restart_each_service(self):
+        with self.start("auto") as net:
+            load = Load(net, self.upload(net))
+            try:
+                for role in SERVICES.split(","):
+                    begin = time.monotonic()
+                    net.kill(role)
+                    killed = time.monotonic()
+                    self.wait_for_requests(load, killed, 12)
+                    net.start(role)
+                    restarted = time.monotonic()
+                    self.check_failures([r for r in load.since(begin) if r[0] < restarted], role)
+                    if role == "media":  # they are on the node only while their process lives
+                        load.media = self.upload_when_up(net)
+                    self.check_recovery(load, time.monotonic(), set(NEEDS))
+            finally:
+                load.stop()
+
+    def test_stop_and_continue_a_service(self):
+        """A process that does not answer: as behind a network that is cut."""
+        with self.start("auto", "udp") as net:
+            load = Load(net, self.upload(net))
+            try:
+                begin = time.monotonic()
+                net.process["home-timeline"].send_signal(signal.SIGSTOP)
+                wait_until(lambda: time.sleep(0.01) or any(r[2] != 200 for r in load.since(begin)))
+                net.process["home-timeline"].send_signal(signal.SIGCONT)
+                continued = time.monotonic()
+                self.check_failures([r for r in load.since(begin) if r[0] < continued], "home-timeline")
+                self.check_recovery(load, continued, set(NEEDS))
+            finally:
+                load.stop()
+
+    def test_kill_and_restart_the_memory_node(self):
+        """Texts come from post-storage meanwhile; media are lost with the node."""
+        with self.start("auto", processes=(SERVICES, "gateway")) as net:
+            self.upload(net)
+            load = Load(net, self.upload(net))
+            try:
+                begin = time.monotonic()
+                net.node.process.kill()
+                self.wait_for_requests(load, begin, 12)
+                net.node.__exit__()
+                net.node = Node(net.listen("node"))
+                restarted = time.monotonic()
+                for _, kind, status, seconds in load.since(begin):
+                    self.assertLess(seconds, 6, (kind, status))
+                    self.assertIn(status, (200, 404, 503, 504), kind)
+                self.check_recovery(load, restarted, {"home", "user", "compose"})
+                load.media = self.upload_when_up(net)
+                self.check_recovery(load, time.monotonic(), set(NEEDS))
+                body = json.loads(net.timeline("user", 1, 0, 1000)[1])
+                self.assertEqual([post["text"] for post in body][-1], "first " * 3000)
+            finally:
+                load.stop()
+
+    def upload_when_up(self, net):
+        replies = []
+        wait_until(lambda: replies.append(net.upload(photo(2, 30000))) or replies[-1][0] == 200, RECOVERED)
+        return json.loads(replies[-1][1])["media_id"]
+
+    @unittest.skipUnless(shutil.which("redis-server") and shutil.which("memcached"), "redis-server or memcached is not installed")
+    def test_kill_memcached_then_redis(self):
+        """Without the cache all goes on; without the store requests are refused until it is back."""
+        with self.start("auto", processes=(SERVICES, "gateway"), options=("--stores", "real")) as net:
+            load = Load(net, self.upload(net))
+            try:
+                for name, need in (("memcached", "none"), ("redis", "post-storage")):
+                    begin = time.monotonic()
+                    net.stores[name].kill()
+                    net.stores[name].wait()
+                    self.wait_for_requests(load, begin, 12)
+                    self.check_failures(load.since(begin), need)
+                    os.unlink(f"{net.dir}/{name}.sock")
+                    restarted = time.monotonic()
+                    net.stores |= net.start_stores([name])
+                    self.check_recovery(load, restarted, set(NEEDS))
+            finally:
+                load.stop()
+
+    def test_a_full_memory_node(self):
+        """Texts go by value then; media are refused, and their compose leaves nothing."""
+        with self.start("ref", processes=(SERVICES, "gateway")) as net:
+            statuses = [net.upload(photo(n, 7 << 20))[0] for n in range(12)]
+            self.assertEqual((statuses[0], statuses[-1]), (200, 503), statuses)
+            self.assertEqual(net.compose(1, "long " * 5000)[0], 200)
+            before = len(json.loads(net.timeline("user", 1)[1]))
+            self.assertEqual(net.compose_photo(1, "never seen", photo(1, 7 << 20))[0], 503)
+            body = json.loads(net.timeline("user", 1)[1])
+            self.assertEqual((len(body), body[0]["text"]), (before, "long " * 5000))
+
+
+if __name__ == "__main__":
+    print("seed", SEED)
+    sys.exit(not run_tests(sys.argv[2:]))
