@@ -579,6 +579,9 @@ uint64_t lend_key_id(const struct lend_ep *ep);
  * Ownership: borrows secret.
  * Threads: any. */
 int lend_accept_secret(const char *secret);
+/* Reads the file of keys again. Sessions whose key is not accepted any more end, with BYE.
+ * Returns: 0; what lend_open() returns for such a file: then the keys stay as they were. */
+int lend_reload_keys(void);
 /* Checks whether a session's peer proved, in this session's handshake, that it has a secret.
  * Returns: true: it did; false: it did not, or the session is stale or not up.
  * Ownership: borrows secret. */

@@ -22,13 +22,13 @@ enum lend_keyline_kind {
 	LEND_KEYLINE_STATIC,
 	LEND_KEYLINE_SERVER
 };
-enum { LEND_KEYFILE_MAX = 64 << 10 };
+enum { LEND_KEYFILE_MAX = 64 << 10, LEND_KEYLINE_WORD = 104 };
 
 struct lend_keyline {
 	enum lend_keyline_kind kind;
 	uint64_t id; /* psk: id of the key */
 	uint8_t key[LEND_KEY];
-	char word[104]; /* psk: its tenant or ""; server: its address */
+	char word[LEND_KEYLINE_WORD]; /* psk: its tenant or ""; server: its address */
 };
 
 /* Returns whether text is 64 hex digits. */

@@ -57,20 +57,31 @@ static void make_folders(const char *path)
 	}
 }
 
-static int write_line(int fd, const char *path, const char *line)
+/* Writes a file under a name of its own, then links it to its path: so no process reads half of it,
+ * and the first of several processes wins. Returns 0 or -errno. */
+static int write_file(const char *path, const char *line)
 {
+	char temporary[PATH_MAX];
 	size_t len = strlen(line);
+	int n = snprintf(temporary, sizeof(temporary), "%s.%d.new", path, (int)getpid()), fd, rc;
 
-	if (write(fd, line, len) == (ssize_t)len && fsync(fd) == 0)
-		return 0;
-	(void)unlink(path);
-	return lend_fail(EIO, "%s: cannot be written", path);
+	if (n < 0 || (size_t)n >= sizeof(temporary))
+		return -ENAMETOOLONG;
+	fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	rc = write(fd, line, len) == (ssize_t)len && fsync(fd) == 0 ? 0 : -EIO;
+	close(fd);
+	if (rc == 0 && link(temporary, path) < 0)
+		rc = -errno;
+	(void)unlink(temporary);
+	return rc;
 }
 
 int lend_keygen(const char *path, char *made, size_t cap)
 {
 	char line[LINE_MAX_LEN], usual[PATH_MAX];
-	int rc = make_line(line), fd;
+	int rc = make_line(line);
 
 	if (rc < 0)
 		return rc;
@@ -82,16 +93,13 @@ int lend_keygen(const char *path, char *made, size_t cap)
 	}
 	(void)snprintf(made, cap, "%s", path);
 	make_folders(path);
-	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (fd >= 0) {
-		rc = write_line(fd, path, line);
-		close(fd);
-	} else if (errno == EEXIST) {
-		rc = lend_fail(EEXIST, "%s: exists and was not changed; name another file", path);
-	} else {
-		rc = lend_fail(errno, "%s: %s; name a file in a folder that can be written", path,
-			       strerror(errno));
-	}
+	rc = write_file(path, line);
 	explicit_bzero(line, sizeof(line));
-	return rc;
+	if (rc == -EEXIST)
+		return lend_fail(EEXIST, "%s: exists and was not changed; name another file", path);
+	if (rc == -EIO)
+		return lend_fail(EIO, "%s: cannot be written", path);
+	return rc < 0 ? lend_fail(-rc, "%s: %s; name a file in a folder that can be written", path,
+				  strerror(-rc))
+		      : 0;
 }

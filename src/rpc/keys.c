@@ -4,30 +4,57 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "io/module/module.h"
+#include "lend/rpc.h"
 #include "rpc/keyfile.h"
 #include "sys/last_error.h"
+#include "sys/rand.h"
+#include "sys/secret_memory.h"
+#include "util/bits.h"
 
-enum { TEXT_MAX = 1024 };
+enum { TEXT_MAX = 1024, KEYS_MAX = 1024, SERVERS_MAX = 64 };
 
 struct key {
 	uint64_t id;
 	uint8_t psk[LEND_KEY];
 	uint8_t of[LEND_DIGEST]; /* digest of the secret that it was derived from; zeros: none */
-	bool accepted;           /* peers may prove it */
+	uint8_t mac_key[LEND_KEX_MAC_KEY];
+	bool accepted; /* peers may prove it */
+	bool filed;    /* it is in the file */
+	bool has_mac;  /* mac_key is set */
+	char tenant[LEND_TENANT_MAX];
+};
+
+struct server_key {
+	char address[LEND_KEYLINE_WORD];
+	uint8_t key[LEND_KEY];
+};
+
+/* All keys of the process. Zero in a fork's child, which reads the file again. */
+struct key_store {
+	struct key key[KEYS_MAX]; /* in the order in which they were added */
+	size_t n;
+	uint64_t first, of_file; /* id of the key that connects; of the file's first key */
+	bool first_filed;        /* first is of the file */
+	bool file_read, has_static;
+	uint8_t secret[LEND_KEY],
+	    public_key[LEND_KEY]; /* the key pair of this server, with has_static */
+	struct server_key server[SERVERS_MAX];
+	size_t servers;
+	uint8_t dummy[LEND_KEX_MAC_KEY];
 };
 
 /* lock guards all below; handshakes take it. deriving is taken before lock: one secret at a time is
  * derived, each once, while lock is free. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER, deriving = PTHREAD_MUTEX_INITIALIZER;
 static const struct lend_seal_ops *seal;
-static struct key *keys; /* in the order in which they were added */
-static size_t n_keys, cap;
-static uint64_t first, of_file; /* id of the key that connects; of the file's first key */
-static bool file_read;
+static struct lend_mapping memory;
+static struct key_store *store;         /* in memory, while seal is set */
+static _Atomic uint32_t generation = 1; /* counts reloads */
 
 static int load_seal(void)
 {
@@ -41,6 +68,10 @@ static int load_seal(void)
 		return rc;
 	if (((const struct lend_seal_ops *)found)->start() < 0)
 		return lend_fail(ENODEV, "lend_seal.so: libsodium does not start");
+	rc = lend_secret_map(&memory, sizeof(*store));
+	if (rc < 0)
+		return rc;
+	store = memory.base;
 	seal = found;
 	return 0;
 }
@@ -68,26 +99,10 @@ static uint64_t id_of(const uint8_t psk[LEND_KEY])
 
 static struct key *find_key(uint64_t id)
 {
-	for (size_t i = 0; i < n_keys; i++)
-		if (keys[i].id == id)
-			return &keys[i];
+	for (size_t i = 0; i < store->n; i++)
+		if (store->key[i].id == id)
+			return &store->key[i];
 	return NULL;
-}
-
-static int grow_keys(void)
-{
-	struct key *more = calloc(2 * cap + 4, sizeof(*more));
-
-	if (!more)
-		return lend_fail(ENOMEM, "no memory for another key");
-	if (keys) {
-		memcpy(more, keys, n_keys * sizeof(*more));
-		explicit_bzero(keys, n_keys * sizeof(*keys));
-	}
-	free(keys);
-	keys = more;
-	cap = 2 * cap + 4;
-	return 0;
 }
 
 /* Finds or adds the entry of this key. 0, or -ENOMEM with lend_why(). */
@@ -96,9 +111,9 @@ static int keep_key(uint64_t id, const uint8_t psk[LEND_KEY], struct key **key)
 	*key = find_key(id);
 	if (*key)
 		return 0;
-	if (n_keys == cap && grow_keys() < 0)
-		return -ENOMEM;
-	*key = &keys[n_keys++];
+	if (store->n == KEYS_MAX)
+		return lend_fail(ENOMEM, "a process has at most %d keys; remove some", KEYS_MAX);
+	*key = &store->key[store->n++];
 	(*key)->id = id;
 	memcpy((*key)->psk, psk, LEND_KEY);
 	return 0;
@@ -124,9 +139,9 @@ static int stretch_secret(const char *secret, size_t len, uint8_t psk[LEND_KEY])
 
 static struct key *find_made(const uint8_t of[LEND_DIGEST])
 {
-	for (size_t i = 0; i < n_keys; i++)
-		if (!memcmp(keys[i].of, of, LEND_DIGEST))
-			return &keys[i];
+	for (size_t i = 0; i < store->n; i++)
+		if (!memcmp(store->key[i].of, of, LEND_DIGEST))
+			return &store->key[i];
 	return NULL;
 }
 
@@ -194,10 +209,8 @@ static int derive_key(const char *secret, uint64_t *id)
 static int take_psk(const char *path, unsigned number, const struct lend_keyline *line)
 {
 	struct key *k;
-	int rc = load_seal();
+	int rc;
 
-	if (rc < 0)
-		return rc;
 	if (id_of(line->key) != line->id)
 		return lend_fail(EINVAL,
 				 "%s:%u: id and key do not match: one of them has a typing error; "
@@ -206,26 +219,67 @@ static int take_psk(const char *path, unsigned number, const struct lend_keyline
 	rc = keep_key(line->id, line->key, &k);
 	if (rc < 0)
 		return rc;
-	k->accepted = true;
-	if (!of_file)
-		of_file = k->id;
+	k->accepted = k->filed = true;
+	memcpy(k->tenant, line->word, sizeof(k->tenant));
+	if (!store->of_file)
+		store->of_file = k->id;
+	return 0;
+}
+
+static int take_static(const char *path, unsigned number, const struct lend_keyline *line)
+{
+	memcpy(store->secret, line->key, LEND_KEY);
+	store->has_static = seal->dh(line->key, NULL, store->public_key) == 0;
+	return store->has_static ? 0
+				 : lend_fail(EINVAL,
+					     "%s:%u: not a secret key; make one with \"lend "
+					     "keygen --static\"",
+					     path, number);
+}
+
+static int take_server(const char *path, unsigned number, const struct lend_keyline *line)
+{
+	static const uint8_t any[LEND_KEY] = {1};
+	uint8_t shared[LEND_KEY];
+	struct server_key *k = &store->server[store->servers];
+
+	if (store->servers == SERVERS_MAX)
+		return lend_fail(ENOMEM, "%s:%u: more than %d servers", path, number, SERVERS_MAX);
+	if (seal->dh(any, line->key, shared) != 0)
+		return lend_fail(EINVAL, "%s:%u: not a public key; copy it again", path, number);
+	memcpy(k->address, line->word, sizeof(k->address));
+	memcpy(k->key, line->key, LEND_KEY);
+	store->servers++;
+	return 0;
+}
+
+static int take_line(const char *path, unsigned number, const struct lend_keyline *line)
+{
+	switch (line->kind) {
+	case LEND_KEYLINE_PSK:
+		return take_psk(path, number, line);
+	case LEND_KEYLINE_STATIC:
+		return take_static(path, number, line);
+	case LEND_KEYLINE_SERVER:
+		return take_server(path, number, line);
+	case LEND_KEYLINE_NONE:
+		break;
+	}
 	return 0;
 }
 
 static int take_text(const char *path, const char *text)
 {
 	unsigned number = 1;
-	int rc = 0;
+	int rc = load_seal();
 
 	for (; *text && rc == 0; number++) {
 		size_t len = strcspn(text, "\n");
 		struct lend_keyline line;
 		const char *why = lend_keyfile_parse(text, len, &line);
 
-		if (why)
-			rc = lend_fail(EINVAL, "%s:%u: %s", path, number, why);
-		else if (line.kind == LEND_KEYLINE_PSK)
-			rc = take_psk(path, number, &line);
+		rc = why ? lend_fail(EINVAL, "%s:%u: %s", path, number, why)
+			 : take_line(path, number, &line);
 		explicit_bzero(&line, sizeof(line));
 		text += len + (text[len] == '\n');
 	}
@@ -248,25 +302,39 @@ bool lend_keys_path(char *path, size_t size)
 	return named && *named;
 }
 
-static int read_file(void)
+static bool is_named(void)
+{
+	const char *named = getenv("LEND_KEYS");
+
+	return named && *named;
+}
+
+/* Reads the file again, whatever was read before. -ENOENT without lend_why(): there is none, and
+ * none is named. */
+static int read_again(void)
 {
 	char path[PATH_MAX], *text;
 	bool named = lend_keys_path(path, sizeof(path));
-	int rc;
+	int rc = lend_keyfile_read(path, &text);
 
-	if (file_read)
-		return 0;
-	rc = lend_keyfile_read(path, &text);
 	if (rc == -ENOENT && named)
 		return lend_fail(ENOENT, "%s: no such file; make one with \"lend keygen %s\"", path,
 				 path);
-	if (rc == 0) {
-		rc = take_text(path, text);
-		explicit_bzero(text, LEND_KEYFILE_MAX);
-		free(text);
-	}
-	file_read = rc == 0 || rc == -ENOENT;
-	return rc == -ENOENT ? 0 : rc;
+	if (rc < 0)
+		return rc;
+	rc = take_text(path, text);
+	explicit_bzero(text, LEND_KEYFILE_MAX);
+	free(text);
+	if (rc == 0)
+		store->file_read = true;
+	return rc;
+}
+
+static int read_file(void)
+{
+	int rc = store && store->file_read ? 0 : read_again();
+
+	return rc == -ENOENT && !is_named() ? 0 : rc;
 }
 
 /* Chooses the key that an endpoint connects with. made: the id of the key of the secret, or else of
@@ -275,17 +343,19 @@ static int choose_key(const char *secret, uint64_t made, uint64_t *id)
 {
 	int rc = read_file();
 
-	if (rc < 0)
+	if (rc < 0 || !store)
 		return rc;
-	*id = secret ? 0 : of_file;
+	*id = secret ? 0 : store->of_file;
 	if (made) {
 		find_key(made)->accepted = true;
 		*id = made;
 	}
-	if (!secret && first)
-		*id = first;
-	else if (!first)
-		first = *id;
+	if (!secret && store->first) {
+		*id = store->first;
+	} else if (!store->first) {
+		store->first = *id;
+		store->first_filed = !made;
+	}
 	return 0;
 }
 
@@ -304,18 +374,181 @@ int lend_keys_first(const char *secret, uint64_t *id)
 	return rc;
 }
 
+static struct key *find_accepted(uint64_t id)
+{
+	struct key *k = store ? find_key(id) : NULL;
+
+	return k && k->accepted ? k : NULL;
+}
+
 bool lend_keys_find(uint64_t id, uint8_t psk[LEND_KEY])
 {
 	const struct key *k;
 
 	pthread_mutex_lock(&lock);
-	k = find_key(id);
-	if (k && !k->accepted)
-		k = NULL;
+	k = find_accepted(id);
 	if (k)
 		memcpy(psk, k->psk, LEND_KEY);
 	pthread_mutex_unlock(&lock);
 	return k != NULL;
+}
+
+bool lend_keys_tenant(uint64_t id, char tenant[LEND_TENANT_MAX])
+{
+	const struct key *k;
+
+	pthread_mutex_lock(&lock);
+	k = find_accepted(id);
+	memset(tenant, 0, LEND_TENANT_MAX);
+	if (k)
+		memcpy(tenant, k->tenant, LEND_TENANT_MAX);
+	pthread_mutex_unlock(&lock);
+	return k && *tenant;
+}
+
+/* Fills in a shared key and the key of mac1 that it makes. */
+static bool put_psk(uint64_t id, struct lend_kex_keys *keys)
+{
+	struct key *k = find_accepted(id);
+
+	keys->id = id;
+	if (!k) {
+		if (lend_equal_ct(store->dummy, (uint8_t[LEND_KEX_MAC_KEY]){0},
+				  sizeof(store->dummy)))
+			lend_random(store->dummy, sizeof(store->dummy));
+		memcpy(keys->mac_key, store->dummy, sizeof(keys->mac_key));
+		return false;
+	}
+	if (!k->has_mac)
+		lend_kex_mac_key(seal, k->psk, k->mac_key);
+	k->has_mac = true;
+	memcpy(keys->psk, k->psk, LEND_KEY);
+	memcpy(keys->mac_key, k->mac_key, sizeof(keys->mac_key));
+	return true;
+}
+
+bool lend_keys_exchange(uint64_t id, struct lend_kex_keys *keys)
+{
+	bool found;
+
+	memset(keys, 0, sizeof(*keys));
+	pthread_mutex_lock(&lock);
+	found = store && put_psk(id, keys);
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+bool lend_keys_own(struct lend_kex_keys *keys)
+{
+	bool found;
+
+	pthread_mutex_lock(&lock);
+	found = store && store->has_static;
+	if (found) {
+		memcpy(keys->server, store->public_key, LEND_KEY);
+		memcpy(keys->secret, store->secret, LEND_KEY);
+		lend_kex_mac_key(seal, keys->server, keys->mac_key);
+	}
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+uint32_t lend_keys_server(const char *address)
+{
+	uint32_t found = 0;
+
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; store && i < store->servers && !found; i++)
+		if (!strcmp(store->server[i].address, address))
+			found = (uint32_t)i + 1;
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+bool lend_keys_of_server(uint32_t server, struct lend_kex_keys *keys)
+{
+	bool found;
+
+	pthread_mutex_lock(&lock);
+	found = store && server && server <= store->servers;
+	if (found) {
+		memcpy(keys->server, store->server[server - 1].key, LEND_KEY);
+		lend_kex_mac_key(seal, keys->server, keys->mac_key);
+	}
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+uint32_t lend_keys_generation(void)
+{
+	return atomic_load_explicit(&generation, memory_order_relaxed);
+}
+
+/* Removes the keys that were only in the file and are not there any more. */
+static void drop_unfiled(void)
+{
+	static const uint8_t none[LEND_DIGEST];
+	size_t kept = 0;
+
+	for (size_t i = 0; i < store->n; i++)
+		if (store->key[i].filed || memcmp(store->key[i].of, none, sizeof(none)) != 0)
+			store->key[kept++] = store->key[i];
+	explicit_bzero(store->key + kept, (store->n - kept) * sizeof(store->key[0]));
+	store->n = kept;
+}
+
+/* Takes lock. A faulty file changes nothing. */
+static int reload_file(void)
+{
+	struct key_store *before = malloc(sizeof(*before));
+	int rc;
+
+	if (!before)
+		return lend_fail(ENOMEM, "no memory to read the keys again");
+	memcpy(before, store, sizeof(*before));
+	for (size_t i = 0; i < store->n; i++)
+		store->key[i].filed = false;
+	store->of_file = 0;
+	store->servers = 0;
+	store->has_static = false;
+	rc = read_again();
+	if (rc == -ENOENT && !is_named())
+		rc = 0;
+	if (rc < 0) {
+		memcpy(store, before, sizeof(*before));
+	} else {
+		drop_unfiled();
+		if (store->first_filed)
+			store->first = store->of_file;
+	}
+	explicit_bzero(before, sizeof(*before));
+	free(before);
+	return rc;
+}
+
+int lend_reload_keys(void)
+{
+	int rc;
+
+	pthread_mutex_lock(&lock);
+	rc = load_seal();
+	if (rc == 0)
+		rc = reload_file();
+	if (rc == 0)
+		atomic_fetch_add_explicit(&generation, 1, memory_order_relaxed);
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+int lend_keys_make(uint64_t *id)
+{
+	char made[PATH_MAX];
+	int rc = lend_keys_first(NULL, id);
+
+	if (rc < 0 || *id)
+		return rc;
+	rc = lend_keygen(NULL, made, sizeof(made));
+	return rc == 0 || rc == -EEXIST ? lend_keys_first(NULL, id) : rc;
 }
 
 uint64_t lend_keys_id(const char *secret)

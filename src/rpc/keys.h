@@ -10,7 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "seal/seal.h"
+#include "seal/key_exchange.h"
+
+enum { LEND_TENANT_MAX = 104 };
 
 /* Returns libsodium, loaded at the first call. 0, or -ENODEV with lend_why(). */
 int lend_keys_seal(const struct lend_seal_ops **ops);
@@ -26,5 +28,21 @@ uint64_t lend_keys_id(const char *secret);
 bool lend_keys_path(char *path, size_t size);
 /* Accepts one more secret. 0, or -errno with lend_why(). */
 int lend_keys_add(const char *secret);
+
+/* As lend_keys_first() with NULL, but makes the usual file with a new key if there is none. */
+int lend_keys_make(uint64_t *id);
+/* Finds the tenant of a key; false: it has none. */
+bool lend_keys_tenant(uint64_t id, char tenant[LEND_TENANT_MAX]);
+/* Fills in what a handshake needs of a shared key. Returns false if it is unknown; then *keys has a
+ * key of mac1 that no peer has. */
+bool lend_keys_exchange(uint64_t id, struct lend_kex_keys *keys);
+/* Adds the key pair of this server; false: the file has none. */
+bool lend_keys_own(struct lend_kex_keys *keys);
+/* Returns a number for the public key of the server at this address; 0: the file has none. */
+uint32_t lend_keys_server(const char *address);
+/* Adds that public key; false: a reload has removed it. */
+bool lend_keys_of_server(uint32_t server, struct lend_kex_keys *keys);
+/* Returns a number that changes when the keys were read again: see lend_reload_keys(). */
+uint32_t lend_keys_generation(void);
 
 #endif

@@ -2,8 +2,8 @@
  * what is in clear, key_exchange encrypts and opens, and the owner gets the secrets of the session.
  *
  * A CONNECT is judged cheapest first: its length, mac1, then by the core (our own one, a copy, its
- * level, a cookie while they are demanded), then it is opened. What fails is dropped without an
- * answer. Layer: rpc. Threads: the endpoint's. */
+ * level, a cookie while they are demanded), then it is opened. Datagrams that fail are dropped
+ * without an answer. Layer: rpc. Threads: the endpoint's. */
 #ifndef LEND_RPC_SHAKE_H
 #define LEND_RPC_SHAKE_H
 
