@@ -169,6 +169,9 @@ static void open_bench(struct bench *d, const struct args *args, bool fifo)
 	d->args = args;
 	fill_config(args, fifo, &config);
 	app_pair_open(&d->pair, &args->load, &config);
+	/* In memory that its peer may read, the transfer would not go through the ring. */
+	if (app_load_carrier(&args->load) != APP_SHM)
+		app_pattern_register(d->pair.ep);
 	if (lend_connect(d->pair.ep, app_pair_address(&d->pair), &d->session) < 0)
 		app_die("%s", lend_why());
 	lend_hist_init(&warm.hist);

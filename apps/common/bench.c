@@ -160,6 +160,7 @@ void app_bench_open(struct app_bench *b, const struct app_load_args *args, uint3
 	app_pattern_init(SEED, args->size);
 	fill_config(b, &config);
 	app_pair_open(&b->pair, args, &config);
+	app_pattern_register(b->pair.ep);
 	make_slots(b);
 	for (unsigned i = 0; i < args->sessions; i++)
 		if (lend_connect(b->pair.ep, app_pair_address(&b->pair), &b->session[i]) < 0)

@@ -74,7 +74,6 @@ void app_pair_open(struct app_pair *p, const struct app_load_args *args,
 		start_server(p, !args->sleep && app_cpus() > 1, config);
 	p->ep = open_as(p, p->me, *config);
 	app_pin(app_cpu(0));
-	app_pattern_register(p->ep);
 }
 
 const char *app_pair_address(const struct app_pair *p)
