@@ -1,5 +1,6 @@
 #include "core/loss.h"
 
+#include "core/flight.h"
 #include "core/reorder.h"
 #include "core/seen.h"
 #include "core/sched.h"
@@ -109,6 +110,8 @@ bool lend_loss_room(struct lend_core *c, struct lend_sess *s)
 	uint32_t window = s->lossless ? LEND_RING : lend_cc_window(&s->cc),
 		 len = lend_ring_len(c, s);
 
+	if (lend_flight_holds(c, s, s->number - s->oldest))
+		return false;
 	if (s->number - s->oldest >= lend_min_u32(window, len))
 		advance_oldest(c, s);
 	if (s->number - s->oldest >= len && window > len && lend_ring_grow(c, s))
@@ -362,6 +365,8 @@ bool lend_loss_reported(struct lend_core *c, struct lend_sess *s,
 		lend_reorder_lost(c, s, r.lost);
 	if (learns)
 		lend_cc_report(&s->cc, c->cfg.congestion, &r);
+	if (learns && c->cfg.congestion == LEND_CC_CREDIT && (r.seen || s->has_flight))
+		lend_flight_reported(c, s, &r);
 	/* On a lossless carrier, too: the numbers leave the map all the same. */
 	if (word == LEND_LOSS_PROBE_ANSWER && !s->lossless)
 		judge_replies(c, s, seen->acked);

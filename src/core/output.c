@@ -2,6 +2,7 @@
  * Layer: core (pure). */
 #include "core/client_call.h"
 #include "core/coalesce.h"
+#include "core/flight.h"
 #include "core/grant.h"
 #include "core/control.h"
 #include "core/handshake.h"
@@ -180,6 +181,7 @@ static void sent_data(struct lend_core *c, struct lend_call_rec *k, struct lend_
 	lend_tx_sent(c, &k->tx, frag);
 	lend_pace_sent(c, s);
 	lend_loss_sent(c, s, number, k, frag);
+	lend_flight_sent(c, s, 1);
 	if (!k->server)
 		lend_call_sent(c, s, k, number);
 }

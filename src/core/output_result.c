@@ -2,6 +2,7 @@
 #include "core/call_record.h"
 #include "core/coalesce.h"
 #include "core/control.h"
+#include "core/flight.h"
 #include "core/kept_reply.h"
 #include "core/zero_rtt.h"
 #include "core/loss.h"
@@ -64,6 +65,8 @@ static void revert_send(struct lend_core *c, struct lend_sess *s, const struct l
 	if (k->state == LEND_CALL_DRAINING)
 		return;
 	lend_loss_unsent(c, s, head->number);
+	if (k->tx.win != LEND_NONE)
+		lend_flight_sent(c, s, -1);
 	revert_request(c, k, head->number, r->first, head->offset / s->payload);
 }
 

@@ -329,6 +329,23 @@ struct lend_reorder {
 	uint64_t settled; /* receiver: numbers up to this one are counted if they are missing */
 };
 
+/* What a session measures of its path, see flight.h. */
+struct lend_flight {
+	uint64_t round;  /* the round ends when this number or a larger one is reported */
+	lend_ns began;   /* of the round */
+	lend_ns trip_at; /* when `trip` was measured */
+	uint32_t trip;   /* smallest RTT, ns; 0: unknown */
+	uint32_t fresh;  /* the smallest of a drained queue; 0: none */
+	uint32_t out;    /* datagrams of long messages in flight; may be too high after a timeout */
+	uint32_t acked;  /* those reported in this round */
+	uint32_t rate[2]; /* datagrams per second: the largest since the last change, and before */
+	uint32_t limit;   /* datagrams in flight; UINT32_MAX: no rate is known */
+	uint8_t rounds;   /* rounds that the limit held back since the last change */
+	uint8_t flat;     /* rounds held back in a row without a higher rate */
+	uint8_t drain;    /* rounds left in which the queue drains */
+	bool held;        /* the limit held back a datagram in this round */
+};
+
 /* What loss detection keeps of a session. One that makes only short calls never touches it, so it
  * is not initialised when the session opens. */
 struct lend_few {
@@ -340,6 +357,7 @@ struct lend_few {
 	 * while a long message is in flight and may be lost. */
 	uint64_t passed[LEND_CLASSES];
 	struct lend_reorder reorder; /* valid if lend_sess.has_reorder is set */
+	struct lend_flight flight;   /* valid if lend_sess.has_flight is set */
 };
 
 enum lend_sess_state {
@@ -415,8 +433,9 @@ struct lend_sess {
 	uint32_t hs;       /* index of its struct lend_hs; LEND_NONE: the handshake is over */
 	uint32_t by_attempt, by_peer; /* next in the hash chains */
 	uint16_t pace_slot;
-	uint8_t doubts; /* sealed: PINGs since an unproven RESET; 0: there was none */
-	uint8_t sealed; /* 1: its datagrams are authenticated before the core gets them */
+	uint8_t doubts;         /* sealed: PINGs since an unproven RESET; 0: there was none */
+	uint8_t sealed : 1;     /* its datagrams are authenticated before the core gets them */
+	uint8_t has_flight : 1; /* its struct lend_flight is initialised */
 
 	struct lend_cc_state cc;
 	lend_ns pace;           /* no datagram of a long message before this time */

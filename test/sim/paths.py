@@ -2,7 +2,7 @@
 """Goal: messages keep most of the link on paths that are long, lose or reorder datagrams, or have short
 buffers. Method: the simulator's experiments, which repeat exactly; each figure has a bound that the
 algorithms before failed. Covers: src/core/loss.c, src/core/reorder.c, src/core/grant.c,
-src/core/cc_dctcp.c, src/core/sent_ring.c, src/core/rto.h
+src/core/cc_dctcp.c, src/core/sent_ring.c, src/core/flight.c, src/core/rto.h
 
 paths.py LEND-SIM"""
 import json
@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 LONG = "sharing --depth 8 --mark-kb 0"
+SLOW = "sharing --senders 1 --depth 8 --mark-kb 0 --mbps 100 --step-us 1000000 --nic-speed 10"
 FABRIC = "fabric --hosts 40 --racks 5 --spines 4 --load 50 --us 1000"
 BURST = "congestion --senders 8 --messages 16 --size 1048576 --mark-kb 0 --depth"
 
@@ -18,6 +19,9 @@ ROWS = [
     (f"{LONG} --senders 1 --gbps 25 --delay-ns 250000 --step-us 100000", [("carried_percent", 90, 100)]),
     (f"{LONG} --senders 8 --gbps 100 --delay-ns 50000 --step-us 2000", [("carried_percent", 90, 100)]),
     (f"{LONG} --senders 1 --gbps 10 --delay-ns 25000 --step-us 30000 --loss-ppm 10000", [("carried_percent", 95, 100)]),
+    (f"{SLOW} --delay-ns 10000000 --buffer-kb 512", [("carried_percent", 93, 100), ("drops/datagrams", 0, 0.01)]),
+    (f"{SLOW} --delay-ns 10000000 --buffer-kb 512 --loss-ppm 10000", [("carried_percent", 93, 100), ("drops/datagrams", 0, 0.01)]),
+    (f"{SLOW} --delay-ns 2000000 --buffer-kb 1024", [("carried_percent", 98, 100), ("queue_kb", 0, 60)]),
     (f"{FABRIC} --skew-ns 1000", [("goodput_percent", 27, 100), ("repeats/datagrams", 0, 0.003)]),
     (f"{FABRIC} --jitter-ns 5000", [("goodput_percent", 22, 100), ("repeats/datagrams", 0, 0.003)]),
     ("congestion --senders 512 --size 65536", [("completion_over_ideal", 1, 1.06), ("drops", 0, 0)]),
