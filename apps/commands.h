@@ -41,6 +41,7 @@ int app_grpc_bridge(int argc, char **argv);
 int app_ping(int argc, char **argv);
 int app_keygen(int argc, char **argv);
 int app_top(int argc, char **argv);
+int app_trace(int argc, char **argv);
 int app_doctor(int argc, char **argv);
 int app_serve(int argc, char **argv);
 int app_grpc_run(int argc, char **argv);

@@ -27,6 +27,7 @@ static const struct command {
     {USE, "doctor", "what this machine offers, and the fix for each lack", app_doctor},
     {OPERATE, "mem", "what a memory node holds; ends objects and clients", app_mem},
     {OPERATE, "top", "rates, round trips and queues of endpoints", app_top},
+    {OPERATE, "trace", "the calls of one request over all its services", app_trace},
     {OPERATE, "keygen", "makes a file with a key that endpoints prove to peers", app_keygen},
     {OPERATE, "serve", "the server that lend bench calls with --connect", app_serve},
     {MEASURE, "bench", "measures one thing; lend bench --help lists what", NULL},

@@ -4,6 +4,7 @@
  *   ./named Ada          prints "hello, Ada" and the metadata of the reply
  */
 #include <lend/metadata.h>
+#include <lend/tracing.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,11 +18,14 @@ static void greet_user(lend_request request, const struct lend_buf *in, void *ar
 	struct lend_buf *out = lend_buf_take(arg, 128);
 	const char *user = "stranger";
 	struct lend_pair pair;
+	struct lend_span span;
 
 	(void)in;
 	for (uint32_t at = 0; lend_request_metadata(arg, request, &at, &pair);)
 		if (!strcmp(pair.key, "user"))
 			user = pair.value;
+	if (lend_request_span(arg, request, &span)) /* with LEND_TRACE=1: lend trace shows it */
+		printf("traced: %s\n", span.name);
 	if (out)
 		out->len = (uint32_t)snprintf(out->data, 128, "hello, %.100s", user);
 	if (trailing)

@@ -306,6 +306,13 @@ uint64_t lend_core_session_message_max(const struct lend_core *core, uint64_t se
 	return s ? s->message_max : 0;
 }
 
+bool lend_core_session_reads_heads(const struct lend_core *core, uint64_t session)
+{
+	struct lend_sess *s = lend_sess_find((struct lend_core *)(uintptr_t)core, session);
+
+	return s && s->state == LEND_SESS_UP && s->features & LEND_FEATURE_REQUEST_HEADS;
+}
+
 uint32_t lend_core_session_calls(const struct lend_core *core, uint64_t session)
 {
 	struct lend_sess *s = lend_sess_find((struct lend_core *)(uintptr_t)core, session);

@@ -247,7 +247,12 @@ void lend_core_cancel(struct lend_core *core, uint64_t call, uint8_t status);
  * than LEND_MESSAGE_MAX. -ENOTSUP: a head to a caller that reads none. On an error reply is not
  * taken. */
 /* Combined with a status: no handler ran; the reply begins with a head. */
-enum { LEND_REPLY_NOT_RUN = 0x80, LEND_REPLY_MAYBE = 0x40, LEND_REPLY_HEAD = 0x20 };
+enum {
+	LEND_REPLY_NOT_RUN = 0x80,
+	LEND_REPLY_MAYBE = 0x40,
+	LEND_REPLY_HEAD = 0x20,
+	LEND_REPLY_STATUS = 0x1f /* the other bits */
+};
 int lend_core_reply(struct lend_core *core, lend_ns now, uint64_t call, struct lend_bufs *bufs,
 		    uint8_t status, uint32_t reply);
 /* Answers an EV_REQUEST with at most LEND_KEPT_MAX bytes without a head, which it copies. 0: done,
@@ -275,6 +280,8 @@ int lend_core_session_peer(const struct lend_core *core, uint64_t session, uint3
 /* Returns the length in bytes of the longest message that the peer accepts; the protocol's maximum
  * until the session is up; 0 for a stale session. */
 uint64_t lend_core_session_message_max(const struct lend_core *core, uint64_t session);
+/* Returns whether the peer of a session that is up reads heads of requests. */
+bool lend_core_session_reads_heads(const struct lend_core *core, uint64_t session);
 /* Returns how many calls a session can have in each direction; 0: it has ended. */
 uint32_t lend_core_session_calls(const struct lend_core *core, uint64_t session);
 /* Values that both ends of a session know and that differ from those of every other session. */

@@ -5,9 +5,11 @@
  * Layer: rpc. Threads: the endpoint's. Ownership: the call and its buffers are lent to the endpoint
  * in between. All state is in lend_call.reserved, so starting a call allocates nothing. */
 #include <errno.h>
+#include <string.h>
 
 #include "rpc/msg.h"
 #include "rpc/heads.h"
+#include "rpc/call_spans.h"
 #include "stream/duplex.h"
 #include "sys/last_error.h"
 #include "util/bits.h"
@@ -185,8 +187,26 @@ static __attribute__((noinline)) int start_failed(struct lend_ep *ep, struct len
 	struct lend_call_priv *p = lend_call_priv(call);
 
 	unprepare_call(ep, p);
+	if (p->flags & LEND_CALL_TRACED)
+		lend_trace_end(ep, p->span, call, LEND_CANCELLED);
 	*p = (struct lend_call_priv){.flags = 0};
 	return explain_failure(rc, lend_msg_len(call->request));
+}
+
+static inline uint16_t class_of(const struct lend_call *call)
+{
+	return (uint16_t)((call->priority ? call->priority : LEND_NORMAL) - 1u);
+}
+
+/* Begins the span of a call, if it is sampled or its parent is traced. */
+static void begin_trace(struct lend_ep *ep, const struct lend_session_rec *s,
+			const struct lend_call *call, struct lend_call_priv *p)
+{
+	const struct lend_req *parent =
+	    call->parent.id ? lend_serve_find(ep->home ? ep->home : ep, call->parent) : NULL;
+
+	p->span = (uint16_t)lend_trace_call(ep, s, call, parent);
+	p->flags |= p->span ? LEND_CALL_TRACED : 0;
 }
 
 /* Starts a call that waits, is urgent, or has something else than a request of one segment. */
@@ -196,6 +216,7 @@ static __attribute__((noinline)) int start_any(struct lend_ep *ep, lend_ns now,
 {
 	struct lend_call_priv *p = lend_call_priv(call);
 	struct lend_buf *message = call->request;
+	bool headed;
 	int rc = 0;
 
 	*p = (struct lend_call_priv){.flags = call->queue ? LEND_CALL_BUSY | LEND_CALL_QUEUES
@@ -203,13 +224,16 @@ static __attribute__((noinline)) int start_any(struct lend_ep *ep, lend_ns now,
 				     .request = call->request,
 				     .landing = call->reply,
 				     .deadline = deadline,
-				     .class = (call->priority ? call->priority : LEND_NORMAL) - 1u};
+				     .class = class_of(call)};
 	if (call->parent.id || (call->request && call->request->next))
 		rc = start_with_care(ep, call, p);
 	lend_ep_urgent(ep, (uint8_t)p->class);
-	if (call->head && exceeds_peer(ep, s, call))
+	if (rc == 0 && (s->samples || call->parent.id))
+		begin_trace(ep, s, call, p);
+	headed = call->head || p->flags & LEND_CALL_TRACED;
+	if (headed && exceeds_peer(ep, s, call))
 		rc = -EMSGSIZE;
-	if (rc == 0 && call->head)
+	if (rc == 0 && headed)
 		rc = lend_call_head_make(ep, s, call, p, &message);
 	if (rc == 0)
 		rc = prepare_call(ep, p, message);
@@ -230,13 +254,33 @@ static __attribute__((noinline)) int start_any(struct lend_ep *ep, lend_ns now,
 	return 0;
 }
 
+/* Counts a call of a session that samples. Returns false if it is the one to be sampled. */
+static inline bool is_unsampled(struct lend_ep *ep, const struct lend_session_rec *s)
+{
+	return s->state == LEND_SESSION_OPEN && ep->unsampled > 0 && ep->unsampled--;
+}
+
+/* Returns whether the session is open, and the call is not to be sampled. One comparison decides
+ * for a session that does not sample. */
+static inline bool is_open_unsampled(struct lend_ep *ep, const struct lend_session_rec *s)
+{
+	static const uint8_t open[2] = {LEND_SESSION_OPEN, false}; /* state, samples */
+
+	_Static_assert(offsetof(struct lend_session_rec, samples) ==
+			   offsetof(struct lend_session_rec, state) + 1,
+		       "one comparison");
+	return memcmp((const char *)s + offsetof(struct lend_session_rec, state), open,
+		      sizeof(open)) == 0 ||
+	       is_unsampled(ep, s);
+}
+
 /* Returns whether the common path starts a call: nothing else than a request of one segment. */
-static inline bool is_plain(const struct lend_ep *ep, const struct lend_session_rec *s,
+static inline bool is_plain(struct lend_ep *ep, const struct lend_session_rec *s,
 			    const struct lend_call *call)
 {
-	return s->state == LEND_SESSION_OPEN && !call->parent.id && !call->reply && !call->queue &&
-	       !call->head && !(call->priority && call->priority < LEND_NORMAL) && call->request &&
-	       lend_msg_is_own(ep->bufs, call->request);
+	return !call->parent.id && !call->reply && !call->queue && !call->head &&
+	       !(call->priority && call->priority < LEND_NORMAL) && call->request &&
+	       lend_msg_is_own(ep->bufs, call->request) && is_open_unsampled(ep, s);
 }
 
 int lend_call_start(struct lend_ep *ep, lend_session session, struct lend_call *call)
@@ -253,7 +297,7 @@ int lend_call_start(struct lend_ep *ep, lend_session session, struct lend_call *
 	out.deadline = after < LEND_NEVER - now ? now + after : LEND_NEVER;
 	if (!is_plain(ep, s, call))
 		return start_any(ep, now, s, call, out.deadline);
-	out.class = (call->priority ? call->priority : LEND_NORMAL) - 1u;
+	out.class = (uint8_t)class_of(call);
 	out.zero_rtt = call->zero_rtt;
 	out.request = lend_msg_lend_own(ep->bufs, call->request, false);
 	rc = lend_core_call(ep->core, now, s->core, &ep->bufs->table, &out, &p->core);
@@ -278,12 +322,22 @@ static __attribute__((noinline)) void give_unkept(struct lend_ep *ep)
 	ep->unkept = NULL;
 }
 
+/* Removes a call that ends from its parent's, and ends its span. */
+static __attribute__((noinline)) void leave_tree(struct lend_ep *ep, struct lend_call *call,
+						 const struct lend_call_priv *p)
+{
+	if (p->flags & LEND_CALL_TRACED)
+		lend_trace_end(ep, p->span, call, call->status);
+	if (p->flags & (LEND_CALL_CHILD | LEND_CALL_PASSES))
+		lend_nested_leave(ep, call);
+}
+
 static inline void finish_call(struct lend_ep *ep, struct lend_call *call)
 {
 	struct lend_call_priv *p = lend_call_priv(call);
 
-	if (p->flags & (LEND_CALL_CHILD | LEND_CALL_PASSES))
-		lend_nested_leave(ep, call);
+	if (p->flags & (LEND_CALL_CHILD | LEND_CALL_PASSES | LEND_CALL_TRACED))
+		leave_tree(ep, call, p);
 	p->flags = 0;
 	ep->stats.calls_ended++;
 	if (call->done)

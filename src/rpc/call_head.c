@@ -11,6 +11,7 @@
 
 #include "lend/carrier.h"
 #include "rpc/heads.h"
+#include "rpc/call_spans.h"
 #include "sys/last_error.h"
 #include "util/method_hash.h"
 
@@ -91,9 +92,10 @@ static bool is_empty(const struct lend_metadata *metadata)
 	return !metadata || metadata->w.entries == 0;
 }
 
-static int put_head(struct lend_buf *buf, const struct lend_call_head *head, bool named,
-		    uint32_t most)
+static int put_head(struct lend_ep *ep, struct lend_buf *buf, const struct lend_call *call,
+		    const struct lend_call_head *head, bool named, uint32_t span)
 {
+	uint32_t most = ep->config.head_max;
 	struct lend_head_writer w = lend_head_begin(buf->data, buf->cap < most ? buf->cap : most);
 
 	if (named)
@@ -108,6 +110,8 @@ static int put_head(struct lend_buf *buf, const struct lend_call_head *head, boo
 		lend_head_add(&w, LEND_HEAD_STREAM, NULL, NULL, 0);
 	if (head->compress)
 		lend_head_add(&w, LEND_HEAD_COMPRESSED, NULL, NULL, 0);
+	if (span)
+		lend_trace_put(ep, span, call, &w);
 	buf->len = lend_head_end(&w);
 	return buf->len ? 0 : -EINVAL;
 }
@@ -115,7 +119,9 @@ static int put_head(struct lend_buf *buf, const struct lend_call_head *head, boo
 int lend_call_head_make(struct lend_ep *ep, const struct lend_session_rec *s,
 			struct lend_call *call, struct lend_call_priv *p, struct lend_buf **message)
 {
-	const struct lend_call_head *head = call->head;
+	static const struct lend_call_head none;
+	const struct lend_call_head *head = call->head ? call->head : &none;
+	uint32_t span = p->flags & LEND_CALL_TRACED ? p->span : 0;
 	bool named = head->name && needs_name(ep, s, call, p);
 	struct lend_buf *buf;
 	uint32_t room = 4 + (head->opens_stream + head->compress) * lend_head_text_room("");
@@ -126,15 +132,16 @@ int lend_call_head_make(struct lend_ep *ep, const struct lend_session_rec *s,
 					 "http2: with TLS");
 	p->flags |= head->any_encoding ? LEND_CALL_ENCODED : 0;
 	if (!named && !head->authority && !head->encoding && is_empty(head->metadata) &&
-	    !head->opens_stream && !head->compress)
+	    !head->opens_stream && !head->compress && !span)
 		return 0;
 	room += named ? lend_head_text_room(head->name) : 0;
 	room += lend_head_text_room(head->authority) + lend_head_text_room(head->encoding);
 	room += head->metadata ? head->metadata->w.len : 0;
+	room += span ? LEND_TRACE_ENTRY : 0;
 	buf = lend_bufs_take(ep->bufs, room);
 	if (!buf)
 		return lend_fail(ENOMEM, "no buffer for a head of %u bytes", room);
-	if (put_head(buf, head, named, ep->config.head_max) < 0) {
+	if (put_head(ep, buf, call, head, named, span) < 0) {
 		lend_bufs_give(ep->bufs, buf);
 		return lend_head_refused(ep, room);
 	}

@@ -14,6 +14,7 @@
 #include "core/cc.h"
 #include "rpc/heads.h"
 #include "rpc/keys.h"
+#include "rpc/call_spans.h"
 #include "stream/duplex.h"
 #include "sys/clock.h"
 #include "sys/asan.h"
@@ -248,6 +249,7 @@ static void release_endpoint(struct lend_ep *ep)
 	lend_methods_free(&ep->methods);
 	lend_methods_free(&ep->called);
 	lend_req_heads_close(ep);
+	lend_trace_close(ep);
 	if (ep->tables.base)
 		LEND_UNROOT(ep->tables.base, ep->tables.len);
 	lend_mapping_unmap(&ep->tables);

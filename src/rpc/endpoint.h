@@ -70,6 +70,7 @@ struct lend_session_rec {
 	uint64_t core; /* the core's handle while OPEN or CLOSING */
 	uint32_t gen;
 	uint8_t state;  /* enum lend_session_state */
+	bool samples;   /* some calls without a parent are traced; next to state, see is_plain() */
 	bool up;        /* the watch was notified that it is up */
 	bool queued;    /* in the list of open sessions with waiting calls */
 	uint64_t known; /* bit i: its server runs name i by number; i below 64 */
@@ -136,6 +137,7 @@ enum {
 	LEND_CALL_PASSES = 8,
 	LEND_CALL_QUEUES = 16,
 	LEND_CALL_ENCODED = 64, /* its reply may have any encoding */
+	LEND_CALL_TRACED = 256, /* it has a span */
 	LEND_CALL_NAME = 16,    /* from this bit on: index of its name; 0: none */
 };
 
@@ -153,7 +155,8 @@ struct __attribute__((may_alias)) lend_call_priv {
 	lend_ns deadline;
 	uint64_t parent; /* id of the request it serves; 0: none */
 	uint32_t flags;
-	uint32_t class;
+	uint16_t class;
+	uint16_t span; /* with LEND_CALL_TRACED: its slot in the ring of call_spans.h */
 };
 _Static_assert(sizeof(struct lend_call_priv) <= sizeof(((struct lend_call *)0)->reserved), "fits");
 
@@ -189,11 +192,12 @@ struct lend_ep {
 	bool dirty;    /* the core was called since its last output */
 	bool blocked;  /* backpressure: a carrier was full in the last turn */
 	uint8_t n_carriers;
-	uint8_t rx_open; /* carriers that still need rx_done(), by bit */
-	uint8_t lenders; /* carriers that may read pieces after tx(), by bit */
-	bool slow_poll;  /* there is a carrier that is not quick to poll */
-	uint32_t ran;    /* handlers and done functions, in the current turn or the last one */
-	uint32_t lent;   /* chain of handles that carriers may still read */
+	uint8_t rx_open;    /* carriers that still need rx_done(), by bit */
+	uint8_t lenders;    /* carriers that may read pieces after tx(), by bit */
+	bool slow_poll;     /* there is a carrier that is not quick to poll */
+	uint64_t unsampled; /* calls before the next one that call_spans.h samples */
+	uint32_t ran;       /* handlers and done functions, in the current turn or the last one */
+	uint32_t lent;      /* chain of handles that carriers may still read */
 	uint32_t supply_len;
 	uint32_t mtu_max; /* largest datagram of all carriers: no fragment is longer */
 	lend_ns urgent;   /* when a call above normal priority was last seen */
@@ -259,6 +263,8 @@ struct lend_ep {
 	_Atomic bool asleep, wake_workers; /* any thread */
 	_Atomic bool stop,
 	    wait_stopped; /* any thread: lend_stop() was called; ends lend_run(); lend_wait() */
+	_Atomic(struct lend_trace *)
+	    trace;                 /* any thread: call_spans.h; NULL: no call was traced yet */
 	_Atomic uint32_t touching; /* any thread: calls by other threads; lend_close() waits */
 	_Alignas(4) uint8_t head[LEND_HEAD_MAX]; /* of the reply that came last with one */
 };
@@ -435,7 +441,13 @@ bool lend_serve_gather(struct lend_ep *ep, struct lend_req *req, const struct le
 /* Copies a message that is in place into memory that has room for it. */
 void lend_serve_copy(struct lend_buf *to, const struct lend_event *ev);
 
+/* call_spans.c */
+/* Returns whether the endpoint begins traces. */
+bool lend_trace_samples(const struct lend_ep *ep);
+
 /* stats_service.c */
+/* Returns whether a request's caller may read statistics; false: the request was answered. */
+bool lend_stats_allowed(struct lend_ep *ep, lend_request request);
 int lend_stats_serve(struct lend_ep *ep);
 
 /* worker.c */

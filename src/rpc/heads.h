@@ -24,6 +24,7 @@ struct lend_metadata {
 struct lend_req_head {
 	struct lend_req_head *next, **link; /* of ep->heads */
 	bool any;                           /* lend_serve_any()'s handler has the request */
+	uint32_t span;                      /* slot of its span, see call_spans.h; 0: not traced */
 	_Alignas(4) uint8_t bytes[];        /* a valid head */
 };
 

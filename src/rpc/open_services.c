@@ -1,6 +1,7 @@
 /* open_services - opens an endpoint with the services that every endpoint offers to its peers.
  * Layer: rpc. Threads: the one that becomes the endpoint's. */
 #include "rpc/remotes.h"
+#include "rpc/call_spans.h"
 
 int lend_open(const struct lend_config *config, struct lend_ep **out)
 {
@@ -10,7 +11,11 @@ int lend_open(const struct lend_config *config, struct lend_ep **out)
 	if (rc < 0)
 		return rc;
 	lend_remotes_allow(ep);
-	rc = lend_stats_serve(ep);
+	rc = lend_trace_open(ep);
+	if (rc == 0)
+		rc = lend_stats_serve(ep);
+	if (rc == 0)
+		rc = lend_trace_serve(ep);
 	if (rc == 0)
 		rc = lend_gateways_open(ep, config ? config->listen : NULL);
 	if (rc < 0)

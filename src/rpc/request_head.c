@@ -8,6 +8,7 @@
 
 #include "rpc/heads.h"
 #include "rpc/remotes.h"
+#include "rpc/call_spans.h"
 #include "stream/duplex.h"
 #include "sys/last_error.h"
 #include "util/utf8.h"
@@ -54,6 +55,7 @@ static bool keep_head(struct lend_ep *ep, struct lend_req *req, const uint8_t *b
 	if (!head)
 		return false;
 	head->any = any;
+	head->span = 0;
 	memcpy(head->bytes, bytes, len);
 	head->next = ep->heads;
 	head->link = &ep->heads;
@@ -134,6 +136,11 @@ enum lend_status lend_req_head_take(struct lend_ep *ep, struct lend_req *req, st
 	refusal = check_head(ep, head, ev->method, route, method, &any, why);
 	if (refusal == LEND_OK && !keep_head(ep, req, head, len, any))
 		refusal = LEND_RESOURCE_EXHAUSTED;
+	if (refusal == LEND_OK && ev->method != LEND_METHOD_STREAM)
+		lend_trace_request(ep, req->head,
+				   (*method)->name ? (*method)->name
+						   : lend_head_text(head, LEND_HEAD_METHOD),
+				   ev->method);
 	return refusal;
 }
 
@@ -166,6 +173,9 @@ struct lend_buf *lend_req_head_end(struct lend_ep *ep, struct lend_req *req,
 	bool add = req->head->any && !(*status & (LEND_REPLY_HEAD | LEND_REPLY_NOT_RUN));
 	struct lend_buf *buf = add ? lend_bufs_take(ep->bufs, 16) : NULL;
 
+	if (req->head->span)
+		lend_trace_end(ep, req->head->span, req->head,
+			       (enum lend_status)(*status & LEND_REPLY_STATUS));
 	free_head(req->head);
 	req->head = NULL;
 	if (!add)

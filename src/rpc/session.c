@@ -89,7 +89,10 @@ static struct lend_session_rec *take_entry(struct lend_ep *ep, enum lend_session
 		s = &ep->session[ep->session_free];
 		ep->session_free = s->next;
 	}
-	*s = (struct lend_session_rec){.gen = s->gen, .state = (uint8_t)state, .next = LEND_NONE32};
+	*s = (struct lend_session_rec){.gen = s->gen,
+				       .state = (uint8_t)state,
+				       .samples = lend_trace_samples(ep),
+				       .next = LEND_NONE32};
 	return s;
 }
 

@@ -55,6 +55,16 @@ static bool may_query(struct lend_ep *ep, lend_session session)
 	return peer.uid == (int64_t)geteuid() || lend_handshake_proved(ep, session, ep->key_id);
 }
 
+bool lend_stats_allowed(struct lend_ep *ep, lend_request request)
+{
+	if (may_query(ep, lend_request_session(ep, request)))
+		return true;
+	(void)lend_reply_why(ep, request, LEND_PERMISSION_DENIED,
+			     "statistics are for this user only, or for peers that prove "
+			     "this endpoint's key");
+	return false;
+}
+
 static void send_stats(lend_request request, const struct lend_buf *bytes, void *arg)
 {
 	struct lend_ep *ep = arg;
@@ -71,12 +81,8 @@ static void send_stats(lend_request request, const struct lend_buf *bytes, void 
 	uint32_t i = bytes->len >= 4 ? lend_load_u32(bytes->data) : 0;
 	struct lend_buf *out;
 
-	if (!may_query(ep, lend_request_session(ep, request))) {
-		(void)lend_reply_why(ep, request, LEND_PERMISSION_DENIED,
-				     "statistics are for this user only, or for peers that prove "
-				     "this endpoint's key");
+	if (!lend_stats_allowed(ep, request))
 		return;
-	}
 	out = lend_buf_take(ep, sizeof(head) + AT_ONCE * sizeof(session));
 	if (!out) {
 		(void)lend_reply(ep, request, LEND_RESOURCE_EXHAUSTED, NULL);

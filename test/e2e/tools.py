@@ -5,7 +5,7 @@ a .proto file messages are JSON, and lend protoc compiles it.
 Method: the example servers of the build answer them; the server is missing, stopped, killed, or lacks the method; JSON, .proto files
 and protoc itself are wrong or missing.
 
-Covers: src/rpc/method.c, src/rpc/stats_service.c
+Covers: src/rpc/method.c, src/rpc/stats_service.c, apps/tools/trace_command.c, apps/tools/trace_tree.c, apps/tools/trace_otlp.c
 
 usage: tools.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
 """
@@ -13,6 +13,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -377,6 +378,50 @@ class Help(unittest.TestCase):
             now = subprocess.run([LEND, "bench", name, "--help"], capture_output=True, text=True).stdout
             self.assertEqual(now.replace("lend bench", "lend"), was.replace("lend bench", "lend"))
         one_line(self, lend("bench", "put", code=2))
+
+
+class Trace(unittest.TestCase):
+    def trace(self, *args, code=0):
+        done = lend("trace", *args, code=code)
+        if code:
+            one_line(self, done)
+        return (done.stderr if code else done.stdout).decode()
+
+    def test_tree_and_otlp_of_a_server(self):
+        with example("named"):
+            call("shm:named", "/hello.Greeter/Greet")
+            self.assertIn("no traces", self.trace("--connect", "shm:named", code=1))
+            for status, method in ((0, "Greet"), (1, "Greet"), (0, "Greet")):
+                call("shm:named", f"/hello.Greeter/{method}", "--trace", 1, *["--header", "user: " + "x" * 40] * status)
+            text = self.trace("--connect", "shm:named", "-n", 10)
+            trees = re.findall(r"^trace ([0-9a-f]{32})\n +start_us +call_us +handler_us  method\n"
+                               r" +0\.0 +- +\d+\.\d  /hello.Greeter/Greet  shm:named \(\d+\)\n", text, re.M)
+            self.assertEqual((len(set(trees)), text.count("\n")), (3, 9), text)
+            newest = self.trace("--connect", "shm:named")
+            self.assertIn(trees[0], newest)
+            self.assertEqual(self.trace("--connect", "shm:named", "--id", trees[0]), newest)
+            # two addresses of one process: each span once
+            otlp = json.loads(self.trace("--connect", "shm:named,shm:named", "--otlp", "-"))
+            first, second = (r["scopeSpans"][0]["spans"] for r in otlp["resourceSpans"])
+            spans = first + second
+            self.assertEqual({s["traceId"] for s in spans}, set(trees))
+            self.assertEqual(len(spans), 3)
+            now = time.time()
+            for s in spans:
+                self.assertRegex(s["spanId"], "^[0-9a-f]{16}$")
+                self.assertRegex(s["parentSpanId"], "^[0-9a-f]{16}$")
+                self.assertEqual((s["kind"], s["name"], s["status"]), (2, "/hello.Greeter/Greet", {"code": 1}))
+                self.assertLess(now - 60, int(s["startTimeUnixNano"]) / 1e9)
+                self.assertLess(int(s["startTimeUnixNano"]), int(s["endTimeUnixNano"]))
+                self.assertLess(int(s["endTimeUnixNano"]) / 1e9, now + 1)
+            path = TEMP / "spans.json"
+            self.trace("--connect", "shm:named", "--otlp", path)
+            self.assertEqual(len(json.loads(path.read_text())["resourceSpans"][0]["scopeSpans"][0]["spans"]), 3)
+            self.assertIn("32 lower-case hex", self.trace("--connect", "shm:named", "--id", "12", code=2))
+            self.assertIn("no such trace", self.trace("--connect", "shm:named", "--id", "0" * 32, code=1))
+            self.assertIn("LEND_TRACE", self.trace("--connect", "shm:named", "--trace", "7", code=1))
+        self.assertIn("shm:named", self.trace("--connect", "shm:named", code=1))
+        self.assertIn("--connect", self.trace(code=2))
 
 
 if __name__ == "__main__":
