@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "apps/social/social.h"
+#include "util/check.h"
 
 enum { TTL = 3600, PAYLOAD_MAX = 512, BASE64 = sodium_base64_VARIANT_URLSAFE_NO_PADDING };
 static const char secret[] = "secret"; /* the original's */
@@ -18,8 +19,12 @@ void social_random_text(char *text, size_t len)
 	static const char digits[] =
 	    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 
+	uint16_t random[SOCIAL_SALT_LEN];
+
+	LEND_CHECK(len <= SOCIAL_SALT_LEN);
+	randombytes_buf(random, len * sizeof(*random)); /* one system call */
 	for (size_t i = 0; i < len; i++)
-		text[i] = digits[randombytes_uniform(sizeof(digits) - 1)];
+		text[i] = digits[random[i] % (sizeof(digits) - 1)];
 	text[len] = 0;
 }
 
