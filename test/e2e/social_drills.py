@@ -22,7 +22,7 @@ import time
 import unittest
 
 from programs import Node, run_tests
-from social_network import SERVICES, Social, photo, wait_until
+from social_network import SERVICES, Link, Social, photo, wait_until
 
 SEED = 24
 BOUND = 3.0     # seconds that any request takes, also during a failure
@@ -37,6 +37,11 @@ NEEDS = {
     "compose": {"compose-post", "text", "url-shorten", "user-mention", "user", "media", "unique-id", "post-storage",
                 "user-timeline", "home-timeline", "social-graph"},
 }
+
+
+def apart(role):
+    """Processes: one with this role alone."""
+    return role, ",".join(r for r in SERVICES.split(",") if r != role), "gateway"
 
 
 class Load:
@@ -129,9 +134,25 @@ class Drills(unittest.TestCase):
             finally:
                 load.stop()
 
+    def test_cut_off_and_reconnect_a_service(self):
+        """Its network is cut: both ends find out by themselves."""
+        with Link("social-graph") as link, self.start("auto", "udp", apart("social-graph"), link=link) as net:
+            load = Load(net, self.upload(net))
+            try:
+                begin = time.monotonic()
+                link.cut(True)
+                wait_until(lambda: time.sleep(0.01) or sum(r[2] != 200 for r in load.since(begin)) > 5)
+                self.wait_for_requests(load, time.monotonic(), 12)
+                link.cut(False)
+                joined = time.monotonic()
+                self.check_failures([r for r in load.since(begin) if r[0] < joined], "social-graph")
+                self.check_recovery(load, joined, set(NEEDS))
+            finally:
+                load.stop()
+
     def test_stop_and_continue_a_service(self):
         """A process that does not answer: as behind a network that is cut."""
-        with self.start("auto", "udp") as net:
+        with self.start("auto", "udp", apart("home-timeline")) as net:
             load = Load(net, self.upload(net))
             try:
                 begin = time.monotonic()

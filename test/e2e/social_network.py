@@ -8,6 +8,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import unittest
 
 from programs import BUILD, TEMP, Node
 
@@ -30,13 +31,45 @@ def multipart(fields, files):
     return {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}, body + f"--{BOUNDARY}--\r\n".encode()
 
 
+class Link:
+    """A network namespace for one role, behind a link that can be cut. Needs root."""
+
+    def __init__(self, role):
+        pid = os.getpid()
+        self.role, self.name, self.device = role, f"lend-social-{pid}", f"ls{pid}"
+        self.net = f"10.{pid >> 8 & 255}.{pid & 255}"
+
+    def __enter__(self):
+        commands = (f"netns add {self.name}", f"link add {self.device} type veth peer name peer netns {self.name}",
+                    f"addr add {self.net}.1/30 dev {self.device}", f"link set {self.device} up",
+                    f"-n {self.name} addr add {self.net}.2/30 dev peer", f"-n {self.name} link set peer up",
+                    f"-n {self.name} link set lo up")
+        for command in commands:
+            if subprocess.run(["ip", *command.split()], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+                self.__exit__()
+                raise unittest.SkipTest(f"ip {command}: needs root, iproute2 and network namespaces")
+        return self
+
+    def __exit__(self, *_):
+        subprocess.run(["ip", "netns", "del", self.name], stderr=subprocess.DEVNULL, check=False)
+
+    def cut(self, cut):
+        subprocess.run(["ip", "link", "set", self.device, "down" if cut else "up"], check=True)
+
+    def address(self, name):
+        return f"{self.net}.{2 if name == self.role else 1}"
+
+    def prefix(self, name):
+        return ("ip", "netns", "exec", self.name) if name == self.role else ()
+
+
 class Social:
     """All processes of a social network: a memory node, the roles of each process, and the
     gateway's URL."""
 
-    def __init__(self, by, carrier="shm", processes=(SERVICES, "gateway"), node=True, options=()):
+    def __init__(self, by, carrier="shm", processes=(SERVICES, "gateway"), node=True, options=(), link=None):
         self.dir = tempfile.mkdtemp(dir=TEMP)
-        self.carrier, self.options = carrier, ["--by", by, *options]
+        self.carrier, self.options, self.link = carrier, ["--by", by, *options], link
         self.node = Node(self.listen("node")) if node else None
         os.mkdir(f"{self.dir}/addr")
         if node:
@@ -64,13 +97,15 @@ class Social:
             file.write(self.node.address + "\n")
 
     def listen(self, name):
-        return f"shm:social-{os.getpid()}-{os.path.basename(self.dir)}-{name}" if self.carrier == "shm" else "udp:127.0.0.1:0"
+        if self.carrier == "shm":
+            return f"shm:social-{os.getpid()}-{os.path.basename(self.dir)}-{name}"
+        return f"udp:{self.link.address(name) if self.link else '127.0.0.1'}:0"
 
     def start(self, roles):
         name = roles.split(",")[0]
         more = ["--http", f"127.0.0.1:{self.port}"] if name == "gateway" and hasattr(self, "port") else []
         self.process[roles] = subprocess.Popen(
-            [BUILD / "lend-social", "--role", roles, "--dir", self.dir, "--listen", self.listen(name), *self.options, *more],
+            [*(self.link.prefix(name) if self.link else ()), BUILD / "lend-social", "--role", roles, "--dir", self.dir, "--listen", self.listen(name), *self.options, *more],
             stdout=subprocess.PIPE, text=True)
         assert self.process[roles].stdout.readline().startswith("ready "), roles
         if name == "gateway":
