@@ -69,7 +69,8 @@ class Load:
             return self.net.compose(user, text)[0]
         if kind == "media":
             return self.net.get(f"/get-media?filename={self.media}.jpg")[0]
-        return self.net.timeline(kind, user)[0]
+        status, body = self.net.timeline(kind, user)
+        return 0 if b'"text":null' in body else status
 
     def stop(self):
         self.running = False
@@ -211,6 +212,14 @@ class Drills(unittest.TestCase):
                     self.check_recovery(load, restarted, set(NEEDS))
             finally:
                 load.stop()
+
+    def test_a_failed_compose_leaves_nothing(self):
+        for by in ("value", "ref"):
+            with self.start(by, processes=apart("text")) as net:
+                used = net.node.stat()["pages_used"]
+                net.kill("text")
+                self.assertEqual(net.compose_photo(1, "never " * 3000, photo(1, 100000))[0], 503)
+                wait_until(lambda net=net, used=used: net.node.stat()["pages_used"] == used, 3)
 
     def test_a_full_memory_node(self):
         """Texts go by value then; media are refused, and their compose leaves nothing."""
