@@ -6,6 +6,7 @@
  *   load_form.c      their bytes in HTTP
  *   load_http.c      target over HTTP: checks what the replies have
  *   http_client.c    HTTP/1.1 over kept connections
+ *   load_native.c    target over Lend
  *
  * Layer: apps. Threads: one. */
 #ifndef APPS_LOAD_LOAD_H
@@ -26,6 +27,8 @@ struct load_shape {
 	uint32_t posts;             /* posts of a read, at most */
 	uint32_t start;             /* first post of a read, at most */
 	uint64_t text;              /* bytes of a post's text, without mentions and URLs */
+	uint64_t media;             /* bytes of a post's medium, over Lend */
+	bool by_ref;                /* media are put on the memory node, over Lend */
 	const char *photo;          /* file of composed posts; NULL: media ids only */
 	const char *get_photo;      /* file that get-media reads; NULL: none */
 };
@@ -76,6 +79,11 @@ void load_mix_draw(const struct load_shape *shape, struct lend_rng *rng, uint64_
 /* Opens http://HOST:PORT with this many connections; app_die() if nothing answers there. */
 struct load_target *load_http_open(const char *url, unsigned connections, lend_ns timeout,
 				   const struct load_shape *shape, uint64_t seed);
+
+/* Opens the network in a folder over Lend; app_die() if it has no balancer. */
+struct load_target *load_native_open(const char *dir, unsigned connections, lend_ns timeout,
+				     const struct load_shape *shape, uint64_t seed)
+    __attribute__((weak)); /* needs lend/grpc.h's library */
 
 /* One run. */
 struct load_run {

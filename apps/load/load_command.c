@@ -35,7 +35,8 @@ static void take_mix(const struct lend_option *o, void *field, char *value)
 }
 
 static const struct lend_option options[] = {
-    OPT_TEXT(struct args, target, "target", "URL", "http://HOST:PORT of the service"),
+    OPT_TEXT(struct args, target, "target", "URL",
+	     "http://HOST:PORT of the service, or the folder of lend social's network"),
     {OPT_FIELD(struct args, shape.share), .name = "mix", .kind = OPT_IS_TAKEN, .take = take_mix,
      .value = "H/U/C",
      .help = "Shares of home timelines, user timelines, composed posts (60/30/10);"
@@ -53,6 +54,9 @@ static const struct lend_option options[] = {
     OPT_NUMBER(struct args, shape.start, "start", 0, 1u << 30,
 	       "Reads begin at 0 to N posts from the newest (100)"),
     OPT_SIZE(struct args, shape.text, "text", 1, 16 << 20, "Text of a composed post (256)"),
+    OPT_SIZE(struct args, shape.media, "media", 16, 16 << 20,
+	     "Over Lend: medium of a composed post (64K)"),
+    OPT_FLAG(struct args, shape.by_ref, "by-ref", "Over Lend: put media on the memory node"),
     OPT_TEXT(struct args, shape.photo, "photo", "FILE", "JPEG of a composed post (media ids only)"),
     OPT_TEXT(struct args, shape.get_photo, "get-photo", "FILE",
 	     "JPEG that is stored first, for get-media"),
@@ -78,6 +82,8 @@ static void check_args(void *at)
 	if ((double)args->rate * (double)args->time < MEASURABLE * 1e9)
 		app_bad("--rate for --seconds is less than %d requests; raise one of them",
 			MEASURABLE);
+	if (shape->share[LOAD_GET_MEDIA] && args->target[0] != 'h')
+		app_bad("--mix: get-media is for http:// only");
 	if (shape->share[LOAD_GET_MEDIA] && !shape->get_photo)
 		app_bad("--mix has get-media: give --get-photo FILE");
 }
@@ -258,6 +264,17 @@ static int judge_run(const struct load_run *run)
 	return APP_EXIT_FAILED;
 }
 
+static struct load_target *open_target(const struct args *args)
+{
+	bool folder = args->target[0] == '/' || args->target[0] == '.';
+
+	if (folder && !load_native_open)
+		app_bad("--target %s: not in this build; install libprotobuf-c-dev and build again",
+			args->target);
+	return (folder ? load_native_open : load_http_open)(
+	    args->target, args->connections, args->deadline, &args->shape, args->seed);
+}
+
 int app_load_target(int argc, char **argv)
 {
 	static struct args args = {
@@ -265,7 +282,8 @@ int app_load_target(int argc, char **argv)
 		      .users = 962,
 		      .posts = 10,
 		      .start = 100,
-		      .text = 256},
+		      .text = 256,
+		      .media = 64 << 10},
 	    .rate = 1000,
 	    .seed = 1,
 	    .connections = 128,
@@ -279,8 +297,7 @@ int app_load_target(int argc, char **argv)
 	int code = APP_EXIT_OK;
 
 	app_options_read(&syntax, argc, argv, &args);
-	target =
-	    load_http_open(args.target, args.connections, args.deadline, &args.shape, args.seed);
+	target = open_target(&args);
 	best = run_steps(&args, target, run, cell, &n);
 	write_report(&args, &run[best], cell, n);
 	for (unsigned i = 0; i < n && code == APP_EXIT_OK; i++)

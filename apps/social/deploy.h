@@ -15,7 +15,7 @@ extern const char *const social_workload_names[];
 struct social_args {
 	struct app_server_args server;
 	const char *roles; /* roles of this process; NULL: runs all of them */
-	const char *dir, *node, *http;
+	const char *dir, *node, *http, *metrics;
 	enum social_by by;
 	uint64_t body_max;
 	bool embed, real_stores;

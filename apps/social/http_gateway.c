@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/social/role_metrics.h"
+
 /* Whether a route's user is that of the token in its cookie. */
 enum identity { BY_FIELDS, BY_TOKEN };
 static const struct route {
@@ -153,6 +155,10 @@ static void handle_request(struct http_request *http)
 	struct gate *g;
 	void *request;
 
+	if (!route && !strcmp(http_path(http), "/metrics")) {
+		metrics_reply(http);
+		return;
+	}
 	if (!route) {
 		http_reply_text(http, other ? 405 : 404, other ? "No such method" : "No such path");
 		return;

@@ -238,6 +238,9 @@ static void make_command(uint32_t users)
 			       program, target, args->mix ? args->mix : w->mix, users, w->start,
 			       w->text, (double)args->time / 1e9, args->rate,
 			       args->ramp ? " --ramp" : "");
+	if (w->native)
+		len += (size_t)snprintf(all.load + len, sizeof(all.load) - len, " --media %u%s",
+					w->media, args->by == SOCIAL_BY_VALUE ? "" : " --by-ref");
 	if (w == &workloads[SOCIAL_PHOTOS])
 		(void)snprintf(
 		    all.load + len, sizeof(all.load) - len, " --photo '%s' --get-photo '%s'",

@@ -11,6 +11,7 @@
 #include "apps/social/role_address.h"
 #include "apps/social/deploy.h"
 #include "apps/social/http_gateway.h"
+#include "apps/social/role_metrics.h"
 #include "apps/social/social_store.h"
 #include "apps/social/tier.h"
 #include "lend/grpc.h"
@@ -65,6 +66,20 @@ static void open_node(const struct social_args *args)
 		app_die("%s", lend_why());
 }
 
+/* Serves the counters, at an address that DIR/addr/metrics-ROLE has: of the first role. */
+static void serve_metrics(const struct social_args *args)
+{
+	char url[SOCIAL_ADDRESS_MAX], name[300];
+	int err;
+
+	metrics_open(args->metrics, url, sizeof(url));
+	(void)snprintf(name, sizeof(name), "metrics-%.*s", (int)strcspn(args->roles, ","),
+		       args->roles);
+	err = social_address_write(social.dir, name, url);
+	if (err < 0)
+		app_die("%s/addr: %s; give another --dir", social.dir, strerror(-err));
+}
+
 int social_process(const struct social_args *args)
 {
 	struct lend_config config = LEND_CONFIG_INIT;
@@ -88,6 +103,8 @@ int social_process(const struct social_args *args)
 	(void)snprintf(roles, sizeof(roles), "%s", args->roles);
 	for (char *role = strtok_r(roles, ",", &rest); role; role = strtok_r(NULL, ",", &rest))
 		serve_role(args, role_of(role), address);
+	if (args->metrics && !strstr(args->roles, social_role_names[SOCIAL_GATEWAY]))
+		serve_metrics(args);
 	signal(SIGPIPE, SIG_IGN);
 	return app_server_run(&server);
 }

@@ -30,6 +30,8 @@ static const struct lend_option options[] = {
     OPT_TEXT(struct social_args, dir, "dir", "DIR", "Folder with the addresses and the stores"),
     OPT_TEXT(struct social_args, node, "node", "ADDR", "Address of the memory node"),
     OPT_TEXT(struct social_args, http, "http", "HOST:PORT", "Where the gateway listens"),
+    OPT_TEXT(struct social_args, metrics, "metrics", "HOST:PORT",
+	     "Counters for Prometheus at http://HOST:PORT/metrics; a gateway has them at its own"),
     OPT_SIZE(struct social_args, body_max, "body-max", 1 << 10, 64 << 20,
 	     "The longest form that the gateway takes (8M)"),
     OPT_FLAG(struct social_args, embed, "embed", "Posts contain their media"),

@@ -14,16 +14,24 @@ apps/social/post_refs.c, apps/social/posts.c, apps/social/blob.c, apps/social/he
 apps/social/user_timeline.c, apps/social/home_timeline.c, apps/social/timeline.c,
 apps/social/social_graph.c, apps/social/password.c, apps/social/process.c,
 apps/social/role_address.c, apps/social/unique_id.c, apps/social/social.c, apps/social/launch.c,
-apps/social/seed.c, apps/tools/social_command.c
+apps/social/seed.c, apps/social/role_metrics.c, apps/load/load_native.c, apps/tools/social_command.c
 
 usage: social.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
 """
 import json
+import os
 import random
+import re
 import shutil
+import signal
 import socket
+import subprocess
 import sys
+import time
 import unittest
+import unittest.mock
+import urllib.error
+import urllib.request
 
 from programs import TEMP, lend, lend_json, one_line, run_tests
 from social_network import SERVICES, Social, multipart, photo, without_chance
@@ -251,6 +259,64 @@ class Command(unittest.TestCase):
         (TEMP / "small.edges").write_text("0 12\n")
         one_line(self, lend("social", "--workload", "original", "--graph", TEMP / "small", code=2))
         one_line(self, lend("social", "--role", "nothing", "--dir", TEMP, code=2))
+
+
+class Embedded(unittest.TestCase):
+    def test_media_by_reference_move_once(self):
+        moved = {}
+        for by in ("value", "ref"):
+            got = lend_json("social", "--workload", "embedded", "--by", by, "--carrier", "udp", "--users", "20", "--rate", "40",
+                            "--seconds", "0.5")
+            self.assertEqual((got["errors"], got["errors_by_status"], got["wrong_bytes"], got["pages_used_after"]), (0, {}, 0, 0), got)
+            self.assertEqual(got["posts_per_read"], 10)
+            self.assertGreater(got["bytes_per_request"], 300000)
+            moved[by] = got["bytes_moved_per_request"]
+        self.assertGreater(moved["value"] / moved["ref"], 3)
+
+    def test_no_balancer(self):
+        one_line(self, lend("load", "--target", TEMP, code=1))
+
+
+class Metrics(unittest.TestCase):
+    def test_every_process_serves_its_counters(self):
+        with Social("value", node=False, options=("--metrics", "127.0.0.1:0")) as net:
+            self.assertEqual(net.register(1)[0], 200)
+            self.assertEqual(net.compose(1, "a post")[0], 200)
+            with open(f"{net.dir}/addr/metrics-unique-id", encoding="ascii") as file:
+                services = file.read().strip()
+            for url, role in ((services, "text"), (f"http://127.0.0.1:{net.port}", "gateway")):
+                with urllib.request.urlopen(f"{url}/metrics", timeout=10) as reply:
+                    self.assertIn("version=0.0.4", reply.headers["Content-Type"])
+                    text = reply.read().decode()
+                with self.assertRaises(urllib.error.HTTPError) as lost:
+                    urllib.request.urlopen(f"{url}/nothing", timeout=10)
+                self.assertEqual(lost.exception.code, 404)
+                lost.exception.close()
+                value = {k: float(v) for k, v in re.findall(r"^(\w+(?:\{.*?\})?) (\S+)$", text, re.M)}
+                self.assertEqual(value[f'lend_social_requests_total{{role="{role}"}}'], 2 if role == "gateway" else 1)
+                self.assertGreater(value["lend_endpoint_rx_datagrams_total"], 0)
+                self.assertGreater(value[f'lend_social_calls_total{{role="{role}"}}'], 1)
+                if shutil.which("promtool"):
+                    done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, timeout=20)
+                    self.assertEqual((done.stdout, done.stderr), ("", ""))
+        if not shutil.which("promtool"):
+            self.skipTest("promtool is not installed: scripts/deps.sh test")
+
+    def test_a_request_is_one_trace(self):
+        with Social("value", node=False) as net, unittest.mock.patch.dict(os.environ, LEND_TRACE="1"):
+            net.kill("gateway", signal.SIGTERM)
+            net.start("gateway")
+            self.assertEqual(net.register(1)[0], 200)
+            self.assertEqual(net.compose(1, "a post of @username_1")[0], 200)
+            with open(f"{net.dir}/addr/text", encoding="ascii") as file:
+                services = file.read().strip()
+            text = lend("trace", "--connect", f"{services},{net.listen('gateway')}").stdout.decode()
+        names = re.findall(r"\d  ( *)(/social\.\w+/\w+)", text)
+        self.assertEqual(names[0], ("", "/social.ComposePostService/ComposePost"), text)
+        depth = {name.rsplit("/")[2]: len(indent) // 2 for indent, name in names}
+        self.assertEqual(depth, {"ComposePost": 0, "ComposeText": 1, "ComposeUserMentions": 2, "ComposeUrls": 2, "ComposeMedia": 1,
+                                 "ComposeCreatorWithUserId": 1, "ComposeUniqueId": 1, "StorePost": 1, "WriteUserTimeline": 1,
+                                 "WriteHomeTimeline": 1, "GetFollowers": 2}, text)
 
 
 if __name__ == "__main__":
