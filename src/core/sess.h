@@ -95,8 +95,8 @@ static inline void lend_sess_on_call_end(struct lend_core *c, struct lend_sess *
 		lend_timer_set(c, s, lend_min_u64(s->ack_timer, s->last_rx + c->cfg.probe));
 }
 
-/* Schedules a report within LEND_REPORT after a fragment of a long message arrived: its sender may
- * need it to send more. */
+/* Schedules a report within a quarter of the round trip, LEND_REPORT at least, after a fragment of
+ * a long message arrived: its sender may need it to send more. */
 void lend_sess_schedule_report(struct lend_core *c, struct lend_sess *s);
 /* Schedules a report within LEND_REPORT. */
 void lend_sess_report_soon(struct lend_core *c, struct lend_sess *s);

@@ -8,12 +8,11 @@
 #include "core/sched.h"
 #include "core/sess.h"
 
-enum { DOUBTS = 3 }; /* PINGs after a RESET of a sealed session, which anyone can send */
+enum { REPORTS = 4 }; /* per round trip, of fragments that arrive slowly */
+enum { DOUBTS = 3 };  /* PINGs after a RESET of a sealed session, which anyone can send */
 
-void lend_sess_report_soon(struct lend_core *c, struct lend_sess *s)
+static void report_at(struct lend_core *c, struct lend_sess *s, lend_ns at)
 {
-	lend_ns at = c->now + LEND_REPORT;
-
 	s->ack_due = 1;
 	if (at < s->ack_timer) {
 		s->ack_timer = at;
@@ -21,10 +20,18 @@ void lend_sess_report_soon(struct lend_core *c, struct lend_sess *s)
 	}
 }
 
+void lend_sess_report_soon(struct lend_core *c, struct lend_sess *s)
+{
+	report_at(c, s, c->now + LEND_REPORT);
+}
+
 void lend_sess_schedule_report(struct lend_core *c, struct lend_sess *s)
 {
+	/* A server that sends no long replies measures no round trip, only its grants' loop. */
+	lend_ns trip = lend_max_u64(s->srtt, c->grants.loop_min);
+
 	if (c->cfg.congestion != LEND_CC_NONE && !s->lossless && s->unacked)
-		lend_sess_report_soon(c, s);
+		report_at(c, s, c->now + lend_max_u64(LEND_REPORT, trip / REPORTS));
 }
 
 /* Returns whether enough BYEs were sent. On a lossless carrier one BYE that the carrier took is

@@ -45,7 +45,7 @@ struct queue {
 struct line {
 	struct queue waiting, flying;
 	lend_ns free_at;
-	uint64_t mbps, frames, drops, lost, marks, queue_max;
+	uint64_t mbps, frames, bytes, drops, lost, marks, queue_max;
 	struct lend_hist wait; /* ns in the queue */
 };
 struct box {
@@ -153,6 +153,7 @@ static void transmit_frames(struct box *b, struct line *line, lend_ns now)
 
 		b->held -= f->len;
 		line->frames++;
+		line->bytes += f->len + GAP_BYTES;
 		lend_hist_add(&line->wait, begin - f->at);
 		line->free_at = begin + (f->len + GAP_BYTES) * UINT64_C(8000) / line->mbps;
 		f->at = line->free_at + b->delay_us * 1000;
@@ -307,11 +308,13 @@ static void print_counters(const struct box *b)
 	for (uint32_t l = 0; l < b->ports + TRUNKS; l++) {
 		const struct line *line = &b->line[l];
 
-		printf("%s{\"frames\": %llu, \"drops\": %llu, \"lost\": %llu, \"marks\": %llu, "
+		printf("%s{\"frames\": %llu, \"bytes\": %llu, \"drops\": %llu, \"lost\": %llu, "
+		       "\"marks\": %llu, "
 		       "\"queue_max_kb\": %llu, \"wait_p50_us\": %.0f, \"wait_p99_us\": %.0f}",
 		       l ? ", " : "[", (unsigned long long)line->frames,
-		       (unsigned long long)line->drops, (unsigned long long)line->lost,
-		       (unsigned long long)line->marks, (unsigned long long)line->queue_max >> 10,
+		       (unsigned long long)line->bytes, (unsigned long long)line->drops,
+		       (unsigned long long)line->lost, (unsigned long long)line->marks,
+		       (unsigned long long)line->queue_max >> 10,
 		       (double)lend_hist_quantile(&line->wait, 0.5) / 1e3,
 		       (double)lend_hist_quantile(&line->wait, 0.99) / 1e3);
 	}
