@@ -11,10 +11,10 @@ enum {
 	PIECES = 8, /* grants that a window is divided into, at least */
 	PIECE = 16, /* datagrams per grant, at most */
 	ALL = 65536,
-	TAKEN_BACK = 256,  /* missing datagrams that may be taken back in advance */
-	AGE = 32,          /* bytes of shorter messages that may overtake one byte of a message */
-	REST = 64,         /* measurement rounds until another window is tried */
-	FIRST_ALL = 65536, /* bytes that all sessions together may send before a grant */
+	TAKEN_BACK = 256, /* missing datagrams that may be taken back in advance */
+	AGE = 32,         /* bytes of shorter messages that may overtake one byte of a message */
+	REST = 64,        /* measurement rounds until another window is tried */
+	FIRST_ALL = 512 << 10, /* bytes that all sessions together may send before a grant */
 	FIRST_MAX =
 	    16384, /* bytes that one session may send before a grant, unless one datagram is more */
 };
