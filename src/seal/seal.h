@@ -10,6 +10,16 @@
 
 enum { LEND_KEY = 32, LEND_DIGEST = 32, LEND_SALT = 16, LEND_TAG = 16 };
 
+/* Ciphers of datagrams, as on the wire. TEST exists in the simulator only. */
+enum lend_suite {
+	LEND_SUITE_NONE,
+	LEND_SUITE_AES128_GCM,
+	LEND_SUITE_CHACHA20_POLY1305,
+	LEND_SUITE_TEST,
+	LEND_SUITES
+};
+struct lend_suite_ops;
+
 struct lend_seal_ops {
 	/* 0; else the library does not work here. Once, before all others. */
 	int (*start)(void);
@@ -34,6 +44,8 @@ struct lend_seal_ops {
 	int (*aead_open)(const uint8_t key[LEND_KEY], const uint8_t bound[LEND_DIGEST],
 			 uint8_t *text, size_t len);
 	void (*wipe)(void *at, size_t len);
+	/* By enum lend_suite, see suite.h; NULL: not here. Valid after start(). */
+	const struct lend_suite_ops *const *suite;
 };
 
 #endif

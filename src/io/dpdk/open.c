@@ -81,6 +81,7 @@ static int open_kind(struct dpdk *io, const struct dpdk_address *address)
 		return open_device(io, address);
 	/* Memory of this machine, as with shm: the path cannot corrupt data undetected. */
 	io->io.path.lossless = io->io.path.proven = io->io.path.checked = true;
+	io->io.path.guarded = io->kind == DPDK_RING;
 	if (!io->listening)
 		return 0;
 	return io->kind == DPDK_RING ? dpdk_ring_listen(io) : dpdk_memif_listen(io);
@@ -93,6 +94,7 @@ static int make_carrier(const struct lend_io_config *config, const struct dpdk_a
 
 	io->io.ops = &dpdk_ops;
 	io->io.path.mtu = DPDK_FRAME_MAX - LEND_ETH_HEAD4;
+	io->io.path.writable = true;
 	io->kind = address->kind;
 	io->links = address->links;
 	io->lock = io->listener = io->bell_fd = io->wake_fds = -1;

@@ -125,6 +125,7 @@ int lend_io_udp_open(const struct lend_io_config *config, struct lend_io **io)
 	lend_udp_connected_init(u);
 	u->urgent.fd = -1;
 	u->io.path.mtu = sock.mtu;
+	u->io.path.writable = true;
 	err = lend_udp_epoll_open(u);
 	if (err != 0)
 		goto out_socket;

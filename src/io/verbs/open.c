@@ -110,6 +110,7 @@ static int open_port(struct verbs *v, uint32_t mtu)
 	rc = verbs_ring_open(v, v->mtu);
 	v->mtu = mtu > 0 && mtu < v->mtu ? mtu : v->mtu;
 	v->io.path.mtu = v->mtu;
+	v->io.path.writable = true;
 	return rc;
 }
 
