@@ -107,8 +107,8 @@ watch_late(struct lend_core *c, const struct lend_coalesced *d, struct lend_out_
 
 /* Hands out a datagram. Returns 1; 0: its session has ended, or its messages were withdrawn. Of its
  * record, only these fields are set: output_result.c adds the others when it needs them. */
-LEND_HOT uint32_t emit_datagram(struct lend_core *c, uint32_t i, const struct lend_bufs *bufs,
-				struct lend_out *out, struct lend_out_rec *rec, bool late)
+LEND_HOT uint32_t emit_datagram(struct lend_core *c, uint32_t i, struct lend_out *out,
+				struct lend_out_rec *rec, bool late)
 {
 	struct lend_coalesced *d = lend_coalesced_at(c, i);
 
@@ -125,10 +125,9 @@ LEND_HOT uint32_t emit_datagram(struct lend_core *c, uint32_t i, const struct le
 	out->head = &d->head;
 	out->tail = NULL;
 	out->peer = d->peer;
+	out->sess = (uint32_t)(d->id & LEND_INDEX_MASK);
 	out->lengths = d->at; /* no tail, no piece */
 	out->rank = d->rank;
-	if (d->sums)
-		lend_make_trailer(out, &rec->tail, bufs);
 	return 1;
 }
 _Static_assert(LEND_COALESCED_BYTES <= UINT16_MAX, "lend_out.head_len");
@@ -148,33 +147,31 @@ static void finish_sending(struct lend_core *c, struct lend_unhashed *a, uint32_
 	a->coalesced_open = a->coalesced_next;
 }
 
-LEND_HOT uint32_t send_waiting(struct lend_core *c, struct lend_unhashed *a,
-			       const struct lend_bufs *bufs, struct lend_out *out,
+LEND_HOT uint32_t send_waiting(struct lend_core *c, struct lend_unhashed *a, struct lend_out *out,
 			       struct lend_out_rec *rec, uint32_t cap)
 {
 	uint32_t i, n = 0, end = c->coalesced_n;
 	bool late = a->coalesced_late;
 
 	for (i = 0; i < end && n < cap; i++)
-		n += emit_datagram(c, a->order[i], bufs, out + n, rec + n, late);
+		n += emit_datagram(c, a->order[i], out + n, rec + n, late);
 	finish_sending(c, a, i);
 	return n;
 }
 
-uint32_t lend_coalesce_send(struct lend_core *c, const struct lend_bufs *bufs, struct lend_out *out,
-			    struct lend_out_rec *rec, uint32_t cap)
+uint32_t lend_coalesce_send(struct lend_core *c, struct lend_out *out, struct lend_out_rec *rec,
+			    uint32_t cap)
 {
-	return send_waiting(c, lend_unhashed(c), bufs, out, rec, cap);
+	return send_waiting(c, lend_unhashed(c), out, rec, cap);
 }
 
-uint32_t lend_coalesce_send_only(struct lend_core *c, const struct lend_bufs *bufs,
-				 struct lend_out *out, uint32_t cap)
+uint32_t lend_coalesce_send_only(struct lend_core *c, struct lend_out *out, uint32_t cap)
 {
 	struct lend_unhashed *a = lend_unhashed(c);
 	uint32_t n;
 
 	a->news = 0;
-	n = send_waiting(c, a, bufs, out, a->out, cap);
+	n = send_waiting(c, a, out, a->out, cap);
 	a->stats.tx += n;
 	return n;
 }

@@ -95,7 +95,7 @@ LEND_HOT struct lend_coalesced *lend_coalesce_begin(struct lend_core *c, struct 
 	d->begun = c->now;
 	d->due = c->now + s->pto;
 	d->peer = s->peer;
-	d->rank = class | (uint32_t)fast << 16 | (s->checked ? 0 : UINT32_C(1) << 24);
+	d->rank = class | (uint32_t)fast << 16;
 	d->acks = 0;
 	d->frames = 0;
 	d->withdrawn = 0;
@@ -164,10 +164,9 @@ static inline bool lend_coalesce_ready(struct lend_core *c)
 }
 
 /* Fills out[] with the datagrams that wait, at most cap, and returns their number. */
-uint32_t lend_coalesce_send(struct lend_core *c, const struct lend_bufs *bufs, struct lend_out *out,
-			    struct lend_out_rec *rec, uint32_t cap);
+uint32_t lend_coalesce_send(struct lend_core *c, struct lend_out *out, struct lend_out_rec *rec,
+			    uint32_t cap);
 /* Does all of output() when neither control datagrams nor calls are ready, as most often. */
-uint32_t lend_coalesce_send_only(struct lend_core *c, const struct lend_bufs *bufs,
-				 struct lend_out *out, uint32_t cap);
+uint32_t lend_coalesce_send_only(struct lend_core *c, struct lend_out *out, uint32_t cap);
 
 #endif

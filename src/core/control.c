@@ -237,23 +237,6 @@ static void make_stateless(struct lend_core *c, struct lend_making *m, const str
 	}
 }
 
-/* Adds the trailer unless the path is checked. The end of a CONNECT is stored in front of the
- * trailer, so that one tail holds both. */
-static void add_trailer(struct lend_making *m, const struct lend_bufs *bufs, bool checked)
-{
-	struct lend_out_rec *r = m->rec;
-	uint32_t end = m->out->tail_len;
-
-	if (checked)
-		return;
-	lend_make_trailer(m->out, &r->tail, bufs);
-	if (!end)
-		return;
-	r->tail.crc = lend_crc32c(r->tail.crc, &r->end, end);
-	m->out->tail = &r->end;
-	m->out->tail_len = (uint8_t)(end + sizeof(r->tail));
-}
-
 bool lend_ctl_make(struct lend_core *c, struct lend_making *m, const struct lend_ctl *e,
 		   const struct lend_bufs *bufs)
 {
@@ -262,7 +245,6 @@ bool lend_ctl_make(struct lend_core *c, struct lend_making *m, const struct lend
 	m->rec->ctl = *e;
 	if (e->sess == LEND_NONE) {
 		make_stateless(c, m, e);
-		add_trailer(m, bufs, c->cfg.path[LEND_PEER_CARRIER(e->peer)].checked);
 		return true;
 	}
 	s = lend_sess_at(c, e->sess);
@@ -289,6 +271,6 @@ bool lend_ctl_make(struct lend_core *c, struct lend_making *m, const struct lend
 	m->rec->news = s->blocked[0] || e->kind == LEND_PKT_BYE;
 	lend_unhashed(c)->news |= m->rec->news;
 	m->out->peer = s->peer;
-	add_trailer(m, bufs, s->checked);
+	m->out->sess = e->sess;
 	return true;
 }

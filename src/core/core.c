@@ -335,6 +335,13 @@ int lend_core_session_names(const struct lend_core *core, uint64_t session,
 	return 0;
 }
 
+uint64_t lend_core_session_acked(const struct lend_core *core, uint64_t session)
+{
+	struct lend_sess *s = lend_sess_find((struct lend_core *)(uintptr_t)core, session);
+
+	return s ? s->acked : 0;
+}
+
 uint32_t lend_core_supply_wanted(const struct lend_core *c)
 {
 	return c->supply_cap - c->supply_n;

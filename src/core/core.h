@@ -32,7 +32,7 @@ enum lend_event_kind {
 	LEND_EV_CALL_END,     /* client: exactly once per lend_core_call(); status, ran, reply */
 	LEND_EV_BUF_BACK,     /* buf was attached or supplied for a message that was dropped */
 	LEND_EV_PEER_KEEP,    /* the carrier must hold this peer's index */
-	LEND_EV_PEER_DROP,    /* the carrier may release this peer's index */
+	LEND_EV_PEER_DROP,    /* the carrier may release this peer's index: the session has ended */
 	LEND_EV_PROVE, /* both handshake datagrams are known: answer with lend_core_prove() */
 };
 
@@ -57,7 +57,8 @@ struct lend_event {
 	uint32_t data_len; /* bytes of data: the whole message, or its first bytes with NEED */
 	uint32_t method;
 	uint32_t peer;    /* SESSION_*, PEER_*: carrier and index; undefined in others */
-	uint64_t session; /* handle: index and generation, so that a stale one is caught */
+	uint64_t session; /* handle: index and generation, so that a stale one is caught; undefined
+			     in PEER_KEEP */
 	uint64_t call; /* handle of the call: index and generation, so that a stale one is caught */
 	/* tag: as given to lend_core_call() or lend_core_connect(); PROVE: key id. deadline of a
 	 * REQUEST: when its caller stops waiting; LEND_NEVER: never. */
@@ -145,6 +146,9 @@ const struct lend_core_stats *lend_core_stats(const struct lend_core *core);
 
 void lend_core_input(struct lend_core *core, lend_ns now, struct lend_bufs *bufs,
 		     const struct lend_in *in, uint32_t n);
+/* Answers a datagram that could not be decoded, because its session has no keys here: with RESET if
+ * there is no such session. in->data is a head. */
+void lend_core_stray(struct lend_core *core, lend_ns now, const struct lend_in *in);
 void lend_core_tick(struct lend_core *core, lend_ns now);
 /* Fills out[0..cap) with the datagrams that may be sent now, most urgent first; returns their
  * number. */
@@ -282,6 +286,8 @@ int lend_core_session_peer(const struct lend_core *core, uint64_t session, uint3
 uint64_t lend_core_session_message_max(const struct lend_core *core, uint64_t session);
 /* Returns whether the peer of a session that is up reads heads of requests. */
 bool lend_core_session_reads_heads(const struct lend_core *core, uint64_t session);
+/* Returns the largest number of a datagram of this session that the peer has reported; 0: none. */
+uint64_t lend_core_session_acked(const struct lend_core *core, uint64_t session);
 /* Returns how many calls a session can have in each direction; 0: it has ended. */
 uint32_t lend_core_session_calls(const struct lend_core *core, uint64_t session);
 /* Values that both ends of a session know and that differ from those of every other session. */

@@ -12,7 +12,6 @@
 	X(rx_long, "longer than the carrier's MTU")                                                \
 	X(rx_version, "with another magic or version")                                             \
 	X(rx_kind, "of an unknown kind or with unknown flags")                                     \
-	X(rx_checksum, "whose checksum is wrong")                                                  \
 	X(rx_session, "for no session here")                                                       \
 	X(rx_stale, "for an earlier generation of a session")                                      \
 	X(rx_state, "not valid in this state")                                                     \

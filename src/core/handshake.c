@@ -186,7 +186,7 @@ bool lend_core_screen(struct lend_core *c, lend_ns now, const struct lend_in *in
 
 	c->now = lend_max_u64(c->now, now);
 	/* lend_core_input() counts it. */
-	if (lend_pkt_decode(&v, in->data, in->len, true) != LEND_PKT_OK ||
+	if (lend_pkt_decode(&v, in->data, in->len) != LEND_PKT_OK ||
 	    v.head.kind != LEND_PKT_CONNECT || v.connect.pattern >= LEND_PATTERNS)
 		return true;
 	return screen_connect(c, in, &v.connect, policy);

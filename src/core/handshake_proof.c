@@ -35,8 +35,7 @@ static struct lend_sess *find_waiting(struct lend_core *c, const struct lend_eve
 	struct lend_sess *s = lend_sess_find(c, ev->session);
 
 	if (!s || s->state != (s->client ? LEND_SESS_CONNECTING : LEND_SESS_HALF) ||
-	    lend_hs_of(c, s)->ready ||
-	    lend_pkt_decode(v, ev->data, ev->data_len, s->checked) != LEND_PKT_OK ||
+	    lend_hs_of(c, s)->ready || lend_pkt_decode(v, ev->data, ev->data_len) != LEND_PKT_OK ||
 	    v->head.kind != (s->client ? LEND_PKT_ACCEPT : LEND_PKT_CONNECT))
 		return NULL;
 	return s;

@@ -28,6 +28,19 @@ static void send_reset(struct lend_core *c, const struct lend_in *in, const stru
 		lend_ctl_push(c, &e);
 }
 
+void lend_core_stray(struct lend_core *c, lend_ns now, const struct lend_in *in)
+{
+	struct lend_pkt head;
+
+	c->now = lend_max_u64(c->now, now);
+	memcpy(&head, in->data, sizeof(head));
+	LEND_COUNT(c, rx);
+	if (lend_sess_find(c, head.session))
+		LEND_COUNT(c, rx_state);
+	else
+		send_reset(c, in, &head);
+}
+
 static void on_probe(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
 {
 	struct lend_call_rec *k;
@@ -221,7 +234,7 @@ LEND_HOT bool input_whole(struct lend_core *c, struct lend_bufs *bufs, const str
 		return false;
 	s = lend_sess_find(c, lend_pkt_session(in->data));
 	if (!s || s->state != LEND_SESS_UP || s->peer != in->peer || !lend_event_room(c) ||
-	    !lend_pkt_decode_short(&v, in->data, in->len, s->checked) || v.head.length > s->payload)
+	    !lend_pkt_decode_short(&v, in->data, in->len) || v.head.length > s->payload)
 		return false;
 	if (note(c, s, in, v.head.number))
 		return true;
@@ -249,9 +262,6 @@ static void count_fault(struct lend_core *c, enum lend_pkt_fault fault)
 	case LEND_PKT_KIND:
 		LEND_COUNT(c, rx_kind);
 		return;
-	case LEND_PKT_CHECKSUM:
-		LEND_COUNT(c, rx_checksum);
-		return;
 	case LEND_PKT_LENGTH:
 		LEND_COUNT(c, rx_length);
 		return;
@@ -261,11 +271,10 @@ static void count_fault(struct lend_core *c, enum lend_pkt_fault fault)
 	LEND_CHECK(!"a datagram that is in order");
 }
 
-static bool decode_packet(struct lend_core *c, struct lend_pkt_view *v, const struct lend_in *in,
-			  bool checked)
+static bool decode_packet(struct lend_core *c, struct lend_pkt_view *v, const struct lend_in *in)
 {
-	enum lend_pkt_fault fault = in->body ? lend_pkt_decode_apart(v, in)
-					     : lend_pkt_decode(v, in->data, in->len, checked);
+	enum lend_pkt_fault fault =
+	    in->body ? lend_pkt_decode_apart(v, in) : lend_pkt_decode(v, in->data, in->len);
 
 	if (fault != LEND_PKT_OK)
 		count_fault(c, fault);
@@ -311,7 +320,7 @@ static __attribute__((noinline)) void input_one(struct lend_core *c, struct lend
 		LEND_COUNT(c, rx_long);
 		return;
 	}
-	if (!decode_packet(c, &v, in, path->checked))
+	if (!decode_packet(c, &v, in))
 		return;
 	if (!lend_event_room(c)) {
 		LEND_COUNT(c, rx_full);

@@ -80,7 +80,7 @@ LEND_HOT uint32_t put_head(struct lend_core *c, union lend_head *to, const struc
 		lend_make_request(&to->request, k, c->now);
 	return s->ack_due ? len + lend_make_report(c, s, to, len) : len;
 }
-_Static_assert(LEND_PKT_OVERHEAD - sizeof(struct lend_pkt_trailer) <= LEND_HEAD_BYTES, "head");
+_Static_assert(LEND_PKT_OVERHEAD <= LEND_HEAD_BYTES, "head");
 
 /* Fills in the pieces of fragment frag of a chain. A chain of which the peer reads segments in our
  * memory is one piece. */
@@ -119,6 +119,7 @@ LEND_HOT void make_data(struct lend_core *c, const struct sending *o, struct len
 	out->head = &rec->head;
 	out->tail = NULL;
 	out->peer = s->peer;
+	out->sess = k->sess;
 	out->tail_len = 0;
 	out->class = class;
 	out->sent = 0;
@@ -127,8 +128,6 @@ LEND_HOT void make_data(struct lend_core *c, const struct sending *o, struct len
 		     ? chain_pieces(o, k, s, frag)
 		     : lend_tx_pieces(&k->tx, o->bufs, offset, lend_tx_frag_len(s, &k->tx, frag),
 				      out->piece);
-	if (!s->checked)
-		lend_make_trailer(out, &rec->tail, o->bufs);
 }
 
 /* Charges a call to its session's credit before its first byte. False: the credit is used up. */
@@ -275,7 +274,7 @@ LEND_HOT uint32_t send_single(struct lend_core *c, const struct lend_bufs *bufs,
 
 static void send_coalesced(struct lend_core *c, struct sending *o, uint32_t cap)
 {
-	go_on(o, lend_coalesce_send(c, o->bufs, o->out, o->rec, cap - o->n));
+	go_on(o, lend_coalesce_send(c, o->out, o->rec, cap - o->n));
 }
 
 /* Sends in turns of LEND_SCHED_BURST datagrams, each of one call or of calls of equal rank.
@@ -351,7 +350,7 @@ uint32_t lend_core_output(struct lend_core *c, lend_ns now, struct lend_bufs *bu
 		return send_calls(c, bufs, out, lend_min_u32(cap, LEND_OUT));
 	if (c->coalesced_n == 0)
 		return 0;
-	return lend_coalesce_send_only(c, bufs, out, lend_min_u32(cap, LEND_OUT));
+	return lend_coalesce_send_only(c, out, lend_min_u32(cap, LEND_OUT));
 }
 
 lend_ns lend_core_deadline(const struct lend_core *core)

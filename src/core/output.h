@@ -37,10 +37,9 @@ union lend_head {
 /* State of out[i] of the last output(): its bytes, and what is needed to undo it when the carrier
  * refuses it. */
 struct lend_out_rec {
-	union lend_head head;
-	struct lend_pkt_connect_end end; /* end of a CONNECT: with the trailer, its tail */
-	struct lend_pkt_trailer tail;
-	struct lend_ctl ctl; /* the control datagram; kind 0: none */
+	_Alignas(64) union lend_head head;
+	struct lend_pkt_connect_end end; /* end of a CONNECT: its tail */
+	struct lend_ctl ctl;             /* the control datagram; kind 0: none */
 	uint32_t call;
 	uint8_t first; /* the first datagram of its call */
 	uint8_t acks;  /* carries a report that was due */
@@ -49,8 +48,5 @@ struct lend_out_rec {
 	uint8_t zero;
 };
 _Static_assert(sizeof(struct lend_out_rec) == 320, "lines");
-_Static_assert(offsetof(struct lend_out_rec, tail) ==
-		   offsetof(struct lend_out_rec, end) + sizeof(struct lend_pkt_connect_end),
-	       "one tail");
 
 #endif

@@ -1,4 +1,4 @@
-/* packet_build - a datagram under construction: its buffers, first bytes and trailer. Layer: core
+/* packet_build - a datagram under construction: its buffers and first bytes. Layer: core
  * (pure). */
 #ifndef LEND_CORE_PACKET_BUILD_H
 #define LEND_CORE_PACKET_BUILD_H
@@ -7,7 +7,6 @@
 #include "core/sent_ring.h"
 #include "core/arena.h"
 #include "util/traffic_class.h"
-#include "util/crc32c.h"
 
 struct lend_making {
 	struct lend_out *out;
@@ -19,7 +18,8 @@ static inline struct lend_making lend_make_begin(struct lend_out *out, struct le
 {
 	struct lend_making m = {out, rec};
 
-	*m.out = (struct lend_out){.head = &m.rec->head, .class = LEND_CLASS_NORMAL};
+	*m.out = (struct lend_out){
+	    .head = &m.rec->head, .class = LEND_CLASS_NORMAL, .sess = LEND_NO_SESS};
 	m.rec->first = 0;
 	m.rec->acks = 0;
 	m.rec->news = 0;
@@ -88,22 +88,6 @@ static inline uint32_t lend_make_report(struct lend_core *c, struct lend_sess *s
 	if (c->joins)
 		lend_make_report_again(c, s);
 	return len;
-}
-
-/* Computes the trailer of out, for carriers that do not detect corruption. */
-static inline void lend_make_trailer(struct lend_out *out, struct lend_pkt_trailer *tail,
-				     const struct lend_bufs *bufs)
-{
-	uint32_t crc = lend_crc32c(0, out->head, out->head_len);
-
-	for (uint32_t i = 0; i < out->n; i++) {
-		const struct lend_piece *p = &out->piece[i];
-
-		crc = lend_crc32c(crc, (const uint8_t *)bufs->seg[p->buf].data + p->offset, p->len);
-	}
-	*tail = (struct lend_pkt_trailer){.crc = crc};
-	out->tail = tail;
-	out->tail_len = sizeof(*tail);
 }
 
 #endif

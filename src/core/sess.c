@@ -83,8 +83,6 @@ struct lend_sess *lend_sess_open(struct lend_core *c, uint32_t peer, uint8_t sta
 	s->peer = peer;
 	s->state = state;
 	s->lossless = path->lossless;
-	s->checked = path->checked;
-	s->trailer = path->checked ? 0 : sizeof(struct lend_pkt_trailer);
 	lend_loss_set_pto(s);
 	s->payload = payload_of(c, path);
 	s->first_sent = lend_grants_first(c, s);
@@ -121,8 +119,8 @@ static void close_frames(struct lend_core *c, struct lend_sess *s)
 
 void lend_sess_free(struct lend_core *c, struct lend_sess *s)
 {
-	struct lend_event *drop;
 	uint32_t i = lend_sess_index(c, s);
+	struct lend_event *e;
 
 	lend_list_remove(&c->half, lend_links_half(c), i);
 	lend_pace_remove(c, s);
@@ -132,9 +130,9 @@ void lend_sess_free(struct lend_core *c, struct lend_sess *s)
 	lend_sess_disarm(c, s);
 	if (s->lingers)
 		lend_kept_close(c, s);
-	drop = lend_event_push(c, LEND_EV_PEER_DROP);
-	drop->peer = s->peer;
-	drop->session = s->id;
+	e = lend_event_push(c, LEND_EV_PEER_DROP);
+	e->peer = s->peer;
+	e->session = s->id;
 	s->state = LEND_SESS_FREE;
 	close_frames(c, s);
 	s->id = 0;
@@ -166,7 +164,7 @@ void lend_sess_up(struct lend_core *c, struct lend_sess *s)
 
 void lend_sess_note_reads(struct lend_core *c, struct lend_sess *s, const struct lend_in *in)
 {
-	s->reads = in->reads && s->checked ? c->cfg.path[LEND_PEER_CARRIER(s->peer)].shares : 0;
+	s->reads = in->reads ? c->cfg.path[LEND_PEER_CARRIER(s->peer)].shares : 0;
 }
 
 void lend_sess_prove(struct lend_core *c, struct lend_sess *s)

@@ -377,7 +377,7 @@ struct lend_sess {
 	uint32_t payload;
 	uint8_t state;
 	uint8_t ack_due; /* a reply of one datagram waits to be acknowledged */
-	uint8_t lossless : 1, checked : 1;
+	uint8_t lossless : 1;
 	uint8_t client : 1;      /* made by lend_core_connect() */
 	uint8_t bye_taken : 1;   /* the carrier took a BYE */
 	uint8_t ctl_waits : 1;   /* a CONNECT, BYE or PROOF of it is in the control queue */
@@ -401,8 +401,8 @@ struct lend_sess {
 	uint32_t ecn;
 	uint32_t first_sent; /* bytes of a long message that the peer may send before a grant */
 	uint16_t limit;      /* limit of calls in flight per direction, agreed by both ends */
-	uint8_t trailer;     /* bytes behind a datagram */
-	uint8_t level;       /* bits of the largest slot used lately, see request_window.h */
+	uint8_t zero;
+	uint8_t level; /* bits of the largest slot used lately, see request_window.h */
 
 	uint64_t slots;    /* bit set: client slot free; of slots from 64 on see lend_slots_at() */
 	lend_ns ack_timer; /* when the pending ACK is sent; LEND_NEVER: none is pending */
@@ -527,8 +527,7 @@ struct lend_coalesced {
 	uint32_t peer;
 	union { /* as in struct lend_out */
 		struct {
-			uint8_t class, zero, fast;
-			uint8_t sums; /* its carrier does not detect corruption */
+			uint8_t class, zero, fast, none;
 		};
 		uint32_t rank;
 	};

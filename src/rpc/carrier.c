@@ -46,7 +46,7 @@ static struct lend_io_config config_of(const struct lend_ep *ep, const char *lis
 {
 	return (struct lend_io_config){.listen = listen,
 				       .peer = peer,
-				       .shares = true,
+				       .shares = !ep->sealing.local,
 				       .eal = ep->config.eal,
 				       .capture = ep->config.capture,
 				       .capture_limit = ep->config.capture_limit,
@@ -70,7 +70,10 @@ static int add_carrier(struct lend_ep *ep, const char *listen, const char *peer)
 		return lend_fail(ENOMEM, "no memory for an address");
 	rc = lend_io_open(&config, &carrier->io);
 	if (rc == 0) {
-		rc = lend_ep_watch_fd(ep, carrier->io->ops->fd(carrier->io));
+		rc = lend_sealing_add(ep, ep->n_carriers, &carrier->io->path,
+				      &ep->core_config.path[ep->n_carriers]);
+		if (rc == 0)
+			rc = lend_ep_watch_fd(ep, carrier->io->ops->fd(carrier->io));
 		if (rc < 0)
 			carrier->io->ops->close(carrier->io);
 	}
@@ -86,7 +89,7 @@ static int add_carrier(struct lend_ep *ep, const char *listen, const char *peer)
 		ep->mtu_max = carrier->io->path.mtu;
 	register_memory(ep, carrier);
 	ep->bufs->shares |= carrier->io->path.shares > 0;
-	ep->core_config.path[ep->n_carriers++] = carrier->io->path;
+	ep->n_carriers++;
 	return 0;
 }
 
@@ -103,7 +106,7 @@ int lend_ep_carrier(struct lend_ep *ep, const char *address, uint32_t *carrier)
 	if (rc < 0)
 		return rc;
 	*carrier = ep->n_carriers - 1u;
-	lend_core_path(ep->core, *carrier, &ep->carrier[*carrier].io->path);
+	lend_core_path(ep->core, *carrier, &ep->core_config.path[*carrier]);
 	return 0;
 }
 
@@ -162,7 +165,7 @@ int lend_ep_listen_own(struct lend_ep *ep, const char **address)
 	rc = listen_hidden(ep);
 	if (rc < 0)
 		return rc;
-	lend_core_path(ep->core, c, &ep->carrier[c].io->path);
+	lend_core_path(ep->core, c, &ep->core_config.path[c]);
 	*address = ep->carrier[c].address;
 	return 0;
 }

@@ -186,6 +186,8 @@ static int open_core(struct lend_ep *ep)
 		return -ENOMEM;
 	ep->core = lend_core_init(ep->core_memory.base, c, lend_clock_now());
 	ep->events = lend_core_waiting(ep->core);
+	if (lend_sealing_open(ep) < 0)
+		return -ENOMEM;
 	return open_tables(ep);
 }
 
@@ -238,6 +240,7 @@ static void release_endpoint(struct lend_ep *ep)
 {
 	abandon_lent(ep);
 	lend_ep_close_carriers(ep);
+	lend_sealing_close(ep);
 	if (ep->bufs)
 		lend_bufs_reclaim(ep->bufs);
 	lend_workers_free(ep);
@@ -280,6 +283,8 @@ int lend_ep_open(const struct lend_config *config, struct lend_ep **out)
 	ep->queue_at = LEND_NEVER;
 	atomic_store(&ep->thread, lend_thread_mark());
 	rc = fill_config(ep, config);
+	if (rc == 0)
+		rc = lend_sealing_choose(&ep->sealing);
 	if (rc == 0)
 		rc = open_alive(ep);
 	if (rc == 0)

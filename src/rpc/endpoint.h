@@ -29,6 +29,7 @@
 #include "rpc/method.h"
 #include "rpc/msg.h"
 #include "rpc/adaptive_spin.h"
+#include "rpc/sealing.h"
 #include "sys/mapped_memory.h"
 #include "wire/head.h"
 
@@ -207,6 +208,7 @@ struct lend_ep {
 	struct lend_mbuf view;             /* reply in place, of the call that runs its done now */
 	struct lend_buf *unkept;           /* other reply to give back when that done returns */
 	struct lend_carrier carrier[LEND_CARRIERS_MAX];
+	struct lend_sealing sealing;
 	struct lend_capture_file
 	    *capture; /* capture file of config, while the endpoint is open; or NULL */
 	struct lend_methods methods;

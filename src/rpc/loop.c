@@ -109,8 +109,11 @@ static __attribute__((noinline)) uint32_t dispatch_rare(struct lend_ep *ep,
 	case LEND_EV_SESSION_DOWN:
 		lend_sessions_down(ep, ev);
 		return 1;
-	case LEND_EV_PEER_KEEP:
 	case LEND_EV_PEER_DROP:
+		lend_records_remove(&ep->sealing.records, ev->session);
+		pin_peer(ep, ev);
+		return 0;
+	case LEND_EV_PEER_KEEP:
 		pin_peer(ep, ev);
 		return 0;
 	case LEND_EV_PROVE:
@@ -149,6 +152,16 @@ static inline void count_sent(struct lend_ep *ep, const struct lend_out *out, ui
 	ep->stats.tx_datagrams += sent;
 }
 
+static inline void hand_to(struct lend_ep *ep, uint32_t c, struct lend_out *out, uint32_t n)
+{
+	struct lend_io *io = ep->carrier[c].io;
+
+	if (lend_sealing_has(&ep->sealing, c))
+		lend_sealing_tx(ep, c, out, n);
+	else
+		io->ops->tx(io, &ep->bufs->table, out, n);
+}
+
 /* Consecutive datagrams of one carrier share a tx(). Each carrier numbers its own peers. */
 static __attribute__((noinline)) void hand_apart(struct lend_ep *ep, struct lend_out *out,
 						 uint32_t n)
@@ -161,8 +174,7 @@ static __attribute__((noinline)) void hand_apart(struct lend_ep *ep, struct lend
 			out[end].sent = LEND_SENT_DEAD;
 		}
 		if (c < ep->n_carriers)
-			ep->carrier[c].io->ops->tx(ep->carrier[c].io, &ep->bufs->table, out + i,
-						   end - i);
+			hand_to(ep, c, out + i, end - i);
 		for (; i < end; i++)
 			out[i].peer = LEND_PEER(c, out[i].peer);
 	}
@@ -173,11 +185,9 @@ _Static_assert(LEND_PEER(0, 1) == 1, "an only carrier needs no translation");
 
 static inline void hand_out(struct lend_ep *ep, struct lend_out *out, uint32_t n)
 {
-	struct lend_io *io = ep->carrier[0].io;
-
 	lend_msg_register_regions(ep->bufs);
 	if (ep->n_carriers == 1)
-		io->ops->tx(io, &ep->bufs->table, out, n);
+		hand_to(ep, 0, out, n);
 	else
 		hand_apart(ep, out, n);
 }
@@ -273,13 +283,14 @@ static inline __attribute__((always_inline)) uint32_t receive_burst(struct lend_
 {
 	struct lend_io *io = ep->carrier[c].io;
 	struct lend_in in[LEND_BURST];
-	uint32_t n = io->ops->rx(io, in, burst_of(ep, ep->rx_long));
+	uint32_t n = io->ops->rx(io, in, burst_of(ep, ep->rx_long)), left;
 
 	if (!n)
 		return 0;
 	ep->rx_open |= (uint8_t)(1u << c);
 	note_received(ep, c, in, n);
-	lend_core_input(ep->core, ep->now, &ep->bufs->table, in, n);
+	left = lend_sealing_has(&ep->sealing, c) ? lend_sealing_rx(ep, c, in, n) : n;
+	lend_core_input(ep->core, ep->now, &ep->bufs->table, in, left);
 	run_events(ep);
 	return n;
 }
@@ -347,7 +358,7 @@ static void note_room(struct lend_ep *ep)
 		if (path->room == ep->core_config.path[c].room)
 			continue;
 		ep->core_config.path[c].room = path->room;
-		lend_core_path(ep->core, c, path);
+		lend_core_path(ep->core, c, &ep->core_config.path[c]);
 	}
 }
 

@@ -91,8 +91,9 @@ void lend_handshake_prove(struct lend_ep *ep, const struct lend_event *ev)
 		compute_mac(seal, psk, "client", h, proof.proof);
 		compute_mac(seal, psk, "binding", h, proof.binding);
 	}
+	if (lend_core_prove(ep->core, lend_ep_now(ep), ev, known ? &proof : NULL) == 0 && known)
+		lend_sealing_proven(ep, ev->session, psk, text);
 	explicit_bzero(psk, sizeof(psk));
-	(void)lend_core_prove(ep->core, lend_ep_now(ep), ev, known ? &proof : NULL);
 }
 
 /* Reads the values that both ends of a session know. False: the session is gone, or not up. */

@@ -27,6 +27,9 @@ static const struct counter core_counters[] = {LEND_CORE_STATS(X)};
 #define X(name, text) {"io_" #name, text},
 static const struct counter io_counters[] = {LEND_IO_STATS(X)};
 #undef X
+#define X(name, text) {"seal_" #name, text},
+static const struct counter seal_counters[] = {LEND_RECORDS_STATS(X)};
+#undef X
 
 /* In the order of struct lend_gateway_counters. */
 static const struct counter gateway_counters[] = {
@@ -46,6 +49,7 @@ static const struct counter remote_counters[] = {
 enum {
 	CORE_N = sizeof(core_counters) / sizeof(core_counters[0]),
 	IO_N = sizeof(io_counters) / sizeof(io_counters[0]),
+	SEAL_N = sizeof(seal_counters) / sizeof(seal_counters[0]),
 	GATEWAY_N = sizeof(gateway_counters) / sizeof(gateway_counters[0]),
 	REMOTE_N = sizeof(remote_counters) / sizeof(remote_counters[0]),
 };
@@ -83,31 +87,52 @@ static uint64_t of_remotes(const struct lend_ep *ep, unsigned i)
 	return sum;
 }
 
+/* Finds the i-th counter in one of the groups, in the order of the public function. */
+static const struct counter *find_counter(struct lend_ep *ep, unsigned i, uint64_t *value)
+{
+	if (i < CORE_N) {
+		*value = ((const uint64_t *)lend_core_stats(ep->core))[i];
+		return &core_counters[i];
+	}
+	i -= CORE_N;
+	if (i < IO_N) {
+		*value = of_io(ep, i);
+		return &io_counters[i];
+	}
+	i -= IO_N;
+	if (i < SEAL_N) {
+		*value = ((const uint64_t *)&ep->sealing.records.stats)[i];
+		return &seal_counters[i];
+	}
+	i -= SEAL_N;
+	if (i < GATEWAY_N) {
+		*value = of_gateways(ep, i);
+		return &gateway_counters[i];
+	}
+	i -= GATEWAY_N;
+	if (i >= REMOTE_N)
+		return NULL;
+	*value = of_remotes(ep, i);
+	return &remote_counters[i];
+}
+
 bool lend_stats_each(struct lend_ep *ep, unsigned i, const char **name, const char **meaning,
 		     uint64_t *value)
 {
 	const struct counter *counter;
 	struct lend_stats stats;
+	uint64_t found;
 
-	if (i >= LOOP_N + CORE_N + IO_N + GATEWAY_N + REMOTE_N)
-		return false;
 	lend_stats_get(ep, &stats);
 	if (i < LOOP_N) {
 		counter = &loop_counters[i];
-		*value = ((const uint64_t *)&stats)[i];
-	} else if (i < LOOP_N + CORE_N) {
-		counter = &core_counters[i - LOOP_N];
-		*value = ((const uint64_t *)lend_core_stats(ep->core))[i - LOOP_N];
-	} else if (i < LOOP_N + CORE_N + IO_N) {
-		counter = &io_counters[i - LOOP_N - CORE_N];
-		*value = of_io(ep, i - LOOP_N - CORE_N);
-	} else if (i < LOOP_N + CORE_N + IO_N + GATEWAY_N) {
-		counter = &gateway_counters[i - LOOP_N - CORE_N - IO_N];
-		*value = of_gateways(ep, i - LOOP_N - CORE_N - IO_N);
+		found = ((const uint64_t *)&stats)[i];
 	} else {
-		counter = &remote_counters[i - LOOP_N - CORE_N - IO_N - GATEWAY_N];
-		*value = of_remotes(ep, i - LOOP_N - CORE_N - IO_N - GATEWAY_N);
+		counter = find_counter(ep, i - LOOP_N, &found);
 	}
+	if (!counter)
+		return false;
+	*value = found;
 	*name = counter->name;
 	*meaning = counter->meaning;
 	return true;

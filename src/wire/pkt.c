@@ -84,18 +84,12 @@ static void copy_block(struct lend_pkt_view *v, const uint8_t *at)
 }
 
 /* Decodes everything except the check that payload and message lengths agree. */
-static enum lend_pkt_fault take_apart(struct lend_pkt_view *v, const void *data, uint32_t len,
-				      bool checked)
+static enum lend_pkt_fault take_apart(struct lend_pkt_view *v, const void *data, uint32_t len)
 {
 	const uint8_t *at = data;
 	uint32_t need = sizeof(v->head);
 	bool reports;
 
-	if (!checked) {
-		if (len < sizeof(v->head) + sizeof(struct lend_pkt_trailer))
-			return LEND_PKT_SHORT;
-		len -= sizeof(struct lend_pkt_trailer);
-	}
 	if (len < need)
 		return LEND_PKT_SHORT;
 	memcpy(&v->head, at, sizeof(v->head));
@@ -110,8 +104,6 @@ static enum lend_pkt_fault take_apart(struct lend_pkt_view *v, const void *data,
 	need += blocks_len(&v->head) + (reports ? sizeof(v->seen) : 0);
 	if (len < need + end_len(&v->head))
 		return LEND_PKT_SHORT;
-	if (!checked && !lend_pkt_whole(at, len))
-		return LEND_PKT_CHECKSUM;
 	copy_block(v, at + sizeof(v->head));
 	if (reports)
 		memcpy(&v->seen, at + need - sizeof(v->seen), sizeof(v->seen));
@@ -128,15 +120,14 @@ static enum lend_pkt_fault check_agreed(const struct lend_pkt_view *v, enum lend
 	return fault == LEND_PKT_OK && !lengths_agree(v) ? LEND_PKT_LENGTH : fault;
 }
 
-enum lend_pkt_fault lend_pkt_decode(struct lend_pkt_view *v, const void *data, uint32_t len,
-				    bool checked)
+enum lend_pkt_fault lend_pkt_decode(struct lend_pkt_view *v, const void *data, uint32_t len)
 {
-	return check_agreed(v, take_apart(v, data, len, checked));
+	return check_agreed(v, take_apart(v, data, len));
 }
 
 enum lend_pkt_fault lend_pkt_decode_apart(struct lend_pkt_view *v, const struct lend_in *in)
 {
-	enum lend_pkt_fault fault = take_apart(v, in->data, in->len, true);
+	enum lend_pkt_fault fault = take_apart(v, in->data, in->len);
 
 	if (fault != LEND_PKT_OK)
 		return fault;

@@ -262,22 +262,22 @@ enum lend_pkt_ack_flags {
 	LEND_PKT_WAIT = 4,    /* no memory for the message: send nothing before the next report */
 };
 
+/* The end of a datagram of a session without keys, on a carrier that does not detect
+ * corruption; seal/record.h adds and removes it. A sealed datagram has a tag there. */
 struct lend_pkt_trailer {
 	uint32_t crc; /* CRC32C of all before it */
 	uint8_t zero[12];
 };
 _Static_assert(sizeof(struct lend_pkt_trailer) == 16, "wire");
 
-/* Bytes that a datagram with payload can need in addition to the payload. */
+/* Bytes that a datagram with payload can need in addition to the payload, without a trailer. */
 #define LEND_PKT_OVERHEAD                                                                          \
-	(sizeof(struct lend_pkt) + sizeof(struct lend_pkt_reply) + sizeof(struct lend_pkt_seen) +  \
-	 sizeof(struct lend_pkt_trailer))
+	(sizeof(struct lend_pkt) + sizeof(struct lend_pkt_reply) + sizeof(struct lend_pkt_seen))
 /* Bytes that a 0-RTT request can need in addition to its own. */
 #define LEND_PKT_ZERO_RTT_OVERHEAD                                                                 \
 	(sizeof(struct lend_pkt) + sizeof(struct lend_pkt_connect) +                               \
-	 sizeof(struct lend_pkt_request) + sizeof(struct lend_pkt_connect_end) +                   \
-	 sizeof(struct lend_pkt_trailer))
-#define LEND_PKT_MTU_MIN 256u
+	 sizeof(struct lend_pkt_request) + sizeof(struct lend_pkt_connect_end))
+#define LEND_PKT_MTU_MIN 240u /* without a trailer */
 
 /* A decoded datagram. */
 struct lend_pkt_view {
@@ -310,15 +310,12 @@ enum lend_pkt_fault {
 	LEND_PKT_SHORT,
 	LEND_PKT_FOREIGN, /* magic or version */
 	LEND_PKT_KIND,
-	LEND_PKT_CHECKSUM,
 	LEND_PKT_LENGTH, /* offset and length contradict the payload */
 };
 
-/* Decodes a datagram of len bytes. checked: the carrier detects corruption and there is no trailer.
- */
-enum lend_pkt_fault lend_pkt_decode(struct lend_pkt_view *view, const void *data, uint32_t len,
-				    bool checked);
-/* Decodes a datagram whose payload is apart from its head, on a carrier that detects corruption. */
+/* Decodes a datagram of len bytes, without a trailer. */
+enum lend_pkt_fault lend_pkt_decode(struct lend_pkt_view *view, const void *data, uint32_t len);
+/* Decodes a datagram whose payload is apart from its head. */
 enum lend_pkt_fault lend_pkt_decode_apart(struct lend_pkt_view *view, const struct lend_in *in);
 
 /* Returns the first four bytes of a datagram. */
@@ -343,15 +340,13 @@ static inline uint64_t lend_pkt_session(const void *data)
 #define LEND_PKT_WHOLE_MIN (sizeof(struct lend_pkt) + sizeof(struct lend_pkt_reply))
 /* Decodes a datagram that carries a whole request or reply, or several: the common case. False: it
  * is another datagram or not valid; view is then undefined. */
-static inline bool lend_pkt_decode_short(struct lend_pkt_view *view, const void *data, uint32_t len,
-					 bool checked)
+static inline bool lend_pkt_decode_short(struct lend_pkt_view *view, const void *data, uint32_t len)
 {
 	const uint8_t *at = data;
 	uint32_t need = sizeof(view->head) + sizeof(view->reply), first;
 
-	if (len < need + (checked ? 0 : sizeof(struct lend_pkt_trailer)))
+	if (len < need)
 		return false;
-	len -= checked ? 0 : (uint32_t)sizeof(struct lend_pkt_trailer);
 	memcpy(&view->head, at, sizeof(view->head));
 	memcpy(&view->reply, at + sizeof(view->head),
 	       sizeof(view->reply));                /* a request's block is shorter */
@@ -373,8 +368,7 @@ static inline bool lend_pkt_decode_short(struct lend_pkt_view *view, const void 
 	view->payload = at + need;
 	view->payload_len = len - need;
 	view->parts = 0;
-	return view->head.offset == 0 && view->head.length == view->payload_len &&
-	       (checked || lend_pkt_whole(data, len));
+	return view->head.offset == 0 && view->head.length == view->payload_len;
 }
 
 /* Returns the bytes of the block that follows the common header for this kind; for a CONNECT

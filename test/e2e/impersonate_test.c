@@ -294,7 +294,8 @@ static size_t reflect_proof(const uint8_t *accept, size_t len, uint8_t bytes[128
 				.number = 2};
 	struct lend_pkt_view v;
 
-	if (lend_pkt_decode(&v, accept, (uint32_t)len, false) != LEND_PKT_OK ||
+	if (len < sizeof(trailer) ||
+	    lend_pkt_decode(&v, accept, (uint32_t)(len - sizeof(trailer))) != LEND_PKT_OK ||
 	    v.head.kind != LEND_PKT_ACCEPT || v.accept.pattern != LEND_PATTERN_PROOF)
 		return 0;
 	head.session = v.accept.session;

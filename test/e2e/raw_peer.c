@@ -149,8 +149,10 @@ static void take_datagram(struct raw_peer *p, const struct lend_in *in)
 	struct lend_pkt_view v;
 	struct raw_session *s;
 	uint32_t session;
+	uint32_t trailer = p->io->path.checked ? 0 : sizeof(struct lend_pkt_trailer);
 
-	if (in->gone || lend_pkt_decode(&v, in->data, in->len, p->io->path.checked) != LEND_PKT_OK)
+	if (in->gone || in->len < trailer ||
+	    lend_pkt_decode(&v, in->data, in->len - trailer) != LEND_PKT_OK)
 		return;
 	p->resets += v.head.kind == LEND_PKT_RESET;
 	session = (uint32_t)(v.head.session - OWN_ID);

@@ -3,27 +3,6 @@
 #include <stdio.h>
 
 #include "fuzz/finding.h"
-#include "util/crc32c.h"
-
-static void fix_checksum(struct world_dgram *d)
-{
-	struct lend_pkt_trailer t = {0};
-
-	if (world.carrier != 0 || d->len < sizeof(struct lend_pkt) + sizeof(t))
-		return;
-	t.crc = lend_crc32c(0, d->data, d->len - (uint32_t)sizeof(t));
-	memcpy(d->data + d->len - sizeof(t), &t, sizeof(t));
-}
-
-static bool has_its_checksum(const struct world_dgram *d)
-{
-	struct lend_pkt_trailer t;
-
-	if (world.carrier != 0 || d->len < sizeof(struct lend_pkt) + sizeof(t))
-		return true;
-	memcpy(&t, d->data + d->len - sizeof(t), sizeof(t));
-	return t.crc == lend_crc32c(0, d->data, d->len - (uint32_t)sizeof(t));
-}
 
 static uint64_t some_session(struct choice *c, const struct world_side *s)
 {
@@ -136,7 +115,6 @@ void hostile_mutate(struct choice *c, int to, struct world_dgram *d)
 	for (uint32_t n = 1 + choice_of(c, 4); n > 0; n--)
 		mutate_once(c, s, d);
 	if (!choice_rare(c, 20))
-		fix_checksum(d);
 }
 
 static uint32_t block_of(uint8_t kind, uint8_t flags)
@@ -287,11 +265,8 @@ void hostile_invent(struct choice *c, int to, struct world_dgram *d)
 	memcpy(d->data, &head, sizeof(head));
 	fill_blocks(c, to, &head, d->data + sizeof(head));
 	d->len = (uint32_t)sizeof(head) + block_of(head.kind, head.flags) + payload;
-	d->len += world.carrier == 0 ? sizeof(struct lend_pkt_trailer) : 0;
 	for (uint32_t n = choice_rare(c, 3) ? choice_of(c, 4) : 0; n > 0; n--)
 		set_block(c, d);
-	if (!choice_rare(c, 16))
-		fix_checksum(d);
 }
 
 void hostile_raw(struct choice *c, struct world_dgram *d)
@@ -299,7 +274,6 @@ void hostile_raw(struct choice *c, struct world_dgram *d)
 	d->len = choice_of(c, 81);
 	for (uint32_t i = 0; i < d->len; i++)
 		d->data[i] = choice_u8(c);
-	fix_checksum(d);
 }
 
 enum owed { ANYTHING, NOTHING, A_RESET, NOTHING_BUT_RESETS };
@@ -318,10 +292,7 @@ static enum owed judge_datagram(int to, const struct world_dgram *d, uint32_t in
 	uint8_t incarnation[16];
 	uint32_t peer;
 
-	if (!has_its_checksum(d))
-		return NOTHING;
-	if (d->len > s->core->cfg.path[world.carrier].mtu ||
-	    lend_pkt_decode(&v, d->data, d->len, world.carrier == 1))
+	if (d->len > s->core->cfg.path[world.carrier].mtu || lend_pkt_decode(&v, d->data, d->len))
 		return NOTHING;
 	if (v.head.kind == LEND_PKT_CONNECT)
 		return is_nonsense(&v.connect) ? NOTHING : ANYTHING;

@@ -4,8 +4,8 @@
 
 #include "fuzz/world.h"
 
-/* Changes one to four fields of a datagram that was sent to this side; the session and the checksum
- * mostly stay right. Invents one while nothing was sent yet. */
+/* Changes one to four fields of a datagram that was sent to this side; the session
+ * mostly stays right. Invents one while nothing was sent yet. */
 void hostile_mutate(struct choice *c, int to, struct world_dgram *d);
 /* Any header, often with a live session; blocks and payload of any bytes. */
 void hostile_invent(struct choice *c, int to, struct world_dgram *d);

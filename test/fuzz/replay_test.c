@@ -1,7 +1,7 @@
 /* Goal: no hostile datagram stops a core, makes it read out of bounds, leak or send more than it
  * may; and each reason to drop one is counted. Method: two cores exchange datagrams, all of which
  * are recorded. 200,000 hostile ones are put in between: half of them mutations of recorded traffic
- * with a valid session and a correct checksum, the others random bytes, truncations, other
+ * with a valid session, the others random bytes, truncations, other
  * versions, unknown sessions, earlier generations, false lengths and offsets. Sessions that the
  * hostile traffic ends are opened again. LEND_SEED=n repeats a run. Covers: src/core/input.c,
  * src/core/handshake.c, src/core/rx.c, src/core/server_call.c, src/wire/pkt.c */
@@ -242,7 +242,7 @@ static void open_side(int side)
 				     .congestion = side ? LEND_CC_NONE : LEND_CC_CREDIT};
 	struct side *s = &sides[side];
 
-	c.path[0] = (struct lend_path){MTU, false, false, false, 0, false, 0};
+	c.path[0] = (struct lend_path){.mtu = MTU};
 	memset(c.incarnation, side + 1, 16);
 	memset(c.seed, (int)seed + side, 32);
 	s->core = aligned_alloc(64, lend_core_size(&c));

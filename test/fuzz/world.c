@@ -21,8 +21,7 @@ static const struct lend_core_config rich = {
     .dead = 5000 * LEND_MS,
     .ticket_ns = 30000 * LEND_MS,
     .attempts = 4,
-    .path = {{.mtu = WORLD_MTU},
-	     {.mtu = WORLD_MTU, .lossless = true, .checked = true, .proven = true}},
+    .path = {{.mtu = WORLD_MTU}, {.mtu = WORLD_MTU, .lossless = true, .proven = true}},
 };
 
 uint32_t world_peer(uint32_t index)

@@ -14,7 +14,7 @@
 #include "fuzz/choice.h"
 
 enum {
-	WORLD_MTU = 512,
+	WORLD_MTU = 496,
 	WORLD_BUFS = 160,
 	WORLD_BUF_MAX = 24 << 10,
 	WORLD_TAPE = 32,
@@ -62,7 +62,7 @@ struct world_side {
 struct world {
 	struct world_side side[2];
 	lend_ns now;
-	uint32_t carrier; /* 0: a network; 1: lossless and checked */
+	uint32_t carrier; /* 0: a network; 1: lossless */
 	bool put_off;     /* NEEDs are answered later */
 	bool deaf;        /* events are left in the core */
 	bool forged;      /* after interference with a session's id or late events: any bytes */

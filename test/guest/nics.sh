@@ -52,7 +52,7 @@ import json, sys
 small, other, long, bw, server = map(json.loads, sys.stdin)
 for got in small, other, long, bw:
     assert (got["errors"], got["wrong_bytes"]) == (0, 0), got
-for name in "io_rx_bad", "io_rx_truncated", "core_rx_checksum":
+for name in "io_rx_bad", "io_rx_truncated", "seal_rx_corrupt":
     assert server[name] == 0, server
 assert server["requests"] >= 2528, server
 assert (server["io_tx_in_place"] >= 20) == (sys.argv[1:] == ["dma"]), server

@@ -37,7 +37,7 @@ class Calls(unittest.TestCase):
         client.load("bw", serving, *LONG, six=six, more=more)
         counters = serving.end()
         self.assertGreater(counters["requests"], calls + CALLS // 50)
-        self.assertEqual((counters["io_rx_bad"], counters["io_rx_truncated"], counters["core_rx_checksum"]), (0, 0, 0))
+        self.assertEqual((counters["io_rx_bad"], counters["io_rx_truncated"], counters["seal_rx_corrupt"]), (0, 0, 0))
         print(f"{KIND} {self._testMethodName[5:]}: {got['calls_per_s']:.0f} calls/s, p50 {got['p50_us']:.0f} us")
 
     def both_ways(self, six=False, calls=CALLS, **world):

@@ -18,7 +18,7 @@ from pair import Pair
 KIND = sys.argv[1]
 SEED = int(os.environ.get("SEED", random.randrange(1 << 32)))
 FRAMES = 200
-CORE = ("core_rx_short", "core_rx_version", "core_rx_kind", "core_rx_checksum")
+CORE = ("core_rx_short", "core_rx_version", "core_rx_kind", "seal_rx_corrupt")
 FOREIGN = ("io_rx_foreign",)
 BAD = ("io_rx_bad",)
 KINDS = {

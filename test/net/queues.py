@@ -49,7 +49,7 @@ class Queues(unittest.TestCase):
             self.assertEqual((got["calls"], got["errors"], got["wrong_bytes"]), (CALLS, 0, 0))
         counters = serving.end()
         self.assertGreater(counters["requests"], n * CALLS)
-        self.assertEqual((counters["io_rx_bad"], counters["io_rx_truncated"], counters["core_rx_checksum"]), (0, 0, 0))
+        self.assertEqual((counters["io_rx_bad"], counters["io_rx_truncated"], counters["seal_rx_corrupt"]), (0, 0, 0))
         print(f"{KIND} {self._testMethodName[5:]}: {counters['io_rx_handed']} of {counters['rx_datagrams']} handed over")
         return counters
 

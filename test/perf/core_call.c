@@ -1,6 +1,6 @@
 /* core_call - the cost of a call in the protocol core alone: two cores, no carrier, no clock.
  * perf_core_call [-s BYTES] [-w WINDOW] [-n CALLS] [-S SESSIONS] [-b CALLS]
- * [-p lossless|checked|crc] [-a none|timely|swift|dctcp|credit] [-f always|never]
+ * [-p lossless|network] [-a none|timely|swift|dctcp|credit] [-f always|never]
  * -f never: every call takes the slow path. -b: a session makes so many calls at once, then the
  * next one, and so on; prints the memory of a session at each end, too: cache lines that are not 0.
  * Both sides run the steps of src/rpc/loop.c: input, events, tick when due, output, sent. Two
@@ -22,7 +22,7 @@ enum {
 	BURST = 32,
 	CARRIED = 4096,
 	BUFS = 4096, /* and two per session: a server keeps its replies */
-	MTU = 1472,
+	MTU = 1456,
 	TURN_NS = 100,
 	SLOW_TURN_NS = 1000000, /* with -b: the sessions before become idle */
 	ITEM_NS = 50
@@ -279,10 +279,8 @@ static int path_of(const char *name, struct lend_path *path)
 {
 	*path = (struct lend_path){.mtu = MTU};
 	if (strcmp(name, "lossless") == 0)
-		*path = (struct lend_path){MTU, true, true, true, 0, false, 0};
-	else if (strcmp(name, "checked") == 0)
-		path->checked = true;
-	else if (strcmp(name, "crc") != 0)
+		path->lossless = path->proven = true;
+	else if (strcmp(name, "network") != 0)
 		return -1;
 	return 0;
 }
@@ -292,7 +290,7 @@ static int print_usage(void)
 	fprintf(
 	    stderr,
 	    "usage: perf_core_call [-s BYTES 1..1376] [-w WINDOW 1..64] [-n CALLS] [-S SESSIONS] "
-	    "[-b CALLS] [-p lossless|checked|crc] [-a none|timely|swift|dctcp|credit] [-f "
+	    "[-b CALLS] [-p lossless|network] [-a none|timely|swift|dctcp|credit] [-f "
 	    "always|never]\n");
 	return 2;
 }
@@ -322,7 +320,7 @@ int main(int argc, char **argv)
 				 .window = 32,
 				 .sessions = 1,
 				 .batch = 1};
-	const char *name = "checked";
+	const char *name = "network";
 	uint64_t calls = 1000000, start_tsc, sent;
 	uint32_t batch = 1;
 	enum lend_cc congestion = LEND_CC_CREDIT;

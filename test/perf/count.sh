@@ -26,18 +26,17 @@ choice="--collect-atstart=no"
 for entry in next sent enter; do
 	choice="$choice --toggle-collect=lend_sched_$entry"
 done
-rows='core, no checksum, 32 in flight|core|perf_core_call -p checked -w 32 -n
-core, no checksum, 1 in flight|core|perf_core_call -p checked -w 1 -n
-core, no checksum, 32 in flight, all on the slow path|core|perf_core_call -p checked -w 32 -f never -n
-core, no checksum, 32 in flight, one call per datagram|core|perf_core_call -p checked -w 32 -S 32 -n
-core, CRC32C, 32 in flight|core|perf_core_call -p crc -w 32 -n
+rows='core, no checksum, 32 in flight|core|perf_core_call -p network -w 32 -n
+core, no checksum, 1 in flight|core|perf_core_call -p network -w 1 -n
+core, no checksum, 32 in flight, all on the slow path|core|perf_core_call -p network -w 32 -f never -n
+core, no checksum, 32 in flight, one call per datagram|core|perf_core_call -p network -w 32 -S 32 -n
 core, lossless, 32 in flight|core|perf_core_call -p lossless -w 32 -n
-core, no checksum, 966 B, 32 in flight|core|perf_core_call -p checked -s 966 -w 32 -n
-core, congestion none|core|perf_core_call -p checked -w 32 -a none -n
-core, congestion timely|core|perf_core_call -p checked -w 32 -a timely -n
-core, congestion swift|core|perf_core_call -p checked -w 32 -a swift -n
-core, congestion dctcp|core|perf_core_call -p checked -w 32 -a dctcp -n
-core, congestion credit|core|perf_core_call -p checked -w 32 -a credit -n
+core, no checksum, 966 B, 32 in flight|core|perf_core_call -p network -s 966 -w 32 -n
+core, congestion none|core|perf_core_call -p network -w 32 -a none -n
+core, congestion timely|core|perf_core_call -p network -w 32 -a timely -n
+core, congestion swift|core|perf_core_call -p network -w 32 -a swift -n
+core, congestion dctcp|core|perf_core_call -p network -w 32 -a dctcp -n
+core, congestion credit|core|perf_core_call -p network -w 32 -a credit -n
 a choice, one class has calls to send|choice|perf_sched_choice -c 1 -n
 a choice, all eight have|choice|perf_sched_choice -c 8 -n
 a choice, all eight have, by deadline|choice|perf_sched_choice -c 8 -o deadline -n

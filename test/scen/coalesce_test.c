@@ -247,7 +247,7 @@ Test(coalesce, deadline__as_of_sending)
 	d.quiet = true;
 	cr_assert_eq(pair_turn(&d, 0, ENOUGH), 1);
 	g = &d.side[0].wire[d.side[0].n - 1];
-	cr_assert_eq(lend_pkt_decode(&v, g->data, g->len, true), LEND_PKT_OK);
+	cr_assert_eq(lend_pkt_decode(&v, g->data, g->len), LEND_PKT_OK);
 	for (uint32_t i = 0; i < 3; i++) {
 		static const uint32_t left_us[] = {5000, 7000, UINT32_MAX};
 
@@ -277,7 +277,7 @@ Test(coalesce, deadline__passed_since_the_last_input__no_time_left)
 	cr_assert_eq(pair_try(&d, 0, &call, &handle), 0);
 	cr_assert_eq(pair_turn(&d, 0, ENOUGH), 1);
 	g = &d.side[0].wire[d.side[0].n - 1];
-	cr_assert_eq(lend_pkt_decode(&v, g->data, g->len, true), LEND_PKT_OK);
+	cr_assert_eq(lend_pkt_decode(&v, g->data, g->len), LEND_PKT_OK);
 	cr_assert(lend_pkt_decode_frame(&f, v.payload, v.payload_len, &at));
 	cr_assert_eq(f.request.left_us, 0);
 	d.quiet = false;

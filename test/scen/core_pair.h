@@ -53,7 +53,7 @@ struct core_pair {
 	/* Called for every REQUEST of side 1, and for every CALL_END, to give its buffers back. */
 	void (*on_request)(struct core_pair *d, const struct lend_event *e);
 	void (*on_end)(struct core_pair *d, const struct lend_event *e);
-	bool lossless, checked;
+	bool lossless;
 	const struct lend_core_identity *self; /* how side 0 connects; NULL: without a key */
 };
 

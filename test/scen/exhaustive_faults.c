@@ -20,7 +20,7 @@ static const struct lend_core_config config = {
     .calls = 8,
     .inflight = 8,
     .reassemblies = 2,
-    .path = {{.mtu = 1472}},
+    .path = {{.mtu = 1456}},
     .message_max = FAULTS_UNSCHEDULED,
     .receive_budget = 4 * FAULTS_UNSCHEDULED,
     .unscheduled = FAULTS_UNSCHEDULED,
@@ -156,7 +156,7 @@ void faults_reset(struct faults *f, uint32_t nodes)
 		memset(c.incarnation, (int)(0xa0 + i), sizeof(c.incarnation));
 		memset(c.seed, (int)(0x50 + i), sizeof(c.seed));
 		if (f->fault == FAULT_FULL)
-			c.path[0].lossless = c.path[0].checked = c.path[0].proven = true;
+			c.path[0].lossless = c.path[0].proven = true;
 		cr_assert_leq(lend_core_size(&c), (size_t)CORE_MAX);
 		if (!f->played)
 			memset(cores[i], 0, lend_core_size(&c));
@@ -191,7 +191,7 @@ static bool frames_bear_request(const struct faults_dgram *g)
 	struct lend_pkt_view v, f;
 	uint32_t at = 0;
 
-	cr_assert_eq(lend_pkt_decode(&v, g->data, g->len, g->checked), LEND_PKT_OK);
+	cr_assert_eq(lend_pkt_decode(&v, g->data, g->len), LEND_PKT_OK);
 	while (at < v.payload_len) {
 		cr_assert(lend_pkt_decode_frame(&f, v.payload, v.payload_len, &at));
 		if (!(f.head.flags & LEND_PKT_SERVED))
@@ -226,7 +226,6 @@ static enum lend_sent send(struct faults *f, uint32_t from, const struct lend_ou
 	if (o->tail_len)
 		memcpy(g->data + g->len, o->tail, o->tail_len);
 	g->len += o->tail_len;
-	g->checked = o->tail_len == 0;
 	g->from = (uint8_t)from;
 	g->to = (uint8_t)(LEND_PEER_INDEX(o->peer) - 1);
 	g->at = f->now + DELAY;

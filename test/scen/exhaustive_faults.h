@@ -21,7 +21,6 @@ struct faults_dgram {
 	uint32_t order, len; /* order: as sent; copies keep it */
 	uint8_t from, to;
 	uint8_t waits; /* until this many with a higher order were delivered */
-	bool checked;  /* without trailer */
 	uint8_t data[1472];
 };
 

@@ -24,7 +24,7 @@ static void set_limits(struct lend_core_config *c)
 
 	c->inflight = 64;
 	c->calls = pair.calls[i] ? pair.calls[i] : 8;
-	c->path[0].mtu = pair.mtu[i] ? pair.mtu[i] : 1472;
+	c->path[0].mtu = pair.mtu[i] ? pair.mtu[i] : 1456;
 	c->unscheduled = pair.unscheduled[i] ? pair.unscheduled[i] : 65536;
 	c->reassemblies = pair.reassemblies[i] ? pair.reassemblies[i] : 4;
 	c->message_max = pair.message_max[i] ? pair.message_max[i] : 4 << 20;
@@ -41,8 +41,8 @@ static const struct pair pairs[] = {
     {.calls = {64, 1}},
     {.calls = {65, 64}},
     {.calls = {1024, 3}},
-    {.mtu = {1472, 256}},
-    {.mtu = {256, 1472}},
+    {.mtu = {1456, 240}},
+    {.mtu = {240, 1456}},
     {.unscheduled = {65536, 4096}},
     {.unscheduled = {4096, 65536}, .reassemblies = {1, 4}},
     {.reassemblies = {4, 1}, .calls = {16, 2}},

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "scen/core_pair.h"
-#include "util/crc32c.h"
 
 #define MS UINT64_C(1000000)
 
@@ -213,11 +212,7 @@ static bool lose_reports(struct core_pair *d, int from, const struct lend_pkt_vi
 /* Delivers the same request under another number. */
 static void repeat_request(struct core_pair *d, struct pair_dgram *request, uint64_t number)
 {
-	uint32_t n = request->len - (uint32_t)sizeof(struct lend_pkt_trailer), crc;
-
 	memcpy(request->data + offsetof(struct lend_pkt, number), &number, sizeof(number));
-	crc = lend_crc32c(0, request->data, n);
-	memcpy(request->data + n, &crc, sizeof(crc));
 	pair_inject(d, 1, request->data, request->len);
 	pair_output(d, 1);
 }

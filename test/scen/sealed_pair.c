@@ -7,7 +7,6 @@
 
 static void with_seal(struct lend_core_config *c)
 {
-	c->path[0].checked = true;
 	c->sealed = 1;
 	c->suites = SEALED_SUITES;
 	c->ticket_ns = UINT64_C(30000000000);

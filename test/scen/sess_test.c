@@ -133,18 +133,14 @@ Test(sess, a_restarted_server_resets)
 Test(sess, a_forged_reset_is_ignored)
 {
 	struct core_pair d;
-	struct {
-		struct lend_pkt head;
-		struct lend_pkt_trailer t;
-	} g = {{.magic = LEND_PKT_MAGIC,
-		.version = LEND_PKT_VERSION,
-		.kind = LEND_PKT_RESET,
-		.session = 12345},
-	       {0}};
+	struct lend_pkt head = {.magic = LEND_PKT_MAGIC,
+				.version = LEND_PKT_VERSION,
+				.kind = LEND_PKT_RESET,
+				.session = 12345};
 
 	pair_open(&d, true);
 	pair_up(&d);
-	pair_inject(&d, 0, &g.head, sizeof(g.head));
+	pair_inject(&d, 0, &head, sizeof(head));
 	pair_settle(&d);
 	pair_expect(&d, "");
 	cr_assert_eq(lend_core_stats(d.side[0].core)->rx_session, 1);
@@ -205,10 +201,6 @@ Test(sess, the_same_datagrams_twice_leave_the_state_alone)
 	hash = lend_core_hash(d.side[1].core);
 	pair_inject(&d, 1, request.data, request.len);
 	cr_assert_eq(lend_core_hash(d.side[1].core), hash);
-	request.data[40] ^= 1;
-	pair_inject(&d, 1, request.data, request.len);
-	cr_assert_eq(lend_core_hash(d.side[1].core), hash, "a checksum that is wrong");
-	cr_assert_eq(lend_core_stats(d.side[1].core)->rx_checksum, 1);
 	pair_reply(&d, 0, 0);
 	pair_settle(&d);
 	pair_done(&d);

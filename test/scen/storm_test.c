@@ -12,7 +12,7 @@
 #include "util/rng.h"
 #include "one_line_test.h"
 
-enum { CALLS = 60, NET = 4096, MTU = 1472 };
+enum { CALLS = 60, NET = 4096, MTU = 1456 };
 
 struct flight {
 	uint8_t data[MTU];

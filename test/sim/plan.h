@@ -50,6 +50,7 @@
 	X(slots, 8, "calls per session and direction")                                             \
 	X(slots_last, 0, "the same for the last node, if less; 0: slots")                          \
 	X(keyed, 0, "number of nodes that connect under a key; all nodes have it")                 \
+	X(sealed, 0, "enum lend_level of sessions under a key")                                    \
 	X(inflight, 32, "calls per core and direction")                                            \
 	X(reassemblies, 8, "per direction")                                                        \
 	X(message_max, 1048576, "largest message in bytes")                                        \

@@ -1,6 +1,7 @@
 /* plan_draw - draws a plan from a seed: which faults occur at all, how often, and all sizes, half
  * of them at a boundary. Part of plan.h. Layer: test/sim. */
 #include "core/cc.h"
+#include "seal/suite.h"
 #include "sim/plan.h"
 #include "util/bits.h"
 #include "util/rng.h"
@@ -36,7 +37,7 @@ static void draw_core(struct lend_rng *r, struct sim_plan *p)
 	uint64_t payload;
 
 	p->mtu = PICK(r, 1472, 1472, 1472, 1500, 256, 257, 300, 512, 576, 4096, 9000);
-	payload = (p->mtu - LEND_PKT_OVERHEAD) & ~UINT64_C(15);
+	payload = (p->mtu - sizeof(struct lend_pkt_trailer) - LEND_PKT_OVERHEAD) & ~UINT64_C(15);
 	p->sessions = one_in(r, 6) ? 1 + lend_rng_below(r, 2 * p->nodes) : 4 * p->nodes;
 	p->slots = PICK(r, 8, 8, 16, 1, 2, 3, 64, 64, 65);
 	p->inflight = PICK(r, 32, 32, 32, 4, 8, 64, 100);
@@ -52,7 +53,9 @@ static void draw_core(struct lend_rng *r, struct sim_plan *p)
 
 static void draw_work(struct lend_rng *r, struct sim_plan *p)
 {
-	uint64_t payload = (p->mtu - LEND_PKT_OVERHEAD) & ~UINT64_C(15), each;
+	uint64_t payload =
+		     (p->mtu - sizeof(struct lend_pkt_trailer) - LEND_PKT_OVERHEAD) & ~UINT64_C(15),
+		 each;
 
 	p->len_max = PICK(r, 64, 64, payload, 2 * payload, 4097, 4 * payload, 65537, 65537, 70000,
 			  p->unscheduled + 1, 300000, 1048577, 4194304);
@@ -209,6 +212,13 @@ static void add_handshake(struct sim_plan *p)
 {
 	if (p->seed % 8 == 2)
 		p->keyed = 1 + p->seed / 8 % p->nodes;
+	/* All messages are copied into sealed datagrams. */
+	if (p->seed % 8 == 6)
+		p->keyed = p->nodes;
+	if (p->seed % 8 == 6 || p->seed % 16 == 2) {
+		p->sealed = p->seed / 16 % 4 ? LEND_LEVEL_ENCRYPT : LEND_LEVEL_AUTHENTICATE;
+		p->shared_ppm = 0;
+	}
 	if (p->seed % 8 == 4)
 		p->slots_last = 1 + p->seed / 8 % p->slots;
 }

@@ -287,6 +287,7 @@ static void begin_run(struct sim *sim)
 	const struct sim_plan *p = &sim->plan;
 
 	sim_net_open(sim);
+	sim_oracle_seals_open(sim);
 	sim_node_open(sim);
 	sim_mem_open(sim);
 	sim_work_open(sim);
@@ -334,6 +335,7 @@ bool sim_run(struct sim *sim, const struct sim_plan *plan)
 	sim_work_close(sim);
 	sim_mem_close(sim);
 	sim_node_close(sim);
+	sim_oracle_seals_close(sim);
 	sim_net_close(sim);
 	free(sim->heap.e);
 	sim->heap = (struct sim_heap){0};

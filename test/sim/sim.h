@@ -72,6 +72,7 @@ struct sim_net;
 struct sim_work;
 struct sim_mem;
 struct sim_hoard;
+struct sim_seals;
 
 struct sim_count {
 	uint64_t events, datagrams, faults, hostile, calls, memops, crashes, audits;
@@ -90,6 +91,7 @@ struct sim {
 	struct sim_work *work;
 	struct sim_mem *mem;
 	struct sim_hoard *hoard; /* NULL: no node hoards */
+	struct sim_seals *seals;
 	struct sim_marks marks;
 	struct sim_trace trace;
 	struct sim_count count;

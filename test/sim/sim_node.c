@@ -50,9 +50,8 @@ static struct lend_core_config make_config(const struct sim *sim, const struct s
 
 	if (few)
 		c.calls = (uint32_t)lend_min_u64(p->slots, p->slots_last);
-	c.path[0] = (struct lend_path){.mtu = (uint32_t)mtu,
+	c.path[0] = (struct lend_path){.mtu = (uint32_t)mtu - LEND_RECORD_TRAILER,
 				       .lossless = p->lossless,
-				       .checked = p->checked,
 				       .proven = p->proven,
 				       .shares = p->shared_ppm ? SIM_SHARES : 0,
 				       .joins = p->joins,
@@ -79,6 +78,7 @@ static void start_life(struct sim *sim, struct sim_node *n)
 	LEND_CHECK(n->core);
 	memset((void *)n->core, 0, size);
 	lend_core_init(n->core, &n->cfg, sim->now);
+	sim_node_seal_open(sim, n);
 	memset(n->link, 0, (sim->plan.nodes + SIM_STRANGERS) * sizeof(*n->link));
 	memset(&n->order, 0, sizeof(n->order));
 	memset(n->line, 0, sizeof(n->line));
@@ -121,6 +121,7 @@ void sim_node_close(struct sim *sim)
 		free(n->link);
 		free(n->serving);
 		free(n->was);
+		sim_node_seal_close(n);
 		free((void *)n->core);
 	}
 	free(sim->node);
@@ -247,6 +248,16 @@ static void session_event(struct sim *sim, struct sim_node *n, const struct lend
 		sim_mem_session(sim, n->id, e);
 }
 
+static void prove_session(struct sim *sim, struct sim_node *n, const struct lend_event *e)
+{
+	uint8_t transcript[LEND_TRANSCRIPT];
+	bool known = lend_core_transcript(n->core, e, transcript) == 0;
+
+	proof_answer(n->core, sim->now, e, SIM_SALT);
+	if (known)
+		sim_node_seal_proven(sim, n, e->session, transcript);
+}
+
 static void handle_event(struct sim *sim, struct sim_node *n, const struct lend_event *e)
 {
 	struct sim_link *l = &n->link[LEND_PEER_INDEX(e->peer)];
@@ -257,12 +268,13 @@ static void handle_event(struct sim *sim, struct sim_node *n, const struct lend_
 		session_event(sim, n, e);
 		return;
 	case LEND_EV_PROVE:
-		proof_answer(n->core, sim->now, e, SIM_SALT);
+		prove_session(sim, n, e);
 		return;
 	case LEND_EV_PEER_KEEP:
 		l->kept++;
 		return;
 	case LEND_EV_PEER_DROP:
+		lend_records_remove(&n->records, e->session);
 		SIM_CHECK(sim, l->kept > 0, "node %u releases a peer that it did not keep", n->id);
 		l->kept--;
 		return;
@@ -289,9 +301,11 @@ static void handle_events(struct sim *sim, struct sim_node *n)
 		handle_event(sim, n, ev);
 }
 
-static void hand_over(struct sim *sim, struct sim_node *n, const struct lend_in *in, uint32_t k,
+static void hand_over(struct sim *sim, struct sim_node *n, struct lend_in *in, uint32_t k,
 		      bool forged)
 {
+	sim->count.hostile += forged ? k : 0;
+	k = sim_node_open_burst(sim, n, in, k);
 	if (forged)
 		sim_oracle_forged(sim, n, in, k);
 	else
@@ -341,8 +355,8 @@ static void transmit_burst(struct sim *sim, struct sim_node *n)
 	while ((k = lend_core_output(n->core, sim->now, &n->bufs, out, SIM_BURST)) > 0) {
 		sim_oracle_order(sim, n, ready, out, k);
 		SIM_CHECK(sim, ++turns < TURNS_MAX, "node %u sends without end", n->id);
+		sim_node_send_burst(sim, n, out, k);
 		for (uint32_t i = 0; i < k; i++) {
-			out[i].sent = (uint8_t)sim_hoard_send(sim, n->id, &n->bufs, &out[i]);
 			if (out[i].sent == LEND_SENT)
 				sim_oracle_out(sim, n, &out[i], i);
 			sim_note(sim, out[i].peer, out[i].sent);

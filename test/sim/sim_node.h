@@ -5,6 +5,7 @@
 #define TEST_SIM_SIM_NODE_H
 
 #include "mn/store/exec.h"
+#include "seal/record_keys.h"
 #include "sim/net/net.h"
 #include "sim/sim.h"
 #include "wire/pkt.h"
@@ -44,6 +45,13 @@ static inline bool sim_is_keyed(const struct sim *sim, uint32_t node)
 	return node < sim->plan.keyed;
 }
 
+/* Datagrams of a session that were sealed in the present epoch. */
+struct sim_epoch {
+	uint64_t session;
+	uint64_t n, first, top; /* no earlier epoch has reached first; the largest number */
+	uint8_t epoch;          /* modulo 256 */
+};
+
 struct sim_node {
 	uint32_t id;
 	uint32_t life; /* number of starts; its incarnation is made of id and life */
@@ -72,6 +80,11 @@ struct sim_node {
 	struct sim_cookie cookie[SIM_COOKIES]; /* the newest that it gave */
 	struct sim_cookie proven[SIM_COOKIES]; /* the newest CONNECTs that prove their address */
 	uint32_t cookies, provens;
+	struct lend_records records;
+	struct lend_record_keys **keys; /* of sessions */
+	struct sim_epoch *epoch;        /* by session */
+	uint8_t *seal_room;             /* memory of a burst to send */
+	lend_ns seal_now;
 };
 
 /* State of a node about another one. */
@@ -101,6 +114,21 @@ struct sim_buf {
 	uint8_t owner; /* enum sim_owner */
 	uint8_t class; /* size class of the memory; SIM_WRAPPED: not the node's own */
 };
+
+/* sim_node_seal.c: the records of a new life; those of the last one; the keys of a session that is
+ * proven. A burst that arrives, of which the datagrams that are left are returned; and one to send,
+ * with its results. */
+enum {
+	SIM_CLIENT_AT = sizeof(struct lend_pkt) + offsetof(struct lend_pkt_connect, session),
+	SIM_SERVER_AT = 2 * sizeof(struct lend_pkt) + sizeof(struct lend_pkt_connect) +
+			offsetof(struct lend_pkt_accept, session),
+};
+void sim_node_seal_open(struct sim *sim, struct sim_node *n);
+void sim_node_seal_close(struct sim_node *n);
+void sim_node_seal_proven(struct sim *sim, struct sim_node *n, uint64_t session,
+			  const uint8_t transcript[LEND_TRANSCRIPT]);
+uint32_t sim_node_open_burst(struct sim *sim, struct sim_node *n, struct lend_in *in, uint32_t k);
+void sim_node_send_burst(struct sim *sim, struct sim_node *n, struct lend_out *out, uint32_t k);
 
 void sim_node_open(struct sim *sim); /* creates and starts all nodes */
 void sim_node_close(struct sim *sim);

@@ -49,7 +49,8 @@ void sim_work_close(struct sim *sim)
 uint32_t sim_work_len(struct sim *sim, enum sim_stream stream)
 {
 	const struct sim_plan *p = &sim->plan;
-	uint64_t payload = (p->mtu - LEND_PKT_OVERHEAD) & ~UINT64_C(15);
+	uint64_t payload =
+	    (p->mtu - sizeof(struct lend_pkt_trailer) - LEND_PKT_OVERHEAD) & ~UINT64_C(15);
 	const uint64_t edge[] = {0,    p->mtu,       payload,        2 * payload,
 				 4096, 64 * payload, p->unscheduled, p->message_max};
 	uint64_t len, max = p->len_max - p->len_min;

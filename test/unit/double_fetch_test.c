@@ -99,12 +99,12 @@ Test(double_fetch, planted_second_read__is_seen)
 
 static bool decode_whole(struct lend_pkt_view *v, const void *data, uint32_t len)
 {
-	return lend_pkt_decode(v, data, len, true) == LEND_PKT_OK;
+	return lend_pkt_decode(v, data, len) == LEND_PKT_OK;
 }
 
 static bool decode_short(struct lend_pkt_view *v, const void *data, uint32_t len)
 {
-	return lend_pkt_decode_short(v, data, len, true);
+	return lend_pkt_decode_short(v, data, len);
 }
 
 /* The fields of a view stay consistent when the datagram changes after the decode. */

@@ -1,15 +1,13 @@
 /* Goal: lend_pkt_decode accepts complete datagrams only, and never reads past the bytes received.
  * Method: one valid datagram per kind; each truncation of it in a block of exactly that size; one
- * field at a time made wrong, with a correct checksum. Covers: src/wire/pkt.c, src/wire/pkt.h */
+ * field at a time made wrong. Covers: src/wire/pkt.c, src/wire/pkt.h */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/crc32c.h"
 #include "wire/pkt.h"
 
-static uint32_t build_packet(uint8_t *out, const struct lend_pkt *head, uint32_t payload,
-			     bool checked)
+static uint32_t build_packet(uint8_t *out, const struct lend_pkt *head, uint32_t payload)
 {
 	uint32_t block = head->kind < LEND_PKT_KINDS ? (uint32_t)lend_pkt_block_len(head->kind) : 0;
 	bool seen = lend_pkt_reports(head);
@@ -17,25 +15,20 @@ static uint32_t build_packet(uint8_t *out, const struct lend_pkt *head, uint32_t
 	    head->kind == LEND_PKT_CONNECT ? (uint32_t)sizeof(struct lend_pkt_connect_end) : 0;
 	uint32_t len = sizeof(*head) + block + (seen ? (uint32_t)sizeof(struct lend_pkt_seen) : 0) +
 		       payload + end;
-	struct lend_pkt_trailer t = {0};
 
 	memset(out, 0x5a, len);
 	memcpy(out, head, sizeof(*head));
-	if (checked)
-		return len;
-	t.crc = lend_crc32c(0, out, len);
-	memcpy(out + len, &t, sizeof(t));
-	return len + (uint32_t)sizeof(t);
+	return len;
 }
 
 /* The full decoder accepts all that the fast path accepts, with the same result. Of valid requests
  * and replies, the fast path refuses only fragments of longer messages, empty requests, and
  * messages with a head. */
-static void compare_short(const uint8_t *data, uint32_t len, bool checked,
-			  enum lend_pkt_fault fault, const struct lend_pkt_view *v)
+static void compare_short(const uint8_t *data, uint32_t len, enum lend_pkt_fault fault,
+			  const struct lend_pkt_view *v)
 {
 	struct lend_pkt_view s;
-	bool took = lend_pkt_decode_short(&s, data, len, checked);
+	bool took = lend_pkt_decode_short(&s, data, len);
 
 	if (fault == LEND_PKT_OK && v->payload_len >= 4 && v->payload_len == v->head.length &&
 	    (v->head.kind == LEND_PKT_REQUEST || v->head.kind == LEND_PKT_REPLY) &&
@@ -51,15 +44,14 @@ static void compare_short(const uint8_t *data, uint32_t len, bool checked,
 	cr_assert(s.payload == v->payload && s.payload_len == v->payload_len);
 }
 
-static enum lend_pkt_fault decode_copy(const uint8_t *data, uint32_t len, bool checked,
-				       struct lend_pkt_view *v)
+static enum lend_pkt_fault decode_copy(const uint8_t *data, uint32_t len, struct lend_pkt_view *v)
 {
 	uint8_t *exact = malloc(len ? len : 1);
 	enum lend_pkt_fault fault;
 
 	memcpy(exact, data, len);
-	fault = lend_pkt_decode(v, exact, len, checked);
-	compare_short(exact, len, checked, fault, v);
+	fault = lend_pkt_decode(v, exact, len);
+	compare_short(exact, len, fault, v);
 	free(exact);
 	return fault;
 }
@@ -77,22 +69,21 @@ static struct lend_pkt good_head(uint8_t kind, uint32_t payload)
 Test(pkt, every_kind_and_every_truncation)
 {
 	for (uint8_t kind = 1; kind < LEND_PKT_KINDS; kind++)
-		for (int how = 0; how < 4; how++) {
+		for (int seen = 0; seen < 2; seen++) {
 			bool message = kind == LEND_PKT_REQUEST || kind == LEND_PKT_REPLY;
 			struct lend_pkt head = good_head(kind, message ? 20 : 0);
 			uint8_t data[512];
 			struct lend_pkt_view v;
 			uint32_t len;
 
-			head.flags = how & 1 ? LEND_PKT_ACKED : 0;
-			len = build_packet(data, &head, head.length, how & 2);
-			cr_assert_eq(decode_copy(data, len, how & 2, &v), LEND_PKT_OK, "kind %d",
-				     kind);
+			head.flags = seen ? LEND_PKT_ACKED : 0;
+			len = build_packet(data, &head, head.length);
+			cr_assert_eq(decode_copy(data, len, &v), LEND_PKT_OK, "kind %d", kind);
 			cr_assert_eq(v.payload_len, head.length);
 			for (uint32_t cut = 0; cut < len; cut++)
-				if (!(message && how & 2 && cut > len - 20))
-					cr_assert_neq(decode_copy(data, cut, how & 2, &v),
-						      LEND_PKT_OK, "kind %d cut to %u", kind, cut);
+				if (!(message && cut > len - 20))
+					cr_assert_neq(decode_copy(data, cut, &v), LEND_PKT_OK,
+						      "kind %d cut to %u", kind, cut);
 		}
 }
 
@@ -155,11 +146,10 @@ Test(pkt, calls__one_wrong_field_of_the_head__refused)
 		struct lend_pkt_view v;
 
 		head.flags = i & 1 ? LEND_PKT_ACKED : 0;
-		cr_assert_eq(decode_copy(data, build_packet(data, &head, 24, true), true, &v),
-			     LEND_PKT_OK);
+		cr_assert_eq(decode_copy(data, build_packet(data, &head, 24), &v), LEND_PKT_OK);
 		((uint8_t *)&head)[at[i / 2]] ^= 1;
-		cr_assert_eq(decode_copy(data, build_packet(data, &head, 24, true), true, &v),
-			     LEND_PKT_LENGTH, "byte %zu", at[i / 2]);
+		cr_assert_eq(decode_copy(data, build_packet(data, &head, 24), &v), LEND_PKT_LENGTH,
+			     "byte %zu", at[i / 2]);
 	}
 }
 
@@ -185,24 +175,10 @@ Test(pkt, decode__one_wrong_field__names_the_error)
 		uint32_t len;
 
 		((uint8_t *)&head)[row[i].at] ^= row[i].xor ;
-		len = build_packet(data, &head, 0, true); /* the kind implies its block's length */
+		len = build_packet(data, &head, 0); /* the kind implies its block's length */
 		if (head.kind == LEND_PKT_REQUEST)
-			len = build_packet(data, &head, 20, true);
-		cr_assert_eq(decode_copy(data, len, true, &v), row[i].want, "row %zu", i);
-	}
-}
-
-Test(pkt, decode__flipped_bit_with_checksum__refused)
-{
-	struct lend_pkt head = good_head(LEND_PKT_REPLY, 33);
-	uint8_t data[256];
-	struct lend_pkt_view v;
-	uint32_t len = build_packet(data, &head, 33, false);
-
-	for (uint32_t bit = 0; bit < (len - 12) * 8; bit++) {
-		data[bit / 8] ^= (uint8_t)(1u << (bit % 8));
-		cr_assert_neq(decode_copy(data, len, false, &v), LEND_PKT_OK, "bit %u", bit);
-		data[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+			len = build_packet(data, &head, 20);
+		cr_assert_eq(decode_copy(data, len, &v), row[i].want, "row %zu", i);
 	}
 }
 
@@ -212,8 +188,7 @@ Test(pkt, decode__empty_payload__only_empty_messages)
 	uint8_t data[256];
 	struct lend_pkt_view v;
 
-	cr_assert_eq(decode_copy(data, build_packet(data, &head, 0, true), true, &v), LEND_PKT_OK);
+	cr_assert_eq(decode_copy(data, build_packet(data, &head, 0), &v), LEND_PKT_OK);
 	head.length = 8;
-	cr_assert_eq(decode_copy(data, build_packet(data, &head, 0, true), true, &v),
-		     LEND_PKT_LENGTH);
+	cr_assert_eq(decode_copy(data, build_packet(data, &head, 0), &v), LEND_PKT_LENGTH);
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kit/toy_seal.h"
+#include "kit/toy_suite.h"
 #include "seal/record_keys.h"
 #include "util/rng.h"
 

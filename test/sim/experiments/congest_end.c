@@ -29,8 +29,7 @@ void congest_end_open(struct sim *sim, uint32_t id, struct congest_end *end, uin
 {
 	lend_store_u64(end->cfg.incarnation, id + 1);
 	lend_store_u64(end->cfg.seed, sim->plan.seed * 8191 + id);
-	end->cfg.path[0] =
-	    (struct lend_path){.mtu = (uint32_t)sim->plan.mtu, .checked = sim->plan.checked};
+	end->cfg.path[0] = (struct lend_path){.mtu = (uint32_t)sim->plan.mtu - LEND_RECORD_TRAILER};
 	end->core = map_arena(lend_core_size(&end->cfg));
 	lend_core_init(end->core, &end->cfg, sim->now);
 	end->turn = end->late = LEND_NEVER;

@@ -43,7 +43,9 @@ static uint64_t long_length(struct sim *sim)
 static uint64_t draw_length(struct sim *sim)
 {
 	const struct sim_plan *p = &sim->plan;
-	uint64_t payload = (p->mtu - LEND_PKT_OVERHEAD) & ~UINT64_C(15), page = some_page(sim);
+	uint64_t payload =
+		     (p->mtu - sizeof(struct lend_pkt_trailer) - LEND_PKT_OVERHEAD) & ~UINT64_C(15),
+		 page = some_page(sim);
 	const uint64_t edge[] = {0,
 				 8,
 				 page,

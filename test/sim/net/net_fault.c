@@ -4,6 +4,7 @@
 #include "sim/net/net_state.h"
 #include "util/bits.h"
 #include "util/crc32c.h"
+#include "util/siphash.h"
 
 enum { UNCOVERED = 12 }; /* trailer bytes that the checksum does not cover */
 
@@ -71,6 +72,20 @@ static bool checksum_good(const struct sim_flight *f)
 	       lend_load_u32(f->data + body) == lend_crc32c(0, f->data, body);
 }
 
+static bool is_sealed(const struct sim_flight *f)
+{
+	return f->len > offsetof(struct lend_pkt, flags) &&
+	       f->data[offsetof(struct lend_pkt, flags)] & LEND_PKT_ENCRYPTED;
+}
+
+/* Returns a number that differs for other bytes. */
+static uint64_t sum_bytes(const struct sim_flight *f)
+{
+	static const uint8_t key[16];
+
+	return lend_siphash64(key, f->data, f->len);
+}
+
 static void swap_halves(uint8_t *data, uint32_t len)
 {
 	for (uint32_t i = 0; i < len / 2; i++) {
@@ -104,10 +119,14 @@ static void spoil_datagram(struct sim *sim, uint8_t *data, uint32_t len)
  * it again. */
 static void corrupt_flight(struct sim *sim, struct sim_flight *f)
 {
+	uint32_t covered = f->len - (is_sealed(f) ? 0 : UNCOVERED);
+	bool sealed = is_sealed(f);
+	uint64_t sum = sum_bytes(f);
+
 	count_fault(sim, f, "corrupted", SIM_MARK_OF(corrupted));
 	for (int tries = 0; tries < 8 && !f->forged; tries++) {
-		spoil_datagram(sim, f->data, f->len - UNCOVERED);
-		f->forged = !checksum_good(f);
+		spoil_datagram(sim, f->data, covered);
+		f->forged = sealed ? sum_bytes(f) != sum : !checksum_good(f);
 	}
 }
 

@@ -88,7 +88,9 @@
 	X(ring_full, "a datagram dropped: the ring of its node was full")                          \
 	X(hoarded, "a call ended while a node hoards table entries")                               \
 	X(deferred, "a long request had to go on before it got memory")                            \
-	X(connect_refused, "a CONNECT found the table of sessions full")
+	X(connect_refused, "a CONNECT found the table of sessions full")                           \
+	X(sealed, "a datagram sealed")                                                             \
+	X(opened, "a sealed datagram opened")
 
 struct sim_marks {
 #define X(name, text) uint64_t name;

@@ -54,4 +54,11 @@ void sim_oracle_connect(struct sim *sim, struct sim_node *n, const struct lend_i
 void sim_oracle_half(struct sim *sim, struct sim_node *n);
 void sim_oracle_up(struct sim *sim, struct sim_node *n, const struct lend_event *e);
 
+/* Records: when a run begins and ends; a datagram is sealed; one was opened. */
+void sim_oracle_seals_open(struct sim *sim);
+void sim_oracle_seals_close(struct sim *sim);
+void sim_oracle_sealed(struct sim *sim, struct sim_node *n, const struct lend_out *clear,
+		       const struct lend_out *wire);
+void sim_oracle_opened(struct sim *sim, struct sim_node *n, const struct lend_in *in);
+
 #endif

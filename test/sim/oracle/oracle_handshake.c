@@ -38,10 +38,15 @@ static bool is_ours(const struct sim *sim, const struct sim_node *n, uint32_t fr
 /* Records a CONNECT with a cookie of this node, or with a ticket, which is not checked. */
 void sim_oracle_connect(struct sim *sim, struct sim_node *n, const struct lend_in *in)
 {
-	uint32_t from = LEND_PEER_INDEX(in->peer);
+	uint32_t from = LEND_PEER_INDEX(in->peer), len = in->len;
 	struct lend_pkt_view v;
 
-	if (lend_pkt_decode(&v, in->data, in->len, n->cfg.path[0].checked) == LEND_PKT_OK &&
+	if (!sim->plan.checked) {
+		len -= lend_min_u32(len, LEND_RECORD_TRAILER);
+		if (!lend_pkt_whole(in->data, len))
+			return;
+	}
+	if (lend_pkt_decode(&v, in->data, len) == LEND_PKT_OK &&
 	    ((v.connect.cookie.time && is_ours(sim, n, from, &v.connect)) ||
 	     v.connect.ticket.until))
 		n->proven[n->provens++ % SIM_COOKIES] =

@@ -22,7 +22,7 @@ import pathlib
 import re
 import sys
 
-FILES = ("src/core/*.[ch]", "src/wire/*.[ch]", "src/stream/*.[ch]", "mn/store/*.[ch]", "cn/args/*.[ch]", "cn/lent/*.[ch]", "cn/op_call.c",
+FILES = ("src/core/*.[ch]", "src/wire/*.[ch]", "src/stream/*.[ch]", "src/seal/*.[ch]", "mn/store/*.[ch]", "cn/args/*.[ch]", "cn/lent/*.[ch]", "cn/op_call.c",
          "src/rpc/call.c", "src/rpc/call_*.c", "src/rpc/re*_head.c", "src/rpc/session.c", "src/rpc/stream_*.c")
 
 

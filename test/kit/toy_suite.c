@@ -1,5 +1,5 @@
-/* toy_seal - a keystream of hashed counters, and SipHash-128 as tag and as HMAC. Layer: test. */
-#include "kit/toy_seal.h"
+/* toy_suite - a keystream of hashed counters, and SipHash-128 as tag and as HMAC. Layer: test. */
+#include "kit/toy_suite.h"
 
 #include "util/bits.h"
 #include "util/siphash.h"

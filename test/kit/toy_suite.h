@@ -1,6 +1,6 @@
-/* toy_seal - cryptography for tests: fast, the same everywhere, and worth nothing. Layer: test. */
-#ifndef TEST_KIT_TOY_SEAL_H
-#define TEST_KIT_TOY_SEAL_H
+/* toy_suite - cryptography for tests: fast, the same everywhere, and worth nothing. Layer: test. */
+#ifndef TEST_KIT_TOY_SUITE_H
+#define TEST_KIT_TOY_SUITE_H
 
 #include "seal/suite.h"
 
