@@ -105,17 +105,24 @@ LEND_HOT void lend_call_free_slot(struct lend_core *c, struct lend_sess *s, stru
 		lend_call_place_all(c, s);
 }
 
-/* Returns the credit that lend_call_charge() took. */
-static inline void lend_call_uncharge(struct lend_sess *s, struct lend_call_rec *k)
+/* Returns the unscheduled credit of a message of several datagrams, or the bytes of a short request
+ * in its peer's window. */
+static inline void lend_call_uncharge(struct lend_core *c, struct lend_sess *s,
+				      struct lend_call_rec *k)
 {
-	s->unscheduled_used -= k->tx.charged;
+	uint32_t n = k->tx.charged;
+
 	k->tx.charged = 0;
+	if (k->tx.total > 1)
+		s->unscheduled_used -= n;
+	else if (n)
+		lend_peer_release(c, s, n);
 }
 
 /* Returns the call's unscheduled credit and its entry in the request window to the session. */
 LEND_HOT void lend_call_refund(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
 {
-	lend_call_uncharge(s, k);
+	lend_call_uncharge(c, s, k);
 	lend_window_leave(c, s, k);
 	lend_sched_wake(c, s);
 }

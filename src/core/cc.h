@@ -36,19 +36,23 @@ struct lend_cc_state {
 	uint32_t gap;     /* ns from one datagram to the next; 0: none */
 	uint32_t rtt;     /* the newest sample */
 	uint32_t rtt_min; /* smallest sample so far; 0: none was measured */
-	int32_t slope;    /* timely: of the round trip, smoothed, ns per sample */
-	uint32_t rate;    /* timely: bytes per us */
-	uint32_t alpha;   /* dctcp: share of marked ones, smoothed, of 65536 */
-	uint32_t ecn;     /* the peer's count of marks in its newest report */
-	uint32_t seen;    /* datagrams reported in this round */
-	uint32_t marked;  /* datagrams among them with an ECN mark */
-	uint64_t round;   /* the round ends when this number or a larger one is reported */
-	lend_ns cut;      /* time of the last reduction */
-	uint32_t grown;   /* swift: accumulated growth below one unit */
+	union {
+		int32_t slope;  /* timely: of the round trip, smoothed, ns per sample */
+		uint32_t alpha; /* dctcp: share of marked ones, smoothed, of 65536 */
+	};
+	union {
+		uint32_t rate;  /* timely: bytes per us */
+		uint32_t grown; /* swift: accumulated growth below one unit */
+	};
+	uint32_t ecn;    /* the peer's count of marks in its newest report */
+	uint32_t seen;   /* datagrams reported in this round */
+	uint32_t marked; /* datagrams among them with an ECN mark */
 	/* credit: datagrams declared lost, and reported, since the last judgement */
 	uint16_t lost, came;
+	uint64_t round; /* the round ends when this number or a larger one is reported */
+	lend_ns cut;    /* time of the last reduction */
 };
-_Static_assert(sizeof(struct lend_cc_state) <= 64, "a session is to stay small");
+_Static_assert(sizeof(struct lend_cc_state) == 56, "a session is to stay small");
 
 /* A report of the peer. */
 struct lend_cc_report {

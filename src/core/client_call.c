@@ -164,20 +164,20 @@ LEND_HOT bool coalesce_request(struct lend_core *c, struct lend_sess *s,
 			       const struct lend_bufs *bufs, struct lend_call_rec *k)
 {
 	uint64_t draw = s->id ^ k->wire ^ s->number << 32;
+	struct lend_peer *p = lend_peer_of(c, s);
 	struct lend_coalesced *d;
 	struct lend_pkt_frame *f;
 
 	if (k->tx.len > LEND_FRAME_MAX || k->marks & LEND_MARK_HEAD_OUT ||
 	    (k->tx.len && bufs->seg[k->tx.buf].next) || k->tx.win != LEND_NONE || s->room <= 0 ||
 	    c->ready.n || c->cfg.order == LEND_ORDER_DEADLINE ||
-	    !lend_coalesce_admits(c, s, k->class, k->fast, draw) ||
-	    !lend_call_charge(s, k, k->tx.len))
+	    !lend_coalesce_admits(c, s, k->class, k->fast, draw) || p->used + k->tx.len > p->limit)
 		return false;
 	d = lend_coalesce_open(c, s, k->class, k->tx.len);
-	if (!d) {
-		lend_call_uncharge(s, k);
+	if (!d)
 		return false;
-	}
+	p->used += k->tx.len;
+	k->tx.charged = k->tx.len;
 	k->in_window = 1;
 	s->room--;
 	k->tx.next = 1;
@@ -322,13 +322,20 @@ lend_ns lend_call_wake(const struct lend_call_rec *k)
 	return k->state == LEND_CALL_DRAINING ? k->timer : lend_min_u64(k->timer, k->deadline);
 }
 
+/* Returns whether a timer retransmits the request: one of a single datagram that the server is not
+ * known to have. */
+static bool is_repeated(const struct lend_sess *s, const struct lend_call_rec *k)
+{
+	return !s->lossless && !k->whole && k->tx.total <= 1;
+}
+
 /* Sends a PROBE, or retransmits a request of one datagram. PROBE is for lossless carriers, for
  * requests that the server has received, and for requests of several datagrams. */
 static void send_probe(struct lend_core *c, struct lend_call_rec *k)
 {
 	struct lend_sess *s = lend_sess_at(c, k->sess);
 
-	if (s->lossless || k->whole || k->tx.total > 1) {
+	if (!is_repeated(s, k)) {
 		LEND_COUNT(c, probes);
 		lend_memq_on_query(c, k);
 		lend_ctl_sess(c, s, LEND_PKT_PROBE, k->wire, 0);
@@ -424,6 +431,10 @@ void lend_call_tick(struct lend_core *c, struct lend_call_rec *k)
 	}
 	if (c->now < k->timer)
 		return;
+	if (k->state == LEND_CALL_OPEN && k->waits == LEND_WAITS_WINDOW) {
+		k->timer = c->now + lend_call_timeout(s, k->tries); /* it is sent in its turn */
+		return;
+	}
 	if (k->state == LEND_CALL_OPEN && !k->tries && s->pto < lend_loss_rto(s, 0)) {
 		tail_probe(c, s, k);
 		return;
@@ -445,6 +456,8 @@ void lend_call_tick(struct lend_core *c, struct lend_call_rec *k)
 		return;
 	if (k->state == LEND_CALL_DRAINING)
 		lend_ctl_sess(c, s, LEND_PKT_CANCEL, k->wire, 0);
+	else if (is_repeated(s, k) && k->tx.charged)
+		lend_request_timeout(c, s, k);
 	else
 		send_probe(c, k);
 }

@@ -28,22 +28,14 @@ static inline void lend_call_launch(struct lend_core *c, struct lend_sess *s,
 void lend_call_admitted(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k);
 /* Returns how many bytes of a message of several datagrams may be sent without a grant. */
 uint32_t lend_call_eager(const struct lend_sess *s, const struct lend_call_rec *k);
-/* Takes unscheduled credit before the first byte is sent; false: less than that is left now. */
-static inline bool lend_call_charge(struct lend_sess *s, struct lend_call_rec *k, uint32_t eager)
+/* Takes unscheduled credit for a message of several datagrams before its first byte is sent, and
+ * grants the message as many bytes. False: less than that is left now. */
+static inline bool lend_call_admit(struct lend_sess *s, struct lend_call_rec *k, uint32_t eager)
 {
 	if (s->unscheduled_used > 0 && s->unscheduled_used + eager > s->unscheduled)
 		return false;
 	k->tx.charged = eager;
 	s->unscheduled_used += eager;
-	return true;
-}
-
-/* Takes unscheduled credit for a message of several datagrams, and grants the message as many
- * bytes. */
-static inline bool lend_call_admit(struct lend_sess *s, struct lend_call_rec *k, uint32_t eager)
-{
-	if (!lend_call_charge(s, k, eager))
-		return false;
 	k->tx.granted = lend_max_u32(eager, lend_min_u32(k->tx.len, s->payload));
 	return true;
 }
@@ -55,8 +47,10 @@ LEND_HOT void lend_call_sent(struct lend_core *c, struct lend_sess *s, struct le
 	k->state = LEND_CALL_OPEN;
 	k->number = number;
 	k->stamp = c->now;
-	if (k->tries == 0) /* a retransmission: lend_call_tick() has set the timer */
+	if (k->tries == 0)
 		k->timer = c->now + s->pto;
+	else if (k->tx.win == LEND_NONE) /* it may have waited for its peer's window */
+		k->timer = lend_max_u64(k->timer, c->now + lend_call_timeout(s, k->tries));
 	lend_sess_arm(c, s, k->timer);
 }
 

@@ -13,6 +13,7 @@
 #include "core/loss.h"
 #include "core/sess_lookup.h"
 #include "core/pace.h"
+#include "core/peer_window.h"
 #include "core/rx.h"
 #include "core/sched.h"
 #include "core/server_call.h"
@@ -100,6 +101,9 @@ static void lay_out(struct lend_core *c, const struct lend_core_config *f)
 	reserve_table(c, &c->at_free_rings, rings, sizeof(uint32_t));
 	reserve_table(c, &c->at_free_wide, f->wide_rings, sizeof(uint32_t));
 	reserve_table(c, &c->at_free_hs, f->sessions, sizeof(uint32_t));
+	reserve_table(c, &c->at_peers, f->sessions, sizeof(struct lend_peer));
+	reserve_table(c, &c->at_free_peers, f->sessions, sizeof(uint32_t));
+	reserve_table(c, &c->at_peer_hash, c->buckets, sizeof(uint32_t));
 	reserve_table(c, &c->at_by_attempt, c->buckets, sizeof(uint32_t));
 	reserve_table(c, &c->at_by_peer, c->buckets, sizeof(uint32_t));
 	reserve_table(c, &c->at_pace, 1, lend_pace_size(f->congestion));
@@ -142,6 +146,7 @@ struct lend_core *lend_core_init(void *mem, const struct lend_core_config *confi
 	lend_pool_init(&c->free_hs, config->sessions);
 	lend_timer_init(c, now);
 	lend_lookup_init(c);
+	lend_peers_init(c);
 	lend_sched_init(c);
 	lend_memq_init(c);
 	lend_fair_init(c);

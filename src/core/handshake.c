@@ -5,6 +5,7 @@
 #include "core/cookie.h"
 #include "core/grant.h"
 #include "core/control.h"
+#include "core/peer_window.h"
 #include "core/zero_rtt.h"
 #include "wire/head.h"
 #include "core/event.h"
@@ -31,8 +32,7 @@ static bool makes_sense(const struct lend_pkt_params *p, uint64_t session)
 }
 
 /* Applies the peer's parameters. */
-static void apply_params(const struct lend_core *c, struct lend_sess *s,
-			 const struct lend_pkt_params *p)
+static void apply_params(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_params *p)
 {
 	s->payload = lend_min_u32(s->payload, p->payload);
 	s->unscheduled = lend_max_u32(p->unscheduled, s->payload);
@@ -40,6 +40,7 @@ static void apply_params(const struct lend_core *c, struct lend_sess *s,
 	s->message_max = lend_min_u64(p->message_max, LEND_MESSAGE_MAX);
 	s->limit = (uint16_t)lend_min_u32(c->cfg.calls, p->calls);
 	memcpy(s->incarnation, p->incarnation, sizeof(s->incarnation));
+	lend_peer_begin(c, s);
 }
 
 /* Asks the runtime, which has the keys, to compute the proof: see lend_core_prove(). Of a sealed

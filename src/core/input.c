@@ -7,6 +7,7 @@
 #include "core/table_share.h"
 #include "core/handshake.h"
 #include "core/loss.h"
+#include "core/peer_window.h"
 #include "core/server_call.h"
 #include "core/sess.h"
 #include "core/short_call.h"
@@ -193,13 +194,29 @@ static bool is_welcome(struct lend_core *c, struct lend_sess *s, const struct le
 	return true;
 }
 
+/* Notes an ECN mark. whole: on a datagram of short messages, which need no grant. Their sender must
+ * learn of it soon; marked replies show that this end itself asked for too much. */
+static __attribute__((noinline)) void note_mark(struct lend_core *c, struct lend_sess *s,
+						bool whole)
+{
+	if (!whole) {
+		s->ecn += !lend_grants_apply(c, s) || lend_grants_marked(c);
+		return;
+	}
+	s->ecn++;
+	if (!s->client || c->used[1])
+		lend_sess_report_soon(c, s);
+	if (c->used[0] && s->calls)
+		lend_peer_reply_marked(c, s);
+}
+
 /* Records the arrival of a datagram. Returns true for a duplicate. */
 LEND_HOT bool note(struct lend_core *c, struct lend_sess *s, const struct lend_in *in,
-		   uint64_t number)
+		   uint64_t number, bool whole)
 {
 	s->last_rx = c->now;
-	if (in->ecn)
-		s->ecn += !lend_grants_apply(c, s) || lend_grants_marked(c);
+	if (LEND_RARE(in->ecn))
+		note_mark(c, s, whole);
 	if (LEND_RARE(lend_seen_is_hole(s, number))) {
 		lend_reorder_of(c, s); /* from now on, missing numbers are counted */
 		lend_sess_report_soon(c, s);
@@ -213,7 +230,7 @@ LEND_HOT bool note(struct lend_core *c, struct lend_sess *s, const struct lend_i
 static void dispatch_sess(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
 			  const struct lend_in *in, const struct lend_pkt_view *v)
 {
-	if (!is_welcome(c, s, in, v) || note(c, s, in, v->head.number))
+	if (!is_welcome(c, s, in, v) || note(c, s, in, v->head.number, false))
 		return;
 	if (v->head.kind == LEND_PKT_ACCEPT) {
 		lend_hs_on_accept(c, s, in, v);
@@ -236,7 +253,7 @@ LEND_HOT bool input_whole(struct lend_core *c, struct lend_bufs *bufs, const str
 	if (!s || s->state != LEND_SESS_UP || s->peer != in->peer || !lend_event_room(c) ||
 	    !lend_pkt_decode_short(&v, in->data, in->len) || v.head.length > s->payload)
 		return false;
-	if (note(c, s, in, v.head.number))
+	if (note(c, s, in, v.head.number, true))
 		return true;
 	if (v.head.flags & LEND_PKT_ACKED && !report_sane(c, s, &v))
 		return true;

@@ -1,6 +1,7 @@
 #include "core/loss.h"
 
 #include "core/flight.h"
+#include "core/peer_window.h"
 #include "core/reorder.h"
 #include "core/seen.h"
 #include "core/sched.h"
@@ -334,7 +335,7 @@ bool lend_loss_reported(struct lend_core *c, struct lend_sess *s,
 			const struct lend_pkt_seen *report, enum lend_loss_source word)
 {
 	struct lend_pkt_seen read = *report, *seen = &read;
-	uint64_t distance = split_report(seen), map;
+	uint64_t distance = split_report(seen), map, before = s->acked;
 	bool learns = updates_cc(c, s, seen);
 	struct lend_cc_report r = {
 	    .now = c->now, .next = s->number, .acked = seen->acked, .payload = s->payload};
@@ -350,6 +351,10 @@ bool lend_loss_reported(struct lend_core *c, struct lend_sess *s,
 		s->cc.ecn = seen->ecn;
 	}
 	map = new_bits(s, seen, distance);
+	if (s->acked > before)
+		lend_peer_reported(c, s, s->acked - before, r.marked);
+	if (distance == 1 && lend_requests_uncertain(c, s))
+		lend_requests_judge(c, s);
 	r.seen = handle_acked(c, s, seen->acked);
 	for (; map; map &= map - 1) {
 		uint64_t back = distance + (uint64_t)__builtin_ctzll(map);

@@ -137,17 +137,20 @@ static bool may_start(struct lend_sess *s, struct lend_call_rec *k)
 	       lend_call_admit(s, k, lend_call_eager(s, k));
 }
 
-/* Sends a message of one datagram. It needs no room in the congestion window and is not paced. */
+/* Sends a message of one datagram. It needs no room in the congestion window and is not paced; a
+ * request has been charged to its peer's window. */
 LEND_HOT uint64_t send_whole(struct lend_core *c, struct sending *o, struct lend_call_rec *k,
 			     struct lend_sess *s, bool server)
 {
-	make_data(c, o, k, s, 0, k->class, server);
+	uint8_t class = server ? k->class : lend_peer_class(c, s, k->class);
+
+	make_data(c, o, k, s, 0, class, server);
 	go_on(o, 1);
 	if (k->tx.next)
 		LEND_COUNT(c, repeats);
 	k->tx.resend = 0;
 	k->tx.next = 1;
-	return lend_sent_number(c, s, k->class, false);
+	return lend_sent_number(c, s, class, false);
 }
 
 LEND_HOT void send_reply(struct lend_core *c, struct sending *o, struct lend_call_rec *k,
@@ -160,13 +163,7 @@ LEND_HOT void send_reply(struct lend_core *c, struct sending *o, struct lend_cal
 LEND_HOT void send_request(struct lend_core *c, struct sending *o, struct lend_call_rec *k,
 			   struct lend_sess *s)
 {
-	if (k->tx.next && !k->tx.resend)
-		return;
-	/* A message that the receiver reads in shared memory needs no room at the receiver. */
-	if (!k->tx.next && k->state == LEND_CALL_QUEUED &&
-	    !lend_call_charge(s, k, k->tx.len <= s->payload ? k->tx.len : 0))
-		lend_sched_wait(c, k);
-	else
+	if (!k->tx.next || k->tx.resend)
 		lend_call_sent(c, s, k, send_whole(c, o, k, s, false));
 }
 

@@ -1,11 +1,12 @@
-/* pools - state of the pools that all sessions share: the window of grant.h and the scans of
- * table_share.h. Layer: core (pure), part of state.h. */
+/* pools - state that sessions share: the window of grant.h, the scans of table_share.h, and a
+ * peer's window of short requests. Layer: core (pure), part of state.h. */
 #ifndef LEND_CORE_POOLS_H
 #define LEND_CORE_POOLS_H
 
 #include <stdint.h>
 
 #include "util/dgram.h"
+#include "util/list.h"
 
 /* State of the receiver's grants, see grant.h. A round is one measurement of the throughput. */
 struct lend_grants {
@@ -35,6 +36,30 @@ struct lend_grants {
 	uint64_t entered;  /* messages that were ever put into the heap */
 	uint64_t senders;  /* sessions with partly received messages */
 };
+
+/* State of a peer, for all of its sessions: see peer_window.h. A short call touches the first three
+ * fields only. */
+struct lend_peer {
+	uint32_t used;  /* bytes of requests of one datagram in flight */
+	uint32_t limit; /* window for calls of the common path; 0 while others wait for it */
+	struct lend_list waiting; /* sessions with calls that wait for the window */
+	uint32_t window;       /* bytes of such requests that may be in flight; 0: not known yet */
+	uint32_t alpha;        /* share of marked datagrams, smoothed, of 65536 */
+	uint32_t marked, came; /* datagrams reported in this round: with an ECN mark, all */
+	uint32_t intact;       /* datagrams reported since the last loss */
+	uint32_t next;         /* in the hash chain */
+	uint32_t sessions;
+	lend_ns round; /* when it ends */
+	lend_ns cut;   /* time of the last reduction; 0: none in the last second */
+	lend_ns sent;  /* when a request that waited for the window, or a lone one, was sent */
+	lend_ns hold;  /* a request longer than the window is not sent before this time */
+	lend_ns slow;  /* until then its requests go one class lower */
+	uint32_t number;
+	struct lend_link idle; /* in lend_core.idle_peers */
+	lend_ns closed;        /* end of its last session */
+	uint64_t zeros[2];
+};
+_Static_assert(sizeof(struct lend_peer) == 128, "two lines");
 
 /* The tables and budgets that are shared among peers. */
 enum lend_fair_kind {

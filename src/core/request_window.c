@@ -142,14 +142,6 @@ void lend_window_open(struct lend_sess *s)
 	s->room = (int16_t)lend_window_of(s->window);
 }
 
-/* Sends as many queued calls as the window has room for. room counts queued calls as if they were
- * in flight, so it is negative by up to the length of the queue. */
-static void send_queued(struct lend_core *c, struct lend_sess *s)
-{
-	while (s->queue.n && s->room + (int32_t)s->queue.n > 0)
-		lend_sched_ready(c, lend_call_at(c, s->queue.head));
-}
-
 void lend_window_set(struct lend_core *c, struct lend_sess *s, uint8_t code)
 {
 	if (c->shares_old)
@@ -159,7 +151,7 @@ void lend_window_set(struct lend_core *c, struct lend_sess *s, uint8_t code)
 	s->room =
 	    (int16_t)(s->room + (int32_t)lend_window_of(code) - (int32_t)lend_window_of(s->window));
 	s->window = code;
-	send_queued(c, s);
+	lend_peer_wait(c, s);
 }
 
 void lend_window_shrink_idle(struct lend_core *c, struct lend_sess *s)
@@ -180,9 +172,20 @@ void lend_window_queue(struct lend_core *c, struct lend_sess *s, struct lend_cal
 	lend_window_set(c, s, s->window); /* our own share may be less by now */
 }
 
+void lend_window_requeue(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
+{
+	uint32_t before = LEND_NONE, i = s->queue.head;
+
+	for (; i != LEND_NONE && lend_call_at(c, i)->class < k->class;
+	     i = lend_call_at(c, i)->tx.ready.next)
+		before = i;
+	k->waits = LEND_WAITS_WINDOW;
+	lend_list_push_after(&s->queue, lend_links_ready(c), before, k->self);
+}
+
 void lend_window_leave_slow(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
 {
 	if (k->waits == LEND_WAITS_WINDOW)
 		lend_sched_remove(c, k);
-	send_queued(c, s);
+	lend_peer_wait(c, s);
 }

@@ -16,6 +16,8 @@
  * A window above an equal share is at most twice the slots of the level. So a session with few
  * calls comes to a large window in steps, and its peers give way meanwhile.
  *
+ * The bytes in flight are limited, too, for all sessions of a peer together: see peer_window.h.
+ *
  * Windows travel as a code of one byte, see lend_window_of(). A session starts with FIRST where
  * datagrams may be lost, and with no more than that after it was idle.
  *
@@ -23,6 +25,7 @@
 #ifndef LEND_CORE_REQUEST_WINDOW_H
 #define LEND_CORE_REQUEST_WINDOW_H
 
+#include "core/peer_window.h"
 #include "core/sched.h"
 
 enum { LEND_WINDOW_OPEN = 0, LEND_WINDOW_FIRST = 24 }; /* codes: no limit, 32 requests */
@@ -78,13 +81,21 @@ void lend_window_queue(struct lend_core *c, struct lend_sess *s, struct lend_cal
 static inline void lend_window_enter(struct lend_core *c, struct lend_sess *s,
 				     struct lend_call_rec *k)
 {
+	/* A message that the receiver reads in shared memory needs no room at the receiver. */
+	uint32_t len = k->tx.len <= s->payload ? k->tx.len : 0;
+
 	k->in_window = k->tx.win == LEND_NONE;
 	s->room = (int16_t)(s->room - k->in_window);
-	if (k->in_window && s->room < 0)
+	if (k->in_window && (s->room < 0 || !lend_peer_charge(c, s, len))) {
 		lend_window_queue(c, s, k);
-	else
-		lend_sched_ready(c, k);
+		return;
+	}
+	k->tx.charged = k->in_window ? len : 0;
+	lend_sched_ready(c, k);
 }
+
+/* Puts a lost request before the calls of its class that were never sent. */
+void lend_window_requeue(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k);
 
 void lend_window_leave_slow(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k);
 /* Notes that a request has arrived or was given up. */
@@ -94,7 +105,7 @@ static inline void lend_window_leave(struct lend_core *c, struct lend_sess *s,
 	if (!k->in_window)
 		return;
 	k->in_window = 0;
-	if (s->room++ < 0)
+	if (s->room++ < 0 || s->waits.in)
 		lend_window_leave_slow(c, s, k);
 }
 

@@ -10,6 +10,7 @@
 #include "core/loss.h"
 #include "core/sess_lookup.h"
 #include "core/pace.h"
+#include "core/peer_window.h"
 #include "core/sent_ring.h"
 #include "core/server_call.h"
 #include "core/request_window.h"
@@ -91,6 +92,7 @@ struct lend_sess *lend_sess_open(struct lend_core *c, uint32_t peer, uint8_t sta
 	s->oldest = 1;
 	s->message_max = LEND_MESSAGE_MAX;
 	s->unscheduled = c->cfg.unscheduled;
+	lend_peer_join(c, s);
 	s->timer = LEND_NEVER;
 	s->ack_timer = LEND_NEVER;
 	s->ctl_timer = LEND_NEVER;
@@ -122,6 +124,7 @@ void lend_sess_free(struct lend_core *c, struct lend_sess *s)
 	uint32_t i = lend_sess_index(c, s);
 	struct lend_event *e;
 
+	lend_peer_leave(c, s);
 	lend_list_remove(&c->half, lend_links_half(c), i);
 	lend_pace_remove(c, s);
 	lend_ring_close(c, s);

@@ -56,12 +56,10 @@ static inline struct lend_sslot *lend_sess_sslot(struct lend_core *c, struct len
 	return lend_sslot_at(c, lend_sess_index(c, s), slot);
 }
 
-/* Sets the session's timer to this time unless it fires earlier. A later time costs nothing: the
- * timer fires early once and is set again. */
+/* Sets the session's timer to this time unless it fires earlier. */
 static inline void lend_sess_arm(struct lend_core *c, struct lend_sess *s, lend_ns at)
 {
-	if (at < s->timer)
-		lend_timer_set(c, s, at);
+	lend_timer_earlier(c, s, at);
 }
 
 /* Clears the timer. */

@@ -5,6 +5,7 @@
 #include "core/handshake.h"
 #include "core/kept_reply.h"
 #include "core/loss.h"
+#include "core/peer_window.h"
 #include "core/sched.h"
 #include "core/sess.h"
 
@@ -201,6 +202,10 @@ void lend_sess_tick(struct lend_core *c, struct lend_sess *s)
 		lend_window_lower(c, s);
 	if (s->has_blocked)
 		lend_sched_unblock(c, s);
+	if (s->ask_at)
+		lend_timer_earlier(c, s, lend_requests_ask(c, s));
+	if (s->state == LEND_SESS_UP && s->waits.in)
+		lend_peer_serve(c, lend_peer_of(c, s));
 	while ((k = lend_sess_next_made(c, s, &slot, &show)))
 		if (c->now >= lend_call_wake(k))
 			lend_call_tick(c, lend_call_in(c, s, slot - 1, NULL));

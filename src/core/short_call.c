@@ -47,6 +47,7 @@ LEND_HOT bool start_short(struct lend_core *c, lend_ns now, struct lend_sess *s,
 	uint32_t len = 0, next = 0, bit, seq, grant;
 	lend_ns at = lend_max_u64(c->now, now);
 	const void *data = NULL;
+	struct lend_peer *p = lend_peer_of(c, s);
 	struct lend_coalesced *d;
 	struct lend_cslot *slot;
 
@@ -56,8 +57,8 @@ LEND_HOT bool start_short(struct lend_core *c, lend_ns now, struct lend_sess *s,
 		data = bufs->seg[call->request].data;
 	}
 	if (LEND_RARE(len >= s->frame_limit || next || call->reply || !s->slots || s->room <= 0 ||
-		      s->unscheduled_used + len > s->unscheduled || c->ready.n ||
-		      c->used[0] >= c->cfg.inflight || !lend_event_room(c)))
+		      p->used + len > p->limit || c->ready.n || c->used[0] >= c->cfg.inflight ||
+		      !lend_event_room(c)))
 		return false;
 	bit = (uint32_t)__builtin_ctzll(s->slots);
 	if (LEND_RARE(call->class > LEND_CLASS_NORMAL || bit >= s->limit || bit >= s->cslots ||
@@ -74,7 +75,7 @@ LEND_HOT bool start_short(struct lend_core *c, lend_ns now, struct lend_sess *s,
 		return false;
 	c->used[0]++;
 	s->slots &= s->slots - 1;
-	s->unscheduled_used += len;
+	p->used += len;
 	s->room--;
 	lend_call_count(c, s, bit);
 	grant = lend_grants_first_reply(c, s);

@@ -158,10 +158,10 @@ LEND_HOT void settle_tally(struct lend_core *c, struct lend_unhashed *a, struct 
 	}
 	if (t->ended) {
 		s->room = (int16_t)(s->room + t->ended);
-		s->unscheduled_used -= t->bytes;
 		c->used[0] -= t->ended;
 		s->calls = (uint16_t)(s->calls - t->ended + 1);
 		lend_call_uncount(c, s);
+		lend_peer_release(c, s, t->bytes);
 		lend_sess_on_call_end(c, s);
 	}
 }

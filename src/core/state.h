@@ -393,11 +393,12 @@ struct lend_sess {
 
 	uint64_t oldest; /* lower numbers are not in flight; == number: no long message is */
 	lend_ns last_rx;
-	lend_ns timer;      /* as timer.h has it; LEND_NEVER: not on the wheel */
-	lend_ns blocked[2]; /* backpressure: until then the carrier counts as full, [1]: for fast
-			       ones; 0: it is not full */
-	uint32_t unscheduled, unscheduled_used;
-	uint32_t pto; /* first timeout of a call, derived from srtt, rttvar and pto_min */
+	lend_ns timer;        /* as timer.h has it; LEND_NEVER: not on the wheel */
+	lend_ns blocked[2];   /* backpressure: until then the carrier counts as full, [1]: for fast
+				 ones; 0: it is not full */
+	uint32_t unscheduled; /* bytes of long messages that may be in flight without a grant */
+	uint32_t peer_line;   /* its struct lend_peer, in lines of 64 bytes from the core on */
+	uint32_t pto;         /* first timeout of a call, derived from srtt, rttvar and pto_min */
 	uint32_t ecn;
 	uint32_t first_sent; /* bytes of a long message that the peer may send before a grant */
 	uint16_t limit;      /* limit of calls in flight per direction, agreed by both ends */
@@ -438,9 +439,16 @@ struct lend_sess {
 	uint8_t has_flight : 1; /* its struct lend_flight is initialised */
 
 	struct lend_cc_state cc;
+	uint32_t unscheduled_used; /* by messages of several datagrams */
+	/* When to ask for requests that the last report lacks, in units of LEND_SENT_UNIT; 0:
+	 * never. */
+	uint32_t ask_at;
 	lend_ns pace;           /* no datagram of a long message before this time */
 	struct lend_link paced; /* link in a slot of the wheel of pace.h */
-	struct lend_link half;  /* half-open sessions of unproven addresses */
+	union {
+		struct lend_link half;  /* half-open sessions of unproven addresses */
+		struct lend_link waits; /* sessions whose calls wait for the window of their peer */
+	};
 	lend_ns last_ping;
 	lend_ns ctl_timer;    /* next retransmission of CONNECT, PROOF or BYE */
 	uint32_t block_ns[2]; /* length of the wait in `blocked`; valid while that is not 0 */
@@ -474,13 +482,14 @@ struct lend_core {
 	size_t at_free_sess, at_free_calls, at_free_frags, at_free_wins, at_timers;
 	size_t at_rings, at_wide, at_free_wide, at_few, at_slots, at_free_rings, at_hs, at_free_hs;
 	size_t at_by_attempt, at_by_peer, at_pace, at_zero_rtt, at_grant_heap, at_grant_heap_at,
-	    at_unhashed, at_coalesced;
+	    at_unhashed, at_coalesced, at_peers, at_peer_hash, at_free_peers;
 	struct lend_pool free_sess, free_calls, free_frags, free_wins, free_rings, free_wide,
-	    free_hs;
-	uint32_t records; /* number of call records: cfg.inflight for each direction */
-	uint32_t used[2]; /* records in use by client, server */
-	uint32_t buckets; /* power of two */
-	uint32_t timers;  /* number of sessions on the wheel of timer.h */
+	    free_hs, free_peers;
+	struct lend_list idle_peers; /* entries without a session, the oldest first */
+	uint32_t records;            /* number of call records: cfg.inflight for each direction */
+	uint32_t used[2];            /* records in use by client, server */
+	uint32_t buckets;            /* power of two */
+	uint32_t timers;             /* number of sessions on the wheel of timer.h */
 	uint32_t supply_n, supply_cap;
 	uint32_t ctl_head, ctl_n;
 	uint32_t exchanges; /* CONNECT and ACCEPT of sealed sessions in this event-loop iteration */

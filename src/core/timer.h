@@ -23,6 +23,14 @@ size_t lend_timer_size(uint32_t sessions);
 void lend_timer_init(struct lend_core *c, lend_ns now);
 /* Wakes s at this time instead of the one set before; LEND_NEVER: not at all. */
 void lend_timer_set(struct lend_core *c, struct lend_sess *s, lend_ns at);
+/* Wakes s at this time unless it is woken earlier. A later time costs nothing: the timer fires
+ * early once and is set again. */
+static inline void lend_timer_earlier(struct lend_core *c, struct lend_sess *s, lend_ns at)
+{
+	if (at < s->timer)
+		lend_timer_set(c, s, at);
+}
+
 /* Prefetches the entry of a session. */
 void lend_timer_fetch(const struct lend_core *c, uint32_t session);
 /* Removes and returns a session that is due; NULL: none. Sessions are returned in order of their

@@ -161,8 +161,8 @@ struct lend_call_rec *lend_zero_rtt_choose(struct lend_core *c, struct lend_sess
 		return NULL;
 	lend_tx_reset(&k->tx);
 	lend_tx_begin(c, s, &k->tx, k->tx.buf, k->tx.len, k->shared);
-	if (!lend_call_admit(s, k, k->tx.len))
-		return NULL;
+	lend_peer_of(c, s)->used += k->tx.len;
+	k->tx.charged = k->tx.len;
 	h->ticket = at->ticket;
 	return k;
 }

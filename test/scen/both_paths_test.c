@@ -181,10 +181,11 @@ static void run_mode(bool lossless, enum lend_fast fast, struct record *to)
 	pair_finish(&d);
 }
 
-/* Fewer datagrams carry the messages, and a reply that its slot keeps is not acknowledged. */
+/* Fewer datagrams carry the messages, and a reply that its slot keeps is not acknowledged. So other
+ * reports lack a request that an urgent one overtook, and are asked for again. */
 static void clear_shape(struct lend_core_stats *s)
 {
-	s->rx = s->tx = s->acks = 0;
+	s->rx = s->tx = s->acks = s->probes = 0;
 }
 
 static void compare_modes(const struct record *a, struct record *b, const char *mode)

@@ -116,13 +116,13 @@ Test(single_datagram_wait, credit__none_left__calls_wait_for_a_reply)
 	turn(&d, "");
 	pair_request(&d, 2004, URGENT);
 	pair_request(&d, 0, NORMAL);
-	turn(&d, "0> REQUEST\n");
+	turn(&d, "");
 	pair_request(&d, 2005, NORMAL);
 	turn(&d, "");
 	pair_deliver(&d, 0);
 	pair_carry(&d, 1);
 	pair_forget(&d);
-	turn(&d, "0> REQUEST 0+2004 of 2004\n0> REQUEST 0+2002 of 2002\n");
+	turn(&d, "0> REQUEST 0+2004 of 2004\n0> REQUEST 0+2002 of 2002\n0> REQUEST\n");
 	d.quiet = true;
 	pair_settle(&d);
 	pair_settle(&d);

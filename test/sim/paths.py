@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Goal: messages keep most of the link on paths that are long, lose or reorder datagrams, or have short
-buffers, and those of medium length are not slow at high load. Method: the simulator's experiments, which repeat exactly; each figure has a bound that the
-algorithms before failed. Covers: src/core/loss.c, src/core/reorder.c, src/core/grant.c,
-src/core/cc_dctcp.c, src/core/sent_ring.c, src/core/flight.c, src/core/rto.h
+buffers; many senders of short requests share it, and messages of medium length are not slow at high load.
+Method: the simulator's experiments, which repeat exactly; each figure has a bound that the algorithms before
+failed. Covers: src/core/loss.c, src/core/reorder.c, src/core/grant.c, src/core/cc_dctcp.c, src/core/sent_ring.c,
+src/core/flight.c, src/core/rto.h, src/core/peer_window.c, src/core/request_loss.c
 
 paths.py LEND-SIM"""
 import json
@@ -13,6 +14,7 @@ LONG = "sharing --depth 8 --mark-kb 0"
 SLOW = "sharing --senders 1 --depth 8 --mark-kb 0 --mbps 100 --step-us 1000000 --nic-speed 10"
 FABRIC = "fabric --hosts 40 --racks 5 --spines 4 --load 50 --us 1000"
 BURST = "congestion --senders 8 --messages 16 --size 1048576 --mark-kb 0 --depth"
+STORM = "congestion --size 1300 --messages 64 --depth 64 --senders"
 
 # Command, and bounds: column, least, largest. A column may be divided by another one.
 ROWS = [
@@ -27,6 +29,9 @@ ROWS = [
     (f"{FABRIC} --jitter-ns 5000", [("goodput_percent", 22, 100), ("repeats/datagrams", 0, 0.003)]),
     ("fabric --hosts 40 --racks 5 --mix w2 --load 80 --us 1000", [("all_p99", 1, 2.6)]),
     ("fabric --hosts 40 --racks 5 --mix w3 --load 80 --us 1000", [("all_p99", 1, 2.8)]),
+    (f"{STORM} 512", [("goodput_percent", 90, 100), ("drops", 0, 0), ("victim_p999_us", 0, 300)]),
+    (f"{STORM} 2048", [("goodput_percent", 80, 100), ("victim_p999_us", 0, 300)]),
+    ("congestion --senders 512 --size 64 --messages 64 --depth 64 --records 2052", [("completion_over_ideal", 1, 2), ("drops", 0, 0)]),
     ("congestion --senders 512 --size 65536", [("completion_over_ideal", 1, 1.06), ("drops", 0, 0)]),
     (f"{BURST} 16 --buffer-kb 256", [("completion_over_ideal", 1, 1.15)]),
     (f"{BURST} 1 --buffer-kb 64 --share 0", [("completion_over_ideal", 1, 1.15)]),

@@ -8,7 +8,7 @@
 
 struct tally {
 	uint32_t records, of[2], frags, wins, sessions, half, waiting, partial, ready, timers;
-	uint64_t charged;
+	uint64_t charged, short_charged;
 };
 
 static bool has_fragments(const struct lend_call_rec *k)
@@ -83,7 +83,8 @@ static const char *audit_sess(struct lend_core *c, struct lend_sess *s, struct t
 		const struct lend_call_rec *k = lend_call_at(c, i);
 		bool here = k->state != LEND_CALL_FREE && k->sess_id == s->id;
 
-		charged += here ? k->tx.charged : 0;
+		charged += here && k->tx.total > 1 ? k->tx.charged : 0;
+		t->short_charged += here && k->tx.total <= 1 ? k->tx.charged : 0;
 		orphans += here && k->state == LEND_CALL_ORPHAN;
 		calls += here && k->state != LEND_CALL_ORPHAN;
 		mine += here && !k->server;
@@ -93,7 +94,7 @@ static const char *audit_sess(struct lend_core *c, struct lend_sess *s, struct t
 		if (made != &show)
 			continue;
 		t->of[made->server]++;
-		charged += made->tx.charged;
+		t->short_charged += made->tx.charged;
 		mine += !made->server;
 		calls++;
 	}
@@ -110,10 +111,21 @@ static const char *audit_sess(struct lend_core *c, struct lend_sess *s, struct t
 	return audit_slots(c, s);
 }
 
-static const char *compare_counts(const struct lend_core *c, const struct tally *t)
+static uint64_t peers_used(struct lend_core *c)
+{
+	uint64_t used = 0;
+
+	for (uint32_t i = 0; i < lend_pool_top(&c->free_peers); i++)
+		used += LEND_AT(c, at_peers, struct lend_peer)[i].used;
+	return used;
+}
+
+static const char *compare_counts(struct lend_core *c, const struct tally *t)
 {
 	if (t->records + c->free_calls.free != c->records)
 		return "call records are miscounted";
+	if (t->short_charged != peers_used(c))
+		return "windows of peers are miscounted";
 	if (t->of[0] != c->used[0] || t->of[1] != c->used[1])
 		return "calls in flight are miscounted";
 	if (t->frags + c->free_frags.free != c->free_frags.cap)

@@ -196,6 +196,22 @@ static void clear_free(struct lend_core *c)
 	clear_from(LEND_AT(c, at_supply, uint32_t), c->supply_n, c->supply_cap, sizeof(uint32_t));
 }
 
+/* Clears what congestion control learned of a peer with no session, and all times that are over. */
+static void canon_peer(struct lend_peer *p, lend_ns now)
+{
+	if (p->sessions == 0)
+		p->window = p->limit = 0;
+	p->alpha = p->marked = p->came = p->intact = 0;
+	p->round = p->sent = p->slow = 0;
+	p->cut = p->cut && p->sessions ? EX_NOW : 0;
+	p->closed = EX_NOW;
+	if (p->hold > now)
+		rebase_time(&p->hold, now);
+	else
+		p->hold = 0;
+	canon_link(&p->idle);
+}
+
 void ex_core_timers(struct lend_core *c)
 {
 	lend_timer_init(c, c->now);
@@ -227,6 +243,8 @@ void ex_core_canon(struct lend_core *c)
 		canon_sess(c, i);
 		canon_slots(c, i);
 	}
+	for (uint32_t i = 0; i < lend_pool_top(&c->free_peers); i++)
+		canon_peer(LEND_AT(c, at_peers, struct lend_peer) + i, c->now);
 	for (uint32_t i = 0; i < c->records; i++)
 		canon_call(lend_call_at(c, i), c->now);
 	clear_free(c);

@@ -58,7 +58,7 @@ struct count {
 	struct set calls, wins, frags, sess, rings, wide;
 	uint32_t busy[LEND_WINDOW_LEVELS], used[2], shorts, ready, no_budget, no_memory[2],
 	    behind[2], partials, wanting;
-	uint64_t budget, credit, ahead, senders;
+	uint64_t budget, credit, ahead, senders, short_charged;
 };
 
 /* While calls are in the fast-path array, no call is in a queue. */
@@ -175,8 +175,9 @@ static const char *audit_window(struct lend_core *c, struct lend_sess *s)
 		return "a session miscounts the calls that wait for its window";
 	if ((int32_t)lend_window_of(s->window) - (int32_t)flies != s->room)
 		return "window, room and calls of a session do not add up";
-	return queued && s->room + (int32_t)queued > 0 ? "a call waits although its window has room"
-						       : NULL;
+	if (!queued || s->room + (int32_t)queued <= 0 || s->waits.in)
+		return NULL;
+	return "a call waits although its window has room";
 }
 
 static const char *audit_session(struct lend_core *c, struct lend_sess *s, struct count *n)
@@ -207,7 +208,10 @@ static const char *audit_session(struct lend_core *c, struct lend_sess *s, struc
 		if (k->sess != i || k->sess_id != s->id)
 			return "a session has a call of another session";
 		bulk += !k->server && k->class > LEND_CLASS_NORMAL;
-		charged += k->tx.charged;
+		if (k->tx.total > 1)
+			charged += k->tx.charged;
+		else
+			n->short_charged += k->tx.charged;
 		incoming += k->rx.partial.in;
 		waiting += k->tx.ready.in && k->waits && k->waits != LEND_WAITS_WINDOW;
 	}
@@ -234,6 +238,31 @@ static const char *audit_session(struct lend_core *c, struct lend_sess *s, struc
 	for (uint32_t w = 0; w < c->cfg.calls && !why; w++)
 		why = sim_audit_slot(c, s, i, w);
 	return why;
+}
+
+/* Checks the entries of peers: their sums, and that no call waits while its peer's window is
+ * unused. */
+static const char *audit_peers(struct lend_core *c, struct count *n)
+{
+	uint64_t used = 0, sessions = 0;
+
+	for (uint32_t i = 0; i < lend_pool_top(&c->free_peers); i++) {
+		const struct lend_peer *p = LEND_AT(c, at_peers, struct lend_peer) + i;
+
+		used += p->used;
+		sessions += p->sessions;
+		if (p->limit != (p->waiting.n ? 0 : p->window))
+			return "a peer's window is open while calls wait, or closed while none "
+			       "does";
+		if (p->idle.in != (p->sessions == 0))
+			return "a peer without a session is not in the list, or another one is";
+		if (p->waiting.n && p->used == 0 && c->now > p->hold + LEND_RTO_MAX)
+			return "calls wait for a peer's window that is not in use";
+	}
+	if (used != n->short_charged)
+		return "windows of peers: the calls' bytes do not sum up";
+	return sessions == c->cfg.sessions - c->free_sess.free ? NULL
+							       : "sessions of peers are miscounted";
 }
 
 static const char *audit_timers(struct lend_core *c)
@@ -331,6 +360,7 @@ static const char *audit_tables(struct lend_core *c, struct count *n)
 	    !list_agrees(&c->half, lend_links_half(c), c->cfg.sessions))
 		return "a list is broken";
 	why = lend_zero_rtt_audit(c);
+	why = why ? why : audit_peers(c, n);
 	why = why ? why : sim_audit_coalesced(c);
 	return why ? why : audit_timers(c);
 }
@@ -373,7 +403,7 @@ const char *sim_core_quiet(struct lend_core *c)
 			continue;
 		if (s->state != LEND_SESS_UP)
 			return "a session is neither up nor gone";
-		if (s->unscheduled_used || s->orphans || s->waiting.n || s->calls)
+		if (s->unscheduled_used || s->orphans || s->waiting.n || s->waits.in || s->calls)
 			return "a session still holds credit, orphans or calls";
 	}
 	return NULL;

@@ -2,6 +2,7 @@
  * Part of oracle.h. Layer: test/sim. */
 #include "core/sched.h"
 #include "core/arena.h"
+#include "core/peer_window.h"
 #include "sim/hoard.h"
 #include "sim/oracle/oracle.h"
 #include "util/traffic_class.h"
@@ -40,8 +41,8 @@ static void check_due(struct sim *sim, struct sim_node *n, const struct lend_out
 		  "node %u: a datagram of a call whose deadline has passed", n->id);
 }
 
-/* Returns the class of the call that a datagram belongs to. Long messages go out one class
- * lower on networks; all others in their class. */
+/* Returns the class of the call that a datagram belongs to. Long messages go out one class lower on
+ * networks, as do short requests of a backlog; all others in their class. */
 static uint32_t class_of(struct sim *sim, struct sim_node *n, const struct lend_out *out,
 			 const struct lend_out_rec *r)
 {
@@ -50,6 +51,8 @@ static uint32_t class_of(struct sim *sim, struct sim_node *n, const struct lend_
 	uint32_t class = head->flags & LEND_PKT_CLASS;
 	bool yields = head->length > s->payload && !s->lossless && class < LEND_CLASSES - 1;
 
+	if (head->kind == LEND_PKT_REQUEST && head->length <= s->payload)
+		yields = lend_peer_class(n->core, s, (uint8_t) class) > class;
 	SIM_CHECK(sim, out->class == class + yields,
 		  "node %u: %u bytes of class %u go out as class %u", n->id, head->length, class,
 		  out->class);
