@@ -58,6 +58,7 @@ int app_images(int argc, char **argv) __attribute__((weak));
 int app_demo(int argc, char **argv) __attribute__((weak));
 int app_load_target(int argc, char **argv) /* lend load --target; this one needs http_parser */
     __attribute__((weak));
+int app_social_page(int argc, char **argv) __attribute__((weak)); /* needs jansson */
 int app_tier(int argc, char **argv)
     __attribute__((weak)); /* one image service, started by images */
 

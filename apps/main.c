@@ -59,6 +59,7 @@ static const struct command {
     {BENCH, "malloc", "lend_malloc() and other heaps", app_malloc},
     {HIDDEN, "elastic-worker", NULL, app_elastic_worker},
     {HIDDEN, "elastic-function", NULL, app_elastic_function},
+    {HIDDEN, "social-page", NULL, app_social_page},
     {HIDDEN, "hop", NULL, app_hop},
     {HIDDEN, "loan-server", NULL, app_loan_server},
     {HIDDEN, "training-server", NULL, app_training_server},

@@ -8,6 +8,7 @@ usage: results.py                      renders both files from results.json
        results.py --load BUILD [--seconds S] [--note TEXT]      offers the open loops of LOADS first and stores their figures
        results.py --count BUILD [--note TEXT]                   counts instructions (test/perf/count.sh) and stores them
        results.py --elastic BUILD [--note TEXT]  starts workers and functions through a broker and without, and stores the ratios
+       results.py --social BUILD [--note TEXT]   measures the arms of the social network (scripts/social_arms.py) and stores the ratios
        results.py --training BUILD [--note TEXT]                measures iterations of TRAINING and stores their times
        results.py --store BUILD [--note TEXT]                   measures the steps of a memory node's store and stores them
        results.py --add FILE [--note TEXT]                      stores a comparison of `compare.py --json` first
@@ -25,6 +26,7 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 
 import compare_show
 from compare_show import number
@@ -267,6 +269,18 @@ def elastic(build):
                      "start of EAL. memif is a link per pair of processes, which each process that attaches must first set up with the node and its caller."]}
 
 
+def social(build):
+    """The arms of the social network, as ratios, as a run."""
+    command = ["scripts/social_arms.py", str(build), "--rounds", "3", "--json", "social.json", "--output", "social.html"]
+    with tempfile.TemporaryDirectory() as folder:
+        command[0] = str(REPO / command[0])
+        subprocess.run(command, check=True, timeout=10 * LIMIT, cwd=folder, stdout=subprocess.DEVNULL)
+        got = json.loads(pathlib.Path(folder, "social.json").read_text(encoding="ascii"))
+    return {"name": "social", "title": "A social network, by value and by reference", "command": "scripts/results.py --social build",
+            "columns": ["workload", "what", "ratio", "target"], "rows": [[name, what, f"{ratio:.2f}", target] for name, what, ratio, target in got["ratios"]],
+            "text": [f"{got['runs'][0]['command']} and the like, of one run in turns; 100 users instead of 962."]}
+
+
 def table_of(command):
     """The columns and rows of the Markdown table that a command prints."""
     lines = subprocess.run(command, capture_output=True, text=True, check=True, cwd=REPO).stdout.splitlines()
@@ -382,6 +396,7 @@ def main():
     parser.add_argument("--load", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--count", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--elastic", type=pathlib.Path, metavar="BUILD")
+    parser.add_argument("--social", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--training", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--store", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--congestion", type=pathlib.Path, metavar="BUILD", help="half an hour on two cores")
@@ -401,6 +416,8 @@ def main():
         add(bench(args.load.resolve(), args.seconds, "--load", "load", "Open loop: latency at the load that is offered", LOADS), args.note)
     if args.elastic:
         add(elastic(args.elastic.resolve()), args.note)
+    if args.social:
+        add(social(args.social.resolve()), args.note)
     if args.training:
         add(training(args.training.resolve()), args.note)
     if args.store:

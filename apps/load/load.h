@@ -7,6 +7,7 @@
  *   load_http.c      target over HTTP: checks what the replies have
  *   http_client.c    HTTP/1.1 over kept connections
  *   load_native.c    target over Lend
+ *   social_page.c    the measurements of scripts/social.sh as an HTML page
  *
  * Layer: apps. Threads: one. */
 #ifndef APPS_LOAD_LOAD_H

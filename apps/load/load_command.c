@@ -15,6 +15,7 @@ enum {
 	STEPS_MAX = 32,
 	MEASURABLE = 10,
 	FULL_PERCENT = 90, /* a ramp ends when less of the offered requests succeed */
+	FULL_STEPS = 2,    /* so often in a row: other processes may stall one step */
 };
 static const double growth = 1.3; /* a step's rate over that of the one before */
 
@@ -45,7 +46,7 @@ static const struct lend_option options[] = {
     OPT_TIME(struct args, time, "seconds", "How long to measure, each step of --ramp (2)",
 	     .key = 't'),
     OPT_FLAG(struct args, ramp, "ramp",
-	     "Raise the rate by 1.3 from --rate on until less than 90 % succeed"),
+	     "Raise the rate by 1.3 from --rate on until less than 90 % succeed, twice in a row"),
     OPT_NUMBER(struct args, connections, "connections", 1, 4096,
 	       "Requests in flight at most, each on its connection (128)"),
     OPT_TIME(struct args, deadline, "deadline", "Deadline of each request (5)"),
@@ -216,7 +217,7 @@ static unsigned run_steps(const struct args *args, struct load_target *target, s
 			  double *cell, unsigned *n)
 {
 	double rate = (double)args->rate;
-	unsigned best = 0, i = 0;
+	unsigned best = 0, i = 0, full = 0;
 
 	for (;; rate *= growth) {
 		run[i].shape = &args->shape;
@@ -225,7 +226,8 @@ static unsigned run_steps(const struct args *args, struct load_target *target, s
 		load_run(&run[i], rate, args->time, args->deadline, args->seed + i);
 		fill_row(&run[i], &cell[i * COLUMNS]);
 		best = goodput_of(&run[i]) > goodput_of(&run[best]) ? i : best;
-		if (++i == STEPS_MAX || !args->ramp || is_full(&run[i - 1]))
+		full = is_full(&run[i]) ? full + 1 : 0;
+		if (++i == STEPS_MAX || !args->ramp || full == FULL_STEPS)
 			break;
 	}
 	*n = i;

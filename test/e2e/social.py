@@ -14,12 +14,14 @@ apps/social/post_refs.c, apps/social/posts.c, apps/social/blob.c, apps/social/he
 apps/social/user_timeline.c, apps/social/home_timeline.c, apps/social/timeline.c,
 apps/social/social_graph.c, apps/social/password.c, apps/social/process.c,
 apps/social/role_address.c, apps/social/unique_id.c, apps/social/social.c, apps/social/launch.c,
-apps/social/seed.c, apps/social/role_metrics.c, apps/load/load_native.c, apps/tools/social_command.c
+apps/social/seed.c, apps/social/role_metrics.c, apps/load/load_native.c,
+apps/load/social_page.c, apps/common/report_page.c, apps/tools/social_command.c
 
-usage: social.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
+usage: social_arms.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
 """
 import json
 import os
+import pathlib
 import random
 import re
 import shutil
@@ -33,7 +35,7 @@ import unittest.mock
 import urllib.error
 import urllib.request
 
-from programs import TEMP, lend, lend_json, one_line, run_tests
+from programs import BUILD, TEMP, lend, lend_json, one_line, run_tests
 from social_network import SERVICES, Social, multipart, photo, without_chance
 
 SEED = 24
@@ -275,6 +277,37 @@ class Embedded(unittest.TestCase):
 
     def test_no_balancer(self):
         one_line(self, lend("load", "--target", TEMP, code=1))
+
+
+class Page(unittest.TestCase):
+    def test_one_command_measures_and_draws(self):
+        page, results = TEMP / "social.html", TEMP / "social.json"
+        done = subprocess.run([pathlib.Path(__file__).parents[2] / "scripts/social_arms.py", BUILD, "--only", "original", "--users", "12", "--step", "0.1",
+                               "--seconds", "0.3", "--output", page, "--json", results], capture_output=True, text=True, timeout=100)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        self.assertIn("original, shm, auto over value  goodput at saturation", done.stdout)
+        got = json.loads(results.read_text())
+        self.assertEqual([r["by"] for r in got["runs"]], ["value", "auto"])
+        self.assertEqual([(r["wrong_bytes"], r["pages_used_after"]) for r in got["runs"]], [(0, 0)] * 2)
+        text = page.read_text()
+        for word in ("<script", "http://", "https://", "nan", "inf "):
+            self.assertNotIn(word, text.replace("http://www.w3.org/", ""))
+        charts = re.findall(r"<svg.*?</svg>", text, re.S)
+        self.assertEqual(len(charts), 4)
+        for chart in charts[:2]:  # a line of both arms, with as many points as steps
+            lines = re.findall(r'<(?:polyline[^>]*points|path[^>]*d)="([^"]*)"', chart)
+            points = [len(re.findall(r"[\d.]+[ ,][\d.]+", line)) for line in lines]
+            for run in got["runs"]:
+                self.assertIn(len(run["steps"]), points, chart)
+        for chart in charts[2:]:
+            self.assertGreaterEqual(chart.count("<rect"), 2)
+        self.assertIn("prefers-color-scheme", text)
+
+    def test_bad_input(self):
+        for text in ("", "{}", '{"runs": [{}]}', '{"runs": [{"workload": "w", "carrier": "c", "by": "b", "command": "x", "steps": []}]}'):
+            (TEMP / "bad.json").write_text(text)
+            one_line(self, lend("social-page", TEMP / "bad.json", "-o", TEMP / "bad.html", code=2))
+        self.assertFalse((TEMP / "bad.html").exists())
 
 
 class Metrics(unittest.TestCase):

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and measures the social network by value and by reference; writes social.html.
+# usage: scripts/social.sh [OPTION]...      passed on to scripts/social_arms.py; see scripts/social_arms.py --help
+set -eu
+cd "$(dirname "$0")/.."
+
+scripts/deps.sh build demo
+scripts/build.sh release programs
+exec python3 scripts/social_arms.py build "$@"

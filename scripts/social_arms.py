@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Measures the arms of each workload of the social network in turns, and writes one HTML page of them.
+
+usage: social_arms.py BUILD [--only WORKLOAD]... [--rounds N] [--seconds S] [--users N] [--output FILE] [--json FILE]
+
+For each workload: a ramp of every arm, up to its saturation; then rounds of all arms at one load, 60 % of the first arm's saturation.
+The figures at that load are of the round with the median of its mean latency. --users 962 is DeathStarBench's network; the media of
+`embedded` then take 630 MB. A workload whose load fails is reported, and left out.
+"""
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+# Workload, carrier, arms (the first is the base of the ratios), requests per second at which the ramp begins.
+WORKLOADS = (("embedded", "udp", ("value", "ref"), 40), ("embedded", "shm", ("value", "ref"), 80), ("photos", "udp", ("value", "ref"), 100),
+             ("articles", "udp", ("value", "ref"), 40), ("original", "shm", ("value", "auto"), 300))
+SHARE = 0.6  # of the saturation
+PHOTOS = "/usr/share/backgrounds/mate"  # Debian's mate-backgrounds
+KEYS = {"goodput at saturation": "saturation_per_s", "mean latency at the same load": "mean_ms", "p99 at the same load": "p99_ms",
+        "requests per CPU second": "requests_per_cpu_s", "bytes moved per request": "bytes_moved_per_request"}
+TARGETS = {("embedded", "udp", "saturation_per_s"): ">= 3.1", ("embedded", "udp", "mean_ms"): "<= 0.4",
+           ("embedded", "udp", "bytes_moved_per_request"): "<= 0.263", ("embedded", "shm", "saturation_per_s"): ">= 1.7",
+           ("photos", "udp", "requests_per_cpu_s"): ">= 1.3", ("photos", "udp", "mean_ms"): "<= 0.8",
+           ("articles", "udp", "requests_per_cpu_s"): ">= 1.1", ("original", "shm", "saturation_per_s"): ">= 0.98",
+           ("original", "shm", "p99_ms"): "<= 1.05"}
+STEPS = ("rate", "goodput_per_s", "mean_ms", "p50_ms", "p99_ms", "p999_ms", "errors")
+
+
+def nearest_photo(size):
+    """The photograph whose file is nearest to this size, as an option's value; None: there are no photographs."""
+    return min(pathlib.Path(PHOTOS).glob("**/*.jpg"), key=lambda path: abs(path.stat().st_size - size), default=None)
+
+
+def photos(workload):
+    files = [nearest_photo(512 << 10), nearest_photo(64 << 10)] if workload == "photos" else [None]
+    return [] if None in files else ["--photo", str(files[0]), "--get-photo", str(files[1])]
+
+
+class Failed(Exception):
+    pass
+
+
+def run(args, workload, carrier, by, *more):
+    """The report of one load, and its command."""
+    command = ["social", "--workload", workload, "--by", by, "--carrier", carrier, "--users", str(args.users), *photos(workload), *more]
+    done = subprocess.run([f"{args.build}/lend", *command, "--json"], capture_output=True, text=True, timeout=300)
+    if done.returncode:
+        raise Failed(f"lend {' '.join(command)}: {done.stderr.strip() or done.stdout[-300:]}")
+    return json.loads(done.stdout), f"lend {' '.join(command)}"
+
+
+def measure(args, workload, carrier, arms, start):
+    """One result for each arm."""
+    ramps = [run(args, workload, carrier, by, "--ramp", "--rate", str(start), "--seconds", str(args.step))[0] for by in arms]
+    rate = max(10, int(SHARE * ramps[0]["saturation_per_s"]))
+    rounds = [[run(args, workload, carrier, by, "--rate", str(rate), "--seconds", str(args.seconds)) for by in arms] for _ in range(args.rounds)]
+    for by, ramp, *reports in zip(arms, ramps, *rounds):
+        median = statistics.median_low(report["mean_ms"] for report, _ in reports)
+        report, command = next(pair for pair in reports if pair[0]["mean_ms"] == median)
+        yield {**report, "carrier": carrier, "by": by, "command": command, "saturation_per_s": ramp["saturation_per_s"],
+               "requests": report["goodput_per_s"] * args.seconds, "steps": [{key: step[key] for key in STEPS} for step in ramp["steps"]]}
+
+
+def ratios(results):
+    """Of each arm after the first to the first: [workload and arms, what, ratio, target]."""
+    base = results[0]
+    for result in results[1:]:
+        name = f"{result['workload']}, {result['carrier']}, {result['by']} over {base['by']}"
+        for what, key in KEYS.items():
+            ratio = result[key] / base[key] if base[key] else 0
+            yield [name, what, round(ratio, 3), TARGETS.get((result["workload"], result["carrier"], key), "")]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build")
+    parser.add_argument("--only", action="append", help="only this workload")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=1.5, help="of each round")
+    parser.add_argument("--step", type=float, default=0.4, help="seconds of each step of a ramp")
+    parser.add_argument("--users", type=int, default=100)
+    parser.add_argument("--output", default="social.html")
+    parser.add_argument("--json", help="keeps the results here, too")
+    args = parser.parse_args()
+    began, rows, runs, failed = time.time(), [], [], 0
+    for workload, *rest in WORKLOADS:
+        if args.only and workload not in args.only:
+            continue
+        try:
+            results = list(measure(args, workload, *rest))
+        except Failed as error:
+            print(f"social_arms.py: {error}", file=sys.stderr)
+            failed += 1
+            continue
+        for row in ratios(results):
+            print(*row, sep="  ", flush=True)
+            rows.append(row)
+        runs += results
+    text = json.dumps({"seconds": time.time() - began, "ratios": rows, "runs": runs}, indent=1)
+    if args.json:
+        pathlib.Path(args.json).write_text(text, encoding="ascii")
+    if not runs:
+        return 1
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        file.write(text)
+        file.flush()
+        subprocess.run([f"{args.build}/lend", "social-page", file.name, "--output", args.output], check=True)
+    print(f"{args.output}: {time.time() - began:.0f} s")
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
