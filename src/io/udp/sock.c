@@ -142,6 +142,30 @@ void lend_udp_control_add(struct msghdr *msg, int level, int type, int value, si
 	msg->msg_controllen += CMSG_SPACE(len);
 }
 
+static bool send_with_priority(int fd)
+{
+	_Alignas(struct cmsghdr) char control[LEND_UDP_CONTROL];
+	struct sockaddr_in self = {.sin_family = AF_INET,
+				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t len = sizeof(self);
+	struct msghdr msg = {.msg_name = &self, .msg_namelen = len, .msg_control = control};
+
+	if (bind(fd, (void *)&self, len) != 0 || getsockname(fd, (void *)&self, &len) != 0)
+		return false;
+	lend_udp_control_add(&msg, SOL_SOCKET, SO_PRIORITY, 1, sizeof(int));
+	return sendmsg(fd, &msg, MSG_DONTWAIT) == 0;
+}
+
+bool lend_udp_takes_priority(void)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool takes = fd >= 0 && send_with_priority(fd);
+
+	if (fd >= 0)
+		(void)close(fd);
+	return takes;
+}
+
 static void set_options(int fd, int family)
 {
 	int off = 0, fragment = IP_PMTUDISC_DONT;

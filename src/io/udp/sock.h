@@ -9,7 +9,7 @@
 #include "io/addr.h"
 #include "io/io.h"
 
-enum { LEND_UDP_MTU_MAX = 65507, LEND_UDP_MTU_MIN = 512, LEND_UDP_CONTROL = 64 };
+enum { LEND_UDP_MTU_MAX = 65507, LEND_UDP_MTU_MIN = 512, LEND_UDP_CONTROL = 96 };
 
 /* Resolves a name or number to the first address of that family (AF_UNSPEC: any). Queries the
  * resolver, so it may wait. 0, or -EINVAL, -ENOENT, -EAGAIN with lend_why_text() set. */
@@ -42,6 +42,9 @@ uint32_t lend_udp_control(struct msghdr *msg, uint8_t *tos);
 /* Appends control data to a message: the low len bytes of value. msg_control has
  * LEND_UDP_CONTROL bytes, aligned, of which msg_controllen are used. */
 void lend_udp_control_add(struct msghdr *msg, int level, int type, int value, size_t len);
+/* Returns whether the kernel takes a message's queueing priority as control data: since Linux 6.14.
+ * Sends itself a datagram. */
+bool lend_udp_takes_priority(void);
 /* Returns whether err is one that the ICMP reply to an earlier datagram left on the socket. It does
  * not concern this call. */
 bool lend_udp_is_stale(int err);

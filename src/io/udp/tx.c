@@ -10,6 +10,7 @@
 #include "io/udp/udp.h"
 
 #include <errno.h>
+#include <linux/pkt_sched.h>
 #include <netinet/udp.h>
 #include <string.h>
 
@@ -97,15 +98,29 @@ static uint32_t gather_pieces(const struct lend_bufs *bufs, const struct lend_ou
 	return n;
 }
 
-/* Adds the class's TOS. Class NORMAL uses the socket's own TOS and needs no control data. IPv6
- * sockets use IPv4's option for mapped IPv4 addresses. */
-static void mark_class(struct msghdr *msg, const struct lend_udp_key *to, uint8_t tos)
+static bool prioritises(struct lend_udp_tx *tx)
+{
+	if (!tx->asked)
+		tx->prioritises = lend_udp_takes_priority();
+	tx->asked = true;
+	return tx->prioritises;
+}
+
+/* Adds the class's TOS, and the priority by which the host's own queues (pfifo_fast, prio, mqprio)
+ * sort: they do not read class selectors. Class NORMAL uses the socket's own TOS and needs no
+ * control data. IPv6 sockets use IPv4's option for mapped IPv4 addresses. */
+static void mark_class(struct lend_udp_tx *tx, struct msghdr *msg, const struct lend_udp_key *to,
+		       uint8_t tos)
 {
 	bool six = !lend_udp_key_is_v4(to);
 
-	if (tos != 0)
-		lend_udp_control_add(msg, six ? IPPROTO_IPV6 : IPPROTO_IP,
-				     six ? IPV6_TCLASS : IP_TOS, tos | LEND_ECN_CAPABLE,
+	if (tos == 0)
+		return;
+	lend_udp_control_add(msg, six ? IPPROTO_IPV6 : IPPROTO_IP, six ? IPV6_TCLASS : IP_TOS,
+			     tos | LEND_ECN_CAPABLE, sizeof(int));
+	if (prioritises(tx))
+		lend_udp_control_add(msg, SOL_SOCKET, SO_PRIORITY,
+				     tos >= LEND_TOS_URGENT ? TC_PRIO_INTERACTIVE : TC_PRIO_BULK,
 				     sizeof(int));
 }
 
@@ -131,7 +146,7 @@ static void prepare_message(struct io_udp *u, const struct lend_bufs *bufs,
 		msg->msg_name = &tx->to[m];
 		msg->msg_namelen = lend_udp_key_to(key, u->family, &tx->to[m]);
 	}
-	mark_class(msg, key, run->tos);
+	mark_class(tx, msg, key, run->tos);
 	if (run->n > 1)
 		lend_udp_control_add(msg, IPPROTO_UDP, UDP_SEGMENT, (int)run->len,
 				     sizeof(uint16_t));
@@ -227,7 +242,7 @@ static bool send_apart(struct io_udp *u, struct lend_out *out, uint32_t m)
 	int err;
 
 	one.msg_hdr.msg_controllen = 0;
-	mark_class(&one.msg_hdr, &lend_udp_peers_at(&u->peers, run->peer)->key, run->tos);
+	mark_class(&u->tx, &one.msg_hdr, &lend_udp_peers_at(&u->peers, run->peer)->key, run->tos);
 	for (uint32_t k = 0; k < run->n; k++, i = u->tx.next[i]) {
 		one.msg_hdr.msg_iovlen = 1u + out[i].n + (out[i].tail_len > 0);
 		if (send_all(u, &one, 1, &err) == 0 && is_full(err)) {

@@ -74,7 +74,9 @@ struct lend_udp_tx {
 	char flat[LEND_UDP_FLAT];     /* copy of a short datagram in one piece */
 	uint8_t next[LEND_UDP_BURST]; /* index of the next datagram of the same run */
 	uint32_t runs;
-	bool joins; /* this kernel splits joined datagrams (UDP_SEGMENT) */
+	bool joins;       /* this kernel splits joined datagrams (UDP_SEGMENT) */
+	bool asked;       /* `prioritises` is known */
+	bool prioritises; /* this kernel takes priorities of messages */
 };
 
 /* The connected socket: it has one peer, so the kernel does no route lookup for datagrams sent
