@@ -34,6 +34,41 @@ Test(sess, peer__stopped__is_dead_within_its_bound)
 	pair_close(&d);
 }
 
+static void wait_longer(struct lend_core_config *c)
+{
+	c->dead = 10000 * MS;
+}
+
+/* The network is silent for 6 s, then works again: without a call, with one that has a request of
+ * one datagram, and in the middle of a long one. */
+Test(sess, network__silent_for_less_than_dead__goes_on)
+{
+	static const struct {
+		uint32_t len;
+		bool begun;
+	} row[] = {{0, false}, {100, false}, {200000, false}, {200000, true}};
+
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		struct core_pair d;
+
+		pair_begin(&d, false, wait_longer);
+		d.quiet = true;
+		if (row[i].len)
+			pair_request(&d, row[i].len, 3);
+		if (row[i].begun)
+			pair_carry(&d, 0);
+		d.lose = pair_lose_all;
+		pair_pass(&d, 6000 * MS);
+		d.lose = NULL;
+		pair_pass(&d, 1000 * MS);
+		cr_expect_eq(d.side[0].count[LEND_EV_CALL_END], row[i].len > 0, "row %zu", i);
+		cr_expect_eq(d.side[0].ev[LEND_EV_CALL_END].status, 0, "row %zu", i);
+		cr_expect_eq(d.side[0].count[LEND_EV_SESSION_DOWN], 0, "row %zu", i);
+		cr_expect_eq(d.side[1].count[LEND_EV_SESSION_DOWN], 0, "row %zu", i);
+		pair_finish(&d);
+	}
+}
+
 Test(sess, an_idle_session_lives_by_its_pings)
 {
 	struct core_pair d;
