@@ -10,6 +10,7 @@ usage: results.py                      renders both files from results.json
        results.py --elastic BUILD [--note TEXT]  starts workers and functions through a broker and without, and stores the ratios
        results.py --social BUILD [--note TEXT]   measures the arms of the social network (scripts/social_arms.py) and stores the ratios
        results.py --training BUILD [--note TEXT]                measures iterations of TRAINING and stores their times
+       results.py --netbench FILE [--note TEXT]                 stores the rows of `netbench.sh --json`
        results.py --store BUILD [--note TEXT]                   measures the steps of a memory node's store and stores them
        results.py --add FILE [--note TEXT]                      stores a comparison of `compare.py --json` first
 
@@ -281,6 +282,16 @@ def social(build):
             "text": [f"{got['runs'][0]['command']} and the like, of one run in turns; 100 users instead of 962."]}
 
 
+def netbench(file):
+    """Congestion on real stacks, as a run."""
+    columns = ("lend", "simulator", "cubic", "bbr", "quic")
+    rows = [[f"{row['row']}, {row['unit']}", *(number(row[c]) if c in row else "" for c in columns), row["target"] + ("" if row["ok"] else ": missed")]
+            for row in json.loads(file.read_text())["rows"]]
+    return {"name": "netbench", "title": "Congestion on real stacks", "command": "scripts/netbench.sh",
+            "columns": ["row", "Lend over udp", "simulator", "TCP cubic", "TCP BBR", "QUIC (ngtcp2, cubic)", "target"], "rows": rows,
+            "text": ["Network namespaces at a switch program: see [test/net](../../test/net/README.md)."]}
+
+
 def table_of(command):
     """The columns and rows of the Markdown table that a command prints."""
     lines = subprocess.run(command, capture_output=True, text=True, check=True, cwd=REPO).stdout.splitlines()
@@ -398,6 +409,7 @@ def main():
     parser.add_argument("--elastic", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--social", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--training", type=pathlib.Path, metavar="BUILD")
+    parser.add_argument("--netbench", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--store", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--congestion", type=pathlib.Path, metavar="BUILD", help="half an hour on two cores")
     parser.add_argument("--add", type=pathlib.Path, metavar="FILE")
@@ -420,6 +432,8 @@ def main():
         add(social(args.social.resolve()), args.note)
     if args.training:
         add(training(args.training.resolve()), args.note)
+    if args.netbench:
+        add(netbench(args.netbench), args.note)
     if args.store:
         add(store_steps(args.store.resolve()), args.note)
     for run in congestion(args.congestion.resolve()) if args.congestion else ():
