@@ -20,13 +20,13 @@
 #define LEND_FLIGHT_STALE (5000 * LEND_MS)
 enum { LEND_FLIGHT_LEAST = 16 }; /* datagrams */
 
-/* Returns whether the limit holds back a datagram, and notes it. span: numbers from the oldest one
- * in flight. Numbers that were reported behind a lost one do not count. */
-static inline bool lend_flight_holds(struct lend_core *c, const struct lend_sess *s, uint64_t span)
+/* Returns whether the limit holds back a datagram, and notes it. Numbers that were reported behind
+ * a lost one do not count. */
+static inline bool lend_flight_holds(struct lend_core *c, const struct lend_sess *s)
 {
 	struct lend_flight *f = &lend_few_of(c, s)->flight;
 
-	if (!s->has_flight || span < f->limit || f->out < f->limit)
+	if (!s->has_flight || lend_min_u64(s->number - s->oldest, f->out) < f->limit)
 		return false;
 	f->held = true;
 	return true;

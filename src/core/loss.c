@@ -111,8 +111,11 @@ bool lend_loss_room(struct lend_core *c, struct lend_sess *s)
 	uint32_t window = s->lossless ? LEND_RING : lend_cc_window(&s->cc),
 		 len = lend_ring_len(c, s);
 
-	if (lend_flight_holds(c, s, s->number - s->oldest))
-		return false;
+	if (lend_flight_holds(c, s)) {
+		advance_oldest(c, s);
+		if (lend_flight_holds(c, s))
+			return false;
+	}
 	if (s->number - s->oldest >= lend_min_u32(window, len))
 		advance_oldest(c, s);
 	if (s->number - s->oldest >= len && window > len && lend_ring_grow(c, s))

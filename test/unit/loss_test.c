@@ -8,6 +8,7 @@
  * src/core/seen.c, src/core/sent_ring.c */
 #include <criterion/criterion.h>
 
+#include "core/flight.h"
 #include "core/loss.h"
 #include "core/reorder.h"
 #include "core/tx.h"
@@ -52,6 +53,26 @@ static void make_report(uint64_t came, enum lend_loss_source word)
 	for (uint32_t i = 0; i < top; i++)
 		seen.map |= (came >> i & 1) << (top - 1 - i);
 	cr_assert(lend_loss_reported(c, lend_sess_at(c, 0), &seen, word));
+}
+
+/* The limit is used up, then the receiver asks for all of it again and no report says more. */
+Test(loss, room__limit_used_up_and_all_discarded__sends_again)
+{
+	struct lend_flight *f;
+
+	open_all();
+	(void)send_next(3);
+	make_report(1, LEND_LOSS_OTHER);
+	f = &lend_few_of(c, lend_sess_at(c, 0))->flight;
+	f->limit = 4;
+	while (lend_loss_room(c, lend_sess_at(c, 0))) {
+		(void)send_next(3);
+		lend_flight_sent(c, lend_sess_at(c, 0), 1);
+	}
+	cr_assert_eq(k[3]->tx.next, 5);
+	lend_tx_restart(c, lend_sess_at(c, 0), &k[3]->tx, 1);
+	cr_assert(lend_loss_room(c, lend_sess_at(c, 0)));
+	free(c);
 }
 
 Test(loss, report__single_gap__lost_or_late)
