@@ -114,7 +114,7 @@ void hostile_mutate(struct choice *c, int to, struct world_dgram *d)
 	memcpy(d->data, &head, sizeof(head));
 	for (uint32_t n = 1 + choice_of(c, 4); n > 0; n--)
 		mutate_once(c, s, d);
-	if (!choice_rare(c, 20))
+	(void)choice_u8(c); /* decides nothing; the corpus has a byte for it */
 }
 
 static uint32_t block_of(uint8_t kind, uint8_t flags)
@@ -267,6 +267,7 @@ void hostile_invent(struct choice *c, int to, struct world_dgram *d)
 	d->len = (uint32_t)sizeof(head) + block_of(head.kind, head.flags) + payload;
 	for (uint32_t n = choice_rare(c, 3) ? choice_of(c, 4) : 0; n > 0; n--)
 		set_block(c, d);
+	(void)choice_u8(c); /* decides nothing; the corpus has a byte for it */
 }
 
 void hostile_raw(struct choice *c, struct world_dgram *d)
