@@ -27,7 +27,7 @@ struct social_request {
 	void *parent; /* the transport's request that calls are made for; NULL: none */
 	void (*fail)(void *closure_data, enum lend_status status, const char *why);
 	unsigned waiting; /* calls and operations that have not ended */
-	lend_ns called;   /* begin of the last call */
+	lend_ns began;    /* begin of the first of them */
 	enum lend_status status;
 	char why[WHY_MAX];
 	void (*undo)(void *state);
@@ -307,7 +307,10 @@ ProtobufCService *social_call(void *request, enum social_role role)
 
 void social_begin(void *request)
 {
-	((struct social_request *)request)->waiting++;
+	struct social_request *r = request;
+
+	if (!r->waiting++)
+		r->began = lend_now(social.ep);
 }
 
 bool social_ended_with(void *request, enum lend_status status, const char *why)
@@ -322,6 +325,7 @@ bool social_ended_with(void *request, enum lend_status status, const char *why)
 	}
 	if (r->waiting)
 		return false;
+	social.counters[r->role].wait_ns += lend_now(social.ep) - r->began;
 	if (r->status == LEND_OK)
 		return true;
 	social_fail(request, r->status, r->why);

@@ -53,9 +53,9 @@ enum social_by { SOCIAL_BY_VALUE, SOCIAL_BY_REF, SOCIAL_BY_AUTO };
 	X(requests, "requests served")                                                             \
 	X(errors, "requests answered with another status than OK")                                 \
 	X(calls, "calls made for requests")                                                        \
-	X(call_ns, "ns, their durations")                                                          \
+	X(wait_ns, "ns that requests waited for calls, stores and the memory node")                \
 	X(store_ops, "operations on stores")                                                       \
-	X(store_ns, "ns inside the stores' functions")                                             \
+	X(store_ns, "ns inside the functions of stores")                                           \
 	X(blob_tx_bytes, "bytes of texts and media put on the memory node")                        \
 	X(blob_rx_bytes, "bytes of texts and media read from the memory node")                     \
 	X(lost_refs, "references whose bytes the memory node does not have")

@@ -3,6 +3,7 @@
 #ifndef APPS_SOCIAL_STORE_KIND_H
 #define APPS_SOCIAL_STORE_KIND_H
 
+#include "apps/social/social.h"
 #include "apps/social/social_store.h"
 
 struct store_kind {
@@ -22,7 +23,14 @@ struct store {
 	const struct store_kind *kind;
 	struct store *next;
 	char name[32];
+	struct social_counters *counters; /* of the role with this name */
 };
+
+/* Counts the time inside a store's function that began then, before its completion runs. */
+static inline void store_spend(struct store *store, lend_ns began)
+{
+	store->counters->store_ns += lend_now(social.ep) - began;
+}
 
 struct store *store_lmdb_open(const char *name);
 struct store *store_redis_open(const char *name);

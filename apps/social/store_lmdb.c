@@ -66,6 +66,7 @@ static void commit_writes(struct lend_alarm *alarm)
 {
 	struct lmdb *s = (struct lmdb *)((uint8_t *)alarm - offsetof(struct lmdb, commit));
 	struct write_end *ends = s->ends;
+	lend_ns began = lend_now(social.ep);
 	size_t n = s->n;
 	int err = EIO;
 
@@ -77,6 +78,7 @@ static void commit_writes(struct lend_alarm *alarm)
 	s->failed = false;
 	s->ends = NULL;
 	s->n = s->cap = 0;
+	store_spend(&s->base, began);
 	for (size_t i = 0; i < n; i++) {
 		struct store_result result = {.status = err ? LEND_UNAVAILABLE : ends[i].status};
 
@@ -112,10 +114,11 @@ static void end_read(struct lmdb *s, MDB_txn *txn)
 }
 
 /* Completes a write with its transaction; err: of LMDB. */
-static void end_write(struct lmdb *s, int err, store_done_fn *done, void *arg)
+static void end_write(struct lmdb *s, lend_ns began, int err, store_done_fn *done, void *arg)
 {
 	struct store_result result = {.status = LEND_UNAVAILABLE};
 
+	store_spend(&s->base, began);
 	if (s->n == s->cap) {
 		size_t cap = s->cap ? 2 * s->cap : 64;
 		struct write_end *more = realloc(s->ends, cap * sizeof(*more));
@@ -140,6 +143,7 @@ static void get_values(struct store *store, const char *const key[], size_t n, s
 	struct lmdb *s = (struct lmdb *)store;
 	struct store_bytes value[GET_MAX];
 	struct store_result result = {.n = n, .value = value};
+	lend_ns began = lend_now(social.ep);
 	MDB_txn *txn = n <= GET_MAX ? begin_read(s) : NULL;
 
 	if (!txn)
@@ -151,6 +155,7 @@ static void get_values(struct store *store, const char *const key[], size_t n, s
 
 		value[i] = (struct store_bytes){err ? NULL : found.mv_data, found.mv_size};
 	}
+	store_spend(store, began);
 	done(&result, arg);
 	end_read(s, txn);
 }
@@ -160,17 +165,19 @@ static void put_value(struct store *store, const char *key, struct store_bytes v
 {
 	struct lmdb *s = (struct lmdb *)store;
 	MDB_val name = text_of(key), data = {value.len, (void *)(uintptr_t)value.data};
+	lend_ns began = lend_now(social.ep);
 	int err = EIO;
 
 	if (begin_txn(s))
 		err = mdb_put(s->txn, s->values, &name, &data, only_new ? MDB_NOOVERWRITE : 0);
-	end_write(s, err, done, arg);
+	end_write(s, began, err, done, arg);
 }
 
 static void push_member(struct store *store, const char *const key[], size_t n, int64_t member,
 			int64_t score, store_done_fn *done, void *arg)
 {
 	struct lmdb *s = (struct lmdb *)store;
+	lend_ns began = lend_now(social.ep);
 	uint8_t entry[ENTRY];
 	int err = begin_txn(s) ? 0 : EIO;
 
@@ -181,7 +188,7 @@ static void push_member(struct store *store, const char *const key[], size_t n, 
 		err = mdb_put(s->txn, s->lists, &name, &data, MDB_NODUPDATA);
 		err = err == MDB_KEYEXIST ? 0 : err;
 	}
-	end_write(s, err, done, arg);
+	end_write(s, began, err, done, arg);
 }
 
 /* Moves a cursor to the first-th entry of a list. */
@@ -216,6 +223,7 @@ static void range_members(struct store *store, const char *key, size_t first, si
 	struct lmdb *s = (struct lmdb *)store;
 	bool newest = order == STORE_NEWEST;
 	struct store_result result = {.status = LEND_UNAVAILABLE};
+	lend_ns began = lend_now(social.ep);
 	int64_t *member = NULL;
 	MDB_val name = text_of(key), entry = {0, NULL};
 	MDB_txn *txn = begin_read(s);
@@ -238,6 +246,7 @@ static void range_members(struct store *store, const char *key, size_t first, si
 	mdb_cursor_close(cursor);
 	end_read(s, txn);
 	result.member = member;
+	store_spend(store, began);
 	done(&result, arg);
 	free(member);
 }
@@ -247,6 +256,7 @@ static void pull_member(struct store *store, const char *key, int64_t member, st
 {
 	struct lmdb *s = (struct lmdb *)store;
 	MDB_val name = text_of(key), entry = {0, NULL};
+	lend_ns began = lend_now(social.ep);
 	MDB_cursor *cursor = NULL;
 	int err = begin_txn(s) ? mdb_cursor_open(s->txn, s->lists, &cursor) : EIO;
 
@@ -258,7 +268,7 @@ static void pull_member(struct store *store, const char *key, int64_t member, st
 		err = mdb_cursor_del(cursor, 0);
 	if (cursor)
 		mdb_cursor_close(cursor);
-	end_write(s, err, done, arg);
+	end_write(s, began, err, done, arg);
 }
 
 static void *sync_each_second(void *arg)

@@ -179,6 +179,7 @@ static void send_command(struct redis_op *op, redisCallbackFn *got, int n, const
 			 const size_t *len)
 {
 	struct redis *r = op->store;
+	lend_ns began = lend_now(social.ep);
 
 	if (!connect_redis(r) || redisAsyncCommandArgv(r->context, got, op, n, word, len) != 0) {
 		r->answered--;
@@ -186,6 +187,7 @@ static void send_command(struct redis_op *op, redisCallbackFn *got, int n, const
 		return;
 	}
 	r->sent++;
+	store_spend(&r->base, began);
 	if (r->deadline.at == LEND_NEVER) {
 		r->checked = r->answered;
 		lend_alarm_set(social.ep, &r->deadline, lend_now(social.ep) + ANSWER_NS);
