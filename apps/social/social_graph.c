@@ -1,11 +1,12 @@
 /* social_graph - the service of the graph: lists of followers and followees.
  * Layer: apps. Threads: the endpoint's. */
+#include "apps/social/graph_edge.h"
 #include "apps/social/social.h"
 #include "apps/social/social_store.h"
 
 static struct store *store;
 
-static void end_write(const struct store_result *result, void *request)
+static void end_insert(const struct store_result *result, void *request)
 {
 	if (social_ended_with(request,
 			      result->status == LEND_ALREADY_EXISTS ? LEND_OK : result->status,
@@ -20,7 +21,7 @@ static void social_graph_insert_user(Social__SocialGraphService_Service *service
 	(void)service, (void)closure;
 	social_begin(request);
 	store_put(store, social_key(request, "s:%lld", (long long)in->id),
-		  (struct store_bytes){"", 0}, true, end_write, request);
+		  (struct store_bytes){"", 0}, true, end_insert, request);
 }
 
 /* Answers with the members of a list. */
@@ -82,66 +83,11 @@ static void social_graph_get_followees(Social__SocialGraphService_Service *servi
 		    STORE_OLDEST, got_followees, f);
 }
 
-/* A change of an edge: of the follower's list and of the followee's list, in parallel. */
-struct edge {
-	void *request;
-	int64_t user, followee;
-	bool follow;
-};
-
-static void change_edge(struct edge *e)
-{
-	const char *lists[] = {social_key(e->request, "g:%lld", (long long)e->user),
-			       social_key(e->request, "f:%lld", (long long)e->followee)};
-	int64_t member[] = {e->followee, e->user}, now = social_now_ms();
-
-	social_begin(e->request);
-	for (unsigned i = 0; i < 2; i++) {
-		social_begin(e->request);
-		if (e->follow)
-			store_push(store, &lists[i], 1, member[i], now, end_write, e->request);
-		else
-			store_pull(store, lists[i], member[i], end_write, e->request);
-	}
-	end_write(&(struct store_result){.status = LEND_OK}, e->request);
-}
-
-/* Leaves an edge that exists unchanged. */
-static void check_edge(const struct store_result *result, void *state)
-{
-	struct edge *e = state;
-	bool has = false;
-
-	for (size_t i = 0; i < result->n; i++)
-		has |= result->member[i] == e->followee;
-	if (!social_ended_with(e->request, result->status, "the graph cannot be read"))
-		return;
-	if (has == e->follow)
-		social_answer_empty(e->request);
-	else
-		change_edge(e);
-}
-
-static void start_edge(struct edge *e)
-{
-	social_begin(e->request);
-	store_range(store, social_key(e->request, "g:%lld", (long long)e->user), 0, STORE_ALL,
-		    STORE_OLDEST, check_edge, e);
-}
-
-static struct edge *edge_of(void *request, const Social__Edge *in, bool follow)
-{
-	struct edge *e = social_state(request, sizeof(*e));
-
-	*e = (struct edge){request, in->user_id, in->followee_id, follow};
-	return e;
-}
-
 static void social_graph_follow(Social__SocialGraphService_Service *service, const Social__Edge *in,
 				Social__Empty_Closure closure, void *request)
 {
 	(void)service, (void)closure;
-	start_edge(edge_of(request, in, true));
+	graph_edge_change(request, store, in, true);
 }
 
 static void social_graph_unfollow(Social__SocialGraphService_Service *service,
@@ -149,40 +95,7 @@ static void social_graph_unfollow(Social__SocialGraphService_Service *service,
 				  void *request)
 {
 	(void)service, (void)closure;
-	start_edge(edge_of(request, in, false));
-}
-
-static void got_user(const Social__Id *reply, void *state)
-{
-	struct edge *e = state;
-
-	e->user = reply ? reply->id : 0;
-	if (social_ended(e->request, SOCIAL_USER, reply))
-		start_edge(e);
-}
-
-static void got_followee(const Social__Id *reply, void *state)
-{
-	struct edge *e = state;
-
-	e->followee = reply ? reply->id : 0;
-	if (social_ended(e->request, SOCIAL_USER, reply))
-		start_edge(e);
-}
-
-/* Looks both users up in parallel. */
-static void find_users(struct edge *e, const Social__Edge *in)
-{
-	Social__User user = SOCIAL__USER__INIT, followee = SOCIAL__USER__INIT;
-
-	user.username = in->user_name;
-	followee.username = in->followee_name;
-	social_begin(e->request);
-	social__user_service__get_user_id(social_call(e->request, SOCIAL_USER), &user, got_user, e);
-	social__user_service__get_user_id(social_call(e->request, SOCIAL_USER), &followee,
-					  got_followee, e);
-	if (social_ended_with(e->request, LEND_OK, ""))
-		start_edge(e);
+	graph_edge_change(request, store, in, false);
 }
 
 static void social_graph_follow_with_username(Social__SocialGraphService_Service *service,
@@ -190,7 +103,7 @@ static void social_graph_follow_with_username(Social__SocialGraphService_Service
 					      void *request)
 {
 	(void)service, (void)closure;
-	find_users(edge_of(request, in, true), in);
+	graph_edge_change_named(request, store, in, true);
 }
 
 static void social_graph_unfollow_with_username(Social__SocialGraphService_Service *service,
@@ -198,7 +111,7 @@ static void social_graph_unfollow_with_username(Social__SocialGraphService_Servi
 						Social__Empty_Closure closure, void *request)
 {
 	(void)service, (void)closure;
-	find_users(edge_of(request, in, false), in);
+	graph_edge_change_named(request, store, in, false);
 }
 
 ProtobufCService *social_social_graph(void)

@@ -40,36 +40,19 @@ static void end_put(struct social_blob_op *op)
 		answer_text(t);
 }
 
-/* Appends bytes to a text. */
-static char *append_bytes(char *to, const char *bytes, size_t len)
-{
-	memcpy(to, bytes, len);
-	return to + len;
-}
-
 /* Returns the text with its URLs shortened. */
 static const char *shorten_urls(struct text *t, size_t *len)
 {
-	size_t cap = t->len, from = 0;
-	char *out, *end;
+	const char **urls = social_memory(t->request, t->reply.n_urls * sizeof(*urls));
+	size_t cap = t->len;
+	char *out;
 
-	for (size_t i = 0; i < t->reply.n_urls; i++)
-		cap += strlen(t->reply.urls[i]->shortened_url);
-	out = end = social_memory(t->request, cap);
-	for (size_t i = 0, at = 0; i < t->reply.n_urls;) {
-		struct social_token token = social_text_scan(t->bytes, t->len, at);
-		const char *url = t->reply.urls[i]->shortened_url;
-
-		at = token.at + token.len;
-		if (token.kind != SOCIAL_TOKEN_URL)
-			continue;
-		end = append_bytes(end, t->bytes + from, token.at - from);
-		end = append_bytes(end, url, strlen(url));
-		from = at;
-		i++;
+	for (size_t i = 0; i < t->reply.n_urls; i++) {
+		urls[i] = t->reply.urls[i]->shortened_url;
+		cap += strlen(urls[i]);
 	}
-	end = append_bytes(end, t->bytes + from, t->len - from);
-	*len = (size_t)(end - out);
+	out = social_memory(t->request, cap);
+	*len = social_text_replace(t->bytes, t->len, urls, t->reply.n_urls, out);
 	return out;
 }
 

@@ -47,3 +47,31 @@ struct social_token social_text_scan(const char *text, size_t len, size_t at)
 	}
 	return (struct social_token){SOCIAL_TOKEN_END, len, 0};
 }
+
+static char *append_bytes(char *to, const char *bytes, size_t len)
+{
+	memcpy(to, bytes, len);
+	return to + len;
+}
+
+size_t social_text_replace(const char *text, size_t len, const char *const url[], size_t n,
+			   char *out)
+{
+	struct social_token token = {.len = 0};
+	char *end = out;
+	size_t from = 0;
+
+	for (size_t i = 0; i < n;) {
+		token = social_text_scan(text, len, token.at + token.len);
+		if (token.kind == SOCIAL_TOKEN_END)
+			break;
+		if (token.kind != SOCIAL_TOKEN_URL)
+			continue;
+		end = append_bytes(end, text + from, token.at - from);
+		end = append_bytes(end, url[i], strlen(url[i]));
+		from = token.at + token.len;
+		i++;
+	}
+	end = append_bytes(end, text + from, len - from);
+	return (size_t)(end - out);
+}

@@ -17,5 +17,9 @@ struct social_token {
 
 /* Returns the first token of a text from at on. */
 struct social_token social_text_scan(const char *text, size_t len, size_t at);
+/* Writes a text with its first n URLs replaced, in order. out has room for the text and for all of
+ * url. Returns the length. */
+size_t social_text_replace(const char *text, size_t len, const char *const url[], size_t n,
+			   char *out);
 
 #endif

@@ -12,7 +12,7 @@ apps/social/compose_post.c, apps/social/text.c, apps/social/user.c, apps/social/
 apps/social/url_shorten.c, apps/social/user_mention.c, apps/social/post_storage.c,
 apps/social/post_refs.c, apps/social/posts.c, apps/social/blob.c, apps/social/held.c,
 apps/social/user_timeline.c, apps/social/home_timeline.c, apps/social/timeline.c,
-apps/social/social_graph.c, apps/social/password.c, apps/social/process.c,
+apps/social/social_graph.c, apps/social/graph_edge.c, apps/social/password.c, apps/social/process.c,
 apps/social/role_address.c, apps/social/unique_id.c, apps/social/social.c, apps/social/launch.c,
 apps/social/seed.c, apps/social/role_metrics.c, apps/load/load_native.c,
 apps/load/social_page.c, apps/common/report_page.c, apps/tools/social_command.c
@@ -246,6 +246,16 @@ class Command(unittest.TestCase):
                 self.assertGreater(report["goodput_per_s"], 10)
                 self.assertGreater(report["posts_per_read"], 1)
                 self.assertEqual(len(report["processes"]), 2)
+
+    def test_posts_that_contain_their_media(self):
+        """The reader checks each medium; by reference its bytes pass no tier."""
+        bytes_moved = {}
+        for by in ("value", "ref"):
+            report = lend_json("social", "--by", by, "--carrier", "udp", "--users", "15", "--rate", "40", "--seconds", "0.5")
+            self.assertEqual([report[f] for f in ("errors", "wrong_bytes", "pages_used_after", "posts_per_read")], [0, 0, 0, 10.0], report)
+            self.assertEqual(report["processes"][1:], ["web", "balancer"])
+            bytes_moved[by] = report["bytes_moved_per_request"]
+        self.assertGreater(bytes_moved["value"], 3 * bytes_moved["ref"])
 
     @unittest.skipUnless(shutil.which("redis-server") and shutil.which("memcached"), "redis-server or memcached is not installed")
     def test_real_stores(self):

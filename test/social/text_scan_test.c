@@ -54,6 +54,24 @@ Test(text_scan, table__text__tokens)
 	}
 }
 
+Test(text_scan, replace__table__texts)
+{
+	static const struct {
+		const char *text, *want;
+	} rows[] = {{"", ""},
+		    {"no url", "no url"},
+		    {"http://a", "S1"},
+		    {"x http://a/b @c http://d y", "x S1/b @c S2 y"},
+		    {"http://a http://b http://c", "S1 S2 http://c"}};
+	static const char *const urls[] = {"S1", "S2"};
+	char got[256];
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		got[social_text_replace(rows[i].text, strlen(rows[i].text), urls, 2, got)] = 0;
+		cr_expect_str_eq(got, rows[i].want, "%s: %s", rows[i].text, got);
+	}
+}
+
 Test(text_scan, end__bytes_behind__not_read)
 {
 	cr_assert_eq(social_text_scan("http://ab", 8, 0).len, 8);
