@@ -101,12 +101,11 @@ static bool add_record(struct opening *o, uint32_t i)
 	struct lend_in *in = &o->in[i];
 	struct lend_seal_job *job = &o->job[o->jobs];
 	struct record *record = &o->record[o->jobs];
-	struct lend_pkt head = {0};
+	struct lend_pkt head;
 	uint32_t len = in->len - (uint32_t)sizeof(head) - LEND_RECORD_TRAILER;
 
-	if (in->len >= sizeof(head))
-		head = head_of(in);
-	if (in->len < sizeof(head) + LEND_RECORD_TRAILER || lend_record_is_bare(head.kind)) {
+	if (in->len < sizeof(head) + LEND_RECORD_TRAILER ||
+	    lend_record_is_bare((head = head_of(in)).kind)) {
 		o->r->stats.rx_forged++;
 		return false;
 	}

@@ -6,6 +6,8 @@
 #include "util/crc32c.h"
 
 enum { BURST = 32, LINE = 64, GATHER_MIN = 4096, PARTS = 6 };
+/* The top byte of the number. */
+enum { EPOCH_AT = offsetof(struct lend_pkt, number) + sizeof(uint64_t) - 1 };
 
 struct sealing {
 	struct lend_records *r;
@@ -123,7 +125,7 @@ static void gather_text(struct sealing *s, const struct lend_out *out, struct le
 		job->parts = n;
 		return;
 	}
-	memcpy(at, blocks, rest);
+	lend_copy_short(at, blocks, rest);
 	at += rest;
 	for (uint32_t i = 0; i < out->n; at += out->piece[i++].len)
 		memcpy(at, piece_at(s, &out->piece[i]), out->piece[i].len);
@@ -141,26 +143,36 @@ static void seal_jobs(struct sealing *s)
 	s->jobs = 0;
 }
 
-/* Writes the head of a record, and what is needed to seal it. */
+/* Writes the head of a record, and its nonce. Returns the keys for it. The head is copied in two
+ * parts and then changed: a wide load right behind stores of single fields would wait for them. */
+static const struct lend_epoch_keys *put_head(struct sealing *s, const struct lend_out *out,
+					      struct lend_record_keys *k, struct lend_seal_job *job)
+{
+	const uint8_t *from = out->head;
+	uint8_t *to = s->room.at;
+	uint64_t number = lend_load_u64(from + offsetof(struct lend_pkt, number));
+	const struct lend_epoch_keys *epoch = take_number(s, k, number);
+
+	lend_copy_part(to, from);
+	lend_copy_part(to + 16, from + 16);
+	to[offsetof(struct lend_pkt, flags)] |= LEND_PKT_ENCRYPTED;
+	to[EPOCH_AT] = (uint8_t)k->tx_epoch;
+	lend_record_nonce(job->nonce, epoch->iv, number);
+	job->at = to;
+	return epoch;
+}
+
+/* Adds a datagram of a session with keys. */
 static void add_record(struct sealing *s, struct lend_out *out, struct lend_record_keys *k,
 		       uint32_t len)
 {
 	struct lend_seal_job *job = &s->job[s->jobs];
-	const struct lend_epoch_keys *epoch;
-	struct lend_pkt head;
 	bool lists = len >= GATHER_MIN && k->suite->gathers && k->level == LEND_LEVEL_ENCRYPT;
 
 	LEND_CHECK(len + LEND_RECORD_TRAILER <= UINT16_MAX);
-	memcpy(&head, out->head, sizeof(head));
-	epoch = take_number(s, k, head.number);
-	lend_record_nonce(job->nonce, epoch->iv, head.number);
-	head.flags |= LEND_PKT_ENCRYPTED;
-	head.number |= (k->tx_epoch & UINT8_MAX) << 56;
-	job->key = epoch->expanded;
-	job->at = s->room.at;
-	job->ad_len = sizeof(head);
-	job->len = len - (uint32_t)sizeof(head);
-	memcpy(job->at, &head, sizeof(head));
+	job->key = put_head(s, out, k, job)->expanded;
+	job->ad_len = sizeof(struct lend_pkt);
+	job->len = len - (uint32_t)sizeof(struct lend_pkt);
 	gather_text(s, out, job, lists);
 	if (k->level == LEND_LEVEL_AUTHENTICATE) {
 		job->ad_len = len;

@@ -1,0 +1,220 @@
+/* seal_burst - the cost of sealing and opening a datagram, in bursts of 32, next to OpenSSL's EVP
+ * in the same run. perf_seal_burst [-n BURSTS] [-r ROUNDS] Prints nanoseconds per datagram, the
+ * least of ROUNDS interleaved measurements of each kind: a head of 32 bytes and 64 or 1,472 bytes
+ * behind it. Lend's are whole passes of the record layer: gather, nonce, number, seal; find the
+ * keys, open, compare, window. Threads: one. */
+#include <getopt.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "lend/rpc.h"
+#include "rpc/keys.h"
+#include "seal/record.h"
+#include "util/check.h"
+
+enum { BURST = 32, HEAD = sizeof(struct lend_pkt), LONGEST = 1472, ROOM = 128 << 10, INDEX = 1 };
+
+struct end {
+	struct lend_records records;
+	struct lend_record_keys *of[2];
+};
+
+static struct bench {
+	struct end from, to;
+	_Alignas(64) uint8_t room[ROOM];
+	uint8_t head[BURST][HEAD + LONGEST], copy[BURST][HEAD + LONGEST + LEND_TAG];
+	uint64_t number;
+	EVP_CIPHER_CTX *evp[2]; /* encrypts, decrypts */
+} b;
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static void *take_memory(void *arg, size_t len)
+{
+	void *memory = aligned_alloc(64, len);
+
+	(void)arg;
+	return memory ? memset(memory, 0, len) : NULL;
+}
+
+static void give_memory(void *arg, void *memory, size_t len)
+{
+	(void)arg;
+	(void)len;
+	free(memory);
+}
+
+static uint64_t acked_none(void *arg, uint64_t session)
+{
+	(void)arg;
+	(void)session;
+	return 0;
+}
+
+static void open_end(struct end *e, const struct lend_seal_ops *ops, uint8_t suite, bool client)
+{
+	const struct lend_records_calls calls = {
+	    .take = take_memory, .give = give_memory, .acked = acked_none};
+	struct lend_seal_keys keys = {
+	    .session = INDEX, .peer_id = INDEX, .suite = suite, .level = LEND_LEVEL_ENCRYPT};
+
+	memset(keys.tx, client, sizeof(keys.tx));
+	memset(keys.rx, !client, sizeof(keys.rx));
+	memset(e->of, 0, sizeof(e->of));
+	lend_records_begin(&e->records, ops, &calls, e->of, 2);
+	LEND_CHECK(lend_records_install(&e->records, 1, &keys) == 0);
+}
+
+static void make_burst(struct lend_out *out, uint32_t len)
+{
+	for (uint32_t i = 0; i < BURST; i++) {
+		const struct lend_pkt head = {.magic = LEND_PKT_MAGIC,
+					      .version = LEND_PKT_VERSION,
+					      .kind = LEND_PKT_REQUEST,
+					      .session = INDEX,
+					      .number = ++b.number};
+
+		memcpy(b.head[i], &head, sizeof(head));
+		out[i] = (struct lend_out){
+		    .head = b.head[i], .head_len = (uint16_t)(HEAD + len), .sess = INDEX};
+	}
+}
+
+/* Adds the nanoseconds of n bursts to took: of seal, of open. */
+static void run_lend(uint32_t n, uint32_t len, uint64_t took[2])
+{
+	const struct lend_records_memory room = {b.room, b.room + ROOM};
+	const struct lend_records_path path = {.checked = true};
+	struct lend_out out[BURST];
+	struct lend_in in[BURST];
+
+	while (n-- > 0) {
+		uint64_t start, middle;
+
+		make_burst(out, len);
+		start = now_ns();
+		LEND_CHECK(lend_records_seal(&b.from.records, &path, 1, NULL, room, out, BURST) ==
+			   BURST);
+		middle = now_ns();
+		took[0] += middle - start;
+		for (uint32_t i = 0; i < BURST; i++)
+			in[i] = (struct lend_in){.data = out[i].head, .len = out[i].head_len};
+		middle = now_ns();
+		LEND_CHECK(lend_records_open(&b.to.records, &path, 1, in, BURST) == BURST);
+		took[1] += now_ns() - middle;
+	}
+}
+
+static void evp_once(uint32_t i, uint32_t len, bool opens)
+{
+	EVP_CIPHER_CTX *c = b.evp[opens];
+	uint8_t *text = b.copy[i] + HEAD, nonce[12] = {0};
+	int n;
+
+	memcpy(nonce + 4, b.head[i] + offsetof(struct lend_pkt, number), 8);
+	LEND_CHECK(EVP_CipherInit_ex(c, NULL, NULL, NULL, nonce, !opens) == 1);
+	LEND_CHECK(EVP_CipherUpdate(c, NULL, &n, b.copy[i], HEAD) == 1);
+	LEND_CHECK(EVP_CipherUpdate(c, text, &n, text, (int)len) == 1);
+	if (opens)
+		EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_AEAD_SET_TAG, LEND_TAG, text + len);
+	LEND_CHECK(EVP_CipherFinal_ex(c, text + len, &n) == 1);
+	if (!opens)
+		EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_AEAD_GET_TAG, LEND_TAG, text + len);
+}
+
+static void run_evp(uint32_t n, uint32_t len, uint64_t took[2])
+{
+	struct lend_out out[BURST];
+
+	while (n-- > 0) {
+		uint64_t start, middle;
+
+		make_burst(out, len);
+		start = now_ns();
+		for (uint32_t i = 0; i < BURST; i++) {
+			memcpy(b.copy[i], b.head[i], HEAD + len);
+			evp_once(i, len, false);
+		}
+		middle = now_ns();
+		for (uint32_t i = 0; i < BURST; i++)
+			evp_once(i, len, true);
+		took[1] += now_ns() - middle;
+		took[0] += middle - start;
+	}
+}
+
+static void open_evp(const EVP_CIPHER *cipher)
+{
+	static const uint8_t key[LEND_KEY];
+
+	for (int i = 0; i < 2; i++) {
+		b.evp[i] = EVP_CIPHER_CTX_new();
+		LEND_CHECK(b.evp[i] &&
+			   EVP_CipherInit_ex(b.evp[i], cipher, NULL, key, NULL, !i) == 1);
+	}
+}
+
+static void measure_suite(const char *name, uint32_t bursts, int rounds, uint32_t len)
+{
+	double best[2][2] = {{1e9, 1e9}, {1e9, 1e9}};
+
+	for (int round = 0; round < rounds; round++)
+		for (int kind = 0; kind < 2; kind++) {
+			uint64_t took[2] = {0};
+
+			(kind ? run_evp : run_lend)(bursts, len, took);
+			for (int i = 0; i < 2; i++) {
+				double each = (double)took[i] / bursts / BURST;
+
+				best[kind][i] = each < best[kind][i] ? each : best[kind][i];
+			}
+		}
+	printf(
+	    "%s, %u B: seal %.0f, open %.0f; OpenSSL EVP: seal %.0f, open %.0f ns per datagram\n",
+	    name, len, best[0][0], best[0][1], best[1][0], best[1][1]);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		enum lend_suite id;
+		const char *name;
+	} suites[] = {{LEND_SUITE_AES128_GCM, "AES-128-GCM"},
+		      {LEND_SUITE_CHACHA20_POLY1305, "ChaCha20-Poly1305"}};
+	const struct lend_seal_ops *ops;
+	uint32_t bursts = 1000;
+	int rounds = 20, option;
+
+	while ((option = getopt(argc, argv, "n:r:")) != -1) {
+		if (option == '?')
+			return 2;
+		*(option == 'n' ? (int *)&bursts : &rounds) = atoi(optarg);
+	}
+	if (lend_keys_seal(&ops) < 0) {
+		fprintf(stderr, "perf_seal_burst: %s\n", lend_why());
+		return 1;
+	}
+	for (int i = 0; i < 2; i++) {
+		if (!ops->suite[suites[i].id])
+			continue;
+		open_end(&b.from, ops, suites[i].id, true);
+		open_end(&b.to, ops, suites[i].id, false);
+		open_evp(i ? EVP_chacha20_poly1305() : EVP_aes_128_gcm());
+		measure_suite(suites[i].name, bursts, rounds, 64);
+		measure_suite(suites[i].name, bursts, rounds, LONGEST);
+		lend_records_end(&b.from.records);
+		lend_records_end(&b.to.records);
+		EVP_CIPHER_CTX_free(b.evp[0]);
+		EVP_CIPHER_CTX_free(b.evp[1]);
+	}
+	return 0;
+}
