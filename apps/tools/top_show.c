@@ -65,10 +65,10 @@ static void json_session(FILE *out, const struct top_server *s, const struct len
 	fprintf(out,
 		"\",\"up\":%s,\"tx_per_s\":%.1f,\"rx_per_s\":%.1f,\"rtt_us\":%.2f,"
 		"\"rtt_var_us\":%.2f,\"gap_us\":%.2f,\"in_flight\":%u,\"window\":%u,"
-		"\"credit\":%u,\"granted\":%llu",
+		"\"credit\":%u,\"granted\":%llu,\"level\":%u,\"suite\":%u,\"forged\":%llu",
 		l->up ? "true" : "false", tx_rate(s, l), rx_rate(s, l), (double)l->rtt / 1e3,
 		(double)l->rtt_var / 1e3, (double)l->gap / 1e3, l->in_flight, l->window, l->credit,
-		(unsigned long long)l->granted);
+		(unsigned long long)l->granted, l->level, l->suite, (unsigned long long)l->forged);
 	by_class(out, "calls", l->calls, false);
 	by_class(out, "served", l->served, false);
 	by_class(out, "queued", l->queued, true);
@@ -131,6 +131,17 @@ static void print_cell(double n)
 	printf(" %6s", text);
 }
 
+/* Prints what protects a session's datagrams. */
+static void print_level(const struct lend_session_stats *l)
+{
+	static const char *const suites[] = {"clear", "aes", "chacha"};
+	const char *suite = l->suite < 3 ? suites[l->suite] : "?";
+
+	printf("  %s%s", suite, l->level == 1 ? " (tag only)" : "");
+	if (l->forged)
+		printf(", %llu forged", (unsigned long long)l->forged);
+}
+
 static void print_session(const struct top_server *s, const struct lend_session_stats *l)
 {
 	printf("  %-28.28s", l->peer[0] ? l->peer : "?");
@@ -154,6 +165,7 @@ static void print_session(const struct top_server *s, const struct lend_session_
 			format_count(text, (double)l->queued[c]);
 			printf(" %d:%s", c + 1, text);
 		}
+	print_level(l);
 	fputs("\n", stdout);
 }
 

@@ -59,6 +59,10 @@ struct lend_session_stats {
 	uint32_t calls[8];    /* calls in progress, started here, by priority: [0] is 1 */
 	uint32_t served[8];   /* calls in progress, made by the peer, until it has the reply */
 	uint64_t queued[8];   /* bytes not yet given to the carrier, and lost ones, by priority */
+	uint64_t forged;      /* received datagrams whose tag was wrong */
+	uint8_t level;        /* datagrams are 0 in clear, 1 authenticated, 2 encrypted */
+	uint8_t suite;        /* 0 none, 1 AES-128-GCM, 2 ChaCha20-Poly1305 */
+	uint8_t zero[6];      /* 0 */
 };
 /* Reads the next open session, from index i on; 0 begins.
  * Returns: the index to continue from; 0: there is no further session.

@@ -31,6 +31,8 @@ static void describe_session(struct lend_ep *ep, unsigned i, struct lend_session
 	stats->window = look.window;
 	stats->credit = look.credit;
 	stats->granted = look.granted;
+	stats->level = lend_records_level(&ep->sealing.records, s->core, &stats->suite);
+	stats->forged = lend_records_failures(&ep->sealing.records, s->core);
 	memcpy(stats->calls, look.calls[0], sizeof(stats->calls));
 	memcpy(stats->served, look.calls[1], sizeof(stats->served));
 	memcpy(stats->queued, look.queued, sizeof(stats->queued));

@@ -75,3 +75,10 @@ uint8_t lend_records_level(const struct lend_records *r, uint64_t session, uint8
 	*suite = k ? k->suite_id : LEND_SUITE_NONE;
 	return k ? k->level : LEND_LEVEL_NONE;
 }
+
+uint64_t lend_records_failures(const struct lend_records *r, uint64_t session)
+{
+	const struct lend_record_keys *k = lend_record_keys_of(r, session);
+
+	return k ? k->failures : 0;
+}

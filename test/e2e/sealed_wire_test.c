@@ -175,6 +175,8 @@ Test(sealed_wire, marker__by_level)
 	} row[] = {{"none", false, true}, {"authenticate", true, true}, {"encrypt", true, false}};
 
 	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		struct lend_session_stats look;
+
 		begin_wire(row[i].level);
 		for (int n = 0; n < 20; n++)
 			make_call(64);
@@ -184,6 +186,9 @@ Test(sealed_wire, marker__by_level)
 			     w.datagrams);
 		cr_expect_eq(w.sealed > 20, row[i].sealed, "%s: %lu", row[i].level, w.sealed);
 		cr_expect_eq(read_counter(w.server, "seal_opened") > 20, row[i].sealed);
+		cr_assert_neq(lend_stats_session(w.server, 0, &look), 0);
+		cr_expect_eq(look.level, i);
+		cr_expect_eq(look.suite != 0, row[i].sealed);
 		finish_wire();
 	}
 }
