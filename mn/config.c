@@ -97,7 +97,8 @@ static const struct lend_option options[] = {
 	.key = 'S'),
     OPT_TEXT(struct mn_config, quota, "quota", "WHO:BYTES[:REFS[:CLIENTS]],...",
 	     "Limit per tenant. WHO: each (user of this host on shm; the network is one), uid=N, "
-	     "net, secret=FILE (processes that prove the secret in its first line); -: no limit",
+	     "net, secret=FILE (processes that prove the secret in its first line), tenant=NAME "
+	     "(of keys of that tenant); -: no limit",
 	     .key = 'q'),
     OPT_TAKEN("keys", "FILE", take_keys,
 	      "Keys that peers prove, from lend keygen (default $LEND_KEYS, ~/.config/lend/keys)",

@@ -10,12 +10,12 @@
 #include "util/siphash.h"
 
 enum { RULES_MAX = 64, SECRET_MAX = 256 };
-enum kind { EACH, UID, NET, SECRET };
+enum kind { EACH, UID, NET, SECRET, TENANT };
 
 struct rule {
 	enum kind kind;
 	uint32_t uid;
-	char secret[SECRET_MAX];
+	char secret[SECRET_MAX]; /* TENANT: its name */
 	struct lend_store_quota quota;
 };
 struct mn_tenants {
@@ -27,7 +27,8 @@ static int fail_rule(const char *rule)
 {
 	return lend_fail(EINVAL,
 			 "--quota %s: give WHO:BYTES[:REFS[:CLIENTS]], as in each:1G or "
-			 "uid=1000:4G:100000:16; WHO is each, net, uid=N or secret=FILE",
+			 "uid=1000:4G:100000:16; WHO is each, net, uid=N, "
+			 "secret=FILE or tenant=NAME",
 			 rule);
 }
 
@@ -84,6 +85,11 @@ static int read_owner(char *owner, struct rule *rule)
 		rule->kind = SECRET;
 		rc = read_secret(owner + 7, rule->secret);
 		return rc < 0 ? rc : lend_accept_secret(rule->secret);
+	}
+	if (!strncmp(owner, "tenant=", 7)) {
+		rule->kind = TENANT;
+		(void)snprintf(rule->secret, sizeof(rule->secret), "%s", owner + 7);
+		return *rule->secret ? 0 : -EINVAL;
 	}
 	if (strncmp(owner, "uid=", 4) != 0 || owner[4] < '0' || owner[4] > '9')
 		return -EINVAL;
@@ -174,12 +180,21 @@ static const struct rule *find_secret(const struct mn_tenants *tenants, struct l
 	return found;
 }
 
+static const struct rule *find_tenant(const struct mn_tenants *tenants, const char *name)
+{
+	for (uint32_t i = 0; i < tenants->n; i++)
+		if (tenants->rule[i].kind == TENANT && !strcmp(tenants->rule[i].secret, name))
+			return &tenants->rule[i];
+	return NULL;
+}
+
 uint32_t mn_tenants_of(const struct mn_tenants *tenants, struct lend_ep *ep,
 		       struct lend_store *store, lend_session session, uint64_t *sessions)
 {
 	static const struct lend_store_quota none = {UINT64_MAX, UINT32_MAX, UINT32_MAX};
 	static const uint8_t key[16] = "lend tenant";
 	struct lend_peer peer = {.uid = -1};
+	char name[SECRET_MAX];
 	const struct rule *rule;
 	uint64_t id;
 
@@ -190,6 +205,9 @@ uint32_t mn_tenants_of(const struct mn_tenants *tenants, struct lend_ep *ep,
 	rule = find_secret(tenants, ep, session);
 	if (rule) {
 		id = lend_siphash64(key, rule->secret, strlen(rule->secret)) | UINT64_C(1) << 63;
+	} else if (lend_session_tenant(ep, session, name, sizeof(name))) {
+		rule = find_tenant(tenants, name);
+		id = lend_siphash64(key, name, strlen(name)) | UINT64_C(3) << 62;
 	} else if (peer.uid >= 0) {
 		rule = find_rule(tenants, UID, (uint32_t)peer.uid);
 		id = UINT64_C(1) << 32 | (uint32_t)peer.uid;

@@ -569,6 +569,12 @@ int lend_watch_fd(struct lend_ep *ep, struct lend_fd_watch *watch, unsigned even
  * Ownership: borrows path, and made, which receives the path in at most cap bytes.
  * Threads: any. */
 int lend_keygen(const char *path, char *made, size_t cap);
+/* Makes a key pair for a server: its line for the server's file of keys, and its public key for the
+ * lines "server ADDRESS KEY" of its clients, as text with a zero at the end.
+ * Returns: 0; -ENODEV: no libsodium.
+ * Ownership: borrows both.
+ * Threads: any. */
+int lend_keygen_static(char line[80], char public_key[65]);
 /* Returns the id of the key that an endpoint proves to peers.
  * Returns: the first 8 bytes of the key's SHA-256; 0: no key.
  * Threads: any. */
@@ -586,6 +592,10 @@ int lend_reload_keys(void);
  * Returns: true: it did; false: it did not, or the session is stale or not up.
  * Ownership: borrows secret. */
 bool lend_session_knows(struct lend_ep *ep, lend_session session, const char *secret);
+/* Reads the tenant of a session: of the key that its peer proved, as the file of keys names it.
+ * Returns: true; false: there is none, or it is longer than cap - 1 bytes; name is "" then.
+ * Ownership: borrows name. */
+bool lend_session_tenant(struct lend_ep *ep, lend_session session, char *name, size_t cap);
 /* Writes the channel binding: 32 bytes that both ends of a session compute identically, different
  * for each session.
  * Returns: 0; -ESTALE: the session has ended, or is not up yet.

@@ -24,6 +24,12 @@ void lend_connect_refuse(struct lend_core *c, const struct lend_in *in,
 	lend_ctl_push(c, &e);
 }
 
+void lend_core_set_suites(struct lend_core *c, uint8_t suites)
+{
+	c->cfg.sealed = 1;
+	c->cfg.suites = suites;
+}
+
 bool lend_connect_is_own(const struct lend_core *c, uint64_t connect)
 {
 	return connect - c->connects_first - 1 < c->connects - c->connects_first;

@@ -178,7 +178,8 @@ struct lend_core_identity {
 	 */
 	uint8_t pattern;
 	uint8_t suite, level, least;
-	uint8_t zero[4];
+	uint8_t loops; /* 1: the address is one of our own, so our CONNECT comes back to us */
+	uint8_t zero[3];
 };
 /* Opens a session to a peer. Returns 0 and *session, which is usable at once: its calls wait until
  * the session is up. self NULL: config.incarnation, no key. Errors: -ENOSPC, -EHOSTUNREACH. If the
@@ -190,6 +191,8 @@ struct lend_core_policy {
 	uint8_t suites; /* bit s: suite s will do */
 	uint8_t least;  /* level; 0: sessions may be open */
 };
+/* Sets config.sealed, and config.suites, after init. */
+void lend_core_set_suites(struct lend_core *core, uint8_t suites);
 /* Judges a CONNECT by what it has in clear, before it is opened: our own one, a copy, one without a
  * cookie while cookies are demanded, or one against the policy is answered or dropped here. Returns
  * whether it is to be opened and passed to lend_core_input(). */

@@ -68,7 +68,8 @@ static void fill_session(struct lend_core *c, struct lend_sess *s, const struct 
 	s->features = (uint8_t)b->features;
 	lend_lookup_enter_attempt(c, s, key);
 	lend_lookup_enter_peer(c, s, b->session);
-	if (b->pattern != LEND_PATTERN_OPEN && !lend_connect_is_own(c, b->connect)) {
+	if (b->pattern >= LEND_PATTERN_NN ||
+	    (b->pattern == LEND_PATTERN_PROOF && !lend_connect_is_own(c, b->connect))) {
 		h->pattern = b->pattern;
 		h->key_id = b->key_id;
 		h->suite = b->suite;
@@ -154,6 +155,16 @@ static bool admit_connect(struct lend_core *c, const struct lend_in *in,
 	return false;
 }
 
+/* Returns whether a CONNECT of our own is to be answered: it was sent to our own address. */
+static bool is_our_loop(struct lend_core *c, const struct lend_in *in,
+			const struct lend_pkt_connect *b)
+{
+	const struct lend_sess *s = lend_sess_find(c, b->session);
+
+	return s && s->state == LEND_SESS_CONNECTING && s->connect == b->connect &&
+	       s->peer == in->peer && lend_hs_of(c, s)->flags & LEND_HS_LOOPS;
+}
+
 static bool screen_connect(struct lend_core *c, const struct lend_in *in,
 			   const struct lend_pkt_connect *b, const struct lend_core_policy *policy)
 {
@@ -166,7 +177,7 @@ static bool screen_connect(struct lend_core *c, const struct lend_in *in,
 	}
 	if (b->pattern < LEND_PATTERN_NN)
 		return true;
-	if (lend_connect_is_own(c, b->connect)) {
+	if (lend_connect_is_own(c, b->connect) && !is_our_loop(c, in, b)) {
 		LEND_COUNT(c, rx_own);
 		return false;
 	}
@@ -326,7 +337,7 @@ static bool choose_suite(struct lend_core *c, struct lend_sess *s, uint8_t suite
 	}
 	suites &= c->cfg.suites & (uint8_t) ~(1u << h->suite);
 	if (!suites)
-		h->refused = 1;
+		h->flags |= LEND_HS_REFUSED;
 	else
 		h->suite = (uint8_t)__builtin_ctz(suites);
 	return suites != 0;

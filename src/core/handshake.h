@@ -19,6 +19,10 @@
 
 #include "core/arena.h"
 
+/* REFUSED: a RETRY, which proves nothing, said that no level or suite fits. LOOPS: the server is
+ * this core itself. */
+enum { LEND_HS_REFUSED = 1, LEND_HS_LOOPS = 2 };
+
 /* State of one handshake, freed at its end. */
 struct lend_hs {
 	struct lend_pkt_cookie cookie; /* client: sent in CONNECT */
@@ -33,7 +37,7 @@ struct lend_hs {
 	uint8_t retries;               /* client: RETRYs that were followed */
 	uint8_t suite, level, least;   /* of a sealed session; least: client */
 	uint8_t resumes;               /* client: this CONNECT is LEND_PATTERN_RESUME */
-	uint8_t refused;               /* client: a RETRY without proof said that nothing fits */
+	uint8_t flags;                 /* client: LEND_HS_* */
 };
 _Static_assert(sizeof(struct lend_hs) == 136, "no padding");
 

@@ -15,6 +15,7 @@ void lend_hs_propose(struct lend_core *c, struct lend_sess *s,
 	h->suite = self->suite;
 	h->level = self->level;
 	h->least = self->least;
+	h->flags = self->loops ? LEND_HS_LOOPS : 0;
 }
 
 void lend_hs_open(struct lend_core *c, struct lend_sess *s)

@@ -180,6 +180,12 @@ static bool is_welcome(struct lend_core *c, struct lend_sess *s, const struct le
 		LEND_COUNT(c, rx_state);
 		return false;
 	}
+	/* The only kinds of a sealed session that are not authenticated. */
+	if (s->sealed && s->state != LEND_SESS_CLOSING &&
+	    (v->head.kind == LEND_PKT_BYE_ACK || v->head.kind == LEND_PKT_PROOF)) {
+		LEND_COUNT(c, rx_state);
+		return false;
+	}
 	if (s->state == LEND_SESS_CLOSING) {
 		if (v->head.kind == LEND_PKT_BYE_ACK || v->head.kind == LEND_PKT_BYE)
 			lend_sess_free(c, s);

@@ -15,6 +15,7 @@
 #include "rpc/heads.h"
 #include "rpc/keys.h"
 #include "rpc/call_spans.h"
+#include "rpc/sealed_sessions.h"
 #include "stream/duplex.h"
 #include "sys/clock.h"
 #include "sys/asan.h"
@@ -85,7 +86,12 @@ static int fill_config(struct lend_ep *ep, const struct lend_config *config)
 				 config->size);
 	if (config)
 		memcpy(c, config, config->size < sizeof(*c) ? config->size : sizeof(*c));
-	rc = lend_keys_first(c->secret, &ep->key_id);
+	ep->no_key = c->secret && !*c->secret;
+	rc = lend_sealing_choose(&ep->sealing);
+	if (rc == 0)
+		rc = lend_keys_first(c->secret, !ep->sealing.level, &ep->key_id);
+	ep->key_of_file = !c->secret && lend_keys_filed(ep->key_id);
+	ep->keys_generation = lend_keys_generation();
 	c->secret = NULL;
 	if (rc < 0)
 		return rc;
@@ -95,6 +101,8 @@ static int fill_config(struct lend_ep *ep, const struct lend_config *config)
 		return rc;
 	c->sessions = c->sessions ? c->sessions : SESSIONS;
 	c->calls = c->calls ? c->calls : CALLS;
+	ep->core_config.sessions = c->sessions;
+	ep->core_config.ticket_ns = TICKET_NS;
 	c->message_max = c->message_max ? c->message_max : 16 * MIB;
 	c->receive_budget = c->receive_budget ? c->receive_budget : 64 * MIB;
 	c->timeout = c->timeout ? c->timeout : UINT64_C(5000000000);
@@ -160,7 +168,6 @@ static int open_core(struct lend_ep *ep)
 
 	if (choose_cc(ep) < 0)
 		return -EINVAL;
-	c->sessions = ep->config.sessions;
 	c->calls = ep->config.calls;
 	c->inflight = (uint32_t)lend_min_u64(lend_min_u64(all, some), 1u << 20);
 	c->reassemblies = c->inflight < REASSEMBLIES ? c->inflight : REASSEMBLIES;
@@ -171,7 +178,6 @@ static int open_core(struct lend_ep *ep)
 	c->receive_budget = ep->config.receive_budget;
 	c->unscheduled = UNSCHEDULED;
 	c->order = (uint8_t)ep->config.schedule;
-	c->ticket_ns = TICKET_NS;
 	c->attempts = ATTEMPTS;
 	c->probe = ep->config.probe;
 	c->dead = ep->config.dead;
@@ -188,6 +194,7 @@ static int open_core(struct lend_ep *ep)
 	ep->events = lend_core_waiting(ep->core);
 	if (lend_sealing_open(ep) < 0)
 		return -ENOMEM;
+	lend_sealed_attach(ep);
 	return open_tables(ep);
 }
 
@@ -240,6 +247,7 @@ static void release_endpoint(struct lend_ep *ep)
 {
 	abandon_lent(ep);
 	lend_ep_close_carriers(ep);
+	lend_sealed_close(ep);
 	lend_sealing_close(ep);
 	if (ep->bufs)
 		lend_bufs_reclaim(ep->bufs);
@@ -283,8 +291,6 @@ int lend_ep_open(const struct lend_config *config, struct lend_ep **out)
 	ep->queue_at = LEND_NEVER;
 	atomic_store(&ep->thread, lend_thread_mark());
 	rc = fill_config(ep, config);
-	if (rc == 0)
-		rc = lend_sealing_choose(&ep->sealing);
 	if (rc == 0)
 		rc = open_alive(ep);
 	if (rc == 0)

@@ -30,6 +30,7 @@
 #include "rpc/msg.h"
 #include "rpc/adaptive_spin.h"
 #include "rpc/sealing.h"
+#include "rpc/shake.h"
 #include "sys/mapped_memory.h"
 #include "wire/head.h"
 
@@ -83,6 +84,7 @@ struct lend_session_rec {
 	void *pointer;    /* as set by lend_session_set() */
 	uint8_t incarnation[16];
 	struct lend_route *route; /* remotes.h; NULL: none */
+	uint32_t server;          /* number of its server's public key, see keys.h; 0: none */
 	uint64_t *known_more;     /* the same for all names; NULL: none from 64 on */
 	/* Only while PENDING. */
 	char *address, *name; /* name: NULL: the address */
@@ -209,6 +211,10 @@ struct lend_ep {
 	struct lend_buf *unkept;           /* other reply to give back when that done returns */
 	struct lend_carrier carrier[LEND_CARRIERS_MAX];
 	struct lend_sealing sealing;
+	struct lend_shake shake;  /* kex NULL: no carrier has sealed sessions */
+	uint32_t keys_generation; /* of the process's keys that the sessions have */
+	bool no_key;              /* config.secret is "" */
+	bool key_of_file;         /* key_id is the first of the file, also after a reload */
 	struct lend_capture_file
 	    *capture; /* capture file of config, while the endpoint is open; or NULL */
 	struct lend_methods methods;

@@ -42,6 +42,22 @@ static int make_line(char line[LINE_MAX_LEN])
 	return 0;
 }
 
+int lend_keygen_static(char line[80], char public_key[65])
+{
+	const struct lend_seal_ops *seal;
+	uint8_t key[LEND_KEY], shown[LEND_KEY];
+	int rc = lend_keys_seal(&seal);
+
+	if (rc < 0)
+		return rc;
+	lend_random(key, sizeof(key));
+	(void)seal->dh(key, NULL, shown);
+	(void)strcpy(put_hex(stpcpy(line, "static "), key, sizeof(key)), "\n");
+	*put_hex(public_key, shown, sizeof(shown)) = 0;
+	explicit_bzero(key, sizeof(key));
+	return 0;
+}
+
 /* Makes the folders on the path to a file, accessible to this user only. */
 static void make_folders(const char *path)
 {

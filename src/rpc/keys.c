@@ -339,9 +339,9 @@ static int read_file(void)
 
 /* Chooses the key that an endpoint connects with. made: the id of the key of the secret, or else of
  * $LEND_SECRET; 0: neither. */
-static int choose_key(const char *secret, uint64_t made, uint64_t *id)
+static int choose_key(const char *secret, uint64_t made, bool usual, uint64_t *id)
 {
-	int rc = read_file();
+	int rc = usual || is_named() ? read_file() : 0;
 
 	if (rc < 0 || !store)
 		return rc;
@@ -359,7 +359,7 @@ static int choose_key(const char *secret, uint64_t made, uint64_t *id)
 	return 0;
 }
 
-int lend_keys_first(const char *secret, uint64_t *id)
+int lend_keys_first(const char *secret, bool usual, uint64_t *id)
 {
 	const char *text = secret ? secret : getenv("LEND_SECRET");
 	uint64_t made = 0;
@@ -369,7 +369,7 @@ int lend_keys_first(const char *secret, uint64_t *id)
 	if (rc < 0)
 		return rc;
 	pthread_mutex_lock(&lock);
-	rc = choose_key(secret, made, id);
+	rc = choose_key(secret, made, usual, id);
 	pthread_mutex_unlock(&lock);
 	return rc;
 }
@@ -379,6 +379,16 @@ static struct key *find_accepted(uint64_t id)
 	struct key *k = store ? find_key(id) : NULL;
 
 	return k && k->accepted ? k : NULL;
+}
+
+bool lend_keys_filed(uint64_t id)
+{
+	bool filed;
+
+	pthread_mutex_lock(&lock);
+	filed = store && id && id == store->of_file;
+	pthread_mutex_unlock(&lock);
+	return filed;
 }
 
 bool lend_keys_find(uint64_t id, uint8_t psk[LEND_KEY])
@@ -543,12 +553,12 @@ int lend_reload_keys(void)
 int lend_keys_make(uint64_t *id)
 {
 	char made[PATH_MAX];
-	int rc = lend_keys_first(NULL, id);
+	int rc = lend_keys_first(NULL, true, id);
 
 	if (rc < 0 || *id)
 		return rc;
 	rc = lend_keygen(NULL, made, sizeof(made));
-	return rc == 0 || rc == -EEXIST ? lend_keys_first(NULL, id) : rc;
+	return rc == 0 || rc == -EEXIST ? lend_keys_first(NULL, true, id) : rc;
 }
 
 uint64_t lend_keys_id(const char *secret)

@@ -18,8 +18,11 @@ enum { LEND_TENANT_MAX = 104 };
 int lend_keys_seal(const struct lend_seal_ops **ops);
 /* Returns the id of the key that an endpoint connects with: of its own secret, which is accepted
  * from now on; "": none; NULL: of the first secret that an endpoint of this process was given, else
- * of $LEND_SECRET, else the file's first. Id 0: none. 0, or -errno with lend_why(). */
-int lend_keys_first(const char *secret, uint64_t *id);
+ * of $LEND_SECRET, else the file's first. usual: of the usual file, too, not only of the one
+ * that $LEND_KEYS names. Id 0: none. 0, or -errno with lend_why(). */
+int lend_keys_first(const char *secret, bool usual, uint64_t *id);
+/* Returns whether this key is the file's first. */
+bool lend_keys_filed(uint64_t id);
 /* Finds a key; false: it is unknown here. */
 bool lend_keys_find(uint64_t id, uint8_t psk[LEND_KEY]);
 /* Returns the id of this secret's key; 0: there is no memory to derive it, or no libsodium. */

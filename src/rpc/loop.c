@@ -9,7 +9,9 @@
  * next input invalidates them. Layer: rpc. Threads: the endpoint's. */
 #include "rpc/endpoint.h"
 
+#include "rpc/keys.h"
 #include "rpc/msg.h"
+#include "rpc/sealed_sessions.h"
 #include "sys/clock.h"
 #include "sys/last_error.h"
 #include "util/bits.h"
@@ -110,14 +112,15 @@ static __attribute__((noinline)) uint32_t dispatch_rare(struct lend_ep *ep,
 		lend_sessions_down(ep, ev);
 		return 1;
 	case LEND_EV_PEER_DROP:
-		lend_records_remove(&ep->sealing.records, ev->session);
+		lend_sealed_ended(ep, ev->session);
 		pin_peer(ep, ev);
 		return 0;
 	case LEND_EV_PEER_KEEP:
 		pin_peer(ep, ev);
 		return 0;
 	case LEND_EV_PROVE:
-		lend_handshake_prove(ep, ev);
+		if (!lend_sealed_made(ep, ev))
+			lend_handshake_prove(ep, ev);
 		return 0;
 	case LEND_EV_CALL_END:
 	case LEND_EV_REQUEST:
@@ -308,7 +311,8 @@ static bool has_odd_jobs(struct lend_ep *ep)
 	return atomic_load_explicit(&ep->answers, memory_order_relaxed) ||
 	       atomic_load_explicit(&ep->wake_workers, memory_order_relaxed) ||
 	       atomic_load_explicit(&ep->bufs->inbox, memory_order_relaxed) ||
-	       ep->pending != LEND_NONE32 || ep->lent || ep->descriptors.look_at <= ep->now;
+	       ep->pending != LEND_NONE32 || ep->lent ||
+	       ep->keys_generation != lend_keys_generation() || ep->descriptors.look_at <= ep->now;
 }
 
 static __attribute__((noinline)) void do_odd_jobs(struct lend_ep *ep)
@@ -321,6 +325,8 @@ static __attribute__((noinline)) void do_odd_jobs(struct lend_ep *ep)
 		lend_sessions_retry(ep);
 	if (ep->lent)
 		lend_ep_free_deferred(ep);
+	if (ep->keys_generation != lend_keys_generation())
+		lend_sealed_reloaded(ep);
 	lend_bufs_drain(ep->bufs);
 	if (ep->descriptors.look_at <= ep->now)
 		lend_descriptors_look(ep);

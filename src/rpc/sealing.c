@@ -3,13 +3,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "rpc/endpoint.h"
 #include "rpc/keys.h"
+#include "rpc/sealed_sessions.h"
 #include "seal/record_keys.h"
 #include "seal/noise.h"
 #include "sys/last_error.h"
+#include "sys/secret_memory.h"
 #include "util/bits.h"
 
 enum {
@@ -41,17 +42,14 @@ int lend_sealing_choose(struct lend_sealing *s)
 			 text);
 }
 
-/* Memory of keys is in no core dump, and empty in a fork's child. */
 static bool add_chunk(struct lend_sealing *s)
 {
 	size_t each = lend_align_up(sizeof(struct lend_record_keys), LINE) +
 		      LEND_RECORD_EXPANDED * LEND_EXPANDED_MAX;
 	struct lend_mapping *m = &s->chunk[s->chunks];
 
-	if (s->chunks == LEND_KEY_CHUNKS || lend_mapping_map(m, CHUNK) < 0)
+	if (s->chunks == LEND_KEY_CHUNKS || lend_secret_map(m, CHUNK) < 0)
 		return false;
-	(void)madvise(m->base, m->len, MADV_DONTDUMP);
-	(void)madvise(m->base, m->len, MADV_WIPEONFORK);
 	s->chunks++;
 	for (size_t at = 0; at + each <= m->len; at += each) {
 		void **block = (void **)(void *)((uint8_t *)m->base + at);
@@ -129,7 +127,7 @@ void lend_sealing_close(struct lend_ep *ep)
 	for (uint32_t c = 0; c < LEND_CARRIERS_MAX; c++)
 		lend_mapping_unmap(&s->rx[c]);
 	while (s->chunks)
-		lend_mapping_unmap(&s->chunk[--s->chunks]);
+		lend_secret_unmap(&s->chunk[--s->chunks]);
 }
 
 int lend_sealing_add(struct lend_ep *ep, uint32_t carrier, const struct lend_path *path,
@@ -150,6 +148,12 @@ int lend_sealing_add(struct lend_ep *ep, uint32_t carrier, const struct lend_pat
 	if (level != LEND_LEVEL_NONE && !path->writable &&
 	    lend_mapping_map_sparse(&s->rx[carrier], (size_t)LEND_BURST * path->mtu) < 0)
 		return -ENOMEM;
+	if (level != LEND_LEVEL_NONE) {
+		int rc = lend_sealed_prepare(ep, carrier, level);
+
+		if (rc < 0)
+			return rc;
+	}
 	s->path[carrier] = (struct lend_records_path){path->checked, level};
 	s->carriers |= (uint8_t)(1u << carrier);
 	return 0;
@@ -173,6 +177,8 @@ uint32_t lend_sealing_rx(struct lend_ep *ep, uint32_t carrier, struct lend_in *i
 {
 	struct lend_sealing *s = &ep->sealing;
 
+	if (ep->shake.kex)
+		lend_shake_burst(&ep->shake);
 	if (s->rx[carrier].base)
 		copy_burst(ep, carrier, in, n);
 	return lend_records_open(&s->records, &s->path[carrier], ep->now, in, n);
@@ -190,42 +196,4 @@ void lend_sealing_tx(struct lend_ep *ep, uint32_t carrier, struct lend_out *out,
 		if (ready)
 			io->ops->tx(io, &ep->bufs->table, out + i, ready);
 	}
-}
-
-/* Ids of both ends in a transcript: CONNECT has the client's, ACCEPT the server's. */
-enum {
-	CLIENT_AT = sizeof(struct lend_pkt) + offsetof(struct lend_pkt_connect, session),
-	SERVER_AT = 2 * sizeof(struct lend_pkt) + sizeof(struct lend_pkt_connect) +
-		    offsetof(struct lend_pkt_accept, session),
-};
-
-static void derive_secret(const struct lend_seal_ops *ops, const uint8_t psk[LEND_KEY],
-			  const char *label, const uint8_t h[LEND_DIGEST], uint8_t out[LEND_KEY])
-{
-	lend_hkdf_expand(ops, psk, &(struct lend_hkdf_info){label, h, LEND_DIGEST}, out, LEND_KEY);
-}
-
-void lend_sealing_proven(struct lend_ep *ep, uint64_t session, const uint8_t psk[LEND_KEY],
-			 const uint8_t transcript[LEND_TRANSCRIPT])
-{
-	struct lend_sealing *s = &ep->sealing;
-	struct lend_seal_keys keys = {.session = session};
-	uint64_t client = lend_load_u64(transcript + CLIENT_AT);
-	bool here = client == session;
-	uint8_t h[LEND_DIGEST], incarnation[16];
-	uint32_t peer;
-
-	if (lend_core_session_peer(ep->core, session, &peer, incarnation) < 0)
-		return;
-	keys.level = s->path[LEND_PEER_CARRIER(peer)].least;
-	if (keys.level == LEND_LEVEL_NONE || lend_keys_seal(&s->records.ops) < 0)
-		return;
-	keys.peer_id = here ? lend_load_u64(transcript + SERVER_AT) : client;
-	keys.suite = lend_suite_best(s->records.ops);
-	s->records.ops->sha256(transcript, LEND_TRANSCRIPT, h);
-	derive_secret(s->records.ops, psk, "to server", h, here ? keys.tx : keys.rx);
-	derive_secret(s->records.ops, psk, "to client", h, here ? keys.rx : keys.tx);
-	/* Without memory for keys, the session sends nothing, and ends. */
-	(void)lend_records_install(&s->records, ep->now, &keys);
-	explicit_bzero(&keys, sizeof(keys));
 }

@@ -1,9 +1,9 @@
 /* sealing - the records of an endpoint (seal/record.h) between its core and its carriers: which
- * carriers have them, their memory, and the keys of proven sessions.
+ * carriers have them, and their memory. The keys come from sealed_sessions.h.
  *
- * $LEND_LEVEL is none, authenticate or encrypt: the level of sessions, and the least one, on
- * carriers that others may reach. With "+local" behind it, shm and rings have it, too.
- * Layer: rpc. Threads: the endpoint's. */
+ * $LEND_LEVEL is none (default), authenticate or encrypt: the level of sessions, and the least one,
+ * on carriers that others may reach. With "+local" behind it, shm and rings have it, too. Layer:
+ * rpc. Threads: the endpoint's. */
 #ifndef LEND_RPC_SEALING_H
 #define LEND_RPC_SEALING_H
 
@@ -42,10 +42,6 @@ int lend_sealing_add(struct lend_ep *ep, uint32_t carrier, const struct lend_pat
 uint32_t lend_sealing_rx(struct lend_ep *ep, uint32_t carrier, struct lend_in *in, uint32_t n);
 /* Seals and sends a burst. */
 void lend_sealing_tx(struct lend_ep *ep, uint32_t carrier, struct lend_out *out, uint32_t n);
-/* Both ends have proven this key over the handshake with this hash: seals the session. transcript:
- * lend_core_transcript(). */
-void lend_sealing_proven(struct lend_ep *ep, uint64_t session, const uint8_t psk[LEND_KEY],
-			 const uint8_t transcript[LEND_TRANSCRIPT]);
 
 static inline bool lend_sealing_has(const struct lend_sealing *s, uint32_t carrier)
 {

@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rpc/keys.h"
 #include "rpc/remotes.h"
+#include "rpc/sealed_sessions.h"
 #include "sys/last_error.h"
 #include "util/check.h"
 #include "wire/pkt.h"
@@ -160,7 +162,14 @@ void lend_sessions_down(struct lend_ep *ep, const struct lend_event *ev)
 		return;
 	if (ev->status == LEND_UNAVAILABLE && !s->up)
 		(void)lend_fail(EHOSTUNREACH,
-				"no answer from the server: is it running, and the address right?");
+				ep->shake.kex
+				    ? "no answer from the server: is it running, the address "
+				      "right, and ~/.config/lend/keys the same on both hosts?"
+				    : "no answer from the server: is it running, and the address "
+				      "right?");
+	if (ev->status == LEND_UNAUTHENTICATED && !s->up)
+		(void)lend_fail(EACCES, "peer requires encryption: copy ~/.config/lend/keys from "
+					"it or set LEND_SECRET, and set LEND_LEVEL=encrypt");
 	if (ev->status == LEND_RESOURCE_EXHAUSTED && !s->up)
 		(void)lend_fail(ENOSPC,
 				"the server has no session free: close some there, or raise "
@@ -200,6 +209,19 @@ static int find_server(struct lend_ep *ep, const char *address, const char *name
 	return rc;
 }
 
+/* Returns whether this is an address of the endpoint itself. */
+static bool is_own_address(struct lend_ep *ep, const char *address)
+{
+	char all[1024], *rest = all, *one;
+
+	if (lend_address(ep, all, sizeof(all)) < 0)
+		return false;
+	while ((one = strsep(&rest, ",")))
+		if (!strcmp(one, address))
+			return true;
+	return false;
+}
+
 /* Resolves an address and connects. 0 and *core, -EINPROGRESS, or -errno. */
 static int connect_core(struct lend_ep *ep, const char *address, const char *name, uint64_t tag,
 			uint64_t *core)
@@ -212,6 +234,8 @@ static int connect_core(struct lend_ep *ep, const char *address, const char *nam
 		rc = ep->carrier[c].io->ops->resolve(ep->carrier[c].io, address, &index);
 	if (rc < 0)
 		return rc;
+	lend_sealed_propose(ep, c, address, &self);
+	self.loops = self.level && is_own_address(ep, address);
 	rc = lend_core_connect(ep->core, lend_ep_now(ep), LEND_PEER(c, index), tag, &self, core);
 	if (rc == -ENOSPC)
 		return no_session(ep, address);
@@ -261,6 +285,7 @@ int lend_connect_as(struct lend_ep *ep, const char *address, const char *name,
 	if (!s)
 		return no_session(ep, address);
 	rc = connect_core(ep, address, name, handle_of(ep, s).id, &core);
+	s->server = lend_keys_server(address);
 	if (rc == 0)
 		bind_session(ep, s, core);
 	else if (rc == -EINPROGRESS)

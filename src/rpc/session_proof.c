@@ -91,8 +91,7 @@ void lend_handshake_prove(struct lend_ep *ep, const struct lend_event *ev)
 		compute_mac(seal, psk, "client", h, proof.proof);
 		compute_mac(seal, psk, "binding", h, proof.binding);
 	}
-	if (lend_core_prove(ep->core, lend_ep_now(ep), ev, known ? &proof : NULL) == 0 && known)
-		lend_sealing_proven(ep, ev->session, psk, text);
+	(void)lend_core_prove(ep->core, lend_ep_now(ep), ev, known ? &proof : NULL);
 	explicit_bzero(psk, sizeof(psk));
 }
 
@@ -120,6 +119,18 @@ uint64_t lend_key_id(const struct lend_ep *ep)
 bool lend_session_knows(struct lend_ep *ep, lend_session session, const char *secret)
 {
 	return secret && *secret && lend_handshake_proved(ep, session, lend_keys_id(secret));
+}
+
+bool lend_session_tenant(struct lend_ep *ep, lend_session session, char *name, size_t cap)
+{
+	struct lend_core_names names;
+	char tenant[LEND_TENANT_MAX];
+	bool found = names_of(ep, session, &names) && lend_keys_tenant(names.key_id, tenant) &&
+		     strlen(tenant) < cap;
+
+	if (cap)
+		(void)strcpy(name, found ? tenant : "");
+	return found;
 }
 
 int lend_session_context(struct lend_ep *ep, lend_session session, uint8_t out[32])

@@ -149,7 +149,7 @@ Test(key_memory, key__read__is_kept_apart_and_wiped, .init = name_file, .fini = 
 	int status;
 	pid_t pid;
 
-	cr_assert_eq(lend_keys_first(NULL, &id), 0, "%s", lend_why());
+	cr_assert_eq(lend_keys_first(NULL, true, &id), 0, "%s", lend_why());
 	cr_expect_eq(id, s.id);
 	p = search_all(&s);
 	cr_expect_eq(p.kept, 1, "%u", p.kept);
@@ -203,19 +203,19 @@ Test(key_memory, reload__rotation__in_steps, .init = name_file, .fini = remove_f
 	new = make_key();
 	new_line = read_text();
 	write_lines("w", old_line);
-	cr_assert_eq(lend_keys_first(NULL, &id), 0);
+	cr_assert_eq(lend_keys_first(NULL, true, &id), 0);
 	cr_expect_eq(id, old.id);
 	cr_expect_not(lend_keys_find(new.id, psk));
 	write_lines("a", new_line);
 	reload_file();
 	cr_expect_neq(lend_keys_generation(), generation);
-	cr_assert_eq(lend_keys_first(NULL, &id), 0);
+	cr_assert_eq(lend_keys_first(NULL, true, &id), 0);
 	cr_expect_eq(id, old.id, "the first one connects");
 	cr_expect(lend_keys_find(new.id, psk) && lend_keys_find(old.id, psk), "both are accepted");
 	snprintf(both, sizeof(both), "%s%s", new_line, old_line);
 	write_lines("w", both);
 	reload_file();
-	cr_assert_eq(lend_keys_first(NULL, &id), 0);
+	cr_assert_eq(lend_keys_first(NULL, true, &id), 0);
 	cr_expect_eq(id, new.id);
 	write_lines("w", new_line);
 	reload_file();
@@ -255,7 +255,7 @@ Test(key_memory, file__tenant_static_and_server__are_found, .init = name_file, .
 	free(text);
 	write_lines("w", line);
 	write_lines("a", lines);
-	cr_assert_eq(lend_keys_first(NULL, &id), 0, "%s", lend_why());
+	cr_assert_eq(lend_keys_first(NULL, true, &id), 0, "%s", lend_why());
 	cr_expect(lend_keys_tenant(s.id, tenant));
 	cr_expect_str_eq(tenant, "blue");
 	cr_expect_not(lend_keys_tenant(1, tenant));

@@ -138,7 +138,7 @@ Test(keyfile, add__cannot_be_made__the_true_cause)
 	cluster[sizeof(cluster) - 1] = 0;
 	cr_assert_eq(setenv("LEND_CLUSTER", cluster, 1), 0);
 	cr_expect_eq(lend_accept_secret("tulip"), -EINVAL, "%s", lend_why());
-	cr_expect_eq(lend_keys_first("tulip", &id), -EINVAL, "%s", lend_why());
+	cr_expect_eq(lend_keys_first("tulip", true, &id), -EINVAL, "%s", lend_why());
 	cr_expect_eq(lend_accept_secret(KEY), 0, "a key needs no cluster");
 	cr_assert_eq(unsetenv("LEND_CLUSTER"), 0);
 #ifdef __SANITIZE_ADDRESS__
@@ -146,7 +146,7 @@ Test(keyfile, add__cannot_be_made__the_true_cause)
 #endif
 	cr_assert_eq(setrlimit(RLIMIT_AS, &little), 0);
 	cr_expect_eq(lend_accept_secret("tulip"), -ENOMEM, "%s", lend_why());
-	cr_expect_eq(lend_keys_first("tulip", &id), -ENOMEM, "%s", lend_why());
+	cr_expect_eq(lend_keys_first("tulip", true, &id), -ENOMEM, "%s", lend_why());
 }
 
 Test(keyfile, add__without_libsodium__no_device)
@@ -205,11 +205,11 @@ Test(keyfile, keygen__then_first__connects_with_it)
 	cr_assert_null(lend_keyfile_parse(text, strcspn(text, "\n"), &line));
 	cr_assert_eq(setenv("LEND_KEYS", path, 1), 0);
 	cr_assert_eq(unsetenv("LEND_SECRET"), 0);
-	cr_assert_eq(lend_keys_first(NULL, &id), 0, "%s", lend_why());
+	cr_assert_eq(lend_keys_first(NULL, true, &id), 0, "%s", lend_why());
 	cr_expect_eq(id, line.id);
-	cr_assert_eq(lend_keys_first("", &id), 0);
+	cr_assert_eq(lend_keys_first("", true, &id), 0);
 	cr_expect_eq(id, 0, "an endpoint without its own secret was expected");
-	cr_assert_eq(lend_keys_first(NULL, &id), 0);
+	cr_assert_eq(lend_keys_first(NULL, true, &id), 0);
 	cr_expect_eq(id, line.id);
 	cr_assert(lend_keys_find(id, psk));
 	cr_expect_eq(memcmp(psk, line.key, sizeof(psk)), 0);
@@ -219,7 +219,7 @@ Test(keyfile, keygen__then_first__connects_with_it)
 	cr_expect(of_text && of_text != id && !lend_keys_find(of_text, other));
 	cr_assert_eq(lend_keys_add("tulip"), 0);
 	cr_expect(lend_keys_find(of_text, other));
-	cr_assert_eq(lend_keys_first("rose", &id), 0);
+	cr_assert_eq(lend_keys_first("rose", true, &id), 0);
 	cr_expect_eq(id, lend_keys_id("rose"));
 	free(text);
 	unlink(path);
@@ -233,11 +233,11 @@ Test(keyfile, first__bad_file__one_line_that_names_it)
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		write_file(bad[i], 0600);
 		cr_assert_eq(setenv("LEND_KEYS", path, 1), 0);
-		cr_expect_eq(lend_keys_first(NULL, &id), -EINVAL);
+		cr_expect_eq(lend_keys_first(NULL, true, &id), -EINVAL);
 		cr_expect(strstr(lend_why(), path), "%s", lend_why());
 		cr_expect_eq(id, 0);
 	}
 	unlink(path);
-	cr_expect_eq(lend_keys_first(NULL, &id), -ENOENT);
+	cr_expect_eq(lend_keys_first(NULL, true, &id), -ENOENT);
 	cr_expect(strstr(lend_why(), "lend keygen"), "%s", lend_why());
 }

@@ -84,11 +84,11 @@ Test(keys, derive__lock_is_free__each_secret_once, .init = no_file)
 	uint64_t id, again;
 	uint8_t psk[LEND_KEY];
 
-	cr_assert_eq(lend_keys_first("secret of an endpoint", &id), 0);
+	cr_assert_eq(lend_keys_first("secret of an endpoint", true, &id), 0);
 	cr_expect_eq(lend_keys_add("another"), 0);
 	cr_expect_neq(lend_keys_id("a third"), 0);
 	cr_expect_eq(blocked, 0, "handshakes wait while a key is derived");
-	cr_expect_eq(lend_keys_first("secret of an endpoint", &again), 0);
+	cr_expect_eq(lend_keys_first("secret of an endpoint", true, &again), 0);
 	cr_expect_eq(again, id);
 	cr_expect_eq(lend_keys_id("another"), lend_keys_id("another"));
 	cr_expect_eq(derived, 3, "%d derivations", derived);
@@ -107,7 +107,7 @@ Test(keys, one_key_of_two_texts__one_id, .init = no_file)
 	memset(lower, 'a', 64);
 	upper[64] = lower[64] = 0;
 	cr_assert_eq(lend_keys_add(upper), 0);
-	cr_assert_eq(lend_keys_first(lower, &id), 0);
+	cr_assert_eq(lend_keys_first(lower, true, &id), 0);
 	cr_expect_eq(lend_keys_id(upper), id);
 	cr_expect_eq(lend_keys_id(lower), id);
 	cr_expect_eq(derived, 0);
