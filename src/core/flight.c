@@ -4,7 +4,10 @@ enum {
 	ROUNDS = 8, /* of rounds that were held back: how long a rate counts, at least */
 	DRAIN = 2,  /* rounds in which the queue drains */
 	ENOUGH = 8, /* datagrams in a round that show a rate */
-	FLAT = 3,   /* rounds held back in a row without a higher rate that end the start */
+	LOST = 3, /* datagrams of a round, and one in SHARE at least, that are not random losses */
+	SHARE = 32,
+	CALM = 8, /* rounds without a queue after such losses */
+	FLAT = 3, /* rounds held back in a row without a higher rate that end the start */
 };
 #define HOST_NS (1 * LEND_MS)
 #define ROUND   (1 * LEND_MS) /* a round of this duration shows a rate, too */
@@ -57,8 +60,8 @@ static void note_rate(struct lend_flight *f, uint32_t rate)
 
 static void set_limit(struct lend_flight *f)
 {
-	uint64_t rate = best_rate(f), trips = f->drain ? 1 : f->flat < FLAT ? 4 : 3;
-	lend_ns time = trips * f->trip / 2 + (f->drain ? 0 : HOST_NS);
+	uint64_t rate = best_rate(f), trips = f->drain ? 2 : f->calm ? 5 : f->flat < FLAT ? 8 : 6;
+	lend_ns time = trips * f->trip / 4 + (f->drain ? 0 : HOST_NS);
 
 	if (rate == 0 || f->trip == 0)
 		return;
@@ -80,6 +83,15 @@ static void renew_trip(struct lend_flight *f, lend_ns now)
 	}
 }
 
+/* Leaves the queue to others for a while after more than random losses: the buffer is full. */
+static void note_losses(struct lend_flight *f)
+{
+	if (f->lost >= LOST && f->lost * SHARE > f->acked + f->lost)
+		f->calm = CALM;
+	else if (f->calm)
+		f->calm--;
+}
+
 static void end_round(struct lend_flight *f, uint64_t next, lend_ns now)
 {
 	lend_ns span = lend_max_u64(now - f->began, 1);
@@ -87,9 +99,10 @@ static void end_round(struct lend_flight *f, uint64_t next, lend_ns now)
 	if (f->acked >= ENOUGH || (f->acked && span >= ROUND))
 		note_rate(f, (uint32_t)lend_min_u64(f->acked * UINT64_C(1000) * LEND_MS / span,
 						    UINT32_MAX));
+	note_losses(f);
 	renew_trip(f, now);
 	set_limit(f);
-	f->acked = 0;
+	f->acked = f->lost = 0;
 	f->round = next;
 	f->began = now;
 }
@@ -100,6 +113,7 @@ void lend_flight_reported(struct lend_core *c, struct lend_sess *s, const struct
 
 	note_trip(f, r->rtt, c->now);
 	f->acked += r->seen;
+	f->lost += r->lost;
 	f->out -= lend_min_u32(f->out, r->seen + r->lost);
 	if (r->acked >= f->round)
 		end_round(f, s->number, c->now);

@@ -1,5 +1,6 @@
 /* flight - limit of what a session has in flight of long messages: twice what its path carries in
- * one round trip until the rate stops rising, then 1.5 times, and one millisecond's worth.
+ * one round trip until the rate stops rising, then 1.5 times, 1.25 times while buffers overflow,
+ * and one millisecond's worth.
  *
  * Grants keep the receiver's downlink busy; one sender gets a window that short buffers on the way
  * do not hold. So the sender measures the rate at which its datagrams are reported, per round, and

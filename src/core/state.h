@@ -337,11 +337,12 @@ struct lend_flight {
 	uint32_t trip;   /* smallest RTT, ns; 0: unknown */
 	uint32_t fresh;  /* the smallest of a drained queue; 0: none */
 	uint32_t out;    /* datagrams of long messages in flight; may be too high after a timeout */
-	uint32_t acked;  /* those reported in this round */
+	uint32_t acked, lost; /* those reported, and declared lost, in this round */
 	uint32_t rate[2]; /* datagrams per second: the largest since the last change, and before */
 	uint32_t limit;   /* datagrams in flight; UINT32_MAX: no rate is known */
 	uint8_t rounds;   /* rounds that the limit held back since the last change */
 	uint8_t flat;     /* rounds held back in a row without a higher rate */
+	uint8_t calm;     /* rounds left without more in flight than the path holds */
 	uint8_t drain;    /* rounds left in which the queue drains */
 	bool held;        /* the limit held back a datagram in this round */
 };

@@ -15,6 +15,7 @@ static struct path {
 	lend_ns each, trip, free;
 	lend_ns sent[FLYING], due[FLYING];
 	uint32_t first, n, most;
+	uint32_t lossy; /* one in so many reports a loss, too; 0: none does */
 	uint64_t came;
 } path;
 static struct lend_core *c;
@@ -45,6 +46,7 @@ static void report_one(void)
 	struct lend_cc_report r = {.now = c->now, .acked = s->oldest, .seen = 1};
 
 	r.rtt = c->now - path.sent[path.first];
+	r.lost = path.lossy && path.came % path.lossy == 0;
 	path.first = (path.first + 1) % FLYING;
 	path.n--;
 	path.came++;
@@ -143,6 +145,29 @@ Test(flight, limit__path_becomes_longer__finds_the_new_trip)
 Test(flight, limit__path_becomes_shorter__finds_the_new_trip)
 {
 	change_path(120000, LEND_MS, 2 * LEND_FLIGHT_STALE);
+}
+
+/* Returns the limit after losses, in quarters of what the path holds in a round trip. */
+static double limit_after_losses(uint32_t lossy)
+{
+	double quarter = 20 * LEND_MS / 120000 / 4;
+
+	open_session();
+	set_path(120000, 20 * LEND_MS);
+	(void)run_path(LEND_MS * 1000, 12);
+	(void)run_path(LEND_MS * 1000, FLYING);
+	path.lossy = lossy;
+	(void)run_path(LEND_MS * 200, FLYING);
+	quarter = (lend_few_of(c, s)->flight.limit - LEND_MS / 120000) / quarter;
+	free(c);
+	return quarter;
+}
+
+Test(flight, limit__losses_of_a_full_buffer__leaves_the_queue)
+{
+	cr_expect_float_eq(limit_after_losses(0), 6, 0.4);
+	cr_expect_float_eq(limit_after_losses(100), 6, 0.4);
+	cr_expect_float_eq(limit_after_losses(10), 5, 0.4);
 }
 
 Test(flight, limit__sender_has_little_to_send__stays)
