@@ -113,19 +113,21 @@ static const char *css_of(const char *by)
 static void write_bytes(FILE *out, unsigned first, unsigned end)
 {
 	struct chart_bar bar[BARS_MAX];
+	unsigned n = 0;
 	char text[32];
 
 	for (unsigned i = first; i < end; i++) {
-		struct chart_bar *b = &bar[i - first];
+		struct chart_bar *b = &bar[n];
 
 		*b = (struct chart_bar){.css = css_of(run[i].by),
 					.value = number_of(run[i].json, "bytes_moved_per_request")};
 		(void)snprintf(b->label, sizeof(b->label), "%s", run[i].by);
 		(void)snprintf(b->text, sizeof(b->text), "%s",
 			       page_number(text, PAGE_BYTES, b->value));
+		n += b->value > 0; /* else not known: other libraries do not count them */
 	}
 	fputs("<div class=\"card\">\n", out);
-	chart_bars(out, 0, "Bytes moved per request", bar, end - first);
+	chart_bars(out, 0, "Bytes moved per request", bar, n);
 	fputs("</div>\n", out);
 }
 
