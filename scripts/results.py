@@ -279,7 +279,8 @@ def social(build):
         got = json.loads(pathlib.Path(folder, "social.json").read_text(encoding="ascii"))
     return {"name": "social", "title": "A social network, by value and by reference", "command": "scripts/results.py --social build",
             "columns": ["workload", "what", "ratio", "target"], "rows": [[name, what, f"{ratio:.2f}", target] for name, what, ratio, target in got["ratios"]],
-            "text": [f"{got['runs'][0]['command']} and the like, of one run in turns; 100 users instead of 962."]}
+            "text": [f"`{got['runs'][0]['command']}` and the like, all arms of one run in turns. By value and by reference are Lend's; over gRPC the CPU "
+                     "time has the way of each event from gRPC's queue to the thread of the handlers."]}
 
 
 def netbench(file):
