@@ -26,7 +26,7 @@ struct slot {
 	struct social_blob_op get[GETS_MAX], put;
 	uint64_t len[GETS_MAX];
 	char *into[GETS_MAX]; /* memory of gets, in use until the request ends */
-	char *media, *text;   /* of a composed post */
+	char *media, *text;   /* bytes of a composed post */
 	Social__ComposeReq compose;
 	Social__User creator;
 	Social__MediaReq list;

@@ -124,7 +124,7 @@ static void write_bytes(FILE *out, unsigned first, unsigned end)
 		(void)snprintf(b->label, sizeof(b->label), "%s", run[i].by);
 		(void)snprintf(b->text, sizeof(b->text), "%s",
 			       page_number(text, PAGE_BYTES, b->value));
-		n += b->value > 0; /* else not known: other libraries do not count them */
+		n += b->value > 0; /* 0: another library, which does not count them */
 	}
 	fputs("<div class=\"card\">\n", out);
 	chart_bars(out, 0, "Bytes moved per request", bar, n);

@@ -28,7 +28,7 @@ int social_main(int argc, char **argv, const struct social_transport *transport)
 
 using grpc::ByteBuffer;
 
-constexpr std::chrono::seconds TIMEOUT(5); /* of a call, as over Lend */
+constexpr std::chrono::seconds TIMEOUT(5); /* timeout of a call, as over Lend */
 
 /* Something that a completion queue reports. */
 struct Event {
@@ -128,7 +128,7 @@ struct Call : Event {
 	social_role role;
 	const ProtobufCMessageDescriptor *type = nullptr;
 	ProtobufCClosure closure = nullptr;
-	void *data = nullptr; /* of the closure; without one: the request to answer */
+	void *data = nullptr; /* the closure's data; without one: the request to answer */
 
 	void start(unsigned method, const ProtobufCMessage *input);
 	void run(bool ok) override;
