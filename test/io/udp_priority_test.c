@@ -1,6 +1,6 @@
 /* Goal: the kernel gets a datagram's class as its priority, by which the host's own queues sort,
- * alone and joined. Method: a carrier sends to a plain socket, which is told the priority of each
- * datagram. Kernels that cannot tell it, from before Linux 6.15, are not tested.
+ * alone and joined. Method: a carrier sends to a plain socket, which gets the priority of each
+ * datagram. Kernels that cannot show it, from before Linux 6.15, are not tested.
  * Covers: src/io/udp/tx.c, src/io/udp/sock.c */
 #include <netinet/in.h>
 #include <poll.h>
@@ -11,9 +11,9 @@
 
 #include "io/conform.h"
 
-enum { TELL_PRIORITY = 82 }; /* SO_RCVPRIORITY */
+enum { SHOW_PRIORITY = 82 }; /* SO_RCVPRIORITY */
 
-/* Returns a socket that is told priorities; -1: this kernel cannot. */
+/* Returns a socket that gets priorities; -1: this kernel cannot. */
 static int open_plain(char address[64])
 {
 	struct sockaddr_in self = {.sin_family = AF_INET,
@@ -25,7 +25,7 @@ static int open_plain(char address[64])
 	cr_assert_eq(bind(fd, (void *)&self, len), 0);
 	cr_assert_eq(getsockname(fd, (void *)&self, &len), 0);
 	(void)snprintf(address, 64, "udp:127.0.0.1:%u", ntohs(self.sin_port));
-	if (setsockopt(fd, SOL_SOCKET, TELL_PRIORITY, &on, sizeof(on)) == 0)
+	if (setsockopt(fd, SOL_SOCKET, SHOW_PRIORITY, &on, sizeof(on)) == 0)
 		return fd;
 	(void)close(fd);
 	return -1;
@@ -64,7 +64,7 @@ Test(udp_priority, class__any__is_the_kernels_priority)
 	uint32_t to;
 
 	if (fd < 0)
-		cr_skip_test("this kernel does not tell priorities");
+		cr_skip_test("this kernel shows no priorities");
 	io = conform_client(address);
 	to = conform_resolve(io, address, NULL);
 	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {

@@ -98,7 +98,7 @@ static uint32_t gather_pieces(const struct lend_bufs *bufs, const struct lend_ou
 	return n;
 }
 
-static bool prioritises(struct lend_udp_tx *tx)
+static bool may_prioritise(struct lend_udp_tx *tx)
 {
 	if (!tx->asked)
 		tx->prioritises = lend_udp_takes_priority();
@@ -118,7 +118,7 @@ static void mark_class(struct lend_udp_tx *tx, struct msghdr *msg, const struct 
 		return;
 	lend_udp_control_add(msg, six ? IPPROTO_IPV6 : IPPROTO_IP, six ? IPV6_TCLASS : IP_TOS,
 			     tos | LEND_ECN_CAPABLE, sizeof(int));
-	if (prioritises(tx))
+	if (may_prioritise(tx))
 		lend_udp_control_add(msg, SOL_SOCKET, SO_PRIORITY,
 				     tos >= LEND_TOS_URGENT ? TC_PRIO_INTERACTIVE : TC_PRIO_BULK,
 				     sizeof(int));
