@@ -100,6 +100,29 @@ Test(timeline_json, table__texts__escaped)
 	}
 }
 
+/* Each byte that needs an escape, at each place of a word and behind it. */
+Test(timeline_json, escape__any_place__found)
+{
+	for (int c = 1; c < 256; c++)
+		for (size_t at = 0; at < 20; at++) {
+			char words[32] = "aaaaaaaaaaaaaaaaaaaaaaa", escape[8], want[1024];
+
+			words[at] = (char)c;
+			make_post(words);
+			if (c == '"' || c == '\\')
+				snprintf(escape, sizeof(escape), "\\%c", c);
+			else
+				snprintf(escape, sizeof(escape),
+					 c == '\n' ? "\\n"
+					 : c < ' ' ? "\\u%04x"
+						   : "%c",
+					 c);
+			snprintf(want, sizeof(want), "[" HEAD "\"%.*s%s%s\"" TAIL "]\n", (int)at,
+				 words, escape, words + at + 1);
+			check_json(1, want);
+		}
+}
+
 Test(timeline_json, two_posts__comma)
 {
 	make_post("x");
