@@ -158,9 +158,12 @@ static void run_step(struct store *s, struct lend_rng *rng)
 
 static void open_folder(void)
 {
+	struct lend_config config = LEND_CONFIG_INIT;
+
+	config.secret = ""; /* whatever keys this user has */
 	cr_assert_not_null(mkdtemp(folder));
 	social.dir = folder;
-	cr_assert_eq(lend_open(NULL, &social.ep), 0);
+	cr_assert_eq(lend_open(&config, &social.ep), 0);
 }
 
 static void remove_folder(void)
