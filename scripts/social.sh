@@ -4,6 +4,6 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-scripts/deps.sh build demo
-scripts/build.sh release programs
+scripts/deps.sh build social
+scripts/build.sh release programs peer_social_grpc || scripts/build.sh release programs # without gRPC: one arm less
 exec python3 scripts/social_arms.py build "$@"
