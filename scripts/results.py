@@ -290,7 +290,8 @@ def netbench(file):
             for row in json.loads(file.read_text())["rows"]]
     return {"name": "netbench", "title": "Congestion on real stacks", "command": "scripts/netbench.sh",
             "columns": ["row", "Lend over udp", "simulator", "TCP cubic", "TCP BBR", "QUIC (ngtcp2, cubic)", "target"], "rows": rows,
-            "text": ["Network namespaces at a switch program: see [test/net](../../test/net/README.md)."]}
+            "text": ["Network namespaces at a switch program: see [test/net](../../test/net/README.md). Lend's rate counts whole messages of 1 MiB, of "
+                     "which eight are in flight, in 5 s: so it can exceed 100 %."]}
 
 
 def table_of(command):
