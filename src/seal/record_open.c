@@ -174,10 +174,15 @@ static bool accept_record(struct opening *o, uint32_t j)
 	return true;
 }
 
+/* False for datagrams of other protocols and versions: none of them may cause a RESET. */
 static bool is_sealed(const struct lend_in *in)
 {
+	const uint8_t *at = in->data;
+
 	return in->len > offsetof(struct lend_pkt, flags) && !in->body &&
-	       ((const uint8_t *)in->data)[offsetof(struct lend_pkt, flags)] & LEND_PKT_ENCRYPTED;
+	       at[offsetof(struct lend_pkt, flags)] & LEND_PKT_ENCRYPTED &&
+	       at[offsetof(struct lend_pkt, magic)] == LEND_PKT_MAGIC &&
+	       at[offsetof(struct lend_pkt, version)] == LEND_PKT_VERSION;
 }
 
 /* Keeps the datagrams that are in order, without gaps. */

@@ -23,7 +23,7 @@ FOREIGN = ("io_rx_foreign",)
 BAD = ("io_rx_bad",)
 KINDS = {
     "random_udp": CORE,
-    "empty_udp": ("core_rx_short",),
+    "empty_udp": ("seal_rx_corrupt",),
     "options": FOREIGN,
     "other_port": FOREIGN,
     "wrong_ip_checksum": ("io_rx_checksum",),

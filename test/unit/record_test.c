@@ -333,6 +333,12 @@ Test(record, keys_that_are_gone__stray)
 	lend_records_remove(&p.end[1].records, p.end[1].id);
 	cr_assert_not(is_opened(&g));
 	cr_assert_eq(p.end[1].strays, 1);
+	for (uint32_t at = 0; at < 2; at++) { /* magic, version */
+		g.bytes[at] ^= 1;
+		cr_assert_not(is_opened(&g));
+		g.bytes[at] ^= 1;
+	}
+	cr_assert_eq(p.end[1].strays, 1, "another protocol is answered");
 	finish_pair();
 }
 
