@@ -144,7 +144,7 @@ void lend_udp_control_add(struct msghdr *msg, int level, int type, int value, si
 
 static bool send_with_priority(int fd)
 {
-	_Alignas(struct cmsghdr) char control[LEND_UDP_CONTROL];
+	_Alignas(struct cmsghdr) char control[LEND_UDP_CONTROL] = {0};
 	struct sockaddr_in self = {.sin_family = AF_INET,
 				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	socklen_t len = sizeof(self);
