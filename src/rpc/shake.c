@@ -15,18 +15,14 @@ _Static_assert((int)CONNECT_MIN <= (int)LEND_SHAKE_SHORT, "a CONNECT without a c
 int lend_shake_open(struct lend_shake *s, const struct lend_seal_ops *ops,
 		    const struct lend_core_config *config)
 {
-	void *kex = calloc(1, lend_kex_size(config->sessions));
-
 	*s = (struct lend_shake){.shorts = malloc(LEND_SHAKE_SHORTS * sizeof(*s->shorts)),
 				 .longs = malloc(LEND_SHAKE_LONGS * sizeof(*s->longs))};
-	if (!kex || !s->shorts || !s->longs) {
-		free(kex);
-		free(s->shorts);
-		free(s->longs);
-		*s = (struct lend_shake){0};
+	if (!s->shorts || !s->longs ||
+	    lend_secret_map(&s->memory, lend_kex_size(config->sessions)) < 0) {
+		lend_shake_close(s);
 		return -ENOMEM;
 	}
-	s->kex = lend_kex_init(kex, ops, config->sessions, config->ticket_ns);
+	s->kex = lend_kex_init(s->memory.base, ops, config->sessions, config->ticket_ns);
 	return 0;
 }
 
@@ -34,7 +30,7 @@ void lend_shake_close(struct lend_shake *s)
 {
 	if (s->kex)
 		lend_kex_close(s->kex);
-	free(s->kex);
+	lend_mapping_unmap(&s->memory);
 	free(s->shorts);
 	free(s->longs);
 	*s = (struct lend_shake){0};

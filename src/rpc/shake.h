@@ -9,6 +9,7 @@
 
 #include "core/core.h"
 #include "seal/key_exchange.h"
+#include "sys/secret_memory.h"
 
 enum {
 	LEND_SHAKE_SHORT = 256,
@@ -19,7 +20,8 @@ enum {
 
 struct lend_shake {
 	struct lend_core *core;
-	struct lend_kex *kex;
+	struct lend_kex *kex; /* in memory for secrets */
+	struct lend_mapping memory;
 	struct lend_core_policy policy[LEND_CARRIERS_MAX];
 	/* Finds the keys of a handshake. client: of our own CONNECT. Returns false if there are
 	 * none; then *keys has others, so that a forged CONNECT takes the same time. */
