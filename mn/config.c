@@ -54,11 +54,12 @@ static void take_quarantine(const struct lend_option *option, void *args, char *
 	config->yields = false;
 }
 
-static void take_keys(const struct lend_option *option, void *args, char *value)
+/* For the library: --keys as LEND_KEYS, --key-log as LEND_KEY_LOG. */
+static void export_value(const struct lend_option *option, void *args, char *value)
 {
-	(void)option, (void)args;
-	if (setenv("LEND_KEYS", value, 1) != 0)
-		lend_cli_bad("--keys: %s", strerror(errno));
+	(void)args;
+	if (setenv(!strcmp(option->name, "keys") ? "LEND_KEYS" : "LEND_KEY_LOG", value, 1) != 0)
+		lend_cli_bad("--%s: %s", option->name, strerror(errno));
 }
 
 static const struct lend_option options[] = {
@@ -100,7 +101,7 @@ static const struct lend_option options[] = {
 	     "net, secret=FILE (processes that prove the secret in its first line), tenant=NAME "
 	     "(of keys of that tenant); -: no limit",
 	     .key = 'q'),
-    OPT_TAKEN("keys", "FILE", take_keys,
+    OPT_TAKEN("keys", "FILE", export_value,
 	      "Keys that peers prove, from lend keygen (default $LEND_KEYS, ~/.config/lend/keys)",
 	      .key = 'K'),
     OPT_NUMBER(struct mn_config, workers, "workers", 1, LEND_MEMREF_WORKERS_MAX,
@@ -116,6 +117,8 @@ static const struct lend_option options[] = {
 	     "Write every datagram to this pcapng file", .key = 'C'),
     OPT_SIZE(struct mn_config, capture_limit, "capture-limit", 1, UINT64_C(1) << 40,
 	     "Bytes of it; then it becomes FILE.1", .key = 'L'),
+    OPT_TAKEN("key-log", "FILE", export_value,
+	      "Append the secrets of sealed sessions, for lend decap (default $LEND_KEY_LOG)"),
     OPT_FLAG(struct mn_config, json, "json", "Print the counters as JSON at the end", .key = 'j'),
     OPT_TEXT(struct mn_config, file, "config", "FILE",
 	     "Read options from this YAML file; the command line wins", .key = 'f'),

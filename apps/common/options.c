@@ -125,6 +125,8 @@ static const struct lend_option common_options[] = {
     OPT_TAKEN("keys", "FILE", export_value,
 	      "Keys that peers prove, from lend keygen (as LEND_KEYS; default "
 	      "~/.config/lend/keys)"),
+    OPT_TAKEN("key-log", "FILE", export_value,
+	      "Append the secrets of sealed sessions, for lend decap (as LEND_KEY_LOG)"),
     OPT_TAKEN("trace", "SHARE", export_value,
 	      "Trace this share of the calls that begin here, 0 to 1 (as LEND_TRACE)"),
     OPT_NUMA(take_numa),

@@ -4,7 +4,7 @@
 --
 -- Two kinds of input. Captures that Lend wrote itself (link type 252) name the dissector lend_capture: a header gives a
 -- datagram's direction, its peer, and whether it ends with a trailer. UDP from other sources (tcpdump) is recognised by
--- its first and last bytes. Fragments are reassembled, requests and replies linked, memory nodes' operations decoded.
+-- its first and last bytes. Sealed datagrams show their head, epoch, number and tag; lend decap opens them. Fragments are reassembled, requests and replies linked, memory nodes' operations decoded.
 -- Dissectors for other methods' messages register in the table lend.method.
 --
 -- The layouts below are those of src/wire and src/io/capture/capture.h; the test e2e.capture compares them.
@@ -18,6 +18,7 @@ local methods = DissectorTable.new("lend.method", "Lend method", ftypes.UINT32, 
 local KINDS = {"CONNECT", "ACCEPT", "RESET", "BYE", "BYE_ACK", "PING", "REQUEST", "REPLY", "ACK", "PROBE", "CANCEL", "GONE",
 	"CALLS", "RETRY", "PROOF", "RUNNING", [32] = "DRAIN"}
 local CONNECT, ACCEPT, REQUEST, REPLY, ACK, PROBE, CALLS, RETRY, PROOF, RUNNING = 1, 2, 7, 8, 9, 10, 13, 14, 15, 16
+local NEVER_SEALED = {[1] = true, [2] = true, [3] = true, [5] = true, [14] = true, [15] = true}
 local STATES = {[0] = "UNSEEN", "PARTIAL", "WHOLE"}
 local PATTERNS = {[0] = "OPEN", "PROOF", "NN", "NK", "RESUME"}
 local REASONS = {"COOKIE", "FULL", "LEVEL"}
@@ -88,7 +89,8 @@ local ACCEPT_1 = layout("accept", {{"connect", 8, "hex"}, {"session", 8, "hex"},
 local ACCEPT_2 = layout("accept", {{"ticket_secret", 32, "bytes"}, {"tag", 16, "bytes"}})
 local RETRY_1 = layout("retry", {{"connect", 8, "hex"}, {"reason", 1, REASONS}, {"suites", 1}, {"zero", 2}, {"wait_ms", 4}})
 local CONNECT_END = layout("end", {{"tag", 16, "bytes"}, {"mac1", 16, "bytes"}})
--- Blocks of several parts, in their order.
+local MAC1 = {CONNECT_END[2], size = 16}
+-- Blocks of several parts, in their order. Sealed sessions encrypt them from the parameters on.
 local PARTS = {
 	[CONNECT] = {CONNECT_1, COOKIE, TICKET, PARAMS},
 	[ACCEPT] = {ACCEPT_1, PARAMS, TICKET, ACCEPT_2},
@@ -103,6 +105,7 @@ local BLOCKS = {
 }
 BLOCKS[PROBE] = BLOCKS[ACK]
 local SEEN = layout("seen", {{"acked", 8}, {"map", 8, "hex"}, {"delay_ns", 4}, {"ecn", 4}})
+local TAG = layout("sealed", {{"tag", 16, "bytes"}})
 local END = layout("trailer", {{"crc", 4, "hex"}, {"zero", 12, "bytes"}})
 local LEAD = layout("capture", {{"version", 1}, {"event", 1, EVENTS}, {"flags", 1, "hex"}, {"text_len", 1}, {"peer", 4}, {"carrier", 4}})
 
@@ -182,6 +185,8 @@ local head_bytes = field("head.entry.bytes", "bytes", "head.entry.bytes")
 local mem_payload = field("mem.payload", "bytes", "mem.payload")
 local node_text = field("node.addresses", "string", "node.addresses")
 local ref_first, ref_len = field("ref.first", "uint64", "ref.first", base.DEC), field("ref.len", "uint64", "ref.len", base.DEC)
+local sealed_epoch, sealed_number = field("sealed.epoch", "uint8", "sealed.epoch", base.DEC), field("sealed.number", "uint64", "sealed.number", base.DEC)
+local sealed_text = field("sealed.text", "bytes", "sealed.text")
 local peer_text = field("capture.address", "string", "capture.address")
 
 local experts = {}
@@ -538,6 +543,10 @@ local function read_head(tvb, at, pinfo, way)
 		number = tostring(tvb(at + 16, 8):le_uint64()), offset = tvb(at + 24, 4):le_uint(),
 		length = tvb(at + 28, 4):le_uint(), carrier = way.carrier, way = way.carrier .. way[1], yaw = way.carrier .. way[2]}
 	local call = read_call(d, tvb(at + 4, 4):le_uint())
+	if bit.band(d.flags, 0x80) ~= 0 then -- sealed: the top byte of the number is the epoch
+		d.epoch = tvb(at + 23, 1):uint()
+		d.number = tostring(UInt64.new(tvb(at + 16, 4):le_uint(), bit.band(tvb(at + 20, 4):le_uint(), 0xffffff)))
+	end
 	d.to = d.carrier .. tostring(tvb(at + 8, 8):bytes())
 	d.back = partner[d.to] or d.carrier .. "?" .. d.to -- the other direction
 	d.name = KINDS[d.kind] or string.format("kind %u", d.kind)
@@ -563,9 +572,36 @@ local function read_block(tvb, at, d, item)
 	d.status, d.acked = tvb(at - 16, 1):uint(), tostring(tvb(at - 8, 8):le_uint64())
 end
 
--- The block of its kind and the seen report; where the payload begins, or nil.
-local function add_blocks(tree, tvb, at, d)
+-- The rest of a handshake's datagram from here on, which the session's patterns encrypt: text, and its tag.
+local function add_sealed_rest(tree, tvb, at, finish)
+	if at + TAG.size > math.min(finish, tvb:captured_len()) then return nil end
+	local sub = tree:add(lend, tvb(at, finish - at), "Sealed by the handshake")
+	if finish - TAG.size > at then sub:add(sealed_text, tvb(at, finish - TAG.size - at)) end
+	add_layout(sub, tvb, finish - TAG.size, TAG)
+	return finish
+end
+
+-- Whether a CONNECT or ACCEPT is of a sealed session: its pattern.
+local function is_noise(tvb, at, d)
+	return (d.kind == CONNECT or d.kind == ACCEPT) and at + 17 <= tvb:captured_len() and tvb(at + 16, 1):uint() >= 2
+end
+
+-- The handshake of a sealed session; where it ends, or nil.
+local function add_noise(tree, tvb, at, finish, d)
 	local begin, item = at, nil
+	for _, block in ipairs(d.kind == CONNECT and {CONNECT_1, COOKIE, TICKET} or {ACCEPT_1}) do
+		item, at = add_layout(tree, tvb, at, block)
+		if not item then return nil end
+	end
+	if d.kind == ACCEPT then d.hello = tostring(tvb(begin + 8, 8):bytes()) end
+	d.noise = true
+	return add_sealed_rest(tree, tvb, at, d.kind == CONNECT and finish + TAG.size or finish)
+end
+
+-- The block of its kind and the seen report; where the payload begins, or nil.
+local function add_blocks(tree, tvb, at, finish, d)
+	local begin, item = at, nil
+	if is_noise(tvb, at, d) then return add_noise(tree, tvb, at, finish, d) end
 	d.rides = d.kind == CONNECT and d.call ~= "|0"
 	for _, block in ipairs(PARTS[d.kind] or {BLOCKS[d.kind]}) do
 		item, at = add_layout(tree, tvb, at, block)
@@ -632,6 +668,25 @@ local function add_frames(tree, tvb, pinfo, d, at, finish, to_learn)
 	if n[REQUEST] + n[REPLY] ~= 1 then pinfo.cols.info = d.name .. text end
 end
 
+-- A datagram of which all but the head is encrypted, or at least bound by a tag. lend decap writes it in clear.
+local function add_sealed(tree, tvb, pinfo, at, d)
+	local base_at, finish = at, tvb:reported_len()
+	local sub = tree:add(lend, tvb(at), string.format("Sealed: epoch %u, number %s", d.epoch, d.number))
+	sub:add(sealed_epoch, tvb(at + 23, 1), d.epoch):set_generated()
+	sub:add(sealed_number, tvb(at + 16, 8), UInt64.new(tvb(at + 16, 4):le_uint(), bit.band(tvb(at + 20, 4):le_uint(), 0xffffff))):set_generated()
+	pinfo.cols.info = string.format("sealed %s, epoch %u, number %s", d.info, d.epoch, d.number)
+	tree:append_text(", sealed")
+	at = at + HEAD.size
+	if finish < base_at + HEAD.size + TAG.size then
+		tree:add_proto_expert_info(SHORT)
+	elseif tvb:captured_len() < finish then
+		tree:add_proto_expert_info(CUT)
+	else
+		if finish - TAG.size > at then sub:add(sealed_text, tvb(at, finish - TAG.size - at)) end
+		add_layout(sub, tvb, finish - TAG.size, TAG)
+	end
+end
+
 -- One datagram at an offset. way: sender and receiver, and the reverse. live: it was sent, and not only offered to a full
 -- carrier.
 local function dissect(tvb, at, pinfo, root, has_trailer, way, live)
@@ -650,19 +705,26 @@ local function dissect(tvb, at, pinfo, root, has_trailer, way, live)
 		tree:add_proto_expert_info(FOREIGN)
 		return
 	end
-	if not KINDS[d.kind] or bit.band(d.flags, 0xc0) ~= 0 or
+	if not KINDS[d.kind] or bit.band(d.flags, 0x40) ~= 0 or d.epoch and NEVER_SEALED[d.kind] or
 		bit.band(d.flags, 0x20) ~= 0 and d.kind ~= REQUEST and d.kind ~= REPLY then
 		tree:add_proto_expert_info(KIND)
 		return
 	end
+	if d.epoch then return add_sealed(tree, tvb, pinfo, at, d) end
 	local cut, end_at = captured < tvb:reported_len(), finish
 	if d.kind == CONNECT then finish = finish - CONNECT_END.size end
-	at = add_blocks(tree, tvb, at + HEAD.size, d)
+	at = add_blocks(tree, tvb, at + HEAD.size, finish, d)
+	if d.noise then finish = at end
 	if not at or at > finish then
 		tree:add_proto_expert_info(cut and CUT or SHORT)
 		return
 	end
-	if d.kind == CONNECT then add_layout(tree, tvb, finish, CONNECT_END) end
+	if d.noise and d.kind == CONNECT then
+		_, finish = add_layout(tree, tvb, finish, MAC1)
+		at = finish
+	elseif d.kind == CONNECT then
+		add_layout(tree, tvb, finish, CONNECT_END)
+	end
 	local good = not has_trailer or add_trailer(tree, tvb, base_at, end_at, d) or cut
 	local len, carries = finish - at, d.kind == REQUEST or d.kind == REPLY or d.rides
 	if d.kind == CALLS then carries = d.offset == 0 and len == d.length end
@@ -726,14 +788,16 @@ function capture.dissector(tvb, pinfo, root)
 	end
 end
 
--- UDP of unknown origin: the first bytes, and the trailer's zeros.
+-- UDP of unknown origin: the first bytes, and the trailer's zeros unless it is sealed.
 local function recognise(tvb, pinfo, root)
 	local len = tvb:captured_len()
 	if len < HEAD.size or tvb:reported_len() < HEAD.size + TRAILER or tvb(0, 1):uint() ~= MAGIC or
-		tvb(1, 1):uint() ~= VERSION or not KINDS[tvb(2, 1):uint()] or bit.band(tvb(3, 1):uint(), 0xc0) ~= 0 then
+		tvb(1, 1):uint() ~= VERSION or not KINDS[tvb(2, 1):uint()] or bit.band(tvb(3, 1):uint(), 0x40) ~= 0 then
 		return false
 	end
-	if len == tvb:reported_len() and tvb:raw(len - 12, 12) ~= string.rep("\0", 12) then return false end
+	local sealed = bit.band(tvb(3, 1):uint(), 0x80) ~= 0
+	if sealed and NEVER_SEALED[tvb(2, 1):uint()] then return false end
+	if not sealed and len == tvb:reported_len() and tvb:raw(len - 12, 12) ~= string.rep("\0", 12) then return false end
 	pinfo.conversation = lend
 	lend.dissector(tvb, pinfo, root)
 	return true

@@ -116,7 +116,7 @@ const char *lend_keyfile_parse(const char *text, size_t len, struct lend_keyline
 	return "give psk ID KEY, static KEY or server ADDRESS KEY; a KEY is 64 hex digits";
 }
 
-static int check_file(int fd, const char *path)
+int lend_keyfile_check(int fd, const char *path)
 {
 	struct stat st;
 
@@ -128,9 +128,16 @@ static int check_file(int fd, const char *path)
 				 path, (unsigned)st.st_uid, (unsigned)geteuid(), path);
 	if (st.st_mode & 077)
 		return lend_fail(EPERM, "%s: other users can read it: chmod 600 %s", path, path);
-	if (st.st_size > LEND_KEYFILE_MAX)
-		return lend_fail(EFBIG, "%s: more than 64 KiB: not a key file", path);
 	return 0;
+}
+
+static int check_size(int fd, const char *path)
+{
+	struct stat st;
+
+	return fstat(fd, &st) < 0 || st.st_size > LEND_KEYFILE_MAX
+		   ? lend_fail(EFBIG, "%s: more than 64 KiB: not a key file", path)
+		   : 0;
 }
 
 static int read_all(int fd, char *text)
@@ -154,7 +161,9 @@ int lend_keyfile_read(const char *path, char **text)
 						   "%s: %s; set HOME, or LEND_KEYS to a file of "
 						   "this user's",
 						   path, strerror(errno));
-	rc = check_file(fd, path);
+	rc = lend_keyfile_check(fd, path);
+	if (rc == 0)
+		rc = check_size(fd, path);
 	*text = rc < 0 ? NULL : malloc(LEND_KEYFILE_MAX + 1);
 	if (rc == 0 && !*text)
 		rc = lend_fail(ENOMEM, "%s: no memory to read it", path);

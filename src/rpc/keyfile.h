@@ -36,6 +36,9 @@ bool lend_keyfile_hex(const char *text, size_t len, uint8_t key[LEND_KEY]);
 /* Parses a line. Returns NULL with *line filled in, or the error text. The ID is not compared with
  * the key. */
 const char *lend_keyfile_parse(const char *text, size_t len, struct lend_keyline *line);
+/* Refuses an open file that is not regular, not this user's, or readable by others. 0, or -errno
+ * with lend_why(). */
+int lend_keyfile_check(int fd, const char *path);
 /* Reads the whole text of a file that belongs to this user and that no other user can read, with a
  * zero behind it; the caller wipes and frees it. Returns 0, or -errno with lend_why(); -ENOENT sets
  * no lend_why(). */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "rpc/endpoint.h"
+#include "rpc/key_log.h"
 #include "rpc/keys.h"
 #include "seal/record_keys.h"
 #include "sys/last_error.h"
@@ -39,6 +40,7 @@ static void install_keys(void *arg, const struct lend_kex_result *r)
 
 	memcpy(keys.tx, r->client ? r->to_server : r->to_client, LEND_KEY);
 	memcpy(keys.rx, r->client ? r->to_client : r->to_server, LEND_KEY);
+	lend_key_log_put(&keys);
 	(void)lend_records_install(&ep->sealing.records, ep->now, &keys);
 	explicit_bzero(&keys, sizeof(keys));
 }
@@ -90,6 +92,8 @@ static int begin_sealing(struct lend_ep *ep)
 				      "lend_seal.so (libsodium): install it, or set "
 				      "LEND_LEVEL=none");
 	rc = need_key(ep);
+	if (rc == 0)
+		rc = lend_key_log_open();
 	if (rc < 0)
 		return rc;
 	if (lend_shake_open(&ep->shake, ops, &ep->core_config) < 0)

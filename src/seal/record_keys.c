@@ -8,8 +8,8 @@ enum { LINE = 64, IV = 12 };
 #define EPOCH_NS        (UINT64_C(3600) * 1000000000)
 #define PREVIOUS_NS     (UINT64_C(300) * 1000000) /* three times the longest RTO */
 
-static void derive_epoch(const struct lend_records *r, const struct lend_record_keys *k,
-			 struct lend_epoch_keys *e)
+void lend_epoch_keys_derive(const struct lend_records *r, const struct lend_record_keys *k,
+			    struct lend_epoch_keys *e)
 {
 	const uint8_t bound[2] = {k->suite_id, k->level};
 	uint8_t key[LEND_KEY];
@@ -23,15 +23,14 @@ static void derive_epoch(const struct lend_records *r, const struct lend_record_
 	e->ready = true;
 }
 
-/* Derives the keys that follow those of an epoch. */
-static void derive_next(const struct lend_records *r, const struct lend_record_keys *k,
-			const struct lend_epoch_keys *of, struct lend_epoch_keys *next)
+void lend_epoch_keys_next(const struct lend_records *r, const struct lend_record_keys *k,
+			  const struct lend_epoch_keys *of, struct lend_epoch_keys *next)
 {
 	const uint8_t bound[2] = {k->suite_id, k->level};
 
 	lend_hkdf_expand(r->ops, of->secret, &(struct lend_hkdf_info){"lend next", bound, 2},
 			 next->secret, LEND_KEY);
-	derive_epoch(r, k, next);
+	lend_epoch_keys_derive(r, k, next);
 }
 
 static void begin_tx_epoch(const struct lend_records *r, struct lend_record_keys *k, lend_ns now)
@@ -67,8 +66,8 @@ struct lend_record_keys *lend_record_keys_make(const struct lend_records *r, len
 	lend_replay_open(&k->rx_numbers);
 	memcpy(k->tx[0].secret, from->tx, LEND_KEY);
 	memcpy(k->rx[0].secret, from->rx, LEND_KEY);
-	derive_epoch(r, k, &k->tx[0]);
-	derive_epoch(r, k, &k->rx[0]);
+	lend_epoch_keys_derive(r, k, &k->tx[0]);
+	lend_epoch_keys_derive(r, k, &k->rx[0]);
 	begin_tx_epoch(r, k, now);
 	return k;
 }
@@ -86,7 +85,7 @@ void lend_record_keys_advance(struct lend_records *r, struct lend_record_keys *k
 {
 	struct lend_epoch_keys *old = &k->tx[k->tx_at], *next = &k->tx[!k->tx_at];
 
-	derive_next(r, k, old, next);
+	lend_epoch_keys_next(r, k, old, next);
 	r->ops->wipe(old->secret, sizeof(old->secret));
 	k->tx_at = !k->tx_at;
 	k->tx_epoch++;
@@ -110,7 +109,7 @@ struct lend_epoch_keys *lend_record_keys_find(const struct lend_records *r,
 	if (ahead != 1)
 		return NULL;
 	if (!e->ready)
-		derive_next(r, k, &k->rx[k->rx_at], e);
+		lend_epoch_keys_next(r, k, &k->rx[k->rx_at], e);
 	return e;
 }
 

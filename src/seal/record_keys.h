@@ -40,6 +40,12 @@ struct lend_record_keys {
 	size_t size; /* bytes of this memory, expanded keys included */
 };
 
+/* Derives key and iv of an epoch from its secret, and the keys of the epoch behind another. Of *k
+ * only the suite and the level are read. */
+void lend_epoch_keys_derive(const struct lend_records *r, const struct lend_record_keys *k,
+			    struct lend_epoch_keys *e);
+void lend_epoch_keys_next(const struct lend_records *r, const struct lend_record_keys *k,
+			  const struct lend_epoch_keys *of, struct lend_epoch_keys *next);
 /* Fills memory from take() with the keys of epoch 0. */
 struct lend_record_keys *lend_record_keys_make(const struct lend_records *r, lend_ns now,
 					       const struct lend_seal_keys *from);

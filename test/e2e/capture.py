@@ -168,6 +168,21 @@ class Crafted(unittest.TestCase):
         for row in asked, refused, sent, taken:
             self.assertNotIn("_ws.expert", row)
 
+    def test_1_sealed_datagrams(self):
+        calls, ping, connect, accept = self.kinds[34:38]
+        for row, name, epoch, num in ((calls, "CALLS", 3, 5), (ping, "PING", 0, 6)):
+            self.assertEqual((number(row, "lend.sealed.epoch"), number(row, "lend.sealed.number")), (epoch, num))
+            self.assertEqual(one(row, "lend.sealed.tag"), (b"t" * 16).hex())
+            self.assertEqual(one(row, "_ws.col.Info"), f"sealed {name}, epoch {epoch}, number {num}")
+            self.assertNotIn("_ws.expert", row)
+        self.assertEqual((one(calls, "lend.sealed.text"), "lend.sealed.text" in ping), (b"ciphertext".hex(), False))
+        for row, size in (connect, 40 + 11), (accept, 40 + 40 + 32):
+            self.assertEqual(len(one(row, "lend.sealed.text")), 2 * size)
+            self.assertEqual((one(row, "lend.trailer.good"), "lend.params.calls" in row), ("1", False))
+            self.assertNotIn("_ws.expert", row)
+        self.assertEqual((number(connect, "lend.connect.pattern"), one(connect, "lend.end.mac1")), (2, (b"1" * 16).hex()))
+        self.assertEqual(one(accept, "lend.sealed.tag"), (b"g" * 16).hex())
+
     def test_1_every_operation(self):
         got = rows(write_memory(TEMP / "memory.pcapng"))
         ask = {name: got[1 + 2 * i] for i, (name, _, _) in enumerate(OPS)}

@@ -34,6 +34,10 @@ def datagram(kind, body=b"", session=0, call=0, num=0, offset=0, length=0, flags
     return data + (struct.pack("<I12x", crc32c(data)) if trailer else b"")
 
 
+def sealed(kind, session, num, epoch, text=b"ciphertext"):
+    return datagram(kind, text + b"t" * 16, session, num=num | epoch << 56, flags=0x83, trailer=False)
+
+
 class File:
     """A pcapng file as io/capture/capture.c writes them."""
 
@@ -74,8 +78,8 @@ COOKIE = struct.pack("<Q16s", 54321, b"c" * 16)
 TICKET = struct.pack("<QQQ16s", 12345, 0, 99, b"m" * 16)
 
 
-def connect(pattern=0, key_id=0, rest=b""):
-    return struct.pack("<QQBBBBIQ32s", 77, 0xC1, pattern, 0, 0, 0, 0, key_id, b"e" * 32) + COOKIE + TICKET + PARAMS + rest + bytes(32)
+def connect(pattern=0, key_id=0, rest=b"", mac1=bytes(16)):
+    return struct.pack("<QQBBBBIQ32s", 77, 0xC1, pattern, 0, 0, 0, 0, key_id, b"e" * 32) + COOKIE + TICKET + PARAMS + rest + bytes(16) + mac1
 
 
 def accept(pattern=0, early=0, tag=b""):
@@ -216,6 +220,10 @@ def write_kinds(path):
     f.add(datagram("REPLY", reply_block(24, 9) + told, 0xC1, 14 << 10, 25, length=len(told), flags=3 | SERVED | WITH_HEAD), RECEIVED)
     f.add(request(STREAM, NOTE + b"news", 15 << 10, 26))
     f.add(reply(struct.pack("<Q", 1), 15 << 10, 27, 26), RECEIVED)
+    f.add(sealed("CALLS", 0xC1, num=5, epoch=3))
+    f.add(sealed("PING", 0x51, num=6, epoch=0, text=b""), trailer=False)
+    f.add(datagram("CONNECT", connect(2, 0xAB, rest=b"sealed call", mac1=b"1" * 16), 0, 5 << 10, 1))
+    f.add(datagram("ACCEPT", accept(2, 0, b"g" * 16), 0xC1, 0, 1), RECEIVED)
     return f.write()
 
 
@@ -238,7 +246,7 @@ def write_wrong(path):
     wrong = [("short", good[:20]), ("short", datagram("REQUEST", b"ab")), ("short", datagram("ACK", bytes(20))),
              ("foreign", datagram("PING", magic=0x4D)), ("kind", datagram(99)), ("kind", datagram("PING", flags=0x40)),
              ("checksum", good[:-20] + b"!" + good[-19:]), ("checksum", good[:-16] + bytes(4) + good[-12:]),
-             ("length", datagram("BYE", b"x")), ("length", datagram("REQUEST", bytes(12) + b"long", length=3)),
+             ("kind", sealed("CONNECT", 0, 1, 0)), ("short", sealed("PING", 1, 2, 0)[:-20]), ("length", datagram("BYE", b"x")), ("length", datagram("REQUEST", bytes(12) + b"long", length=3)),
              ("length", datagram("REQUEST", bytes(12), length=3)),
              ("length", calls(0x51, 7, framed, length=24)), ("length", calls(0x51, 7, framed, offset=8)),
              ("length", calls(0x51, 7, framed[:-8])), ("length", calls(0x51, 7, framed, framed[:16])),

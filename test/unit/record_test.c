@@ -1,7 +1,7 @@
 /* Goal: a sealed datagram arrives once and unchanged, and nothing else does. Method: two ends of a
  * session over a cipher for tests; datagrams that are changed, repeated, reordered, of other epochs
  * and in clear, and the counter of each. Covers: src/seal/record.c, src/seal/record_open.c,
- * src/seal/record_seal.c, src/seal/record_keys.c */
+ * src/seal/record_seal.c, src/seal/record_keys.c, src/seal/reopen.c */
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 
 #include "kit/toy_suite.h"
 #include "seal/record_keys.h"
+#include "seal/reopen.h"
 #include "util/rng.h"
 
 #define MS UINT64_C(1000000)
@@ -514,5 +515,43 @@ Test(record, install__a_suite_that_is_not_here__refused)
 	cr_assert_eq(lend_records_install(&p.end[0].records, p.now, &keys), -22);
 	cr_assert_eq(lend_suites(&lend_toy_ops), 1 << LEND_SUITE_TEST);
 	cr_assert_eq(lend_suite_best(&lend_toy_ops), LEND_SUITE_TEST);
+	finish_pair();
+}
+
+/* A capture of both ends: each datagram twice, of many epochs, and not in order. */
+Test(record, reopen__with_the_first_secret__any_epoch)
+{
+	enum { N = 400, EACH = 4 };
+	static struct dgram all[N + 1], copy;
+	static struct lend_reopen o;
+	uint8_t secret[LEND_KEY];
+	uint64_t epoch;
+
+	begin_short_epochs(EACH - 1);
+	for (uint64_t number = 1; number <= N; number++) {
+		all[number] = *seal_number(number);
+		p.end[0].acked = number % EACH ? p.end[0].acked : number;
+	}
+	memset(secret, 1, sizeof(secret));
+	cr_expect_not(lend_reopen_begin(&o, &lend_toy_ops, LEND_SUITE_AES128_GCM, 2, secret));
+	cr_expect_not(lend_reopen_begin(&o, &lend_toy_ops, LEND_SUITE_TEST, 0, secret));
+	cr_assert(
+	    lend_reopen_begin(&o, &lend_toy_ops, LEND_SUITE_TEST, LEND_LEVEL_ENCRYPT, secret));
+	for (uint32_t i = 0; i < 2 * N; i++) {
+		uint32_t number = i / 2 ^ 5; /* the next epoch before this one, now and then */
+
+		if (number < 1 || number > N)
+			continue;
+		copy = all[number];
+		copy.bytes[40] ^= 1;
+		cr_assert_not(lend_reopen(&o, copy.bytes, copy.len, &epoch));
+		copy.bytes[40] ^= 1;
+		cr_assert_arr_eq(copy.bytes, all[number].bytes, copy.len, "a failure changed it");
+		cr_assert(lend_reopen(&o, copy.bytes, copy.len, &epoch), "number %u", number);
+		cr_assert_eq(epoch, (number - 1) / EACH);
+		make_datagram(LEND_PKT_REQUEST, number, TEXT);
+		cr_assert_arr_eq(copy.bytes, p.out.head, p.out.head_len);
+		cr_assert(lend_pkt_whole(copy.bytes, copy.len - LEND_RECORD_TRAILER));
+	}
 	finish_pair();
 }
