@@ -181,7 +181,7 @@ static bool is_busy(const struct lend_mem *mem, bool late)
 	bool busy = mem->live + mem->drops > 0 || cn_threshold_busy(mem) || cn_args_busy(mem, late);
 
 	for (uint32_t i = 0; i < mem->nodes; i++)
-		busy |= (is_untidy(mem->node[i]) && !late) || mem->node[i]->cleaning ||
+		busy |= (is_untidy(mem->node[i]) && !late) || mem->node[i]->cleanings ||
 			mem->node[i]->asking || mem->node[i]->state == CN_NODE_HELLO;
 	return busy;
 }
@@ -207,8 +207,8 @@ void lend_mem_close(struct lend_mem *mem)
 				cn_forget_pump(mem->node[i]);
 			if (mem->node[i]->asking)
 				lend_call_cancel(mem->ep, &mem->node[i]->ask);
-			if (mem->node[i]->cleaning && lend_now(mem->ep) >= until)
-				lend_call_cancel(mem->ep, &mem->node[i]->clean);
+			if (lend_now(mem->ep) >= until)
+				cn_forget_cancel(mem->node[i]);
 		}
 		if (lend_wait(mem->ep, cn_serves_busy(mem) ? lend_now(mem->ep) + POLL_NS : until) <
 		    0)

@@ -69,6 +69,7 @@ struct __attribute__((may_alias)) cn_op {
 	bool ended;       /* the call ended; a carrier still uses some of the memory */
 	bool cancelled;   /* cancelled: the operation ends when its call under way ends */
 	bool again;       /* the operation continues with another call after the one under way */
+	uint8_t lacks;    /* enum cn_lack: what its next call could not start without */
 	uint64_t session; /* session of the call under way */
 	int err;          /* positive errno: why it could not start, for lend_op_wait() */
 	uint16_t tries; /* other nodes that may still be tried for a new object; STAT: workers that
@@ -89,20 +90,33 @@ struct __attribute__((may_alias)) cn_op {
 _Static_assert(sizeof(struct cn_op) <= sizeof(((struct lend_op *)0)->reserved), "fits");
 TAILQ_HEAD(cn_ops, cn_op);
 
+/* What a call that cannot start waits for: an id of its node's window, or a place in the queue of
+ * calls. */
+enum cn_lack { CN_LACKS_NOTHING, CN_LACKS_ID, CN_LACKS_CALL };
+
 /* State of an operation id, in slot id % open. FREE -> OPEN (a call is under way) -> FREE, or ->
  * CLEAN (it ended without a result: forget it, or repeat it if it releases something) -> FREE. */
 enum cn_slot_state { CN_SLOT_FREE, CN_SLOT_OPEN, CN_SLOT_CLEAN };
 struct cn_slot {
 	uint8_t state;
-	uint8_t kind; /* how to clean: FORGET; RELEASE and FREE are repeated */
-	uint8_t what; /* LEND_MEMOP_ of the operation that later ones on the object wait for; 0:
-			 none waits */
+	uint8_t kind;  /* how to clean: FORGET; RELEASE and FREE are repeated */
+	bool cleaning; /* CLEAN: the call that cleans it is under way */
+	uint8_t what;  /* LEND_MEMOP_ of the operation that later ones on the object wait for; 0:
+			  none waits */
 	uint64_t hash, offset, len;
 	uint32_t n;    /* references of a RELEASE */
 	uint8_t *refs; /* references of a RELEASE: one, or memory that the slot owns; of a GRANT
 			  that gives the hold away: one */
 	uint8_t one[LEND_MEMREF_LEN];
 	struct lend_memspace space;
+};
+
+/* A call that cleans a slot. */
+enum { CN_CLEANINGS = 8 };
+struct cn_cleaning {
+	struct lend_call call; /* first */
+	struct cn_node *node;
+	uint64_t id; /* operation id of the slot; 0: no call is under way */
 };
 
 /* DOWN -> HELLO -> UP -> DOWN (session ended, or fenced) */
@@ -117,7 +131,6 @@ struct cn_node {
 	bool full;      /* its HELLO got RESOURCE_EXHAUSTED: no further client of this process is
 			   possible */
 	bool clash;     /* another node of this client has the same id: the node is not used */
-	bool cleaning;  /* clean is under way */
 	bool greeted;   /* id and worker are valid: it or another worker answered a HELLO */
 	bool retired;   /* a worker of an earlier start of its node; the present start has fewer */
 	uint8_t worker, workers; /* its number among its node's workers, and their number */
@@ -129,11 +142,12 @@ struct cn_node {
 	uint8_t steps; /* HELLOs since cn_node_wake() */
 	lend_ns lease;
 	uint64_t next, low; /* operation ids: the next one; the lowest that is not yet confirmed */
-	uint32_t cleans;    /* slots to clean */
+	uint32_t cleans;    /* slots to clean, those included that a call cleans */
+	uint32_t cleanings; /* calls that clean, under way */
 	uint32_t failures;  /* cleanings that failed at once, in a row */
-	uint64_t clean_id;  /* operation id of the clean call */
 	lend_ns clean_at;
-	struct lend_call hello, clean, ask;
+	struct cn_cleaning cleaning[CN_CLEANINGS];
+	struct lend_call hello, ask;
 	/* Pages: two from the last statistics reply; sent there since; sent before the query under
 	 * way. */
 	uint64_t total, used, sent, sent_before;
@@ -200,7 +214,8 @@ struct lend_mem {
 	uint32_t drops;           /* POOL_DROP calls under way */
 	uint32_t live, refs_live; /* operations in progress; those of them on references */
 	bool pumping, again, closing;
-	bool paged; /* this client has joined the pager */
+	bool calls_full; /* in this run of the pump a call found no place in the queue */
+	bool paged;      /* this client has joined the pager */
 	struct cn_space *space;
 	uint32_t spaces, space_free, orphans;
 	struct cn_hold *hold; /* hash table, in hold_heap */
@@ -244,6 +259,7 @@ void cn_pump(struct lend_mem *mem);
 
 /* op_call.c: one call of an operation */
 enum cn_call_outcome { CN_WENT, CN_LATER, CN_NEVER };
+bool cn_call_lacks(const struct cn_op *op); /* returns whether op->lacks is still true */
 enum cn_call_outcome cn_call_start(struct cn_op *op);
 
 /* op_split.c: operations of several calls at once */
@@ -312,7 +328,8 @@ void cn_node_alias(struct lend_mem *mem, uint32_t id, uint32_t worker, uint16_t 
 uint16_t cn_node_index(const struct cn_node *node);
 
 /* op_ids.c */
-uint64_t cn_id_take(struct cn_node *node); /* 0: the window of ids is full */
+bool cn_id_left(const struct cn_node *node); /* returns whether the window has room */
+uint64_t cn_id_take(struct cn_node *node);   /* 0: the window of ids is full */
 void cn_id_free(struct cn_node *node, uint64_t id);
 struct cn_slot *cn_id_slot(struct cn_node *node, uint64_t id);
 
@@ -331,7 +348,8 @@ void cn_forget_mark(struct cn_node *node, uint64_t id); /* its call ended withou
 void cn_forget_pump(struct cn_node *node);
 bool cn_forget_waits(
     const struct cn_node *node); /* true: the node waits before it retries a failed cleaning */
-void cn_forget_drop(struct cn_node *node); /* the node ended our life: nothing to clean */
+void cn_forget_drop(struct cn_node *node);   /* the node ended our life: nothing to clean */
+void cn_forget_cancel(struct cn_node *node); /* cancels the calls under way */
 
 /* handles.c */
 int cn_space_take(struct lend_mem *mem, uint32_t *index);

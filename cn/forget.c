@@ -2,9 +2,9 @@
  *
  * Each operation that changes something owns a slot by its id. When its call ends with an unknown
  * result, the slot stays, and FORGET is sent for it. A release or a free is repeated instead,
- * because its caller wants it done. At most one call per node is under way; the window of ids
- * limits the number of slots. A space that a failed long put left behind gets a FREE of its own.
- * Layer: cn. Threads: the endpoint's. */
+ * because its caller wants it done. Some calls per node are under way at once, only one after a
+ * failure; the window of ids limits the number of slots. A space that a failed long put left behind
+ * gets a FREE of its own. Layer: cn. Threads: the endpoint's. */
 #include "cn/client.h"
 
 #include <string.h>
@@ -19,6 +19,13 @@ void cn_forget_mark(struct cn_node *node, uint64_t id)
 {
 	cn_id_slot(node, id)->state = CN_SLOT_CLEAN;
 	node->cleans++;
+}
+
+void cn_forget_cancel(struct cn_node *node)
+{
+	for (int i = 0; i < CN_CLEANINGS; i++)
+		if (node->cleaning[i].id)
+			lend_call_cancel(node->mem->ep, &node->cleaning[i].call);
 }
 
 void cn_forget_drop(struct cn_node *node)
@@ -72,12 +79,24 @@ static void take_word(struct cn_node *node, const struct cn_slot *slot, struct l
 		cn_hold_del(hold);
 }
 
+/* Counts a failure. Several calls that fail together are one. */
+static void note_failure(struct cn_node *node)
+{
+	lend_ns now = lend_now(node->mem->ep);
+
+	if (node->failures && now < node->clean_at)
+		return;
+	node->failures += node->failures < 8;
+	node->clean_at = now + (FORGET_RETRY_NS << node->failures);
+}
+
 static void clean_done(struct lend_call *call)
 {
-	struct cn_node *node = (struct cn_node *)((char *)call - offsetof(struct cn_node, clean));
+	struct cn_cleaning *cleaning = (struct cn_cleaning *)call;
+	struct cn_node *node = cleaning->node;
 	struct lend_mem *mem = node->mem;
-	struct cn_slot *slot = cn_id_slot(node, node->clean_id);
-	bool waits = slot->state == CN_SLOT_CLEAN && node->clean_id >= node->low;
+	struct cn_slot *slot = cn_id_slot(node, cleaning->id);
+	bool waits = slot->state == CN_SLOT_CLEAN && cleaning->id >= node->low;
 
 	if (call->ran == LEND_RAN_YES && waits)
 		take_word(node, slot, call);
@@ -86,94 +105,118 @@ static void clean_done(struct lend_call *call)
 	if (call->reply)
 		lend_buf_give(mem->ep, call->reply);
 	call->request = call->reply = NULL;
-	node->cleaning = false;
+	if (waits)
+		slot->cleaning = false;
+	if (call->ran == LEND_RAN_YES && waits) {
+		node->cleans--;
+		cn_id_free(node, cleaning->id);
+	}
+	cleaning->id = 0;
+	node->cleanings--;
 	if (call->ran == LEND_RAN_YES) {
 		node->failures = 0;
-		if (waits) {
-			node->cleans--;
-			cn_id_free(node, node->clean_id);
-		}
 		if (call->status == LEND_ABORTED)
 			cn_node_fenced(node);
 	} else if (call->status != LEND_DEADLINE_EXCEEDED) { /* after a timeout, retry at once */
-		node->failures += node->failures < 8;
-		node->clean_at = lend_now(mem->ep) + (FORGET_RETRY_NS << node->failures);
+		note_failure(node);
 		if (call->status == LEND_UNAVAILABLE)
 			cn_node_lost(node);
 	}
 	cn_pump(mem);
 }
 
-static void fill_forget(struct cn_node *node, struct lend_memop *op, const struct cn_slot *slot)
+static void fill_forget(const struct cn_node *node, uint64_t id, struct lend_memop *op,
+			const struct cn_slot *slot)
 {
 	memset(op, 0, sizeof(*op));
 	op->kind = slot->kind;
 	op->client = node->mem->client;
 	op->life = node->life;
 	op->low = node->low;
-	op->id = node->clean_id;
+	op->id = id;
 	op->space = slot->space;
 	op->n = slot->kind == LEND_MEMOP_RELEASE ? slot->n : 0;
 	if (slot->kind == LEND_MEMOP_FORGET) {
 		op->id = 0;
-		op->target = node->clean_id;
+		op->target = id;
 	}
 }
 
-static void start_forget(struct cn_node *node)
+/* Returns a call that is not under way; NULL: all are. */
+static struct cn_cleaning *idle_cleaning(struct cn_node *node)
 {
-	struct cn_slot *slot = cn_id_slot(node, node->clean_id);
-	struct lend_call *call = &node->clean;
+	for (int i = 0; i < CN_CLEANINGS; i++)
+		if (!node->cleaning[i].id)
+			return &node->cleaning[i];
+	return NULL;
+}
+
+/* Starts the call for a slot. Returns false: it cannot start now. */
+static bool start_forget(struct cn_node *node, uint64_t id)
+{
+	struct cn_cleaning *cleaning = idle_cleaning(node);
+	struct cn_slot *slot = cn_id_slot(node, id);
+	struct lend_call *call = &cleaning->call;
 	struct lend_memop op;
 
-	fill_forget(node, &op, slot);
-	memset(call, 0, sizeof(*call));
-	call->method = LEND_MEM_METHOD;
-	call->priority = CN_GUESS;
-	call->timeout = CLEAN_TIMEOUT;
-	call->done = clean_done;
+	fill_forget(node, id, &op, slot);
+	*cleaning = (struct cn_cleaning){.call = {.method = LEND_MEM_METHOD,
+						  .priority = CN_GUESS,
+						  .timeout = CLEAN_TIMEOUT,
+						  .done = clean_done},
+					 .node = node};
 	call->request = cn_op_encode(node->mem, &op);
 	if (!call->request)
-		return;
+		return false;
 	if (op.n) {
 		memcpy((char *)call->request->data + call->request->len, slot->refs,
 		       (size_t)op.n * LEND_MEMREF_LEN);
 		call->request->len += op.n * LEND_MEMREF_LEN;
 	}
-	node->cleaning = true;
 	if (lend_call_start(node->mem->ep, node->session, call) < 0) {
-		node->cleaning = false;
 		lend_buf_give(node->mem->ep, call->request);
 		call->request = NULL;
+		return false;
+	}
+	cleaning->id = id;
+	slot->cleaning = true;
+	node->cleanings++;
+	return true;
+}
+
+/* Starts calls for the slots that wait for one. */
+static void start_cleanings(struct cn_node *node)
+{
+	uint32_t max = lend_min_u32(node->failures ? 1 : CN_CLEANINGS, node->cleans);
+
+	for (uint64_t id = node->low; node->cleanings < max && id < node->next; id++) {
+		const struct cn_slot *slot = cn_id_slot(node, id);
+
+		if (slot->state == CN_SLOT_CLEAN && !slot->cleaning && !start_forget(node, id))
+			return;
 	}
 }
 
 bool cn_forget_waits(const struct cn_node *node)
 {
-	return !node->cleaning && node->failures && lend_now(node->mem->ep) < node->clean_at;
+	return !node->cleanings && node->failures && lend_now(node->mem->ep) < node->clean_at;
 }
 
 void cn_forget_pump(struct cn_node *node)
 {
-	if (node->cleaning || (!node->cleans && !node->mem->orphans && !node->mem->deferred_n) ||
+	if ((!node->cleans && !node->mem->orphans && !node->mem->deferred_n) ||
 	    cn_forget_waits(node))
 		return;
 	if (node->state != CN_NODE_UP) {
-		if (node->life && cn_node_wake(node, 0) < 0) {
-			node->failures += node->failures < 8;
-			node->clean_at =
-			    lend_now(node->mem->ep) + (FORGET_RETRY_NS << node->failures);
+		if (!node->cleanings && node->life && cn_node_wake(node, 0) < 0) {
+			note_failure(node);
 			node->mem->again = true; /* waiting operations fail */
 		}
 		return;
 	}
 	if (node->mem->orphans)
 		take_orphan(node);
-	cn_deferred_take(node);
-	for (uint64_t id = node->low; node->cleans && id < node->next; id++)
-		if (cn_id_slot(node, id)->state == CN_SLOT_CLEAN) {
-			node->clean_id = id;
-			start_forget(node);
-			return;
-		}
+	if (!node->cleanings) /* else more of them fit into the next call */
+		cn_deferred_take(node);
+	start_cleanings(node);
 }

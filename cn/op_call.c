@@ -223,6 +223,18 @@ static void prepare_call(struct cn_op *op, struct lend_call *call)
 	call->done = call_done;
 }
 
+bool cn_call_lacks(const struct cn_op *op)
+{
+	const struct cn_node *node;
+
+	if (op->lacks == CN_LACKS_NOTHING)
+		return false;
+	node = op->mem->node[op->node];
+	if (!cn_node_ready(node))
+		return false;
+	return op->lacks == CN_LACKS_ID ? !cn_id_left(node) : op->mem->calls_full;
+}
+
 enum cn_call_outcome cn_call_start(struct cn_op *op)
 {
 	struct lend_mem *mem = op->mem;
@@ -237,9 +249,11 @@ enum cn_call_outcome cn_call_start(struct cn_op *op)
 		op->id = 0;
 	if (lend_memop_recorded(say.kind) && !op->id) {
 		op->id = cn_id_take(node);
+		op->lacks = CN_LACKS_ID;
 		if (!op->id)
 			return CN_LATER;
 	}
+	op->lacks = CN_LACKS_NOTHING;
 	say.client = mem->client;
 	say.id = op->id;
 	say.low = node->low;
@@ -257,5 +271,10 @@ enum cn_call_outcome cn_call_start(struct cn_op *op)
 		cn_node_lost(node);
 		mem->again = true;
 	}
-	return rc == -ESTALE || (rc == -EAGAIN && !idle) ? CN_LATER : CN_NEVER;
+	if (rc == -EAGAIN && !idle) {
+		op->lacks = CN_LACKS_CALL;
+		mem->calls_full = true;
+		return CN_LATER;
+	}
+	return rc == -ESTALE ? CN_LATER : CN_NEVER;
 }

@@ -9,15 +9,21 @@ struct cn_slot *cn_id_slot(struct cn_node *node, uint64_t id)
 	return &node->slot[id % LEND_MEM_OPEN_MAX];
 }
 
+bool cn_id_left(const struct cn_node *node)
+{
+	return node->next - node->low < node->open;
+}
+
 uint64_t cn_id_take(struct cn_node *node)
 {
 	struct cn_slot *slot = cn_id_slot(node, node->next);
 
-	if (node->next - node->low >= node->open)
+	if (!cn_id_left(node))
 		return 0;
 	slot->state = CN_SLOT_OPEN;
 	slot->kind = LEND_MEMOP_FORGET;
 	slot->what = 0;
+	slot->cleaning = false;
 	slot->refs = NULL;
 	return node->next++;
 }

@@ -97,7 +97,7 @@ static bool try_start(struct cn_op *op)
 		cn_op_finish(op, LEND_DEADLINE_EXCEEDED, LEND_RAN_NO);
 		return true;
 	}
-	if (!cn_order_free(op))
+	if (cn_call_lacks(op) || !cn_order_free(op))
 		return false;
 	node = cn_order_left(op);
 	if (node && !cn_forget_waits(node))
@@ -185,7 +185,7 @@ static void run_pump(struct lend_mem *mem)
 	}
 	mem->pumping = true;
 	do {
-		mem->again = false;
+		mem->again = mem->calls_full = false;
 		pump_once(mem);
 		for (uint32_t i = 0; i < mem->nodes; i++)
 			cn_forget_pump(mem->node[i]);

@@ -12,6 +12,7 @@
 
 #include "e2e/mem_node.h"
 #include "sys/ref_counts.h"
+#include "wire/memop.h"
 
 enum { PAGE = 4096, LEN = 1 << 20 };
 
@@ -96,6 +97,48 @@ Test(mem_pool_get, gets_are_copied_from_the_pages)
 	cr_assert_eq(mem_release(node.mem, &ref), LEND_OK);
 	cr_assert_eq(mem_get(node.mem, &ref, 0, bytes, LEN), LEND_NOT_FOUND);
 	free(bytes);
+	mem_node_stop(&node);
+}
+
+/* Far more gets and views at once than a client has operation ids: each ends, is right, and nothing
+ * stays pinned. */
+Test(mem_pool_get, many_at_once__ids_run_out__all_end)
+{
+	enum { MANY = 3 * LEND_MEM_OPEN_MAX, SHORT = 64 << 10 };
+	struct lend_op *op = calloc(MANY, sizeof(*op));
+	struct lend_arg_view *view = calloc(MANY, sizeof(*view));
+	char *out = malloc((size_t)SHORT * MANY / 2);
+	struct lend_mem_stat stat = {.pages_used = 1};
+	struct mem_node node;
+	struct lend_arg arg = {.len = SHORT};
+
+	mem_fill(in, SHORT, 3);
+	mem_node_start(&node, "pool", "64M", "");
+	arg.ref = mem_put(node.mem, in, SHORT, NULL);
+	for (int i = 0; i < MANY; i++) {
+		struct iovec iov = {out + (size_t)SHORT * (i / 2), SHORT};
+
+		op[i].timeout = 30 * SECOND;
+		cr_assert_eq(i % 2 ? lend_arg_map(node.mem, &arg, &view[i], &op[i])
+				   : lend_get(node.mem, &arg.ref, 0, &iov, 1, &op[i]),
+			     0);
+	}
+	for (int i = 0; i < MANY; i++) {
+		const char *bytes = i % 2 ? NULL : out + (size_t)SHORT * (i / 2);
+
+		cr_assert_eq(lend_op_wait(node.mem, &op[i]), 0);
+		cr_assert_eq(op[i].status, LEND_OK, "%d", i);
+		cr_assert(!memcmp(bytes ? bytes : view[i].bytes, in, SHORT), "%d", i);
+		if (!bytes)
+			lend_arg_unmap(node.mem, &view[i]);
+	}
+	cr_assert_eq(mem_release(node.mem, &arg.ref), LEND_OK);
+	for (int i = 0; i < 1000 && stat.pages_used; i++)
+		mem_stat(node.mem, &stat);
+	cr_assert_eq(stat.pages_used, 0, "pinned, though the client is there");
+	free(out);
+	free(view);
+	free(op);
 	mem_node_stop(&node);
 }
 
