@@ -23,10 +23,10 @@ struct slot {
 	struct load_end end;
 	unsigned waiting; /* operations of the request that have not ended */
 	const ProtobufCService *client;
-	struct social_blob_op get[GETS_MAX], put;
-	uint64_t len[GETS_MAX];
-	char *into[GETS_MAX]; /* memory of gets, in use until the request ends */
-	char *media, *text;   /* bytes of a composed post */
+	struct social_blob_op read[GETS_MAX], put;
+	struct lend_arg_view view[GETS_MAX]; /* media that are read, until the request ends */
+	unsigned reads;
+	char *media, *text; /* bytes of a composed post */
 	Social__ComposeReq compose;
 	Social__User creator;
 	Social__MediaReq list;
@@ -53,10 +53,9 @@ static void end_part(struct slot *slot)
 
 	if (--slot->waiting > 0)
 		return;
-	for (unsigned i = 0; i < GETS_MAX && slot->into[i]; i++) {
-		lend_free(slot->into[i]);
-		slot->into[i] = NULL;
-	}
+	while (slot->reads > 0)
+		if (slot->read[--slot->reads].op.status == LEND_OK)
+			lend_arg_unmap(t->mem, &slot->view[slot->reads]);
 	slot->end.ok = slot->end.code == LEND_OK;
 	slot->end.late = slot->end.code == LEND_DEADLINE_EXCEEDED;
 	t->base.ended(t->base.arg, slot->index, &slot->end);
@@ -70,33 +69,32 @@ static void check_media(struct slot *slot, const char *bytes, size_t len)
 		slot->end.wrong_bytes += len ? len : 1;
 }
 
-static void end_get(struct social_blob_op *op)
+static void end_map(struct social_blob_op *op)
 {
 	struct slot *slot = op->arg;
-	unsigned i = (unsigned)(op - slot->get);
+	const struct lend_arg_view *view = &slot->view[op - slot->read];
 
 	if (op->op.status == LEND_OK)
-		check_media(slot, slot->into[i], slot->len[i]);
+		check_media(slot, view->bytes, view->len);
 	else
 		slot->end.code = op->op.status;
-	slot->end.bytes += slot->len[i];
+	slot->end.bytes += view->len;
 	end_part(slot);
 }
 
-/* Starts to read a medium that is on the memory node. */
-static void start_get(struct slot *slot, unsigned i, Social__Blob *blob)
+/* Starts to read a medium that is on the memory node; of a pool in place. */
+static void start_map(struct slot *slot, Social__Blob *blob)
 {
-	uint64_t len = social_blob_len(blob);
+	unsigned i = slot->reads;
 
-	slot->into[i] = i < GETS_MAX && len <= MEDIA_MAX ? lend_malloc_shared(len) : NULL;
-	if (!slot->into[i]) {
+	if (i == GETS_MAX || social_blob_len(blob) > MEDIA_MAX) {
 		slot->end.code = LEND_RESOURCE_EXHAUSTED;
 		return;
 	}
+	slot->reads++;
 	slot->waiting++;
-	slot->len[i] = len;
-	slot->get[i] = (struct social_blob_op){.blob = blob, .done = end_get, .arg = slot};
-	social_blob_get(slot->target->mem, &slot->get[i], slot->into[i]);
+	slot->read[i] = (struct social_blob_op){.blob = blob, .done = end_map, .arg = slot};
+	social_blob_map(slot->target->mem, &slot->read[i], &slot->view[i]);
 }
 
 /* Returns false if the call failed, which ends the request. */
@@ -115,7 +113,6 @@ static bool take_status(struct slot *slot, const void *reply)
 static void end_read(const Social__Posts *posts, void *arg)
 {
 	struct slot *slot = arg;
-	unsigned gets = 0;
 
 	if (!take_status(slot, posts))
 		return;
@@ -124,8 +121,8 @@ static void end_read(const Social__Posts *posts, void *arg)
 		for (size_t k = 0; k < posts->posts[i]->n_media; k++) {
 			Social__Blob *body = posts->posts[i]->media[k]->body;
 
-			if (body && social_blob_is_ref(body) && gets < GETS_MAX)
-				start_get(slot, gets++, body);
+			if (body && social_blob_is_ref(body))
+				start_map(slot, body);
 			else if (body)
 				check_media(slot, (const char *)body->data.data, body->data.len);
 		}

@@ -82,6 +82,7 @@ static uint8_t color_of(const char *by)
 	return !strcmp(by, "value")  ? CHART_VALUE
 	       : !strcmp(by, "ref")  ? CHART_REF
 	       : !strcmp(by, "auto") ? CHART_AUTO
+	       : !strcmp(by, "pool") ? CHART_POOL
 				     : CHART_GREY;
 }
 

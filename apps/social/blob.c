@@ -106,6 +106,15 @@ void social_blob_get(struct lend_mem *mem, struct social_blob_op *op, void *into
 	check_start(op, mem ? lend_get(mem, &op->ref, 0, &memory, 1, &op->op) : -ENODEV);
 }
 
+void social_blob_map(struct lend_mem *mem, struct social_blob_op *op, struct lend_arg_view *view)
+{
+	struct lend_arg bytes = {.len = social_blob_len(op->blob)};
+
+	begin_op(op);
+	bytes.ref = op->ref;
+	check_start(op, mem ? lend_arg_map(mem, &bytes, view, &op->op) : -ENODEV);
+}
+
 void social_blob_adopt(struct lend_mem *mem, struct social_blob_op *op)
 {
 	begin_op(op);

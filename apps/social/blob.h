@@ -41,6 +41,9 @@ void social_blob_put(struct lend_mem *mem, struct social_blob_op *op, const void
 		     enum lend_hold hold);
 /* Reads the bytes of the operation's blob, a reference, into memory of its length. */
 void social_blob_get(struct lend_mem *mem, struct social_blob_op *op, void *into);
+/* The same, as a view: of a pool in place. It lasts until lend_arg_unmap(), which is due after OK.
+ */
+void social_blob_map(struct lend_mem *mem, struct social_blob_op *op, struct lend_arg_view *view);
 /* Adopts, or releases, the reference of the operation's blob. */
 void social_blob_adopt(struct lend_mem *mem, struct social_blob_op *op);
 void social_blob_release(struct lend_mem *mem, struct social_blob_op *op);

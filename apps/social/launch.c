@@ -69,18 +69,12 @@ static struct {
 
 static double cpu_seconds(pid_t pid)
 {
-	char path[64];
-	unsigned long user = 0, kernel = 0;
-	FILE *file;
+	struct timespec time;
+	clockid_t clock;
 
-	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	file = fopen(path, "re");
-	if (!file ||
-	    fscanf(file, "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
-		   &kernel) != 2)
-		app_die("cannot read %s; mount /proc", path);
-	fclose(file);
-	return (double)(user + kernel) / (double)sysconf(_SC_CLK_TCK);
+	if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &time) < 0)
+		app_die("process %d has ended; see its own line above", (int)pid);
+	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
 static const char *by_name(enum social_by by)

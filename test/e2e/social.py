@@ -17,7 +17,7 @@ apps/social/role_address.c, apps/social/unique_id.c, apps/social/social.c, apps/
 apps/social/seed.c, apps/social/role_metrics.c, apps/load/load_native.c,
 apps/load/social_page.c, apps/common/report_page.c, apps/tools/social_command.c
 
-usage: social_arms.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
+usage: social.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
 """
 import json
 import os
