@@ -157,7 +157,7 @@ local function bits(list)
 	return list
 end
 local FLAGS = bits{{"flags.class", 8, 0x07}, {"flags.served", 8, 0x08, true}, {"flags.acked", 8, 0x10, true},
-	{"flags.head", 8, 0x20, true}, {"flags.stream", 8, 0x40, true}, {"flags.encrypted", 8, 0x80, true}}
+	{"flags.head", 8, 0x20, true}, {"flags.fine", 8, 0x40, true}, {"flags.encrypted", 8, 0x80, true}}
 local CALL = bits{{"call.slot", 32, 0x3ff}, {"call.seq", 32, 0xfffffc00}}
 local RAN_HOPS = bits{{"reply.ran.value", 8, 0x03, RAN}, {"reply.ran.hops", 8, 0xfc}}
 local ACK_STATE = bits{{"ack.state", 32, 0xffffffff, STATES}}
@@ -705,8 +705,8 @@ local function dissect(tvb, at, pinfo, root, has_trailer, way, live)
 		tree:add_proto_expert_info(FOREIGN)
 		return
 	end
-	if not KINDS[d.kind] or bit.band(d.flags, 0x40) ~= 0 or d.epoch and NEVER_SEALED[d.kind] or
-		bit.band(d.flags, 0x20) ~= 0 and d.kind ~= REQUEST and d.kind ~= REPLY then
+	if not KINDS[d.kind] or d.epoch and NEVER_SEALED[d.kind] or
+		bit.band(d.flags, 0x60) ~= 0 and d.kind ~= REQUEST and d.kind ~= REPLY then
 		tree:add_proto_expert_info(KIND)
 		return
 	end
@@ -792,7 +792,7 @@ end
 local function recognise(tvb, pinfo, root)
 	local len = tvb:captured_len()
 	if len < HEAD.size or tvb:reported_len() < HEAD.size + TRAILER or tvb(0, 1):uint() ~= MAGIC or
-		tvb(1, 1):uint() ~= VERSION or not KINDS[tvb(2, 1):uint()] or bit.band(tvb(3, 1):uint(), 0x40) ~= 0 then
+		tvb(1, 1):uint() ~= VERSION or not KINDS[tvb(2, 1):uint()] then
 		return false
 	end
 	local sealed = bit.band(tvb(3, 1):uint(), 0x80) ~= 0

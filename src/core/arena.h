@@ -175,16 +175,26 @@ static inline struct lend_links lend_links_paced(struct lend_core *c)
 	return (struct lend_links){&lend_sess_at(c, 0)->paced, sizeof(struct lend_sess)};
 }
 
-static inline uint32_t lend_frag_len(const struct lend_sess *s, uint32_t len, uint32_t frag)
-{
-	uint32_t offset = frag * s->payload;
+/* A long message can be cut into FINE times as many datagrams, where that divides the payload of a
+ * full one and the parts have FINE_LEAST bytes. */
+enum { LEND_FINE = 8, LEND_FINE_LEAST = 128 };
 
-	return lend_min_u32(s->payload, len - offset);
+/* Returns the bytes of each datagram of a long message, except its last one. */
+static inline uint32_t lend_frag_unit(const struct lend_sess *s, bool fine)
+{
+	bool fits = s->payload % (LEND_FINE * 16) == 0 && s->payload >= LEND_FINE * LEND_FINE_LEAST;
+
+	return fine && fits ? s->payload / LEND_FINE : s->payload;
 }
 
-static inline uint32_t lend_frag_count(const struct lend_sess *s, uint32_t len)
+static inline uint32_t lend_frag_len(uint32_t unit, uint32_t len, uint32_t frag)
 {
-	return len <= s->payload ? 1 : (len - 1) / s->payload + 1;
+	return lend_min_u32(unit, len - frag * unit);
+}
+
+static inline uint32_t lend_frag_count(uint32_t unit, uint32_t len)
+{
+	return len <= unit ? 1 : (len - 1) / unit + 1;
 }
 
 #endif

@@ -232,7 +232,7 @@ void lend_call_on_whole(struct lend_core *c, struct lend_bufs *bufs, struct lend
 static void store_partial(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k,
 			  const struct lend_pkt_view *v)
 {
-	uint32_t low = v->ack.low / s->payload;
+	uint32_t low = v->ack.low / lend_tx_unit(s, &k->tx);
 
 	lend_tx_acked_below(c, &k->tx, low);
 	if (v->ack.granted > k->tx.granted)

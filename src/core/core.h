@@ -278,6 +278,9 @@ void lend_core_withdraw(struct lend_core *core, lend_ns now, uint64_t call);
 /* Pauses output: before `until`, sends only control datagrams and fast ones, which may overtake
  * others. A time in the past ends the pause. */
 void lend_core_pause_bulk(struct lend_core *core, lend_ns until);
+/* Cuts long messages that begin before `until` into datagrams of an eighth of the full length, so
+ * that urgent datagrams wait for less at both ends. Datagrams of less than 8 KiB stay whole. */
+void lend_core_cut_fine(struct lend_core *core, lend_ns until);
 /* Returns whether the caller no longer waits, or the handle is stale. */
 bool lend_core_request_cancelled(const struct lend_core *core, uint64_t call);
 /* Returns the peer of a session and its incarnation, which is zeros until the session is up. 0, or

@@ -91,7 +91,7 @@ static __attribute__((noinline)) uint8_t chain_pieces(const struct sending *o,
 	struct lend_piece *piece = o->out->piece;
 
 	if (!k->shared || k->tx.win != LEND_NONE || !s->reads)
-		return lend_tx_pieces(&k->tx, o->bufs, frag * s->payload,
+		return lend_tx_pieces(&k->tx, o->bufs, frag * lend_tx_unit(s, &k->tx),
 				      lend_tx_frag_len(s, &k->tx, frag), piece);
 	*piece = (struct lend_piece){.buf = k->tx.buf, .len = k->tx.len};
 	return 1;
@@ -104,7 +104,7 @@ LEND_HOT void make_data(struct lend_core *c, const struct sending *o, struct len
 {
 	struct lend_out *out = o->out;
 	struct lend_out_rec *rec = o->rec;
-	uint32_t offset = frag * s->payload;
+	uint32_t offset = frag ? frag * lend_tx_unit(s, &k->tx) : 0;
 
 	rec->ctl.kind = 0;
 	rec->call = k->self;
@@ -214,6 +214,7 @@ static __attribute__((noinline)) uint32_t send_long(struct lend_core *c, struct 
 		if (hold != FREE_TO_SEND)
 			return o.n;
 		make_data(c, &o, k, s, frag, class, k->server);
+		o.rec->head.pkt.flags |= k->tx.fine ? LEND_PKT_FINE : 0;
 		go_on(&o, 1);
 		sent_data(c, k, s, frag, class);
 	} while (o.n < most);
@@ -237,6 +238,11 @@ LEND_HOT void send_chosen(struct lend_core *c, struct sending *o, struct lend_ca
 	} else {
 		send_request(c, o, k, s);
 	}
+}
+
+void lend_core_cut_fine(struct lend_core *core, lend_ns until)
+{
+	core->fine_until = until;
 }
 
 void lend_core_pause_bulk(struct lend_core *core, lend_ns until)

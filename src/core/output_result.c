@@ -67,7 +67,7 @@ static void revert_send(struct lend_core *c, struct lend_sess *s, const struct l
 	lend_loss_unsent(c, s, head->number);
 	if (k->tx.win != LEND_NONE)
 		lend_flight_sent(c, s, -1);
-	revert_request(c, k, head->number, r->first, head->offset / s->payload);
+	revert_request(c, k, head->number, r->first, head->offset / lend_tx_unit(s, &k->tx));
 }
 
 /* Blocks a session after a full carrier, longer each time: a stopped peer costs nothing. */

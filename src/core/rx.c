@@ -103,7 +103,7 @@ void lend_rx_take_memory(struct lend_core *c, struct lend_call_rec *k, uint32_t 
 	k->rx.len = len;
 	lend_list_push(&c->partials, lend_links_partial(c), lend_call_index(c, k));
 	lend_grants_count_sender(c, lend_sess_at(c, k->sess), true);
-	lend_frags_begin(lend_frags_at(c, i), lend_frag_count(lend_sess_at(c, k->sess), len));
+	lend_frags_begin(lend_frags_at(c, i), lend_frag_count(lend_rx_unit(c, k), len));
 	if (!k->rx.buf)
 		put_in(&k->rx, LEND_AT(c, at_supply, uint32_t)[--c->supply_n], true);
 }
@@ -111,14 +111,14 @@ void lend_rx_take_memory(struct lend_core *c, struct lend_call_rec *k, uint32_t 
 static bool fragment_sane(struct lend_core *c, const struct lend_call_rec *k,
 			  const struct lend_pkt_view *v)
 {
-	const struct lend_sess *s = lend_sess_at(c, k->sess);
-	uint32_t frag = v->head.offset / s->payload, len = v->head.length;
-	bool head = v->head.flags & LEND_PKT_WITH_HEAD;
+	bool head = v->head.flags & LEND_PKT_WITH_HEAD, fine = v->head.flags & LEND_PKT_FINE;
+	uint32_t unit = lend_frag_unit(lend_sess_at(c, k->sess), fine), len = v->head.length,
+		 frag = v->head.offset / unit;
 
-	if ((k->rx.frags != LEND_NONE &&
-	     (len != k->rx.len || head != ((k->marks & LEND_MARK_HEAD_IN) != 0))) ||
-	    v->head.offset % s->payload != 0 || frag >= lend_frag_count(s, len) ||
-	    v->payload_len != lend_frag_len(s, len, frag)) {
+	if ((k->rx.frags != LEND_NONE && (len != k->rx.len || fine != k->rx.fine ||
+					  head != ((k->marks & LEND_MARK_HEAD_IN) != 0))) ||
+	    v->head.offset % unit != 0 || frag >= lend_frag_count(unit, len) ||
+	    v->payload_len != lend_frag_len(unit, len, frag)) {
 		LEND_COUNT(c, rx_length);
 		return false;
 	}
@@ -201,7 +201,7 @@ static enum lend_rx_verdict keep_fragment(struct lend_core *c, struct lend_bufs 
 					  struct lend_call_rec *k, const struct lend_pkt_view *v)
 {
 	struct lend_frags *f = lend_frags_at(c, k->rx.frags);
-	uint32_t frag = v->head.offset / lend_sess_at(c, k->sess)->payload;
+	uint32_t frag = v->head.offset / lend_rx_unit(c, k);
 
 	switch (lend_frags_mark(f, frag)) {
 	case LEND_FRAG_BOGUS:
@@ -233,6 +233,8 @@ enum lend_rx_verdict lend_rx_take(struct lend_core *c, struct lend_bufs *bufs,
 	k->received = 1;
 	if (v->head.flags & LEND_PKT_WITH_HEAD)
 		k->marks |= LEND_MARK_HEAD_IN;
+	if (k->rx.frags == LEND_NONE)
+		k->rx.fine = (v->head.flags & LEND_PKT_FINE) != 0;
 	if (k->rx.frags != LEND_NONE || lend_memq_take(c, k, v->head.length))
 		return keep_fragment(c, bufs, k, v);
 	lend_seen_forget(c, lend_sess_at(c, k->sess), v->head.number);
@@ -296,12 +298,11 @@ void lend_rx_drop(struct lend_core *c, struct lend_call_rec *k)
 
 uint32_t lend_rx_low(struct lend_core *c, const struct lend_call_rec *k)
 {
-	const struct lend_sess *s = lend_sess_at(c, k->sess);
 	uint64_t low;
 
 	if (k->rx.frags == LEND_NONE)
 		return 0;
-	low = (uint64_t)lend_frags_at(c, k->rx.frags)->low * s->payload;
+	low = (uint64_t)lend_frags_at(c, k->rx.frags)->low * lend_rx_unit(c, k);
 	return (uint32_t)lend_min_u64(low, k->rx.len);
 }
 

@@ -5,7 +5,7 @@
 #ifndef LEND_CORE_RX_H
 #define LEND_CORE_RX_H
 
-#include "core/state.h"
+#include "core/arena.h"
 
 enum lend_rx_verdict {
 	LEND_RX_DROPPED, /* the datagram was dropped and counted */
@@ -18,6 +18,12 @@ enum lend_rx_verdict {
 void lend_rx_begin(struct lend_rx *r, uint32_t granted);
 /* Takes a reassembly, and a buffer unless the message has one, for a message of len bytes. The
  * caller has checked that both are free. */
+/* Returns the bytes of each fragment of an incoming message, except the last. */
+static inline uint32_t lend_rx_unit(struct lend_core *c, const struct lend_call_rec *k)
+{
+	return lend_frag_unit(lend_sess_at(c, k->sess), k->rx.fine);
+}
+
 void lend_rx_take_memory(struct lend_core *c, struct lend_call_rec *k, uint32_t len);
 /* Handles one fragment. Raises NEED when the message is long and its first bytes have arrived. */
 enum lend_rx_verdict lend_rx_take(struct lend_core *c, struct lend_bufs *bufs,

@@ -294,26 +294,28 @@ void lend_serve_on_ack(struct lend_core *c, struct lend_sess *s, const struct le
 {
 	bool probe = v->head.kind == LEND_PKT_PROBE, kept;
 	struct lend_call_rec *k;
+	uint32_t low;
 
 	lend_serve_state(c, s, v->head.call, &k);
 	if (!k || k->state != LEND_CALL_REPLYING)
 		return;
 	k->timer = c->now;
+	low = v->ack.low / lend_tx_unit(s, &k->tx);
 	if (v->head.offset == LEND_PKT_WHOLE) {
 		lend_serve_delivered(c, k);
 		return;
 	}
 	if (v->head.offset == LEND_PKT_PARTIAL)
-		lend_tx_acked_below(c, &k->tx, v->ack.low / s->payload);
+		lend_tx_acked_below(c, &k->tx, low);
 	if (v->ack.granted > k->tx.granted)
 		k->tx.granted = lend_min_u32(v->ack.granted, k->tx.len);
-	lend_sched_apply_wait(c, k, v->head.length & LEND_PKT_WAIT, v->ack.low / s->payload);
+	lend_sched_apply_wait(c, k, v->head.length & LEND_PKT_WAIT, low);
 	if (k->paused)
 		return;
 	/* On a lossless carrier, too, a reply that overtook its session's ACCEPT was dropped. */
 	kept = k->tx.win == LEND_NONE && s->zero_rtt != LEND_PKT_ZERO_RTT_RUNS;
 	if (v->head.length & LEND_PKT_DROPPED || (probe && s->lossless && !kept))
-		lend_tx_restart(c, s, &k->tx, v->ack.low / s->payload);
+		lend_tx_restart(c, s, &k->tx, low);
 	else if (probe && !s->lossless) /* the acknowledgement of low shows what else is lost */
 		lend_tx_lost(c, &k->tx, k->tx.low);
 	lend_sched_ready(c, k);

@@ -53,11 +53,15 @@ static void free_slots(struct lend_core *c, struct lend_sess *s)
 		*lend_slots_at(c, s, w) = (UINT64_C(1) << calls % 64) - 1;
 }
 
+enum { LONG = 4096 }; /* bytes: a shorter payload is never cut fine */
+
 /* Returns the payload of a datagram on this path, at most the unscheduled bytes: a multiple of 16,
- * so that pieces keep their alignment. */
+ * so that pieces keep their alignment, and a long one a multiple of 128: see lend_frag_unit(). */
 static uint32_t payload_of(const struct lend_core *c, const struct lend_path *p)
 {
-	return lend_min_u32((uint32_t)(p->mtu - LEND_PKT_OVERHEAD), c->cfg.unscheduled) & ~15u;
+	uint32_t most = lend_min_u32((uint32_t)(p->mtu - LEND_PKT_OVERHEAD), c->cfg.unscheduled);
+
+	return most & ~(most < LONG ? 15u : LEND_FINE * 16u - 1);
 }
 
 uint32_t lend_sess_payload_max(const struct lend_core *c)

@@ -6,9 +6,10 @@
 
 static uint64_t unsent_bytes(const struct lend_sess *s, const struct lend_tx *t)
 {
-	uint64_t sent = t->win == LEND_NONE && t->next ? t->len : (uint64_t)t->next * s->payload;
+	uint32_t unit = lend_tx_unit(s, t);
+	uint64_t sent = t->win == LEND_NONE && t->next ? t->len : (uint64_t)t->next * unit;
 
-	return (sent < t->len ? t->len - sent : 0) + (uint64_t)t->resend * s->payload;
+	return (sent < t->len ? t->len - sent : 0) + (uint64_t)t->resend * unit;
 }
 
 int lend_core_sess_stats(const struct lend_core *core, uint64_t session,

@@ -97,6 +97,7 @@ struct lend_tx {
 	uint32_t base;    /* cursor: offset in the message where that segment begins */
 	uint32_t since;   /* datagrams with smaller numbers do not count, see lend_tx_restart() */
 	struct lend_link ready;
+	uint32_t fine; /* 1: cut into shorter datagrams; valid while win is */
 };
 
 /* Bits by fragment % LEND_FRAGS_WINDOW, valid in [low, low + WINDOW). */
@@ -135,6 +136,7 @@ struct lend_rx {
 	lend_ns last;     /* arrival of the newest fragment */
 	struct lend_link memq_link; /* link in a queue for budget or memory */
 	struct lend_link partial;
+	uint32_t fine; /* 1: cut into shorter datagrams; valid while frags is */
 };
 
 enum lend_call_state {
@@ -202,7 +204,7 @@ struct lend_call_rec {
 	uint32_t serial;    /* of a handle that names the slot; 0: it names this record */
 	struct lend_tx tx;
 	struct lend_rx rx;
-	uint32_t spare[4];
+	uint32_t spare[2];
 };
 _Static_assert(offsetof(struct lend_call_rec, timer) == 64, "a line");
 _Static_assert(sizeof(struct lend_call_rec) == 256, "four cache lines");
@@ -515,8 +517,9 @@ struct lend_core {
 	struct lend_list partials; /* calls with a reassembly, the one checked longest ago first */
 	struct lend_list half;
 	uint32_t half_max;
-	uint32_t paced_n;           /* number of sessions that wait on the wheel of pace.h */
-	uint64_t pace_tick;         /* the wheel's slots before this one are empty */
+	uint32_t paced_n;   /* number of sessions that wait on the wheel of pace.h */
+	uint64_t pace_tick; /* the wheel's slots before this one are empty */
+	lend_ns fine_until; /* messages that begin before this time are cut into short datagrams */
 	lend_ns bulk_paused_until;  /* before this time only control and fast datagrams are sent */
 	struct lend_memq behind[2]; /* peers over their share: waiting for budget, for memory */
 	struct lend_fair fair[LEND_FAIR_KINDS];

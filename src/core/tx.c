@@ -1,6 +1,7 @@
 #include "core/tx.h"
 
 enum { WORDS = LEND_FRAGS_WINDOW / 64 };
+enum { FULL = 8192 }; /* bytes: a datagram that is long enough to delay others */
 
 static uint64_t bit_of(uint32_t frag)
 {
@@ -14,7 +15,8 @@ static uint32_t word_of(uint32_t frag)
 
 void lend_tx_open(struct lend_core *c, const struct lend_sess *s, struct lend_tx *t, uint32_t len)
 {
-	t->total = lend_frag_count(s, len);
+	t->fine = c->fine_until > c->now && s->payload >= FULL;
+	t->total = lend_frag_count(lend_frag_unit(s, t->fine), len);
 	t->win = lend_pool_take(&c->free_wins, LEND_AT(c, at_free_wins, uint32_t));
 	LEND_CHECK(t->win != LEND_NONE); /* there is one for every record */
 	memset(lend_win_at(c, t->win), 0, sizeof(struct lend_win));
@@ -37,7 +39,8 @@ static uint32_t lowest_resend(const struct lend_win *w, uint32_t low)
 
 static bool may_send(const struct lend_sess *s, const struct lend_tx *t, uint32_t frag)
 {
-	uint64_t end = (uint64_t)frag * s->payload + lend_frag_len(s, t->len, frag);
+	uint32_t unit = lend_tx_unit(s, t);
+	uint64_t end = (uint64_t)frag * unit + lend_frag_len(unit, t->len, frag);
 
 	return end <= t->granted && frag - t->low < LEND_FRAGS_WINDOW;
 }

@@ -15,10 +15,16 @@ static inline bool lend_tx_may_be_shared(const struct lend_bufs *bufs, uint32_t 
 	return buf && (bufs->seg[buf].next | bufs->seg[buf].shared);
 }
 
+/* Returns the bytes of each fragment, except the last. */
+static inline uint32_t lend_tx_unit(const struct lend_sess *s, const struct lend_tx *t)
+{
+	return t->win == LEND_NONE ? s->payload : lend_frag_unit(s, t->fine);
+}
+
 static inline uint32_t lend_tx_frag_len(const struct lend_sess *s, const struct lend_tx *t,
 					uint32_t frag)
 {
-	return t->win == LEND_NONE ? t->len : lend_frag_len(s, t->len, frag);
+	return t->win == LEND_NONE ? t->len : lend_frag_len(lend_tx_unit(s, t), t->len, frag);
 }
 
 /* Resets the message to the state before its first datagram. */

@@ -24,19 +24,23 @@ enum { ROUNDS = 8 }; /* rounds of output per turn: if work remains, the next tur
 /* Limit in bytes of what a turn receives, and sends, for MOMENT_NS after a call above normal
  * priority. Long datagrams take a microsecond each to copy: 32 of them in both directions would
  * delay such a call by a hundred. As a permanent limit it would cost bulk transfers a tenth. */
-enum { QUANTUM = 16 << 10, MOMENT_NS = 1000000 };
+enum { QUANTUM = 8 << 10, QUANTUM_CHEAP = 2 << 10, MOMENT_NS = 1000000 };
+/* Time after such a call in which long messages begin in short datagrams. */
+enum { FINE_NS = 10 * MOMENT_NS };
 /* Limit in bytes of a burst otherwise, for carriers that deliver whole messages: a worker or a
  * caller copies them at once. */
 enum { WHOLE = 4 << 20 };
-enum { SHORT = QUANTUM / LEND_BURST }; /* bytes: a burst of such datagrams needs no limit */
+enum { SHORT = 256 }; /* bytes: a burst of such datagrams needs no limit */
 /* Limit of the time from one check of the timers to the next: no timer of short messages is more
  * exact. */
 enum { TICK_NS = 100000 };
 
 void lend_ep_urgent_slow(struct lend_ep *ep)
 {
-	if (ep->config.schedule != LEND_AS_THEY_COME)
-		ep->urgent = lend_ep_now(ep);
+	if (ep->config.schedule == LEND_AS_THEY_COME)
+		return;
+	ep->urgent = lend_ep_now(ep);
+	lend_core_cut_fine(ep->core, ep->urgent + FINE_NS);
 }
 
 void lend_ep_pause_bulk_slow(struct lend_ep *ep, bool answered)
@@ -55,6 +59,11 @@ static bool is_urgent(const struct lend_ep *ep)
 	return ep->now - ep->urgent < MOMENT_NS;
 }
 
+static uint32_t quantum_of(const struct lend_ep *ep)
+{
+	return ep->slow_poll ? QUANTUM : QUANTUM_CHEAP;
+}
+
 /* Returns how many datagrams of the recent maximum length a burst may have. */
 static uint32_t burst_of(const struct lend_ep *ep, uint32_t longest)
 {
@@ -62,7 +71,7 @@ static uint32_t burst_of(const struct lend_ep *ep, uint32_t longest)
 
 	if (longest <= SHORT)
 		return LEND_BURST;
-	most = is_urgent(ep) ? QUANTUM : WHOLE;
+	most = is_urgent(ep) ? quantum_of(ep) : WHOLE;
 	if (longest <= most / LEND_BURST)
 		return LEND_BURST;
 	return longest < most ? most / longest : 1;
@@ -348,7 +357,7 @@ static inline __attribute__((always_inline)) uint32_t send_all(struct lend_ep *e
 		run_events(ep);
 		if (n < burst || ep->blocked)
 			break;
-		if (ep->stats.tx_bytes - sent >= QUANTUM && is_urgent(ep))
+		if (ep->stats.tx_bytes - sent >= quantum_of(ep) && is_urgent(ep))
 			round = ROUNDS - 1;
 	}
 	ep->dirty |= round == ROUNDS;

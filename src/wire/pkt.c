@@ -98,7 +98,8 @@ static enum lend_pkt_fault take_apart(struct lend_pkt_view *v, const void *data,
 		return LEND_PKT_FOREIGN;
 	if (v->head.kind == 0 || v->head.kind >= LEND_PKT_KINDS ||
 	    v->head.flags & LEND_PKT_RESERVED ||
-	    (v->head.flags & LEND_PKT_WITH_HEAD && !carries_message(v->head.kind)))
+	    (v->head.flags & (LEND_PKT_WITH_HEAD | LEND_PKT_FINE) &&
+	     !carries_message(v->head.kind)))
 		return LEND_PKT_KIND;
 	reports = lend_pkt_reports(&v->head);
 	need += blocks_len(&v->head) + (reports ? sizeof(v->seen) : 0);

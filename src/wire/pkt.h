@@ -53,9 +53,9 @@ enum { /* the upper five bits of the byte; the class is the lower three */
        LEND_PKT_SERVED = 0x08,    /* the receiver made the call: the sender serves it */
        LEND_PKT_ACKED = 0x10,     /* a seen block precedes the payload */
        LEND_PKT_WITH_HEAD = 0x20, /* the message of this datagram begins with a head: wire/head.h */
-       LEND_PKT_STREAM = 0x40,
+       LEND_PKT_FINE = 0x40,      /* the message is cut into shorter datagrams: lend_frag_unit() */
        LEND_PKT_ENCRYPTED = 0x80,
-       LEND_PKT_RESERVED = LEND_PKT_STREAM | LEND_PKT_ENCRYPTED,
+       LEND_PKT_RESERVED = LEND_PKT_ENCRYPTED,
 };
 
 struct lend_pkt {

@@ -301,9 +301,13 @@ void sim_work_pause_bulk(struct sim *sim, struct sim_node *n)
 {
 	lend_ns most = 1000 * sim->plan.bulk_pause_us;
 
-	if (!sim->healing && sim_odds(sim, SIM_RNG_BULK_PAUSE, sim->plan.bulk_pause_ppm))
-		lend_core_pause_bulk(n->core, sim->now - most +
-						  sim_below(sim, SIM_RNG_BULK_PAUSE, 2 * most));
+	lend_ns until;
+
+	if (sim->healing || !sim_odds(sim, SIM_RNG_BULK_PAUSE, sim->plan.bulk_pause_ppm))
+		return;
+	until = sim->now - most + sim_below(sim, SIM_RNG_BULK_PAUSE, 2 * most);
+	lend_core_pause_bulk(n->core, until);
+	lend_core_cut_fine(n->core, until);
 }
 
 void sim_work_heal(struct sim *sim)

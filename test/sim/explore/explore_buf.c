@@ -4,6 +4,7 @@
 
 #include "core/frags.h"
 #include "core/arena.h"
+#include "core/rx.h"
 #include "sim/explore/explore_canon.h"
 #include "sim/explore/explore_prog.h"
 
@@ -97,16 +98,17 @@ static bool is_marked(const struct lend_frags *f, uint32_t i)
 static void each_fragment(struct ex_node *n, struct lend_call_rec *k,
 			  void (*what)(struct ex_node *, uint8_t *, uint32_t, uint32_t, uint32_t))
 {
-	const struct lend_sess *s = lend_sess_at(n->core, k->sess);
 	const struct lend_frags *f;
+	uint32_t unit;
 
 	if (k->state == LEND_CALL_FREE || !k->rx.buf || k->rx.frags == LEND_NONE)
 		return;
 	f = lend_frags_at(n->core, k->rx.frags);
+	unit = lend_rx_unit(n->core, k);
 	for (uint32_t i = 0; i < f->total; i++)
 		if (is_marked(f, i))
-			what(n, n->seg[k->rx.buf].data, incoming_call(n, k), i * s->payload,
-			     lend_frag_len(s, k->rx.len, i));
+			what(n, n->seg[k->rx.buf].data, incoming_call(n, k), i * unit,
+			     lend_frag_len(unit, k->rx.len, i));
 }
 
 static void refill_segment(struct ex_node *n, uint8_t *to, uint32_t message, uint32_t at,

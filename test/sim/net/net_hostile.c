@@ -100,7 +100,7 @@ static void send_malformed(struct sim *sim, const struct sim_flight *live)
 				: (uint8_t)(LEND_PKT_KINDS + draw_below(sim, 256 - LEND_PKT_KINDS));
 		break;
 	case 3:
-		head.flags ^= (uint8_t)(LEND_PKT_STREAM << draw_below(sim, 2));
+		head.flags ^= LEND_PKT_ENCRYPTED;
 		break;
 	case 4: /* the payload is outside of its message */
 		head.kind = (uint8_t)(LEND_PKT_REQUEST + draw_below(sim, 2));
