@@ -19,6 +19,7 @@ apps/load/social_page.c, apps/common/report_page.c, apps/tools/social_command.c
 
 usage: social.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
 """
+import base64
 import json
 import os
 import pathlib
@@ -39,6 +40,7 @@ from programs import BUILD, TEMP, lend, lend_json, one_line, run_tests
 from social_network import SERVICES, Social, multipart, photo, without_chance
 
 SEED = 24
+PROTO = pathlib.Path(__file__).parents[2] / "apps/social/social.proto"
 TEXT_RAW = 'hello @username_2 "quoted" http://abc.def/ghi [x] @nobody http://second:80 end'
 
 
@@ -155,9 +157,27 @@ class Paths(unittest.TestCase):
             (net.request("POST", "/upload-media", *reversed(multipart({"a": "b"}, []))), 400),
             (net.compose_photo(1, "x", b"no photo"), 400),
             (net.get("/wrk2-api/home-timeline/read?user_id=1&start=0&stop=1&x=" + "a" * 65000), 414),
+            (net.compose(1, "http://" + "a" * 65536), 200),
+            (net.compose(999, "of a user who never registered"), 200),  # as in the original: the init script does that
+            (net.post("/wrk2-api/user/follow", "user_id=1&followee_id=999"), 200),  # and this
+            (net.post("/wrk2-api/user/follow", "user_name=username_1&followee_name=nobody"), 404),
+            (net.compose(1, "x @nobody_at_all"), 200),
         )
         for i, (answer, status) in enumerate(rows):
             self.assertEqual(answer[0], status, (i, answer[1][:200]))
+
+    def test_references_that_are_not_ones_own(self):
+        """A forged reference, of a service's caller, is refused, and its post is not seen."""
+        with open(f"{self.net.dir}/addr/compose-post", encoding="ascii") as file:
+            address = file.read().strip()
+        for ref in (bytes(64), bytes(range(64)), b"x" * 64):
+            data = {"creator": {"user_id": "1", "username": "username_1"}, "post_type": 0,
+                    "text": {"ref": base64.b64encode(ref).decode(), "length": "20000"}}
+            done = subprocess.run([BUILD / "lend", "call", address, "/social.ComposePostService/ComposePost", "--proto", PROTO, "--data",
+                                   json.dumps(data)], capture_output=True, text=True, timeout=20)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertRegex(done.stderr, "INVALID_ARGUMENT|NOT_FOUND|PERMISSION_DENIED|UNAVAILABLE")
+            self.check(self.net.timeline("user", 1), 200)
 
     def test_malformed_http(self):
         for data, want in ((b"nonsense\r\n\r\n", b""), (b"GET / HTTP/1.1\r\nHost: x\r\nbad header\r\n\r\n", b""),
@@ -304,6 +324,25 @@ class Page(unittest.TestCase):
             self.assertGreaterEqual(chart.count("<rect"), 2)
         self.assertIn("prefers-color-scheme", text)
 
+    @unittest.skipUnless(shutil.which("chromium"), "chromium is not installed")
+    def test_a_browser_shows_it(self):
+        """In both colour schemes, without a message on its console."""
+        steps = [{"rate": rate, "goodput_per_s": rate, "mean_ms": rate / 100, "p50_ms": 1, "p99_ms": rate / 50, "p999_ms": 3, "errors": 0}
+                 for rate in (100, 130, 169)]
+        runs = [{"workload": "w", "carrier": "shm", "by": by, "command": "lend social", "steps": steps, "requests": 100, "bytes_moved_per_request": 1000,
+                 "cpu_s_per_tier": {"text,user": 0.1, "gateway": 0.2}} for by in ("value", "auto", "pool", "grpc")]
+        (TEMP / "browser.json").write_text(json.dumps({"seconds": 1, "runs": runs}))
+        lend("social-page", TEMP / "browser.json", "-o", TEMP / "browser.html")
+        shots = set()
+        for scheme in (0, 1):  # dark, light
+            shot = TEMP / f"browser-{scheme}.png"
+            done = subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--blink-settings=preferredColorScheme={scheme}",
+                                   f"--user-data-dir={TEMP}/chromium", "--enable-logging=stderr", "--window-size=900,1200", f"--screenshot={shot}",
+                                   f"file://{TEMP}/browser.html"], capture_output=True, text=True, timeout=60)
+            self.assertNotIn("CONSOLE", done.stderr)
+            shots.add(shot.read_bytes())
+        self.assertEqual(len(shots), 2, "they look alike")
+
     def test_bad_input(self):
         for text in ("", "{}", '{"runs": [{}]}', '{"runs": [{"workload": "w", "carrier": "c", "by": "b", "command": "x", "steps": []}]}'):
             (TEMP / "bad.json").write_text(text)
@@ -344,13 +383,22 @@ class Metrics(unittest.TestCase):
             self.assertEqual(net.compose(1, "a post of @username_1")[0], 200)
             with open(f"{net.dir}/addr/text", encoding="ascii") as file:
                 services = file.read().strip()
-            text = lend("trace", "--connect", f"{services},{net.listen('gateway')}").stdout.decode()
+            at = f"{services},{net.listen('gateway')}"
+            text = lend("trace", "--connect", at).stdout.decode()
+            otlp = json.loads(lend("trace", "--connect", at, "--otlp", "-").stdout)
         names = re.findall(r"\d  ( *)(/social\.\w+/\w+)", text)
         self.assertEqual(names[0], ("", "/social.ComposePostService/ComposePost"), text)
         depth = {name.rsplit("/")[2]: len(indent) // 2 for indent, name in names}
         self.assertEqual(depth, {"ComposePost": 0, "ComposeText": 1, "ComposeUserMentions": 2, "ComposeUrls": 2, "ComposeMedia": 1,
                                  "ComposeCreatorWithUserId": 1, "ComposeUniqueId": 1, "StorePost": 1, "WriteUserTimeline": 1,
                                  "WriteHomeTimeline": 1, "GetFollowers": 2}, text)
+        spans = {span["spanId"]: span for part in otlp["resourceSpans"] for span in part["scopeSpans"][0]["spans"]}
+        compose = [span for span in spans.values() if span["name"].endswith("/ComposePost")]
+        self.assertEqual(len({span["traceId"] for span in compose}), 1)
+        tree = [span for span in spans.values() if span["traceId"] == compose[0]["traceId"]]
+        self.assertEqual({span["name"].rsplit("/")[2] for span in tree}, set(depth))
+        roots = [span["name"] for span in tree if span.get("parentSpanId") not in spans]
+        self.assertEqual(roots, ["/social.ComposePostService/ComposePost"])
 
 
 if __name__ == "__main__":

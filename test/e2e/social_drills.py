@@ -11,6 +11,7 @@ apps/social/gateway_timeline.c
 
 usage: social_drills.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
 """
+import http.client
 import json
 import os
 import random
@@ -26,6 +27,7 @@ from social_network import SERVICES, Link, Social, photo, wait_until
 
 SEED = 24
 BOUND = 3.0     # seconds that any request takes, also during a failure
+PATIENCE = 7.0  # the same where a store does not answer: its deadline ends them
 RECOVERED = 2.0  # seconds after a restart until requests succeed
 WINDOW = 40     # requests of which 95 % have to succeed
 
@@ -63,6 +65,13 @@ class Load:
             self.results.append((end, kind, status, end - begin))
 
     def send(self, kind, rng):
+        try:
+            return self.send_kind(kind, rng)
+        except (OSError, http.client.HTTPException):  # no gateway
+            time.sleep(0.005)
+            return 0
+
+    def send_kind(self, kind, rng):
         user = rng.randrange(1, 5)
         if kind == "compose":
             text = "hello @username_2 http://a.b " + "x" * rng.choice((10, 10000))
@@ -96,11 +105,11 @@ class Drills(unittest.TestCase):
         self.assertEqual(status, 200)
         return json.loads(reply)["media_id"]
 
-    def check_failures(self, results, role):
+    def check_failures(self, results, role, bound=BOUND):
         """Requests that do not need the role succeed; the others end with a status, in time."""
         self.assertTrue(results)
         for _, kind, status, seconds in results:
-            self.assertLess(seconds, BOUND, (role, kind, status))
+            self.assertLess(seconds, bound, (role, kind, status))
             if role not in NEEDS[kind]:
                 self.assertEqual(status, 200, (role, kind))
             else:
@@ -210,6 +219,38 @@ class Drills(unittest.TestCase):
                     restarted = time.monotonic()
                     net.stores |= net.start_stores([name])
                     self.check_recovery(load, restarted, set(NEEDS))
+            finally:
+                load.stop()
+
+    @unittest.skipUnless(shutil.which("redis-server") and shutil.which("memcached"), "redis-server or memcached is not installed")
+    def test_stores_that_do_not_answer(self):
+        """The cache is passed by, the store's requests end at their deadline; uploads, which need neither, go on."""
+        with self.start("auto", processes=(SERVICES, "gateway"), options=("--stores", "real")) as net:
+            load = Load(net, self.upload(net))
+            try:
+                for name, need in (("memcached", "none"), ("redis", "post-storage")):
+                    begin = time.monotonic()
+                    net.stores[name].send_signal(signal.SIGSTOP)
+                    self.assertEqual(net.upload(photo(3, 30000))[0], 200)
+                    self.wait_for_requests(load, begin, 12)
+                    stopped = load.since(begin)
+                    net.stores[name].send_signal(signal.SIGCONT)
+                    self.check_failures(stopped, need, PATIENCE)
+                    self.assertEqual({r[2] for r in stopped} - {200} != set(), name == "redis")
+                    self.check_recovery(load, time.monotonic(), set(NEEDS))
+            finally:
+                load.stop()
+
+    def test_kill_and_restart_the_gateway(self):
+        """Clients lose their connections; the services go on, and nothing of the requests in progress stays."""
+        with self.start("auto", processes=(SERVICES, "gateway")) as net:
+            load = Load(net, self.upload(net))
+            try:
+                self.wait_for_requests(load, time.monotonic(), 12)
+                net.kill("gateway")
+                self.wait_for_requests(load, time.monotonic(), 12)
+                net.start("gateway")
+                self.check_recovery(load, time.monotonic(), set(NEEDS))
             finally:
                 load.stop()
 
