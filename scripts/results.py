@@ -270,6 +270,24 @@ def elastic(build):
                      "start of EAL. memif is a link per pair of processes, which each process that attaches must first set up with the node and its caller."]}
 
 
+def social_profile(build, folder, *args):
+    """CPU time of the social network's parts per request, by arm."""
+    subprocess.run([str(REPO / "scripts/social_profile.py"), str(build), "--json", f"{folder}/profile.json", *args], check=True, timeout=LIMIT,
+                   stdout=subprocess.DEVNULL)
+    return json.loads(pathlib.Path(folder, "profile.json").read_text(encoding="ascii"))
+
+
+def social_parts(build, folder):
+    """Rows of the time that calls and encoding take."""
+    compose = social_profile(build, folder, "--mix", "0/0/100", "--rate", "600", "--arm", "value")["value"]
+    mix = social_profile(build, folder)
+    articles = social_profile(build, folder, "--workload", "articles", "--carrier", "udp", "--rate", "300", "--arm", "value", "--arm", "auto")
+    saved = {part: articles["value"].get(part, 0) - articles["auto"].get(part, 0) for part in ("encoding", "total")}
+    return [["original, shm, a compose of text, by value", "CPU time in Lend over all", f"{compose['calls'] / compose['total']:.2f}", "<= 0.25"],
+            ["original, shm, grpc over value", "CPU time in calls", f"{mix['grpc']['calls'] / mix['value']['calls']:.2f}", ">= 4"],
+            ["articles, udp, auto over value", "encoding, of the CPU time saved", f"{saved['encoding'] / saved['total']:.2f}", ""]]
+
+
 def social(build):
     """The arms of the social network, as ratios, as a run."""
     command = ["scripts/social_arms.py", str(build), "--all", "--ramps", "3", "--rounds", "3", "--json", "social.json", "--output", "social.html"]
@@ -277,10 +295,13 @@ def social(build):
         command[0] = str(REPO / command[0])
         subprocess.run(command, check=True, timeout=10 * LIMIT, cwd=folder, stdout=subprocess.DEVNULL)
         got = json.loads(pathlib.Path(folder, "social.json").read_text(encoding="ascii"))
+        parts = social_parts(build, folder)
     return {"name": "social", "title": "A social network, by value and by reference", "command": "scripts/results.py --social build",
-            "columns": ["workload", "what", "ratio", "target"], "rows": [[name, what, f"{ratio:.2f}", target] for name, what, ratio, target in got["ratios"]],
-            "text": [f"`{got['runs'][0]['command']}` and the like, all arms of one run in turns. By value and by reference are Lend's; over gRPC the CPU "
-                     "time has the way of each event from gRPC's queue to the thread of the handlers."]}
+            "columns": ["workload", "what", "ratio", "target"],
+            "rows": [[name, what, f"{ratio:.2f}", target] for name, what, ratio, target in got["ratios"]] + parts,
+            "text": [f"`{got['runs'][0]['command']}` and the like, all arms of one run in turns. `value` and `auto` are Lend's, `auto` with bytes from 8 KiB "
+                     "by reference; in `pool` readers map the memory node's pages. Over gRPC the CPU time has the way of each event from gRPC's queue to the "
+                     "thread of the handlers. CPU time by part: `scripts/social_profile.py`."]}
 
 
 def netbench(file):

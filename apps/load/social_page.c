@@ -153,8 +153,8 @@ static void write_cpu(FILE *out, unsigned first, unsigned end)
 			*b = (struct chart_bar){.css = css_of(run[i].by)};
 			b->first = n > 0 && bar[n - 1].css != b->css;
 			b->value = requests > 0 ? 1e6 * json_number_value(seconds) / requests : 0;
-			(void)snprintf(b->label, sizeof(b->label), "%s, %.16s%s", run[i].by, tier,
-				       strlen(tier) > 16 ? "..." : "");
+			(void)snprintf(b->label, sizeof(b->label), "%s, %s", run[i].by,
+				       strchr(tier, ',') ? "services" : tier);
 			(void)snprintf(b->text, sizeof(b->text), "%.4g us", b->value);
 			n++;
 		}
