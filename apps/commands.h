@@ -40,6 +40,7 @@ int app_call(int argc, char **argv);
 int app_grpc_bridge(int argc, char **argv);
 int app_ping(int argc, char **argv);
 int app_decap(int argc, char **argv);
+int app_flood(int argc, char **argv);
 int app_keygen(int argc, char **argv);
 int app_top(int argc, char **argv);
 int app_trace(int argc, char **argv);

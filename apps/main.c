@@ -30,6 +30,7 @@ static const struct command {
     {OPERATE, "trace", "the calls of one request over all its services", app_trace},
     {OPERATE, "keygen", "makes a file with a key that endpoints prove to peers", app_keygen},
     {OPERATE, "decap", "decrypts a capture of sealed sessions", app_decap},
+    {OPERATE, "flood", "forged CONNECTs for a server on this machine", app_flood},
     {OPERATE, "serve", "the server that lend bench calls with --connect", app_serve},
     {MEASURE, "bench", "measures one thing; lend bench --help lists what", NULL},
     {MEASURE, "social", "runs DeathStarBench's social network, and loads it", app_social},
