@@ -76,6 +76,7 @@ struct __attribute__((may_alias)) cn_op {
 			   have answered */
 	uint32_t kids;  /* parts under way, if it is split */
 	bool parted;
+	bool bound;      /* PUT, SEAL: the reference is for sessions of this tenant only */
 	bool by_message; /* GET: the pool refused; the node sends the bytes */
 	bool view;       /* a GET into a lend_arg_view in out, or the MAP that it became */
 	bool refused;    /* with a view: the pool's frames cannot be shown; the bytes are copied */
@@ -134,6 +135,7 @@ struct cn_node {
 	bool greeted;   /* id and worker are valid: it or another worker answered a HELLO */
 	bool retired;   /* a worker of an earlier start of its node; the present start has fewer */
 	uint8_t worker, workers; /* its number among its node's workers, and their number */
+	uint8_t key;             /* of a caller: first byte of the id of the key to connect with */
 	lend_session session;
 	uint32_t id, epoch, open;
 	uint64_t life, asked; /* asked: the life that the HELLO in flight joins; 0: it opens one */

@@ -201,6 +201,8 @@ void cn_step_encode(struct cn_op *op, struct lend_memop *say)
 	default:
 		break;
 	}
+	if (op->bound && (say->kind == LEND_MEMOP_PUT || say->kind == LEND_MEMOP_SEAL))
+		say->flags |= LEND_MEMOP_BOUND;
 }
 
 /* Stores the reference of a reply: it is the operation's result. */

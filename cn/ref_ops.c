@@ -12,12 +12,13 @@ int cn_take_terms(struct cn_op *op, const struct lend_terms *terms)
 {
 	if (!terms)
 		return 0;
-	if (terms->size < sizeof(*terms) || (int)terms->hold < LEND_OWNED ||
+	if (terms->size < offsetof(struct lend_terms, bound) || (int)terms->hold < LEND_OWNED ||
 	    terms->hold > LEND_SHARED)
 		return lend_fail(EINVAL, "terms: set size to sizeof(struct lend_terms) and hold to "
 					 "one of enum lend_hold");
 	if (terms->hold != LEND_OWNED && !terms->ttl)
 		return lend_fail(EINVAL, "terms: TRANSFER and SHARED need a ttl");
+	op->bound = terms->size >= sizeof(*terms) && terms->bound;
 	op->terms.kind = (uint8_t)terms->hold;
 	op->terms.n = terms->hold == LEND_SHARED ? terms->n : 0;
 	op->terms.ttl = terms->hold == LEND_OWNED       ? 0

@@ -188,26 +188,40 @@ static const struct rule *find_tenant(const struct mn_tenants *tenants, const ch
 	return NULL;
 }
 
+static uint64_t hash_of(const char *text)
+{
+	static const uint8_t key[16] = "lend tenant";
+
+	return lend_siphash64(key, text, strlen(text));
+}
+
+/* Returns the store's id of a tenant that the file of keys names. */
+static uint64_t named_id(const char *name)
+{
+	return hash_of(name) | UINT64_C(3) << 62;
+}
+
 uint32_t mn_tenants_of(const struct mn_tenants *tenants, struct lend_ep *ep,
 		       struct lend_store *store, lend_session session, uint64_t *sessions)
 {
 	static const struct lend_store_quota none = {UINT64_MAX, UINT32_MAX, UINT32_MAX};
-	static const uint8_t key[16] = "lend tenant";
 	struct lend_peer peer = {.uid = -1};
 	char name[SECRET_MAX];
 	const struct rule *rule;
 	uint64_t id;
 
 	*sessions = UINT64_MAX;
-	if (!tenants)
-		return 0;
+	if (!tenants) /* then only keys have tenants, which bound references need */
+		return lend_session_tenant(ep, session, name, sizeof(name))
+			   ? lend_store_tenant(store, named_id(name), &none)
+			   : 0;
 	(void)lend_session_peer(ep, session, &peer);
 	rule = find_secret(tenants, ep, session);
 	if (rule) {
-		id = lend_siphash64(key, rule->secret, strlen(rule->secret)) | UINT64_C(1) << 63;
+		id = hash_of(rule->secret) | UINT64_C(1) << 63;
 	} else if (lend_session_tenant(ep, session, name, sizeof(name))) {
 		rule = find_tenant(tenants, name);
-		id = lend_siphash64(key, name, strlen(name)) | UINT64_C(3) << 62;
+		id = named_id(name);
 	} else if (peer.uid >= 0) {
 		rule = find_rule(tenants, UID, (uint32_t)peer.uid);
 		id = UINT64_C(1) << 32 | (uint32_t)peer.uid;

@@ -1,9 +1,8 @@
 /* tenants - the tenant of each session, and its quota.
  *
  * A session that knows one of the secrets belongs to that secret's tenant, and one whose key has a
- * tenant in the file of keys to that one. Else a session on shm
- * belongs to its user's, as reported by the kernel; all other sessions belong to the network's.
- * Without quotas there is only one tenant.
+ * tenant in the file of keys to that one. Else a session on shm belongs to its user's, as reported
+ * by the kernel; all other sessions belong to the network's. Without quotas only keys have tenants.
  * Layer: mn. Threads: any, once it is open. Owner: lend_mn.c. */
 #ifndef MN_TENANTS_H
 #define MN_TENANTS_H

@@ -17,7 +17,7 @@
 struct args {
 	const char *file, *node;
 	lend_ns ttl;
-	bool json;
+	bool bound, json;
 };
 
 enum { PART = 1 << 20 };
@@ -27,6 +27,8 @@ static const struct lend_option options[] = {
     OPT_WORD(struct args, node),
     OPT_ALIAS(struct args, node, "node"),
     OPT_TIME(struct args, ttl, "ttl", "How long it can be read: 10m (default), 30s, 2h"),
+    OPT_FLAG(struct args, bound, "bound",
+	     "Only sessions of this tenant may read it: see lend-mn(8)"),
     OPT_JSON(struct args, json),
     {.name = NULL}};
 
@@ -66,7 +68,7 @@ static void send_file(struct lend_mem *mem, const struct args *args, int fd, uin
 		      struct lend_ref *ref)
 {
 	const struct lend_terms terms = {
-	    .size = sizeof(terms), .hold = LEND_SHARED, .n = 0, .ttl = args->ttl};
+	    .size = sizeof(terms), .hold = LEND_SHARED, .bound = args->bound, .ttl = args->ttl};
 	struct iovec data = {.iov_base = malloc(PART)};
 	struct lend_op op = {.done = NULL};
 	lend_ns began = app_now();
@@ -123,7 +125,8 @@ int app_put(int argc, char **argv)
 	    .doc = "Copies a file to a memory node and prints its reference.\v"
 		   "NODE is the address that lend-mn printed. Everyone with the reference can read "
 		   "the bytes until --ttl runs out: keep it as you would keep the file.\n\n"
-		   "  ref=$(lend put photo.jpg shm:mn0 --ttl 10m); lend get $ref -o copy.jpg"};
+		   "  ref=$(lend put photo.jpg shm:mn0 --ttl 10m); lend get $ref -o copy.jpg\n"
+		   "  lend put photo.jpg udp:10.0.0.2:7000 --bound --keys shop.keys"};
 	struct args args = {.ttl = UINT64_C(600000000000)};
 	struct lend_config config = LEND_CONFIG_INIT;
 	struct lend_ref ref;

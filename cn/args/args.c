@@ -488,7 +488,7 @@ void cn_args_start_call(struct cn_args *a, lend_session session, struct lend_cal
 
 void cn_args_start_reply(struct cn_args *a)
 {
-	static const struct lend_terms terms = {sizeof(terms), LEND_TRANSFER, 0, TTL};
+	static const struct lend_terms terms = {sizeof(terms), LEND_TRANSFER, 0, TTL, 0};
 	struct lend_op like = {.parent = a->request};
 
 	a->session = lend_request_session(a->mem->ep, a->request);

@@ -165,6 +165,8 @@ struct lend_terms {
 	enum lend_hold hold; /* kind of lifetime */
 	uint32_t n;          /* SHARED: number of adopts */
 	lend_ns ttl;         /* TRANSFER and SHARED: starts when the node executes it; not 0 */
+	uint32_t bound;      /* lend_put(), lend_space_seal(): 1: the reference is bound: the node
+				refuses it in sessions of other tenants (lend-mn(8)) */
 };
 /* Stores bytes as a snapshot, at most 2^40 - 1 bytes. terms NULL: OWNED. Result: op->ref.
  * Returns: 0; -EINVAL: data, terms, op->priority or op->node, or the client closes; -EHOSTUNREACH:

@@ -35,11 +35,18 @@ static void record_object(struct lend_step *t, uint32_t object)
 	t->record.len = lend_object_at(t->s, object)->len;
 }
 
+/* Without tenants there is nothing that a reference could be bound to. */
+static bool can_bind(const struct lend_step *t)
+{
+	return !(t->op->flags & LEND_MEMOP_BOUND) || t->peer->tenant;
+}
+
 static void make_snapshot(struct lend_step *t, const struct lend_view *view)
 {
 	uint32_t object = lend_snapshot_make(t->s, view);
 
 	record_object(t, object);
+	t->record.tenant = t->op->flags & LEND_MEMOP_BOUND ? (uint8_t)t->peer->tenant : 0;
 	lend_terms_apply(t, object);
 	t->record.early = t->op->kind == LEND_MEMOP_PUT && t->op->flags & LEND_MEMOP_EARLY;
 	lend_object_at(t->s, object)->unwritten = t->record.early;
@@ -52,6 +59,8 @@ enum lend_mem_status lend_op_put(struct lend_step *t)
 				 .height = lend_tree_height(t->s, t->op->len),
 				 .limit = lend_tenant_limit(t->s, tenant_of(t), 0)};
 
+	if (!can_bind(t))
+		return LEND_MEM_FAILED_PRECONDITION;
 	if (!lend_object_room(t->s) || !lend_terms_room(t, false) ||
 	    !lend_cow_write(t->s, &view, 0, view.len, &t->payload, t->placed))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
@@ -135,7 +144,7 @@ enum lend_mem_status lend_op_get(struct lend_step *t)
 	struct lend_view view;
 	uint32_t object;
 
-	status = lend_snapshot_find(t->s, &t->op->ref, LEND_RIGHT_READ, &object);
+	status = lend_snapshot_find(t->s, &t->op->ref, LEND_RIGHT_READ, t->peer->tenant, &object);
 	if (status)
 		return status;
 	if (!is_inside(t->op->offset, t->op->len, len))
@@ -208,6 +217,8 @@ enum lend_mem_status lend_op_seal(struct lend_step *t)
 
 	if (status)
 		return status;
+	if (!can_bind(t))
+		return LEND_MEM_FAILED_PRECONDITION;
 	view = (struct lend_view){.base = whole.base + t->op->offset, .len = t->op->len};
 	/* A seal that consumes its space keeps no more pages than the space did. */
 	if (!lend_object_room(t->s) || !lend_terms_room(t, consume) ||
@@ -229,7 +240,7 @@ enum lend_mem_status lend_op_map(struct lend_step *t)
 	struct lend_view whole, view;
 	uint32_t object;
 
-	status = lend_snapshot_find(t->s, &t->op->ref, LEND_RIGHT_MAP, &object);
+	status = lend_snapshot_find(t->s, &t->op->ref, LEND_RIGHT_MAP, t->peer->tenant, &object);
 	if (status)
 		return status;
 	whole = lend_object_view(t->s, object);

@@ -35,7 +35,7 @@ static enum lend_mem_status reply_recorded(const struct lend_store *s, const str
 	if (r->status != LEND_MEM_OK)
 		return r->status;
 	if (r->kind == LEND_MEMOP_PUT || r->kind == LEND_MEMOP_SEAL) {
-		lend_snapshot_ref(s, r->slot, r->serial, r->len, &ref);
+		lend_snapshot_ref(s, r, &ref);
 		reply_ref(out, &ref);
 	} else if (r->kind == LEND_MEMOP_ALLOC || r->kind == LEND_MEMOP_MAP ||
 		   r->kind == LEND_MEMOP_POOL_MAP) {
@@ -109,7 +109,7 @@ static enum lend_mem_status run_recorded(struct lend_step *t)
 		*r = t->record;
 	} else if (r->kind != t->op->kind && r->kind != LEND_MEMOP_FORGET) {
 		return LEND_MEM_INVALID_ARGUMENT; /* one id for two operations */
-	} else if (r->kind == LEND_MEMOP_PUT && r->early && !t->op->flags) {
+	} else if (r->kind == LEND_MEMOP_PUT && r->early && !(t->op->flags & LEND_MEMOP_EARLY)) {
 		status = lend_op_fill(t, r);
 		if (status)
 			return status;
@@ -124,7 +124,8 @@ static enum lend_mem_status run_narrow(struct lend_step *t)
 	const struct lend_memop *op = t->op;
 	struct lend_memref out;
 	uint32_t object;
-	enum lend_mem_status status = lend_snapshot_find(t->s, &op->ref, op->rights, &object);
+	enum lend_mem_status status =
+	    lend_snapshot_find(t->s, &op->ref, op->rights, t->peer->tenant, &object);
 
 	if (status)
 		return status;

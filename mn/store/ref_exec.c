@@ -45,7 +45,8 @@ void lend_terms_apply(struct lend_step *t, uint32_t object)
 
 static enum lend_mem_status find_snapshot(struct lend_step *t, unsigned right, uint32_t *object)
 {
-	enum lend_mem_status status = lend_snapshot_find(t->s, &t->op->ref, right, object);
+	enum lend_mem_status status =
+	    lend_snapshot_find(t->s, &t->op->ref, right, t->peer->tenant, object);
 
 	if (status == LEND_MEM_OK) {
 		t->record.slot = *object;
@@ -132,7 +133,7 @@ static enum lend_mem_status next_ref(struct lend_step *t, uint32_t *object, uint
 	if (!lend_memref_decode(bytes, &ref))
 		return LEND_MEM_INVALID_ARGUMENT;
 	*serial = ref.serial;
-	return lend_snapshot_find(t->s, &ref, 0, object);
+	return lend_snapshot_find(t->s, &ref, 0, t->peer->tenant, object);
 }
 
 static enum lend_mem_status release_only(struct lend_step *t)

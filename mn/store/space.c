@@ -140,47 +140,69 @@ uint32_t lend_object_find(const struct lend_store *s, uint32_t slot, uint64_t se
 	return o->serial == serial && o->kind == kind ? slot : 0;
 }
 
-void lend_snapshot_ref(const struct lend_store *s, uint32_t slot, uint64_t serial, uint64_t len,
+void lend_snapshot_ref(const struct lend_store *s, const struct lend_record *r,
 		       struct lend_memref *ref)
 {
 	*ref = (struct lend_memref){
 	    .node = s->config.node,
 	    .epoch = s->config.epoch,
-	    .slot = s->config.worker << LEND_MEMREF_WORKER_SHIFT | slot,
-	    .serial = serial,
-	    .root_len = len,
+	    .slot = s->config.worker << LEND_MEMREF_WORKER_SHIFT | r->slot,
+	    .serial = r->serial,
+	    .root_len = r->len,
+	    .tenant = r->tenant,
 	};
 	lend_memref_sign(ref, s->config.key);
 }
 
-/* Returns the token of a reference's root, from the cache if possible. Node and epoch must be this
- * store's. */
-static const uint8_t *root_token(struct lend_store *s, const struct lend_memref *ref)
+/* Returns the fields of a root that an entry of the cache does not hold one by one. */
+static uint32_t fields_of(const struct lend_memref *ref)
+{
+	return ref->rights[0] | (uint32_t)ref->version << 5 | (uint32_t)ref->home << 8 |
+	       (uint32_t)ref->key_id << 12 | (uint32_t)(ref->tenant & LEND_TENANT_MASK) << 20;
+}
+
+/* Returns whether a reference's token derives from this store's key. Node and epoch must be this
+ * store's. Only a genuine one is cached, and each other one costs the same: a comparison with the
+ * cache, whatever is in it, and one with the token that the key makes. */
+static bool is_genuine(struct lend_store *s, const struct lend_memref *ref)
 {
 	struct lend_token *t = &s->token[ref->slot % LEND_TOKENS];
+	uint64_t differs = (t->serial ^ ref->serial) | (t->len ^ ref->root_len) |
+			   (t->slot ^ ref->slot) | (t->fields ^ fields_of(ref)) |
+			   (uint64_t)(ref->tenant & ~LEND_TENANT_MASK) | (uint64_t)!t->serial;
+	uint8_t token[16];
 
-	if (t->serial == ref->serial && t->len == ref->root_len && t->slot == ref->slot &&
-	    t->rights == ref->rights[0] && t->serial)
-		return t->token;
-	lend_memref_root_token(ref, s->config.key, t->token);
-	t->serial = ref->serial;
-	t->len = ref->root_len;
-	t->slot = ref->slot;
-	t->rights = ref->rights[0];
-	return t->token;
+	if (lend_memref_proves(ref, t->token, differs))
+		return true;
+	lend_memref_root_token(ref, s->config.key, token);
+	if (!lend_memref_proves(ref, token, 0))
+		return false;
+	*t = (struct lend_token){ref->serial, ref->root_len, ref->slot, fields_of(ref), {0}};
+	memcpy(t->token, token, sizeof(token));
+	return true;
+}
+
+/* Returns whether a reference is of this store in its present epoch. Only the epoch identifies an
+ * older one: its key was another one. */
+static bool is_own(const struct lend_store *s, const struct lend_memref *ref)
+{
+	uint32_t epoch =
+	    ref->version == LEND_MEMREF_NODE_VERSION ? s->config.epoch : (uint16_t)s->config.epoch;
+
+	return ref->home == LEND_HOME_NODE && ref->node == s->config.node && ref->epoch == epoch &&
+	       lend_memref_worker(ref) == s->config.worker;
 }
 
 enum lend_mem_status lend_snapshot_find(struct lend_store *s, const struct lend_memref *ref,
-					unsigned right, uint32_t *object)
+					unsigned right, uint32_t tenant, uint32_t *object)
 {
 	uint32_t slot = ref->slot & LEND_MEMREF_SLOT_MASK;
 
 	lend_snapshot_prefetch(s, slot, true);
-	/* Only the epoch identifies an older reference: its key was another one. */
-	if (ref->node != s->config.node || ref->epoch != s->config.epoch ||
-	    lend_memref_worker(ref) != s->config.worker)
+	if (!is_own(s, ref))
 		return LEND_MEM_NOT_FOUND;
-	if (!lend_memref_proves(ref, root_token(s, ref)) || (right & ~lend_memref_rights(ref)))
+	if (!is_genuine(s, ref) || (right & ~lend_memref_rights(ref)) ||
+	    (ref->tenant && ref->tenant != tenant))
 		return LEND_MEM_PERMISSION_DENIED;
 	*object = lend_object_find(s, slot, ref->serial, LEND_OBJECT_SNAPSHOT);
 	if (!*object)

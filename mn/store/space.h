@@ -25,16 +25,17 @@ void lend_snapshot_end_unused(struct lend_store *s, uint32_t object);
 /* Returns the object; 0: it has ended, is of another kind, or is not in this table. */
 uint32_t lend_object_find(const struct lend_store *s, uint32_t slot, uint64_t serial,
 			  enum lend_object_kind kind);
-/* Builds the reference to a whole snapshot; also to one that has ended, so that a record can repeat
- * its reply. */
-void lend_snapshot_ref(const struct lend_store *s, uint32_t slot, uint64_t serial, uint64_t len,
+/* Builds the reference to the whole snapshot of a PUT or SEAL; also to one that has ended, so that
+ * the record can repeat its reply. */
+void lend_snapshot_ref(const struct lend_store *s, const struct lend_record *r,
 		       struct lend_memref *ref);
 /* Prefetches an object as soon as its slot is known, because among a million references it is in no
  * cache. deep: also its first hold, which needs the object. Any slot number is allowed. */
 void lend_snapshot_prefetch(const struct lend_store *s, uint32_t slot, bool deep);
-/* Checks a reference: *object is its snapshot when the reference is genuine and permits right;
- * right may be 0. */
+/* Checks a reference: *object is its snapshot when the reference is genuine, permits right, and is
+ * bound to no other tenant than this one; right may be 0. Whatever is wrong with a token, and
+ * whether its snapshot exists, the check runs the same instructions. */
 enum lend_mem_status lend_snapshot_find(struct lend_store *s, const struct lend_memref *ref,
-					unsigned right, uint32_t *object);
+					unsigned right, uint32_t tenant, uint32_t *object);
 
 #endif

@@ -105,7 +105,8 @@ struct lend_record {
 	uint8_t forgot; /* enum lend_memop_forgot */
 	uint8_t terms;  /* terms of the grant that was made or used */
 	uint8_t held;   /* 1: it made (GRANT: dropped) this client's hold */
-	uint8_t tenant; /* ADOPT: the tenant that made the grant */
+	uint8_t tenant; /* ADOPT: the tenant that made the grant; PUT, SEAL: the tenant that the
+			   reference is bound to, 0: none */
 	uint8_t early;  /* 1: an EARLY put, still without its bytes */
 	uint8_t zero;
 	uint32_t counts[2]; /* RELEASE: references released; references not held */
@@ -186,8 +187,8 @@ struct lend_table {
 /* The cached token of a root that was checked recently. The inputs of a token never change, so an
  * entry stays valid. A hit saves half of the cost of checking a reference. */
 struct lend_token {
-	uint64_t serial, len; /* serial 0: none */
-	uint32_t slot, rights;
+	uint64_t serial, len;  /* serial 0: none */
+	uint32_t slot, fields; /* fields: those of the root that are not above */
 	uint8_t token[16];
 };
 enum { LEND_TOKENS = 64 };

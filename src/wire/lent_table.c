@@ -23,7 +23,6 @@ bool lend_lent_add(struct lend_lent_table *t, uint64_t at, uint64_t len, const u
 		return false;
 	ref->home = LEND_HOME_CALLER;
 	ref->tenant = 0;
-	ref->key_id = 0;
 	ref->slot = t->free[LEND_LENT_MAX - 1 - t->n++];
 	ref->serial = ++t->serial;
 	ref->root_len = len;
@@ -31,6 +30,7 @@ bool lend_lent_add(struct lend_lent_table *t, uint64_t at, uint64_t len, const u
 	e = &t->entry[ref->slot];
 	atomic_store_explicit(&e->at, at, memory_order_relaxed);
 	e->len = len;
+	e->key_id = ref->key_id;
 	memcpy(e->token, ref->token, sizeof(e->token));
 	atomic_store_explicit(&e->serial, ref->serial, memory_order_release);
 	return true;
@@ -56,11 +56,14 @@ bool lend_lent_end(struct lend_lent_table *t, uint32_t slot, uint64_t serial)
 }
 
 /* Returns whether ref derives from the root of this entry. The token proves the slices; that it
- * also covers the root's fields helps only if these are as they were signed. */
+ * also covers the root's fields helps only if these are as they were signed. Runs the same
+ * instructions whatever is wrong. */
 static bool derives_from_root(const struct lend_lent_entry *e, const struct lend_memref *ref)
 {
-	return ref->root_len == e->len && ref->rights[0] == LEND_RIGHT_ALL && !ref->tenant &&
-	       !ref->key_id && lend_memref_proves(ref, e->token);
+	uint64_t differs = (ref->root_len ^ e->len) | (uint64_t)(ref->rights[0] ^ LEND_RIGHT_ALL) |
+			   ref->tenant | (uint64_t)(ref->key_id ^ e->key_id);
+
+	return lend_memref_proves(ref, e->token, differs);
 }
 
 enum lend_mem_status lend_lent_check(const struct lend_lent_entry *e, const struct lend_memref *ref,
@@ -89,6 +92,7 @@ void lend_lent_copy(const struct lend_lent_entry *e, struct lend_lent_entry *cop
 	atomic_store_explicit(&copy->at, atomic_load_explicit(&e->at, memory_order_acquire),
 			      memory_order_relaxed);
 	copy->len = e->len;
+	copy->key_id = e->key_id;
 	memcpy(copy->token, e->token, sizeof(copy->token));
 	LEND_ONCE(*copy);
 }

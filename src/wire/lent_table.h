@@ -24,7 +24,8 @@ struct lend_lent_entry {
 	_Atomic uint64_t at;     /* offset in the owner's shared memory, NOWHERE or EXPIRED */
 	uint64_t len;            /* bytes */
 	uint8_t token[16];       /* token of the root reference */
-	uint64_t zero[3];
+	uint8_t key_id;          /* first byte of the id of the owner's key; 0: none */
+	uint8_t zero[23];
 };
 _Static_assert(sizeof(struct lend_lent_entry) == 64, "one cache line");
 
@@ -37,8 +38,8 @@ struct lend_lent_table {
 
 /* Makes an empty table of LEND_LENT_MAX zeroed entries, borrowed as long as the table is used. */
 void lend_lent_init(struct lend_lent_table *t, struct lend_lent_entry *entry);
-/* Adds len bytes, at an offset of shared memory or NOWHERE, and fills in *ref, of which node and
- * epoch are given, signed with key. Returns false: no entry is free, or len is above
+/* Adds len bytes, at an offset of shared memory or NOWHERE, and fills in *ref, of which node,
+ * epoch and key id are given, signed with key. Returns false: no entry is free, or len is above
  * LEND_MEMREF_ROOT_MAX. */
 bool lend_lent_add(struct lend_lent_table *t, uint64_t at, uint64_t len, const uint8_t key[16],
 		   struct lend_memref *ref);

@@ -197,8 +197,8 @@ static bool has_sense(const struct lend_memop *op, uint64_t payload)
 {
 	bool part = op->kind == LEND_MEMOP_GET || op->kind == LEND_MEMOP_READ ||
 		    shape[op->kind] & HAS_BYTES;
-	uint16_t flags = op->kind == LEND_MEMOP_SEAL  ? LEND_MEMOP_CONSUME
-			 : op->kind == LEND_MEMOP_PUT ? LEND_MEMOP_EARLY
+	uint16_t flags = op->kind == LEND_MEMOP_SEAL  ? LEND_MEMOP_CONSUME | LEND_MEMOP_BOUND
+			 : op->kind == LEND_MEMOP_PUT ? LEND_MEMOP_EARLY | LEND_MEMOP_BOUND
 			 : op->kind == LEND_MEMOP_GET ? LEND_MEMOP_IN_PLACE | LEND_MEMOP_END
 						      : 0;
 
@@ -209,7 +209,8 @@ static bool has_sense(const struct lend_memop *op, uint64_t payload)
 	if (op->kind == LEND_MEMOP_GET && op->flags & LEND_MEMOP_END && op->len)
 		return false;
 	/* Its one hold is the writer's: the snapshot ends with it. */
-	if (op->kind == LEND_MEMOP_PUT && op->flags && (op->terms.kind || !op->len))
+	if (op->kind == LEND_MEMOP_PUT && op->flags & LEND_MEMOP_EARLY &&
+	    (op->terms.kind || !op->len))
 		return false;
 	if (lend_memop_recorded(op->kind) && op->id == 0)
 		return false;

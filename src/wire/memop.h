@@ -135,13 +135,15 @@ struct lend_memspace {
 };
 
 /* Flags, by operation: of SEAL; of PUT; of GET at a process that lends. EARLY: the payload comes in
- * another PUT with the same id; until then, reads of the reference wait. END: the receiver of a
- * result needs it no more; no bytes are read. */
+ * another PUT with the same id; until then, reads of the reference wait. BOUND, of PUT and SEAL:
+ * the reference is for sessions of this tenant only; without one FAILED_PRECONDITION. END: the
+ * receiver of a result needs it no more; no bytes are read. */
 enum {
 	LEND_MEMOP_CONSUME = 1,
 	LEND_MEMOP_EARLY = 1,
 	LEND_MEMOP_IN_PLACE = 1,
 	LEND_MEMOP_END = 2,
+	LEND_MEMOP_BOUND = 4,
 };
 
 enum {

@@ -195,8 +195,10 @@ void lend_memref_root_token(const struct lend_memref *ref, const uint8_t key[16]
 
 void lend_memref_sign(struct lend_memref *ref, const uint8_t key[16])
 {
-	ref->version =
-	    ref->home == LEND_HOME_NODE ? LEND_MEMREF_NODE_VERSION : LEND_MEMREF_HOME_VERSION;
+	ref->version = ref->home == LEND_HOME_NODE && !ref->tenant ? LEND_MEMREF_NODE_VERSION
+								   : LEND_MEMREF_HOME_VERSION;
+	if (has_home(ref->version))
+		ref->epoch = (uint16_t)ref->epoch;
 	ref->depth = 0;
 	memset(ref->slice, 0, sizeof(ref->slice));
 	memset(ref->rights, 0, sizeof(ref->rights));
@@ -204,14 +206,14 @@ void lend_memref_sign(struct lend_memref *ref, const uint8_t key[16])
 	lend_memref_root_token(ref, key, ref->token);
 }
 
-bool lend_memref_proves(const struct lend_memref *ref, const uint8_t root[16])
+bool lend_memref_proves(const struct lend_memref *ref, const uint8_t root[16], uint64_t differs)
 {
 	uint8_t token[16];
 
 	memcpy(token, root, sizeof(token));
 	for (int depth = 1; depth <= ref->depth; depth++)
 		derive_token(token, ref, depth);
-	return lend_equal_ct(token, ref->token, sizeof(token));
+	return ((uint64_t)!lend_equal_ct(token, ref->token, sizeof(token)) | differs) == 0;
 }
 
 bool lend_memref_verify(const struct lend_memref *ref, const uint8_t key[16])
@@ -219,7 +221,7 @@ bool lend_memref_verify(const struct lend_memref *ref, const uint8_t key[16])
 	uint8_t root[16];
 
 	lend_memref_root_token(ref, key, root);
-	return lend_memref_proves(ref, root);
+	return lend_memref_proves(ref, root, 0);
 }
 
 int lend_memref_narrow(const struct lend_memref *ref, const uint8_t key[16], uint64_t offset,

@@ -13,7 +13,9 @@
  *
  * Home CALLER: memory that the caller lends while its call is in flight. Node and epoch identify
  * the caller, slot is an entry of its table (lent_table.h). Home SET is reserved for replica sets
- * and refused. Tenant and key id are zero today.
+ * and refused. A node's reference is of version 2 if it is bound: tenant is the number of the one
+ * tenant whose sessions may use it. Else tenant is zero. Key id: the first byte of the id of the
+ * caller's key, so that a reader with several keys finds the one to connect with; 0: none.
  *
  * The home signs a root: token = PRF(boot key, bytes 0-27 as of depth 0). A process that has a
  * reference can narrow it without the node: token' = PRF(token, depth | offset | length | rights),
@@ -85,16 +87,16 @@ int lend_memref_slice(const struct lend_memref *ref, uint64_t offset, uint64_t l
 		      struct lend_memref *out);
 
 /* For the home. Signs the root that the fields name: depth 0, all rights. Version 1 if the home is
- * a node, else 2. */
+ * a node and no tenant is given, else 2. */
 void lend_memref_sign(struct lend_memref *ref, const uint8_t key[16]);
 /* Returns whether the token matches this key and these slices. Constant time in the token. */
 bool lend_memref_verify(const struct lend_memref *ref, const uint8_t key[16]);
 /* The same check in two steps: root_token() computes the root's token, a constant function of its
  * node, epoch, slot, serial, length and rights; proves() returns whether ref's token derives from
- * it by ref's slices. */
+ * it by ref's slices, and differs is 0: a difference of other fields, which costs no branch. */
 void lend_memref_root_token(const struct lend_memref *ref, const uint8_t key[16],
 			    uint8_t token[16]);
-bool lend_memref_proves(const struct lend_memref *ref, const uint8_t root[16]);
+bool lend_memref_proves(const struct lend_memref *ref, const uint8_t root[16], uint64_t differs);
 /* For the node. Narrows a verified reference of any depth to one slice of the root, so that it can
  * be sliced once more. Returns 0, -ERANGE, -EPERM. */
 int lend_memref_narrow(const struct lend_memref *ref, const uint8_t key[16], uint64_t offset,

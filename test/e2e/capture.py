@@ -202,7 +202,7 @@ class Crafted(unittest.TestCase):
             for row in (ask["GET"], answer["PUT"], answer["SEAL"], answer["NARROW"]):
                 self.assertEqual(number(row, f"lend.ref.{field}"), value, field)
         self.assertEqual(one(ask["GET"], "lend.ref.token"), bytes(range(16)).hex())
-        for row, field, value in ((ask["PUT"], "mem.len", 3), (ask["SEAL"], "mem.consume", 1), (ask["GRANT"], "terms.kind", 2),
+        for row, field, value in ((ask["PUT"], "mem.len", 3), (ask["SEAL"], "mem.consume", 1), (ask["SEAL"], "mem.bound", 1), (ask["GRANT"], "terms.kind", 2),
                                   (ask["GRANT"], "terms.n", 5), (ask["GRANT"], "terms.ttl_ns", 10 ** 9), (ask["READ"], "mem.offset", 4096),
                                   (ask["NARROW"], "mem.rights", 3), (ask["RELEASE"], "mem.n", 2), (ask["FORGET"], "mem.target", 55),
                                   (ask["FREE"], "space.serial", 23), (answer["ALLOC"], "space.epoch", 22), (answer["MAP"], "mem.mapped", 1 << 33),

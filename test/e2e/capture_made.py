@@ -134,7 +134,7 @@ SEEN = struct.pack("<QQII", 10, 0b101100000, 250, 4)
 
 
 def operation(op, rest):
-    return struct.pack("<BBHIQQII", op, 1, 1 if op == 7 else 0, 3, 44, 40, 9, 0) + rest
+    return struct.pack("<BBHIQQII", op, 1, 5 if op == 7 else 0, 3, 44, 40, 9, 0) + rest
 
 
 def request_block(method):

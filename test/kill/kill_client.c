@@ -63,7 +63,7 @@ bool client_end(struct client *c, const char *what, struct lend_op *op, int rc)
 
 bool client_put(struct client *c, struct take *take)
 {
-	struct lend_terms terms = {sizeof(terms), take->terms, 1, TTL_MS * MS};
+	struct lend_terms terms = {sizeof(terms), take->terms, 1, TTL_MS * MS, 0};
 	struct lend_op op = {.timeout = SECOND};
 	struct iovec iov = {c->bytes, take->len};
 

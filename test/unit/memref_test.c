@@ -70,6 +70,26 @@ Test(memref, home_fields__encode_decode__survive_and_are_signed)
 	cr_assert_not(lend_memref_verify(&got, key));
 }
 
+Test(memref, bound_reference__of_a_node__version_2)
+{
+	struct lend_memref ref = {
+	    .node = 7, .epoch = 0x12345678, .slot = 3, .serial = 5, .root_len = 256, .tenant = 9};
+	struct lend_memref got;
+	uint8_t bytes[LEND_MEMREF_LEN];
+
+	lend_memref_sign(&ref, key);
+	lend_memref_encode(&ref, bytes);
+	cr_assert(lend_memref_decode(bytes, &got));
+	cr_expect_eq(got.version, LEND_MEMREF_HOME_VERSION);
+	cr_expect_eq(got.home, LEND_HOME_NODE);
+	cr_expect_eq(got.epoch, 0x5678);
+	cr_expect_eq(ref.epoch, 0x5678);
+	cr_expect_eq(got.tenant, 9);
+	cr_assert(lend_memref_verify(&got, key));
+	got.tenant = 0;
+	cr_expect_not(lend_memref_verify(&got, key));
+}
+
 Test(memref, home_of_a_set_or_unknown__decode__refused)
 {
 	struct lend_memref ref = lent(10), got;

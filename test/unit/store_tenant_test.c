@@ -1,7 +1,7 @@
 /* Goal: a tenant holds no more pages, references, clients and recorded replies than its quota, and
  * is refused at once beyond it. It pays for its own holdings only, and cannot act for another
  * tenant's process. Method: scripts with two tenants; after each step the bill is compared with the
- * expected numbers, and the audit counts it again. Covers: mn/store/tenant.c */
+ * expected numbers, and the audit counts it again. Covers: mn/store/tenant.c, mn/store/space.c */
 #include "unit/storesuite.h"
 
 enum { RICH, POOR, PAGES = 8 };
@@ -261,4 +261,75 @@ TestThen(store_tenant, one_process_leaves_clients_for_others)
 	lend_store_hangup(k->store, two.life);
 	while (n > 0)
 		lend_store_hangup(k->store, one[--n].life);
+}
+
+/* Puts a bound snapshot for this tenant. */
+static enum lend_mem_status put_bound(struct client *w, struct lend_memref *ref)
+{
+	struct lend_memop op = {
+	    .kind = LEND_MEMOP_PUT, .flags = LEND_MEMOP_BOUND, .len = 5000, .terms = shared};
+	enum lend_mem_status status = kit_do(k, w, &op, data);
+
+	if (status == LEND_MEM_OK)
+		cr_assert(lend_memref_decode(k->out.head, ref));
+	return status;
+}
+
+TestThen(store_tenant, a_bound_reference_is_refused_to_others)
+{
+	struct lend_memref ref, part, remote;
+	struct lend_memspace space;
+	struct lend_memop narrow;
+
+	set_tenant(RICH);
+	IS(put_bound(&a, &ref), FAILED_PRECONDITION); /* tenant 0 is none */
+	set_tenant(2);
+	OK(put_bound(&a, &ref));
+	cr_expect_eq(ref.tenant, 2);
+	OK(lend_memref_slice(&ref, 100, 50, LEND_RIGHT_READ, &part) ? LEND_MEM_ABORTED
+								    : LEND_MEM_OK);
+	narrow = (struct lend_memop){
+	    .kind = LEND_MEMOP_NARROW, .ref = ref, .len = 10, .rights = LEND_RIGHT_READ};
+	OK(kit_do(k, &a, &narrow, NULL));
+	cr_assert(lend_memref_decode(k->out.head, &remote));
+	OK(kit_get(k, &a, &part, 0, 50, back));
+	cr_expect_arr_eq(back, data + 100, 50);
+	OK(kit_get(k, &a, &remote, 0, 10, back));
+	for (uint32_t other = RICH; other < 4; other++) {
+		if (other == 2)
+			continue;
+		set_tenant(other);
+		IS(kit_get(k, &b, &ref, 0, 1, back), PERMISSION_DENIED);
+		IS(kit_get(k, &b, &part, 0, 1, back), PERMISSION_DENIED);
+		IS(kit_get(k, &b, &remote, 0, 1, back), PERMISSION_DENIED);
+		IS(kit_map(k, &b, &ref, &space), PERMISSION_DENIED);
+		IS(kit_ref_op(k, &b, LEND_MEMOP_ADOPT, &ref), PERMISSION_DENIED);
+		IS(kit_release(k, &b, &ref), PERMISSION_DENIED);
+		IS(kit_grant(k, &b, &ref, shared), PERMISSION_DENIED);
+		ref.tenant = (uint16_t)other; /* the token covers it */
+		IS(kit_get(k, &b, &ref, 0, 1, back), PERMISSION_DENIED);
+		ref.tenant = 0;
+		ref.version = LEND_MEMREF_NODE_VERSION;
+		ref.epoch = 1;
+		IS(kit_get(k, &b, &ref, 0, 1, back), PERMISSION_DENIED);
+		ref.tenant = 2;
+		ref.version = LEND_MEMREF_HOME_VERSION;
+	}
+	set_tenant(2);
+	OK(kit_map(k, &a, &ref, &space));
+	{
+		struct lend_memop seal = {.kind = LEND_MEMOP_SEAL,
+					  .flags = LEND_MEMOP_BOUND | LEND_MEMOP_CONSUME,
+					  .space = space,
+					  .len = 10,
+					  .terms = shared};
+
+		OK(kit_do(k, &a, &seal, NULL));
+		OK(kit_exec(k, &a, &seal, NULL)); /* repeated: the same reference */
+		cr_assert(lend_memref_decode(k->out.head, &part));
+		cr_expect_eq(part.tenant, 2);
+	}
+	OK(kit_release(k, &a, &ref));
+	OK(kit_release(k, &a, &part));
+	set_tenant(RICH);
 }
