@@ -28,6 +28,7 @@ static int begin_read(struct lend_mem *mem, const struct lend_arg *arg, struct l
 	lend_session via =
 	    arg->session.id ? arg->session : lend_request_session(mem->ep, op->parent);
 	struct cn_op *o = cn_op_inner(op);
+	struct lend_memref ref;
 	struct lend_peer peer;
 	bool near;
 	int rc;
@@ -46,7 +47,8 @@ static int begin_read(struct lend_mem *mem, const struct lend_arg *arg, struct l
 	rc = cn_op_begin(mem, op, LEND_MEMOP_GET);
 	if (rc < 0)
 		return rc;
-	rc = near ? cn_caller_find(mem, arg->home) : cn_caller_relay(mem, via);
+	lend_memref_root((const uint8_t *)&arg->ref, &ref);
+	rc = near ? cn_caller_find(mem, arg->home, ref.key_id) : cn_caller_relay(mem, via);
 	if (rc < 0)
 		return rc;
 	o->lent = true;

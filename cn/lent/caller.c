@@ -60,7 +60,7 @@ static int take_entry(struct lend_mem *mem)
 	return best;
 }
 
-int cn_caller_find(struct lend_mem *mem, const char *home)
+int cn_caller_find(struct lend_mem *mem, const char *home, uint8_t key)
 {
 	int i = CN_NODES_MAX;
 
@@ -74,6 +74,7 @@ int cn_caller_find(struct lend_mem *mem, const char *home)
 	strcpy(mem->node[i]->address, home);
 	mem->node[i]->read_seq = mem->seq;
 	mem->node[i]->relay = false;
+	mem->node[i]->key = key;
 	return i;
 }
 
@@ -83,7 +84,7 @@ int cn_caller_relay(struct lend_mem *mem, lend_session session)
 	int i;
 
 	(void)snprintf(name, sizeof(name), "relay:%016" PRIx64, session.id);
-	i = cn_caller_find(mem, name);
+	i = cn_caller_find(mem, name, 0);
 	if (i < 0)
 		return i;
 	mem->node[i]->relay = true;
@@ -118,7 +119,7 @@ bool cn_caller_dial(struct cn_node *caller)
 			caller->state = CN_NODE_UP;
 		return caller->state == CN_NODE_UP;
 	}
-	if (lend_connect(caller->mem->ep, caller->address, &caller->session) < 0)
+	if (lend_connect_key(caller->mem->ep, caller->address, caller->key, &caller->session) < 0)
 		return false;
 	caller->connected = true;
 	caller->placed = false;

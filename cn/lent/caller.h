@@ -10,8 +10,9 @@
 
 /* Returns whether an address is on the carrier by which we reach this peer. */
 bool cn_caller_near(const struct lend_peer *peer, const char *home);
-/* Returns the index of the entry for this address, or -errno. */
-int cn_caller_find(struct lend_mem *mem, const char *home);
+/* Returns the index of the entry for this address, or -errno. key: the first byte of the id of the
+ * key to connect with; 0: the endpoint's own. */
+int cn_caller_find(struct lend_mem *mem, const char *home, uint8_t key);
 /* Returns the index of the entry for reads that the peer of a session relays, or -errno. */
 int cn_caller_relay(struct lend_mem *mem, lend_session session);
 /* Lets the caller of op->parent read for this process, which cannot reach the lender. Returns

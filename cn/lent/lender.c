@@ -335,7 +335,8 @@ const char *cn_lender_home(struct cn_lender *lender, lend_session session)
 bool cn_lent_begin(struct cn_lender *lender, const struct iovec *memory, struct cn_args *args,
 		   struct lend_ref *out)
 {
-	struct lend_memref ref = {.node = lender->id, .epoch = lender->epoch};
+	struct lend_memref ref = {
+	    .node = lender->id, .epoch = lender->epoch, .key_id = (uint8_t)lend_key_id(lender->ep)};
 	struct loan *loan;
 
 	if (!lend_lent_add(&lender->table, place_of(memory->iov_base, memory->iov_len),

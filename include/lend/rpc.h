@@ -437,6 +437,12 @@ struct lend_ep *lend_request_ep(struct lend_ep *ep, lend_request request);
  * child of a fork; or another -errno of the system.
  * Ownership: borrows address and session. */
 int lend_connect(struct lend_ep *ep, const char *address, lend_session *session);
+/* Opens a session as lend_connect(), by the first key of the process whose id begins with this
+ * byte, in place of the endpoint's own: for servers that know only one of several keys. 0, and a
+ * byte that no key has: as lend_connect().
+ * Returns: 0, or an error of lend_connect().
+ * Ownership: borrows address and session. */
+int lend_connect_key(struct lend_ep *ep, const char *address, uint8_t first, lend_session *session);
 /* Opens a session as lend_connect(). name (NULL: the address) determines the incarnation that the
  * server sees: all sessions of a process with one name show the same bytes, sessions with another
  * name show other bytes.

@@ -71,11 +71,12 @@ enum lend_session_state {
 struct lend_session_rec {
 	uint64_t core; /* the core's handle while OPEN or CLOSING */
 	uint32_t gen;
-	uint8_t state;  /* enum lend_session_state */
-	bool samples;   /* some calls without a parent are traced; next to state, see is_plain() */
-	bool up;        /* the watch was notified that it is up */
-	bool queued;    /* in the list of open sessions with waiting calls */
-	uint64_t known; /* bit i: its server runs name i by number; i below 64 */
+	uint8_t state; /* enum lend_session_state */
+	bool samples;  /* some calls without a parent are traced; next to state, see is_plain() */
+	bool up;       /* the watch was notified that it is up */
+	uint8_t key_hint; /* first byte of the id of the key to connect with; 0: any */
+	bool queued;      /* in the list of open sessions with waiting calls */
+	uint64_t known;   /* bit i: its server runs name i by number; i below 64 */
 	/* Calls that wait for the address, or for a slot: by class, then in order of arrival. */
 	struct lend_call *first, *last;
 	uint32_t waiting;
@@ -359,6 +360,9 @@ uint64_t lend_handshake_server(const struct lend_ep *ep, const char *address,
 void lend_handshake_prove(struct lend_ep *ep, const struct lend_event *ev);
 /* Returns whether the session's peer proved that it has this key. */
 bool lend_handshake_proved(struct lend_ep *ep, lend_session session, uint64_t key_id);
+/* Returns whether the peer may read this endpoint's statistics: it proved the endpoint's own key,
+ * or another one of the file that belongs to the same tenant. */
+bool lend_handshake_administers(struct lend_ep *ep, lend_session session);
 
 /* deferred_free.c */
 struct lend_buf *lend_ep_back_queued(struct lend_ep *ep, uint32_t handle);

@@ -7,7 +7,7 @@
  *
  * SESSION: the receiver's id, which the datagrams of the direction bear, as 16 hex digits. SUITE: 1
  * AES-128-GCM, 2 ChaCha20-Poly1305. LEVEL: 1 authenticate, 2 encrypt. SECRET: 64 hex digits, from
- * which the keys of all epochs derive (PROTOCOL.md, trailer). Whoever has the file can read the
+ * which the keys of all epochs derive (PROTOCOL.md, trailer). The file lets its reader decrypt the
  * sessions and forge their datagrams, so it must be readable by this user only.
  * Layer: rpc. Threads: any. */
 #ifndef LEND_RPC_KEY_LOG_H

@@ -416,6 +416,31 @@ bool lend_keys_tenant(uint64_t id, char tenant[LEND_TENANT_MAX])
 	return k && *tenant;
 }
 
+bool lend_keys_akin(uint64_t one, uint64_t other)
+{
+	const struct key *a, *b;
+	bool akin;
+
+	pthread_mutex_lock(&lock);
+	a = find_accepted(one);
+	b = find_accepted(other);
+	akin = a && b && a->filed && b->filed && !strcmp(a->tenant, b->tenant);
+	pthread_mutex_unlock(&lock);
+	return akin;
+}
+
+uint64_t lend_keys_hinted(uint8_t hint)
+{
+	uint64_t id = 0;
+
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; store && i < store->n && !id; i++)
+		if (store->key[i].accepted && (uint8_t)store->key[i].id == hint)
+			id = store->key[i].id;
+	pthread_mutex_unlock(&lock);
+	return id;
+}
+
 /* Fills in a shared key and the key of mac1 that it makes. */
 static bool put_psk(uint64_t id, struct lend_kex_keys *keys)
 {

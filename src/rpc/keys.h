@@ -36,6 +36,12 @@ int lend_keys_add(const char *secret);
 int lend_keys_make(uint64_t *id);
 /* Finds the tenant of a key; false: it has none. */
 bool lend_keys_tenant(uint64_t id, char tenant[LEND_TENANT_MAX]);
+/* Returns whether both keys are in the file, and of one tenant or both of none: peers with one have
+ * the rights of a holder of the other. */
+bool lend_keys_akin(uint64_t one, uint64_t other);
+/* Finds an accepted key by the first byte of its id, the first in the file's order. Returns its id;
+ * 0: there is none. */
+uint64_t lend_keys_hinted(uint8_t hint);
 /* Fills in what a handshake needs of a shared key. Returns false if it is unknown; then *keys has a
  * key of mac1 that no peer has. */
 bool lend_keys_exchange(uint64_t id, struct lend_kex_keys *keys);

@@ -222,9 +222,10 @@ static bool is_own_address(struct lend_ep *ep, const char *address)
 	return false;
 }
 
-/* Resolves an address and connects. 0 and *core, -EINPROGRESS, or -errno. */
+/* Resolves an address and connects. hint: of lend_connect_key(), 0: none. 0 and *core,
+ * -EINPROGRESS, or -errno. */
 static int connect_core(struct lend_ep *ep, const char *address, const char *name, uint64_t tag,
-			uint64_t *core)
+			uint8_t hint, uint64_t *core)
 {
 	struct lend_core_identity self;
 	uint32_t c = 0, index = 0;
@@ -235,6 +236,8 @@ static int connect_core(struct lend_ep *ep, const char *address, const char *nam
 	if (rc < 0)
 		return rc;
 	lend_sealed_propose(ep, c, address, &self);
+	if (hint && lend_keys_hinted(hint))
+		self.key_id = lend_keys_hinted(hint);
 	self.loops = self.level && is_own_address(ep, address);
 	rc = lend_core_connect(ep->core, lend_ep_now(ep), LEND_PEER(c, index), tag, &self, core);
 	if (rc == -ENOSPC)
@@ -260,8 +263,8 @@ static int wait_for(struct lend_ep *ep, struct lend_session_rec *s, const char *
 	return 0;
 }
 
-int lend_connect_as(struct lend_ep *ep, const char *address, const char *name,
-		    lend_session *session)
+static int open_session(struct lend_ep *ep, const char *address, const char *name, uint8_t hint,
+			lend_session *session)
 {
 	struct lend_session_rec *s;
 	uint64_t core = 0;
@@ -284,7 +287,8 @@ int lend_connect_as(struct lend_ep *ep, const char *address, const char *name,
 	s = take_entry(ep, LEND_SESSION_PENDING);
 	if (!s)
 		return no_session(ep, address);
-	rc = connect_core(ep, address, name, handle_of(ep, s).id, &core);
+	rc = connect_core(ep, address, name, handle_of(ep, s).id, hint, &core);
+	s->key_hint = hint;
 	s->server = lend_keys_server(address);
 	if (rc == 0)
 		bind_session(ep, s, core);
@@ -299,19 +303,31 @@ int lend_connect_as(struct lend_ep *ep, const char *address, const char *name,
 	return 0;
 }
 
+int lend_connect_as(struct lend_ep *ep, const char *address, const char *name,
+		    lend_session *session)
+{
+	return open_session(ep, address, name, 0, session);
+}
+
+int lend_connect_key(struct lend_ep *ep, const char *address, uint8_t first, lend_session *session)
+{
+	return open_session(ep, address, NULL, first, session);
+}
+
 int lend_connect(struct lend_ep *ep, const char *address, lend_session *session)
 {
-	return lend_connect_as(ep, address, NULL, session);
+	return open_session(ep, address, NULL, 0, session);
 }
 
 /* Resolves one address again. True: no longer pending. */
 static bool retry_address(struct lend_ep *ep, struct lend_session_rec *s)
 {
 	uint64_t core = 0;
-	int rc = ep->now < s->give_up
-		     ? connect_core(ep, s->address, s->name, handle_of(ep, s).id, &core)
-		     : lend_fail(ETIMEDOUT, "%s: no answer; is its process running and polling?",
-				 s->address);
+	int rc =
+	    ep->now < s->give_up
+		? connect_core(ep, s->address, s->name, handle_of(ep, s).id, s->key_hint, &core)
+		: lend_fail(ETIMEDOUT, "%s: no answer; is its process running and polling?",
+			    s->address);
 
 	if (rc == -EINPROGRESS)
 		return false;

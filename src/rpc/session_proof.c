@@ -111,6 +111,14 @@ bool lend_handshake_proved(struct lend_ep *ep, lend_session session, uint64_t ke
 	return key_id && names_of(ep, session, &names) && names.key_id == key_id;
 }
 
+bool lend_handshake_administers(struct lend_ep *ep, lend_session session)
+{
+	struct lend_core_names names;
+
+	return ep->key_id && names_of(ep, session, &names) && names.key_id &&
+	       (names.key_id == ep->key_id || lend_keys_akin(names.key_id, ep->key_id));
+}
+
 uint64_t lend_key_id(const struct lend_ep *ep)
 {
 	return ep->key_id;
