@@ -111,29 +111,6 @@ void doctor_dpdk(struct visit *v, const char *name, const char *listen, const ch
 		f->fix = "install libdpdk-dev and build again";
 }
 
-/* Checks the keys, which each endpoint needs on any carrier: the first endpoint reads them. */
-static void check_keys(struct visit *v)
-{
-	struct finding *f = doctor_note(v, "keys", false,
-					"name a file of keys that this user can read (LEND_KEYS), "
-					"or a home without one (HOME)");
-	struct lend_config config = LEND_CONFIG_INIT;
-	struct lend_ep *ep;
-
-	f->ok = lend_open(&config, &ep) == 0;
-	v->no_endpoint = !f->ok;
-	if (!f->ok) {
-		snprintf(f->found, sizeof(f->found), "%s", lend_why());
-		return;
-	}
-	if (lend_key_id(ep))
-		snprintf(f->found, sizeof(f->found), "endpoints prove psk %016" PRIx64,
-			 __builtin_bswap64(lend_key_id(ep))); /* as the file writes it */
-	else
-		snprintf(f->found, sizeof(f->found), "none; lend keygen makes one");
-	lend_close(ep);
-}
-
 static void check_cpus(struct visit *v)
 {
 	struct finding *f =
@@ -378,7 +355,8 @@ int app_doctor(int argc, char **argv)
 	snprintf(shm, sizeof(shm), "shm:doctor-%d", (int)getpid());
 	check_cpus(&visit);
 	run_dir(&visit);
-	check_keys(&visit);
+	doctor_keys(&visit);
+	doctor_sealing(&visit);
 	doctor_carrier(&visit, "shm", shm, NULL, "fix the runtime folder above");
 	doctor_carrier(&visit, "udp", "udp:127.0.0.1:0", NULL,
 		       "bring the loopback up: ip link set lo up");

@@ -32,6 +32,10 @@ void doctor_dpdk(struct visit *v, const char *name, const char *listen, const ch
 /* Reads the first line of a small file; returns false when there is none. */
 bool doctor_first_line(const char *path, char *text, int cap);
 
+/* Check the keys; and encryption: its cost, and the levels of sessions (sealed/doctor_sealing.c).
+ */
+void doctor_keys(struct visit *v);
+void doctor_sealing(struct visit *v);
 /* Checks rights, limits and devices of carriers that need some (doctor_devices.c). */
 void doctor_devices(struct visit *v);
 /* Checks whether lend grpc-run carries the calls of this machine's gRPC (grpc_run.c). */

@@ -65,10 +65,12 @@ static void json_session(FILE *out, const struct top_server *s, const struct len
 	fprintf(out,
 		"\",\"up\":%s,\"tx_per_s\":%.1f,\"rx_per_s\":%.1f,\"rtt_us\":%.2f,"
 		"\"rtt_var_us\":%.2f,\"gap_us\":%.2f,\"in_flight\":%u,\"window\":%u,"
-		"\"credit\":%u,\"granted\":%llu,\"level\":%u,\"suite\":%u,\"forged\":%llu",
+		"\"credit\":%u,\"granted\":%llu,\"level\":%u,\"suite\":%u,\"forged\":%llu,\"key_"
+		"age_s\":%.3f",
 		l->up ? "true" : "false", tx_rate(s, l), rx_rate(s, l), (double)l->rtt / 1e3,
 		(double)l->rtt_var / 1e3, (double)l->gap / 1e3, l->in_flight, l->window, l->credit,
-		(unsigned long long)l->granted, l->level, l->suite, (unsigned long long)l->forged);
+		(unsigned long long)l->granted, l->level, l->suite, (unsigned long long)l->forged,
+		(double)l->key_age / 1e9);
 	by_class(out, "calls", l->calls, false);
 	by_class(out, "served", l->served, false);
 	by_class(out, "queued", l->queued, true);
@@ -138,6 +140,8 @@ static void print_level(const struct lend_session_stats *l)
 	const char *suite = l->suite < 3 ? suites[l->suite] : "?";
 
 	printf("  %s%s", suite, l->level == 1 ? " (tag only)" : "");
+	if (l->key_age)
+		printf(", key %.0f s old", (double)l->key_age / 1e9);
 	if (l->forged)
 		printf(", %llu forged", (unsigned long long)l->forged);
 }

@@ -63,6 +63,7 @@ struct lend_session_stats {
 	uint8_t level;        /* datagrams are 0 in clear, 1 authenticated, 2 encrypted */
 	uint8_t suite;        /* 0 none, 1 AES-128-GCM, 2 ChaCha20-Poly1305 */
 	uint8_t zero[6];      /* 0 */
+	lend_ns key_age; /* time since its datagrams are sealed with the present keys; 0: none */
 };
 /* Reads the next open session, from index i on; 0 begins.
  * Returns: the index to continue from; 0: there is no further session.

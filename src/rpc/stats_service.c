@@ -15,6 +15,7 @@ static void describe_session(struct lend_ep *ep, unsigned i, struct lend_session
 	struct lend_session_rec *s = &ep->session[i];
 	struct lend_core_sess_stats look = {.sent = 0};
 	struct lend_peer peer;
+	lend_ns since;
 
 	*stats =
 	    (struct lend_session_stats){.session = {(uint64_t)s->gen << 32 | (i + 1)}, .up = s->up};
@@ -32,6 +33,8 @@ static void describe_session(struct lend_ep *ep, unsigned i, struct lend_session
 	stats->credit = look.credit;
 	stats->granted = look.granted;
 	stats->level = lend_records_level(&ep->sealing.records, s->core, &stats->suite);
+	since = lend_records_key_since(&ep->sealing.records, s->core);
+	stats->key_age = since ? lend_ep_now(ep) - since + 1 : 0;
 	stats->forged = lend_records_failures(&ep->sealing.records, s->core);
 	memcpy(stats->calls, look.calls[0], sizeof(stats->calls));
 	memcpy(stats->served, look.calls[1], sizeof(stats->served));
@@ -54,7 +57,7 @@ static bool may_query(struct lend_ep *ep, lend_session session)
 
 	if (!lend_sessions_find(ep, session) || lend_session_peer(ep, session, &peer) < 0)
 		return false;
-	return peer.uid == (int64_t)geteuid() || lend_handshake_proved(ep, session, ep->key_id);
+	return peer.uid == (int64_t)geteuid() || lend_handshake_administers(ep, session);
 }
 
 bool lend_stats_allowed(struct lend_ep *ep, lend_request request)

@@ -76,6 +76,13 @@ uint8_t lend_records_level(const struct lend_records *r, uint64_t session, uint8
 	return k ? k->level : LEND_LEVEL_NONE;
 }
 
+lend_ns lend_records_key_since(const struct lend_records *r, uint64_t session)
+{
+	const struct lend_record_keys *k = lend_record_keys_of(r, session);
+
+	return k ? k->tx_since : 0;
+}
+
 uint64_t lend_records_failures(const struct lend_records *r, uint64_t session)
 {
 	const struct lend_record_keys *k = lend_record_keys_of(r, session);

@@ -113,6 +113,8 @@ int lend_records_install(struct lend_records *r, lend_ns now, const struct lend_
 void lend_records_remove(struct lend_records *r, uint64_t session);
 /* Returns the level of a session; its suite in *suite. */
 uint8_t lend_records_level(const struct lend_records *r, uint64_t session, uint8_t *suite);
+/* Returns since when the session's datagrams are sealed with the present keys; 0: it has none. */
+lend_ns lend_records_key_since(const struct lend_records *r, uint64_t session);
 /* Returns how many datagrams of a session had a wrong tag. */
 uint64_t lend_records_failures(const struct lend_records *r, uint64_t session);
 

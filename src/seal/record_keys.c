@@ -37,6 +37,7 @@ static void begin_tx_epoch(const struct lend_records *r, struct lend_record_keys
 {
 	k->tx_first = k->tx_numbers.next;
 	k->tx_left = r->limits.epoch_datagrams ? r->limits.epoch_datagrams : EPOCH_DATAGRAMS;
+	k->tx_since = now;
 	k->tx_until = now + (r->limits.epoch_ns ? r->limits.epoch_ns : EPOCH_NS);
 }
 

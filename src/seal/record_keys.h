@@ -32,7 +32,8 @@ struct lend_record_keys {
 	uint64_t tx_epoch, rx_epoch;
 	uint64_t tx_first; /* numbers from here on are sealed in this epoch, none before it was */
 	uint64_t tx_left;  /* datagrams before new keys are due */
-	lend_ns tx_until;  /* time when they are due */
+	lend_ns tx_since,
+	    tx_until;           /* the present keys are in use since; time when new ones are due */
 	lend_ns previous_until; /* the previous epoch's datagrams are accepted until then */
 	uint64_t failures;
 	struct lend_epoch_keys tx[LEND_TX_EPOCHS], rx[LEND_RX_EPOCHS];

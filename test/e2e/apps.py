@@ -457,6 +457,10 @@ class Commands(unittest.TestCase):
         if not card["ok"] and "(" in card["found"]:
             self.assertIn(f"dpdk-devbind.py -b vfio-pci {card['found'].split()[0]} ", card["fix"])
         self.assertTrue(any(name.split()[0] == "raw" for name in checks), checks.keys())
+        if (BUILD / "lend_seal.so").exists():
+            self.assertRegex(checks["encryption"]["found"], r"sealed in \d+ ns, one of 1,472 in \d+$")
+            self.assertRegex(checks["levels"]["found"], "^udp, .*: (in clear|encrypted); shm, rings: in clear")
+        self.assertRegex(checks["keys"]["found"], "keys")
         self.assertRegex(checks["hugepages"]["found"], "endpoints lie on (reserved|transparent|no) huge pages$")
 
     @unittest.skipUnless((BUILD / "lend_io_dpdk.so").exists(), "built without DPDK")
