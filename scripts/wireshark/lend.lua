@@ -30,6 +30,7 @@ local STATUS = {[0] = "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLIN
 local EVENTS = {[0] = "SENT", "FULL", "DEAD", "RECEIVED", "GONE"}
 local OPS = {"HELLO", "PUT", "GET", "ALLOC", "READ", "WRITE", "SEAL", "MAP", "ADOPT", "GRANT", "RELEASE", "NARROW", "FREE",
 	"STAT", "FORGET", "RENEW", "BYE_CLIENT", "POOL_MAP", "POOL_VIEW", "POOL_DROP"}
+local HOMES = {[0] = "NODE", "CALLER", "SET"}
 local FORGOT = {[0] = "PREVENTED", "UNDONE", "RAN"}
 local TERMS = {[0] = "OWNED", "TRANSFER", "SHARED"}
 local MEM_STATS = {"pages_total", "pages_used", "pages_pinned", "pages_quarantined", "refs", "spaces", "clients",
@@ -184,6 +185,8 @@ local head_text = field("head.entry.text", "string", "head.entry.text")
 local head_bytes = field("head.entry.bytes", "bytes", "head.entry.bytes")
 local mem_payload = field("mem.payload", "bytes", "mem.payload")
 local node_text = field("node.addresses", "string", "node.addresses")
+local ref_home, ref_tenant = field("ref.home", "uint8", "ref.home", base.DEC, HOMES), field("ref.tenant", "uint16", "ref.tenant", base.DEC)
+local ref_key_id = field("ref.key_id", "uint8", "ref.key_id", base.HEX)
 local ref_first, ref_len = field("ref.first", "uint64", "ref.first", base.DEC), field("ref.len", "uint64", "ref.len", base.DEC)
 local sealed_epoch, sealed_number = field("sealed.epoch", "uint8", "sealed.epoch", base.DEC), field("sealed.number", "uint64", "sealed.number", base.DEC)
 local sealed_text = field("sealed.text", "bytes", "sealed.text")
@@ -276,6 +279,12 @@ local function add_reference(tree, tvb, at)
 	if not item then return at end
 	add_bits(item.rights, tvb(at + 14, 2), REF_RIGHTS)
 	local depth, first, len = tvb(at + 13, 1):uint(), UInt64(0), tvb(at + 22, 6):le_uint64()
+	if tvb(at + 12, 1):uint() == 2 then -- epoch 2 and tenant 2, home and depth, root length 5 and key id 1
+		sub:add(ref_home, tvb(at + 13, 1), bit.rshift(depth, 4)):set_generated()
+		sub:add(ref_tenant, tvb(at + 6, 2), tvb(at + 6, 2):le_uint()):set_generated()
+		sub:add(ref_key_id, tvb(at + 27, 1)):set_generated()
+		depth, len = bit.band(depth, 15), tvb(at + 22, 5):le_uint64()
+	end
 	for i = 1, math.min(depth, 2) do
 		first = first + tvb(at + 18 + 10 * i, 5):le_uint64()
 		len = tvb(at + 23 + 10 * i, 5):le_uint64()

@@ -168,8 +168,12 @@ class Crafted(unittest.TestCase):
         for row in asked, refused, sent, taken:
             self.assertNotIn("_ws.expert", row)
 
+    def test_1_a_reference_with_a_home(self):
+        for name, value in (("home", 1), ("tenant", 9), ("key_id", 0xAB), ("len", 8192), ("first", 0), ("rights.root", 7)):
+            self.assertEqual(number(self.kinds[34], f"lend.ref.{name}"), value, name)
+
     def test_1_sealed_datagrams(self):
-        calls, ping, connect, accept = self.kinds[34:38]
+        calls, ping, connect, accept = self.kinds[35:39]
         for row, name, epoch, num in ((calls, "CALLS", 3, 5), (ping, "PING", 0, 6)):
             self.assertEqual((number(row, "lend.sealed.epoch"), number(row, "lend.sealed.number")), (epoch, num))
             self.assertEqual(one(row, "lend.sealed.tag"), (b"t" * 16).hex())

@@ -91,6 +91,8 @@ RETRY = struct.pack("<QBBHI", 77, 1, 0, 0, 250) + COOKIE
 REF = struct.pack("<IIIBBH6s6s5s5s5s5s16s", 0xABCD, 0xEF01, 12, 1, 2, 7 | 3 << 5 | 1 << 10, (99).to_bytes(6, "little"),
                   (8192).to_bytes(6, "little"), (4096).to_bytes(5, "little"), (1000).to_bytes(5, "little"),
                   (10).to_bytes(5, "little"), (20).to_bytes(5, "little"), bytes(range(16)))
+BOUND = struct.pack("<IHHIBBH6s5sB20x16s", 0xABCD, 0xEF01, 9, 12, 2, 1 << 4, 7, (99).to_bytes(6, "little"),
+                    (8192).to_bytes(5, "little"), 0xAB, bytes(range(16)))
 SPACE = struct.pack("<IIQ", 21, 22, 23)
 TERMS = struct.pack("<B3xIQ", 2, 5, 10 ** 9)
 OFFSET, LEN = struct.pack("<Q", 4096), struct.pack("<Q", 3)
@@ -220,6 +222,7 @@ def write_kinds(path):
     f.add(datagram("REPLY", reply_block(24, 9) + told, 0xC1, 14 << 10, 25, length=len(told), flags=3 | SERVED | WITH_HEAD), RECEIVED)
     f.add(request(STREAM, NOTE + b"news", 15 << 10, 26))
     f.add(reply(struct.pack("<Q", 1), 15 << 10, 27, 26), RECEIVED)
+    f.add(request(MEM, operation(8, BOUND), 16 << 10, 28))
     f.add(sealed("CALLS", 0xC1, num=5, epoch=3))
     f.add(sealed("PING", 0x51, num=6, epoch=0, text=b""), trailer=False)
     f.add(datagram("CONNECT", connect(2, 0xAB, rest=b"sealed call", mac1=b"1" * 16), 0, 5 << 10, 1))

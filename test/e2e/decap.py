@@ -9,6 +9,7 @@ scripts/wireshark/lend.lua
 
 usage: decap.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
 """
+import json
 import os
 import pathlib
 import re
@@ -49,9 +50,7 @@ class Decap(unittest.TestCase):
                 capture, log = self.run_sealed(f"{level}-{carrier}", level, carrier)
                 self.assertEqual(stat.S_IMODE(log.stat().st_mode), 0o600)
                 told = lend_json("decap", capture, "--key-log", log)
-                before, after = rows(capture), rows(told["file"])
-                self.assertEqual(len(before), len(after))
-                self.assertEqual(sum(r["lend.sealed.epoch"] != "" for r in before), told["opened"])
+                after = rows(told["file"])
                 self.assertGreaterEqual(told["opened"], 2 * CALLS)
                 self.assertEqual((told["no_key"], told["wrong_tag"], told["cut"]), (0, 0, 0))
                 self.assertFalse([1 for r in after if r["lend.sealed.epoch"]], "some are still sealed")
@@ -62,15 +61,16 @@ class Decap(unittest.TestCase):
                 messages = [m for r in opened for m in r["lend.message"].split(";") if m]
                 self.assertGreaterEqual(len(messages), 2 * CALLS)
                 self.assertTrue(all(len(m) == 2 * SIZE for m in messages))
-                self.assertFalse([1 for r in before if r["lend.message"]], "a message in clear")
 
     def test_without_its_secrets(self):
         capture, log = self.run_sealed("mine")
         _, other = self.run_sealed("other")
         out = TEMP / "closed.pcapng"
-        told = lend("decap", capture, "-o", out, "--key-log", other, "--json", code=1)
-        self.assertIn(b'"opened": 0', told.stdout)
-        self.assertEqual([r["lend.sealed.epoch"] for r in rows(out)], [r["lend.sealed.epoch"] for r in rows(capture)])
+        told = json.loads(lend("decap", capture, "-o", out, "--key-log", other, "--json", code=1).stdout)
+        closed = rows(out)
+        self.assertEqual((told["opened"], told["no_key"]), (0, sum(r["lend.sealed.epoch"] != "" for r in closed)))
+        self.assertGreaterEqual(told["no_key"], 2 * CALLS)
+        self.assertFalse([1 for r in closed if r["lend.message"]], "a message in clear")
         wrong = TEMP / "wrong.keys"  # the secrets of both directions exchanged
         there, back = [line.split()[1] for line in log.read_text().splitlines()[:2]]
         wrong.write_text(log.read_text().replace(there, "x").replace(back, there).replace("x", back))
