@@ -15,7 +15,7 @@
 
 enum { PAGE = 4096, PAGES = 64, LOST = 40, LEN = PAGES * PAGE, SIZE = 16 << 20 };
 
-static const struct lend_terms owned = {sizeof(owned), LEND_OWNED, 0, 0};
+static const struct lend_terms owned = {sizeof(owned), LEND_OWNED, 0, 0, 0};
 
 struct rig {
 	struct manager m;

@@ -11,7 +11,7 @@
 #include "e2e/mem_node.h"
 
 enum { GETS = 6, LEN = 8 << 20 };
-static const struct lend_terms owned = {sizeof(owned), LEND_OWNED, 0, 0};
+static const struct lend_terms owned = {sizeof(owned), LEND_OWNED, 0, 0, 0};
 static struct mem_node node;
 static struct lend_ref ref;
 static struct lend_op get[GETS];

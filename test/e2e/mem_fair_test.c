@@ -170,7 +170,7 @@ static uint64_t wait_of(struct mem_node *node, uint64_t base, uint64_t *asked)
  * order before is unknown. */
 static void run_modest(const char *carrier, size_t len, uint64_t least, uint64_t most)
 {
-	struct lend_terms shared = {sizeof(shared), LEND_SHARED, 0, 600 * SECOND};
+	struct lend_terms shared = {sizeof(shared), LEND_SHARED, 0, 600 * SECOND, 0};
 	struct lend_mem_stat stat;
 	struct mem_node node;
 	struct lend_ref ref;

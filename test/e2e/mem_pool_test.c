@@ -16,7 +16,7 @@ enum { PAGE = 4096, LEN = 1 << 20 };
 
 static char in[LEN];
 
-static const struct lend_terms shared = {sizeof(shared), LEND_SHARED, 0, 60 * SECOND};
+static const struct lend_terms shared = {sizeof(shared), LEND_SHARED, 0, 60 * SECOND, 0};
 
 /* A child's action on a reference once it has mapped it: writes a byte to out, and continues. */
 typedef void act(char *p, int out, int in_fd);
@@ -187,7 +187,7 @@ static void looks_again(char *p, int out, int in_fd)
 /* Its lease ends while it is stopped; its pages are still mapped, so they must not be reused. */
 Test(mem_pool, frames__lease_ended__kept_while_mapped)
 {
-	struct lend_terms brief = {sizeof(brief), LEND_SHARED, 0, SECOND / 2};
+	struct lend_terms brief = {sizeof(brief), LEND_SHARED, 0, SECOND / 2, 0};
 	struct lend_mem_stat stat;
 	struct child c;
 	struct mem_node node;

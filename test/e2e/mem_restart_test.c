@@ -14,8 +14,8 @@
 #include "util/rng.h"
 #include "one_line_test.h"
 
-static const struct lend_terms owned = {sizeof(owned), LEND_OWNED, 0, 0};
-static const struct lend_terms given = {sizeof(given), LEND_TRANSFER, 0, 600 * SECOND};
+static const struct lend_terms owned = {sizeof(owned), LEND_OWNED, 0, 0, 0};
+static const struct lend_terms given = {sizeof(given), LEND_TRANSFER, 0, 600 * SECOND, 0};
 
 struct rig {
 	struct manager m;

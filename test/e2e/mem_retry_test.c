@@ -6,7 +6,7 @@
 #include "e2e/mem_node.h"
 #include "one_line_test.h"
 
-static const struct lend_terms given = {sizeof(given), LEND_TRANSFER, 0, 60 * SECOND};
+static const struct lend_terms given = {sizeof(given), LEND_TRANSFER, 0, 60 * SECOND, 0};
 static struct lend_mem *taker;
 static struct lend_ref ref;
 static struct lend_op again;

@@ -47,7 +47,7 @@ static void open_node(const char *address)
 /* Puts len bytes; rounds: with rounds of the fair queue while the put is under way. */
 static enum lend_status put_bytes(size_t len, bool rounds)
 {
-	static const struct lend_terms owned = {sizeof(owned), LEND_OWNED, 0, 0};
+	static const struct lend_terms owned = {sizeof(owned), LEND_OWNED, 0, 0, 0};
 	struct lend_op op = {.timeout = 5 * SECOND, .done = mark_ended};
 	struct iovec iov = {bytes, len};
 

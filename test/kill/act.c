@@ -108,7 +108,7 @@ static void read_some(struct actor *a)
 
 static void act_seal(struct actor *a)
 {
-	struct lend_terms terms = {sizeof(terms), LEND_SHARED, 2, TTL_MS * MS};
+	struct lend_terms terms = {sizeof(terms), LEND_SHARED, 2, TTL_MS * MS, 0};
 	struct lend_op op = {.timeout = SECOND};
 
 	(void)client_end(&a->c, "seal", &op,
@@ -141,7 +141,7 @@ static void act_adopt(struct actor *a)
 
 static void act_grant(struct actor *a, enum lend_hold hold)
 {
-	struct lend_terms terms = {sizeof(terms), hold, 1, TTL_MS * MS};
+	struct lend_terms terms = {sizeof(terms), hold, 1, TTL_MS * MS, 0};
 	struct lend_op op = {.timeout = SECOND};
 
 	(void)client_end(&a->c, "grant", &op, lend_grant(a->c.mem, &a->own.ref, &terms, &op));

@@ -131,7 +131,8 @@ static void adopt_thing(struct survivor *s, struct thing *t)
 
 void survivor_publish(struct survivor *s)
 {
-	const struct lend_terms shared = {sizeof(shared), LEND_SHARED, 1u << 30, FOREVER * SECOND};
+	const struct lend_terms shared = {sizeof(shared), LEND_SHARED, 1u << 30, FOREVER * SECOND,
+					  0};
 
 	for (uint32_t i = 0; i < PUBLIC; i++) {
 		if (!s->open[i]) {

@@ -83,7 +83,7 @@ static void get_object(struct victim *v, const struct lend_ref *ref, uint64_t se
 
 static void hold_object(struct victim *v, struct take *k)
 {
-	struct lend_terms terms = {sizeof(terms), 1 + kill_below(&v->rng, 2), 1, TTL_MS * MS};
+	struct lend_terms terms = {sizeof(terms), 1 + kill_below(&v->rng, 2), 1, TTL_MS * MS, 0};
 	uint32_t which = kill_below(&v->rng, PUBLIC);
 	struct lend_op op = {.timeout = SECOND}, more = op, out = op;
 	struct lend_ref *open = &v->c.page->public[which], narrow;
@@ -108,7 +108,7 @@ static void use_spaces(struct victim *v)
 	struct lend_op op = {.timeout = SECOND}, more = op, out = op;
 	uint32_t at = kill_below(&v->rng, len);
 	struct iovec iov = {v->c.bytes, 1 + kill_below(&v->rng, len - at)};
-	struct lend_terms terms = {sizeof(terms), kill_below(&v->rng, 3), 1, TTL_MS * MS};
+	struct lend_terms terms = {sizeof(terms), kill_below(&v->rng, 3), 1, TTL_MS * MS, 0};
 
 	if (!v->mapped[i]) {
 		int rc = kill_below(&v->rng, 2)
