@@ -87,6 +87,7 @@ void app_note(const char *format, ...)
 const char *const app_schedule_names[] = {[LEND_SHORTEST_FIRST] = "shortest",
 					  [LEND_EARLIEST_FIRST] = "deadline",
 					  [LEND_AS_THEY_COME] = "fifo",
+					  [LEND_FAIR_SHARES] = "fair",
 					  NULL};
 
 /* Exports a value to the library and to processes that this one starts: --cc as LEND_CC. */

@@ -98,6 +98,9 @@ enum lend_schedule {
 	LEND_SHORTEST_FIRST, /* shortest remaining length first, by powers of four (SRPT) */
 	LEND_EARLIEST_FIRST, /* earliest deadline first */
 	LEND_AS_THEY_COME,   /* FIFO, which also ignores priorities */
+	/* As LEND_SHORTEST_FIRST, but peers that send long messages to this endpoint get equal
+	 * shares of its downlink. Messages above 64 KB take longer under load. */
+	LEND_FAIR_SHARES,
 };
 
 /* Configuration of an endpoint. Initialize with LEND_CONFIG_INIT; every field may stay zero. */

@@ -32,7 +32,7 @@ static bool config_valid(const struct lend_core_config *f)
 	       f->wide_rings <= f->sessions && f->message_max >= 1 &&
 	       f->message_max <= LEND_MESSAGE_MAX && f->unscheduled >= 4096 &&
 	       f->unscheduled <= 1u << 20 && f->probe > 0 && f->dead >= f->probe &&
-	       f->congestion < LEND_CC_KINDS && f->order <= LEND_ORDER_FIFO &&
+	       f->congestion < LEND_CC_KINDS && f->order <= LEND_ORDER_FAIR &&
 	       f->fast <= LEND_FAST_COIN &&
 	       (f->ticket_ns == 0 || (lend_is_pow2(f->attempts) && f->attempts <= 1u << 20));
 }

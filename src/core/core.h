@@ -87,8 +87,9 @@ enum { LEND_CARRIERS_MAX = 4 };
 #define LEND_PEER_INDEX(peer)     ((peer)&0x0fffffffu)
 
 /* Order within a class: the message with the fewest bytes left first, or the earliest deadline
- * first. FIFO: in order of arrival, and without classes. */
-enum lend_order { LEND_ORDER_SHORTEST, LEND_ORDER_DEADLINE, LEND_ORDER_FIFO };
+ * first. FIFO: in order of arrival, and without classes. FAIR: as shortest first, but peers that
+ * send long messages to this endpoint get equal shares of its downlink. */
+enum lend_order { LEND_ORDER_SHORTEST, LEND_ORDER_DEADLINE, LEND_ORDER_FIFO, LEND_ORDER_FAIR };
 /* Which short messages take the fast path (coalesce.h, kept_reply.h): all that can, none, or half
  * of them, drawn from the seed. The last two are for tests. */
 enum lend_fast { LEND_FAST_ALWAYS, LEND_FAST_NEVER, LEND_FAST_COIN };

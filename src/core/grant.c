@@ -3,6 +3,7 @@
 #include "core/control.h"
 #include "core/table_share.h"
 #include "core/loss.h"
+#include "core/peer_window.h"
 #include "core/reorder.h"
 #include "core/rx.h"
 #include "core/memory_queue.h"
@@ -12,6 +13,7 @@ enum {
 	PIECE = 16, /* datagrams per grant, at most */
 	ALL = 65536,
 	TAKEN_BACK = 256, /* missing datagrams that may be taken back in advance */
+	FAIR_MAX = 65536, /* bytes left that count in the rank of a fair share */
 	AGE = 32,         /* bytes of shorter messages that may overtake one byte of a message */
 	REST = 64,        /* measurement rounds until another window is tried */
 	FIRST_ALL = 512 << 10, /* bytes that all sessions together may send before a grant */
@@ -168,6 +170,22 @@ static uint64_t ignored_bytes(struct lend_core *c, const struct lend_call_rec *k
 	return held - lend_min_u64(held, width / 4);
 }
 
+/* Returns the virtual time at which the peer's next grant begins. */
+static uint64_t fair_start(const struct lend_core *c, const struct lend_peer *p)
+{
+	return lend_max_u64(p->served, c->grants.clock);
+}
+
+static void note_share(struct lend_core *c, const struct lend_sess *s, uint64_t bytes)
+{
+	struct lend_peer *p = lend_peer_of(c, s);
+
+	if (c->cfg.order != LEND_ORDER_FAIR)
+		return;
+	c->grants.clock = fair_start(c, p);
+	p->served = c->grants.clock + bytes;
+}
+
 enum granted { GRANTED, NO_ROOM, YIELD };
 
 static enum granted grant_bytes(struct lend_core *c, struct lend_call_rec *k, uint64_t wanted)
@@ -191,6 +209,7 @@ static enum granted grant_bytes(struct lend_core *c, struct lend_call_rec *k, ui
 	charge_window(c, &k->rx, (uint32_t)some);
 	k->rx.granted += (uint32_t)some;
 	c->grants.granted += some;
+	note_share(c, s, some);
 	lend_ctl_ack(c, k);
 	return GRANTED;
 }
@@ -198,7 +217,7 @@ static enum granted grant_bytes(struct lend_core *c, struct lend_call_rec *k, ui
 /* Returns the rank of a message; the lowest rank is granted first. A rank is fixed from one grant
  * of a message to its next. Later ranks rise with the bytes granted, with the time, or (FIFO) with
  * each entry, so a waiting message moves forward. */
-static uint64_t rank_of(const struct lend_core *c, const struct lend_call_rec *k)
+static uint64_t rank_of(struct lend_core *c, const struct lend_call_rec *k)
 {
 	uint64_t left = k->rx.len - k->rx.got, class = k->class;
 
@@ -208,6 +227,9 @@ static uint64_t rank_of(const struct lend_core *c, const struct lend_call_rec *k
 	case LEND_ORDER_DEADLINE:
 		return lend_min_u64(k->deadline, c->now + LEND_GRANTS_CLASS_NS) +
 		       class * LEND_GRANTS_CLASS_NS;
+	case LEND_ORDER_FAIR:
+		return fair_start(c, lend_peer_of(c, lend_sess_at(c, k->sess))) +
+		       lend_min_u64(left, FAIR_MAX) + class * LEND_GRANTS_CLASS;
 	case LEND_ORDER_SHORTEST:
 		break;
 	}
@@ -224,14 +246,36 @@ static void enter_heap(struct lend_core *c, struct lend_call_rec *k)
 	c->grants.yielding += k->rx.yields;
 }
 
+/* Updates the rank of the first message if its peer got grants for others since it entered. A
+ * message keeps its rank when they passed it by half a class, so that none starves. */
+static bool update_first(struct lend_core *c)
+{
+	const struct lend_prioq_entry *first = LEND_AT(c, at_grant_heap, struct lend_prioq_entry);
+	struct lend_call_rec *k = lend_call_at(c, first->id);
+	struct lend_prioq q = heap_of(c);
+	uint64_t rank;
+
+	if (c->cfg.order != LEND_ORDER_FAIR)
+		return false;
+	rank = rank_of(c, k) + (k->rx.yields ? YIELDS : 0);
+	if (rank <= first->key || rank - first->key > LEND_GRANTS_CLASS / 2)
+		return false;
+	lend_prioq_set(&q, first->id, rank);
+	return true;
+}
+
 static void serve_heap(struct lend_core *c)
 {
 	while (c->grants.waiting) {
 		struct lend_call_rec *k =
 		    lend_call_at(c, LEND_AT(c, at_grant_heap, struct lend_prioq_entry)[0].id);
-		uint64_t wanted = wanted_bytes(c, k);
-		enum granted got = wanted ? grant_bytes(c, k, wanted) : GRANTED;
+		uint64_t wanted;
+		enum granted got;
 
+		if (update_first(c))
+			continue;
+		wanted = wanted_bytes(c, k);
+		got = wanted ? grant_bytes(c, k, wanted) : GRANTED;
 		if (got == NO_ROOM)
 			break;
 		if (!wanted || got == YIELD)

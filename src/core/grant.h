@@ -9,6 +9,9 @@
  *   shorter messages overtake a message by at most AGE times its length.
  * - deadline: the deadline, or a second from now if that is earlier, plus a second per class.
  * - FIFO: the order of entry into the heap, without classes.
+ * - fair: the peer's virtual time, plus the bytes left, at most 64 KiB, plus 64 MiB per class. A
+ *   peer's time advances by the bytes granted to it, and starts no earlier than that of the newest
+ *   grant (start-time fair queueing, Goyal et al., SIGCOMM'96). So peers share the downlink.
  *
  * A grant is a fraction of the window, so that several senders are active and a slow one does not
  * leave the downlink idle. The window shrinks when datagrams arrive with ECN marks. While none

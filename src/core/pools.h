@@ -35,6 +35,7 @@ struct lend_grants {
 	uint64_t yielding; /* messages in the heap that are of the peer with most of the window */
 	uint64_t entered;  /* messages that were ever put into the heap */
 	uint64_t senders;  /* sessions with partly received messages */
+	uint64_t clock;    /* LEND_ORDER_FAIR: virtual time of the newest grant, in bytes */
 };
 
 /* State of a peer, for all of its sessions: see peer_window.h. A short call touches the first three
@@ -57,7 +58,8 @@ struct lend_peer {
 	uint32_t number;
 	struct lend_link idle; /* in lend_core.idle_peers */
 	lend_ns closed;        /* end of its last session */
-	uint64_t zeros[2];
+	uint64_t served;       /* LEND_ORDER_FAIR: virtual time of its next grant, in bytes */
+	uint64_t zero;
 };
 _Static_assert(sizeof(struct lend_peer) == 128, "two lines");
 

@@ -27,7 +27,8 @@
 
 _Static_assert((int)LEND_SHORTEST_FIRST == LEND_ORDER_SHORTEST &&
 		   (int)LEND_EARLIEST_FIRST == LEND_ORDER_DEADLINE &&
-		   (int)LEND_AS_THEY_COME == LEND_ORDER_FIFO,
+		   (int)LEND_AS_THEY_COME == LEND_ORDER_FIFO &&
+		   (int)LEND_FAIR_SHARES == LEND_ORDER_FAIR,
 	       "the core's values equal the public ones");
 enum {
 	SESSIONS = 512,
@@ -114,7 +115,7 @@ static int fill_config(struct lend_ep *ep, const struct lend_config *config)
 	if (c->head_max > LEND_HEAD_MAX)
 		return lend_fail(EINVAL, "config.head_max: %u bytes; at most %d", c->head_max,
 				 LEND_HEAD_MAX);
-	if (c->schedule > LEND_AS_THEY_COME)
+	if (c->schedule > LEND_FAIR_SHARES)
 		return lend_fail(EINVAL, "config.schedule: %u is not a value of enum lend_schedule",
 				 c->schedule);
 	if (c->sessions > 1u << 20 || c->calls > 1024 || c->message_max > 1024 * MIB)

@@ -33,6 +33,7 @@ ROWS = [
     (f"{STORM} 2048", [("goodput_percent", 80, 100), ("victim_p999_us", 0, 300)]),
     ("congestion --senders 512 --size 64 --messages 64 --depth 64 --records 2052", [("completion_over_ideal", 1, 2), ("drops", 0, 0)]),
     ("congestion --senders 512 --size 65536", [("completion_over_ideal", 1, 1.06), ("drops", 0, 0)]),
+    ("sharing --order 3", [("jain_settled", 0.95, 1), ("carried_percent", 99, 100)]),
     (f"{BURST} 16 --buffer-kb 256", [("completion_over_ideal", 1, 1.15)]),
     (f"{BURST} 1 --buffer-kb 64 --share 0", [("completion_over_ideal", 1, 1.15)]),
 ]

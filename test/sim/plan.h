@@ -56,7 +56,7 @@
 	X(message_max, 1048576, "largest message in bytes")                                        \
 	X(budget, 1048576, "receive budget in bytes")                                              \
 	X(unscheduled, 65536, "bytes sent before a grant")                                         \
-	X(order, 0, "within a class: 0 shortest first, 1 earliest deadline, 2 FIFO")               \
+	X(order, 0, "within a class: 0 shortest first, 1 earliest deadline, 2 FIFO, 3 fair")       \
 	X(classes, 1, "number of traffic classes")                                                 \
 	X(probe_us, 500000, "idle time before a PING")                                             \
 	X(dead_us, 5000000, "idle time before a peer is dead")                                     \

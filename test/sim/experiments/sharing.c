@@ -235,6 +235,8 @@ static const struct lend_option options[] = {
     OPT_NUMBER(struct sharing_args, plan.bytes, "size", 1, 1 << 26, "Bytes of a message (1048576)"),
     OPT_NUMBER(struct sharing_args, plan.depth, "depth", 1, CALLS,
 	       "Messages in flight per sender (2)"),
+    OPT_NUMBER(struct sharing_args, common.net.order, "order", 0, LEND_ORDER_FAIR,
+	       "Of grants: 0 shortest first, 1 deadline, 2 FIFO, 3 fair shares (0)"),
     {.name = NULL}};
 static const struct lend_syntax syntax = {.option = options,
 					  .child = &options_common,

@@ -232,6 +232,7 @@ static void open_end(struct traffic *t, uint32_t id, const struct traffic_config
 					   .probe = 500000000,
 					   .dead = UINT64_C(5000000000),
 					   .congestion = (uint8_t)t->sim.plan.cc,
+					   .order = (uint8_t)t->sim.plan.order,
 					   .credits = (uint8_t)(t->sim.plan.cc >> 8)};
 	congest_end_open(&t->sim, id, e, 4 * lend_max_u32(records, g->inflight) + 1024);
 }

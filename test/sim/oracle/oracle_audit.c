@@ -288,6 +288,7 @@ static bool rank_agrees(struct lend_core *c, const struct lend_call_rec *k, uint
 	case LEND_ORDER_DEADLINE:
 		return due == k->deadline || (due < k->deadline && due >= LEND_GRANTS_CLASS_NS &&
 					      due <= c->now + LEND_GRANTS_CLASS_NS);
+	case LEND_ORDER_FAIR: /* virtual times are at most all bytes granted */
 	case LEND_ORDER_SHORTEST:
 		break;
 	}
