@@ -100,10 +100,9 @@ enum cn_lack { CN_LACKS_NOTHING, CN_LACKS_ID, CN_LACKS_CALL };
 enum cn_slot_state { CN_SLOT_FREE, CN_SLOT_OPEN, CN_SLOT_CLEAN };
 struct cn_slot {
 	uint8_t state;
-	uint8_t kind;  /* how to clean: FORGET; RELEASE and FREE are repeated */
-	bool cleaning; /* CLEAN: the call that cleans it is under way */
-	uint8_t what;  /* LEND_MEMOP_ of the operation that later ones on the object wait for; 0:
-			  none waits */
+	uint8_t kind; /* how to clean: FORGET; RELEASE and FREE are repeated */
+	uint8_t what; /* LEND_MEMOP_ of the operation that later ones on the object wait for; 0:
+			 none waits */
 	uint64_t hash, offset, len;
 	uint32_t n;    /* references of a RELEASE */
 	uint8_t *refs; /* references of a RELEASE: one, or memory that the slot owns; of a GRANT
@@ -164,6 +163,9 @@ struct cn_node {
 	uint64_t table;       /* callers only: offset of its lent_table in its shared memory */
 	struct cn_pool *pool; /* set if it was named pool:NAME; else NULL */
 	struct cn_slot slot[LEND_MEM_OPEN_MAX];
+	uint64_t
+	    clean[LEND_MEM_OPEN_MAX]; /* ids of slots to clean, of which no call is under way */
+	uint32_t clean_first, clean_behind; /* of clean, modulo its size */
 };
 
 struct cn_space {
@@ -171,7 +173,7 @@ struct cn_space {
 	uint64_t len;
 	uint64_t life; /* the node's life when it was made; 0: the node forgot it */
 	uint32_t gen;  /* odd: in use */
-	uint32_t next; /* free list */
+	uint32_t next; /* in the free list, or of an orphan in theirs */
 	uint16_t node;
 	bool orphan;  /* the space has no owner any more: to be freed at the node */
 	bool written; /* the space was written to: its bytes differ from those of its source */
@@ -219,8 +221,9 @@ struct lend_mem {
 	bool calls_full; /* in this run of the pump a call found no place in the queue */
 	bool paged;      /* this client has joined the pager */
 	struct cn_space *space;
-	uint32_t spaces, space_free, orphans;
-	struct cn_hold *hold; /* hash table, in hold_heap */
+	uint32_t spaces, space_free;
+	uint32_t orphans, orphan_first, orphan_last; /* their number; a list in FIFO order */
+	struct cn_hold *hold;                        /* hash table, in hold_heap */
 	struct lend_mapping hold_heap;
 	uint32_t hold_cap, hold_used; /* used: including removed ones */
 	struct cn_part *parts;        /* free list */

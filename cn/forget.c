@@ -11,14 +11,23 @@
 
 #include "cn/deferred_release.h"
 #include "util/bits.h"
+#include "util/check.h"
 
 #define CLEAN_TIMEOUT   UINT64_C(2000000000)
 #define FORGET_RETRY_NS UINT64_C(5000000)
+
+/* Appends a slot to those that wait for a call. Each is there once at most, so all have room. */
+static void push_clean(struct cn_node *node, uint64_t id)
+{
+	LEND_CHECK(node->clean_behind - node->clean_first < LEND_MEM_OPEN_MAX);
+	node->clean[node->clean_behind++ % LEND_MEM_OPEN_MAX] = id;
+}
 
 void cn_forget_mark(struct cn_node *node, uint64_t id)
 {
 	cn_id_slot(node, id)->state = CN_SLOT_CLEAN;
 	node->cleans++;
+	push_clean(node, id);
 }
 
 void cn_forget_cancel(struct cn_node *node)
@@ -35,19 +44,41 @@ void cn_forget_drop(struct cn_node *node)
 			cn_id_free(node, id);
 	node->low = node->next;
 	node->cleans = 0;
+	node->clean_first = node->clean_behind;
+}
+
+/* Removes an orphan from their list, of which before is the one before it; UINT32_MAX: the first.
+ */
+static void unlink_orphan(struct lend_mem *mem, uint32_t index, uint32_t before)
+{
+	struct cn_space *space = &mem->space[index];
+
+	if (before == UINT32_MAX)
+		mem->orphan_first = space->next;
+	else
+		mem->space[before].next = space->next;
+	if (mem->orphan_last == index)
+		mem->orphan_last = before;
+	mem->orphans--;
+	space->orphan = false;
+	cn_space_give(mem, index);
 }
 
 /* Gives each orphaned space of the node an id and a slot, to be cleaned by FREE. */
-static void take_orphan(struct cn_node *node)
+static void take_orphans(struct cn_node *node)
 {
 	struct lend_mem *mem = node->mem;
+	uint32_t before = UINT32_MAX, index = mem->orphan_first, next;
 
-	for (uint32_t i = 0; i < mem->spaces; i++) {
-		struct cn_space *space = &mem->space[i];
+	for (uint32_t left = mem->orphans; left > 0; left--, index = next) {
+		const struct cn_space *space = &mem->space[index];
 		uint64_t id;
 
-		if (!space->orphan || mem->node[space->node] != node)
+		next = space->next;
+		if (mem->node[space->node] != node) {
+			before = index;
 			continue;
+		}
 		if (space->life == node->life) {
 			id = cn_id_take(node);
 			if (!id)
@@ -56,9 +87,7 @@ static void take_orphan(struct cn_node *node)
 			cn_id_slot(node, id)->space = space->wire;
 			cn_forget_mark(node, id);
 		}
-		space->orphan = false;
-		mem->orphans--;
-		cn_space_give(mem, i);
+		unlink_orphan(mem, index, before);
 	}
 }
 
@@ -105,9 +134,9 @@ static void clean_done(struct lend_call *call)
 	if (call->reply)
 		lend_buf_give(mem->ep, call->reply);
 	call->request = call->reply = NULL;
-	if (waits)
-		slot->cleaning = false;
-	if (call->ran == LEND_RAN_YES && waits) {
+	if (waits && call->ran != LEND_RAN_YES) {
+		push_clean(node, cleaning->id);
+	} else if (waits) {
 		node->cleans--;
 		cn_id_free(node, cleaning->id);
 	}
@@ -179,7 +208,6 @@ static bool start_forget(struct cn_node *node, uint64_t id)
 		return false;
 	}
 	cleaning->id = id;
-	slot->cleaning = true;
 	node->cleanings++;
 	return true;
 }
@@ -187,13 +215,12 @@ static bool start_forget(struct cn_node *node, uint64_t id)
 /* Starts calls for the slots that wait for one. */
 static void start_cleanings(struct cn_node *node)
 {
-	uint32_t max = lend_min_u32(node->failures ? 1 : CN_CLEANINGS, node->cleans);
+	uint32_t max = node->failures ? 1 : CN_CLEANINGS;
 
-	for (uint64_t id = node->low; node->cleanings < max && id < node->next; id++) {
-		const struct cn_slot *slot = cn_id_slot(node, id);
-
-		if (slot->state == CN_SLOT_CLEAN && !slot->cleaning && !start_forget(node, id))
+	while (node->cleanings < max && node->clean_first != node->clean_behind) {
+		if (!start_forget(node, node->clean[node->clean_first % LEND_MEM_OPEN_MAX]))
 			return;
+		node->clean_first++;
 	}
 }
 
@@ -214,8 +241,7 @@ void cn_forget_pump(struct cn_node *node)
 		}
 		return;
 	}
-	if (node->mem->orphans)
-		take_orphan(node);
+	take_orphans(node);
 	if (!node->cleanings) /* else more of them fit into the next call */
 		cn_deferred_take(node);
 	start_cleanings(node);

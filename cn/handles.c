@@ -69,9 +69,15 @@ void cn_space_orphan(struct lend_mem *mem, uint32_t index)
 
 	cn_view_close(space); /* FREE means that nothing of it is mapped any more */
 	space->orphan = space->life;
-	mem->orphans += space->orphan;
-	if (!space->orphan)
+	if (!space->orphan) {
 		cn_space_give(mem, index);
+		return;
+	}
+	if (mem->orphans++)
+		mem->space[mem->orphan_last].next = index;
+	else
+		mem->orphan_first = index;
+	mem->orphan_last = index;
 }
 
 uint64_t cn_space_handle(const struct lend_mem *mem, uint32_t index)

@@ -23,7 +23,6 @@ uint64_t cn_id_take(struct cn_node *node)
 	slot->state = CN_SLOT_OPEN;
 	slot->kind = LEND_MEMOP_FORGET;
 	slot->what = 0;
-	slot->cleaning = false;
 	slot->refs = NULL;
 	return node->next++;
 }
