@@ -290,7 +290,7 @@ def social_parts(build, folder):
 
 def social(build):
     """The arms of the social network, as ratios, as a run."""
-    command = ["scripts/social_arms.py", str(build), "--all", "--ramps", "3", "--rounds", "3", "--json", "social.json", "--output", "social.html"]
+    command = ["scripts/social_arms.py", str(build), "--all", "--ramps", "2", "--rounds", "3", "--json", "social.json", "--output", "social.html"]
     with tempfile.TemporaryDirectory() as folder:
         command[0] = str(REPO / command[0])
         subprocess.run(command, check=True, timeout=10 * LIMIT, cwd=folder, stdout=subprocess.DEVNULL)

@@ -10,7 +10,9 @@
 #include "lend/mem.h"
 #include "social.pb-c.h"
 
-enum { SOCIAL_REF_LEN = 64, SOCIAL_REF_MIN = 8 << 10 };
+/* SOCIAL_REF_MIN: shorter bytes go by value in `auto`; over shm, where a hop costs less, those
+ * below SOCIAL_REF_MIN_SHM. */
+enum { SOCIAL_REF_LEN = 64, SOCIAL_REF_MIN = 8 << 10, SOCIAL_REF_MIN_SHM = 32 << 10 };
 /* Longer than the timeout of any request. */
 #define SOCIAL_BLOB_TTL UINT64_C(6000000000)
 

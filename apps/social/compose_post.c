@@ -87,7 +87,7 @@ static void store_post(struct compose *c)
 static void got_text(const Social__TextReply *reply, void *state)
 {
 	struct compose *c = state;
-	Social__TextReply *text = reply ? social_copy(c->request, reply) : NULL;
+	Social__TextReply *text = social_copy(c->request, reply);
 
 	if (text) {
 		c->post.text = text->text;
@@ -104,7 +104,7 @@ static void got_creator(const Social__User *reply, void *state)
 {
 	struct compose *c = state;
 
-	c->post.creator = reply ? social_copy(c->request, reply) : NULL;
+	c->post.creator = social_copy(c->request, reply);
 	if (social_ended(c->request, SOCIAL_USER, reply))
 		store_post(c);
 }
@@ -112,7 +112,7 @@ static void got_creator(const Social__User *reply, void *state)
 static void got_media(const Social__MediaList *reply, void *state)
 {
 	struct compose *c = state;
-	Social__MediaList *list = reply ? social_copy(c->request, reply) : NULL;
+	Social__MediaList *list = social_copy(c->request, reply);
 
 	if (list) {
 		c->post.n_media = list->n_media;

@@ -153,6 +153,7 @@ static void open_endpoint(void)
 	config.timeout = 30 * UINT64_C(1000000000);
 	if (lend_open(&config, &social.ep) < 0)
 		app_die("%s", lend_why());
+	social.over_shm = all.args->carrier == APP_SHM;
 	social.mem = app_node_open(social.ep, app_net_address(&all.net, 0, 1));
 }
 

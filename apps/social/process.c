@@ -100,6 +100,7 @@ int social_process(const struct social_args *args)
 	open_node(args);
 	if (lend_address(social.ep, address, sizeof(address)) < 0)
 		app_die("%s", lend_why());
+	social.over_shm = !strncmp(address, "shm:", 4);
 	(void)snprintf(roles, sizeof(roles), "%s", args->roles);
 	for (char *role = strtok_r(roles, ",", &rest); role; role = strtok_r(NULL, ",", &rest))
 		serve_role(args, role_of(role), address);

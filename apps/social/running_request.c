@@ -234,7 +234,7 @@ static void copy_value(struct social_request *r, const ProtobufCFieldDescriptor 
 	} else if (f->type == PROTOBUF_C_TYPE_MESSAGE) {
 		ProtobufCMessage **message = value;
 
-		*message = *message ? social_copy(r, *message) : NULL;
+		*message = social_copy(r, *message);
 	}
 }
 
@@ -274,9 +274,13 @@ static void copy_field(struct social_request *r, const ProtobufCFieldDescriptor 
 
 void *social_copy(void *request, const void *message)
 {
-	const ProtobufCMessageDescriptor *d = ((const ProtobufCMessage *)message)->descriptor;
-	ProtobufCMessage *copy = social_memory(request, d->sizeof_message);
+	const ProtobufCMessageDescriptor *d;
+	ProtobufCMessage *copy;
 
+	if (!message)
+		return NULL;
+	d = ((const ProtobufCMessage *)message)->descriptor;
+	copy = social_memory(request, d->sizeof_message);
 	memcpy(copy, message, d->sizeof_message);
 	copy->n_unknown_fields = 0;
 	copy->unknown_fields = NULL;
@@ -362,8 +366,11 @@ void social_serve(enum social_role role)
 
 bool social_by_ref(size_t len)
 {
-	return social.mem && len && social.by != SOCIAL_BY_VALUE &&
-	       (social.by == SOCIAL_BY_REF || len >= SOCIAL_REF_MIN);
+	size_t min = social.by == SOCIAL_BY_REF ? 1
+		     : social.over_shm          ? SOCIAL_REF_MIN_SHM
+						: SOCIAL_REF_MIN;
+
+	return social.mem && social.by != SOCIAL_BY_VALUE && len >= min;
 }
 
 const char *const social_role_names[] = {

@@ -95,6 +95,7 @@ struct social {
 	const struct social_transport *transport;
 	enum social_by by;
 	bool embed;       /* posts contain their media */
+	bool over_shm;    /* calls go over shared memory */
 	bool real_stores; /* redis and memcached instead of LMDB */
 	struct social_counters counters[SOCIAL_ROLES];
 };
@@ -103,7 +104,7 @@ extern struct social social;
 /* Returns memory that lives until the request is answered; of social_state() it is zeroed. */
 void *social_memory(void *request, size_t size);
 void *social_state(void *request, size_t size);
-/* Returns a copy of a message with all its bytes, which lives as social_state(). */
+/* Returns a copy of a message with all its bytes, which lives as social_state(); of NULL, NULL. */
 void *social_copy(void *request, const void *message);
 /* Returns a copy of a text, which lives as social_state(). */
 char *social_text_copy(void *request, const char *text, size_t len);

@@ -80,7 +80,7 @@ static void finish_text(struct text *t)
 static void got_urls(const Social__Urls *reply, void *state)
 {
 	struct text *t = state;
-	Social__Urls *urls = reply ? social_copy(t->request, reply) : NULL;
+	Social__Urls *urls = social_copy(t->request, reply);
 
 	if (urls && urls->n_urls == t->urls.n_names) {
 		t->reply.urls = urls->urls;
@@ -93,7 +93,7 @@ static void got_urls(const Social__Urls *reply, void *state)
 static void got_mentions(const Social__Users *reply, void *state)
 {
 	struct text *t = state;
-	Social__Users *users = reply ? social_copy(t->request, reply) : NULL;
+	Social__Users *users = social_copy(t->request, reply);
 
 	if (users) {
 		t->reply.user_mentions = users->users;

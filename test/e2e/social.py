@@ -9,6 +9,7 @@ Covers: apps/social/http_gateway.c, apps/social/gateway_user.c, apps/social/gate
 apps/social/gateway_timeline.c, apps/social/gateway_media.c, apps/social/http.c,
 apps/social/timeline_json.c, apps/social/running_request.c, apps/social/lend_transport.c,
 apps/social/compose_post.c, apps/social/text.c, apps/social/user.c, apps/social/media.c,
+apps/social/media_store.c, apps/social/posts_read.c,
 apps/social/url_shorten.c, apps/social/user_mention.c, apps/social/post_storage.c,
 apps/social/post_refs.c, apps/social/posts.c, apps/social/blob.c, apps/social/held.c,
 apps/social/user_timeline.c, apps/social/home_timeline.c, apps/social/timeline.c,

@@ -74,7 +74,7 @@ class Load:
     def send_kind(self, kind, rng):
         user = rng.randrange(1, 5)
         if kind == "compose":
-            text = "hello @username_2 http://a.b " + "x" * rng.choice((10, 10000))
+            text = "hello @username_2 http://a.b " + "x" * rng.choice((10, 40000))
             return self.net.compose(user, text)[0]
         if kind == "media":
             return self.net.get(f"/get-media?filename={self.media}.jpg")[0]
@@ -97,7 +97,7 @@ class Drills(unittest.TestCase):
             self.assertEqual(net.register(n)[0], 200)
         for n in range(1, 5):
             self.assertEqual(net.follow(n, n % 4 + 1)[0], 200)
-            self.assertEqual(net.compose(n, "first " * 3000)[0], 200)
+            self.assertEqual(net.compose(n, "first " * 6000)[0], 200)
         return net
 
     def upload(self, net):
@@ -194,7 +194,7 @@ class Drills(unittest.TestCase):
                 load.media = self.upload_when_up(net)
                 self.check_recovery(load, time.monotonic(), set(NEEDS))
                 body = json.loads(net.timeline("user", 1, 0, 1000)[1])
-                self.assertEqual([post["text"] for post in body][-1], "first " * 3000)
+                self.assertEqual([post["text"] for post in body][-1], "first " * 6000)
             finally:
                 load.stop()
 
@@ -232,7 +232,7 @@ class Drills(unittest.TestCase):
                     begin = time.monotonic()
                     net.stores[name].send_signal(signal.SIGSTOP)
                     self.assertEqual(net.upload(photo(3, 30000))[0], 200)
-                    self.wait_for_requests(load, begin, 12)
+                    self.wait_for_requests(load, begin, 4)
                     stopped = load.since(begin)
                     net.stores[name].send_signal(signal.SIGCONT)
                     self.check_failures(stopped, need, PATIENCE)
