@@ -149,7 +149,8 @@ static void gather_datagram(int side, const struct lend_out *out, struct dgram *
 		       w->len);
 		d->len += w->len;
 	}
-	memcpy(d->data + d->len, out->tail, out->tail_len);
+	if (out->tail_len)
+		memcpy(d->data + d->len, out->tail, out->tail_len);
 	d->len += out->tail_len;
 }
 

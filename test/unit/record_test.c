@@ -470,7 +470,9 @@ Test(record, burst__of_good_and_bad__order_kept)
 		left = lend_records_open(&p.end[1].records, &p.path, p.now, in, N);
 		cr_assert_eq(left, n, "seed %lu", seed);
 		for (uint32_t i = 0; i < n; i++)
-			cr_assert_eq(((const struct lend_pkt *)in[i].data)->number, want[i]);
+			cr_assert_eq(lend_load_u64((const uint8_t *)in[i].data +
+						   offsetof(struct lend_pkt, number)),
+				     want[i]);
 		finish_pair();
 	}
 }
