@@ -204,7 +204,8 @@ char *social_text_copy(void *request, const char *text, size_t len)
 {
 	char *copy = social_memory(request, len + 1);
 
-	memcpy(copy, text, len);
+	if (len)
+		memcpy(copy, text, len);
 	copy[len] = 0;
 	return copy;
 }

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <lmdb.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,7 @@ struct lmdb {
 	struct write_end *ends;
 	size_t n, cap;
 	pthread_t sync_thread;
+	sem_t closing; /* ends it */
 };
 
 static MDB_val text_of(const char *text)
@@ -271,20 +273,19 @@ static void pull_member(struct store *store, const char *key, int64_t member, st
 	end_write(s, began, err, done, arg);
 }
 
+/* Until the store is closed. */
 static void *sync_each_second(void *arg)
 {
-	const struct timespec second = {.tv_sec = 1};
 	struct lmdb *s = arg;
+	struct timespec next;
 
 	for (;;) {
-		int state;
-
-		nanosleep(&second, NULL);
-		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+		clock_gettime(CLOCK_REALTIME, &next);
+		next.tv_sec++;
+		if (sem_timedwait(&s->closing, &next) == 0)
+			return NULL;
 		(void)mdb_env_sync(s->env, 1);
-		pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &state);
 	}
-	return NULL;
 }
 
 static void close_store(struct store *store)
@@ -292,8 +293,9 @@ static void close_store(struct store *store)
 	struct lmdb *s = (struct lmdb *)store;
 
 	commit_writes(&s->commit);
-	pthread_cancel(s->sync_thread);
+	sem_post(&s->closing);
 	pthread_join(s->sync_thread, NULL);
+	sem_destroy(&s->closing);
 	(void)mdb_env_sync(s->env, 1);
 	mdb_txn_abort(s->reader);
 	mdb_env_close(s->env);
@@ -342,6 +344,7 @@ struct store *store_lmdb_open(const char *name)
 		app_die("no memory; end some processes");
 	s->base.kind = &kind;
 	s->commit = (struct lend_alarm){.ring = commit_writes, .at = LEND_NEVER};
+	(void)sem_init(&s->closing, 0, 0);
 	(void)snprintf(path, sizeof(path), "%s/db", social.dir);
 	(void)mkdir(path, 0755);
 	(void)snprintf(path, sizeof(path), "%s/db/%s", social.dir, name);
