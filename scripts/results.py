@@ -11,6 +11,8 @@ usage: results.py                      renders both files from results.json
        results.py --social BUILD [--note TEXT]   measures the arms of the social network (scripts/social_arms.py) and stores the ratios
        results.py --training BUILD [--note TEXT]                measures iterations of TRAINING and stores their times
        results.py --netbench FILE [--note TEXT]                 stores the rows of `netbench.sh --json`
+       results.py --congestion BUILD             runs the simulator's experiments on congestion control and stores their figures
+       results.py --targets BUILD [--note TEXT]  measures the targets of congestion control by the simulator and stores them
        results.py --store BUILD [--note TEXT]                   measures the steps of a memory node's store and stores them
        results.py --add FILE [--note TEXT]                      stores a comparison of `compare.py --json` first
 
@@ -32,7 +34,7 @@ import tempfile
 import compare_show
 from compare_show import number
 from compare_targets import BASE
-from results_congestion import congestion
+from results_congestion import congestion, targets
 
 REPO = pathlib.Path(__file__).resolve().parent.parent
 FOLDER = pathlib.Path("apps/bench")
@@ -435,6 +437,7 @@ def main():
     parser.add_argument("--netbench", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--store", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--congestion", type=pathlib.Path, metavar="BUILD", help="half an hour on two cores")
+    parser.add_argument("--targets", type=pathlib.Path, metavar="BUILD", help="ten minutes")
     parser.add_argument("--add", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--note", default="", help="load of the machine during the run")
@@ -461,6 +464,8 @@ def main():
         add(store_steps(args.store.resolve()), args.note)
     for run in congestion(args.congestion.resolve()) if args.congestion else ():
         add(run, run["note"])
+    if args.targets:
+        add(targets(args.targets.resolve()), args.note)
     if args.count:
         add(count(args.count.resolve()), args.note)
     write(json.loads((REPO / DATA).read_text()))

@@ -22,6 +22,64 @@ ROWS = (
     ("one sender, 10 Gb/s and 50 us, 1 % of the datagrams lost: the same", ">= 95",
      "sharing --depth 8 --mark-kb 0 --senders 1 --gbps 10 --delay-ns 25000 --step-us 30000 --loss-ppm 10000", "carried_percent", "{:.1f}"),
 )
+# Paths of the target table; equal paths have the mean delay of both others.
+LONG = "sharing --depth 8 --mark-kb 0"
+STORM = "congestion --size 1300 --messages 64 --depth 64 --senders"
+PATHS = "fabric --hosts 40 --racks 5 --spines 4 --load 50 --us 3000"
+EQUAL = f"{PATHS} --delay-ns 2875"
+W4 = "fabric --hosts 40 --racks 5 --mix w4 --load 80 --us 6000"
+
+
+def column(name):
+    return lambda got, command: float(got(command)[-1][name])
+
+
+def over(name, below, factor=1):
+    """A column over one of the same row, or over that of another command."""
+    def ratio(got, command):
+        row = got(command)[-1]
+        return factor * float(row[name]) / float(row[below] if below in row else got(below)[-1][name])
+    return ratio
+
+
+def of_size(size, name):
+    return lambda got, command: next(float(row[name]) for row in got(command) if row["cc"] == "credit" and row["size"] == size)
+
+
+def over_best(got, command):
+    """The mean slowdown over the best of the other algorithms."""
+    return float(got(command)[-1]["all_mean"]) / min(float(got(command, cc)[-1]["all_mean"]) for cc in CC if cc != "credit")
+
+
+# What, sense and bar of the target, experiment, its figure.
+TARGETS = (
+    ("512 x 64 messages of 1,300 B: goodput, %", ">=", 90, f"{STORM} 512", column("goodput_percent")),
+    ("another client's call of 64 B meanwhile: p99.9, us", "<=", 300, f"{STORM} 512", column("victim_p999_us")),
+    ("2,048 x 64 messages of 1,300 B: goodput, %", ">=", 80, f"{STORM} 2048", column("goodput_percent")),
+    ("another client's call of 64 B meanwhile: p99.9, us", "<=", 300, f"{STORM} 2048", column("victim_p999_us")),
+    ("spines 5 us apart: needless retransmissions, %", "<=", 0.3, f"{PATHS} --skew-ns 5000", over("repeats", "datagrams", 100)),
+    ("the same: goodput over equal paths, %", ">=", 85, f"{PATHS} --skew-ns 5000", over("goodput_percent", EQUAL, 100)),
+    ("jitter of 5 us: needless retransmissions, %", "<=", 0.3, f"{PATHS} --jitter-ns 5000", over("repeats", "datagrams", 100)),
+    ("the same: goodput over equal paths, %", ">=", 85, f"{PATHS} --jitter-ns 5000", over("goodput_percent", EQUAL, 100)),
+    ("25 Gb/s, 500 us: load of the link, %", ">=", 90, f"{LONG} --senders 1 --gbps 25 --delay-ns 250000 --step-us 100000", column("carried_percent")),
+    ("100 Gb/s, 100 us", ">=", 90, f"{LONG} --senders 1 --gbps 100 --delay-ns 50000 --step-us 20000", column("carried_percent")),
+    ("1 Gb/s, 20 ms, two senders from a cold start, 3 s", ">=", 90, f"{LONG} --senders 2 --gbps 1 --delay-ns 10000000 --step-us 1000000",
+     column("carried_percent")),
+    ("10 Gb/s, 50 us, 1 % of the datagrams lost", ">=", 95,
+     f"{LONG} --senders 1 --gbps 10 --delay-ns 25000 --step-us 30000 --loss-ppm 10000", column("carried_percent")),
+    ("W2 at 50 %, 0.1 % lost: slowdown of messages of a datagram, p99.9", "<=", 10,
+     "fabric --hosts 40 --racks 5 --mix w2 --load 50 --us 3000 --loss-ppm 1000 --sizes", of_size("datagram", "p999")),
+    ("W1 at 80 % for 20 ms: slowdown, p99", "<=", 1.8, f"fabric {MIXES[0][1]} --mix w1 {SPAN}", column("all_p99")),
+    ("W2", "<=", 2.6, f"fabric {MIXES[1][1]} --mix w2 {SPAN}", column("all_p99")),
+    ("incast of 512 x 64 KiB: time over the wire's", "<=", 1.05, "congestion --senders 512", column("completion_over_ideal")),
+    ("datagrams dropped meanwhile", "<=", 0, "congestion --senders 512", column("drops")),
+    ("incast of 4,096 x 64 KiB: goodput, %", ">=", 94, "congestion --senders 4096 --buffer-kb 16384", column("goodput_percent")),
+    ("W4 at 80 %, 6 ms: mean slowdown over the best other algorithm's", "<=", 0.95, W4, over_best),
+    ("the same, 64 KiB to 1 MiB: p99", "<=", 6, f"{W4} --sizes", of_size("1 MiB", "p99")),
+    ("8 x 16 messages of 1 MiB into 64 KB of buffer, no marks: time over the wire's", "<=", 1.15,
+     "congestion --senders 8 --messages 16 --size 1048576 --mark-kb 0 --depth 1 --buffer-kb 64 --share 0", column("completion_over_ideal")),
+    ("eight senders with fair shares, settled: Jain's index", ">=", 0.95, "sharing --order 3", column("jain_settled")),
+)
 PICTURES = ("incast-4mb", "incast-16mb", "load", "mixes", "large", "large-flow", "failure", "sharing")
 
 
@@ -34,6 +92,26 @@ def simulate(build, command):
 
 def slowdowns(row):
     return [f"{row[key]:.2f}" for key in ("mean", "p50", "p99", "p999")]
+
+
+def targets(build):
+    """The table of targets as a run: each with its command."""
+    rows, seen = [], {}
+
+    def got(command, cc="credit"):
+        key = f"{command} --cc {cc}"
+        if key not in seen:
+            seen[key] = simulate(build, key)
+        return seen[key]
+    for what, sense, bar, command, figure in TARGETS:
+        value = figure(got, command)
+        met = value >= bar if sense == ">=" else value <= bar
+        rows.append([what, f"{sense} {bar}", f"{value:.3g}", "" if met else "missed", f"`lend-sim {command}`"])
+    return {"name": "congestion-targets", "title": "Targets of congestion control", "command": "scripts/results.py --targets build",
+            "columns": ["what", "target", "measured", "", "command"], "rows": rows,
+            "text": ["Algorithm credit (`--cc credit`), by the simulator; the test `sim.paths` holds most of them, shorter ones of the "
+                     "same kind, to bounds. On real stacks: [netbench](#congestion-on-real-stacks), its test is `net.bench`; [urgent "
+                     "calls](#urgent-calls-behind-a-bulk-transfer-of-the-same-session); [instructions](#instructions-per-call)."]}
 
 
 def mix_commands():
