@@ -1,6 +1,6 @@
 /* Goal: a reader with keys of several callers connects to each by the key that its reference names.
  * Method: two processes over UDP: the caller knows one key, the reader has it behind another one;
- * the reader reads an argument in its own session with the caller, and nothing is relayed.
+ * the reader reads an argument in a session of its own with the caller.
  * Covers: cn/lent/caller.c, cn/lent/lender.c, src/rpc/session.c, src/rpc/keys.c */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -11,12 +11,13 @@
 #include <unistd.h>
 
 #include "lend/mem.h"
+#include "lend/stats.h"
 #include "sys/ref_counts.h"
 
 enum { CHECK = 5, LEN = 1 << 20 };
 
 static char one[96], both[96];
-static int served;
+static int served, up; /* up: sessions while the argument was served */
 
 static void make_keys(void)
 {
@@ -86,6 +87,17 @@ static int run_caller(int from)
 	return 0;
 }
 
+/* Counts the sessions that are up: the caller's, and the reader's to it. */
+static int count_up(struct lend_ep *ep)
+{
+	struct lend_session_stats stats;
+	int n = 0;
+
+	for (unsigned i = 0; (i = lend_stats_session(ep, i, &stats)) != 0;)
+		n += stats.up == 1;
+	return n;
+}
+
 static void check_arg(lend_request request, const struct lend_arg *args, int n, void *ep)
 {
 	const unsigned char *bytes = n == 1 ? args[0].bytes : NULL;
@@ -94,6 +106,7 @@ static void check_arg(lend_request request, const struct lend_arg *args, int n, 
 	for (uint32_t i = 0; good && i < LEN; i++)
 		good = bytes[i] == 7;
 	served++;
+	up = count_up(ep);
 	lend_reply(ep, request, good ? LEND_OK : LEND_INVALID_ARGUMENT, NULL);
 }
 
@@ -118,6 +131,7 @@ Test(lent_keys, reader_with_two_keys__takes_the_caller_s, .init = make_keys, .fi
 		cr_assert_geq(lend_wait(ep, lend_now(ep) + 10000000), 0);
 	cr_expect_eq(status, 0, "the caller ended with %d", WEXITSTATUS(status));
 	cr_expect_eq(served, 1);
+	cr_expect_eq(up, 2, "the argument was read without a session to its caller");
 	lend_mem_close(mem);
 	lend_close(ep);
 	close(fds[0]);
