@@ -12,6 +12,7 @@ usage: results.py                      renders both files from results.json
        results.py --training BUILD [--note TEXT]                measures iterations of TRAINING and stores their times
        results.py --netbench FILE [--note TEXT]                 stores the rows of `netbench.sh --json`
        results.py --congestion BUILD             runs the simulator's experiments on congestion control and stores their figures
+       results.py --mixes BUILD                  the same for messages of W1 to W5, half an hour on two cores
        results.py --targets BUILD [--note TEXT]  measures the targets of congestion control by the simulator and stores them
        results.py --store BUILD [--note TEXT]                   measures the steps of a memory node's store and stores them
        results.py --add FILE [--note TEXT]                      stores a comparison of `compare.py --json` first
@@ -34,7 +35,7 @@ import tempfile
 import compare_show
 from compare_show import number
 from compare_targets import BASE
-from results_congestion import congestion, targets
+from results_congestion import congestion, mixes, targets
 
 REPO = pathlib.Path(__file__).resolve().parent.parent
 FOLDER = pathlib.Path("apps/bench")
@@ -436,7 +437,8 @@ def main():
     parser.add_argument("--training", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--netbench", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--store", type=pathlib.Path, metavar="BUILD")
-    parser.add_argument("--congestion", type=pathlib.Path, metavar="BUILD", help="half an hour on two cores")
+    parser.add_argument("--congestion", type=pathlib.Path, metavar="BUILD", help="five minutes on two cores")
+    parser.add_argument("--mixes", type=pathlib.Path, metavar="BUILD", help="half an hour on two cores")
     parser.add_argument("--targets", type=pathlib.Path, metavar="BUILD", help="ten minutes")
     parser.add_argument("--add", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--seconds", type=float, default=2)
@@ -462,7 +464,10 @@ def main():
         add(netbench(args.netbench), args.note)
     if args.store:
         add(store_steps(args.store.resolve()), args.note)
-    for run in congestion(args.congestion.resolve()) if args.congestion else ():
+    if args.congestion:
+        run = congestion(args.congestion.resolve())
+        add(run, run["note"])
+    for run in mixes(args.mixes.resolve()) if args.mixes else ():
         add(run, run["note"])
     if args.targets:
         add(targets(args.targets.resolve()), args.note)

@@ -6,6 +6,8 @@ import subprocess
 
 CC = ("none", "timely-8", "timely", "swift", "dctcp", "credit")
 COMMAND = "scripts/results.py --congestion build"
+MIX_COMMAND = "scripts/results.py --mixes build"
+NOTE = "`lend-sim` with the shipped core: 100 Gb/s links, 1,472 B datagrams, ECN marks above 96 KiB, eight queues a port unless a column says one"
 # Mix, and the network whose load of 20 ms fits into memory: short messages are many.
 MIXES = (("w1", "--hosts 16 --racks 2"), ("w2", "--hosts 16 --racks 2"), ("w3", "--hosts 40 --racks 5"),
          ("w4", "--hosts 40 --racks 5"), ("w5", "--hosts 40 --racks 5"))
@@ -137,22 +139,29 @@ def mix_rows(got):
     return rows, [row for _, _, row in sorted(sizes, key=lambda s: (order.index(s[0]), s[1]))]
 
 
-def congestion(build):
-    """Sections for RESULTS.md, as runs."""
-    commands = {f"{command} --cc {cc}" for _, _, command, _, _ in ROWS for cc in CC} | set(mix_commands())
+def simulate_all(build, commands):
+    """The rows of each command."""
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        got = dict(zip(commands, pool.map(lambda command: simulate(build, command), commands)))
+        return dict(zip(commands, pool.map(lambda command: simulate(build, command), commands)))
+
+
+def congestion(build):
+    """All algorithms on the same paths, as a run."""
+    got = simulate_all(build, {f"{command} --cc {cc}" for _, _, command, _, _ in ROWS for cc in CC})
     rows = [[what, goal, *(form.format(got[f"{command} --cc {cc}"][0][key]) for cc in CC)] for what, goal, command, key, form in ROWS]
-    mixes, sizes = mix_rows(got)
-    note = "`lend-sim` with the shipped core: 100 Gb/s links, 1,472 B datagrams, ECN marks above 96 KiB, eight queues a port unless a column says one"
     pictures = ", ".join(f"[{name.replace('-', ' ')}](../../src/core/figures/{name}.svg)" for name in PICTURES)
+    return {"name": "congestion", "title": "Congestion control in a simulated network", "command": COMMAND, "note": NOTE,
+            "columns": ["", "goal", *CC], "rows": rows, "text": ["Every algorithm sends long messages one traffic class lower. timely has eRPC's 32 credits, timely-8 has 8. "
+            f"Pictures, by `scripts/figures.sh`: {pictures}."]}
+
+
+def mixes(build):
+    """All algorithms under load by messages of many lengths, as runs."""
+    mixes, sizes = mix_rows(simulate_all(build, mix_commands()))
     return [
-        {"name": "congestion", "title": "Congestion control in a simulated network", "command": COMMAND, "note": note, "columns": ["", "goal", *CC],
-         "rows": rows, "text": ["Every algorithm sends long messages one traffic class lower. timely has eRPC's 32 credits, timely-8 has 8. "
-                                f"Pictures, by `scripts/figures.sh`: {pictures}."]},
-        {"name": "congestion-mixes", "title": "Messages of W1 to W5 at 80 % for 20 ms", "command": COMMAND, "note": note,
+        {"name": "congestion-mixes", "title": "Messages of W1 to W5 at 80 % for 20 ms", "command": MIX_COMMAND, "note": NOTE,
          "columns": ["mix", "algorithm", "mean", "p50", "p99", "p99.9", "p99 of the ideal", "p99 with one queue", "arrived in time, %", "drops"],
          "rows": mixes, "text": ["Slowdown: time over the least time in an idle network. W1 and W2 between 16 hosts in 2 racks, the others between 40 in 5."]},
-        {"name": "congestion-sizes", "title": "Messages of W4 by size", "command": COMMAND, "note": note,
+        {"name": "congestion-sizes", "title": "Messages of W4 by size", "command": MIX_COMMAND, "note": NOTE,
          "columns": ["up to", "algorithm", "mean", "p50", "p99", "p99.9"], "rows": sizes},
     ]
