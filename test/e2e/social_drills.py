@@ -233,6 +233,8 @@ class Drills(unittest.TestCase):
                     net.stores[name].send_signal(signal.SIGSTOP)
                     self.assertEqual(net.upload(photo(3, 30000))[0], 200)
                     self.wait_for_requests(load, begin, 4)
+                    if name == "redis":
+                        wait_until(lambda begin=begin: time.sleep(0.01) or any(r[2] != 200 for r in load.since(begin)))
                     stopped = load.since(begin)
                     net.stores[name].send_signal(signal.SIGCONT)
                     self.check_failures(stopped, need, PATIENCE)
