@@ -43,7 +43,7 @@ struct flood_sender {
 	struct lend_rng rng;
 	uint8_t kinds[FLOOD_KINDS]; /* those that are sent */
 	uint32_t n_kinds, at_kind, at_fd;
-	uint8_t batch[BATCH][DATAGRAM];
+	_Alignas(8) uint8_t batch[BATCH][DATAGRAM];
 };
 
 const char *const flood_kind_names[FLOOD_KINDS] = {"no_mac1", "wrong_mac1", "replayed", "no_cookie",
