@@ -26,7 +26,8 @@ enum lend_carrier_trait {
 	LEND_CARRIER_OVERTAKES = 1 << 10,  /* urgent datagrams have a queue of their own */
 	LEND_CARRIER_QUEUES = 1 << 11,     /* the endpoints of a process have a queue each */
 	LEND_CARRIER_ONE_DEVICE = 1 << 12, /* its devices belong to the process that opened one */
-	LEND_CARRIER_BROKERED = 1 << 13    /* its device belongs to a broker */
+	LEND_CARRIER_BROKERED = 1 << 13,   /* its device belongs to a broker */
+	LEND_CARRIER_ONE_SIDED = 1 << 14   /* a peer's device reads memory of this end by itself */
 };
 
 /* Finds the traits of the carrier that an address names, whether or not one is open.

@@ -20,6 +20,7 @@ enum {
 	QUEUES = LEND_CARRIER_QUEUES,
 	ONE_DEVICE = LEND_CARRIER_ONE_DEVICE,
 	BROKERED = LEND_CARRIER_BROKERED,
+	ONE_SIDED = LEND_CARRIER_ONE_SIDED,
 };
 
 /* An address belongs to the first row that fits. */
@@ -54,6 +55,7 @@ static const struct lend_carrier_kind kinds[] = {
      .package = "libdpdk-dev"},
     {.begin = "verbs:",
      .traits = CHECKED | WAKES | REGISTERS,
+     .some = ONE_SIDED,
      .mtu = 4096,
      .module = "verbs",
      .package = "librdmacm-dev"},

@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "io/carrier_kind.h"
+#include "io/remote_read.h"
 #include "util/dgram.h"
 
 struct lend_io;
@@ -73,7 +74,9 @@ struct lend_io_ops {
 	X(capture_lost, "not in the capture: its file failed or its reader is slow")               \
 	X(port_events, "ports, addresses and devices added or removed")                            \
 	X(resets, "queues in error that were restarted")                                           \
-	X(handles_made, "address handles created")
+	X(handles_made, "address handles created")                                                 \
+	X(one_sided_shows, "runs of memory shown to a peer's device")                              \
+	X(one_sided_reads, "reads of a peer's memory by the device, without its CPU")
 
 struct lend_io_stats {
 #define X(name, text) uint64_t name;
@@ -82,8 +85,9 @@ struct lend_io_stats {
 };
 
 struct lend_io {
-	const struct lend_io_ops *ops;        /* first member of every carrier's own struct */
-	const struct lend_carrier_kind *kind; /* set by lend_io_open() */
+	const struct lend_io_ops *ops;              /* first member of every carrier's own struct */
+	const struct lend_carrier_kind *kind;       /* set by lend_io_open() */
+	const struct lend_one_sided_ops *one_sided; /* NULL: peers read no memory of this end */
 	struct lend_path path;
 	bool cheap_poll; /* a poll that finds nothing costs less than the rest of an event-loop turn
 			  */

@@ -64,6 +64,7 @@ void conform_traits(const struct conform_row *row)
 	compare(kind, LEND_CARRIER_REGISTERS, io->ops->reg, "registers");
 	cr_expect(!io->path.lossless || kind->traits & LEND_CARRIER_LOSSLESS);
 	cr_expect(!(kind->traits & LEND_CARRIER_USER) || kind->traits & LEND_CARRIER_SAME_HOST);
+	cr_expect(!io->one_sided || (kind->traits | kind->some) & LEND_CARRIER_ONE_SIDED);
 	cr_expect_leq(io->path.mtu, kind->mtu);
 	conform_close(&p);
 }

@@ -16,16 +16,17 @@ Test(verbs_addr, address__all_fields)
 	struct verbs_address a;
 
 	cr_assert_eq(verbs_address_parse("verbs:mlx5_0@10.77.0.1:7001?gid=3&pkey=0x8001&tclass=104&"
-					 "mtu=1024&sl=5&ring=16&srq=1&qp=17",
+					 "mtu=1024&sl=5&ring=16&srq=1&rc=3&qp=17",
 					 &a),
 		     0);
 	cr_assert_str_eq(a.device, "mlx5_0");
 	cr_assert_eq(memcmp(a.ip, own, 16), 0);
 	cr_assert(a.port == 7001 && a.gid == 3 && a.pkey == 0x8001 && a.tclass == 104);
-	cr_assert(a.mtu == 1024 && a.sl == 5 && a.ring == 16 && a.srq && a.qp == 17);
+	cr_assert(a.mtu == 1024 && a.sl == 5 && a.ring == 16 && a.srq && a.rc == 3 && a.qp == 17);
 	cr_assert_eq(verbs_address_parse("verbs:any@[fd00::1]:0", &a), 0);
 	cr_assert(a.ip[0] == 0xfd && a.ip[15] == 1 && !verbs_ip_is_v4(a.ip));
-	cr_assert(a.port == 0 && a.gid == -1 && a.sl == -1 && !a.srq && a.ring == VERBS_RING);
+	cr_assert(a.port == 0 && a.gid == -1 && a.sl == -1 && !a.srq && a.ring == VERBS_RING &&
+		  a.rc == VERBS_RC_MAX);
 }
 
 Test(verbs_addr, invalid_address__is_refused_with_a_reason)
@@ -58,6 +59,7 @@ Test(verbs_addr, invalid_address__is_refused_with_a_reason)
 	    "verbs:rxe0@10.0.0.1:1?ring=15",
 	    "verbs:rxe0@10.0.0.1:1?ring=32769",
 	    "verbs:rxe0@10.0.0.1:1?srq=2",
+	    "verbs:rxe0@10.0.0.1:1?rc=65",
 	    "verbs:rxe0@10.0.0.1:1?qp=1",
 	    "verbs:rxe0@10.0.0.1:1?nothing=1",
 	    "verbs:0123456789012345678901234567890123456789012345678901234567890123@10.0.0.1:1",

@@ -5,7 +5,7 @@
  * queue pair are made through the verbs call itself; this file's ibv_create_qp() records the queue
  * pair. Skipped where there is no device.
  * Covers: src/io/verbs/open.c, src/io/verbs/async_events.c, src/io/verbs/recv_queue.c,
- * src/io/verbs/send.c, src/io/verbs/carrier.c */
+ * src/io/verbs/send.c, src/io/verbs/region.c, src/io/verbs/carrier.c */
 #include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>

@@ -53,7 +53,7 @@ static int fail_address(const char *text, const char *what)
 {
 	return lend_fail(EINVAL,
 			 "%.100s: %s; write verbs:DEVICE@IP:PORT[?gid=N&pkey=0xN&tclass=N&mtu=N"
-			 "&sl=N&ring=N&srq=1] (DEVICE as rdma link shows it, or any)",
+			 "&sl=N&ring=N&srq=1&rc=N] (DEVICE as rdma link shows it, or any)",
 			 text, what);
 }
 
@@ -77,9 +77,9 @@ static bool read_option(const char *key, const char *value, struct verbs_address
 	static const struct {
 		const char *key;
 		uint32_t min, max;
-	} known[] = {{"gid", 0, 65535},  {"pkey", 1, 65535}, {"tclass", 0, 255},
-		     {"mtu", 256, 4096}, {"sl", 0, 15},      {"ring", 16, VERBS_RING_MAX},
-		     {"srq", 0, 1},      {"qp", 2, 0xffffff}};
+	} known[] = {{"gid", 0, 65535},  {"pkey", 1, 65535},      {"tclass", 0, 255},
+		     {"mtu", 256, 4096}, {"sl", 0, 15},           {"ring", 16, VERBS_RING_MAX},
+		     {"srq", 0, 1},      {"rc", 0, VERBS_RC_MAX}, {"qp", 2, 0xffffff}};
 	uint32_t n = 0, i = 0;
 
 	while (i < sizeof(known) / sizeof(known[0]) && strcmp(key, known[i].key) != 0)
@@ -108,6 +108,9 @@ static bool read_option(const char *key, const char *value, struct verbs_address
 		break;
 	case 6:
 		address->srq = n == 1;
+		break;
+	case 7:
+		address->rc = n;
 		break;
 	default:
 		address->qp = n;
@@ -165,7 +168,8 @@ int verbs_address_parse(const char *text, struct verbs_address *address)
 	char copy[200];
 	char *at, *options;
 
-	*address = (struct verbs_address){.gid = -1, .sl = -1, .ring = VERBS_RING};
+	*address =
+	    (struct verbs_address){.gid = -1, .sl = -1, .ring = VERBS_RING, .rc = VERBS_RC_MAX};
 	if (strncmp(text, "verbs:", 6) != 0 || strlen(text) >= sizeof(copy))
 		return fail_address(text, "no verbs address");
 	memcpy(copy, text + 6, strlen(text) - 5);

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-enum { VERBS_GRH = 40, VERBS_RING = 1024, VERBS_RING_MAX = 1 << 15 };
+enum { VERBS_GRH = 40, VERBS_RING = 1024, VERBS_RING_MAX = 1 << 15, VERBS_RC_MAX = 64 };
 
 struct verbs_address {
 	char device[64]; /* an RDMA device's name, or "any" */
@@ -25,6 +25,7 @@ struct verbs_address {
 	bool srq;       /* one receive ring for all such endpoints of the process and device */
 	uint32_t mtu;   /* MTU; 0: that of the port */
 	uint32_t ring;  /* number of receives to keep posted */
+	uint32_t rc;    /* links for one-sided reads, each an RC queue pair; 0: none */
 	uint32_t qp;    /* the peer's queue pair number, if known; 0: ask by rdma_cm */
 };
 

@@ -28,6 +28,7 @@ void verbs_lose(struct verbs *v, enum verbs_life life)
 
 		(void)ibv_modify_qp(v->qp, &attr, IBV_QP_STATE);
 		verbs_send_drop(v);
+		verbs_rc_lose(v, NULL);
 		/* These descriptors would stay readable for ever. */
 		(void)epoll_ctl(v->epoll, EPOLL_CTL_DEL, v->watch->async_fd, NULL);
 		(void)epoll_ctl(v->epoll, EPOLL_CTL_DEL, v->signal->fd, NULL);
@@ -99,11 +100,17 @@ static void query_port(struct verbs *v)
 /* Handles an event of a queue. With a shared ring the queue may belong to another carrier. */
 static void take_queue_event(struct verbs *v, const struct ibv_async_event *event)
 {
+	struct verbs *owner;
+
 	switch (event->event_type) {
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
-		((struct verbs *)event->element.qp->qp_context)->broken = true;
+		owner = event->element.qp->qp_context;
+		if (event->element.qp == owner->qp)
+			owner->broken = true;
+		else
+			verbs_rc_doubt(owner);
 		break;
 	case IBV_EVENT_CQ_ERR:
 		((struct verbs *)event->element.cq->cq_context)->removed = true;
@@ -164,6 +171,7 @@ void verbs_poll_events(struct verbs *v)
 	}
 	if (v->removed && v->life != VERBS_DEAD)
 		lose_device(v);
+	verbs_rc_turn(v);
 }
 
 void verbs_recover(struct verbs *v)

@@ -146,18 +146,22 @@ static int verbs_fd(struct lend_io *io)
 	return self(io)->epoll;
 }
 
-/* Takes the requested event, if it has come; there is at most one. */
+/* Takes the requested events that have come: at most one of each completion queue. */
 static void take_signal(struct verbs *v)
 {
 	struct ibv_cq *cq;
 	void *context;
 
-	if (!v->armed || ibv_get_cq_event(v->signal, &cq, &context) != 0)
-		return;
-	v->armed = false;
-	if (++v->signals == ACK_EVERY) {
-		ibv_ack_cq_events(v->rx_cq, v->signals);
-		v->signals = 0;
+	while (ibv_get_cq_event(v->signal, &cq, &context) == 0) {
+		if (cq != v->rx_cq) {
+			verbs_rc_signal(v, cq);
+			continue;
+		}
+		v->armed = false;
+		if (++v->signals == ACK_EVERY) {
+			ibv_ack_cq_events(v->rx_cq, v->signals);
+			v->signals = 0;
+		}
 	}
 }
 
@@ -172,7 +176,10 @@ static bool verbs_arm(struct lend_io *io)
 		return true;
 	if (v->broken || v->full)
 		return false;
-	take_signal(v);
+	if (v->armed || v->rc)
+		take_signal(v);
+	if (!verbs_rc_arm(v))
+		return false;
 	if (!v->armed && ibv_req_notify_cq(v->rx_cq, 0) != 0)
 		return false;
 	v->armed = true;
@@ -186,9 +193,14 @@ static int verbs_resolve(struct lend_io *io, const char *address, uint32_t *peer
 	return verbs_cm_resolve(self(io), address, peer);
 }
 
-static void verbs_pin(struct lend_io *io, uint32_t peer, bool kept)
+static void verbs_pin(struct lend_io *io, uint32_t index, bool kept)
 {
-	verbs_peer_pin(self(io), peer, kept);
+	struct verbs *v = self(io);
+	const struct lend_udp_peer *peer = lend_udp_peers_at(&v->peers, index);
+
+	if (peer != NULL && !kept && peer->pins == 1)
+		verbs_rc_lose(v, &peer->key);
+	verbs_peer_pin(v, index, kept);
 }
 
 static void verbs_peer_info(struct lend_io *io, uint32_t index, struct lend_io_peer_info *info)
@@ -211,6 +223,7 @@ static int verbs_name(struct lend_io *io, char *address, size_t cap)
 
 static void close_queues(struct verbs *v)
 {
+	verbs_rc_close(v);
 	if (v->qp)
 		(void)ibv_destroy_qp(v->qp);
 	if (v->rx_cq) {

@@ -244,6 +244,8 @@ static int make_carrier(struct verbs *v, const struct lend_io_config *config)
 		rc = open_queues(v);
 	if (rc == 0)
 		rc = open_fds(v);
+	if (rc == 0)
+		verbs_rc_open(v);
 	/* Last step: requests are answered from now on. */
 	if (rc == 0 && v->listening)
 		rc = verbs_cm_listen(v);

@@ -111,7 +111,8 @@ void verbs_host_set_path(struct verbs *v, const struct lend_udp_key *peer, uint8
 	host->path_bits = path_bits;
 }
 
-static void make_handle(struct verbs *v, struct verbs_host *host, uint8_t precedence)
+static struct ibv_ah_attr path_of(const struct verbs *v, const struct verbs_host *host,
+				  uint8_t precedence)
 {
 	static const uint8_t none[16];
 	struct ibv_ah_attr attr = {.dlid = host->key.port,
@@ -126,6 +127,23 @@ static void make_handle(struct verbs *v, struct verbs_host *host, uint8_t preced
 		attr.grh.traffic_class = verbs_traffic_class(v->address.tclass, precedence);
 		memcpy(attr.grh.dgid.raw, host->key.ip, 16);
 	}
+	return attr;
+}
+
+bool verbs_host_path(struct verbs *v, const struct lend_udp_key *peer, uint8_t precedence,
+		     struct ibv_ah_attr *path)
+{
+	const struct verbs_host *host = find_host(v, peer);
+
+	if (host != NULL)
+		*path = path_of(v, host, precedence);
+	return host != NULL;
+}
+
+static void make_handle(struct verbs *v, struct verbs_host *host, uint8_t precedence)
+{
+	struct ibv_ah_attr attr = path_of(v, host, precedence);
+
 	host->ah[precedence] = ibv_create_ah(v->ring->pd, &attr);
 	if (host->ah[precedence] != NULL)
 		v->io.stats.handles_made++;

@@ -8,12 +8,9 @@
  */
 #include "io/verbs/verbs.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "io/builtin.h"
-#include "sys/last_error.h"
 #include "util/bits.h"
 
 enum { FLUSH_TRIES = 200 };
@@ -74,32 +71,6 @@ void verbs_reap(struct verbs *v)
 		verbs_host_free_retired(v);
 }
 
-/* Returns the region that contains [data, data + len), or NULL. */
-static const struct verbs_region *region_of(struct verbs *v, const uint8_t *data, uint32_t len)
-{
-	uint32_t low = 0, high = v->n_regions;
-	const struct verbs_region *r;
-
-	if (v->n_regions == 0)
-		return NULL;
-	r = &v->region[v->last_region];
-	if (data >= r->base && len <= r->len && (size_t)(data - r->base) <= r->len - len)
-		return r;
-	while (high - low > 1) {
-		uint32_t mid = (low + high) / 2;
-
-		if (v->region[mid].base <= data)
-			low = mid;
-		else
-			high = mid;
-	}
-	r = &v->region[low];
-	if (data < r->base || len > r->len || (size_t)(data - r->base) > r->len - len)
-		return NULL;
-	v->last_region = low;
-	return r;
-}
-
 static void put_sge(struct ibv_sge *sge, const void *data, uint32_t len, uint32_t lkey)
 {
 	*sge = (struct ibv_sge){.addr = (uintptr_t)data, .length = len, .lkey = lkey};
@@ -137,7 +108,7 @@ static int gather_datagram(struct verbs *v, struct ibv_sge *sge, const struct le
 
 		if (out->piece[i].len == 0)
 			continue;
-		region = region_of(v, data, out->piece[i].len);
+		region = verbs_region_of(v, data, out->piece[i].len);
 		if (region == NULL)
 			return 0;
 		put_sge(&sge[n++], data, out->piece[i].len, region->mr->lkey);
@@ -311,29 +282,4 @@ bool verbs_flush(struct lend_io *io, uint32_t buf)
 			verbs_recover(v);
 	}
 	return true;
-}
-
-int verbs_reg(struct lend_io *io, void *memory, size_t len)
-{
-	struct verbs *v = self(io);
-	struct verbs_region *more;
-	struct ibv_mr *mr;
-	uint32_t at = 0;
-
-	more = realloc(v->region, (v->n_regions + 1) * sizeof(*more));
-	if (more == NULL)
-		return lend_fail(ENOMEM, "no memory to remember a registration");
-	v->region = more;
-	mr = ibv_reg_mr(v->ring->pd, memory, len, 0);
-	if (mr == NULL)
-		return lend_fail(errno, "%s: %zu KiB cannot be registered, and are copied from: %s",
-				 v->device, len >> 10,
-				 errno == ENOMEM ? "raise ulimit -l" : strerror(errno));
-	while (at < v->n_regions && more[at].base < (uint8_t *)memory)
-		at++;
-	memmove(more + at + 1, more + at, (v->n_regions - at) * sizeof(*more));
-	more[at] = (struct verbs_region){memory, len, mr};
-	v->n_regions++;
-	v->last_region = at;
-	return 0;
 }

@@ -52,6 +52,8 @@ struct verbs_region {
 	uint8_t *base;
 	size_t len;
 	struct ibv_mr *mr;
+	bool writable; /* the device may write to it */
+	bool windows;  /* memory windows can be bound to it */
 };
 
 /* A posted send. */
@@ -90,6 +92,8 @@ struct verbs_resolve {
 
 /* UP <-> HOMELESS (our GID is gone), either -> DEAD (the device is). */
 enum verbs_life { VERBS_UP, VERBS_HOMELESS, VERBS_DEAD };
+
+struct verbs_rc; /* rc_link.h */
 
 struct verbs {
 	struct lend_io io; /* first */
@@ -152,6 +156,9 @@ struct verbs {
 	uint32_t n_regions;
 	uint32_t last_region;
 
+	struct verbs_rc *rc; /* links for one-sided reads; NULL: there was none yet */
+	uint8_t rc_depth;    /* reads of a link that the device has under way at once */
+
 	struct lend_udp_peers peers; /* key: GID or zero, LID, queue pair */
 	struct lend_udp_key last_from;
 	int32_t last_peer;
@@ -209,6 +216,9 @@ void verbs_host_set_path(struct verbs *v, const struct lend_udp_key *peer, uint8
 			 uint8_t path_bits);
 /* Returns the address handle of a peer's host, and makes it if necessary. NULL: cannot. */
 struct ibv_ah *verbs_host_ah(struct verbs *v, const struct lend_udp_key *peer, uint8_t class);
+/* Writes the path to a peer's host. False: no room for the host. */
+bool verbs_host_path(struct verbs *v, const struct lend_udp_key *peer, uint8_t precedence,
+		     struct ibv_ah_attr *path);
 /* Destroys replaced address handles that no posted send uses. */
 void verbs_host_free_retired(struct verbs *v);
 /* Drops all address handles: our GID moved, so all are stale. */
@@ -221,11 +231,30 @@ bool verbs_peer_key(const struct verbs *v, const struct ibv_wc *wc, const uint8_
 /* send.c */
 void verbs_tx(struct lend_io *io, struct lend_bufs *bufs, struct lend_out *out, uint32_t n);
 bool verbs_flush(struct lend_io *io, uint32_t buf);
-int verbs_reg(struct lend_io *io, void *memory, size_t len);
 /* Polls the completions of sends. */
 void verbs_reap(struct verbs *v);
 /* Treats all sends as finished, with any result. */
 void verbs_send_drop(struct verbs *v);
+
+/* region.c */
+int verbs_reg(struct lend_io *io, void *memory, size_t len);
+/* Returns the region that contains [data, data + len), or NULL. */
+const struct verbs_region *verbs_region_of(struct verbs *v, const uint8_t *data, uint32_t len);
+
+/* rc_link.c */
+/* Offers one-sided reads, if the device has what they need. */
+void verbs_rc_open(struct verbs *v);
+/* Closes links that are idle, or in error. */
+void verbs_rc_turn(struct verbs *v);
+/* Closes the links with a peer; NULL: all links. */
+void verbs_rc_lose(struct verbs *v, const struct lend_udp_key *key);
+/* Marks that a link may be in error. Any carrier that shares the device. */
+void verbs_rc_doubt(struct verbs *v);
+/* Prepares to sleep. False: a read has ended. */
+bool verbs_rc_arm(struct verbs *v);
+/* Takes note of the event of a completion queue. */
+void verbs_rc_signal(struct verbs *v, struct ibv_cq *cq);
+void verbs_rc_close(struct verbs *v);
 
 /* carrier.c */
 extern const struct lend_io_ops verbs_ops;
