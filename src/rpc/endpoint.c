@@ -246,6 +246,8 @@ static void abandon_lent(struct lend_ep *ep)
 /* Releases everything of an endpoint, also of one that was opened in part. */
 static void release_endpoint(struct lend_ep *ep)
 {
+	if (ep->shown_ops)
+		ep->shown_ops->close(ep);
 	abandon_lent(ep);
 	lend_ep_close_carriers(ep);
 	lend_sealed_close(ep);

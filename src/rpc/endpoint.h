@@ -7,7 +7,8 @@
  *   nested_calls.c  calls that serve a request  request.c  queries about a request
  *   served_methods.c  methods, by number or name      heads.h  names and metadata
  *   alarm.c, descriptors.c, reason.c, job_queue.c, bufs.c, msg.c, deferred_free.c, method.c,
- *   stats.c, stats_service.c, describe.c, session_proof.c, keys.c, peer_memory.c, stream.c;
+ *   stats.c, stats_service.c, describe.c, session_proof.c, keys.c, peer_memory.c, stream.c,
+ *   shown_memory.c;
  * adaptive_spin.h, bulk_pause.h
  *
  * Layer: rpc. Threads: the endpoint's own, but for the fields marked "any thread".
@@ -34,6 +35,16 @@
 #include "sys/mapped_memory.h"
 #include "wire/head.h"
 
+/* Functions of shown_memory.c. */
+struct lend_shown_ops {
+	/* Runs the done of reads that have ended. Call it while reads is not 0. */
+	void (*turn)(struct lend_ep *ep);
+	/* Hides what is shown to a session that ends. */
+	void (*drop)(struct lend_ep *ep, lend_session session);
+	/* Hides all, before the carriers are closed. */
+	void (*close)(struct lend_ep *ep);
+};
+struct lend_one_sided;
 struct lend_worker;
 struct lend_workers;
 
@@ -233,9 +244,12 @@ struct lend_ep {
 	    session_top; /* entries of session[]; those from session_top on were never used */
 	uint32_t session_free, pending, queued; /* heads of lists; LEND_NONE32: empty */
 	lend_ns queue_at; /* no call of queued sessions has to end before; 0: look at all of them */
-	uint32_t n_pending;           /* PENDING sessions: each will need a session of the core */
-	struct lend_alarm *alarms;    /* the earliest first */
-	struct lend_streams *streams; /* stream_table.h; NULL: none was ever opened or served */
+	uint32_t n_pending;        /* PENDING sessions: each will need a session of the core */
+	struct lend_alarm *alarms; /* the earliest first */
+	const struct lend_shown_ops *shown_ops; /* NULL: no service */
+	struct lend_one_sided *one_sided; /* memory shown to peers; NULL: there was none yet */
+	uint32_t reads;                   /* one-sided reads under way */
+	struct lend_streams *streams;     /* stream_table.h; NULL: none was ever opened or served */
 	/* Functions of stream_table.c, valid with streams: a request was cancelled; the endpoint
 	 * closes. */
 	void (*streams_cancelled)(struct lend_ep *ep, struct lend_req *req);

@@ -320,7 +320,7 @@ static bool has_odd_jobs(struct lend_ep *ep)
 	return atomic_load_explicit(&ep->answers, memory_order_relaxed) ||
 	       atomic_load_explicit(&ep->wake_workers, memory_order_relaxed) ||
 	       atomic_load_explicit(&ep->bufs->inbox, memory_order_relaxed) ||
-	       ep->pending != LEND_NONE32 || ep->lent ||
+	       ep->pending != LEND_NONE32 || ep->lent || ep->reads ||
 	       ep->keys_generation != lend_keys_generation() || ep->descriptors.look_at <= ep->now;
 }
 
@@ -334,6 +334,8 @@ static __attribute__((noinline)) void do_odd_jobs(struct lend_ep *ep)
 		lend_sessions_retry(ep);
 	if (ep->lent)
 		lend_ep_free_deferred(ep);
+	if (ep->reads)
+		ep->shown_ops->turn(ep);
 	if (ep->keys_generation != lend_keys_generation())
 		lend_sealed_reloaded(ep);
 	lend_bufs_drain(ep->bufs);

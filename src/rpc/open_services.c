@@ -1,5 +1,6 @@
 /* open_services - opens an endpoint with the services that every endpoint offers to its peers.
  * Layer: rpc. Threads: the one that becomes the endpoint's. */
+#include "rpc/shown_memory.h"
 #include "rpc/remotes.h"
 #include "rpc/call_spans.h"
 
@@ -16,6 +17,8 @@ int lend_open(const struct lend_config *config, struct lend_ep **out)
 		rc = lend_stats_serve(ep);
 	if (rc == 0)
 		rc = lend_trace_serve(ep);
+	if (rc == 0)
+		rc = lend_one_sided_serve(ep);
 	if (rc == 0)
 		rc = lend_gateways_open(ep, config ? config->listen : NULL);
 	if (rc < 0)

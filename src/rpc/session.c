@@ -151,6 +151,8 @@ static void end_session(struct lend_ep *ep, struct lend_session_rec *s)
 		ep->watch(handle_of(ep, s), s->incarnation, false, ep->watch_arg);
 	if (s->route)
 		ep->gateways.end(ep, s->route);
+	if (ep->shown_ops)
+		ep->shown_ops->drop(ep, handle_of(ep, s));
 	give_entry(ep, s);
 }
 

@@ -2,6 +2,7 @@
  * which includes each header and names each struct that has a function of a similar name. */
 #include <lend/alloc.h>
 #include <lend/mem.h>
+#include <lend/one_sided.h>
 #include <lend/rpc.h>
 #include <lend/stats.h>
 #include <lend/stream.h>

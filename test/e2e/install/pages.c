@@ -13,6 +13,7 @@
 #include <lend/alloc.h>
 #include <lend/carrier.h>
 #include <lend/mem.h>
+#include <lend/one_sided.h>
 #include <lend/stats.h>
 #include <lend/stream.h>
 
@@ -375,6 +376,26 @@ static bool watch_pipe(struct lend_ep *ep)
 	return fine && bytes == 5;
 }
 
+/* Lets the peer's device read the bytes, if it can. *read: set when the peer has read them. Returns
+ * the length of what to send to the peer; otherwise send the bytes. */
+static int show_bytes(struct lend_ep *ep, lend_session session, void *bytes, size_t len,
+		      void (*read)(void *arg), uint8_t shown[LEND_SHOWN_MAX])
+{
+	struct iovec run = {bytes, len};
+
+	if (!lend_one_sided(ep, session, false))
+		return -ENOTCONN;
+	return lend_show(ep, session, &run, 1, read, bytes, shown);
+}
+
+static bool has_no_device(struct lend_ep *ep, lend_session session)
+{
+	uint8_t shown[LEND_SHOWN_MAX];
+	char text[] = "text";
+
+	return show_bytes(ep, session, text, sizeof(text), free, shown) == -ENOTCONN;
+}
+
 static bool call_server(struct lend_ep *ep)
 {
 	struct lend_call call = {.method = SUM};
@@ -393,7 +414,7 @@ static bool call_server(struct lend_ep *ep)
 	lend_buf_give(ep, call.reply);
 	print_stats(ep);
 	return total == 6 && is_refused(ep, session) && pass_loan(ep, session) &&
-	       stream_messages(ep, session);
+	       has_no_device(ep, session) && stream_messages(ep, session);
 }
 
 /* Returns whether a password may be sent to an address: only to processes of this user. */
