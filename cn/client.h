@@ -61,6 +61,8 @@ struct __attribute__((may_alias)) cn_op {
 	uint32_t n;
 	uint32_t space; /* index in mem->space, if it has one */
 	uint64_t life;  /* the node's life when the call began */
+	uint64_t pool;  /* GET: the key in the POOL_MAP under way; 0: the node sends the bytes */
+	uint64_t shown; /* PUT, WRITE: what the node reads, as of lend_show(); 0: none */
 	uint32_t wraps; /* segments of the caller's memory that a carrier may still use */
 	uint32_t rights;
 	uint16_t node;
@@ -80,12 +82,13 @@ struct __attribute__((may_alias)) cn_op {
 	bool by_message; /* GET: the pool refused; the node sends the bytes */
 	bool view;       /* a GET into a lend_arg_view in out, or the MAP that it became */
 	bool refused;    /* with a view: the pool's frames cannot be shown; the bytes are copied */
-	uint64_t pool;   /* GET: the key in the POOL_MAP under way; 0: the node sends the bytes */
 	bool lent;       /* a read of a caller's memory: node is at least CN_NODES_MAX */
 	bool placing;    /* lent: the call under way asks where the bytes are mapped */
 	bool relayed;    /* lent: the caller of op->parent reads the bytes for this process */
 	bool ends;       /* lent: a GET of no bytes that ends a result */
-	struct cn_op *parent;                 /* only in a part: the operation it belongs to */
+	bool one_sided;  /* the bytes of the call under way do not travel in messages */
+	bool by_datagrams;    /* the bytes could not be shown or read: they travel in messages */
+	struct cn_op *parent; /* only in a part: the operation it belongs to */
 	void (*reserved)(struct lend_op *op); /* EARLY: runs when op->ref is valid; or NULL */
 };
 _Static_assert(sizeof(struct cn_op) <= sizeof(((struct lend_op *)0)->reserved), "fits");

@@ -11,6 +11,8 @@
 
 #include "cn/lent/caller.h"
 #include "cn/lent/lender.h"
+#include "cn/op_one_sided.h"
+#include "lend/one_sided.h"
 #include "util/check.h"
 
 static struct cn_op *of_call(struct lend_call *call)
@@ -40,14 +42,17 @@ static void go_on(struct cn_op *op)
 	cn_pump(mem);
 }
 
-static void wrap_released(void *arg)
+static void release_wrap(struct cn_op *op)
 {
-	struct cn_op *op = arg;
-
 	LEND_CHECK(op->wraps > 0);
 	op->wraps--;
 	if (!op->wraps && op->ended)
 		go_on(op);
+}
+
+static void wrap_released(void *arg)
+{
+	release_wrap(arg);
 }
 
 /* Wraps the caller's memory [at, at + len) of the iovecs as a chain. Returns false: no buffers
@@ -101,6 +106,26 @@ static void end_id(struct cn_op *op, enum lend_ran ran)
 	op->id = 0;
 }
 
+/* Evaluates the reply to a call whose bytes do not travel in messages. True: another call follows,
+ * maybe after a read. False: the reply is that of any other call. */
+static bool judge_one_sided(struct cn_op *op, enum lend_status status, const uint8_t *body,
+			    size_t len)
+{
+	op->one_sided = false;
+	if (status == LEND_OK && op->kind != LEND_MEMOP_GET)
+		return false;
+	if (status == LEND_OK && cn_one_sided_read(op, body, len, release_wrap)) {
+		op->wraps++;
+		return true;
+	}
+	if (status == LEND_FAILED_PRECONDITION)
+		lend_one_sided_lost(op->mem->ep, (lend_session){op->session},
+				    op->kind == LEND_MEMOP_GET);
+	op->by_datagrams =
+	    status == LEND_OK || status == LEND_UNIMPLEMENTED || status == LEND_FAILED_PRECONDITION;
+	return op->by_datagrams;
+}
+
 /* Evaluates how the call ended: the node's reply, or that there was none. */
 static void judge_call(struct cn_op *op, struct lend_call *call)
 {
@@ -112,16 +137,18 @@ static void judge_call(struct cn_op *op, struct lend_call *call)
 
 	op->again = false;
 	outer->ran = call->ran;
+	cn_one_sided_hide(op);
 	if (call->ran == LEND_RAN_YES) {
 		node->doubt_until = 0;
-		if ((op->kind == LEND_MEMOP_GET && !op->pool && !op->placing) ||
+		if ((op->kind == LEND_MEMOP_GET && !op->pool && !op->placing && !op->one_sided) ||
 		    op->kind == LEND_MEMOP_READ)
 			len = chain_len(call->reply);
 		else
 			len = cn_buf_read(call->reply, body, sizeof(body));
 		if (status == LEND_ABORTED && op->life == node->life && !op->lent)
 			cn_node_fenced(node);
-		op->again = cn_step_after(op, &status, body, len);
+		op->again = (op->one_sided && judge_one_sided(op, status, body, len)) ||
+			    cn_step_after(op, &status, body, len);
 	}
 	if (op->step != CN_STEP_FILL || (status == LEND_OK && !op->again))
 		end_id(op, call->ran);
@@ -162,7 +189,8 @@ static bool sends_data(const struct lend_memop *say)
 static bool gets_data(const struct lend_memop *say)
 {
 	return say->kind == LEND_MEMOP_READ ||
-	       (say->kind == LEND_MEMOP_GET && !(say->flags & LEND_MEMOP_IN_PLACE));
+	       (say->kind == LEND_MEMOP_GET &&
+		!(say->flags & (LEND_MEMOP_IN_PLACE | LEND_MEMOP_ONE_SIDED)));
 }
 
 /* Stores in the slot the data to repeat the operation if its call ends without a result. */
@@ -189,9 +217,24 @@ static bool note_undo(struct cn_op *op, const struct lend_memop *say, struct len
 
 static bool build_call(struct cn_op *op, struct lend_memop *say, struct lend_call *call)
 {
+	struct lend_buf *shown = NULL;
+
+	if (op->one_sided && sends_data(say)) {
+		shown = cn_one_sided_show(op, wrap_released);
+		op->one_sided = shown;
+		if (!shown)
+			say->flags &= (uint16_t)~LEND_MEMOP_ONE_SIDED;
+	}
 	call->request = cn_op_encode(op->mem, say);
-	if (!call->request || (op->id && !note_undo(op, say, call->request)))
+	if (!call->request && shown)
+		lend_buf_give(op->mem->ep, shown);
+	if (!call->request)
 		return false;
+	call->request->next = shown;
+	if (op->id && !note_undo(op, say, call->request))
+		return false;
+	if (shown)
+		return true;
 	if (sends_data(say))
 		return wrap_data(op, op->at, op->part, &call->request->next);
 	return !gets_data(say) || wrap_data(op, op->at, op->part, &call->reply);
@@ -204,6 +247,7 @@ static void unbuild_call(struct cn_op *op, struct lend_call *call)
 	if (call->reply)
 		lend_buf_give(op->mem->ep, call->reply);
 	call->request = call->reply = NULL;
+	cn_one_sided_hide(op);
 	if (op->id && op->step != CN_STEP_FILL)
 		cn_id_free(op->mem->node[op->node], op->id);
 }

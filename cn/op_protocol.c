@@ -7,6 +7,7 @@
 
 #include "cn/lent/arg_view.h"
 #include "cn/lent/in_place.h"
+#include "cn/op_one_sided.h"
 #include "cn/space_view.h"
 #include "cn/pool/pool_client.h"
 #include "cn/pool/pool_get.h"
@@ -203,6 +204,7 @@ void cn_step_encode(struct cn_op *op, struct lend_memop *say)
 	}
 	if (op->bound && (say->kind == LEND_MEMOP_PUT || say->kind == LEND_MEMOP_SEAL))
 		say->flags |= LEND_MEMOP_BOUND;
+	cn_one_sided_choose(op, say);
 }
 
 /* Stores the reference of a reply: it is the operation's result. */

@@ -7,6 +7,7 @@
 #include "lend/stats.h"
 #include "mn/landing.h"
 #include "mn/memory.h"
+#include "mn/node_one_sided.h"
 #include "mn/peers.h"
 #include "mn/unwritten_reads.h"
 #include "sys/last_error.h"
@@ -37,6 +38,7 @@ struct mn_serve {
 	struct pin *pins;
 	struct pins *chunks;
 	struct mn_landings *landings;
+	struct mn_fetches *fetches;          /* payloads that the node reads itself */
 	struct mn_reads *reads;              /* requests that wait for the bytes of a snapshot */
 	struct lend_store_seg seg[SEGS_MAX]; /* scratch */
 	struct lend_store_out out;
@@ -123,6 +125,7 @@ static struct lend_buf *copy_words(struct mn_serve *serve, const struct lend_sto
 	return buf;
 }
 
+/* Sends the reply in a message. */
 static void send_answer(struct mn_serve *serve, lend_request request)
 {
 	const struct lend_store_out *out = &serve->out;
@@ -137,6 +140,25 @@ static void send_answer(struct mn_serve *serve, lend_request request)
 		lend_store_done(serve->store, out->tenant, out->seg, out->n);
 	}
 	(void)lend_reply(serve->ep, request, status, reply);
+}
+
+/* Lets the client read the pages of a reply, or ask for them in a message. */
+static void show_answer(struct mn_serve *serve, lend_session session, lend_request request)
+{
+	const struct lend_store_out *out = &serve->out;
+	enum lend_status status = LEND_UNIMPLEMENTED;
+
+	if (out->status != LEND_MEM_OK) {
+		send_answer(serve, request);
+		return;
+	}
+	if (out->pinned && out->len)
+		status = mn_one_sided_show(serve->ep, serve->store, session, request, out);
+	if (status == LEND_OK)
+		return;
+	if (out->n && out->pinned)
+		lend_store_done(serve->store, out->tenant, out->seg, out->n);
+	(void)lend_reply(serve->ep, request, status, NULL);
 }
 
 /* Passes the endpoint's count of sent bytes to the store before a STAT: the reply contains it. */
@@ -179,6 +201,9 @@ static uint64_t run_request(struct mn_serve *serve, lend_session session, lend_r
 	struct lend_store_in in = {
 	    .peer = mn_peers_find(serve->peers, session), .seg = serve->seg, .late = late};
 	uint64_t cost = MN_FAIR_OPERATION;
+	uint8_t head[LEND_MEMOP_FIXED_MAX];
+	bool shows;
+	uint32_t len;
 
 	*unwritten = false;
 	if (!in.peer || serve->refuses) {
@@ -198,12 +223,30 @@ static uint64_t run_request(struct mn_serve *serve, lend_session session, lend_r
 	}
 	if (bytes->next)
 		in.placement = mn_landings_take(serve->landings, bytes);
+	shows = mn_one_sided_head(bytes, head, &len);
+	if (shows)
+		serve->seg[0] = (struct lend_store_seg){head, len};
 	exec_request(serve, session, bytes, &in);
 	cost += serve->out.len;
 	*unwritten = serve->out.status == LEND_MEM_UNWRITTEN;
-	if (!*unwritten)
+	if (!*unwritten && shows)
+		show_answer(serve, session, request);
+	else if (!*unwritten)
 		send_answer(serve, request);
 	return cost;
+}
+
+/* Runs a request whose payload the node has read. */
+static void run_fetched(lend_request request, struct lend_buf *message, void *arg)
+{
+	struct mn_serve *serve = arg;
+	lend_session session = lend_request_session(serve->ep, request);
+	bool unwritten;
+	uint64_t cost = run_request(serve, session, request, message, true, &unwritten);
+
+	if (mn_peers_find(serve->peers, session))
+		mn_fair_charge(mn_peers_flow(serve->peers, session), cost);
+	lend_buf_give(serve->ep, message);
 }
 
 /* Lets a request wait for its snapshot. Takes bytes; NULL: no memory. */
@@ -223,6 +266,19 @@ static bool read_again(lend_request request, const struct lend_buf *bytes, void 
 	if (mn_peers_find(serve->peers, session))
 		mn_fair_charge(mn_peers_flow(serve->peers, session), cost);
 	return !unwritten;
+}
+
+/* Starts to read a payload that is in the client's memory. False: this request has none there. */
+static bool fetches_first(struct mn_serve *serve, lend_session session, lend_request request,
+			  const struct lend_buf *bytes)
+{
+	uint8_t head[LEND_MEMOP_FIXED_MAX];
+	uint32_t len;
+
+	if (!mn_one_sided_head(bytes, head, &len) || head[0] == LEND_MEMOP_GET)
+		return false;
+	mn_fetches_start(serve->fetches, session, request, bytes, head, len);
+	return true;
 }
 
 /* A request that waits in its process's queue. */
@@ -255,8 +311,13 @@ static uint64_t run_late(struct mn_wait *link, void *arg)
 	struct mn_serve *serve = arg;
 	lend_session session = lend_request_session(serve->ep, wait->request);
 	bool unwritten;
-	uint64_t cost = run_request(serve, session, wait->request, wait->bytes, true, &unwritten);
+	uint64_t cost;
 
+	if (fetches_first(serve, session, wait->request, wait->bytes)) {
+		end_wait(serve, wait);
+		return MN_FAIR_OPERATION;
+	}
+	cost = run_request(serve, session, wait->request, wait->bytes, true, &unwritten);
 	if (!unwritten) {
 		end_wait(serve, wait);
 		return cost;
@@ -299,6 +360,8 @@ static void handle_request(lend_request request, const struct lend_buf *bytes, v
 	/* HELLO does not wait: it may close its flow. */
 	if (!mn_fair_may(serve->fair, flow) && !is_hello(bytes) && let_wait(serve, flow, request))
 		return;
+	if (fetches_first(serve, session, request, bytes))
+		return;
 	cost = run_request(serve, session, request, bytes, false, &unwritten);
 	if (unwritten)
 		await_snapshot(serve, request, lend_request_take(serve->ep, request));
@@ -313,6 +376,9 @@ static struct lend_buf *choose_landing(lend_session session, uint32_t method, ui
 	const struct lend_store_peer *peer = mn_peers_find(serve->peers, session);
 
 	(void)method;
+	if (n >= LEND_MEMOP_HEAD &&
+	    lend_load_u16((const uint8_t *)first + 2) & LEND_MEMOP_ONE_SIDED)
+		return lend_buf_take(serve->ep, (uint32_t)len);
 	return peer ? mn_landings_choose(serve->landings, peer, first, n, len) : NULL;
 }
 
@@ -325,7 +391,11 @@ int mn_serve_open(struct lend_ep *ep, struct lend_store *store, struct mn_serve 
 		serve->landings = mn_landings_open(ep, store);
 	if (serve && serve->landings)
 		serve->reads = mn_reads_open(ep, store);
-	if (!serve || !serve->reads) {
+	if (serve && serve->reads)
+		serve->fetches = mn_fetches_open(ep, choose_landing, run_fetched, serve);
+	if (!serve || !serve->fetches) {
+		if (serve && serve->reads)
+			mn_reads_close(serve->reads);
 		if (serve)
 			mn_landings_close(serve->landings);
 		free(serve);
@@ -387,6 +457,7 @@ void mn_serve_close(struct mn_serve *serve)
 	}
 	if (serve->peers)
 		mn_peers_close(serve->peers);
+	mn_fetches_close(serve->fetches);
 	mn_landings_close(serve->landings);
 	mn_reads_close(serve->reads);
 	free(serve);

@@ -2,6 +2,7 @@
  * Layer: cn. Threads: the endpoint's; the list of lenders: any. */
 #include "cn/lent/lender.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "cn/lent/caller.h"
 #include "cn/lent/relay.h"
 #include "lend/alloc.h"
+#include "lend/one_sided.h"
 #include "sys/rand.h"
 #include "sys/shared_arena.h"
 #include "util/bits.h"
@@ -21,9 +23,11 @@ enum { HOMES = 1024 };
  * part. */
 enum { PLACE_SHARE = 4 };
 
-/* A reply that wraps lent memory, from lend_reply() until no carrier reads the memory. */
+/* A reply that wraps lent memory, from lend_reply() until no carrier reads the memory; or memory
+ * that is shown to a reader. */
 struct get {
 	LIST_ENTRY(get) link; /* while the loan lasts */
+	uint8_t shown[8];     /* as of lend_show(); zeros: a reply */
 	struct cn_args *args;
 	lend_request request;
 	bool linked;
@@ -87,6 +91,35 @@ static struct lend_buf *wrap_range(struct cn_lender *lender, struct loan *loan,
 	LIST_INSERT_HEAD(&loan->gets, get, link);
 	loan->args->wraps++;
 	return buf;
+}
+
+/* Shows lent memory to the reader. Returns the status of the reply. */
+static enum lend_status show_range(struct cn_lender *lender, struct loan *loan,
+				   lend_request request, void *bytes, uint64_t len,
+				   struct lend_buf **reply)
+{
+	struct get *get = malloc(sizeof(*get));
+	struct lend_buf *buf = get ? lend_buf_take(lender->ep, LEND_SHOWN_MAX) : NULL;
+	struct iovec run = {bytes, len};
+	int n = -1;
+
+	if (buf)
+		n = lend_show(lender->ep, lend_request_session(lender->ep, request), &run, 1,
+			      get_gone, get, buf->data);
+	if (n < 0) {
+		if (buf)
+			lend_buf_give(lender->ep, buf);
+		free(get);
+		return n == -ENOTCONN ? LEND_FAILED_PRECONDITION : LEND_UNIMPLEMENTED;
+	}
+	*get = (struct get){.args = loan->args, .request = request, .linked = true};
+	memcpy(get->shown, buf->data, sizeof(get->shown));
+	LIST_INSERT_HEAD(&loan->gets, get, link);
+	loan->args->wraps++;
+	buf->len = (uint32_t)n;
+	buf->next = NULL;
+	*reply = buf;
+	return LEND_OK;
 }
 
 static struct lend_buf *copy_range(struct cn_lender *lender, const void *bytes, uint32_t len)
@@ -183,6 +216,20 @@ static enum lend_mem_status end_result(struct loan *loan, const uint8_t *encoded
 							       : LEND_MEM_FAILED_PRECONDITION;
 }
 
+/* Lets the reader read the bytes by itself, or ask for them in a message. */
+static void serve_shown(struct cn_lender *lender, lend_request request,
+			const struct lend_memop *say)
+{
+	enum lend_status status = LEND_UNIMPLEMENTED;
+	struct lend_buf *reply = NULL;
+	struct loan *loan;
+	void *bytes;
+
+	if (find(lender, say, &loan, &bytes) == LEND_MEM_OK && loan->args)
+		status = show_range(lender, loan, request, bytes, say->len, &reply);
+	(void)lend_reply(lender->ep, request, status, reply);
+}
+
 static void serve_get(lend_request request, const struct lend_buf *message, void *arg)
 {
 	struct cn_lender *lender = arg;
@@ -195,6 +242,10 @@ static void serve_get(lend_request request, const struct lend_buf *message, void
 	void *bytes;
 
 	status = lend_memop_decode(head, len < sizeof(head) ? len : sizeof(head), len, &say);
+	if (status == LEND_MEM_OK && say.flags & LEND_MEMOP_ONE_SIDED) {
+		serve_shown(lender, request, &say);
+		return;
+	}
 	if (status == LEND_MEM_OK && say.kind == LEND_MEMOP_GET &&
 	    !cn_lender_made(lender, &say.ref) &&
 	    cn_relay_serve(&lender->relays, lender->ep, request, &say, head + LEND_MEMOP_HEAD))
@@ -376,8 +427,11 @@ void cn_lent_end(struct cn_lender *lender, const struct lend_ref *encoded)
 	loan = &lender->loan[ref.slot];
 	lend_free(loan->copy);
 	while ((get = LIST_FIRST(&loan->gets))) {
+		lend_request request = get->request;
+
 		LIST_REMOVE(get, link);
 		get->linked = false;
-		lend_reply_withdraw(lender->ep, get->request);
+		lend_hide(lender->ep, get->shown); /* a shown one ends here */
+		lend_reply_withdraw(lender->ep, request);
 	}
 }

@@ -367,6 +367,9 @@ enum lend_mem_status lend_store_exec(struct lend_store *store, lend_ns now,
 	lend_free_end_quarantine(store, now);
 	lend_grant_expire(store, now);
 	out->status = lend_memop_decode(head ? head : bytes, n, len, &op);
+	/* The server's business: the payload's length differs from the operation's. */
+	if (out->status == LEND_MEM_OK && op.flags & LEND_MEMOP_ONE_SIDED)
+		out->status = LEND_MEM_UNIMPLEMENTED;
 	if (in->placement)
 		placed = lend_placement_take(store, in->placement, &op, out->status, &t.landed);
 	if (out->status == LEND_MEM_OK) {

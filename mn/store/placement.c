@@ -112,7 +112,7 @@ uint32_t lend_store_place(struct lend_store *store, const struct lend_store_peer
 	uint32_t client, placement, object;
 	uint64_t left;
 
-	if (lend_memop_decode(head, n, len, &op) != LEND_MEM_OK)
+	if (lend_memop_decode(head, n, len, &op) != LEND_MEM_OK || op.flags & LEND_MEMOP_ONE_SIDED)
 		return 0;
 	client = op.life == peer->life ? lend_client_find(store, op.life, op.client) : 0;
 	if (!client || !is_wanted(store, client, &op))

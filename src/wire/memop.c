@@ -193,16 +193,33 @@ static bool take_fields(const uint8_t *at, struct lend_memop *op)
 	return ok;
 }
 
+/* Returns the flags that an operation may have. */
+static uint16_t flags_of(uint8_t kind)
+{
+	switch (kind) {
+	case LEND_MEMOP_SEAL:
+		return LEND_MEMOP_CONSUME | LEND_MEMOP_BOUND;
+	case LEND_MEMOP_PUT:
+		return LEND_MEMOP_EARLY | LEND_MEMOP_BOUND | LEND_MEMOP_ONE_SIDED;
+	case LEND_MEMOP_WRITE:
+		return LEND_MEMOP_ONE_SIDED;
+	case LEND_MEMOP_GET:
+		return LEND_MEMOP_IN_PLACE | LEND_MEMOP_END | LEND_MEMOP_ONE_SIDED;
+	default:
+		return 0;
+	}
+}
+
 static bool has_sense(const struct lend_memop *op, uint64_t payload)
 {
 	bool part = op->kind == LEND_MEMOP_GET || op->kind == LEND_MEMOP_READ ||
 		    shape[op->kind] & HAS_BYTES;
-	uint16_t flags = op->kind == LEND_MEMOP_SEAL  ? LEND_MEMOP_CONSUME | LEND_MEMOP_BOUND
-			 : op->kind == LEND_MEMOP_PUT ? LEND_MEMOP_EARLY | LEND_MEMOP_BOUND
-			 : op->kind == LEND_MEMOP_GET ? LEND_MEMOP_IN_PLACE | LEND_MEMOP_END
-						      : 0;
+	bool shown = op->flags & LEND_MEMOP_ONE_SIDED;
 
-	if (op->flags & ~flags || payload != lend_memop_payload(op))
+	if (op->flags & ~flags_of(op->kind) || (shown && (op->flags & (op->flags - 1) || !op->len)))
+		return false;
+	if (shown && shape[op->kind] & HAS_BYTES ? !payload || payload > LEND_MEMOP_SHOWN_MAX
+						 : payload != lend_memop_payload(op))
 		return false;
 	if (part && op->len > LEND_MEM_PART_MAX)
 		return false;

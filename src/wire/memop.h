@@ -134,21 +134,26 @@ struct lend_memspace {
 	uint64_t serial;
 };
 
-/* Flags, by operation: of SEAL; of PUT; of GET at a process that lends. EARLY: the payload comes in
- * another PUT with the same id; until then, reads of the reference wait. BOUND, of PUT and SEAL:
- * the reference is for sessions of this tenant only; without one FAILED_PRECONDITION. END: the
- * receiver of a result needs it no more; no bytes are read. */
+/* Flags, by operation: of SEAL; of PUT; of GET at a process that lends; of GET, PUT and WRITE.
+ * EARLY: the payload comes in another PUT with the same id; until then, reads of the reference
+ * wait. BOUND, of PUT and SEAL: the reference is for sessions of this tenant only; without one
+ * FAILED_PRECONDITION. END: the receiver of a result needs it no more; no bytes are read.
+ * ONE_SIDED, without another flag: in place of the bytes the message has what lend_show() wrote,
+ * and their receiver reads them. UNIMPLEMENTED: nothing ran, send the operation without this flag.
+ * FAILED_PRECONDITION: the same; the link that the operation needs is gone. */
 enum {
 	LEND_MEMOP_CONSUME = 1,
 	LEND_MEMOP_EARLY = 1,
 	LEND_MEMOP_IN_PLACE = 1,
 	LEND_MEMOP_END = 2,
 	LEND_MEMOP_BOUND = 4,
+	LEND_MEMOP_ONE_SIDED = 8,
 };
 
 enum {
 	LEND_MEMOP_HEAD = 32,
 	LEND_MEMOP_FIXED_MAX = LEND_MEMOP_HEAD + 88, /* head and fields of the longest operation */
+	LEND_MEMOP_SHOWN_MAX = 1024,                 /* payload of a PUT or WRITE with ONE_SIDED */
 	LEND_MEMOP_TEXT_MAX = 1024,                  /* HELLO's address text */
 	LEND_MEMOP_HELLO_LEN = 56,
 	LEND_MEMOP_KEY = 16,     /* a life's key, and a proof made with it */
@@ -180,7 +185,7 @@ struct lend_memop {
 bool lend_memop_recorded(uint8_t kind);
 /* Returns the bytes of head and fields of this kind; 0 for an unknown one. */
 uint32_t lend_memop_fixed(uint8_t kind);
-/* Returns the bytes of payload after the fields. */
+/* Returns the bytes of payload after the fields, without ONE_SIDED. */
 uint64_t lend_memop_payload(const struct lend_memop *op);
 /* Writes head and fields; returns their length. The kind must be known. */
 uint32_t lend_memop_encode(const struct lend_memop *op, uint8_t out[LEND_MEMOP_FIXED_MAX]);
