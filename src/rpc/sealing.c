@@ -154,7 +154,8 @@ int lend_sealing_add(struct lend_ep *ep, uint32_t carrier, const struct lend_pat
 		if (rc < 0)
 			return rc;
 	}
-	s->path[carrier] = (struct lend_records_path){path->checked, level};
+	s->path[carrier] = (struct lend_records_path){
+	    .checked = path->checked, .lossless = path->lossless, .least = level};
 	s->carriers |= (uint8_t)(1u << carrier);
 	return 0;
 }

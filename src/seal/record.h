@@ -43,6 +43,7 @@ struct lend_records_stats {
 /* A carrier, as far as its datagrams need protection. */
 struct lend_records_path {
 	bool checked;  /* it detects corruption: no CRC32C */
+	bool lossless; /* it loses nothing: sealed datagrams do not overtake each other there */
 	uint8_t least; /* enum lend_level: sessions below it neither send nor receive */
 };
 

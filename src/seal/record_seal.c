@@ -178,6 +178,9 @@ static void add_record(struct sealing *s, struct lend_out *out, struct lend_reco
 		job->ad_len = len;
 		job->len = 0;
 	}
+	/* Behind a later number, a late one may be too old for the window or the keys. */
+	if (s->path->lossless)
+		out->fast = 0;
 	s->suite[s->jobs++] = k->suite;
 	out->head = job->at;
 	out->lengths = len + LEND_RECORD_TRAILER; /* one head: no tail, no piece */

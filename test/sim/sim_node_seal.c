@@ -10,14 +10,11 @@
 
 enum { LINE = 64 };
 
-/* Limits in some seeds, so that keys change often. A datagram that stays in a queue during two
- * changes is lost, so keys do not change often where nothing may be lost. */
+/* Limits in some seeds, so that keys change often. */
 static struct lend_records_limits limits_of(const struct sim_plan *p)
 {
 	static const uint64_t datagrams[] = {0, 1, 3, 50}, us[] = {0, 0, 1000, 100000};
 
-	if (p->lossless)
-		return (struct lend_records_limits){0};
 	return (struct lend_records_limits){.epoch_datagrams = datagrams[p->seed / 32 % 4],
 					    .epoch_ns = us[p->seed / 128 % 4] * 1000};
 }
@@ -83,7 +80,8 @@ void sim_node_seal_close(struct sim_node *n)
 
 static struct lend_records_path path_of(const struct sim *sim)
 {
-	return (struct lend_records_path){.checked = sim->plan.checked};
+	return (struct lend_records_path){.checked = sim->plan.checked,
+					  .lossless = sim->plan.lossless};
 }
 
 /* Both ends derive the same secrets from what they have proven. */
