@@ -49,9 +49,9 @@ int lend_records_install(struct lend_records *r, lend_ns now, const struct lend_
 	struct lend_record_keys *k;
 
 	LEND_CHECK(index < r->sessions);
-	LEND_CHECK(keys->level != LEND_LEVEL_NONE && keys->level < LEND_LEVELS);
-	if (keys->suite >= LEND_SUITES || !r->ops->suite[keys->suite])
-		return E_INVAL;
+	if (keys->level == LEND_LEVEL_NONE || keys->level >= LEND_LEVELS ||
+	    keys->suite >= LEND_SUITES || !r->ops->suite[keys->suite])
+		return E_INVAL; /* a peer with a key may name any */
 	k = lend_record_keys_make(r, now, keys);
 	if (!k)
 		return E_NOMEM;

@@ -108,7 +108,7 @@ void lend_records_begin(struct lend_records *r, const struct lend_seal_ops *ops,
 /* Wipes all keys. */
 void lend_records_end(struct lend_records *r);
 /* From now on datagrams of this session are sealed, both ways. Replaces keys of an earlier session
- * with its index. Returns 0, -ENOMEM, or -EINVAL: the suite is not here. */
+ * with its index. Returns 0, -ENOMEM, or -EINVAL: the suite or the level is not here. */
 int lend_records_install(struct lend_records *r, lend_ns now, const struct lend_seal_keys *keys);
 /* Wipes the keys of a session, if it has any. */
 void lend_records_remove(struct lend_records *r, uint64_t session);

@@ -508,13 +508,23 @@ Test(record, room__used_up__the_rest_comes_later)
 	finish_pair();
 }
 
-Test(record, install__a_suite_that_is_not_here__refused)
+/* A peer that has a key chooses suite and level of its CONNECT. */
+Test(record, install__suite_or_level_not_here__refused)
 {
-	const struct lend_seal_keys keys = {
-	    .session = 1, .suite = LEND_SUITE_AES128_GCM, .level = LEND_LEVEL_ENCRYPT};
+	static const uint8_t wrong[][2] = {{LEND_SUITE_AES128_GCM, LEND_LEVEL_ENCRYPT},
+					   {LEND_SUITES, LEND_LEVEL_ENCRYPT},
+					   {UINT8_MAX, LEND_LEVEL_ENCRYPT},
+					   {LEND_SUITE_TEST, LEND_LEVEL_NONE},
+					   {LEND_SUITE_TEST, LEND_LEVELS},
+					   {LEND_SUITE_TEST, UINT8_MAX}};
 
 	begin_pair(LEND_LEVEL_NONE);
-	cr_assert_eq(lend_records_install(&p.end[0].records, p.now, &keys), -22);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		const struct lend_seal_keys keys = {
+		    .session = 1, .suite = wrong[i][0], .level = wrong[i][1]};
+
+		cr_expect_eq(lend_records_install(&p.end[0].records, p.now, &keys), -22, "%zu", i);
+	}
 	cr_assert_eq(lend_suites(&lend_toy_ops), 1 << LEND_SUITE_TEST);
 	cr_assert_eq(lend_suite_best(&lend_toy_ops), LEND_SUITE_TEST);
 	finish_pair();
