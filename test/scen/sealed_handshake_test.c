@@ -218,6 +218,75 @@ Test(sealed_handshake, level__refused__ends_an_open_attempt)
 	sealed_close(&p);
 }
 
+/* A scanner does not have the key of mac1: it gets no answer, and costs no DH. */
+Test(sealed_handshake, mac1__wrong__costs_no_dh)
+{
+	for (size_t i = 0; i < sizeof(patterns); i++)
+		for (uint8_t bit = 0; bit < 128; bit++) {
+			struct sealed_pair p;
+			uint8_t *at;
+
+			sealed_open(&p, patterns[i]);
+			p.d.quiet = true;
+			pair_connect(&p.d);
+			pair_output(&p.d, 0);
+			at = p.d.side[0].wire[0].data + CONNECT_LEN - 16;
+			at[bit / 8] ^= (uint8_t)(1u << bit % 8);
+			pair_deliver(&p.d, 0);
+			pair_output(&p.d, 1);
+			cr_expect_eq(sealed_kex(&p, 1)->dh, 0, "bit %u", bit);
+			cr_expect_eq(sealed_kex(&p, 1)->bad_mac, 1, "bit %u", bit);
+			cr_expect_eq(p.d.side[1].n, 0, "an answer to bit %u", bit);
+			sealed_close(&p);
+		}
+}
+
+/* A client with the key that offers less than the carrier demands. */
+Test(sealed_handshake, level__below_the_least__is_refused)
+{
+	struct sealed_pair p;
+
+	sealed_open(&p, LEND_PATTERN_NN);
+	p.d.quiet = true;
+	p.self.level = p.self.least = 1;
+	pair_connect(&p.d);
+	pair_pass(&p.d, 6000 * MS);
+	cr_expect(!is_up(&p.d, 0) && p.side[1].done == 0);
+	cr_expect_gt(sealed_core(&p, 1)->rx_level, 0);
+	sealed_close(&p);
+}
+
+/* The clock of one end jumps during the handshake, and while the session is up: forward, as after
+ * a suspension, or backward. */
+Test(sealed_handshake, clock__jumps__a_session_opens)
+{
+	static const int64_t jump[] = {-3600000, -1, 1, 4000, 11000, 70000, 86400000}; /* ms */
+
+	for (size_t i = 0; i < 2 * sizeof(jump) / sizeof(jump[0]); i++) {
+		uint64_t by = (uint64_t)(jump[i / 2] * (int64_t)MS);
+		struct sealed_pair p;
+
+		sealed_open(&p, LEND_PATTERN_NN);
+		p.d.quiet = true;
+		p.d.now = 7200000 * MS;
+		p.d.side[0].session = pair_connect(&p.d);
+		if (i % 2)
+			pair_settle(&p.d);
+		else
+			pair_output(&p.d, 0);
+		p.d.now += by;
+		pair_pass(&p.d, 200 * MS);
+		p.d.side[0].session = pair_connect(&p.d);
+		pair_pass(&p.d, 200 * MS);
+		p.d.now = 7200000 * MS + 100000000 * MS;
+		p.d.side[0].session = pair_connect(&p.d);
+		pair_pass(&p.d, 200 * MS);
+		cr_expect(is_up(&p.d, 0) && sealed_agree(&p), "%ld ms, %s", (long)jump[i / 2],
+			  i % 2 ? "up" : "connecting");
+		sealed_close(&p);
+	}
+}
+
 /* RETRY names the suites; the client takes another one that both ends have. */
 Test(sealed_handshake, suite__refused__is_chosen_anew)
 {

@@ -344,7 +344,8 @@ int sim_cmd_planted(int argc, char **argv)
 	for (unsigned i = 1; i <= lend_plants_n; i++) {
 		const struct lend_plant *p = &lend_plants[i - 1];
 
-		desk[i].wanted = (!o.only || strcmp(p->name, o.only) == 0) &&
+		desk[i].wanted = strncmp(p->seen, "scen: ", 6) != 0 &&
+				 (!o.only || strcmp(p->name, o.only) == 0) &&
 				 (!o.file || strncmp(p->file, o.file, strlen(o.file)) == 0) &&
 				 (o.quarter == 0 || (i - 1) % 4 == o.quarter - 1);
 		wanted += desk[i].wanted;
