@@ -66,6 +66,6 @@ if not os.path.exists(f"{BUILD}/lend_io_dpdk.so"):
 SEED = int(os.environ.get("SEED", random.randrange(1 << 32)))
 print("SEED", SEED)
 with tempfile.TemporaryDirectory() as folder:
-    os.environ["XDG_RUNTIME_DIR"] = folder
+    os.environ["XDG_RUNTIME_DIR"] = os.environ["XDG_CONFIG_HOME"] = folder
     run(SEED, 1)
     run(SEED + 1, 2)

@@ -163,7 +163,7 @@ class Idle(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    os.environ["XDG_RUNTIME_DIR"] = WHERE
+    os.environ["XDG_RUNTIME_DIR"] = os.environ["XDG_CONFIG_HOME"] = WHERE
     names = sys.argv[2:]
     try:
         ok = unittest.main(argv=[sys.argv[0], *(f"-k{n}" for n in names)], exit=False).result.wasSuccessful()

@@ -372,7 +372,7 @@ class Manuals(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    os.environ["XDG_RUNTIME_DIR"] = WHERE
+    os.environ["XDG_RUNTIME_DIR"] = os.environ["XDG_CONFIG_HOME"] = WHERE
     os.environ.pop("NOTIFY_SOCKET", None)
     names = sys.argv[3:]
     try:

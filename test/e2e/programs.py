@@ -17,7 +17,11 @@ import unittest
 BUILD = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "build").resolve()
 LEND = str(BUILD / "lend")
 TEMP = pathlib.Path(tempfile.mkdtemp(prefix=f"lend-e2e-{os.getpid()}-"))
-os.environ["XDG_RUNTIME_DIR"] = str(TEMP)
+os.environ["XDG_RUNTIME_DIR"] = os.environ["XDG_CONFIG_HOME"] = str(TEMP)  # no sockets and keys of the user
+for name in ("LEND_KEYS", "LEND_SECRET", "LEND_LEVEL"):
+    os.environ.pop(name, None)
+if not (BUILD / "lend_seal.so").exists():
+    os.environ["LEND_LEVEL"] = "none"  # built without libsodium
 atexit.register(shutil.rmtree, TEMP, ignore_errors=True)
 
 

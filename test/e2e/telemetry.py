@@ -26,7 +26,7 @@ USER = {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 e
 
 
 def environment(folder):
-    return dict(os.environ, RUNTIME_DIRECTORY=folder, XDG_RUNTIME_DIR=folder, HOME=folder)
+    return dict(os.environ, RUNTIME_DIRECTORY=folder, XDG_RUNTIME_DIR=folder, XDG_CONFIG_HOME=folder, HOME=folder)
 
 
 class Server:

@@ -69,7 +69,7 @@ def check_fakes(build):
 
 
 with tempfile.TemporaryDirectory() as folder:
-    os.environ["XDG_RUNTIME_DIR"] = folder
+    os.environ["XDG_RUNTIME_DIR"] = os.environ["XDG_CONFIG_HOME"] = folder
     check_fakes(pathlib.Path(folder, "build"))
     exit_code, text, _ = conform(BUILD, "--json", "--only", "shm")
     real = json.loads(text)

@@ -6,7 +6,7 @@
 set -eu
 build=$1
 temp=$(mktemp -d)
-export XDG_RUNTIME_DIR=$temp
+export XDG_RUNTIME_DIR=$temp XDG_CONFIG_HOME=$temp
 chmod 700 "$temp"
 node=
 trap '[ -z "$node" ] || kill -9 "$node" 2>/dev/null || true; rm -rf "$temp"' EXIT

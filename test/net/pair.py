@@ -45,7 +45,7 @@ def die_with_parent():
 def environment():
     """DPDK's threads and late libraries need these under sanitizers."""
     asan = "detect_leaks=0:intercept_tls_get_addr=0:log_path=stderr"
-    return dict(os.environ, ASAN_OPTIONS=asan, XDG_RUNTIME_DIR=RUNTIME.name)
+    return dict(os.environ, ASAN_OPTIONS=asan, XDG_RUNTIME_DIR=RUNTIME.name, XDG_CONFIG_HOME=RUNTIME.name)
 
 
 class Failed(AssertionError):

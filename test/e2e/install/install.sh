@@ -42,7 +42,7 @@ rm -r "$tmp/package"
 
 mv "$tmp/usr" "$tmp/moved" # an installed tree may be moved
 lib=$(dirname "$(find "$tmp/moved" -name liblend.so)")
-export PKG_CONFIG_PATH=$lib/pkgconfig LD_LIBRARY_PATH=$lib XDG_RUNTIME_DIR=$tmp/run
+export PKG_CONFIG_PATH=$lib/pkgconfig LD_LIBRARY_PATH=$lib XDG_RUNTIME_DIR=$tmp/run XDG_CONFIG_HOME=$tmp
 mkdir -m 700 "$XDG_RUNTIME_DIR"
 [ "$(pkg-config --modversion lend)" = "$version" ] || fail "lend.pc names another version than $version"
 
