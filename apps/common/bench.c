@@ -139,7 +139,8 @@ static void run_load(struct app_bench *b, const char *when)
 			where, when);
 	if (b->load.errors == b->load.ended)
 		app_bench_serves(where, b->load.last);
-	if (b->load.errors == b->load.ended && b->load.last == LEND_UNAVAILABLE && *lend_why())
+	if (b->load.errors == b->load.ended && *lend_why() &&
+	    (b->load.last == LEND_UNAVAILABLE || b->load.last == LEND_UNAUTHENTICATED))
 		app_die("%s: %s", where, lend_why());
 	if (b->load.errors == b->load.ended)
 		app_die("%s: %s ended %s: start a server there (lend serve --listen %s) or fix the "
@@ -236,7 +237,7 @@ void app_bench_report(const struct app_bench *b, struct app_report *report)
 	app_report_int(report, "sessions", b->args.sessions, "to the server");
 	app_report_num(report, "jain", b->jain, 3,
 		       "fairness between sessions; 1: all have the same rate");
-	app_report_text(report, "carrier", app_carrier_name(b->pair.net.carrier), "");
+	app_report_carrier(report, b->pair.net.carrier);
 	app_report_bool(report, "one_thread", b->pair.other, "both ends in one thread");
 }
 

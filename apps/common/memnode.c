@@ -23,6 +23,7 @@ struct lend_mem *app_node_open(struct lend_ep *ep, const char *address)
 static const char *suggest_fix(enum lend_status status)
 {
 	switch (status) {
+	case LEND_UNAUTHENTICATED:
 	case LEND_UNAVAILABLE:
 		if (strncmp(before, lend_why(), sizeof(before) - 1) != 0)
 			return lend_why();

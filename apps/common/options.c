@@ -128,6 +128,9 @@ static const struct lend_option common_options[] = {
 	      "~/.config/lend/keys)"),
     OPT_TAKEN("key-log", "FILE", export_value,
 	      "Append the secrets of sealed sessions, for lend decap (as LEND_KEY_LOG)"),
+    OPT_TAKEN("level", "LEVEL", export_value,
+	      "Protection on networks: none, authenticate or encrypt (as LEND_LEVEL; default "
+	      "encrypt)"),
     OPT_TAKEN("trace", "SHARE", export_value,
 	      "Trace this share of the calls that begin here, 0 to 1 (as LEND_TRACE)"),
     OPT_NUMA(take_numa),

@@ -131,7 +131,8 @@ struct lend_config {
 	/* The secret that this endpoint proves to peers that call lend_session_knows(): a key of 64
 	 * hex digits, or any text, from which a key is derived by Argon2id with 64 MiB of memory.
 	 * "": none. NULL: the secret of the process's first endpoint with one, else $LEND_SECRET,
-	 * else the first key of $LEND_KEYS or ~/.config/lend/keys, else none. Needs libsodium. */
+	 * else the first key of $LEND_KEYS, else, on networks, that of ~/.config/lend/keys.
+	 * Needs libsodium. */
 	const char *secret;
 	uint32_t workers; /* LEND_SLOW threads, started with the first handler; 0: 2; at most 256 */
 	lend_ns timeout;  /* timeout of a call that has none; 0: 5 s */
@@ -163,6 +164,13 @@ struct lend_config {
 	/* Bytes of a message's name and metadata (lend/metadata.h), sent and received; 0: 8192, the
 	 * maximum. Longer ones end RESOURCE_EXHAUSTED. */
 	uint32_t head_max;
+	/* Protection of datagrams: "encrypt", "authenticate" or "none", on carriers that others may
+	 * reach. Both ends of a session need the same, and a key that both have. "+local" behind
+	 * it: also between processes of one user on one host, over shm, dpdk:ring and dpdk:memif.
+	 * "CARRIER=LEVEL": for one carrier; several items have commas between them, and the last
+	 * one that fits decides: "encrypt,dpdk=none". NULL: $LEND_LEVEL, else "encrypt". The first
+	 * encrypted carrier makes the file of keys if neither a secret nor the file exists. */
+	const char *level;
 };
 #ifdef __cplusplus
 static inline struct lend_config lend_config_init(void)
@@ -584,7 +592,8 @@ int lend_keygen(const char *path, char *made, size_t cap);
  * Ownership: borrows both.
  * Threads: any. */
 int lend_keygen_static(char line[80], char public_key[65]);
-/* Returns the id of the key that an endpoint proves to peers.
+/* Returns the id of the key that an endpoint was opened with, and proves to peers. Sealed sessions
+ * of an endpoint without one prove the first key of ~/.config/lend/keys.
  * Returns: the first 8 bytes of the key's SHA-256; 0: no key.
  * Threads: any. */
 uint64_t lend_key_id(const struct lend_ep *ep);

@@ -44,15 +44,16 @@ static void register_memory(struct lend_ep *ep, struct lend_carrier *carrier)
 static struct lend_io_config config_of(const struct lend_ep *ep, const char *listen,
 				       const char *peer)
 {
-	return (struct lend_io_config){.listen = listen,
-				       .peer = peer,
-				       .shares = !ep->sealing.local,
-				       .eal = ep->config.eal,
-				       .capture = ep->config.capture,
-				       .capture_limit = ep->config.capture_limit,
-				       .capture_snap = ep->config.capture_snap,
-				       .describe = lend_ep_describe,
-				       .user = (void *)(uintptr_t)ep};
+	return (struct lend_io_config){
+	    .listen = listen,
+	    .peer = peer,
+	    .shares = !lend_level_rules_of(&ep->sealing.rules, listen ? listen : peer),
+	    .eal = ep->config.eal,
+	    .capture = ep->config.capture,
+	    .capture_limit = ep->config.capture_limit,
+	    .capture_snap = ep->config.capture_snap,
+	    .describe = lend_ep_describe,
+	    .user = (void *)(uintptr_t)ep};
 }
 
 static int add_carrier(struct lend_ep *ep, const char *listen, const char *peer)
@@ -70,7 +71,7 @@ static int add_carrier(struct lend_ep *ep, const char *listen, const char *peer)
 		return lend_fail(ENOMEM, "no memory for an address");
 	rc = lend_io_open(&config, &carrier->io);
 	if (rc == 0) {
-		rc = lend_sealing_add(ep, ep->n_carriers, &carrier->io->path,
+		rc = lend_sealing_add(ep, ep->n_carriers, carrier->address, &carrier->io->path,
 				      &ep->core_config.path[ep->n_carriers]);
 		if (rc == 0)
 			rc = lend_ep_watch_fd(ep, carrier->io->ops->fd(carrier->io));

@@ -88,12 +88,13 @@ static int fill_config(struct lend_ep *ep, const struct lend_config *config)
 	if (config)
 		memcpy(c, config, config->size < sizeof(*c) ? config->size : sizeof(*c));
 	ep->no_key = c->secret && !*c->secret;
-	rc = lend_sealing_choose(&ep->sealing);
+	rc = lend_level_rules_read(&ep->sealing.rules, c->level ? c->level : getenv("LEND_LEVEL"));
 	if (rc == 0)
-		rc = lend_keys_first(c->secret, !ep->sealing.level, &ep->key_id);
+		rc = lend_keys_first(c->secret, !lend_level_rules_of(&ep->sealing.rules, NULL),
+				     &ep->key_id);
 	ep->key_of_file = !c->secret && lend_keys_filed(ep->key_id);
 	ep->keys_generation = lend_keys_generation();
-	c->secret = NULL;
+	c->secret = c->level = NULL;
 	if (rc < 0)
 		return rc;
 	rc = keep_text(&c->eal, "eal");

@@ -197,7 +197,8 @@ struct lend_descriptors {
 struct lend_ep {
 	struct lend_core *core;
 	const uint32_t *events; /* number of the core's events that wait */
-	uint64_t key_id;        /* id of the key that it connects with; 0: none */
+	uint64_t key_id;        /* id of the key that it was opened with; 0: none */
+	uint64_t seal_id; /* of its sealed sessions: that key, else the file's; 0: no such yet */
 	struct lend_pool_of_bufs *bufs;
 	lend_ns now;     /* time of the current turn, or the last one */
 	lend_ns tick_at; /* the core's next deadline, as far as the loop knows */
@@ -226,7 +227,7 @@ struct lend_ep {
 	struct lend_shake shake;  /* kex NULL: no carrier has sealed sessions */
 	uint32_t keys_generation; /* of the process's keys that the sessions have */
 	bool no_key;              /* config.secret is "" */
-	bool key_of_file;         /* key_id is the first of the file, also after a reload */
+	bool key_of_file;         /* both are the first of the file, also after a reload */
 	struct lend_capture_file
 	    *capture; /* capture file of config, while the endpoint is open; or NULL */
 	struct lend_methods methods;

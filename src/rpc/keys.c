@@ -341,18 +341,19 @@ static int read_file(void)
  * $LEND_SECRET; 0: neither. */
 static int choose_key(const char *secret, uint64_t made, bool usual, uint64_t *id)
 {
-	int rc = usual || is_named() ? read_file() : 0;
+	bool filed = usual || is_named();
+	int rc = filed ? read_file() : 0;
 
 	if (rc < 0 || !store)
 		return rc;
-	*id = secret ? 0 : store->of_file;
+	*id = secret || !filed ? 0 : store->of_file;
 	if (made) {
 		find_key(made)->accepted = true;
 		*id = made;
 	}
-	if (!secret && store->first) {
+	if (!secret && store->first && (filed || !store->first_filed)) {
 		*id = store->first;
-	} else if (!store->first) {
+	} else if (!store->first && *id) {
 		store->first = *id;
 		store->first_filed = !made;
 	}
@@ -583,7 +584,13 @@ int lend_keys_make(uint64_t *id)
 	if (rc < 0 || *id)
 		return rc;
 	rc = lend_keygen(NULL, made, sizeof(made));
-	return rc == 0 || rc == -EEXIST ? lend_keys_first(NULL, true, id) : rc;
+	if (rc == 0 || rc == -EEXIST)
+		return lend_keys_first(NULL, true, id);
+	(void)lend_keys_path(made, sizeof(made));
+	return lend_fail(-rc,
+			 "sessions on a network are encrypted, and %s cannot be made: %s; set "
+			 "LEND_KEYS to a file of \"lend keygen FILE\", or LEND_LEVEL=none",
+			 *made ? made : "without HOME a file of keys", strerror(-rc));
 }
 
 uint64_t lend_keys_id(const char *secret)

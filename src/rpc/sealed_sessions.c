@@ -73,13 +73,14 @@ void lend_sealed_attach(struct lend_ep *ep)
 /* Chooses the key that the endpoint connects with, if it has none: makes the file of keys. */
 static int need_key(struct lend_ep *ep)
 {
+	ep->seal_id = ep->key_id;
 	if (ep->key_id)
 		return 0;
 	if (ep->no_key)
 		return lend_fail(EINVAL, "config.secret is \"\", and sessions on a network are "
 					 "encrypted: give a secret, or set LEND_LEVEL=none");
 	ep->key_of_file = true;
-	return lend_keys_make(&ep->key_id);
+	return lend_keys_make(&ep->seal_id);
 }
 
 static int begin_sealing(struct lend_ep *ep)
@@ -129,7 +130,7 @@ void lend_sealed_propose(struct lend_ep *ep, uint32_t carrier, const char *addre
 
 	if (!level)
 		return;
-	self->key_id = ep->key_id;
+	self->key_id = ep->seal_id;
 	self->pattern = lend_keys_server(address) ? LEND_PATTERN_NK : LEND_PATTERN_NN;
 	self->suite = lend_suite_best(ep->sealing.records.ops);
 	self->level = self->least = level;
@@ -170,6 +171,8 @@ void lend_sealed_reloaded(struct lend_ep *ep)
 	for (uint32_t i = 0; i < ep->session_top; i++)
 		end_removed(ep, &ep->session[i]);
 	*ep->dialled.address = 0;
-	if (ep->key_of_file && lend_keys_make(&id) == 0)
-		ep->key_id = id;
+	if (!ep->key_of_file || lend_keys_make(&id) < 0)
+		return;
+	ep->key_id = ep->key_id ? id : 0;
+	ep->seal_id = ep->seal_id ? id : 0;
 }

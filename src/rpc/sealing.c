@@ -20,28 +20,6 @@ enum {
 	DATAGRAM_MAX = UINT16_MAX - 2 * LEND_RECORD_TRAILER,
 };
 
-int lend_sealing_choose(struct lend_sealing *s)
-{
-	static const char *const names[LEND_LEVELS] = {"none", "authenticate", "encrypt"};
-	const char *text = getenv("LEND_LEVEL");
-	size_t len = text ? strcspn(text, "+") : 0;
-
-	if (!len)
-		return 0;
-	for (uint8_t i = 0; i < LEND_LEVELS; i++) {
-		if (len != strlen(names[i]) || strncmp(text, names[i], len) != 0)
-			continue;
-		s->level = i;
-		s->local = strcmp(text + len, "+local") == 0;
-		if (s->local || !text[len])
-			return 0;
-	}
-	return lend_fail(EINVAL,
-			 "LEND_LEVEL=%.40s: write none, authenticate or encrypt, or one of them "
-			 "with +local for shm and rings as well",
-			 text);
-}
-
 static bool add_chunk(struct lend_sealing *s)
 {
 	size_t each = lend_align_up(sizeof(struct lend_record_keys), LINE) +
@@ -130,11 +108,11 @@ void lend_sealing_close(struct lend_ep *ep)
 		lend_secret_unmap(&s->chunk[--s->chunks]);
 }
 
-int lend_sealing_add(struct lend_ep *ep, uint32_t carrier, const struct lend_path *path,
-		     struct lend_path *to)
+int lend_sealing_add(struct lend_ep *ep, uint32_t carrier, const char *address,
+		     const struct lend_path *path, struct lend_path *to)
 {
 	struct lend_sealing *s = &ep->sealing;
-	uint8_t level = path->guarded && !s->local ? LEND_LEVEL_NONE : s->level;
+	uint8_t level = lend_level_rules_of(&s->rules, address);
 
 	*to = *path;
 	if (path->checked && level == LEND_LEVEL_NONE)

@@ -1,14 +1,14 @@
 /* sealing - the records of an endpoint (seal/record.h) between its core and its carriers: which
  * carriers have them, and their memory. The keys come from sealed_sessions.h.
  *
- * $LEND_LEVEL is none (default), authenticate or encrypt: the level of sessions, and the least one,
- * on carriers that others may reach. With "+local" behind it, shm and rings have it, too. Layer:
- * rpc. Threads: the endpoint's. */
+ * The level of a carrier (level_rules.h) is that of its sessions, and the least one. Layer: rpc.
+ * Threads: the endpoint's. */
 #ifndef LEND_RPC_SEALING_H
 #define LEND_RPC_SEALING_H
 
 #include "core/core.h"
 #include "io/io.h"
+#include "rpc/level_rules.h"
 #include "seal/record.h"
 #include "sys/mapped_memory.h"
 
@@ -19,8 +19,7 @@ struct lend_sealing {
 	struct lend_records_path path[LEND_CARRIERS_MAX];
 	uint8_t carriers; /* whose datagrams pass through records, by bit */
 	uint8_t copied;   /* whose received datagrams are copied first, by bit */
-	uint8_t level;    /* enum lend_level of network carriers */
-	bool local;       /* shm and rings have it, too */
+	struct lend_level_rules rules;
 	struct lend_mapping table;
 	struct lend_mapping tx;                    /* memory of a burst to send */
 	struct lend_mapping rx[LEND_CARRIERS_MAX]; /* copies of a burst, until its turn ends */
@@ -30,14 +29,12 @@ struct lend_sealing {
 };
 
 struct lend_ep;
-/* Reads $LEND_LEVEL. 0, or -EINVAL with lend_why(). */
-int lend_sealing_choose(struct lend_sealing *s);
 /* 0, or -ENOMEM with lend_why(). */
 int lend_sealing_open(struct lend_ep *ep);
 void lend_sealing_close(struct lend_ep *ep);
 /* Returns the path of a new carrier as the core has it. 0, or -ENOMEM with lend_why(). */
-int lend_sealing_add(struct lend_ep *ep, uint32_t carrier, const struct lend_path *path,
-		     struct lend_path *to);
+int lend_sealing_add(struct lend_ep *ep, uint32_t carrier, const char *address,
+		     const struct lend_path *path, struct lend_path *to);
 /* Opens a burst of a carrier. Returns how many datagrams are left. */
 uint32_t lend_sealing_rx(struct lend_ep *ep, uint32_t carrier, struct lend_in *in, uint32_t n);
 /* Seals and sends a burst. */

@@ -166,12 +166,14 @@ void lend_sessions_down(struct lend_ep *ep, const struct lend_event *ev)
 		(void)lend_fail(EHOSTUNREACH,
 				ep->shake.kex
 				    ? "no answer from the server: is it running, the address "
-				      "right, and ~/.config/lend/keys the same on both hosts?"
+				      "right, LEND_LEVEL the same, and its key here? (lend keygen "
+				      "makes ~/.config/lend/keys: copy it to both hosts)"
 				    : "no answer from the server: is it running, and the address "
 				      "right?");
 	if (ev->status == LEND_UNAUTHENTICATED && !s->up)
 		(void)lend_fail(EACCES, "peer requires encryption: copy ~/.config/lend/keys from "
-					"it or set LEND_SECRET, and set LEND_LEVEL=encrypt");
+					"it (lend keygen makes one) or set LEND_SECRET, and unset "
+					"LEND_LEVEL");
 	if (ev->status == LEND_RESOURCE_EXHAUSTED && !s->up)
 		(void)lend_fail(ENOSPC,
 				"the server has no session free: close some there, or raise "

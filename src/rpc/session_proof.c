@@ -114,9 +114,10 @@ bool lend_handshake_proved(struct lend_ep *ep, lend_session session, uint64_t ke
 bool lend_handshake_administers(struct lend_ep *ep, lend_session session)
 {
 	struct lend_core_names names;
+	uint64_t own = ep->seal_id ? ep->seal_id : ep->key_id;
 
-	return ep->key_id && names_of(ep, session, &names) && names.key_id &&
-	       (names.key_id == ep->key_id || lend_keys_akin(names.key_id, ep->key_id));
+	return own && names_of(ep, session, &names) && names.key_id &&
+	       (names.key_id == own || lend_keys_akin(names.key_id, own));
 }
 
 uint64_t lend_key_id(const struct lend_ep *ep)

@@ -146,7 +146,7 @@ class References(unittest.TestCase):
         with mock.patch.dict(os.environ, HOME=LEND):
             for name in ("LEND_KEYS", "XDG_CONFIG_HOME"):
                 os.environ.pop(name, None)
-            done = lend("serve", "--listen", f"shm:apps-{os.getpid()}-home", code=1)
+            done = lend("serve", "--listen", "udp:127.0.0.1:0", code=1)
             one_line(self, done)
             self.assertIn(b"set HOME, or LEND_KEYS", done.stderr)
             checks = {c["name"]: c for c in lend_json("doctor")["checks"]}

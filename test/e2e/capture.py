@@ -25,6 +25,7 @@ from capture_made import (FULL, KINDS, MEM, OFFSET, OPS, RECEIVED, REF, ROOT, SE
                           packets_of, reply, request, write_ip, write_kinds, write_memory, write_wrong)
 from programs import BUILD, TEMP, Node, lend, lend_json, run_tests
 
+os.environ["LEND_LEVEL"] = "none"  # what is sealed has no fields
 LUA = ROOT / "scripts/wireshark/lend.lua"
 SEED = int(os.environ.get("LEND_SEED", "1"))
 FUZZED = 2000
@@ -487,7 +488,6 @@ if __name__ == "__main__":
     if not shutil.which("tshark"):
         print("not on this machine: tshark is not installed; scripts/deps.sh test brings it")
         sys.exit(77)
-    os.environ["XDG_CONFIG_HOME"] = str(TEMP)
     ALL_FIELDS = fields_of_lua()
     CARRIERS = ["shm", "udp"] + ["dpdk:memif"] * (BUILD / "lend_io_dpdk.so").exists()
     other = None if sys.argv[2:] else subprocess.Popen([sys.executable, "-B", __file__, BUILD, ".Ran."])

@@ -24,6 +24,7 @@ from capture_made import ACKED, KINDS, OPS, SERVED, calls_in, crc32c
 from programs import BUILD, LEND, TEMP, Node, run_tests
 
 CONNECT, ACCEPT, REQUEST, CALLS, RETRY, PROOF = (KINDS.index(kind) + 1 for kind in "CONNECT ACCEPT REQUEST CALLS RETRY PROOF".split())
+os.environ["LEND_LEVEL"] = "none"  # sealed, nothing of a copy can be changed
 SECRET = dict(os.environ, LEND_SECRET="tulip and hyacinth", LEND_MODULE_DIR=str(BUILD))
 ABORTED, QUIET = 10, 0.2  # a status; seconds in which all of a server's answers arrive
 

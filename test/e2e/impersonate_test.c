@@ -322,6 +322,7 @@ Test(impersonate, connect__of_another_with_a_secret__copied__no_session)
 
 	cr_assert_eq(setenv("LEND_MODULE_DIR", LEND_BUILD_DIR, 1), 0);
 	config.secret = "tulip";
+	config.level = "none";
 	cr_assert_eq(lend_open(&config, &client), 0, "%s", lend_why());
 	config.listen = "udp:127.0.0.1:0";
 	cr_assert_eq(lend_open(&config, &server), 0, "%s", lend_why());

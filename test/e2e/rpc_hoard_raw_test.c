@@ -4,12 +4,21 @@
  * and one after, make short and long calls. Without fair shares these wait for their deadline of 5
  * s, or are refused. Covers: src/core/table_share.c, src/core/heavy_hitters.c */
 #include <criterion/criterion.h>
+#include <stdlib.h>
 
 #include "e2e/raw_peer.h"
 #include "e2e/rpc_server.h"
 
 /* BOUND: ms that an honest call may take. The others: limits of a default server. */
 enum { BOUND = 2000, BURST = 32, RECORDS = 2048, CALLS_MAX = 128, SESSIONS = 512 };
+
+/* The raw peer has no keys. */
+static void speak_in_clear(void)
+{
+	setenv("LEND_LEVEL", "none", 1);
+}
+
+TestSuite(rpc_hoard_raw, .init = speak_in_clear);
 
 /* Begins a request of len bytes in each of these slots of each session. */
 static void begin_requests(struct raw_peer *p, uint32_t first, uint32_t slots, uint32_t len)

@@ -92,6 +92,7 @@ Test(rpc_stats, query__without_the_secret__refused)
 
 		server.secret = row[i].server;
 		client.secret = row[i].client;
+		server.level = client.level = "none";
 		pair_open_with(&pair, row[i].scheme, &server, &client);
 		cr_expect_eq(ask_from(&pair, 0, &ask), row[i].want, "row %zu: %d", i,
 			     ask.call.status);

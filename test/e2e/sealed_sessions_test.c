@@ -27,7 +27,6 @@ static void make_file(void)
 	unlink(path);
 	cr_assert_eq(setenv("LEND_KEYS", path, 1), 0);
 	cr_assert_eq(unsetenv("LEND_SECRET"), 0);
-	cr_assert_eq(setenv("LEND_LEVEL", "encrypt", 1), 0);
 	cr_assert_eq(lend_keygen(path, made, sizeof(made)), 0, "%s", lend_why());
 }
 
@@ -169,6 +168,7 @@ Test(sealed_sessions, server_key__known__is_checked, .init = make_file, .fini = 
 		status = call_once(&p);
 		cr_expect_eq(status, wrong ? LEND_UNAVAILABLE : LEND_OK, "wrong %d: %d", wrong,
 			     status);
+		cr_expect(!wrong || strstr(lend_why(), "lend keygen"), "%s", lend_why());
 		pair_close(&p);
 		remove_file();
 		make_file();
@@ -190,6 +190,50 @@ Test(sealed_sessions, own_address__is_answered, .init = make_file, .fini = remov
 	lend_buf_give(p.server, call.request);
 	lend_buf_give(p.server, call.reply);
 	pair_close(&p);
+}
+
+/* Without any set-up, a network is encrypted with a key that the first use makes; shared memory
+ * needs none. */
+Test(sealed_sessions, first_use__makes_a_key)
+{
+	static const char *const carrier[] = {"shm", "udp"};
+	struct lend_config config = LEND_CONFIG_INIT;
+	char folder[] = "/tmp/lend.sealed_sessions.XXXXXX", file[64];
+	struct stat st;
+
+	cr_assert(mkdtemp(folder));
+	snprintf(file, sizeof(file), "%s/lend/keys", folder);
+	cr_assert_eq(setenv("XDG_CONFIG_HOME", folder, 1), 0);
+	for (int network = 0; network < 2; network++) {
+		struct pair p;
+
+		pair_open_with(&p, carrier[network], &config, &config);
+		cr_expect_eq(call_once(&p), LEND_OK);
+		cr_expect_eq(level_of(&p), network ? LEND_LEVEL_ENCRYPT : LEND_LEVEL_NONE);
+		cr_expect_eq(stat(file, &st), network ? 0 : -1);
+		pair_close(&p);
+	}
+	cr_expect_eq(st.st_mode & 0777, 0600);
+	unlink(file);
+	*strrchr(file, '/') = 0;
+	rmdir(file);
+	rmdir(folder);
+}
+
+/* config.level is stronger than the environment. */
+Test(sealed_sessions, config__chooses_the_level, .init = make_file, .fini = remove_file)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+	struct pair p;
+
+	cr_assert_eq(setenv("LEND_LEVEL", "none", 1), 0);
+	config.level = "none,udp=authenticate";
+	pair_open_with(&p, "udp", &config, &config);
+	cr_expect_eq(call_once(&p), LEND_OK);
+	cr_expect_eq(level_of(&p), LEND_LEVEL_AUTHENTICATE);
+	pair_close(&p);
+	config.level = "some";
+	cr_expect_eq(lend_open(&config, &p.client), -EINVAL);
 }
 
 /* An end without encryption learns at once what is missing. */

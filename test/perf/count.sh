@@ -12,6 +12,7 @@ while [ $# -gt 0 ]; do
 	*) sed -n '2,5s/^# \{0,1\}//p' "$0"; exit 2 ;;
 	esac
 done
+export LEND_LEVEL=none # the protocol alone
 command -v valgrind >/dev/null || { echo "count.sh: no valgrind: apt-get install valgrind" >&2; exit 1; }
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

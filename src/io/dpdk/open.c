@@ -81,7 +81,6 @@ static int open_kind(struct dpdk *io, const struct dpdk_address *address)
 		return open_device(io, address);
 	/* Memory of this machine, as with shm: the path cannot corrupt data undetected. */
 	io->io.path.lossless = io->io.path.proven = io->io.path.checked = true;
-	io->io.path.guarded = io->kind == DPDK_RING;
 	if (!io->listening)
 		return 0;
 	return io->kind == DPDK_RING ? dpdk_ring_listen(io) : dpdk_memif_listen(io);

@@ -184,7 +184,6 @@ int lend_io_shm_open(const struct lend_io_config *config, struct lend_io **io)
 					.lossless = true,
 					.checked = true,
 					.proven = true,
-					.guarded = true,
 					.shares = s->shares ? LEND_PLACE_MIN : 0};
 	if (config->mtu != 0)
 		s->io.path.mtu = lend_min_u32(config->mtu, LEND_RING_MTU);
