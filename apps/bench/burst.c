@@ -203,7 +203,7 @@ static void write_report(const struct app_load_args *args, unsigned processes,
 	struct app_report r;
 
 	app_report_begin(&r, args->json, "connect: a burst of sessions, each with one call");
-	app_report_text(&r, "carrier", app_carrier_name(app_load_carrier(args)), "");
+	app_report_carrier(&r, app_load_carrier(args));
 	app_report_int(&r, "processes", processes, "");
 	app_report_int(&r, "up", all->up, "sessions that came up");
 	app_report_int(&r, "failed", all->failed, "calls that did not end OK");

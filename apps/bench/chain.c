@@ -206,7 +206,7 @@ static void report_one(struct app_chain *chain)
 	app_report_bool(&report, "pool", chain->pool, "the memory node shares its pages");
 	app_report_bool(&report, "fresh", chain->fresh,
 			"each payload was written before it was sent");
-	app_report_text(&report, "carrier", app_carrier_name(chain->load_args.carrier), "");
+	app_report_carrier(&report, chain->load_args.carrier);
 	if (!chain->load_args.connect)
 		app_report_int(&report, "processes",
 			       chain->hops + 1 + (chain->with_node && !chain->node_address), "");

@@ -222,7 +222,7 @@ static void write_report(const struct connects *c)
 
 	app_report_begin(&r, c->bench.args.json,
 			 "connect: sessions made on an endpoint that is open");
-	app_report_text(&r, "carrier", app_carrier_name(c->bench.pair.net.carrier), "");
+	app_report_carrier(&r, c->bench.pair.net.carrier);
 	app_report_num(&r, "connect_p50_us", app_hist_us(&c->up, 0.5), 2,
 		       "us, from lend_connect() until it is up");
 	app_report_num(&r, "connect_p99_us", app_hist_us(&c->up, 0.99), 2, "us");

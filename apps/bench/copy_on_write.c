@@ -211,7 +211,7 @@ static void write_report(struct cow *c)
 	app_report_bool(&r, "check_order", is_ordered(c), "p50 <= p99 <= max, of each");
 	app_report_int(&r, "pages_used_after", stat.pages_used, "on the node");
 	app_report_int(&r, "size", c->args.load.size, "bytes of the object");
-	app_report_text(&r, "carrier", app_carrier_name(c->args.load.carrier), "");
+	app_report_carrier(&r, c->args.load.carrier);
 	app_report_bool(&r, "pool", c->args.pool, "the node shares its pages");
 	app_report_table(&r, &(struct app_table){"writes", columns, 6, c->rows, cell[0]});
 	app_report_end(&r);

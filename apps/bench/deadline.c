@@ -222,7 +222,7 @@ static void write_report(const struct args *args, const struct run *run)
 		       "us, deadline of one half of the calls");
 	app_report_num(&r, "later_us", LATER * (double)args->work / 1e3, 1,
 		       "us, deadline of the other half");
-	app_report_text(&r, "carrier", app_carrier_name(args->load.carrier), "");
+	app_report_carrier(&r, args->load.carrier);
 	app_report_end(&r);
 }
 

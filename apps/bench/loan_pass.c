@@ -165,7 +165,7 @@ static void report_loans(const struct loan *loan)
 	app_report_int(&r, "lent", stat.lent, "arguments that were lent");
 	app_report_int(&r, "size", loan->load.size, "bytes of a loan");
 	app_report_int(&r, "wrong_words", loan->wrong, "words that are not the producer's");
-	app_report_text(&r, "carrier", app_carrier_name(loan->load.carrier), "");
+	app_report_carrier(&r, loan->load.carrier);
 	app_report_end(&r);
 }
 

@@ -167,7 +167,7 @@ static void write_report(const struct bw *bw, const struct app_load sum[BW_WAYS]
 	app_report_int(&r, "page_bytes", bw->args.page ? bw->args.page : APP_PAGE, "a page");
 	app_report_int(&r, "window", bw->args.load.window, "operations in flight per thread");
 	app_report_int(&r, "threads", bw->threads, "threads, each with its endpoint");
-	app_report_text(&r, "carrier", app_carrier_name(bw->args.load.carrier), "");
+	app_report_carrier(&r, bw->args.load.carrier);
 	app_report_bool(&r, "pool", bw->args.pool, "the node shares its pages");
 	if (bw->sweep)
 		app_report_table(

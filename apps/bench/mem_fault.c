@@ -276,7 +276,7 @@ static void write_report(struct bench *b, double line)
 	app_report_int(&r, "pages_used_after", stat.pages_used, "on the node");
 	app_report_int(&r, "size", b->size, "bytes of the snapshot");
 	app_report_int(&r, "touches", b->touches, "of each kind and round");
-	app_report_text(&r, "carrier", app_carrier_name(b->args.load.carrier), "");
+	app_report_carrier(&r, b->args.load.carrier);
 	app_report_bool(&r, "pool", b->args.pool, "the node shares its pages");
 	app_report_num(&r, "line_ns_before", line, 1, "ns, round trip of a cache line");
 	app_report_text(&r, "distance_before", app_cacheline_name(line),

@@ -219,7 +219,7 @@ static void write_report(struct lat *lat, const struct app_bench *plain, double 
 	app_report_int(&r, "wrong_bytes", lat->wrong_bytes, "that came back different (memcmp)");
 	app_report_int(&r, "pages_used_after", stat.pages_used, "on the node");
 	app_report_int(&r, "size", lat->args.load.size, "bytes");
-	app_report_text(&r, "carrier", app_carrier_name(lat->args.load.carrier), "");
+	app_report_carrier(&r, lat->args.load.carrier);
 	app_report_bool(&r, "pool", lat->args.pool, "the node shares its pages");
 	app_pointer_report(&lat->pointer, &r);
 	app_scale_report(&lat->among, &r);

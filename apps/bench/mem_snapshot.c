@@ -353,7 +353,7 @@ static void write_report(const struct snap *s)
 	app_report_int(&r, "rounds", s->rounds, "of seal, map, write, free, release for each size");
 	app_report_int(&r, "wrong_bytes", s->wrong_bytes,
 		       "of snapshots whose spaces and maps went on changing");
-	app_report_text(&r, "carrier", app_carrier_name(s->args.load.carrier), "");
+	app_report_carrier(&r, s->args.load.carrier);
 	app_report_bool(&r, "pool", s->args.pool, "the node shares its pages");
 	report_sizes(s, &r);
 	app_report_end(&r);
@@ -404,7 +404,7 @@ static int run_snapshots(struct snap *s)
 	app_report_int(&r, "size", load->size, "bytes of a snapshot");
 	app_report_int(&r, "threads", threads, "each with its endpoint");
 	app_report_int(&r, "window", load->window, "snapshots in flight per thread");
-	app_report_text(&r, "carrier", app_carrier_name(load->carrier), "");
+	app_report_carrier(&r, load->carrier);
 	app_report_bool(&r, "pool", s->args.pool, "the node shares its pages");
 	app_report_end(&r);
 	return sum.wrong_bytes ? APP_EXIT_FAILED : APP_EXIT_OK;

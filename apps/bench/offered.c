@@ -83,7 +83,7 @@ int app_offered(int argc, char **argv)
 	app_report_begin(&report, args.load.json, "load: calls at random times");
 	app_arrivals_report(&args.arrivals, &report);
 	app_report_int(&report, "size", args.load.size, "bytes of payload");
-	app_report_text(&report, "carrier", app_carrier_name(bench.pair.net.carrier), "");
+	app_report_carrier(&report, bench.pair.net.carrier);
 	app_report_end(&report);
 	return args.arrivals.errors ? APP_EXIT_FAILED : APP_EXIT_OK;
 }

@@ -260,7 +260,7 @@ static void write_report(const struct args *args, const struct tally *tally, uin
 	app_report_int(&r, "slices", tally[LOADED].p50.n, "of each phase: medians over them");
 	app_report_int(&r, "bulk", args->bulk, "bytes of a transfer");
 	app_report_num(&r, "every_us", (double)args->every / 1e3, 1, "from one call to the next");
-	app_report_text(&r, "carrier", app_carrier_name(app_load_carrier(&args->load)), "");
+	app_report_carrier(&r, app_load_carrier(&args->load));
 	app_report_text(&r, "verified", "small calls: memcmp, transfers: length and ends", "");
 	app_report_int(&r, "wrong_bytes", wrong_bytes, "");
 	app_report_end(&r);

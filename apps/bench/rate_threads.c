@@ -108,7 +108,7 @@ int app_rate_threads(const struct app_load_args *args, unsigned threads)
 	app_report_int(&report, "size", args->size, "bytes of payload");
 	app_report_int(&report, "window", args->window, "calls in flight per session");
 	app_report_int(&report, "sessions", args->sessions, "of each thread");
-	app_report_text(&report, "carrier", app_carrier_name(args->carrier), "");
+	app_report_carrier(&report, args->carrier);
 	app_report_end(&report);
 	return wrong ? APP_EXIT_FAILED : APP_EXIT_OK;
 }

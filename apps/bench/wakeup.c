@@ -206,7 +206,7 @@ static void write_report(const struct args *args, const struct waits *w)
 	app_report_num(&r, "idle_sleeps_per_s", w->sleeps, 1, "of the client");
 	app_report_num(&r, "line_ns", w->line_ns, 1, "ns, round trip of a cache line");
 	app_report_int(&r, "wrong_bytes", w->wrong_bytes, "");
-	app_report_text(&r, "carrier", app_carrier_name(args->load.carrier), "");
+	app_report_carrier(&r, args->load.carrier);
 	app_report_end(&r);
 }
 

@@ -122,7 +122,7 @@ static void write_report(const struct app_load_args *args, unsigned busy,
 	app_report_num(&r, "p99_over_eventfd", p99 / bare, 3,
 		       "a call : the round trip on eventfds");
 	app_report_int(&r, "calls", calls->count, "");
-	app_report_text(&r, "carrier", app_carrier_name(args->carrier), "");
+	app_report_carrier(&r, args->carrier);
 	app_report_end(&r);
 }
 

@@ -94,7 +94,7 @@ static void write_report(const struct sweep *s, const struct app_bench *bench, c
 	struct app_report r;
 
 	app_report_begin(&r, bench->args.json, title);
-	app_report_text(&r, "carrier", app_carrier_name(bench->pair.net.carrier), "");
+	app_report_carrier(&r, bench->pair.net.carrier);
 	app_report_int(&r, "window", bench->args.window, "calls in flight per session");
 	app_report_int(&r, "sessions", bench->args.sessions, "to the server");
 	app_report_bool(&r, "one_thread", bench->pair.other, "both ends in one thread");

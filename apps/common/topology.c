@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "apps/common/report.h"
+#include "lend/carrier.h"
 #include "util/check.h"
 
 static const char *const names[] = {
@@ -27,6 +29,20 @@ static struct {
 const char *app_carrier_name(enum app_carrier carrier)
 {
 	return carrier == APP_GIVEN ? given.name : names[carrier];
+}
+
+void app_report_carrier(struct app_report *report, enum app_carrier carrier)
+{
+	const char *name = app_carrier_name(carrier);
+	char address[sizeof(given.name) + 2];
+
+	(void)snprintf(address, sizeof(address), "%s%s", name,
+		       carrier == APP_GIVEN ? ""
+		       : strchr(name, ':')  ? "@"
+					    : ":");
+	app_report_text(report, "carrier", name, "");
+	app_report_text(report, "level", lend_carrier_level(address),
+			"protection of its datagrams");
 }
 
 static bool give_address(const char *text)

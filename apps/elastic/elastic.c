@@ -433,7 +433,7 @@ static void write_report(void)
 	app_report_begin(&r, args->json,
 			 "elastic: workers and functions that start, through a broker and with "
 			 "a device of their own");
-	app_report_text(&r, "carrier", app_carrier_name(args->carrier), "");
+	app_report_carrier(&r, args->carrier);
 	app_report_int(&r, "workers", args->workers, "started at once");
 	app_report_int(&r, "rounds", args->rounds, "of each way; medians count");
 	report_way(&r, BROKERED);

@@ -353,7 +353,7 @@ static void write_report(const struct run *run)
 	app_report_begin(&out, args->json,
 			 "images: photographs through a service of several tiers");
 	app_report_text(&out, "by", images_by_names[args->by], "how pixels and results travel");
-	app_report_text(&out, "carrier", app_carrier_name(args->carrier), "");
+	app_report_carrier(&out, args->carrier);
 	app_report_text(&out, "work", work_names[args->work], "");
 	app_report_bool(&out, "pool", args->pool, "the memory node shares its pages");
 	app_report_int(&out, "images", sums.images, "photographs");
@@ -405,7 +405,7 @@ static int run_sweep(struct run *run)
 	end = load_batch(run, 0);
 	app_report_begin(&out, run->args.json, "images: by size of the photographs");
 	app_report_text(&out, "by", images_by_names[run->args.by], "how pixels and results travel");
-	app_report_text(&out, "carrier", app_carrier_name(run->args.carrier), "");
+	app_report_carrier(&out, run->args.carrier);
 	app_report_text(&out, "work", work_names[run->args.work], "");
 	app_report_int(&out, "window", run->args.window, "under way at a time, for images_per_s");
 	images_sweep(&run->client, &run->list, end, run->args.window, &out);
