@@ -9,6 +9,7 @@ usage: results.py                      renders both files from results.json
        results.py --count BUILD [--note TEXT]                   counts instructions (test/perf/count.sh) and stores them
        results.py --elastic BUILD [--note TEXT]  starts workers and functions through a broker and without, and stores the ratios
        results.py --social BUILD [--note TEXT]   measures the arms of the social network (scripts/social_arms.py) and stores the ratios
+       results.py --encryption BUILD [--seconds S] [--note TEXT] measures calls, sessions and datagrams sealed and in clear, and stores the ratios
        results.py --training BUILD [--note TEXT]                measures iterations of TRAINING and stores their times
        results.py --netbench FILE [--note TEXT]                 stores the rows of `netbench.sh --json`
        results.py --congestion BUILD             runs the simulator's experiments on congestion control and stores their figures
@@ -36,6 +37,7 @@ import compare_show
 from compare_show import number
 from compare_targets import BASE
 from results_congestion import congestion, mixes, targets
+from results_encryption import encryption
 
 REPO = pathlib.Path(__file__).resolve().parent.parent
 FOLDER = pathlib.Path("apps/bench")
@@ -436,6 +438,7 @@ def main():
     parser.add_argument("--count", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--elastic", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--social", type=pathlib.Path, metavar="BUILD")
+    parser.add_argument("--encryption", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--training", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--netbench", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--store", type=pathlib.Path, metavar="BUILD")
@@ -460,6 +463,8 @@ def main():
         add(elastic(args.elastic.resolve()), args.note)
     if args.social:
         add(social(args.social.resolve()), args.note)
+    if args.encryption:
+        add(encryption(args.encryption.resolve(), args.seconds), args.note)
     if args.training:
         add(training(args.training.resolve()), args.note)
     if args.netbench:

@@ -1,0 +1,82 @@
+"""The section on encryption of apps/bench/RESULTS.md: sealed over clear, in turns of one run."""
+import json
+import os
+import re
+import statistics
+import subprocess
+
+COMMAND = "scripts/results.py --encryption build"
+LIMIT = 120  # timeout of one command in seconds
+TURNS, BURSTS = 9, 3
+# What, command without its level, key, levels of clear and sealed, target of the second over the first.
+LEND = (
+    ("64 B, 32 in flight, two threads", "rate --size 64 --window 32 --carrier udp", "calls_per_s", 0.93),
+    ("64 B, 32 in flight, one thread", "rate --size 64 --window 32 --one-thread --carrier udp", "calls_per_s", 0.93),
+    ("8 MiB, two threads", "bw --size 8M --carrier udp", "gbit_per_s", 0.85),
+    ("8 MiB, one thread", "bw --size 8M --one-thread --carrier udp", "gbit_per_s", 0.75),
+)
+RINGS = (
+    ("32 B in calls that share datagrams", "-c ring -s 32 -r 8 -w 32", 0.75),
+    ("32 B, one call per datagram", "-c ring -s 32 -r 8 -w 32 -S 32", 0.45),
+)
+BURST = {("AES-128-GCM", "64"): "<= 30 ns", ("AES-128-GCM", "1472"): "<= 120 ns"}
+CONNECT = {"resumed": "<= 40 us", "NNpsk0": "<= 200 us", "NKpsk2": "<= 280 us"}
+
+
+def run(command, level=None):
+    env = dict(os.environ, LEND_MODULE_DIR=str(command[0].parent))
+    if level:
+        env["LEND_LEVEL"] = level
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIMIT, env=env).stdout
+
+
+def turns_of(measure, levels):
+    """Pairs of figures, the first clear; each turn measures both, the other one first than the turn before."""
+    pairs = []
+    for turn in range(TURNS):
+        got = {level: measure(level) for level in (levels if turn % 2 else levels[::-1])}
+        pairs.append([got[level] for level in levels])
+    return pairs
+
+
+def ratio_row(what, command, unit, pairs, over, bar):
+    ratios = [over(*pair) for pair in pairs]
+    return [f"`{command}`: {what}", *(f"{statistics.median(way):,.4g} {unit}" for way in zip(*pairs)),
+            f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})", f">= {bar}"]
+
+
+def sealed_over_clear(build, seconds):
+    rows = []
+    for what, command, key, bar in LEND:
+        argv = [build / "lend", *command.split(), "--seconds", str(seconds), "--json"]
+        pairs = turns_of(lambda level: json.loads(run(argv, level).splitlines()[-1])[key], ("none", "encrypt"))
+        rows.append(ratio_row(what, f"lend {command}", "calls/s" if key == "calls_per_s" else "Gb/s", pairs, lambda clear, sealed: sealed / clear, bar))
+    for what, command, bar in RINGS:
+        argv = [build / "perf_rpc_call", *command.split(), "-n", str(int(400000 * seconds))]
+        pairs = turns_of(lambda level: float(run(argv, level).split()[0]), ("none", "encrypt+local"))
+        rows.append(ratio_row(what, f"perf_rpc_call {command}", "cycles", pairs, lambda clear, sealed: clear / sealed, bar))
+    return rows
+
+
+def bursts(build):
+    """The least of a few runs: the layer alone, in ns per datagram."""
+    least = {}
+    for _ in range(BURSTS):
+        for line in run([build / "perf_seal_burst"]).splitlines():
+            suite, size, *ns = re.match(r"(\S+), (\d+) B: seal (\d+), open (\d+); OpenSSL EVP: seal (\d+), open (\d+)", line).groups()
+            ns = [int(n) for n in ns]
+            least[suite, size] = [min(pair) for pair in zip(ns, least.get((suite, size), ns))]
+    return [[f"`perf_seal_burst`: {suite}, {int(size):,} B, seal / open", f"OpenSSL EVP {evp_seal} / {evp_open} ns", f"{seal} / {opened} ns", "",
+             BURST.get((suite, size), "")] for (suite, size), (seal, opened, evp_seal, evp_open) in least.items()]
+
+
+def connects(build):
+    """Medians of the time to open a session, both ends in one thread."""
+    found = dict(re.findall(r"(\S.*\S) +p50 +([\d.]+) us", run([build / "perf_session_open", "-n", "1000"])))
+    return [[f"`perf_session_open`: {kind}, p50", f"{found['in clear']} us", f"{found[kind]} us", "", bar] for kind, bar in CONNECT.items()]
+
+
+def encryption(build, seconds):
+    return {"name": "encryption", "title": "Encryption", "command": f"{COMMAND} --seconds {seconds:g}",
+            "columns": ["command", "in clear", "sealed", f"ratio, median of {TURNS} turns", "target"],
+            "rows": bursts(build) + sealed_over_clear(build, seconds) + connects(build)}
