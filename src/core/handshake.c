@@ -226,8 +226,15 @@ struct lend_sess *lend_hs_on_connect(struct lend_core *c, const struct lend_in *
 	return admit_connect(c, in, b, proven) ? accept_new(c, in, v, proven, key) : NULL;
 }
 
-bool lend_hs_is_accept(const struct lend_sess *s, const struct lend_pkt_view *v)
+bool lend_hs_is_accept(struct lend_core *c, const struct lend_sess *s,
+		       const struct lend_pkt_view *v)
 {
+	bool sealed = s->sealed || (s->hs != LEND_NONE && lend_hs_seals(lend_hs_of(c, s)));
+
+	/* An attacker that reads our CONNECT can send one in clear: even its number is not
+	 * believed. */
+	if (sealed && v->accept.pattern < LEND_PATTERN_NN)
+		return false;
 	return s->client && v->accept.connect == s->connect &&
 	       (s->state == LEND_SESS_CONNECTING || v->accept.session == s->peer_id);
 }

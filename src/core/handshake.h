@@ -77,7 +77,8 @@ struct lend_sess *lend_hs_on_connect(struct lend_core *c, const struct lend_in *
 /* Returns whether this is the ACCEPT of this session. An ACCEPT of another session that our CONNECT
  * made, and that has ended, bears our id as well, but numbers of its own: those must not be noted
  * as seen. */
-bool lend_hs_is_accept(const struct lend_sess *s, const struct lend_pkt_view *v);
+bool lend_hs_is_accept(struct lend_core *c, const struct lend_sess *s,
+		       const struct lend_pkt_view *v);
 void lend_hs_on_accept(struct lend_core *c, struct lend_sess *s, const struct lend_in *in,
 		       const struct lend_pkt_view *v);
 /* Brings the session up: its ACCEPT needs no proof, or is proven. */

@@ -176,7 +176,7 @@ static bool is_welcome(struct lend_core *c, struct lend_sess *s, const struct le
 		LEND_COUNT(c, rx_state);
 		return false;
 	}
-	if (accept && !lend_hs_is_accept(s, v)) {
+	if (accept && !lend_hs_is_accept(c, s, v)) {
 		LEND_COUNT(c, rx_state);
 		return false;
 	}

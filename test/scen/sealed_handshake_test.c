@@ -437,6 +437,44 @@ Test(sealed_handshake, forged_control__retry_and_accept__end_nothing)
 	}
 }
 
+/* An attacker that reads CONNECT answers it in clear, with a number far ahead, during the handshake
+ * or later: datagrams of the session that follow are no old ones. */
+Test(sealed_handshake, forged_control__accept_in_clear__is_not_noted)
+{
+	for (int up = 0; up < 2; up++) {
+		uint8_t forged[ACCEPT_LEN] = {LEND_PKT_MAGIC, LEND_PKT_VERSION, LEND_PKT_ACCEPT};
+		struct lend_pkt_accept b = {.session = 77, .connect = 1};
+		const uint64_t number = 1 << 30;
+		struct lend_pkt_connect connect;
+		struct lend_core_call call = {.method = 9, .deadline = LEND_NEVER};
+		struct sealed_pair p;
+		uint64_t handle;
+
+		sealed_open(&p, LEND_PATTERN_NN);
+		p.d.quiet = true;
+		p.d.side[0].session = pair_connect(&p.d);
+		pair_output(&p.d, 0);
+		memcpy(&connect, p.d.side[0].wire[0].data + HEAD, sizeof(connect));
+		if (up)
+			pair_settle(&p.d);
+		b.connect = connect.connect;
+		b.session = up ? p.d.side[1].session : 77;
+		b.params = (struct lend_pkt_params){
+		    .payload = 1000, .unscheduled = 1000, .message_max = 1000, .calls = 8};
+		memcpy(forged + 8, &p.d.side[0].session, 8);
+		memcpy(forged + offsetof(struct lend_pkt, number), &number, sizeof(number));
+		memcpy(forged + HEAD, &b, sizeof(b));
+		pair_inject(&p.d, 0, forged, sizeof(forged));
+		pair_settle(&p.d);
+		cr_expect(is_up(&p.d, 0) && sealed_agree(&p), "up %d", up);
+		cr_assert_eq(pair_try(&p.d, 0, &call, &handle), 0);
+		pair_settle(&p.d);
+		cr_expect_eq(p.d.side[0].count[LEND_EV_CALL_END], 1, "up %d", up);
+		cr_expect_eq(sealed_core(&p, 0)->rx_dup, 0, "up %d", up);
+		sealed_close(&p);
+	}
+}
+
 /* The second session resumes the first one: no DH, other secrets. */
 Test(sealed_handshake, ticket__resumes_without_dh)
 {
