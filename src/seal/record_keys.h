@@ -60,10 +60,12 @@ struct lend_epoch_keys *lend_record_keys_find(const struct lend_records *r,
 /* Goes on to the next epoch of what the peer sends: a datagram of it was opened. */
 void lend_record_keys_follow(struct lend_records *r, struct lend_record_keys *k, lend_ns now);
 
-static inline bool lend_record_keys_is_next(const struct lend_record_keys *k,
-					    const struct lend_epoch_keys *of)
+/* Returns whether an opened datagram with this byte is the first of the next epoch. Its keys do not
+ * show that: others of the burst may have gone on, and the memory of the oldest is the next one's.
+ */
+static inline bool lend_record_keys_is_next(const struct lend_record_keys *k, uint8_t epoch)
 {
-	return of == &k->rx[(k->rx_at + 1) % LEND_RX_EPOCHS];
+	return epoch == (uint8_t)(k->rx_epoch + 1);
 }
 
 /* Returns the keys of a session; NULL: it has none. */

@@ -12,6 +12,7 @@ struct record {
 	struct lend_record_keys *keys;
 	struct lend_epoch_keys *epoch;
 	uint64_t number;
+	uint8_t byte; /* of the epoch */
 };
 
 /* The burst, as the passes hand it on: job j opens in[entry[j]]. */
@@ -80,15 +81,15 @@ static bool find_keys(struct opening *o, const struct lend_in *in, struct lend_p
 		      struct record *record)
 {
 	struct lend_records *r = o->r;
-	uint8_t epoch = (uint8_t)(head->number >> 56);
 
+	record->byte = (uint8_t)(head->number >> 56);
 	record->keys = lend_record_keys_of(r, head->session);
 	if (!record->keys) {
 		if (r->calls.stray)
 			r->calls.stray(r->calls.arg, in);
 		return false;
 	}
-	record->epoch = lend_record_keys_find(r, record->keys, epoch, o->now);
+	record->epoch = lend_record_keys_find(r, record->keys, record->byte, o->now);
 	if (!record->epoch)
 		r->stats.rx_epoch++;
 	record->number = head->number & (UINT64_MAX >> 8);
@@ -165,7 +166,7 @@ static bool accept_record(struct opening *o, uint32_t j)
 		r->stats.rx_replayed++;
 		return false;
 	}
-	if (lend_record_keys_is_next(k, o->record[j].epoch))
+	if (lend_record_keys_is_next(k, o->record[j].byte))
 		lend_record_keys_follow(r, k, o->now);
 	head[offsetof(struct lend_pkt, flags)] &= (uint8_t)~LEND_PKT_ENCRYPTED;
 	lend_store_u64(head + offsetof(struct lend_pkt, number), o->record[j].number);

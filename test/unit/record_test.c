@@ -427,6 +427,79 @@ Test(record, epoch__before__accepted_for_a_while__others_never)
 	finish_pair();
 }
 
+/* A burst of the first datagram of an epoch, then one of the epoch before the present one. */
+Test(record, epoch__followed_in_a_burst__an_old_one_is_no_first)
+{
+	struct dgram old, next;
+	struct lend_in in[2];
+
+	begin_short_epochs(2);
+	cr_assert(is_opened(seal_number(1)));
+	old = *seal_number(2);
+	p.end[0].acked = 1;
+	cr_assert(is_opened(seal_number(3)));
+	(void)seal_number(4);
+	p.end[0].acked = 3;
+	next = *seal_number(5);
+	cr_assert(epoch_of(&old) == 0 && epoch_of(&next) == 2);
+	in[0] = (struct lend_in){.data = next.bytes, .len = next.len};
+	in[1] = (struct lend_in){.data = old.bytes, .len = old.len};
+	(void)lend_records_open(&p.end[1].records, &p.path, p.now, in, 2);
+	cr_expect_eq(receiver_stats()->epochs, 2);
+	cr_expect(is_opened(seal_number(6)), "the epoch goes on");
+	finish_pair();
+}
+
+/* Behind later numbers a datagram may be too old, and there it would never come again. */
+Test(record, lossless_path__sealed_datagrams_keep_their_order)
+{
+	for (int sealed = 0; sealed < 2; sealed++)
+		for (int lossless = 0; lossless < 2; lossless++) {
+			begin_pair(sealed ? LEND_LEVEL_ENCRYPT : LEND_LEVEL_NONE);
+			p.path.lossless = lossless;
+			make_datagram(LEND_PKT_REQUEST, 1, TEXT);
+			p.out.fast = 1;
+			cr_assert_eq(seal_made(), 1);
+			cr_expect_eq(p.out.fast, !(sealed && lossless));
+			finish_pair();
+		}
+}
+
+#ifdef __SANITIZE_ADDRESS__
+enum { FORGERIES = 50000 };
+#else
+enum { FORGERIES = 1000000 };
+#endif
+
+/* One to four bytes behind the head, or of the tag, are others. */
+Test(record, a_million_forgeries__none_opened)
+{
+	const uint64_t seed = 25;
+	static struct dgram g;
+	uint8_t bytes[512];
+	struct lend_rng r;
+
+	begin_pair(LEND_LEVEL_ENCRYPT);
+	g = *seal_number(1);
+	cr_assert_leq(g.len, sizeof(bytes));
+	lend_rng_seed(&r, seed);
+	for (uint32_t i = 0; i < FORGERIES; i++) {
+		uint32_t from = i % 2 ? g.len - LEND_TAG : sizeof(struct lend_pkt);
+		struct lend_in in = {.data = bytes, .len = g.len};
+
+		memcpy(bytes, g.bytes, g.len);
+		for (uint64_t n = 1 + lend_rng_below(&r, 4); n > 0; n--)
+			bytes[from + lend_rng_below(&r, g.len - from)] = (uint8_t)lend_rng_next(&r);
+		if (memcmp(bytes, g.bytes, g.len) == 0)
+			bytes[from] ^= 1;
+		cr_assert_eq(lend_records_open(&p.end[1].records, &p.path, p.now, &in, 1), 0,
+			     "seed %lu, forgery %u", seed, i);
+	}
+	cr_expect_eq(receiver_stats()->rx_forged, FORGERIES);
+	cr_expect(is_opened(&g), "the genuine one");
+	finish_pair();
+}
+
 Test(record, failures__too_many__spent_once)
 {
 	struct dgram g;
