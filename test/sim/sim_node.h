@@ -83,7 +83,8 @@ struct sim_node {
 	struct lend_records records;
 	struct lend_record_keys **keys; /* of sessions */
 	struct sim_epoch *epoch;        /* by session */
-	uint8_t *seal_room;             /* memory of a burst to send */
+	uint64_t *bare;     /* number of the last datagram that was not sealed, by session */
+	uint8_t *seal_room; /* memory of a burst to send */
 	lend_ns seal_now;
 };
 

@@ -83,7 +83,7 @@ static void check_epoch(struct sim *sim, struct sim_node *n, const struct lend_o
 	if (e->epoch != epoch)
 		*e = (struct sim_epoch){
 		    .session = id, .epoch = epoch, .first = e->top + 1, .top = e->top};
-	SIM_CHECK(sim, !most || e->n < most || lend_core_session_acked(n->core, id) < e->first,
+	SIM_CHECK(sim, !most || e->n < most || n->records.calls.acked(n, id) < e->first,
 		  "node %u seals datagram %llu of an epoch of %llu", n->id,
 		  (unsigned long long)e->n + 1, (unsigned long long)most);
 	e->n++;
