@@ -126,7 +126,8 @@ static int find_level(const char *listen)
 
 static void check_levels(struct visit *v)
 {
-	struct finding *f = doctor_note(v, "levels", true, "unset LEND_LEVEL, or set it to encrypt");
+	struct finding *f =
+	    doctor_note(v, "levels", true, "unset LEND_LEVEL, or set it to encrypt");
 	const char *set = getenv("LEND_LEVEL");
 	char shm[64];
 	int network = find_level("udp:127.0.0.1:0"), local;

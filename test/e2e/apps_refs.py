@@ -127,7 +127,7 @@ class References(unittest.TestCase):
             self.assertEqual((pathlib.Path(home) / ".config/lend/keys").read_text(), made)
             lend("lat", *SHORT)
             found = {c["name"]: c["found"] for c in lend_json("doctor")["checks"]}
-            self.assertEqual(found["keys"], "endpoints prove psk " + made.split()[1])
+            self.assertIn("endpoints prove psk " + made.split()[1], found["keys"])
             del os.environ["HOME"]
             lend("lat", *SHORT)
             done = lend("keygen", code=1)
