@@ -26,7 +26,7 @@ enum { ROUNDS = 8 }; /* rounds of output per turn: if work remains, the next tur
  * delay such a call by a hundred. As a permanent limit it would cost bulk transfers a tenth. */
 enum { QUANTUM = 8 << 10, QUANTUM_CHEAP = 2 << 10, MOMENT_NS = 1000000 };
 /* Time after such a call in which long messages begin in short datagrams. */
-enum { FINE_NS = 10 * MOMENT_NS };
+enum { FINE_NS = 10 * MOMENT_NS, WAIT_NS = 100 * MOMENT_NS };
 /* Limit in bytes of a burst otherwise, for carriers that deliver whole messages: a worker or a
  * caller copies them at once. */
 enum { WHOLE = 4 << 20 };
@@ -54,9 +54,10 @@ void lend_ep_pause_bulk_slow(struct lend_ep *ep, bool answered)
 	lend_core_pause_bulk(ep->core, ep->bulk_pause.until);
 }
 
+/* Returns whether an urgent call was seen lately, or waits for its reply, not for too long. */
 static bool is_urgent(const struct lend_ep *ep)
 {
-	return ep->now - ep->urgent < MOMENT_NS;
+	return ep->now - ep->urgent < MOMENT_NS || ep->now - ep->bulk_pause.began < WAIT_NS;
 }
 
 static uint32_t quantum_of(const struct lend_ep *ep)
@@ -78,11 +79,15 @@ static uint32_t burst_of(const struct lend_ep *ep, uint32_t longest)
 }
 
 /* Tracks the recent maximum length, above SHORT. It decays slowly: short bursts in between do not
- * reset it. */
-static inline void note_length(uint32_t *longest, uint32_t len)
+ * reset it. While urgent calls come it stays: long messages pause for them again and again. */
+static inline void note_length(const struct lend_ep *ep, uint32_t *longest, uint32_t len)
 {
-	if (lend_max_u32(len, *longest) > SHORT)
-		*longest = len > *longest ? len : *longest - *longest / 64;
+	if (lend_max_u32(len, *longest) <= SHORT)
+		return;
+	if (len > *longest)
+		*longest = len;
+	else if (!is_urgent(ep))
+		*longest -= *longest / 64;
 }
 
 static inline void give_back(struct lend_ep *ep, const struct lend_event *ev)
@@ -159,7 +164,7 @@ static inline void count_sent(struct lend_ep *ep, const struct lend_out *out, ui
 		bytes += len;
 		sent++;
 	}
-	note_length(&ep->tx_long, longest);
+	note_length(ep, &ep->tx_long, longest);
 	ep->stats.tx_bytes += bytes;
 	ep->stats.tx_datagrams += sent;
 }
@@ -286,7 +291,7 @@ static inline void note_received(struct lend_ep *ep, uint32_t c, struct lend_in 
 		bytes += len;
 		longest = lend_max_u32(longest, len);
 	}
-	note_length(&ep->rx_long, longest);
+	note_length(ep, &ep->rx_long, longest);
 	ep->stats.rx_bytes += bytes;
 	ep->stats.rx_datagrams += n;
 }

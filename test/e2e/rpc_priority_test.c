@@ -227,7 +227,7 @@ static uint64_t long_turns(uint8_t priority)
 		before = stats.tx_bytes;
 		pair_turns(&s.pair, 1);
 		lend_stats_get(s.pair.client, &stats);
-		turns += stats.tx_bytes - before > 4096;
+		turns += stats.tx_bytes - before > 1024;
 		much += stats.tx_bytes - before > 40000;
 	}
 	cr_assert(pair_until(&s.pair, &other.done));
