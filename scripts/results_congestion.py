@@ -73,6 +73,7 @@ TARGETS = (
      "fabric --hosts 40 --racks 5 --mix w2 --load 50 --us 3000 --loss-ppm 1000 --sizes", of_size("datagram", "p999")),
     ("W1 at 80 % for 20 ms: slowdown, p99", "<=", 1.8, f"fabric {MIXES[0][1]} --mix w1 {SPAN}", column("all_p99")),
     ("W2", "<=", 2.6, f"fabric {MIXES[1][1]} --mix w2 {SPAN}", column("all_p99")),
+    ("W3", "<=", 2.8, f"fabric {MIXES[2][1]} --mix w3 {SPAN}", column("all_p99")),
     ("incast of 512 x 64 KiB: time over the wire's", "<=", 1.05, "congestion --senders 512", column("completion_over_ideal")),
     ("datagrams dropped meanwhile", "<=", 0, "congestion --senders 512", column("drops")),
     ("incast of 4,096 x 64 KiB: goodput, %", ">=", 94, "congestion --senders 4096 --buffer-kb 16384", column("goodput_percent")),
