@@ -5,6 +5,8 @@ import re
 import statistics
 import subprocess
 
+from compare_show import number
+
 COMMAND = "scripts/results.py --encryption build"
 LIMIT = 120  # timeout of one command in seconds
 TURNS, BURSTS = 9, 3
@@ -41,7 +43,7 @@ def turns_of(measure, levels):
 
 def ratio_row(what, command, unit, pairs, over, bar):
     ratios = [over(*pair) for pair in pairs]
-    return [f"`{command}`: {what}", *(f"{statistics.median(way):,.4g} {unit}" for way in zip(*pairs)),
+    return [f"`{command}`: {what}", *(f"{number(statistics.median(way))} {unit}" for way in zip(*pairs)),
             f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})", f">= {bar}"]
 
 
