@@ -18,10 +18,10 @@ import tempfile
 import time
 
 # Workload, carrier, arms (the first is the base of the ratios), requests per second at which the ramp begins, whether only --all runs it.
-WORKLOADS = (("embedded", "udp", ("value", "auto"), 100, False), ("embedded", "shm", ("value", "auto", "pool"), 800, False),
+WORKLOADS = (("embedded", "udp", ("value", "auto"), 300, False), ("embedded", "shm", ("value", "auto", "pool"), 1500, False),
              ("photos", "udp", ("value", "auto"), 400, False), ("photos", "shm", ("value", "auto"), 400, True),
-             ("articles", "udp", ("value", "auto"), 100, False), ("articles", "shm", ("value", "auto"), 200, True),
-             ("original", "shm", ("value", "auto", "grpc"), 800, False))
+             ("articles", "udp", ("value", "auto"), 200, False), ("articles", "shm", ("value", "auto"), 200, True),
+             ("original", "shm", ("value", "auto", "grpc"), 500, False))
 OPTIONS = {"value": ["--by", "value"], "auto": ["--by", "auto"], "pool": ["--by", "auto", "--pool"], "grpc": ["--by", "value"]}
 SHARE = 0.6  # of the saturation
 PHOTOS = "/usr/share/backgrounds/mate"  # Debian's mate-backgrounds
@@ -106,8 +106,8 @@ def main():
     parser.add_argument("--all", action="store_true", help="also the workloads that show no more than a ratio of CPU time")
     parser.add_argument("--ramps", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=1.5, help="of each round")
-    parser.add_argument("--step", type=float, default=0.4, help="seconds of each step of a ramp")
+    parser.add_argument("--seconds", type=float, default=1, help="of each round")
+    parser.add_argument("--step", type=float, default=0.3, help="seconds of each step of a ramp")
     parser.add_argument("--users", type=int, default=100)
     parser.add_argument("--output", default="social.html")
     parser.add_argument("--json", help="keeps the results here, too")
