@@ -11,6 +11,7 @@ src/preload/inproc_server.c, apps/tools/grpc_run.c
 usage: unchanged_test.py BUILD [SANITIZER]    of a build with sanitizers: the library that has them
 """
 import contextlib
+import os
 import pathlib
 import re
 import signal
@@ -22,6 +23,7 @@ import xml.etree.ElementTree
 
 BUILD = pathlib.Path(sys.argv[1])
 LEND = BUILD / "lend"
+os.environ["LEND_MODULE_DIR"] = str(BUILD)
 PROGRAM = BUILD / "test" / "test_preload_program"
 NATIVE = BUILD / "test" / "test_preload_native"
 OTHER_VERSION = BUILD / "test" / "libtest_preload_other_version.so"

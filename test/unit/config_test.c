@@ -56,7 +56,7 @@ Test(config, core_fields_have_limits)
 	    LIMIT(lend_core_config, probe, 0, 1),
 	    LIMIT(lend_core_config, dead, 4, 5),
 	    LIMIT(lend_core_config, congestion, LEND_CC_KINDS, LEND_CC_KINDS - 1),
-	    LIMIT(lend_core_config, order, 3, 2),
+	    LIMIT(lend_core_config, order, LEND_ORDER_FAIR + 1, LEND_ORDER_FAIR),
 	};
 
 	for (size_t i = 0; i < sizeof(limit) / sizeof(limit[0]); i++) {

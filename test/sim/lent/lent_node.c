@@ -25,6 +25,7 @@ void lent_node_birth(uint32_t node)
 	config.dead = lent->plan.dead;
 	config.head_max = n->head_max;
 	config.secret = "";
+	config.level = "none";
 	config.capture = "";
 	n->life++;
 	lent->born = node;
