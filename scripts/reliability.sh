@@ -24,7 +24,7 @@ help() {
 
 		examples:
 		  scripts/reliability.sh                          everything; all planted bugs
-		  scripts/reliability.sh --minutes 4              what continuous integration runs
+		  scripts/reliability.sh --minutes 3              what continuous integration runs
 		  scripts/reliability.sh --minutes 600            overnight
 		  scripts/reliability.sh --json | jq .violations
 	EOF2

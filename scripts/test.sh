@@ -8,7 +8,7 @@ help() {
 		usage: scripts/test.sh [--quick | --guest] [CTEST_OPTION]...
 
 		Runs every test with the release preset and with the dev preset (sanitizers, slow checks), then
-		scripts/reliability.sh for some 4 minutes. What comes next is built while tests run.
+		scripts/reliability.sh for some 3 minutes. What comes next is built while tests run.
 		  --quick   the release preset only, and no more
 		  --guest   the release preset's tests that boot a guest (some minutes), and no more; their results and the day
 		            are written into test/guest/README.md
@@ -122,7 +122,7 @@ done
 if [ "$whole" = yes ]; then
 	echo "== reliability"
 	end_building || true # a failed build prints its own error
-	scripts/reliability.sh --minutes 4 >"$log" || failed=1
+	scripts/reliability.sh --minutes 3 >"$log" || failed=1
 	echo "== reliability" >>"$summary"
 	cat "$log" >>"$summary"
 fi

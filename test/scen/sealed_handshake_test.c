@@ -150,15 +150,22 @@ static void change_and_expect_nothing(uint8_t pattern, int side, uint32_t at, bo
 	sealed_close(&p);
 }
 
+/* Distance of the bytes that are changed: a run with sanitizers takes ten times as long. */
+#ifdef __SANITIZE_ADDRESS__
+enum { STEP = 7 };
+#else
+enum { STEP = 1 };
+#endif
+
 Test(sealed_handshake, downgrade__each_byte_changed__is_refused)
 {
 	for (size_t i = 0; i < sizeof(patterns); i++) {
-		for (uint32_t at = 0; at < CONNECT_LEN; at++)
+		for (uint32_t at = 0; at < CONNECT_LEN; at += STEP)
 			change_and_expect_nothing(patterns[i], 0, at, false);
-		for (uint32_t at = 0; at < CONNECT_LEN - 16; at++)
+		for (uint32_t at = 0; at < CONNECT_LEN - 16; at += STEP)
 			if (at < COOKIE_AT || at >= TICKET_AT)
 				change_and_expect_nothing(patterns[i], 0, at, true);
-		for (uint32_t at = 0; at < ACCEPT_LEN; at++)
+		for (uint32_t at = 0; at < ACCEPT_LEN; at += STEP)
 			change_and_expect_nothing(patterns[i], 1, at, false);
 	}
 }
