@@ -54,8 +54,10 @@ static struct lend_mem *open_node(struct lend_ep *ep, const char *text, struct l
 {
 	struct lend_mem *mem = app_node_open(ep, NULL);
 
-	if (lend_ref_parse(mem, text, ref) < 0)
+	if (lend_ref_parse(mem, text, ref) < 0) {
+		lend_mem_close(mem);
 		app_bad("--ref: %s", lend_why());
+	}
 	return mem;
 }
 

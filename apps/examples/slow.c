@@ -20,6 +20,7 @@ static volatile sig_atomic_t interrupted;
 static void work(lend_request request, const struct lend_buf *in, void *arg)
 {
 	const struct timespec step = {.tv_nsec = STEP_MS * 1000000};
+	enum lend_status status = LEND_OK;
 	uint32_t steps, i;
 
 	(void)arg;
@@ -29,14 +30,17 @@ static void work(lend_request request, const struct lend_buf *in, void *arg)
 		return;
 	}
 	__builtin_memcpy(&steps, in->data, sizeof(steps));
-	for (i = 0; i < steps; i++) {
-		if (lend_request_cancelled(ep, request) || lend_request_left(ep, request) == 0)
-			break;
-		nanosleep(&step, NULL);
+	for (i = 0; i < steps && status == LEND_OK; i++) {
+		if (lend_request_cancelled(ep, request))
+			status = LEND_CANCELLED;
+		else if (lend_request_left(ep, request) == 0)
+			status = LEND_DEADLINE_EXCEEDED;
+		else
+			nanosleep(&step, NULL);
 	}
-	printf("%s after %u ms\n", i < steps ? "the caller gave up" : "done", i * STEP_MS);
+	printf("%s after %u ms\n", status ? "the caller gave up" : "done", i * STEP_MS);
 	fflush(stdout);
-	lend_reply(ep, request, i < steps ? LEND_CANCELLED : LEND_OK, NULL);
+	lend_reply(ep, request, status, NULL);
 }
 
 static void on_interrupt(int number)
@@ -59,6 +63,7 @@ static int ask(double seconds, double timeout)
 {
 	struct lend_call call = {.method = WORK, .done = done, .timeout = LEND_NEVER};
 	uint32_t steps = (uint32_t)(seconds * 1000 / STEP_MS);
+	struct sigaction on_int = {.sa_handler = on_interrupt};
 	lend_session session;
 	int rc;
 
@@ -68,7 +73,7 @@ static int ask(double seconds, double timeout)
 	if ((rc = lend_connect(ep, "shm:slow", &session)) < 0 ||
 	    (rc = lend_call_start(ep, session, &call)) < 0)
 		return rc;
-	signal(SIGINT, on_interrupt);
+	sigaction(SIGINT, &on_int, NULL);
 	while (call.method && rc >= 0) {
 		rc = lend_wait(ep, LEND_NEVER);
 		if (interrupted)
