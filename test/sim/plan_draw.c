@@ -247,7 +247,7 @@ static void add_hoard(struct lend_rng *r, struct sim_plan *p)
 	p->reassemblies = PICK(r, 8, 16, 33);
 	p->budget = PICK(r, 1048576, 8388608);
 	p->cc = lend_rng_below(r, LEND_CC_KINDS);
-	p->order = lend_rng_below(r, 4);
+	p->order = lend_rng_below(r, 3);
 	p->classes = PICK(r, 1, 2, 8);
 	p->hangup_ppm = p->hoard == 4 ? 300000 : 0;
 	/* Longer than the reserve of the budget. With other congestion controls the latency of such

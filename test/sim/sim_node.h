@@ -45,6 +45,11 @@ static inline bool sim_is_keyed(const struct sim *sim, uint32_t node)
 	return node < sim->plan.keyed;
 }
 
+/* Numbers below 64 of a session's datagrams that were not sealed, as bits. */
+struct sim_bare {
+	uint64_t session, numbers;
+};
+
 /* Datagrams of a session that were sealed in the present epoch. */
 struct sim_epoch {
 	uint64_t session;
@@ -83,8 +88,8 @@ struct sim_node {
 	struct lend_records records;
 	struct lend_record_keys **keys; /* of sessions */
 	struct sim_epoch *epoch;        /* by session */
-	uint64_t *bare;     /* number of the last datagram that was not sealed, by session */
-	uint8_t *seal_room; /* memory of a burst to send */
+	struct sim_bare *bare;          /* by session */
+	uint8_t *seal_room;             /* memory of a burst to send */
 	lend_ns seal_now;
 };
 

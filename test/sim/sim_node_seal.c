@@ -2,6 +2,7 @@
  * sessions under a key. Part of sim_node.h. Layer: test/sim. */
 #include <stdlib.h>
 
+#include "core/arena.h"
 #include "kit/toy_suite.h"
 #include "sim/hoard.h"
 #include "sim/oracle/oracle.h"
@@ -42,8 +43,9 @@ static uint64_t acked_by(void *arg, uint64_t session)
 {
 	const struct sim_node *n = arg;
 	uint64_t acked = lend_core_session_acked(n->core, session);
+	const struct sim_bare *bare = &n->bare[session & 0xffffff];
 
-	return acked == n->bare[session & 0xffffff] ? 0 : acked;
+	return bare->session == session && acked < 64 && bare->numbers >> acked & 1 ? 0 : acked;
 }
 
 static void answer_stray(void *arg, const struct lend_in *in)
@@ -134,6 +136,21 @@ static bool was_sealed(const struct lend_out *wire)
 	return ((const uint8_t *)wire->head)[offsetof(struct lend_pkt, flags)] & LEND_PKT_ENCRYPTED;
 }
 
+static void note_bare(const struct sim *sim, struct sim_node *n, const struct lend_out *out)
+{
+	uint64_t number =
+	    lend_load_u64((const uint8_t *)out->head + offsetof(struct lend_pkt, number));
+	uint64_t id = out->sess < sim->plan.sessions ? lend_sess_at(n->core, out->sess)->id : 0;
+	struct sim_bare *bare;
+
+	if (!id || number >= 64)
+		return;
+	bare = &n->bare[out->sess];
+	if (bare->session != id)
+		*bare = (struct sim_bare){.session = id};
+	bare->numbers |= UINT64_C(1) << number;
+}
+
 void sim_node_send_burst(struct sim *sim, struct sim_node *n, struct lend_out *out, uint32_t k)
 {
 	const struct lend_records_path path = path_of(sim);
@@ -150,9 +167,8 @@ void sim_node_send_burst(struct sim *sim, struct sim_node *n, struct lend_out *o
 	for (uint32_t i = 0; i < k; i++) {
 		if (was_sealed(&wire[i]))
 			sim_oracle_sealed(sim, n, &out[i], &wire[i]);
-		else if (out[i].sess < sim->plan.sessions)
-			n->bare[out[i].sess] = lend_load_u64((const uint8_t *)out[i].head +
-							     offsetof(struct lend_pkt, number));
+		else
+			note_bare(sim, n, &out[i]);
 		out[i].sent = (uint8_t)sim_hoard_send(sim, n->id, &n->bufs, &wire[i]);
 	}
 }
