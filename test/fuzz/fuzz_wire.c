@@ -36,12 +36,15 @@ static void check_operation(const uint8_t *data, size_t len)
 	uint8_t again[LEND_MEMOP_FIXED_MAX];
 	struct lend_memop op;
 	size_t n = len < LEND_MEMOP_FIXED_MAX ? len : LEND_MEMOP_FIXED_MAX;
+	bool shown;
 
 	if (lend_memop_decode(data, n, len, &op) != LEND_MEM_OK)
 		return;
-	/* One-sided bytes are elsewhere; the message says where. */
-	FUZZ_CHECK(op.fixed <= n && (op.flags & LEND_MEMOP_ONE_SIDED ||
-				     lend_memop_payload(&op) == len - op.fixed),
+	/* A PUT or WRITE with ONE_SIDED has a show in place of its bytes. */
+	shown = op.flags & LEND_MEMOP_ONE_SIDED && op.kind != LEND_MEMOP_GET;
+	FUZZ_CHECK(op.fixed <= n, "lengths disagree");
+	FUZZ_CHECK(shown ? len > op.fixed && len - op.fixed <= LEND_MEMOP_SHOWN_MAX
+			 : lend_memop_payload(&op) == len - op.fixed,
 		   "lengths disagree");
 	FUZZ_CHECK(lend_memop_encode(&op, again) == op.fixed, "another length");
 	FUZZ_CHECK(memcmp(again, data, op.fixed) == 0, "an operation that no encoder writes");
