@@ -1,10 +1,13 @@
-/* one_sided_bench - gets, puts or lent arguments over verbs, every byte checked, with the CPU time
- * of the process at the other end.
- * usage: one_sided_bench get|put NODE PID BYTES COUNT [reads]     NODE: a memory node, PID: its
- * process one_sided_bench lent HERE THERE BYTES COUNT              addresses to listen at reads:
- * fail unless all but the first transfers were one-sided; without it: unless none was. Prints: user
- * and whole CPU time in us per MiB, reads by this end, runs that this end has shown. */
+/* one_sided_bench - gets, puts or lent arguments over verbs, every byte checked.
+ *
+ *   one_sided_bench get|put NODE PID BYTES COUNT [reads]    NODE: a memory node, PID: its process
+ *   one_sided_bench lent HERE THERE BYTES COUNT             addresses to listen at
+ *
+ * Fails unless the device makes all transfers but the first ones, or, for get and put without
+ * `reads`, none. Prints for get and put: user and whole CPU time of the node in us per MiB, reads
+ * by this end, runs that this end has shown; for lent: reads by the server. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +17,7 @@
 #include "lend/mem.h"
 #include "lend/stats.h"
 
-enum { WARM_MS = 20000 };
+enum { WARM_MS = 20000, CHECK = 1 };
 
 static struct lend_ep *ep;
 static struct lend_mem *mem;
@@ -167,9 +170,95 @@ static int run_node(bool puts, char **argv, bool reads)
 	return 0;
 }
 
+/* Checks an argument that its caller lends. The first byte tells which one it is. */
+static void check_lent(lend_request request, const struct lend_arg *args, int n, void *reads)
+{
+	if (n != 1)
+		fail_with("arguments");
+	compare(args[0].bytes, args[0].len, *(const uint8_t *)args[0].bytes);
+	*(uint64_t *)reads = read_counter("io_one_sided_reads");
+	lend_reply_copy(ep, request, LEND_OK, reads, sizeof(uint64_t));
+}
+
+/* Serves at an address, and writes the real one to fd. */
+static int serve_lent(const char *listen, int fd)
+{
+	static uint64_t reads;
+	char address[128] = "";
+
+	open_client("", listen);
+	if (lend_serve_args(mem, CHECK, check_lent, &reads, 0) < 0 ||
+	    lend_address(ep, address, sizeof(address)) < 0)
+		fail_with(listen);
+	if (write(fd, address, sizeof(address)) != sizeof(address))
+		fail_with("pipe");
+	lend_run(ep, LEND_NEVER);
+	return 1;
+}
+
+/* Lends the bytes of one call. Returns the reads that the server has made since it began. */
+static uint64_t lend_bytes(lend_session session, uint8_t *bytes, size_t len, uint8_t seed)
+{
+	struct lend_call call = {.method = CHECK, .timeout = 60000000000u};
+	struct iovec piece = {bytes, len};
+	struct lend_argument arg = {.data = &piece, .n = 1, .way = LEND_ARG_CALLER};
+	uint64_t reads;
+
+	fill_bytes(bytes, len, seed);
+	if (lend_call_sync_argv(mem, session, &call, &arg, 1) < 0 || call.status != LEND_OK ||
+	    call.reply_len != sizeof(reads))
+		fail_with("lent argument");
+	memcpy(&reads, call.reply->data, sizeof(reads));
+	lend_buf_give(ep, call.reply);
+	return reads;
+}
+
+/* Calls a server in a child process; both listen, because the server reads from the caller. */
+static int run_lent(char **argv)
+{
+	size_t len = strtoul(argv[3], NULL, 0), device = strcspn(argv[1], "@");
+	unsigned count = (unsigned)strtoul(argv[4], NULL, 0);
+	uint8_t *bytes = malloc(len);
+	char there[128], address[256];
+	lend_session session;
+	uint64_t reads;
+	pid_t child;
+	int fd[2];
+
+	if (!bytes || pipe(fd) < 0 || (child = fork()) < 0)
+		fail_with("fork");
+	if (child == 0)
+		exit(serve_lent(argv[2], fd[1]));
+	open_client("", argv[1]);
+	if (read(fd[0], there, sizeof(there)) != sizeof(there))
+		fail_with("pipe");
+	(void)snprintf(address, sizeof(address), "%.*s%s", (int)device, argv[1],
+		       there + strcspn(there, "@"));
+	if (lend_connect(ep, address, &session) < 0)
+		fail_with(address);
+	for (lend_ns end = lend_now(ep) + WARM_MS * UINT64_C(1000000); lend_now(ep) < end;)
+		if (lend_bytes(session, bytes, len, 1))
+			break;
+	reads = lend_bytes(session, bytes, len, 2);
+	for (unsigned i = 1; i < count; i++)
+		lend_bytes(session, bytes, len, (uint8_t)i);
+	reads = lend_bytes(session, bytes, len, 3) - reads;
+	kill(child, SIGKILL);
+	(void)waitpid(child, NULL, 0);
+	printf("%llu\n", (unsigned long long)reads);
+	if (reads < count) {
+		fprintf(stderr, "one_sided_bench: %llu of %u were one-sided\n",
+			(unsigned long long)reads, count);
+		return 1;
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 6)
 		return 2;
+	if (strcmp(argv[1], "lent") == 0)
+		return run_lent(argv + 1);
 	return run_node(strcmp(argv[1], "put") == 0, argv + 1, argc > 6);
 }
