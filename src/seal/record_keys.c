@@ -94,15 +94,13 @@ void lend_record_keys_advance(struct lend_records *r, struct lend_record_keys *k
 	r->stats.epochs++;
 }
 
-struct lend_epoch_keys *lend_record_keys_find(const struct lend_records *r,
-					      struct lend_record_keys *k, uint8_t epoch,
-					      lend_ns now)
+struct lend_epoch_keys *lend_record_keys_other(const struct lend_records *r,
+					       struct lend_record_keys *k, uint8_t epoch,
+					       lend_ns now)
 {
 	uint8_t ahead = (uint8_t)(epoch - k->rx_epoch);
 	struct lend_epoch_keys *e = &k->rx[(k->rx_at + ahead) % LEND_RX_EPOCHS];
 
-	if (ahead == 0)
-		return e;
 	if (ahead == UINT8_MAX) {
 		e = &k->rx[(k->rx_at + LEND_RX_EPOCHS - 1) % LEND_RX_EPOCHS];
 		return k->rx_epoch && now < k->previous_until ? e : NULL;

@@ -53,12 +53,22 @@ struct lend_record_keys *lend_record_keys_make(const struct lend_records *r, len
 void lend_record_keys_drop(const struct lend_records *r, struct lend_record_keys *k);
 /* Goes on to the next epoch of what this end sends. */
 void lend_record_keys_advance(struct lend_records *r, struct lend_record_keys *k, lend_ns now);
-/* Returns the keys of a received datagram with this byte; NULL: of no epoch that is accepted. */
-struct lend_epoch_keys *lend_record_keys_find(const struct lend_records *r,
-					      struct lend_record_keys *k, uint8_t epoch,
-					      lend_ns now);
+/* Returns the keys of another epoch than the present one, by its byte; NULL: it is not accepted. */
+struct lend_epoch_keys *lend_record_keys_other(const struct lend_records *r,
+					       struct lend_record_keys *k, uint8_t epoch,
+					       lend_ns now);
 /* Goes on to the next epoch of what the peer sends: a datagram of it was opened. */
 void lend_record_keys_follow(struct lend_records *r, struct lend_record_keys *k, lend_ns now);
+
+/* Returns the keys of a received datagram with this byte; NULL: of no epoch that is accepted. */
+static inline struct lend_epoch_keys *lend_record_keys_find(const struct lend_records *r,
+							    struct lend_record_keys *k,
+							    uint8_t epoch, lend_ns now)
+{
+	if (epoch != (uint8_t)k->rx_epoch)
+		return lend_record_keys_other(r, k, epoch, now);
+	return &k->rx[k->rx_at];
+}
 
 /* Returns whether an opened datagram with this byte is the first of the next epoch. Its keys do not
  * show that: others of the burst may have gone on, and the memory of the oldest is the next one's.

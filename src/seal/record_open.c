@@ -96,6 +96,12 @@ static bool find_keys(struct opening *o, const struct lend_in *in, struct lend_p
 	return record->epoch;
 }
 
+static inline void fetch_keys(const struct lend_epoch_keys *epoch)
+{
+	for (uint32_t at = 0; at < FETCHED; at += 64)
+		__builtin_prefetch((const uint8_t *)epoch->expanded + at);
+}
+
 /* Prepares a sealed datagram to be opened. */
 static bool add_record(struct opening *o, uint32_t i)
 {
@@ -112,8 +118,8 @@ static bool add_record(struct opening *o, uint32_t i)
 	}
 	if (!find_keys(o, in, &head, record))
 		return false;
-	for (uint32_t at = 0; at < FETCHED; at += 64)
-		__builtin_prefetch((const uint8_t *)record->epoch->expanded + at);
+	if (o->jobs == 0 || record->epoch != record[-1].epoch)
+		fetch_keys(record->epoch);
 	lend_record_nonce(job->nonce, record->epoch->iv, record->number);
 	job->key = record->epoch->expanded;
 	job->at = (uint8_t *)(uintptr_t)in->data;

@@ -5,9 +5,9 @@
 #include "util/check.h"
 #include "util/crc32c.h"
 
-enum { BURST = 32, LINE = 64, GATHER_MIN = 4096, PARTS = 6 };
-/* The top byte of the number. */
-enum { EPOCH_AT = offsetof(struct lend_pkt, number) + sizeof(uint64_t) - 1 };
+enum { BURST = 32, LINE = 64, LIST_MIN = 4096, PARTS = 6 };
+/* Bits of the flags in the first word of a head, and of the epoch in its number. */
+enum { FLAGS_SHIFT = 8 * offsetof(struct lend_pkt, flags), EPOCH_SHIFT = 56 };
 
 struct sealing {
 	struct lend_records *r;
@@ -106,31 +106,50 @@ static struct lend_epoch_keys *take_number(struct sealing *s, struct lend_record
 	return &k->tx[k->tx_at];
 }
 
-/* Copies what follows the head, or lists it if the suite reads it where it is. */
-static void gather_text(struct sealing *s, const struct lend_out *out, struct lend_seal_job *job,
-			bool lists)
+/* Lists the parts of the text that are not empty. Returns their number. */
+static uint32_t list_text(struct sealing *s, const struct lend_out *out)
 {
 	uint32_t rest = out->head_len - (uint32_t)sizeof(struct lend_pkt), n = 0;
-	const uint8_t *blocks = (const uint8_t *)out->head + sizeof(struct lend_pkt);
-	uint8_t *at = job->at + sizeof(struct lend_pkt);
+
+	if (rest)
+		s->part[n++] =
+		    (struct lend_part){(const uint8_t *)out->head + sizeof(struct lend_pkt), rest};
+	for (uint32_t i = 0; i < out->n; i++)
+		s->part[n++] = (struct lend_part){piece_at(s, &out->piece[i]), out->piece[i].len};
+	if (out->tail_len)
+		s->part[n++] = (struct lend_part){out->tail, out->tail_len};
+	return n;
+}
+
+static void copy_parts(const struct lend_part *part, uint32_t n, uint8_t *to)
+{
+	for (; n-- > 0; to += part++->len)
+		lend_copy_short(to, part->data, part->len);
+}
+
+/* Tells the suite where the text is, which it copies as it seals. Several short parts, and what is
+ * not encrypted, are copied here. Returns whether the list of parts is in use. */
+static inline bool gather_text(struct sealing *s, const struct lend_out *out,
+			       struct lend_seal_job *job, const struct lend_record_keys *k)
+{
+	bool reads = k->level == LEND_LEVEL_ENCRYPT;
+	uint32_t n;
 
 	job->parts = 0;
-	if (lists) {
-		s->part[n++] = (struct lend_part){blocks, rest};
-		for (uint32_t i = 0; i < out->n; i++)
-			s->part[n++] =
-			    (struct lend_part){piece_at(s, &out->piece[i]), out->piece[i].len};
-		s->part[n++] = (struct lend_part){out->tail, out->tail_len};
+	if (out->lengths == out->head_len && reads) {
+		job->text = (const uint8_t *)out->head + sizeof(struct lend_pkt);
+		return false;
+	}
+	n = list_text(s, out);
+	job->text = n == 1 && reads ? s->part[0].data : NULL;
+	if (n > 1 && reads && job->len >= LIST_MIN && k->suite->gathers) {
 		job->part = s->part;
 		job->parts = n;
-		return;
+		return true;
 	}
-	lend_copy_short(at, blocks, rest);
-	at += rest;
-	for (uint32_t i = 0; i < out->n; at += out->piece[i++].len)
-		memcpy(at, piece_at(s, &out->piece[i]), out->piece[i].len);
-	if (out->tail_len)
-		memcpy(at, out->tail, out->tail_len);
+	if (!job->text)
+		copy_parts(s->part, n, job->at + sizeof(struct lend_pkt));
+	return false;
 }
 
 static void seal_jobs(struct sealing *s)
@@ -143,22 +162,23 @@ static void seal_jobs(struct sealing *s)
 	s->jobs = 0;
 }
 
-/* Writes the head of a record, and its nonce. Returns the keys for it. The head is copied in two
- * parts and then changed: a wide load right behind stores of single fields would wait for them. */
-static const struct lend_epoch_keys *put_head(struct sealing *s, const struct lend_out *out,
-					      struct lend_record_keys *k, struct lend_seal_job *job)
+/* Writes the head of a record, and its nonce. Returns the keys for it. Each half of the head is one
+ * store: a cipher that loads 16 bytes right behind stores of single fields would wait for them. */
+static inline const struct lend_epoch_keys *put_head(struct sealing *s, const struct lend_out *out,
+						     struct lend_record_keys *k,
+						     struct lend_seal_job *job)
 {
 	const uint8_t *from = out->head;
-	uint8_t *to = s->room.at;
 	uint64_t number = lend_load_u64(from + offsetof(struct lend_pkt, number));
 	const struct lend_epoch_keys *epoch = take_number(s, k, number);
+	uint64_t half[2][2] = {
+	    {lend_load_u64(from) | (uint64_t)LEND_PKT_ENCRYPTED << FLAGS_SHIFT, k->peer_id},
+	    {number | k->tx_epoch << EPOCH_SHIFT, lend_load_u64(from + 24)}};
 
-	lend_copy_part(to, from);
-	lend_copy_part(to + 16, from + 16);
-	to[offsetof(struct lend_pkt, flags)] |= LEND_PKT_ENCRYPTED;
-	to[EPOCH_AT] = (uint8_t)k->tx_epoch;
+	lend_copy_part(s->room.at, (const uint8_t *)half[0]);
+	lend_copy_part(s->room.at + 16, (const uint8_t *)half[1]);
 	lend_record_nonce(job->nonce, epoch->iv, number);
-	job->at = to;
+	job->at = s->room.at;
 	return epoch;
 }
 
@@ -167,13 +187,13 @@ static void add_record(struct sealing *s, struct lend_out *out, struct lend_reco
 		       uint32_t len)
 {
 	struct lend_seal_job *job = &s->job[s->jobs];
-	bool lists = len >= GATHER_MIN && k->suite->gathers && k->level == LEND_LEVEL_ENCRYPT;
+	bool lists;
 
 	LEND_CHECK(len + LEND_RECORD_TRAILER <= UINT16_MAX);
 	job->key = put_head(s, out, k, job)->expanded;
 	job->ad_len = sizeof(struct lend_pkt);
 	job->len = len - (uint32_t)sizeof(struct lend_pkt);
-	gather_text(s, out, job, lists);
+	lists = gather_text(s, out, job, k);
 	if (k->level == LEND_LEVEL_AUTHENTICATE) {
 		job->ad_len = len;
 		job->len = 0;

@@ -14,13 +14,15 @@ enum lend_level { LEND_LEVEL_NONE, LEND_LEVEL_AUTHENTICATE, LEND_LEVEL_ENCRYPT, 
 
 enum { LEND_NONCE = 16, LEND_EXPANDED_MAX = 1024 }; /* bytes; of a nonce, 12 count */
 
-/* A datagram to be sealed or opened. */
+/* A datagram to be sealed or opened. Sealing it is also the copy to where it leaves from. */
 struct lend_seal_job {
 	_Alignas(16) uint8_t nonce[LEND_NONCE];
 	const void *key; /* expanded */
 	uint8_t *at;
 	uint32_t ad_len, len; /* bytes of associated data, of text */
-	/* seal() only: the text is still here, in order; parts 0: it is in place. */
+	/* seal() only: the text is still in these parts, in order; parts 0: at text, in one piece;
+	 * text NULL: in place. */
+	const uint8_t *text;
 	const struct lend_part *part;
 	uint32_t parts;
 	uint8_t tag[LEND_TAG]; /* open(): as computed from the bytes; the caller compares */

@@ -42,9 +42,20 @@ static void compute_tag(const struct lend_seal_job *job, uint8_t tag[LEND_TAG])
 	lend_siphash128(key, job->at, job->ad_len + job->len, tag);
 }
 
+static void gather_text(const struct lend_seal_job *job)
+{
+	uint8_t *to = job->at + job->ad_len;
+
+	if (!job->parts && job->text)
+		memcpy(to, job->text, job->len);
+	for (uint32_t i = 0; i < job->parts; to += job->part[i++].len)
+		memcpy(to, job->part[i].data, job->part[i].len);
+}
+
 static void seal_jobs(const struct lend_seal_job *job, uint32_t n)
 {
 	for (const struct lend_seal_job *end = job + n; job < end; job++) {
+		gather_text(job);
 		crypt_text(job);
 		compute_tag(job, job->at + job->ad_len + job->len);
 	}
@@ -58,8 +69,11 @@ static void open_jobs(struct lend_seal_job *job, uint32_t n)
 	}
 }
 
-const struct lend_suite_ops lend_toy_suite = {
-    .expanded_len = LEND_KEY, .expand = expand_key, .seal = seal_jobs, .open = open_jobs};
+const struct lend_suite_ops lend_toy_suite = {.expanded_len = LEND_KEY,
+					      .gathers = true,
+					      .expand = expand_key,
+					      .seal = seal_jobs,
+					      .open = open_jobs};
 
 static void toy_hmac(const uint8_t key[LEND_KEY], const void *data, size_t len,
 		     uint8_t out[LEND_DIGEST])

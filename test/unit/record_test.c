@@ -248,20 +248,49 @@ Test(record, sealed__any_changed_bit__dropped_and_counted)
 	}
 }
 
-/* Lengths around the one from which on pieces are not copied, and the longest. */
-Test(record, sealed__pieces_of_any_length__arrive)
-{
-	begin_pair(LEND_LEVEL_ENCRYPT);
-	for (uint32_t len = TEXT; len < 15000; len += 61) {
-		struct dgram g;
+/* The text is in the head and a piece; or all in one piece, or all behind the head, or in all of
+ * head, pieces and tail. */
+enum shape { HALVES, PIECE, HEAD_ONLY, ALL, SHAPES };
 
-		make_datagram(LEND_PKT_REQUEST, ++p.number, len);
-		cr_assert_eq(seal_made(), 1);
-		cr_assert_eq(p.out.n + p.out.tail_len, 0);
-		gather_out(&g);
-		cr_assert(is_opened(&g), "%u bytes", len);
+static void reshape_out(enum shape shape, uint32_t len)
+{
+	static uint8_t whole[16 << 10];
+	const uint8_t *text = p.seg[1].data;
+	uint32_t first = shape == ALL ? 8 : 0, last = shape == ALL ? 20 : 0;
+	uint32_t rest = len - first - last;
+
+	if (shape == HALVES)
+		return;
+	memcpy(whole, p.out.head, sizeof(struct lend_pkt));
+	memcpy(whole + sizeof(struct lend_pkt), text, len);
+	p.out.head = whole;
+	p.out.n = shape == HEAD_ONLY ? 0 : shape == PIECE ? 1 : 2;
+	if (shape == HEAD_ONLY)
+		first = len;
+	p.out.head_len = (uint16_t)(sizeof(struct lend_pkt) + first);
+	p.out.piece[0] = (struct lend_piece){1, first, p.out.n == 1 ? rest : rest / 3};
+	p.out.piece[1] = (struct lend_piece){1, first + rest / 3, rest - rest / 3};
+	p.out.tail = text + len - last;
+	p.out.tail_len = (uint8_t)last;
+}
+
+/* Lengths around the one from which on pieces are not copied, and the longest. */
+Test(record, sealed__text_in_any_shape__arrives)
+{
+	for (uint8_t level = LEND_LEVEL_AUTHENTICATE; level < LEND_LEVELS; level++) {
+		begin_pair(level);
+		for (uint32_t len = TEXT; len < 15000; len += 61) {
+			struct dgram g;
+
+			make_datagram(LEND_PKT_REQUEST, ++p.number, len);
+			reshape_out((enum shape)(len % SHAPES), len);
+			cr_assert_eq(seal_made(), 1);
+			cr_assert_eq(p.out.n + p.out.tail_len, 0);
+			gather_out(&g);
+			cr_assert(is_opened(&g), "%u bytes", len);
+		}
+		finish_pair();
 	}
-	finish_pair();
 }
 
 Test(record, number__sealed_twice__ends_the_program, .signal = SIGABRT)

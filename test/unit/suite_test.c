@@ -92,6 +92,9 @@ static void compare_suite(enum lend_suite id)
 			part[2] = (struct lend_part){text + cut[1], s.job.len - cut[1]};
 			s.job.part = part;
 			s.job.parts = 3;
+		} else if (seed % 4) {
+			s.job.text = text;
+			memset(s.job.at + s.job.ad_len, 0, s.job.len);
 		}
 		suite->seal(&s.job, 1);
 		cr_assert_eq(memcmp(s.job.at + s.job.ad_len, want, s.job.len + LEND_TAG), 0,

@@ -17,8 +17,8 @@ static void seal_jobs(const struct lend_seal_job *job, uint32_t n)
 		uint8_t *text = job->at + job->ad_len;
 
 		(void)crypto_aead_chacha20poly1305_ietf_encrypt_detached(
-		    text, text + job->len, NULL, text, job->len, job->at, job->ad_len, NULL,
-		    job->nonce, job->key);
+		    text, text + job->len, NULL, job->text ? job->text : text, job->len, job->at,
+		    job->ad_len, NULL, job->nonce, job->key);
 	}
 }
 

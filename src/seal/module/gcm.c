@@ -37,9 +37,9 @@ static void seal_jobs(const struct lend_seal_job *job, uint32_t n)
 		if (job->parts)
 			seal_parts(job);
 		else
-			IMB_AES128_GCM_ENC(mgr, job->key, &context, text, text, job->len,
-					   job->nonce, job->at, job->ad_len, text + job->len,
-					   LEND_TAG);
+			IMB_AES128_GCM_ENC(mgr, job->key, &context, text,
+					   job->text ? job->text : text, job->len, job->nonce,
+					   job->at, job->ad_len, text + job->len, LEND_TAG);
 	}
 }
 
