@@ -1,7 +1,9 @@
 /* session_open - time to open a session over UDP on loopback, both ends in one thread: in clear,
- * resumed by a ticket, by NN and by NK, in turn, so that all meet the same load.
+ * resumed by a ticket, by NN and by NK, in turn, so that all meet the same load; each right behind
+ * another session. The clock stops when the client learns that the session is up.
  *
- *   perf_session_open [-n ROUNDS]       medians in us, and the DH operations of a session */
+ *   perf_session_open [-n ROUNDS]       medians in us, the DH operations of a session, and the time
+ *                                       of both ends' cryptography alone */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,9 +12,12 @@
 
 #include "rpc/endpoint.h"
 #include "rpc/keys.h"
+#include "seal/noise.h"
+#include "seal/suite.h"
 #include "sys/clock.h"
 
 enum { ROUNDS = 300, ROUNDS_MAX = 100000, TURNS_MAX = 1000000 };
+enum { CONNECT_TEXT = 40, BOUND = 80, ACCEPT_TEXT = 112 }; /* bytes of a handshake */
 enum kind { RESUMED, NN, NK, OPEN, KINDS };
 static const char *const names[] = {"resumed", "NNpsk0", "NKpsk2", "in clear"};
 
@@ -21,10 +26,11 @@ struct ends {
 	struct lend_ep *server, *client;
 	char address[64];
 	bool up;
+	lend_ns up_at;
 };
 
 static struct samples {
-	double us[ROUNDS_MAX];
+	double us[ROUNDS_MAX], alone[ROUNDS_MAX];
 	uint64_t dh;
 } samples[KINDS];
 
@@ -41,6 +47,7 @@ static void note_up(lend_session session, const uint8_t incarnation[16], bool up
 	(void)session;
 	(void)incarnation;
 	e->up = up;
+	e->up_at = lend_clock_now();
 }
 
 static void open_ends(struct ends *e, const char *level)
@@ -86,7 +93,7 @@ static double open_session(struct ends *e, enum kind kind, uint64_t round)
 	if (kind == NN || kind == NK) /* a server without a ticket */
 		lend_core_set_server(e->client->core, s->core, round + 1);
 	turn_until(e, true);
-	end = lend_clock_now();
+	end = e->up_at;
 	lend_disconnect(e->client, session);
 	turn_until(e, false);
 	for (int i = 0; i < 50; i++) {
@@ -94,6 +101,102 @@ static double open_session(struct ends *e, enum kind kind, uint64_t round)
 		lend_ep_turn(e->client);
 	}
 	return (double)(end - begin) / 1e3;
+}
+
+/* One end of a handshake without datagrams. */
+struct alone {
+	struct lend_noise noise;
+	uint8_t secret[LEND_KEY], e[LEND_KEY], to[2][LEND_KEY];
+	_Alignas(64) uint8_t expanded[LEND_EXPANDED_MAX];
+};
+
+static void draw_pair(const struct lend_seal_ops *ops, struct alone *a, enum kind kind)
+{
+	ops->random(a->secret, LEND_KEY);
+	if (kind == RESUMED)
+		memcpy(a->e, a->secret, LEND_KEY);
+	else
+		(void)ops->dh(a->secret, NULL, a->e);
+}
+
+static void derive_keys(const struct lend_seal_ops *ops, struct alone *a)
+{
+	const struct lend_suite_ops *suite = ops->suite[lend_suite_best(ops)];
+	uint8_t key[LEND_KEY], iv[LEND_KEY];
+
+	lend_noise_split(&a->noise, a->to[0], a->to[1]);
+	for (int i = 0; i < 2; i++) {
+		lend_hkdf_expand(ops, a->to[i], &(struct lend_hkdf_info){"lend key", "", 0}, key,
+				 LEND_KEY);
+		lend_hkdf_expand(ops, a->to[i], &(struct lend_hkdf_info){"lend iv", "", 0}, iv, 12);
+		suite->expand(key, a->expanded);
+	}
+}
+
+static const uint8_t none[152];
+
+/* CONNECT, at one end. Returns 0, or not: it does not open. */
+static int pass_first(const struct lend_seal_ops *ops, struct alone *a, enum kind kind,
+		      const struct alone *client, uint8_t *text)
+{
+	struct lend_kex_keys own = {0};
+	struct lend_noise_keys keys = {none, a->secret, own.server};
+
+	(void)lend_keys_own(&own);
+	lend_noise_begin(&a->noise, ops,
+			 kind == NK   ? LEND_NOISE_NK
+			 : kind == NN ? LEND_NOISE_NN
+				      : LEND_NOISE_RESUME,
+			 own.server);
+	lend_noise_hash(&a->noise, none, sizeof(none));
+	if (a == client)
+		draw_pair(ops, a, kind);
+	else
+		keys = (struct lend_noise_keys){none, own.secret, client->e};
+	if (lend_noise_first(&a->noise, client->e, &keys))
+		return -1;
+	if (a != client)
+		return lend_noise_open(&a->noise, text, CONNECT_TEXT);
+	lend_noise_seal(&a->noise, text, CONNECT_TEXT);
+	return 0;
+}
+
+/* ACCEPT, and the keys of the session. */
+static int pass_second(const struct lend_seal_ops *ops, struct alone *a, enum kind kind,
+		       struct alone *server, const struct alone *client, uint8_t *text)
+{
+	int rc = 0;
+
+	if (a == server)
+		draw_pair(ops, a, kind);
+	lend_noise_hash(&a->noise, none, BOUND);
+	if (lend_noise_second(
+		&a->noise, server->e,
+		&(struct lend_noise_keys){none, a->secret, a == server ? client->e : server->e}))
+		return -1;
+	if (a == server)
+		lend_noise_seal(&a->noise, text, ACCEPT_TEXT);
+	else
+		rc = lend_noise_open(&a->noise, text, ACCEPT_TEXT);
+	derive_keys(ops, a);
+	return rc;
+}
+
+/* Returns the time of the cryptography of a handshake, both ends, without datagrams and tables. */
+static double time_alone(enum kind kind)
+{
+	static struct alone c, s;
+	const struct lend_seal_ops *ops;
+	uint8_t text[2][sizeof(none)] = {{0}};
+	lend_ns begin;
+
+	(void)lend_keys_seal(&ops);
+	begin = lend_clock_now();
+	if (pass_first(ops, &c, kind, &c, text[0]) || pass_first(ops, &s, kind, &c, text[0]) ||
+	    pass_second(ops, &s, kind, &s, &c, text[1]) ||
+	    pass_second(ops, &c, kind, &s, &c, text[1]))
+		end_with("a handshake without datagrams failed");
+	return (double)(lend_clock_now() - begin) / 1e3;
 }
 
 static uint64_t dh_of(const struct ends *e)
@@ -145,11 +248,12 @@ static void run_rounds(const char *path, struct ends *sealed, struct ends *open,
 			uint64_t dh;
 
 			know_server(path, sealed, kind == NK);
-			if (kind == RESUMED)
-				(void)open_session(e, kind, i); /* for its ticket */
+			(void)open_session(e, (enum kind)kind, 2 * (i * KINDS + kind));
 			dh = dh_of(e);
-			samples[kind].us[i] = open_session(e, (enum kind)kind, i * KINDS + kind);
+			samples[kind].us[i] =
+			    open_session(e, (enum kind)kind, 2 * (i * KINDS + kind) + 1);
 			samples[kind].dh += dh_of(e) - dh;
+			samples[kind].alone[i] = kind == OPEN ? 0 : time_alone((enum kind)kind);
 		}
 }
 
@@ -173,9 +277,10 @@ int main(int argc, char **argv)
 	unlink(path);
 	for (int kind = 0; kind < KINDS; kind++) {
 		qsort(samples[kind].us, rounds, sizeof(double), compare_doubles);
-		printf("%-9s p50 %7.1f us, least %7.1f us, %.1f DH\n", names[kind],
-		       samples[kind].us[rounds / 2], samples[kind].us[0],
-		       (double)samples[kind].dh / rounds);
+		qsort(samples[kind].alone, rounds, sizeof(double), compare_doubles);
+		printf("%-9s p50 %7.1f us, least %7.1f us, %.1f DH, cryptography alone %.1f us\n",
+		       names[kind], samples[kind].us[rounds / 2], samples[kind].us[0],
+		       (double)samples[kind].dh / rounds, samples[kind].alone[rounds / 2]);
 	}
 	lend_close(sealed.client);
 	lend_close(sealed.server);

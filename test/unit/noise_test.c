@@ -1,6 +1,7 @@
 /* Goal: the handshakes are those of the Noise framework, byte for byte, and a changed byte opens
  * nothing. Method: vectors of the RFCs; a second implementation after the framework's text, on
- * OpenSSL, under seeds. Covers: src/seal/noise.c, src/seal/module/sodium.c */
+ * OpenSSL, under seeds. Covers: src/seal/noise.c, src/seal/module/sodium.c,
+ * src/seal/module/sha256.c */
 #include <criterion/criterion.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -28,6 +29,29 @@ static void from_hex(const char *text, uint8_t *out, size_t n)
 		char two[3] = {text[2 * i], text[2 * i + 1], 0};
 
 		out[i] = (uint8_t)strtoul(two, NULL, 16);
+	}
+}
+
+/* Lengths around one to five blocks; alone, behind a digest, and keyed. */
+Test(noise, sha256__any_length__as_openssl)
+{
+	const struct lend_seal_ops *ops = load_ops();
+	uint8_t data[LEND_DIGEST + 300], want[LEND_DIGEST], out[LEND_DIGEST];
+	struct lend_rng r;
+
+	lend_rng_seed(&r, 1);
+	for (size_t i = 0; i < sizeof(data); i++)
+		data[i] = (uint8_t)lend_rng_next(&r);
+	for (size_t len = 0; len <= 300; len++) {
+		EVP_Digest(data, len, want, NULL, EVP_sha256(), NULL);
+		ops->sha256(data, len, out);
+		cr_assert_arr_eq(out, want, LEND_DIGEST, "%zu bytes", len);
+		EVP_Digest(data, LEND_DIGEST + len, want, NULL, EVP_sha256(), NULL);
+		ops->sha256_after(data, data + LEND_DIGEST, len, out);
+		cr_assert_arr_eq(out, want, LEND_DIGEST, "%zu bytes behind a digest", len);
+		HMAC(EVP_sha256(), data, LEND_KEY, data, len, want, NULL);
+		ops->hmac_sha256(data, data, len, out);
+		cr_assert_arr_eq(out, want, LEND_DIGEST, "%zu bytes keyed", len);
 	}
 }
 

@@ -23,22 +23,11 @@ static void add_suite(enum lend_suite id, const struct lend_suite_ops *suite)
 
 static int init_sodium(void)
 {
-	if (sodium_init() < 0)
+	if (sodium_init() < 0 || !lend_sha256_start())
 		return -ENODEV;
 	add_suite(LEND_SUITE_AES128_GCM, lend_gcm_load());
 	add_suite(LEND_SUITE_CHACHA20_POLY1305, &lend_chacha_suite);
 	return suites[LEND_SUITE_CHACHA20_POLY1305] ? 0 : -ENODEV;
-}
-
-static void sha256(const void *data, size_t len, uint8_t out[LEND_DIGEST])
-{
-	(void)crypto_hash_sha256(out, data, len);
-}
-
-static void hmac_sha256(const uint8_t key[LEND_KEY], const void *data, size_t len,
-			uint8_t out[LEND_DIGEST])
-{
-	(void)crypto_auth_hmacsha256(out, data, len, key);
 }
 
 static int stretch_text(const char *text, size_t len, const uint8_t salt[LEND_SALT],
@@ -55,17 +44,6 @@ static int agree_key(const uint8_t secret[LEND_KEY], const uint8_t theirs[LEND_K
 {
 	return theirs ? crypto_scalarmult(out, secret, theirs)
 		      : crypto_scalarmult_base(out, secret);
-}
-
-static void sha256_after(const uint8_t first[LEND_DIGEST], const void *data, size_t len,
-			 uint8_t out[LEND_DIGEST])
-{
-	crypto_hash_sha256_state state;
-
-	(void)crypto_hash_sha256_init(&state);
-	(void)crypto_hash_sha256_update(&state, first, LEND_DIGEST);
-	(void)crypto_hash_sha256_update(&state, data, len);
-	(void)crypto_hash_sha256_final(&state, out);
 }
 
 static const uint8_t nonce[crypto_aead_chacha20poly1305_IETF_NPUBBYTES];
@@ -87,12 +65,12 @@ static int aead_open(const uint8_t key[LEND_KEY], const uint8_t bound[LEND_DIGES
 __attribute__((visibility("default"))) extern const struct lend_seal_ops lend_seal_ops;
 const struct lend_seal_ops lend_seal_ops = {
     .start = init_sodium,
-    .sha256 = sha256,
-    .hmac_sha256 = hmac_sha256,
+    .sha256 = lend_sha256,
+    .hmac_sha256 = lend_hmac_sha256,
     .stretch = stretch_text,
     .dh = agree_key,
     .random = randombytes_buf,
-    .sha256_after = sha256_after,
+    .sha256_after = lend_sha256_after,
     .aead_seal = aead_seal,
     .aead_open = aead_open,
     .wipe = sodium_memzero,
