@@ -22,6 +22,7 @@ RINGS = (
     ("32 B, one call per datagram", "-c ring -s 32 -r 8 -w 32 -S 32", 0.45),
 )
 BURST = {("AES-128-GCM", "64"): "<= 30 ns", ("AES-128-GCM", "1472"): "<= 120 ns"}
+LATENCY = ("lat --carrier udp", "peer-grpc --lane async-tls --request 64 --window 1", 3)
 CONNECT = {"resumed": "<= 40 us", "NNpsk0": "<= 200 us", "NKpsk2": "<= 280 us"}
 
 
@@ -79,7 +80,20 @@ def connects(build):
             for kind, bar in CONNECT.items()]
 
 
+def over_grpc(build, seconds):
+    """One call at a time, each end polling on a CPU of its own: gRPC C++ with TLS over Lend, sealed."""
+    command, peer, bar = LATENCY
+    argv = {"lend": [build / "lend", *command.split(), "--seconds", str(seconds), "--json"],
+            "grpc": [build / peer.split()[0], *peer.split()[1:], "--seconds", str(seconds), "--json"]}
+    if not argv["grpc"][0].exists():
+        return []
+    pairs = turns_of(lambda who: json.loads(run(argv[who], "encrypt").splitlines()[-1])["p50_us"], ("grpc", "lend"))
+    row = ratio_row("64 B, p50", f"lend {command}", "us", pairs, lambda grpc, lend: grpc / lend, bar)
+    row[1] = f"gRPC C++ with TLS, `{peer}`: {row[1]}"
+    return [row]
+
+
 def encryption(build, seconds):
     return {"name": "encryption", "title": "Encryption", "command": f"{COMMAND} --seconds {seconds:g}",
             "columns": ["command", "in clear", "sealed", f"ratio, median of {TURNS} turns", "target"],
-            "rows": bursts(build) + sealed_over_clear(build, seconds) + connects(build)}
+            "rows": bursts(build) + sealed_over_clear(build, seconds) + connects(build) + over_grpc(build, seconds)}

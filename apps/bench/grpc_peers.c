@@ -9,12 +9,13 @@
 #include "apps/common/report.h"
 #include "apps/common/samples.h"
 
-enum peer { NATIVE, GATEWAY, PRELOAD, PRELOAD_BOTH, GRPC_CXX };
+enum peer { NATIVE, GATEWAY, PRELOAD, PRELOAD_BOTH, GRPC_CXX, GRPC_TLS };
 enum key { P50, P99, RATE, CPU, WRONG, KEYS };
 enum { ROUNDS_MAX = 5, ROUND_NS = 200000000, WINDOW_MAX = 128 };
 static const char *const keys[KEYS] = {"p50_us", "p99_us", "calls_per_s", "both_cpu_us_per_call",
 				       "wrong_bytes"};
-static const char *const peers[] = {"native", "door", "preload", "preload-both", "grpc-cxx", NULL};
+static const char *const peers[] = {"native",   "door",     "preload", "preload-both",
+				    "grpc-cxx", "grpc-tls", NULL};
 static const char *const kinds[] = {"unary", "stream", NULL};
 static const char *const carriers[] = {"shm", "udp", NULL};
 
@@ -30,7 +31,7 @@ static const struct lend_option options[] = {
     OPT_CHOICE(ARGS, peer, "peer", "PEER", peers,
 	       "native: Lend at both ends (default); door: gRPC C++ calls a Lend server over "
 	       "HTTP/2; preload, preload-both: gRPC C++ by lend grpc-run at one end or both; "
-	       "grpc-cxx: gRPC C++ at both ends"),
+	       "grpc-cxx: gRPC C++ at both ends; grpc-tls: likewise, with TLS"),
     OPT_CHOICE(ARGS, kind, "kind", "KIND", kinds,
 	       "unary: calls (default); stream: messages of one stream, each answered by one"),
     OPT_CHOICE(ARGS, carrier, "carrier", "C", carriers,
@@ -72,6 +73,8 @@ static const struct ends {
     {GRPC_CXX, 0, true, "grpc", "unary-tcp", "http2"},
     {GRPC_CXX, 1, false, "grpc", "talk-tcp", "http2"},
     {GRPC_CXX, 1, true, "grpc", "stream-tcp", "http2"},
+    {GRPC_TLS, 0, false, "grpc", "async-tls", "http2"},
+    {GRPC_TLS, 1, false, "grpc", "talk-tls", "http2"},
 };
 static const struct mode {
 	bool sleeps, pinned;

@@ -2,7 +2,8 @@
  * completion queues, and one bidirectional stream, blocking or asynchronous. C++, since that is
  * gRPC's public API.
  *
- * A lane is a kind of call and a carrier: unary-tcp, async-unix, talk-tcp, ... Asynchronous calls
+ * A lane is a kind of call and a carrier: unary-tcp, async-unix, talk-tcp, async-tls (gRPC's TLS,
+ * over TCP), ... Asynchronous calls
  * and the stream of talk are served through a queue too, and both queues are polled unless both
  * ends sleep. The others are served by gRPC's own threads, which sleep. On lanes gateway-... and ...-native a Lend
  * endpoint serves the same client.
@@ -24,6 +25,7 @@
 #include "apps/peers/fifo.h"
 #include "apps/peers/lend_end.h"
 #include "apps/peers/peer.h"
+#include "apps/peers/tls_cert.h"
 #include "lend/metadata.h"
 #include "lend/stream.h"
 
@@ -202,6 +204,26 @@ static bool is_unix(const peer_job *job)
 	return std::strstr(job->lane, "-unix");
 }
 
+static bool is_tls(const peer_job *job)
+{
+	return std::strstr(job->lane, "-tls");
+}
+
+/* Returns the server's credentials. *cert: what the client trusts. */
+static std::shared_ptr<grpc::ServerCredentials> make_credentials(const peer_job *job,
+								 std::string *cert)
+{
+	char cert_text[PEER_ADDRESS_MAX], key_text[PEER_ADDRESS_MAX];
+	grpc::SslServerCredentialsOptions options;
+
+	if (!is_tls(job))
+		return grpc::InsecureServerCredentials();
+	peer_tls_make(cert_text, key_text);
+	*cert = cert_text;
+	options.pem_key_cert_pairs.push_back({key_text, cert_text});
+	return grpc::SslServerCredentials(options);
+}
+
 /* Returns the encoded answer to an encoded request, of one buffer. */
 static lend_buf *make_answer(Server *s, const lend_buf *bytes)
 {
@@ -315,13 +337,13 @@ void *peer_server_open(const peer_job *job, peer_pipe *door)
 	if (is_gateway(job))
 		return open_gateway(s, door);
 	grpc::ServerBuilder builder;
-	std::string address = "127.0.0.1:0";
+	std::string address = "127.0.0.1:0", cert;
 	int port = 0;
 
 	if (is_unix(job))
 		address = "unix-abstract:peer-grpc-" + std::to_string(getpid());
 	tune([&](const char *name, int value) { builder.AddChannelArgument(name, value); });
-	builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+	builder.AddListeningPort(address, make_credentials(job, &cert), &port);
 	if (is_async(job)) {
 		builder.RegisterService(&s->async);
 		s->queue = builder.AddCompletionQueue();
@@ -342,6 +364,8 @@ void *peer_server_open(const peer_job *job, peer_pipe *door)
 		if (is_async(job) && !is_talk(job))
 			s->ask_for(&one);
 	peer_send_text(door, address.c_str(), address.size() + 1);
+	if (is_tls(job))
+		peer_send_text(door, cert.c_str(), cert.size() + 1);
 	return s;
 }
 
@@ -478,6 +502,19 @@ static const Bytes *message_of(Client *c, unsigned slot, const void *bytes)
 	return &c->kind.back();
 }
 
+/* Returns the client's credentials: it trusts the server's certificate. */
+static std::shared_ptr<grpc::ChannelCredentials> trust_server(const peer_job *job, peer_pipe *door,
+							      grpc::ChannelArguments *args)
+{
+	char cert[PEER_ADDRESS_MAX];
+
+	if (!is_tls(job))
+		return grpc::InsecureChannelCredentials();
+	peer_receive_text(door, cert, sizeof(cert));
+	args->SetSslTargetNameOverride(PEER_TLS_NAME);
+	return grpc::SslCredentials({cert, "", ""});
+}
+
 void *peer_client_open(const peer_job *job, peer_pipe *door)
 {
 	auto *c = new Client(job);
@@ -488,7 +525,7 @@ void *peer_client_open(const peer_job *job, peer_pipe *door)
 	peer_receive_text(door, address, sizeof(address));
 	tune([&](const char *name, int value) { args.SetInt(name, value); });
 	c->stub = Asking::NewStub(
-	    grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), args));
+	    grpc::CreateCustomChannel(address, trust_server(job, door, &args), args));
 	if (is_stream(job))
 		c->talk = c->stub->Talk(&c->talk_context);
 	if (is_talk(job)) {
@@ -610,7 +647,7 @@ static peer_lane lane_of(const char *name, unsigned window_max)
 const struct peer peer_this = {
     "grpc",
     {lane_of("unary-unix", 1), lane_of("unary-tcp", 1), lane_of("async-unix", 0),
-     lane_of("async-tcp", 0), lane_of("stream-unix", 0), lane_of("stream-tcp", 0),
+     lane_of("async-tcp", 0), lane_of("async-tls", 0), lane_of("talk-tls", 0), lane_of("stream-unix", 0), lane_of("stream-tcp", 0),
      lane_of("talk-unix", 0), lane_of("talk-tcp", 0), lane_of("gateway-tcp", 0),
      lane_of("gateway-talk-tcp", 0), lane_of("shm-native", 0), lane_of("udp-native", 0),
      lane_of("shm-native-unary", 1), lane_of("udp-native-unary", 1), lane_of("shm-native-talk", 0),

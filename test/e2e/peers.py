@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Goal: each program of the comparison sends requests, gets answers, verifies and counts, over the
-first of its lanes; and refuses invalid options in one line.
+first of its lanes, and over each with TLS; and refuses invalid options in one line.
 Method: a short run of every program that is built; skipped (77) where none is.
 Covers: apps/peers/checksum.h
 
@@ -24,7 +24,12 @@ def run(program, *args):
 def check(program):
     code, lanes, err = run(program, "--lanes")
     assert code == 0, (program, err)
-    lane = lanes.split()[0]
+    lanes = lanes.split()
+    for lane in lanes[:1] + [one for one in lanes[1:] if one.endswith("-tls")]:
+        check_lane(program, lane)
+
+
+def check_lane(program, lane):
     for _ in range(TRIES):
         code, out, err = run(program, "--lane", lane, "--request", "32", "--reply", "8", "--seconds", "0.05", "--json")
         assert code == 0, (program, err)
