@@ -4,6 +4,7 @@ import os
 import re
 import statistics
 import subprocess
+import tempfile
 
 from compare_show import number
 
@@ -23,6 +24,7 @@ RINGS = (
 )
 BURST = {("AES-128-GCM", "64"): "<= 30 ns", ("AES-128-GCM", "1472"): "<= 120 ns"}
 LATENCY = ("lat --carrier udp", "peer-grpc --lane async-tls --request 64 --window 1", 3)
+FLOOD = (200000, 10, ">= 90 %, 0 bytes of state each")
 CONNECT = {"resumed": "<= 40 us", "NNpsk0": "<= 200 us", "NKpsk2": "<= 280 us"}
 
 
@@ -93,7 +95,27 @@ def over_grpc(build, seconds):
     return [row]
 
 
+def flooded(build):
+    """Live calls next to a flood, which has a CPU with them and the server another: forged CONNECTs over noise that is as long, the kernel's part."""
+    rate, seconds, bar = FLOOD
+    with tempfile.TemporaryDirectory() as folder:
+        env = dict(os.environ, LEND_MODULE_DIR=str(build), LEND_LEVEL="encrypt", LEND_KEYS=f"{folder}/keys")
+        subprocess.run([build / "lend", "keygen", env["LEND_KEYS"]], check=True, capture_output=True, env=env)
+        server = subprocess.Popen(["taskset", "-c", "0", build / "lend", "serve", "udp:127.0.0.1:0"], stdout=subprocess.PIPE, text=True, env=env)
+        command = ["taskset", "-c", "1", build / "lend", "flood", server.stdout.readline().split()[1], "--rate", str(rate), "--seconds", str(seconds),
+                   "--watch", "--json"]
+        try:
+            found = [json.loads(subprocess.run(command + kinds, check=True, capture_output=True, text=True, timeout=LIMIT, env=env).stdout)
+                     for kinds in (["--kinds", "noise"], [])]
+        finally:
+            server.terminate()
+            server.communicate(timeout=20)
+    noise, forged = [f"{100 * one['goodput_during']:.1f} %, p50 {number(one['p50_us_during'])} us, p99 {number(one['p99_us_during'])} us" for one in found]
+    return [[f"`lend flood --rate {rate} --seconds {seconds} --watch`: live calls answered in 100 ms, of those due", f"noise as long: {noise}", f"forged CONNECTs: {forged}",
+             f"{found[1]['goodput_during'] / found[0]['goodput_during']:.2f}", bar]]
+
+
 def encryption(build, seconds):
     return {"name": "encryption", "title": "Encryption", "command": f"{COMMAND} --seconds {seconds:g}",
             "columns": ["command", "in clear", "sealed", f"ratio, median of {TURNS} turns", "target"],
-            "rows": bursts(build) + sealed_over_clear(build, seconds) + connects(build) + over_grpc(build, seconds)}
+            "rows": bursts(build) + sealed_over_clear(build, seconds) + connects(build) + over_grpc(build, seconds) + flooded(build)}

@@ -27,7 +27,8 @@ static const struct lend_option options[] = {
 	       .key = 'r'),
     OPT_TIME(struct args, time, "seconds", "How long: 10 unless given", .key = 't'),
     OPT_TEXT(struct args, kinds, "kinds", "LIST",
-	     "Of no_mac1, wrong_mac1, replayed, no_cookie and bad_cookie: all unless given"),
+	     "Of no_mac1, wrong_mac1, replayed, no_cookie and bad_cookie: these unless given; or "
+	     "noise"),
     OPT_FLAG(struct args, watch, "watch", "Make live calls before and during the flood",
 	     .key = 'w'),
     OPT_NUMBER(struct args, calls, "calls", 1, 1000000,
@@ -37,7 +38,7 @@ static const struct lend_option options[] = {
 
 static void take_kinds(const char *text, bool kind[FLOOD_KINDS])
 {
-	for (uint32_t i = 0; i < FLOOD_KINDS && !text; i++)
+	for (uint32_t i = FLOOD_NO_MAC; i < FLOOD_KINDS && !text; i++)
 		kind[i] = true;
 	while (text && *text) {
 		size_t len = strcspn(text, ",");
@@ -47,8 +48,8 @@ static void take_kinds(const char *text, bool kind[FLOOD_KINDS])
 					   strncmp(flood_kind_names[i], text, len) != 0))
 			i++;
 		if (i == FLOOD_KINDS)
-			app_bad("--kinds %s: give names of no_mac1, wrong_mac1, replayed, "
-				"no_cookie, bad_cookie",
+			app_bad("--kinds %s: give names of noise, no_mac1, wrong_mac1, "
+				"replayed, no_cookie, bad_cookie",
 				text);
 		kind[i] = true;
 		text += len + (text[len] == ',');
@@ -99,6 +100,8 @@ static void report_live(struct app_report *r, const struct flood_live *before,
 	app_report_num(r, "p50_us_during", during->p50_us, 1, "us, during the flood");
 	app_report_num(r, "p99_us_before", before->p99_us, 1, "us, 99 % took no longer");
 	app_report_num(r, "p99_us_during", during->p99_us, 1, "us, during the flood");
+	app_report_int(r, "dropped_during", during->drops,
+		       "datagrams that the server's socket had no room for");
 	if (during->server_cpu < 0 || before->server_cpu < 0) {
 		app_note("the server does not show its figures to this user");
 		return;
@@ -116,12 +119,16 @@ static const char doc[] =
     "Sends forged CONNECTs to a server on this machine, to see that it stands them.\v"
     "Only addresses of the loopback are taken. The kinds: no_mac1 and wrong_mac1, as a scanner "
     "without the key sends them, which get no answer; replayed, a copy of a valid one from other "
-    "addresses; no_cookie and bad_cookie, from a holder of the key. With --watch, live calls of a "
+    "addresses; no_cookie and bad_cookie, from a holder of the key; noise is as long and of "
+    "another protocol, so that the server "
+    "drops it at once: with it, live calls lose what the kernel's part takes from them. With "
+    "--watch, live calls of a "
     "session that is up are made before and during the flood, at a fixed rate: goodput is the "
     "share that is answered within 100 ms. A server that shows its figures to this user (same "
     "key) also reports its memory and its share of a processor; flood, server and calls may "
     "compete for two.\n\n"
     "  lend flood udp:127.0.0.1:31850 --rate 200000 --seconds 10 --watch\n"
+    "  lend flood udp:127.0.0.1:31850 --watch --kinds noise\n"
     "  lend flood udp:127.0.0.1:31850 --kinds no_mac1,wrong_mac1 --seconds 1 --json";
 
 int app_flood(int argc, char **argv)

@@ -9,8 +9,9 @@
 
 #include "lend/rpc.h"
 
-/* Kinds of forged CONNECTs. The first two need no key. */
+/* Kinds of forged CONNECTs. The first three need no key. */
 enum flood_kind {
+	FLOOD_NOISE,      /* as long, of another protocol: what the kernel's part costs */
 	FLOOD_NO_MAC,     /* mac1 is zero: a scanner */
 	FLOOD_WRONG_MAC,  /* mac1 is random */
 	FLOOD_REPLAYED,   /* a copy of a valid one, from other addresses */
@@ -53,6 +54,7 @@ struct flood_live {
 	double p50_us, p99_us;
 	lend_ns time;
 	uint64_t sessions, rss; /* server's sessions and memory at the end; rss 0: not known */
+	uint64_t drops;         /* datagrams that the server's socket had no room for */
 	double server_cpu;      /* share of a processor that the server used; < 0: not known */
 };
 struct flood_watch;

@@ -46,8 +46,8 @@ struct flood_sender {
 	_Alignas(8) uint8_t batch[BATCH][DATAGRAM];
 };
 
-const char *const flood_kind_names[FLOOD_KINDS] = {"no_mac1", "wrong_mac1", "replayed", "no_cookie",
-						   "bad_cookie"};
+const char *const flood_kind_names[FLOOD_KINDS] = {"noise",    "no_mac1",   "wrong_mac1",
+						   "replayed", "no_cookie", "bad_cookie"};
 
 void flood_take_address(const char *text, union flood_address *to)
 {
@@ -136,6 +136,8 @@ static void forge_connect(struct flood_sender *s, enum flood_kind kind, uint8_t 
 		lend_siphash128(s->keys.mac_key, to, CONNECT - LEND_TAG, mac);
 	trailer.crc = lend_crc32c(0, to, CONNECT);
 	memcpy(to + CONNECT, &trailer, sizeof(trailer));
+	if (kind == FLOOD_NOISE)
+		to[0] = (uint8_t)~LEND_PKT_MAGIC;
 }
 
 static void send_batch(struct flood_sender *s, uint32_t n)

@@ -25,6 +25,7 @@ struct live_call {
 struct flood_watch {
 	struct lend_ep *ep;
 	lend_session session;
+	unsigned port; /* the server's */
 	struct flood_live *live;
 	struct live_call call[CALLS];
 	uint32_t at;
@@ -36,6 +37,25 @@ struct server_use {
 	uint64_t pid, sessions, cpu_ticks, rss;
 };
 
+/* Returns the datagrams that sockets of the server's port have dropped, by the kernel's list. */
+static uint64_t count_drops(const char *path, unsigned port)
+{
+	FILE *file = fopen(path, "re");
+	unsigned long drops;
+	uint64_t sum = 0;
+	unsigned at;
+	char line[256];
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "%*u: %*[0-9A-F]:%x %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %lu",
+			   &at, &drops) == 2 &&
+		    at == port)
+			sum += drops;
+	if (file)
+		fclose(file);
+	return sum;
+}
+
 struct flood_watch *flood_watch_open(const char *address)
 {
 	struct flood_watch *w = calloc(1, sizeof(*w));
@@ -45,6 +65,7 @@ struct flood_watch *flood_watch_open(const char *address)
 	if (lend_open(NULL, &w->ep) < 0)
 		app_die("%s", lend_why());
 	(void)app_reach(w->ep, address, REACH_NS, &w->session);
+	w->port = (unsigned)atoi(strrchr(address, ':') + 1);
 	return w;
 }
 
@@ -137,21 +158,29 @@ static void turn_until(struct flood_watch *w, lend_ns end)
 	while (app_now() < end);
 }
 
+static uint64_t drops_of(const struct flood_watch *w)
+{
+	return count_drops("/proc/net/udp", w->port) + count_drops("/proc/net/udp6", w->port);
+}
+
 void flood_watch_run(struct flood_watch *w, lend_ns time, struct flood_live *live)
 {
 	lend_ns began, next, gap = 1000000000 / live->rate;
+	uint64_t drops;
 	struct server_use before, after;
 
 	w->live = live;
 	w->n = 0;
 	live->due = live->good = 0;
 	ask_server(w, &before);
+	drops = drops_of(w);
 	began = next = app_now();
 	for (; next < began + time; next += gap) {
 		turn_until(w, next);
 		start_call(w, next);
 	}
 	live->time = app_now() - began;
+	live->drops = drops_of(w) - drops;
 	turn_until(w, app_now() + 2 * TIMEOUT_NS); /* all have ended */
 	qsort(w->sample, w->n, sizeof(w->sample[0]), by_length);
 	live->p50_us = w->n ? (double)w->sample[w->n / 2] : 0;

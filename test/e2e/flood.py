@@ -33,15 +33,16 @@ class Flood(unittest.TestCase):
         cls.server.communicate(timeout=20)
 
     def test_no_answer_without_the_key(self):
-        for kinds, keys in (("no_mac1,wrong_mac1", "server"), (",".join(KINDS), "other")):
+        for kinds, keys in (("no_mac1,wrong_mac1", "server"), ("noise", "server"), (",".join(KINDS), "other")):
             told = lend_json("flood", self.address, "--rate", 5000, "--seconds", 0.3, "--kinds", kinds, "--keys", TEMP / keys)
             self.assertGreater(told["sent"], 500)
-            self.assertEqual({k for k in KINDS if told[k]}, set(kinds.split(",")))
+            self.assertEqual({k for k in ("noise", *KINDS) if told[k]}, set(kinds.split(",")))
             self.assertEqual(told["answers"], 0)
 
     def test_no_state_and_no_amplification(self):
         told = lend_json("flood", self.address, "--rate", 10000, "--seconds", 1.2, "--watch", "--calls", 500)
         self.assertTrue(all(told[k] > 500 for k in KINDS), told)
+        self.assertEqual(told["noise"], 0)
         self.assertGreater(told["answers"], 0, "a holder of the key is asked for its cookie")
         self.assertLess(told["answer_bytes_per_byte"], 1)
         self.assertEqual(told["server_sessions"], 1)
