@@ -3,7 +3,6 @@
  * one waits for SIGHUP. */
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,31 +114,6 @@ static int open_all(struct node *node, const struct mn_config *config)
 	return rc;
 }
 
-/* Reads the keys again at each SIGHUP, which all other threads block. */
-static void *wait_for_hangups(void *arg)
-{
-	sigset_t *hangup = arg;
-	int number;
-
-	while (sigwait(hangup, &number) == 0)
-		if (lend_reload_keys() < 0)
-			fprintf(stderr, "lend-mn: keys stay as they are: %s\n", lend_why());
-	return NULL;
-}
-
-/* Before any other thread is created. */
-static void watch_hangups(void)
-{
-	static sigset_t hangup;
-	pthread_t thread;
-
-	sigemptyset(&hangup);
-	sigaddset(&hangup, SIGHUP);
-	pthread_sigmask(SIG_BLOCK, &hangup, NULL);
-	if (pthread_create(&thread, NULL, wait_for_hangups, &hangup) == 0)
-		pthread_detach(thread);
-}
-
 static void watch_signals(struct node *node)
 {
 	struct sigaction act = {.sa_handler = handle_signal};
@@ -231,7 +205,7 @@ int main(int argc, char **argv)
 	int rc;
 
 	mn_config_read(&config, argc, argv);
-	watch_hangups();
+	(void)lend_reload_keys_on_hangup("lend-mn");
 	rc = mn_pool_plan(&config);
 	if (rc == 0)
 		rc = open_all(&node, &config);

@@ -77,6 +77,18 @@ static void on_signal(int number)
 		lend_stop(running);
 }
 
+/* Returns whether peers prove a key at one of the addresses. */
+static bool demands_keys(const char *listen)
+{
+	for (; listen; listen = strchr(listen, ',') ? strchr(listen, ',') + 1 : NULL) {
+		const char *level = lend_carrier_level(listen);
+
+		if (level && strcmp(level, "none") != 0)
+			return true;
+	}
+	return false;
+}
+
 void app_server_open(struct app_server *server, const struct app_server_args *args,
 		     const struct lend_config *config)
 {
@@ -100,6 +112,8 @@ void app_server_open(struct app_server *server, const struct app_server_args *ar
 	mine.schedule = args->schedule ? args->schedule : mine.schedule;
 	server->args = *args;
 	server->closing = NULL;
+	if (demands_keys(args->listen))
+		(void)lend_reload_keys_on_hangup("lend");
 	if (lend_open(&mine, &server->ep) < 0)
 		app_die("%s", lend_why());
 	app_pin(args->cpu);

@@ -606,6 +606,12 @@ int lend_accept_secret(const char *secret);
 /* Reads the file of keys again. Sessions whose key is not accepted any more end, with BYE.
  * Returns: 0; what lend_open() returns for such a file: then the keys stay as they were. */
 int lend_reload_keys(void);
+/* Reads the file of keys again at each SIGHUP from now on, in a thread of its own. A file that
+ * cannot be taken costs a line on stderr, which begins with program.
+ * Returns: 0; -EAGAIN: no more threads.
+ * Ownership: keeps program.
+ * Threads: once, before all others are created, which then block the signal. */
+int lend_reload_keys_on_hangup(const char *program);
 /* Checks whether a session's peer proved, in this session's handshake, that it has a secret.
  * Returns: true: it did; false: it did not, or the session is stale or not up.
  * Ownership: borrows secret. */

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Goal: keys are replaced while a memory node serves: the first key of a file connects, all are
-accepted, SIGHUP reads the file again, and a removed key ends its sessions.
+"""Goal: keys are replaced while a memory node or a server runs: the first key of a file connects,
+all are accepted, SIGHUP reads the file again, and a removed key ends its sessions.
 
-Method: lend-mn over UDP with a file of keys that the test changes, and clients with files of their
-own.
-Covers: mn/lend_mn.c, src/rpc/keys.c, src/rpc/keyfile.c, src/rpc/sealed_sessions.c
+Method: lend-mn and lend serve over UDP with a file of keys that the test changes, and clients with
+files of their own.
+Covers: mn/lend_mn.c, apps/common/bench_server.c, src/rpc/hangups.c,
+src/rpc/keys.c, src/rpc/keyfile.c, src/rpc/sealed_sessions.c
 
 usage: rotation.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
 """
@@ -33,14 +34,14 @@ def write_keys(name, *lines):
 
 class Rotation(unittest.TestCase):
     def reach(self, keys):
-        """Whether a client with these keys gets a session, and its first line of error."""
-        done = subprocess.run([LEND, "ping", self.node.address, "--count", "1", "--timeout", "200ms", "--keys", keys],
+        """Whether a client with these keys gets a session."""
+        done = subprocess.run([LEND, "ping", self.address, "--count", "1", "--timeout", "200ms", "--keys", keys],
                               capture_output=True, timeout=60, check=False)
         return done.returncode == 0
 
     def reload(self, *lines):
         write_keys("server", *lines)
-        self.node.process.send_signal(signal.SIGHUP)
+        self.process.send_signal(signal.SIGHUP)
 
     def wait_for(self, keys, good):
         for _ in range(PATIENCE):
@@ -48,28 +49,46 @@ class Rotation(unittest.TestCase):
                 return
         self.fail(f"with {keys} it is not {good}")
 
-    def test_append_move_remove(self):
-        old, new = line_of("old"), line_of("new")
-        with_old, with_new = write_keys("with_old", old), write_keys("with_new", new, old)
-        with Node("udp:127.0.0.1:0", "--keys", write_keys("server", old)) as self.node:
-            self.assertTrue(self.reach(with_old))
-            self.assertFalse(self.reach(with_new), "the first key connects")
-            self.reload(old, new)
-            self.wait_for(with_new, True)
-            self.assertTrue(self.reach(with_old), "all are accepted")
-            live = subprocess.Popen([LEND, "ping", self.node.address, "--count", "100000", "--interval", "10ms", "--keys", with_old],
-                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-            while "reply" not in live.stdout.readline():
-                self.assertIsNone(live.poll())
-            self.reload(old, "psk what is this\n")
-            self.assertTrue(self.reach(with_new), "a faulty file changes nothing")
+    def replace_key(self):
+        """Starts with the old key in the server's file."""
+        with_old, with_new = write_keys("with_old", self.old), write_keys("with_new", self.new, self.old)
+        self.assertTrue(self.reach(with_old))
+        self.assertFalse(self.reach(with_new), "the first key connects")
+        self.reload(self.old, self.new)
+        self.wait_for(with_new, True)
+        self.assertTrue(self.reach(with_old), "all are accepted")
+        live = subprocess.Popen([LEND, "ping", self.address, "--count", "100000", "--interval", "10ms", "--keys", with_old],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while "reply" not in live.stdout.readline():
             self.assertIsNone(live.poll())
-            self.reload(new)
-            _, why = live.communicate(timeout=20)
-            self.assertEqual(live.returncode, 1)
-            self.assertIn("UNAVAILABLE", why)
-            self.wait_for(with_old, False)
-            self.assertTrue(self.reach(with_new))
+        self.reload(self.old, "psk what is this\n")
+        self.assertTrue(self.reach(with_new), "a faulty file changes nothing")
+        self.assertIsNone(live.poll())
+        self.reload(self.new)
+        _, why = live.communicate(timeout=20)
+        self.assertEqual(live.returncode, 1)
+        self.assertIn("UNAVAILABLE", why)
+        self.wait_for(with_old, False)
+        self.assertTrue(self.reach(with_new))
+
+    @classmethod
+    def setUpClass(cls):
+        cls.old, cls.new = line_of("old"), line_of("new")
+
+    def test_append_move_remove(self):
+        with Node("udp:127.0.0.1:0", "--keys", write_keys("server", self.old)) as node:
+            self.process, self.address = node.process, node.address
+            self.replace_key()
+
+    def test_server_of_two_addresses(self):
+        self.process = subprocess.Popen([LEND, "serve", f"shm:rotation-{os.getpid()},udp:127.0.0.1:0", "--keys", write_keys("server", self.old)],
+                                        stdout=subprocess.PIPE, text=True)
+        self.address = self.process.stdout.readline().split()[1].split(",")[-1]
+        try:
+            self.replace_key()
+        finally:
+            self.process.terminate()
+            self.process.communicate(timeout=20)
 
 
 if __name__ == "__main__":
