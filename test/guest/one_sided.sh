@@ -16,7 +16,7 @@ if [ "${LEND_IN_GUEST:-}" != 1 ]; then
 	exec guest.sh -t 450 -- "$0"
 fi
 export LEND_MODULE_DIR=$LEND_BUILD
-export LEND_LEVEL=none # what the device reads, nobody has encrypted
+export LEND_LEVEL=none # encrypted sessions have no one-sided reads
 bench=$LEND_BUILD/test/one_sided_bench
 log=$(mktemp)
 large=8388608
@@ -43,7 +43,7 @@ read -r puts puts_all _ < <("$bench" put "$address" $node $large 4 reads)
 [ -n "$gets" ] && [ -n "$plain" ] && [ -n "$puts" ]
 stop_node
 
-# One link, held by the first peer: the second one's gets go by datagrams.
+# One link, held by the first peer: the second peer uses datagrams.
 start_node '?rc=1'
 "$bench" get "$address" $node 1048576 30 reads >"$log.first" &
 first=$!

@@ -170,7 +170,7 @@ static int run_node(bool puts, char **argv, bool reads)
 	return 0;
 }
 
-/* Checks an argument that its caller lends. The first byte tells which one it is. */
+/* Checks an argument that its caller lends. Its first byte is its seed. */
 static void check_lent(lend_request request, const struct lend_arg *args, int n, void *reads)
 {
 	if (n != 1)
