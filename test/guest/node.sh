@@ -14,13 +14,14 @@ if [ "${LEND_IN_GUEST:-}" != 1 ]; then
 	exec guest.sh -t 400 -- "$0"
 fi
 export LEND_MODULE_DIR=$LEND_BUILD
+export LEND_LEVEL=none # what is encrypted is a copy
 log=$(mktemp)
 
 # start_node registered|copied: starts a node that may lock all its pages, or only its queues.
 start_node() {
 	locked=(bash -c 'exec "$@"' bash)
 	[ "$1" = registered ] || locked=(setpriv --bounding-set=-ipc_lock bash -c 'ulimit -l 24576; exec "$@"' bash)
-	"${locked[@]}" "$LEND_BUILD/lend-mn" --listen verbs:rxe1@10.77.0.2:0 --size 64M >"$log" 2>&1 &
+	"${locked[@]}" "$LEND_BUILD/lend-mn" --listen 'verbs:rxe1@10.77.0.2:0?rc=0' --size 64M >"$log" 2>&1 &
 	node=$!
 	for _ in $(seq 150); do
 		address=$(grep -o 'verbs:rxe1@[^ ,]*' "$log" | head -n 1) || true
@@ -37,7 +38,7 @@ start_node() {
 cpu_ms() { awk -v hz="$(getconf CLK_TCK)" '{print ($14 + $15) * 1000 / hz}' "/proc/$node/stat"; }
 measure() { # registered|copied: prints the node's CPU time per MiB, in us
 	start_node "$1"
-	ref=$("$LEND_BUILD/lend" put "$file" --node "${address/rxe1/rxe0}")
+	ref=$("$LEND_BUILD/lend" put "$file" --node "${address/rxe1/rxe0}?rc=0")
 	before=$(cpu_ms)
 	for _ in 1 2; do
 		"$LEND_BUILD/lend" get "$ref" -o "$file.copy"
