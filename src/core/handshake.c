@@ -350,6 +350,18 @@ static bool choose_suite(struct lend_core *c, struct lend_sess *s, uint8_t suite
 	return suites != 0;
 }
 
+/* No session is free: an open attempt ends; a sealed one goes on with the timer's next CONNECT,
+ * which is a full handshake. */
+static void refuse_full(struct lend_core *c, struct lend_sess *s)
+{
+	struct lend_hs *h = lend_hs_of(c, s);
+
+	if (lend_hs_seals(h))
+		h->flags |= LEND_HS_FULL;
+	else
+		lend_sess_down(c, s, RESOURCE_EXHAUSTED, false);
+}
+
 void lend_hs_on_retry(struct lend_core *c, const struct lend_in *in, const struct lend_pkt_view *v)
 {
 	struct lend_sess *s = lend_sess_find(c, v->head.session);
@@ -364,7 +376,7 @@ void lend_hs_on_retry(struct lend_core *c, const struct lend_in *in, const struc
 	}
 	h = lend_hs_of(c, s);
 	if (v->retry.reason == LEND_RETRY_FULL) {
-		lend_sess_down(c, s, RESOURCE_EXHAUSTED, false);
+		refuse_full(c, s);
 		return;
 	}
 	if (h->retries >= RETRIES_MAX)

@@ -19,9 +19,9 @@
 
 #include "core/arena.h"
 
-/* REFUSED: a RETRY, which proves nothing, said that no level or suite fits. LOOPS: the server is
- * this core itself. */
-enum { LEND_HS_REFUSED = 1, LEND_HS_LOOPS = 2 };
+/* REFUSED, FULL: a RETRY, which proves nothing, said that no level or suite fits, or that no
+ * session is free: the reason if the attempt fails. LOOPS: the server is this core itself. */
+enum { LEND_HS_REFUSED = 1, LEND_HS_LOOPS = 2, LEND_HS_FULL = 4 };
 
 /* State of one handshake, freed at its end. */
 struct lend_hs {

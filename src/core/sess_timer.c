@@ -132,12 +132,23 @@ static bool must_ping(struct lend_core *c, struct lend_sess *s)
 	return c->now - s->last_ping >= LEND_PARKED_PING && lend_call_any_parked(c, s);
 }
 
+/* Returns the status of calls of a session that ends by silence: of an attempt, the reason that a
+ * RETRY gave. */
+static uint8_t silence_status(struct lend_core *c, const struct lend_sess *s)
+{
+	uint8_t flags = s->state == LEND_SESS_CONNECTING ? lend_hs_of(c, s)->flags : 0;
+
+	if (flags & LEND_HS_REFUSED)
+		return UNAUTHENTICATED;
+	return flags & LEND_HS_FULL ? RESOURCE_EXHAUSTED : UNAVAILABLE;
+}
+
 /* Sends PINGs, and declares the peer dead. Returns false if the session ended. */
 static bool tick_alive(struct lend_core *c, struct lend_sess *s)
 {
 	if (dies_of_silence(s) && c->now - s->last_rx >= c->cfg.dead) {
 		LEND_COUNT(c, dead);
-		lend_sess_down(c, s, UNAVAILABLE, false);
+		lend_sess_down(c, s, silence_status(c, s), false);
 		return false;
 	}
 	if (must_ping(c, s)) {

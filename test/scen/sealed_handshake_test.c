@@ -13,6 +13,7 @@
 
 #define MS UINT64_C(1000000)
 enum {
+	EXHAUSTED = 8, /* RESOURCE_EXHAUSTED */
 	HEAD = sizeof(struct lend_pkt),
 	CONNECT_LEN = HEAD + sizeof(struct lend_pkt_connect) + sizeof(struct lend_pkt_connect_end),
 	ACCEPT_LEN = HEAD + sizeof(struct lend_pkt_accept),
@@ -525,6 +526,46 @@ Test(sealed_handshake, ticket__of_a_restarted_server__full_handshake)
 	cr_expect(sealed_agree(&p));
 	cr_expect_eq(p.side[0].made.pattern, LEND_PATTERN_NN);
 	sealed_close(&p);
+}
+
+/* RETRY proves nothing: an attempt that got one for a full server goes on, with a full
+ * handshake; if nothing else answers, its calls end with that reason. */
+Test(sealed_handshake, forged_control__retry_full__full_handshake)
+{
+	for (int answered = 0; answered < 2; answered++) {
+		struct {
+			struct lend_pkt head;
+			struct lend_pkt_retry retry;
+		} g = {.head = {.magic = LEND_PKT_MAGIC,
+				.version = LEND_PKT_VERSION,
+				.kind = LEND_PKT_RETRY},
+		       .retry = {.reason = LEND_RETRY_FULL}};
+		struct lend_pkt_connect b;
+		struct sealed_pair p;
+
+		sealed_open(&p, LEND_PATTERN_NN);
+		p.d.quiet = true;
+		p.d.side[0].session = pair_connect(&p.d);
+		lend_core_set_server(p.d.side[0].core, p.d.side[0].session, 77);
+		pair_settle(&p.d);
+		p.d.side[0].session = pair_connect(&p.d);
+		lend_core_set_server(p.d.side[0].core, p.d.side[0].session, 77);
+		pair_output(&p.d, 0);
+		memcpy(&b, p.d.side[0].wire[0].data + HEAD, sizeof(b));
+		cr_assert_eq(b.pattern, LEND_PATTERN_RESUME);
+		g.head.session = b.session;
+		g.retry.connect = b.connect;
+		p.d.side[0].n = 0;
+		pair_inject(&p.d, 0, &g, sizeof(g));
+		p.d.lose = answered ? NULL : pair_lose_all;
+		pair_pass(&p.d, answered ? 50 * MS : 20000 * MS);
+		cr_expect_eq(p.d.side[0].count[LEND_EV_SESSION_UP], 1u + (uint32_t)answered);
+		if (answered)
+			cr_expect_eq(p.side[0].made.pattern, LEND_PATTERN_NN);
+		else
+			cr_expect_eq(p.d.side[0].ev[LEND_EV_SESSION_DOWN].status, EXHAUSTED);
+		sealed_close(&p);
+	}
 }
 
 static int early_call(struct sealed_pair *p)
