@@ -164,6 +164,7 @@ struct cn_node {
 	bool relay;           /* callers only: session is borrowed, to one that relays reads */
 	bool placed;          /* callers only: id, epoch and table are valid for this session */
 	uint64_t table;       /* callers only: offset of its lent_table in its shared memory */
+	uint64_t full_in;     /* the last walk of the pump in which an operation lacked an id */
 	struct cn_pool *pool; /* set if it was named pool:NAME; else NULL */
 	struct cn_slot slot[LEND_MEM_OPEN_MAX];
 	uint64_t
@@ -218,6 +219,10 @@ struct lend_mem {
 	struct cn_ops wide; /* releases of several references: they depend on all operations */
 	uint64_t seq;
 	lend_ns now;              /* when the pump, or the start of an operation, began */
+	lend_ns walk_at;          /* when the pump tries all operations of wait again */
+	uint32_t ready;           /* operations of wait that lack nothing */
+	uint64_t pass;            /* number of the pump's walk over wait */
+	uint32_t full_nodes;      /* nodes with full_in == pass */
 	uint32_t drops;           /* POOL_DROP calls under way */
 	uint32_t live, refs_live; /* operations in progress; those of them on references */
 	bool pumping, again, closing;
@@ -263,6 +268,7 @@ int cn_op_go(struct cn_op *op); /* starts or queues it; always 0 */
 void cn_op_finish(struct cn_op *op, enum lend_status status, enum lend_ran ran);
 void cn_op_resume(struct cn_op *op); /* queues it for its next call */
 void cn_op_started(struct cn_op *op);
+void cn_op_set_lack(struct cn_op *op, enum cn_lack lack); /* of an operation that waits */
 void cn_pump(struct lend_mem *mem);
 
 /* op_call.c: one call of an operation */

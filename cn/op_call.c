@@ -293,11 +293,12 @@ enum cn_call_outcome cn_call_start(struct cn_op *op)
 		op->id = 0;
 	if (lend_memop_recorded(say.kind) && !op->id) {
 		op->id = cn_id_take(node);
-		op->lacks = CN_LACKS_ID;
-		if (!op->id)
+		if (!op->id) {
+			cn_op_set_lack(op, CN_LACKS_ID);
 			return CN_LATER;
+		}
 	}
-	op->lacks = CN_LACKS_NOTHING;
+	cn_op_set_lack(op, CN_LACKS_NOTHING);
 	say.client = mem->client;
 	say.id = op->id;
 	say.low = node->low;
@@ -316,7 +317,7 @@ enum cn_call_outcome cn_call_start(struct cn_op *op)
 		mem->again = true;
 	}
 	if (rc == -EAGAIN && !idle) {
-		op->lacks = CN_LACKS_CALL;
+		cn_op_set_lack(op, CN_LACKS_CALL);
 		mem->calls_full = true;
 		return CN_LATER;
 	}

@@ -16,6 +16,7 @@
 #include "util/check.h"
 
 #define DEFAULT_TIMEOUT UINT64_C(5000000000)
+#define WALK_NS         UINT64_C(1000000)
 
 int cn_op_begin(struct lend_mem *mem, struct lend_op *op, uint8_t kind)
 {
@@ -38,9 +39,22 @@ int cn_op_begin(struct lend_mem *mem, struct lend_op *op, uint8_t kind)
 	return 0;
 }
 
+void cn_op_set_lack(struct cn_op *op, enum cn_lack lack)
+{
+	op->mem->ready += (lack == CN_LACKS_NOTHING) - (op->lacks == CN_LACKS_NOTHING);
+	op->lacks = (uint8_t)lack;
+}
+
+static void leave_queue(struct cn_op *op)
+{
+	cn_op_set_lack(op, CN_LACKS_NOTHING);
+	TAILQ_REMOVE(&op->mem->wait, op, all);
+	op->mem->ready--;
+}
+
 void cn_op_started(struct cn_op *op)
 {
-	TAILQ_REMOVE(&op->mem->wait, op, all);
+	leave_queue(op);
 	TAILQ_INSERT_TAIL(&op->mem->flight, op, all);
 	op->state = CN_FLIGHT;
 }
@@ -52,6 +66,7 @@ void cn_op_resume(struct cn_op *op)
 
 	TAILQ_REMOVE(&mem->flight, op, all);
 	op->state = CN_WAIT;
+	mem->ready++;
 	while (at && at->seq < op->seq)
 		at = TAILQ_NEXT(at, all);
 	if (at)
@@ -74,7 +89,7 @@ void cn_op_finish(struct cn_op *op, enum lend_status status, enum lend_ran ran)
 	}
 	cn_step_end(op, status, ran);
 	if (op->state == CN_WAIT)
-		TAILQ_REMOVE(&mem->wait, op, all);
+		leave_queue(op);
 	else
 		TAILQ_REMOVE(&mem->flight, op, all);
 	cn_order_del(op);
@@ -158,26 +173,58 @@ static bool try_start(struct cn_op *op)
 	return false;
 }
 
-/* Starts the waiting operations that may start, each tried once. done functions may start and end
- * operations, so the walk begins again after each change. */
-static void pump_once(struct lend_mem *mem)
+/* Notes that an operation still lacks something for its call. */
+static void note_lack(struct cn_op *op)
 {
-	uint64_t after = 0;
-	struct cn_op *op, *next;
+	struct lend_mem *mem = op->mem;
+	struct cn_node *node = mem->node[op->node];
 
-	for (op = TAILQ_FIRST(&mem->wait); op; op = next) {
+	mem->full_nodes += node->full_in != mem->pass;
+	node->full_in = mem->pass;
+}
+
+/* Returns whether no operation behind the `seen` ready ones can start: each lacks an id of its
+ * node, or a place in the queue of calls, and none is left. All are tried every WALK_NS, because
+ * their deadlines may be over. */
+static bool all_lack(const struct lend_mem *mem, uint32_t seen)
+{
+	return seen >= mem->ready && (mem->calls_full || mem->full_nodes == mem->nodes) &&
+	       mem->now < mem->walk_at;
+}
+
+/* Starts the waiting operations from op on that may start, each tried once. done functions may
+ * start and end operations, so the walk begins again after each change. */
+static void pump_once(struct lend_mem *mem, struct cn_op *op)
+{
+	bool whole = op == TAILQ_FIRST(&mem->wait);
+	uint64_t after = op ? op->seq - 1 : 0;
+	uint32_t seen = 0;
+	struct cn_op *next;
+
+	mem->pass++;
+	mem->full_nodes = 0;
+	for (; op; op = next) {
 		uint64_t seq = op->seq;
 
+		if (all_lack(mem, seen))
+			return;
 		next = TAILQ_NEXT(op, all);
 		if (seq <= after)
 			continue;
 		after = seq;
 		if (try_start(op)) /* next may have been freed */
 			next = TAILQ_FIRST(&mem->wait);
+		else if (op->lacks == CN_LACKS_NOTHING)
+			seen++;
+		else
+			note_lack(op);
 	}
+	if (whole)
+		mem->walk_at = mem->now + WALK_NS;
 }
 
-static void run_pump(struct lend_mem *mem)
+/* Starts what may start: of the operations from op on, then of all if something has changed. */
+static void run_pump(struct lend_mem *mem, struct cn_op *op)
 {
 	if (mem->pumping) {
 		mem->again = true;
@@ -186,7 +233,8 @@ static void run_pump(struct lend_mem *mem)
 	mem->pumping = true;
 	do {
 		mem->again = mem->calls_full = false;
-		pump_once(mem);
+		pump_once(mem, op && mem->now < mem->walk_at ? op : TAILQ_FIRST(&mem->wait));
+		op = NULL;
 		for (uint32_t i = 0; i < mem->nodes; i++)
 			cn_forget_pump(mem->node[i]);
 	} while (mem->again);
@@ -197,7 +245,7 @@ void cn_pump(struct lend_mem *mem)
 {
 	if (!TAILQ_EMPTY(&mem->wait))
 		mem->now = lend_now(mem->ep);
-	run_pump(mem);
+	run_pump(mem, NULL);
 }
 
 int cn_op_go(struct cn_op *op)
@@ -209,7 +257,8 @@ int cn_op_go(struct cn_op *op)
 	cn_order_add(op);
 	TAILQ_INSERT_TAIL(&mem->wait, op, all);
 	mem->live++;
-	run_pump(mem); /* without reading the clock: cn_op_begin() just did */
+	mem->ready++;
+	run_pump(mem, op); /* without reading the clock: cn_op_begin() just did */
 	return 0;
 }
 

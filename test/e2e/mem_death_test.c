@@ -81,6 +81,41 @@ TestRuns(mem_death, forgotten_long_shm, run_forgotten("shm", 9 << 20));
 TestRuns(mem_death, forgotten_short_udp, run_forgotten("udp", 5000));
 TestRuns(mem_death, forgotten_long_udp, run_forgotten("udp", 1 << 20));
 
+/* Maps with short deadlines that wait behind others for an operation id end in time, and the
+ * others when the node goes on. */
+static void run_waiting(const char *carrier)
+{
+	enum { LONG = 1500, SHORT = 50, ALL = LONG + SHORT };
+	static struct lend_op op[ALL];
+	static lend_space space[ALL];
+	struct mem_node node;
+	struct lend_ref ref;
+
+	mem_node_start(&node, carrier, "64M", "");
+	ref = mem_put(node.mem, "a snapshot", 11, NULL);
+	kill(node.pid, SIGSTOP);
+	for (int i = 0; i < ALL; i++) {
+		op[i] = (struct lend_op){.timeout = i < LONG ? 30 * SECOND : SECOND / 10};
+		cr_assert_eq(lend_space_map(node.mem, &ref, &space[i], &op[i]), 0);
+	}
+	for (int i = ALL; i-- > LONG;) {
+		cr_assert_eq(lend_op_wait(node.mem, &op[i]), 0);
+		cr_assert_eq(op[i].status, LEND_DEADLINE_EXCEEDED);
+		cr_assert_eq(op[i].ran, LEND_RAN_NO, "%d was sent", i);
+	}
+	kill(node.pid, SIGCONT);
+	for (int i = 0; i < LONG; i++) {
+		cr_assert_eq(lend_op_wait(node.mem, &op[i]), 0);
+		cr_assert_eq(op[i].status, LEND_OK, "%d: %d", i, op[i].status);
+		mem_free_space(node.mem, space[i]);
+	}
+	cr_assert_eq(mem_release(node.mem, &ref), LEND_OK);
+	mem_node_stop(&node);
+}
+
+TestRuns(mem_death, waiting_shm, run_waiting("shm"));
+TestRuns(mem_death, waiting_udp, run_waiting("udp"));
+
 static void run_cancelled(const char *carrier)
 {
 	static char bytes[9 << 20];
