@@ -79,6 +79,9 @@ static const struct lend_option options[] = {
 	      "file or a DAX device. A file must be this user's alone, and new, empty or left by "
 	      "an earlier memory node",
 	      .key = 'm'),
+    OPT_FLAG(struct mn_config, populate, "populate",
+	     "Take all memory from the system at the start, not at the first write to each page",
+	     .key = 'F'),
     OPT_FLAG(struct mn_config, overwrite, "overwrite",
 	     "Replace the file that --memory names, even if other data is in it", .key = 'O'),
     OPT_VALUE(struct mn_config, lease_ms, NUMBER, "lease", "MS",

@@ -12,6 +12,7 @@ struct mn_config {
 	uint64_t size;          /* bytes of pages */
 	uint32_t page;          /* bytes per page */
 	const char *memory;     /* where pages are stored: a kind of mn/memory.h */
+	bool populate;          /* take all pages from the system at the start */
 	bool overwrite;         /* replace an existing file, even with other contents */
 	const char *pool;       /* name of the pool to offer, or NULL: mn_pool_plan() */
 	uint64_t lease_ms;      /* 0: the store's default */

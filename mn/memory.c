@@ -23,6 +23,9 @@
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
 #endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 
 enum { PAGE = 4096, HUGE = 2 << 20, AHEAD_MAX = 16 };
 
@@ -275,6 +278,22 @@ void mn_memory_prepare(struct mn_memory *memory, const void *at, uint64_t len)
 		memory->asked = calloc(memory->len / HUGE / 64 + 1, sizeof(*memory->asked));
 	for (uint64_t i = first / HUGE; memory->asked && i < end;)
 		i = is_asked(memory, i) ? i + 1 : ask_run(memory, i, end);
+}
+
+int mn_memory_populate(struct mn_memory *memory)
+{
+	mn_memory_prepare(memory, memory->base, memory->len);
+	if (madvise(memory->base, memory->len, MADV_POPULATE_WRITE) == 0)
+		return 0;
+	if (errno != EINVAL)
+		return lend_fail(ENOMEM, "--populate: %zu bytes of memory: %s; ask for less",
+				 memory->len, strerror(errno));
+	for (size_t at = 0; at < memory->len; at += PAGE) { /* before Linux 5.14 */
+		volatile char *page = (char *)memory->base + at;
+
+		*page = *page;
+	}
+	return 0;
 }
 
 const char *mn_memory_pages(const struct mn_memory *memory)

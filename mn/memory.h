@@ -42,6 +42,9 @@ const char *mn_memory_pages(const struct mn_memory *memory);
  * fault then replaces 512. Each 2 MiB are tried once, some ahead of their use. Does nothing to
  * private memory, which is huge anyway, or if these pages are there already. */
 void mn_memory_prepare(struct mn_memory *memory, const void *at, uint64_t len);
+/* Takes all of the memory from the system now, as huge pages if it can: later first writes need no
+ * page fault. Keeps the bytes. Returns 0, or -ENOMEM with lend_why(). */
+int mn_memory_populate(struct mn_memory *memory);
 /* Seals the memory: from now on no other process can write to it or change its length; this mapping
  * can write. Does nothing to a file that cannot be sealed: see sealed. Returns 0, or -errno with
  * lend_why(). */

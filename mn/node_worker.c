@@ -224,7 +224,9 @@ int mn_worker_open(struct mn_worker *worker, const struct mn_config *config,
 	if (rc < 0)
 		return rc;
 	keep_records_small(worker);
-	rc = mn_serve_open(worker->ep, worker->store, &worker->serve);
+	rc = config->populate ? mn_memory_populate(&worker->pages) : 0;
+	if (rc == 0)
+		rc = mn_serve_open(worker->ep, worker->store, &worker->serve);
 	if (rc < 0)
 		return rc;
 	mn_serve_set_memory(worker->serve, &worker->pages);

@@ -1,6 +1,7 @@
 /* Goal: a node's memory is zero, of the requested length, found again by a later start, and not
  * writable by other processes once it is sealed; a file is never truncated, taken from another
- * user, or mapped without space for all of it; prepared memory needs one page fault per 2 MiB.
+ * user, or mapped without space for all of it; prepared memory needs one page fault per 2 MiB,
+ * populated memory none.
  * Method: each kind that needs no privileges is opened, written, mapped a second time as another
  * process would, sealed, and adopted; bad kinds, short files and files of another node are refused
  * with one line. Covers: mn/memory.c, mn/backing.c */
@@ -90,6 +91,26 @@ Test(mn_memory, prepared_memory_is_on_huge_pages)
 		if (!strcmp(mn_memory_pages(&m), "transparent huge"))
 			cr_assert_lt(least, 64, "%s: %ld faults", kinds[k], least);
 		mn_memory_prepare(&m, m.base, m.len);
+		mn_memory_close(&m);
+	}
+}
+
+Test(mn_memory, populated_memory_needs_no_page_fault)
+{
+	static const char *const kinds[] = {"private", "shared", "memfd"};
+
+	for (size_t k = 0; k < 3; k++) {
+		struct mn_memory m;
+		long least = LONG_MAX;
+
+		cr_assert_eq(mn_memory_open(&m, kinds[k], "test", 4 * UNIT, false), 0);
+		((char *)m.base)[5] = 7;
+		cr_assert_eq(mn_memory_populate(&m), 0, "%s", lend_why());
+		cr_assert_eq(((char *)m.base)[5], 7);
+		for (size_t i = 0; i < 4; i++)
+			least = (long)lend_min_u64((uint64_t)least,
+						   (uint64_t)write_unit((char *)m.base + i * UNIT));
+		cr_assert_lt(least, 8, "%s: %ld faults", kinds[k], least);
 		mn_memory_close(&m);
 	}
 }
