@@ -10,27 +10,27 @@
 #include "lend/mem.h"
 
 struct held {
-	int64_t id; /* first */
+	int64_t id;
+	struct held *next; /* in its bucket */
 	uint64_t len;
 	size_t n;             /* references */
 	struct lend_ref *ref; /* references, behind this structure */
 	size_t bytes_len;
 	uint8_t *bytes; /* the service's, of this memory: such as an encoded post */
 };
-/* A map of ids. Zero it. */
+/* A hash map of ids. Zero it. */
 struct held_map {
-	void *root;
+	struct held **bucket;
+	size_t buckets, n; /* buckets: a power of 2, at least n */
 };
 
 /* Makes an entry with room for n references and len bytes. NULL: no memory. */
 struct held *held_make(int64_t id, size_t n, size_t len);
-/* Adds an entry. Returns it, or the one that the map has with its id. */
+/* Adds an entry. Returns it, or the one that the map has with its id; NULL: no memory. */
 struct held *held_add(struct held_map *map, struct held *held);
 /* Returns the entry of an id, or NULL. */
 struct held *held_find(const struct held_map *map, int64_t id);
 /* Removes an entry from the map, releases its references, and frees it. */
 void held_drop(struct held_map *map, struct lend_mem *mem, struct held *held);
-/* Frees all entries; lend_mem_close() releases their references. */
-void held_free(struct held_map *map);
 
 #endif
