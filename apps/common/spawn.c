@@ -238,6 +238,12 @@ void app_child_start_mn(struct app_child *child, struct app_net *net, unsigned p
 	push_number(&argv, "--size", (long long)size * (net->workers ? net->workers : 1));
 	if (net->page)
 		push_number(&argv, "--page", net->page);
+	if (net->populate)
+		push(&argv, "--populate");
+	if (net->memory) {
+		push(&argv, "--memory");
+		push(&argv, net->memory);
+	}
 	if (net->workers)
 		push_number(&argv, "--workers", net->workers);
 	if (net->carrier == APP_DPDK_MEMIF)

@@ -130,8 +130,11 @@ static void plan_net(void)
 	for (unsigned i = 1; i < CHILDREN_MAX + 1; i++)
 		app_net_link(&all.net, 0, i);
 	app_net_plan(&all.net);
+	all.net.populate = true;
 	if (all.args->pool)
 		app_net_pool(&all.net, 1);
+	else if (all.args->carrier == APP_SHM)
+		all.net.memory = "shared";
 }
 
 /* Returns the bytes that the node needs: all that the seed stores, what the load adds, and room. */
