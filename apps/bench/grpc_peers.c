@@ -8,6 +8,7 @@
 #include "apps/common/closed_loop.h"
 #include "apps/common/report.h"
 #include "apps/common/samples.h"
+#include "apps/common/topology.h"
 
 enum peer { NATIVE, GATEWAY, PRELOAD, PRELOAD_BOTH, GRPC_CXX, GRPC_TLS };
 enum key { P50, P99, RATE, CPU, WRONG, KEYS };
@@ -169,6 +170,11 @@ static void write_report(const ARGS *args, struct way *best)
 	app_report_text(&r, "peer", peers[args->peer], "");
 	app_report_text(&r, "path", best->ends->path ? best->ends->path : carriers[args->carrier],
 			"what the calls went over");
+	app_report_text(&r, "level",
+			args->peer == GRPC_TLS ? "TLS"
+			: best->ends->path     ? "none"
+					   : app_carrier_level(args->carrier ? APP_UDP : APP_SHM),
+			"protection of what it carries");
 	app_report_bool(&r, "pinned", best->mode->pinned, "each end on a CPU of its own");
 	app_report_bool(&r, "sleep", best->mode->sleeps, "ends sleep while they wait");
 	app_report_text(&r, "kind", kinds[args->kind], "");

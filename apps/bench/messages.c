@@ -7,6 +7,7 @@
 #include "apps/commands.h"
 #include "apps/common/closed_loop.h"
 #include "apps/common/report.h"
+#include "apps/common/topology.h"
 #include "apps/common/samples.h"
 
 enum {
@@ -258,7 +259,7 @@ static void write_report(const ARGS *args)
 	report_grpc(&r, args);
 	r.prefix = "";
 	app_report_text(&r, "kind", kinds[args->kind], "");
-	app_report_text(&r, "carrier", carriers[args->carrier], "");
+	app_report_carrier(&r, args->carrier ? APP_UDP : APP_SHM);
 	app_report_int(&r, "size", args->size, "bytes in the request's message");
 	app_report_int(&r, "reply", args->reply, "bytes in the reply's");
 	app_report_int(&r, "window", args->window, "calls in flight");

@@ -31,7 +31,7 @@ const char *app_carrier_name(enum app_carrier carrier)
 	return carrier == APP_GIVEN ? given.name : names[carrier];
 }
 
-void app_report_carrier(struct app_report *report, enum app_carrier carrier)
+const char *app_carrier_level(enum app_carrier carrier)
 {
 	const char *name = app_carrier_name(carrier);
 	char address[sizeof(given.name) + 2];
@@ -40,9 +40,13 @@ void app_report_carrier(struct app_report *report, enum app_carrier carrier)
 		       carrier == APP_GIVEN ? ""
 		       : strchr(name, ':')  ? "@"
 					    : ":");
-	app_report_text(report, "carrier", name, "");
-	app_report_text(report, "level", lend_carrier_level(address),
-			"protection of its datagrams");
+	return lend_carrier_level(address);
+}
+
+void app_report_carrier(struct app_report *report, enum app_carrier carrier)
+{
+	app_report_text(report, "carrier", app_carrier_name(carrier), "");
+	app_report_text(report, "level", app_carrier_level(carrier), "protection of its datagrams");
 }
 
 static bool give_address(const char *text)

@@ -28,6 +28,8 @@ enum app_carrier { APP_SHM, APP_UDP, APP_DPDK_MEMIF, APP_DPDK_RING, APP_GIVEN };
  * "dpdk:net_af_packet0@10.0.0.%p:0 --vdev=net_af_packet0,iface=veth%p". Parsing returns false for
  * anything else. */
 const char *app_carrier_name(enum app_carrier carrier);
+/* Returns the level of its sessions: none, authenticate or encrypt. */
+const char *app_carrier_level(enum app_carrier carrier);
 /* Adds the carrier, and how its datagrams are protected. */
 struct app_report;
 void app_report_carrier(struct app_report *report, enum app_carrier carrier);

@@ -310,6 +310,7 @@ static void print_report(json_t *report, uint64_t pages)
 	json_object_set_new(report, "workload", json_string(all.workload->name));
 	json_object_set_new(report, "by", json_string(by_name(all.args->by)));
 	json_object_set_new(report, "carrier", json_string(app_carrier_name(all.args->carrier)));
+	json_object_set_new(report, "level", json_string(app_carrier_level(all.args->carrier)));
 	json_object_set_new(report, "posts_seeded", json_integer((json_int_t)all.posts));
 	json_object_set_new(report, "pages_used_after", json_integer((json_int_t)pages));
 	if (json_dumpf(report, stdout,

@@ -180,13 +180,14 @@ class Bench(unittest.TestCase):
                     self.assertGreater(min(got[name + "calls_per_s"], got[name + "cpu_us_per_call"]), 0)
                     self.assertEqual(got[name + "wrong_bytes"], 0)
                 self.assertGreater(got["copied_ratio"], 0)
+                self.assertEqual(got["level"], "encrypt" if "udp" in more else "none")
                 self.assertTrue(len(names) < 3 or got["grpc_cxx_polling_times"] > 0)
 
     @unittest.skipUnless(os.path.exists(f"{sys.argv[1]}/peer-lend_messages"), "no protobuf-c, or no peers")
     def test_rest_grpc(self):
         peers = [("native", "shm")]
         if os.path.exists(f"{sys.argv[1]}/peer-grpc") and os.path.exists(f"{sys.argv[1]}/lend_gateway.so"):
-            peers += [("door", "http2"), ("grpc-cxx", "http2")]
+            peers += [("door", "http2"), ("grpc-cxx", "http2"), ("grpc-tls", "http2")]
             if os.path.exists(f"{sys.argv[1]}/liblend-grpc-preload.so"):
                 peers += [("preload", "shm"), ("preload-both", "shm")]
         for peer, path in peers:
@@ -196,6 +197,7 @@ class Bench(unittest.TestCase):
                     self.assertLessEqual(got["p50_us"], got["p99_us"])
                     self.assertGreater(min(got["calls_per_s"], got["cpu_us_per_call"]), 0)
                     self.assertEqual((got["wrong_bytes"], got["peer"], got["path"], got["kind"]), (0, peer, path, kind))
+                    self.assertEqual(got["level"], "TLS" if peer == "grpc-tls" else "none")
                     self.assertIn(got["pinned"], (True, False))
 
     def test_rest_translate(self):
