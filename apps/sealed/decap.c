@@ -20,6 +20,7 @@
 #include "io/capture/pcapng.h"
 #include "rpc/keys.h"
 #include "util/bits.h"
+#include "util/crc32c.h"
 
 enum {
 	SECTION = 0x0a0d0d0a,
@@ -33,6 +34,7 @@ enum {
 	TAG_END = 0,
 	TAG_DISSECTOR = 12,
 	INTERFACES_MAX = 1 << 16,
+	HEAD = sizeof(struct lend_pkt),
 	NOTE_MAX = 128,
 };
 
@@ -107,8 +109,49 @@ static uint32_t find_header(const uint8_t *data, uint32_t len)
 	return 0;
 }
 
+/* Returns where a CONNECT or ACCEPT of this length without trailer begins to be encrypted, and the
+ * bytes before its tag in *len; 0: it is no such datagram, or in clear. */
+static uint32_t find_message(const uint8_t *datagram, uint32_t whole, uint32_t *len)
+{
+	uint8_t kind = whole < HEAD ? 0 : datagram[offsetof(struct lend_pkt, kind)];
+	uint32_t at, end;
+
+	if (kind == LEND_PKT_CONNECT) {
+		at = HEAD + (uint32_t)offsetof(struct lend_pkt_connect, params);
+		end = (uint32_t)sizeof(struct lend_pkt_connect_end);
+	} else if (kind == LEND_PKT_ACCEPT) {
+		at = HEAD + (uint32_t)offsetof(struct lend_pkt_accept, params);
+		end = LEND_TAG;
+	} else {
+		return 0;
+	}
+	if (datagram[0] != LEND_PKT_MAGIC || datagram[1] != LEND_PKT_VERSION || whole < at + end ||
+	    datagram[HEAD + offsetof(struct lend_pkt_connect, pattern)] < LEND_PATTERN_NN)
+		return 0;
+	*len = whole - at - end;
+	return at;
+}
+
+/* Opens what a handshake's datagram encrypts. Returns whether there is a remark, in text. */
+static bool open_message(struct decap *d, uint8_t *datagram, uint32_t len, bool checked,
+			 char text[NOTE_MAX])
+{
+	struct lend_pkt_trailer trailer = {0};
+	uint32_t whole = checked || len < sizeof(trailer) ? len : len - (uint32_t)sizeof(trailer);
+	uint32_t size, at = find_message(datagram, whole, &size);
+
+	if (!at || key_log_open_message(d->log, datagram + at, size) != KEY_LOG_OPENED)
+		return false;
+	d->opened++;
+	(void)snprintf(text, NOTE_MAX, "was sealed by the handshake");
+	trailer.crc = lend_crc32c(0, datagram, whole);
+	if (whole != len)
+		memcpy(datagram + whole, &trailer, sizeof(trailer));
+	return true;
+}
+
 /* Opens a datagram. Returns whether there is a remark, in text. */
-static bool open_datagram(struct decap *d, uint8_t *datagram, uint32_t len, bool cut,
+static bool open_datagram(struct decap *d, uint8_t *datagram, uint32_t len, bool cut, bool checked,
 			  char text[NOTE_MAX])
 {
 	static const char *const suites[LEND_SUITES] = {"?", "AES-128-GCM", "ChaCha20-Poly1305"};
@@ -117,7 +160,7 @@ static bool open_datagram(struct decap *d, uint8_t *datagram, uint32_t len, bool
 
 	d->packets++;
 	if (!lend_reopen_sealed(datagram, len))
-		return false;
+		return !cut && open_message(d, datagram, len, checked, text);
 	if (cut) {
 		d->cut++;
 		(void)snprintf(text, NOTE_MAX, "sealed; cut by the capture's snap length");
@@ -179,10 +222,11 @@ static uint32_t open_packet(struct decap *d, uint32_t len)
 	    at + LEND_CAPTURE_HEADER + data[at + 3] > kept)
 		return len;
 	if (!open_datagram(d, data + at + LEND_CAPTURE_HEADER + data[at + 3],
-			   kept - at - LEND_CAPTURE_HEADER - data[at + 3], kept < size, text))
+			   kept - at - LEND_CAPTURE_HEADER - data[at + 3], kept < size,
+			   data[at + 2] & LEND_CAPTURE_CHECKED, text))
 		return len;
-	/* An opened datagram ends with a CRC32C, on a carrier that detects corruption as well. */
-	if (*text == 'w')
+	/* An opened record ends with a CRC32C, on a carrier that detects corruption as well. */
+	if (!strncmp(text, "was sealed:", 11))
 		data[at + 2] &= (uint8_t)~LEND_CAPTURE_CHECKED;
 	return add_comment(d->block, len, DATA_AT + (kept + 3) / 4 * 4, text);
 }
@@ -273,8 +317,7 @@ static const char doc[] =
     "Decrypts a capture of sealed sessions, for Wireshark and tshark.\v"
     "A capture has the bytes of the wire. --key-log FILE has the secrets of its sessions, if their "
     "program ran with the same option or with LEND_KEY_LOG. Datagrams of other sessions stay as "
-    "they are, and so does what a handshake encrypts: parameters, tickets, and the call of a 0-RTT "
-    "CONNECT. A comment on each packet says what was done.\n\n"
+    "they are. A comment on each packet says what was done.\n\n"
     "Exit status: 0 done; 1 a file cannot be read or written, or no sealed datagram could be "
     "opened; 2 the command line makes no sense.\n\n"
     "  lend ping udp:10.0.0.2:31850 --capture c.pcapng --key-log c.keys\n"

@@ -23,5 +23,7 @@ enum key_log_opened {
 /* Opens a sealed datagram in place, as lend_reopen(). */
 enum key_log_opened key_log_open(struct key_log *log, uint8_t *datagram, uint32_t len,
 				 uint64_t *epoch, uint8_t *suite);
+/* Opens what a CONNECT or an ACCEPT encrypts, in place, and clears the tag behind it. */
+enum key_log_opened key_log_open_message(const struct key_log *log, uint8_t *text, uint32_t len);
 
 #endif

@@ -590,9 +590,11 @@ local function add_sealed_rest(tree, tvb, at, finish)
 	return finish
 end
 
--- Whether a CONNECT or ACCEPT is of a sealed session: its pattern.
-local function is_noise(tvb, at, d)
-	return (d.kind == CONNECT or d.kind == ACCEPT) and at + 17 <= tvb:captured_len() and tvb(at + 16, 1):uint() >= 2
+-- Whether a CONNECT or ACCEPT is of a sealed session, by its pattern, and not opened by lend decap, which clears the tag.
+local function is_noise(tvb, at, finish, d)
+	local tag_at = d.kind == CONNECT and finish or finish - TAG.size
+	return (d.kind == CONNECT or d.kind == ACCEPT) and at + 17 <= tvb:captured_len() and tvb(at + 16, 1):uint() >= 2 and
+		not (tag_at > at and tag_at + TAG.size <= tvb:captured_len() and tvb:raw(tag_at, TAG.size) == string.rep("\0", TAG.size))
 end
 
 -- The handshake of a sealed session; where it ends, or nil.
@@ -610,7 +612,7 @@ end
 -- The block of its kind and the seen report; where the payload begins, or nil.
 local function add_blocks(tree, tvb, at, finish, d)
 	local begin, item = at, nil
-	if is_noise(tvb, at, d) then return add_noise(tree, tvb, at, finish, d) end
+	if is_noise(tvb, at, finish, d) then return add_noise(tree, tvb, at, finish, d) end
 	d.rides = d.kind == CONNECT and d.call ~= "|0"
 	for _, block in ipairs(PARTS[d.kind] or {BLOCKS[d.kind]}) do
 		item, at = add_layout(tree, tvb, at, block)

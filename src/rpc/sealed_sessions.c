@@ -97,7 +97,7 @@ static int begin_sealing(struct lend_ep *ep)
 		rc = lend_key_log_open();
 	if (rc < 0)
 		return rc;
-	if (lend_shake_open(&ep->shake, ops, &ep->core_config) < 0)
+	if (lend_shake_open(&ep->shake, lend_key_log_ops(ops), &ep->core_config) < 0)
 		return lend_fail(ENOMEM, "no memory for the handshakes of an endpoint");
 	ep->shake.find = find_keys;
 	ep->shake.done = install_keys;

@@ -24,7 +24,8 @@ from programs import BUILD, LEND, TEMP, lend, lend_json, run_tests
 LUA = pathlib.Path(__file__).resolve().parents[2] / "scripts/wireshark/lend.lua"
 CALLS, SIZE = 40, 100
 FIELDS = ("lend.kind", "lend.sealed.epoch", "lend.trailer.good", "lend.message", "lend.request.method",
-          "frame.comment", "_ws.expert")
+          "frame.comment", "_ws.expert", "lend.params.calls")
+HANDSHAKE = ("1", "2")
 
 
 def rows(path):
@@ -35,12 +36,11 @@ def rows(path):
 
 
 class Decap(unittest.TestCase):
-    def run_sealed(self, name, level="encrypt", carrier="udp"):
+    def run_sealed(self, name, level="encrypt", carrier="udp", command=("lat", "--seconds", "0.001", "--count", CALLS, "--size", SIZE)):
         """Captures calls. Returns the caller's capture and the log of both ends."""
         capture, log = TEMP / f"{name}.pcapng", TEMP / f"{name}.keys"
         os.environ["LEND_LEVEL"] = level
-        lend_json("lat", "--carrier", carrier, "--seconds", "0.001", "--count", CALLS, "--size", SIZE,
-                  "--capture", capture, "--key-log", log)
+        lend_json(*command, "--carrier", carrier, "--capture", capture, "--key-log", log)
         os.environ["LEND_LEVEL"] = "none"
         return capture, log
 
@@ -55,12 +55,23 @@ class Decap(unittest.TestCase):
                 self.assertEqual((told["no_key"], told["wrong_tag"], told["cut"]), (0, 0, 0))
                 self.assertFalse([1 for r in after if r["lend.sealed.epoch"]], "some are still sealed")
                 opened = [r for r in after if "was sealed" in r["frame.comment"]]
+                shakes = [r for r in after if r["lend.kind"] in HANDSHAKE]
+                self.assertGreaterEqual(len(shakes), 2)
+                self.assertTrue(all("by the handshake" in r["frame.comment"] and r["lend.params.calls"] for r in shakes))
                 self.assertEqual(len(opened), told["opened"])
-                self.assertEqual({r["lend.trailer.good"] for r in opened}, {"1"}, "each is whole")
+                self.assertEqual({r["lend.trailer.good"] for r in opened if r not in shakes}, {"1"}, "each is whole")
                 self.assertFalse([1 for r in after if "Malformed" in r["_ws.expert"]])
                 messages = [m for r in opened for m in r["lend.message"].split(";") if m]
                 self.assertGreaterEqual(len(messages), 2 * CALLS)
                 self.assertTrue(all(len(m) == 2 * SIZE for m in messages))
+
+    def test_a_zero_rtt_call(self):
+        capture, log = self.run_sealed("early", command=("connect", "--seconds", "0.01"))
+        self.assertFalse([r for r in rows(capture) if r["lend.kind"] in HANDSHAKE and r["lend.request.method"]], "a call in clear")
+        told = lend_json("decap", capture, "--key-log", log)
+        early = [r for r in rows(told["file"]) if r["lend.kind"] in HANDSHAKE and r["lend.request.method"]]
+        self.assertGreater(len(early), 0)
+        self.assertEqual({(r["lend.trailer.good"], r["_ws.expert"].count("Info")) for r in early}, {("1", 1)}, "the comment only")
 
     def test_without_its_secrets(self):
         capture, log = self.run_sealed("mine")
@@ -72,8 +83,9 @@ class Decap(unittest.TestCase):
         self.assertGreaterEqual(told["no_key"], 2 * CALLS)
         self.assertFalse([1 for r in closed if r["lend.message"]], "a message in clear")
         wrong = TEMP / "wrong.keys"  # the secrets of both directions exchanged
-        there, back = [line.split()[1] for line in log.read_text().splitlines()[:2]]
-        wrong.write_text(log.read_text().replace(there, "x").replace(back, there).replace("x", back))
+        secrets = "".join(line for line in log.read_text().splitlines(True) if line.startswith("seal"))
+        there, back = [line.split()[1] for line in secrets.splitlines()[:2]]
+        wrong.write_text(secrets.replace(there, "x").replace(back, there).replace("x", back))
         told = lend("decap", capture, "-o", out, "--key-log", wrong, "--json", code=1)
         self.assertNotIn(b'"wrong_tag": 0', told.stdout)
 
