@@ -78,8 +78,8 @@ COOKIE = struct.pack("<Q16s", 54321, b"c" * 16)
 TICKET = struct.pack("<QQQ16s", 12345, 0, 99, b"m" * 16)
 
 
-def connect(pattern=0, key_id=0, rest=b"", mac1=bytes(16)):
-    return struct.pack("<QQBBBBIQ32s", 77, 0xC1, pattern, 0, 0, 0, 0, key_id, b"e" * 32) + COOKIE + TICKET + PARAMS + rest + bytes(16) + mac1
+def connect(pattern=0, key_id=0, rest=b"", tag=b"", mac1=bytes(16)):
+    return struct.pack("<QQBBBBIQ32s", 77, 0xC1, pattern, 0, 0, 0, 0, key_id, b"e" * 32) + COOKIE + TICKET + PARAMS + rest + tag.ljust(16, b"\0") + mac1
 
 
 def accept(pattern=0, early=0, tag=b""):
@@ -225,7 +225,7 @@ def write_kinds(path):
     f.add(request(MEM, operation(8, BOUND), 16 << 10, 28))
     f.add(sealed("CALLS", 0xC1, num=5, epoch=3))
     f.add(sealed("PING", 0x51, num=6, epoch=0, text=b""), trailer=False)
-    f.add(datagram("CONNECT", connect(2, 0xAB, rest=b"sealed call", mac1=b"1" * 16), 0, 5 << 10, 1))
+    f.add(datagram("CONNECT", connect(2, 0xAB, rest=b"sealed call", tag=b"c" * 16, mac1=b"1" * 16), 0, 5 << 10, 1))
     f.add(datagram("ACCEPT", accept(2, 0, b"g" * 16), 0xC1, 0, 1), RECEIVED)
     return f.write()
 
