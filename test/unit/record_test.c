@@ -460,6 +460,54 @@ Test(record, epoch__before__accepted_for_a_while__others_never)
 	finish_pair();
 }
 
+/* The sender has gone on to epoch 1 when the receiver restarts: nothing of the old session is
+ * opened by the new one's keys, in the same place, in any epoch; the new one's is, from epoch 0 on.
+ */
+Test(record, epoch__receiver_restarts_in_its_change__old_ones_are_strays)
+{
+	struct dgram old[2], g;
+
+	begin_short_epochs(2);
+	cr_assert(is_opened(seal_number(1)));
+	old[0] = *seal_number(2);
+	p.end[0].acked = 2;
+	old[1] = *seal_number(3);
+	cr_assert_eq(epoch_of(&old[1]), 1);
+	lend_records_remove(&p.end[1].records, p.end[1].id);
+	cr_assert_not(is_opened(&old[1]));
+	for (int i = 0; i < 2; i++) {
+		lend_records_remove(&p.end[i].records, p.end[i].id);
+		p.end[i].id += UINT64_C(1) << 40;
+	}
+	install_keys(0, LEND_LEVEL_ENCRYPT);
+	install_keys(1, LEND_LEVEL_ENCRYPT);
+	cr_assert_not(is_opened(&old[0]));
+	cr_assert_not(is_opened(&old[1]));
+	cr_assert_eq(p.end[1].strays, 3);
+	p.end[0].acked = 0;
+	g = *seal_number(1);
+	cr_assert_eq(epoch_of(&g), 0);
+	cr_assert(is_opened(&g));
+	finish_pair();
+}
+
+/* A datagram that comes back to its sender, even as if for the sender's own session. */
+Test(record, reflected__not_opened)
+{
+	struct lend_in in;
+	struct dgram g;
+
+	begin_pair(LEND_LEVEL_ENCRYPT);
+	g = *seal_number(1);
+	in = (struct lend_in){.data = g.bytes, .len = g.len};
+	cr_assert_eq(lend_records_open(&p.end[0].records, &p.path, p.now, &in, 1), 0);
+	cr_assert_eq(p.end[0].strays, 1);
+	memcpy(g.bytes + offsetof(struct lend_pkt, session), &p.end[0].id, sizeof(p.end[0].id));
+	cr_assert_eq(lend_records_open(&p.end[0].records, &p.path, p.now, &in, 1), 0);
+	cr_assert_eq(p.end[0].records.stats.rx_forged, 1);
+	finish_pair();
+}
+
 /* A burst of the first datagram of an epoch, then one of the epoch before the present one. */
 Test(record, epoch__followed_in_a_burst__an_old_one_is_no_first)
 {
