@@ -43,6 +43,15 @@ def lend_json(*args):
     return json.loads(lend(*args, "--json").stdout)
 
 
+def key_of(name, tenant):
+    """A file with one new key of a tenant; "": of none."""
+    path = TEMP / name
+    lend("keygen", path)
+    if tenant:
+        path.write_text(path.read_text().rstrip("\n") + f" tenant {tenant}\n")
+    return path
+
+
 def one_line(test, done):
     """A command that failed printed one line, on stderr."""
     text = done.stderr.decode()

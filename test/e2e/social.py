@@ -37,12 +37,22 @@ import unittest.mock
 import urllib.error
 import urllib.request
 
-from programs import BUILD, TEMP, lend, lend_json, one_line, run_tests
+from programs import BUILD, TEMP, key_of, lend, lend_json, one_line, run_tests
 from social_network import SERVICES, Social, multipart, photo, without_chance
 
 SEED = 24
 PROTO = pathlib.Path(__file__).parents[2] / "apps/social/social.proto"
 TEXT_RAW = 'hello @username_2 "quoted" http://abc.def/ghi [x] @nobody http://second:80 end'
+
+
+def compose_reference(net, ref):
+    """Calls compose-post as a gateway does, with this reference as the text."""
+    with open(f"{net.dir}/addr/compose-post", encoding="ascii") as file:
+        address = file.read().strip()
+    data = {"creator": {"user_id": "1", "username": "username_1"}, "post_type": 0,
+            "text": {"ref": base64.b64encode(ref).decode(), "length": "20000"}}
+    return subprocess.run([BUILD / "lend", "call", address, "/social.ComposePostService/ComposePost", "--proto", PROTO, "--data",
+                           json.dumps(data)], capture_output=True, text=True, timeout=20, check=False)
 
 
 class Paths(unittest.TestCase):
@@ -169,13 +179,8 @@ class Paths(unittest.TestCase):
 
     def test_references_that_are_not_ones_own(self):
         """A forged reference, of a service's caller, is refused, and its post is not seen."""
-        with open(f"{self.net.dir}/addr/compose-post", encoding="ascii") as file:
-            address = file.read().strip()
         for ref in (bytes(64), bytes(range(64)), b"x" * 64):
-            data = {"creator": {"user_id": "1", "username": "username_1"}, "post_type": 0,
-                    "text": {"ref": base64.b64encode(ref).decode(), "length": "20000"}}
-            done = subprocess.run([BUILD / "lend", "call", address, "/social.ComposePostService/ComposePost", "--proto", PROTO, "--data",
-                                   json.dumps(data)], capture_output=True, text=True, timeout=20)
+            done = compose_reference(self.net, ref)
             self.assertNotEqual(done.returncode, 0)
             self.assertRegex(done.stderr, "INVALID_ARGUMENT|NOT_FOUND|PERMISSION_DENIED|UNAVAILABLE")
             self.check(self.net.timeline("user", 1), 200)
@@ -284,17 +289,48 @@ class Command(unittest.TestCase):
         one_line(self, lend("social", "--role", "nothing", "--dir", TEMP, code=2))
 
 
+@unittest.skipUnless((BUILD / "lend_seal.so").exists(), "built without libsodium")
+class Tenants(unittest.TestCase):
+    """A valid reference that another tenant keeps to itself."""
+
+    def test_a_reference_of_another_tenant(self):
+        red, blue, both = key_of("red", "red"), key_of("blue", "blue"), TEMP / "both"
+        both.touch(0o600)
+        both.write_text(red.read_text() + blue.read_text())
+        secret = TEMP / "secret"
+        secret.write_bytes(b"of the blue tenant " * 1000)
+        with unittest.mock.patch.dict(os.environ, LEND_KEYS=str(red)), Social("auto", "udp", node_options=("--keys", both)) as net:
+            self.assertEqual(net.register(1)[0], 200)
+            put = ("put", secret, "--node", net.node.address, "--ttl", "5s")
+            text = {who: lend(*put, "--bound", "--keys", key).stdout.decode().strip() for who, key in (("red", red), ("blue", blue))}
+            used = net.node.stat()["pages_used"]
+            # The tenant's own can be read, but not adopted: lend put grants no adopts.
+            for n, (who, want) in enumerate((("red", "FAILED_PRECONDITION"), ("blue", "PERMISSION_DENIED"))):
+                body = text[who].removeprefix("lend1:").partition("@")[0]
+                done = compose_reference(net, base64.urlsafe_b64decode(body + "=="))
+                self.assertEqual(done.returncode, 1, done)
+                self.assertIn(want, done.stderr)
+                self.assertEqual(net.compose(1, text[who])[0], 200)  # over HTTP it is a text like any other
+                posts = json.loads(net.timeline("user", 1)[1])
+                self.assertEqual((posts[0]["text"], len(posts)), (text[who], n + 1))
+            self.assertEqual(net.node.stat()["pages_used"], used)
+
+
 class Embedded(unittest.TestCase):
     def test_media_by_reference_move_once(self):
-        moved = {}
-        for by in ("value", "ref"):
-            got = lend_json("social", "--workload", "embedded", "--by", by, "--carrier", "udp", "--users", "20", "--rate", "40",
-                            "--seconds", "0.5")
-            self.assertEqual((got["errors"], got["errors_by_status"], got["wrong_bytes"], got["pages_used_after"]), (0, {}, 0, 0), got)
-            self.assertEqual(got["posts_per_read"], 10)
-            self.assertGreater(got["bytes_per_request"], 300000)
-            moved[by] = got["bytes_moved_per_request"]
-        self.assertGreater(moved["value"] / moved["ref"], 2)
+        """3.85 times fewer bytes. Processes that lose their CPU retransmit, and that counts: so the least of some runs."""
+        least = {"value": 1e9, "ref": 1e9}
+        for _ in range(6):
+            for by in least:
+                got = lend_json("social", "--workload", "embedded", "--by", by, "--carrier", "udp", "--users", "20", "--rate", "40",
+                                "--seconds", "0.5")
+                self.assertEqual((got["errors"], got["errors_by_status"], got["wrong_bytes"], got["pages_used_after"]), (0, {}, 0, 0), got)
+                self.assertEqual(got["posts_per_read"], 10)
+                self.assertGreater(got["bytes_per_request"], 300000)
+                least[by] = min(least[by], got["bytes_moved_per_request"])
+            if least["value"] / least["ref"] > 3.7:
+                return
+        self.fail(f"bytes moved per request: {least}")
 
     def test_no_balancer(self):
         one_line(self, lend("load", "--target", TEMP, code=1))

@@ -67,10 +67,10 @@ class Social:
     """All processes of a social network: a memory node, the roles of each process, and the
     gateway's URL."""
 
-    def __init__(self, by, carrier="shm", processes=(SERVICES, "gateway"), node=True, options=(), link=None):
+    def __init__(self, by, carrier="shm", processes=(SERVICES, "gateway"), node=True, options=(), link=None, node_options=()):
         self.dir = tempfile.mkdtemp(dir=TEMP)
         self.carrier, self.options, self.link = carrier, ["--by", by, *options], link
-        self.node = Node(self.listen("node")) if node else None
+        self.node = Node(self.listen("node"), *node_options) if node else None
         os.mkdir(f"{self.dir}/addr")
         if node:
             self.write_node()

@@ -13,16 +13,7 @@ import subprocess
 import sys
 import unittest
 
-from programs import BUILD, LEND, TEMP, Node, lend, run_tests
-
-
-def key_of(name, tenant):
-    """A file with one new key of a tenant; "": of none."""
-    path = TEMP / name
-    lend("keygen", path)
-    if tenant:
-        path.write_text(path.read_text().rstrip("\n") + f" tenant {tenant}\n")
-    return path
+from programs import BUILD, LEND, TEMP, Node, key_of, lend, run_tests
 
 
 class Tenants(unittest.TestCase):
