@@ -1,8 +1,8 @@
 /* store_redis - stores in redis: values as strings, lists as sorted sets whose members are numbers
  * of equal length, so that equal scores are in their order.
  *
- * hiredis parses; its socket is one of the endpoint's. A server that does not answer loses its
- * connection, and pending operations end UNAVAILABLE. The next operation connects again.
+ * hiredis parses; its socket is one of the endpoint's. A server that does not answer for a second
+ * loses its connection, and pending operations end UNAVAILABLE. A later operation connects again.
  *
  * Layer: apps. Threads: the endpoint's. */
 #include <hiredis/async.h>
@@ -17,16 +17,17 @@
 #include "apps/social/social.h"
 #include "apps/social/store_kind.h"
 
-enum { MEMBER_LEN = 20, PART_MAX = 64 };
-#define ANSWER_NS UINT64_C(2000000000)
-#define RETRY_NS  UINT64_C(10000000)
+enum { MEMBER_LEN = 20, PART_MAX = 64, SILENT_MAX = 4 };
+#define CHECK_NS UINT64_C(250000000) /* no answer in SILENT_MAX of these: the server is stalled */
+#define RETRY_NS UINT64_C(10000000)
 
 struct redis {
 	struct store base;          /* first */
 	redisAsyncContext *context; /* NULL: not connected */
 	struct lend_fd_watch watch;
 	struct lend_alarm deadline;
-	uint64_t sent, answered, checked; /* commands; answered ones when the deadline was set */
+	uint64_t sent, answered, checked; /* commands; answered ones at the last check */
+	unsigned silent;                  /* checks in a row without an answer */
 	lend_ns retry;
 	struct memcached *cache; /* NULL: none */
 };
@@ -96,13 +97,16 @@ static void check_answers(struct lend_alarm *alarm)
 {
 	struct redis *r = (struct redis *)((uint8_t *)alarm - offsetof(struct redis, deadline));
 
-	if (r->context && r->answered == r->checked && r->sent > r->answered) {
+	r->silent = r->answered == r->checked ? r->silent + 1 : 0;
+	r->checked = r->answered;
+	if (r->sent == r->answered)
+		return;
+	if (r->context && r->silent == SILENT_MAX) {
+		r->retry = lend_now(social.ep) + CHECK_NS; /* until then operations end at once */
 		redisAsyncFree(r->context);
 		return;
 	}
-	r->checked = r->answered;
-	if (r->sent > r->answered)
-		lend_alarm_set(social.ep, alarm, lend_now(social.ep) + ANSWER_NS);
+	lend_alarm_set(social.ep, alarm, lend_now(social.ep) + CHECK_NS);
 }
 
 /* Connects unless that is done. Returns false: not possible now. */
@@ -190,7 +194,8 @@ static void send_command(struct redis_op *op, redisCallbackFn *got, int n, const
 	store_spend(&r->base, began);
 	if (r->deadline.at == LEND_NEVER) {
 		r->checked = r->answered;
-		lend_alarm_set(social.ep, &r->deadline, lend_now(social.ep) + ANSWER_NS);
+		r->silent = 0;
+		lend_alarm_set(social.ep, &r->deadline, lend_now(social.ep) + CHECK_NS);
 	}
 }
 

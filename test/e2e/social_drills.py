@@ -27,7 +27,6 @@ from social_network import SERVICES, Link, Social, photo, wait_until
 
 SEED = 24
 BOUND = 3.0     # seconds that any request takes, also during a failure
-PATIENCE = 7.0  # the same where a store does not answer: its deadline ends them
 RECOVERED = 2.0  # seconds after a restart until requests succeed
 WINDOW = 40     # requests of which 95 % have to succeed
 
@@ -105,23 +104,23 @@ class Drills(unittest.TestCase):
         self.assertEqual(status, 200)
         return json.loads(reply)["media_id"]
 
-    def check_failures(self, results, role, bound=BOUND):
+    def check_failures(self, results, role):
         """Requests that do not need the role succeed; the others end with a status, in time."""
         self.assertTrue(results)
         for _, kind, status, seconds in results:
-            self.assertLess(seconds, bound, (role, kind, status))
+            self.assertLess(seconds, BOUND, (role, kind, status))
             if role not in NEEDS[kind]:
                 self.assertEqual(status, 200, (role, kind))
             else:
                 self.assertIn(status, (200, 404, 503, 504), (role, kind))
 
-    def check_recovery(self, load, begin, kinds, bound=RECOVERED):
+    def check_recovery(self, load, begin, kinds):
         """Of the last requests of these kinds, 95 % succeed, soon after begin."""
         def recovered():
             time.sleep(0.005)
             last = [r for r in load.since(begin) if r[1] in kinds][-WINDOW:]
             return len(last) >= WINDOW / 2 and sum(r[2] == 200 for r in last) >= 0.95 * len(last)
-        self.assertLess(wait_until(recovered), bound)
+        self.assertLess(wait_until(recovered), RECOVERED)
 
     def wait_for_requests(self, load, begin, n):
         wait_until(lambda: time.sleep(0.005) or len(load.since(begin)) >= n)
@@ -234,12 +233,12 @@ class Drills(unittest.TestCase):
                     self.assertEqual(net.upload(photo(3, 30000))[0], 200)
                     self.wait_for_requests(load, begin, 4)
                     if name == "redis":
-                        wait_until(lambda begin=begin: time.sleep(0.01) or any(r[2] != 200 for r in load.since(begin)))
+                        wait_until(lambda begin=begin: time.sleep(0.01) or sum(r[2] != 200 for r in load.since(begin)) > 5)
                     stopped = load.since(begin)
                     net.stores[name].send_signal(signal.SIGCONT)
-                    self.check_failures(stopped, need, PATIENCE)
+                    self.check_failures(stopped, need)
                     self.assertEqual({r[2] for r in stopped} - {200} != set(), name == "redis")
-                    self.check_recovery(load, time.monotonic(), set(NEEDS), PATIENCE)  # it has old requests to answer
+                    self.check_recovery(load, time.monotonic(), set(NEEDS))
             finally:
                 load.stop()
 
