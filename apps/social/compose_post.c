@@ -1,7 +1,8 @@
-/* compose_post - the service that makes a post: four services in parallel, then its storage, then
- * the timelines, one after the other. A timeline never has a post that is not stored.
- * Layer: apps. Threads: the endpoint's. */
-#include "apps/social/blob.h"
+/* compose_post - the service that makes a post: its parts, then its storage, then the timelines,
+ * one after the other. A timeline never has a post that is not stored. Layer: apps. Threads: the
+ * endpoint's. */
+#include "apps/social/compose_parts.h"
+#include "apps/social/request_blob.h"
 #include "apps/social/social.h"
 
 struct compose {
@@ -26,11 +27,8 @@ static void undo_compose(void *state)
 
 	if (c->stored)
 		return;
-	if (c->post.text && social_blob_is_ref(c->post.text)) {
-		struct lend_ref ref = social_blob_ref(c->post.text);
-
-		social_blob_drop(social.mem, &ref);
-	}
+	if (c->post.text)
+		social_blob_give_back(c->post.text);
 	ids.ids = social_memory(c->request, c->post.n_media * sizeof(*ids.ids));
 	for (size_t i = 0; i < c->post.n_media; i++)
 		if (!c->in->media->media_ids[i])
@@ -67,8 +65,9 @@ static void end_store(const Social__Empty *reply, void *state)
 }
 
 /* Stores the post when its parts are there. */
-static void store_post(struct compose *c)
+static void store_post(void *state)
 {
+	struct compose *c = state;
 	Social__Entry *e = &c->entry;
 
 	e->post_id = c->post.post_id;
@@ -82,75 +81,6 @@ static void store_post(struct compose *c)
 		c->post.media[i]->body = c->in->media->bodies[i];
 	social__post_storage_service__store_post(social_call(c->request, SOCIAL_POST_STORAGE),
 						 &c->post, end_store, c);
-}
-
-static void got_text(const Social__TextReply *reply, void *state)
-{
-	struct compose *c = state;
-	Social__TextReply *text = social_copy(c->request, reply);
-
-	if (text) {
-		c->post.text = text->text;
-		c->post.n_user_mentions = text->n_user_mentions;
-		c->post.user_mentions = text->user_mentions;
-		c->post.n_urls = text->n_urls;
-		c->post.urls = text->urls;
-	}
-	if (social_ended(c->request, SOCIAL_TEXT, reply))
-		store_post(c);
-}
-
-static void got_creator(const Social__User *reply, void *state)
-{
-	struct compose *c = state;
-
-	c->post.creator = social_copy(c->request, reply);
-	if (social_ended(c->request, SOCIAL_USER, reply))
-		store_post(c);
-}
-
-static void got_media(const Social__MediaList *reply, void *state)
-{
-	struct compose *c = state;
-	Social__MediaList *list = social_copy(c->request, reply);
-
-	if (list) {
-		c->post.n_media = list->n_media;
-		c->post.media = list->media;
-	}
-	if (social_ended(c->request, SOCIAL_MEDIA, reply))
-		store_post(c);
-}
-
-static void got_id(const Social__Id *reply, void *state)
-{
-	struct compose *c = state;
-
-	c->post.post_id = reply ? reply->id : 0;
-	if (social_ended(c->request, SOCIAL_UNIQUE_ID, reply))
-		store_post(c);
-}
-
-static void call_parts(struct compose *c)
-{
-	Social__TextReq text = SOCIAL__TEXT_REQ__INIT;
-	Social__MediaReq media = *c->in->media;
-	Social__UniqueIdReq id = SOCIAL__UNIQUE_ID_REQ__INIT;
-
-	text.text = c->in->text;
-	media.n_bodies = social.embed ? 0 : media.n_bodies;
-	id.post_type = c->in->post_type;
-	social_begin(c->request);
-	social__text_service__compose_text(social_call(c->request, SOCIAL_TEXT), &text, got_text,
-					   c);
-	social__user_service__compose_creator_with_user_id(social_call(c->request, SOCIAL_USER),
-							   c->in->creator, got_creator, c);
-	social__media_service__compose_media(social_call(c->request, SOCIAL_MEDIA), &media,
-					     got_media, c);
-	social__unique_id_service__compose_unique_id(social_call(c->request, SOCIAL_UNIQUE_ID), &id,
-						     got_id, c);
-	if (social_ended_with(c->request, LEND_OK, ""))
-		store_post(c);
 }
 
 static void compose_post_compose_post(Social__ComposePostService_Service *service,
@@ -177,7 +107,7 @@ static void compose_post_compose_post(Social__ComposePostService_Service *servic
 	c->post.post_type = in->post_type;
 	c->post.timestamp = social_now_ms();
 	social_on_fail(request, undo_compose, c);
-	call_parts(c);
+	compose_parts(request, c->in, &c->post, store_post, c);
 }
 
 ProtobufCService *social_compose_post(void)

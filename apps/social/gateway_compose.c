@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "apps/social/http_gateway.h"
+#include "apps/social/request_blob.h"
 #include "util/utf8.h"
 
 enum { FILES_MAX = 8, MEDIA_MAX = 64, POST_TYPES = 4, REQ_ID_BITS = 60 };
@@ -18,8 +19,6 @@ struct composing {
 	int64_t ids[MEDIA_MAX];
 	char *types[MEDIA_MAX];
 	Social__Blob *bodies[FILES_MAX];
-	struct social_blob_op put[1 + FILES_MAX];
-	size_t puts;
 };
 
 static void end_compose(const Social__Empty *reply, void *composing)
@@ -30,8 +29,10 @@ static void end_compose(const Social__Empty *reply, void *composing)
 		gate_reply(c->g, 200, "Successfully upload post");
 }
 
-static void call_compose(struct composing *c)
+static void call_compose(void *composing)
 {
+	struct composing *c = composing;
+
 	social__compose_post_service__compose_post(social_call(c->g->request, SOCIAL_COMPOSE_POST),
 						   &c->req, end_compose, c);
 }
@@ -41,37 +42,15 @@ static void undo_puts(void *composing)
 {
 	struct composing *c = composing;
 
-	for (size_t i = 0; i < c->puts; i++) {
-		struct lend_ref ref;
-
-		if (!social_blob_is_ref(c->put[i].blob))
-			continue;
-		ref = social_blob_ref(c->put[i].blob);
-		social_blob_drop(social.mem, &ref);
-	}
-}
-
-/* Bytes that the node refused stay in place. */
-static void end_put(struct social_blob_op *op)
-{
-	struct composing *c = op->arg;
-
-	if (social_ended_with(c->g->request, LEND_OK, ""))
-		call_compose(c);
+	social_blob_give_back(&c->text);
+	for (size_t i = 0; i < c->media.n_bodies; i++)
+		social_blob_give_back(&c->body[i]);
 }
 
 static void set_blob(struct composing *c, Social__Blob *blob, const char *data, size_t len)
 {
-	struct social_blob_op *op = &c->put[c->puts];
-
 	social_blob_set(blob, data, len);
-	if (!social_by_ref(len))
-		return;
-	c->puts++;
-	*op = (struct social_blob_op){.blob = blob, .done = end_put, .arg = c};
-	social.counters[SOCIAL_GATEWAY].blob_tx_bytes += len;
-	social_begin(c->g->request);
-	social_blob_put(social.mem, op, data, len, LEND_TRANSFER);
+	social_blob_send(c->g->request, blob, call_compose, c);
 }
 
 /* Reads an array of ids, which are texts or numbers, and one of types. */
@@ -157,6 +136,7 @@ static void init_messages(struct composing *c)
 	social__compose_req__init(&c->req);
 	social__user__init(&c->creator);
 	social__media_req__init(&c->media);
+	social__blob__init(&c->text);
 	c->req.creator = &c->creator;
 	c->req.text = &c->text;
 	c->req.media = &c->media;

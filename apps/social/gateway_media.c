@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "apps/social/http_gateway.h"
+#include "apps/social/request_blob.h"
 #include "lend/alloc.h"
 
 enum { MEDIA_MAX = 16 << 20 };
@@ -31,27 +32,15 @@ static void end_upload(const Social__Media *reply, void *medium)
 
 static void undo_upload(void *medium)
 {
-	struct medium *m = medium;
-	struct lend_ref ref;
-
-	if (!social_blob_is_ref(&m->blob))
-		return;
-	ref = social_blob_ref(&m->blob);
-	social_blob_drop(social.mem, &ref);
+	social_blob_give_back(&((struct medium *)medium)->blob);
 }
 
-static void call_upload(struct medium *m)
+static void call_upload(void *medium)
 {
+	struct medium *m = medium;
+
 	social__media_service__upload(social_call(m->g->request, SOCIAL_MEDIA), &m->media,
 				      end_upload, m);
-}
-
-static void end_put(struct social_blob_op *op)
-{
-	struct medium *m = (struct medium *)op;
-
-	if (social_ended_with(m->g->request, LEND_OK, ""))
-		call_upload(m);
 }
 
 static struct medium *make_medium(struct gate *g)
@@ -81,15 +70,8 @@ void gate_upload_media(struct gate *g)
 		return;
 	}
 	social_blob_set(&m->blob, file->data, file->len);
-	if (!social_by_ref(file->len)) {
-		call_upload(m);
-		return;
-	}
-	m->op.done = end_put;
 	social_on_fail(g->request, undo_upload, m);
-	social_begin(g->request);
-	social.counters[SOCIAL_GATEWAY].blob_tx_bytes += file->len;
-	social_blob_put(social.mem, &m->op, file->data, file->len, LEND_TRANSFER);
+	social_blob_send(g->request, &m->blob, call_upload, m);
 }
 
 /* Replies with bytes, which it takes. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/social/request_blob.h"
 #include "apps/social/social.h"
 
 enum { BLOB_MAX = 16 << 20 };
@@ -172,12 +173,8 @@ struct post_bytes post_refs_bytes(struct post_taken *taken, struct held_map *cac
 void post_refs_undo(struct post_taken *taken)
 {
 	for (size_t i = 0; i < taken->n; i++) {
-		struct lend_ref ref;
-
-		if (!taken->part[i].holds)
-			continue;
-		ref = social_blob_ref(&taken->part[i].by_ref);
-		social_blob_drop(social.mem, &ref);
+		if (taken->part[i].holds)
+			social_blob_give_back(&taken->part[i].by_ref);
 		taken->part[i].holds = false;
 	}
 }

@@ -83,6 +83,11 @@ void social_on_fail(void *request, void (*undo)(void *state), void *state)
 	r->undo_state = state;
 }
 
+struct social_counters *social_counters_of(void *request)
+{
+	return &social.counters[((struct social_request *)request)->role];
+}
+
 /* The closure of every request. */
 static void close_request(const ProtobufCMessage *reply, void *request)
 {

@@ -87,6 +87,9 @@ struct social_transport {
 };
 extern const struct social_transport social_over_lend;
 
+/* Returns the counters of a request's role. */
+struct social_counters *social_counters_of(void *request);
+
 /* State that the services of this process share. */
 struct social {
 	struct lend_ep *ep;

@@ -2,7 +2,7 @@
  * Layer: apps. Threads: the endpoint's. */
 #include <string.h>
 
-#include "apps/social/blob.h"
+#include "apps/social/request_blob.h"
 #include "apps/social/social.h"
 #include "apps/social/text_scan.h"
 
@@ -10,20 +10,17 @@ enum { TOKENS_MAX = 1024, TEXT_MAX = 16 << 20 };
 
 struct text {
 	void *request;
-	const char *bytes;
-	size_t len;
-	Social__Blob *in;
+	Social__Blob *in, bytes, out; /* bytes: in, read */
 	Social__Names mentions, urls;
 	Social__TextReply reply;
-	Social__Blob out;
-	struct social_blob_op op;
 };
 
-/* Answers, and gives the reference of the original text back if another one replaces it. */
-static void answer_text(struct text *t)
+/* Answers, and gives the reference of the original text back if another text replaces it. */
+static void answer_text(void *state)
 {
-	struct lend_ref ref = {{0}};
+	struct text *t = state;
 	bool replaced = social_blob_is_ref(t->in) && t->reply.text != t->in;
+	struct lend_ref ref = {{0}};
 
 	if (replaced)
 		ref = social_blob_ref(t->in);
@@ -32,19 +29,11 @@ static void answer_text(struct text *t)
 		social_blob_drop(social.mem, &ref);
 }
 
-static void end_put(struct social_blob_op *op)
-{
-	struct text *t = op->arg;
-
-	if (social_ended_with(t->request, op->op.status, "text cannot be put on the memory node"))
-		answer_text(t);
-}
-
-/* Returns the text with its URLs shortened. */
-static const char *shorten_urls(struct text *t, size_t *len)
+/* Sets out to the text with its URLs shortened. */
+static void shorten_urls(struct text *t)
 {
 	const char **urls = social_memory(t->request, t->reply.n_urls * sizeof(*urls));
-	size_t cap = t->len;
+	size_t cap = t->bytes.data.len;
 	char *out;
 
 	for (size_t i = 0; i < t->reply.n_urls; i++) {
@@ -52,29 +41,22 @@ static const char *shorten_urls(struct text *t, size_t *len)
 		cap += strlen(urls[i]);
 	}
 	out = social_memory(t->request, cap);
-	*len = social_text_replace(t->bytes, t->len, urls, t->reply.n_urls, out);
-	return out;
+	social_blob_set(&t->out, out,
+			social_text_replace((char *)t->bytes.data.data, t->bytes.data.len, urls,
+					    t->reply.n_urls, out));
 }
 
 /* Makes the reply when both services have answered. */
 static void finish_text(struct text *t)
 {
-	size_t len = t->len;
-	const char *out;
-
-	t->reply.text = t->in;
-	if (t->reply.n_urls) {
-		out = shorten_urls(t, &len);
-		t->reply.text = &t->out;
-		social_blob_set(&t->out, out, len);
-		if (social_blob_is_ref(t->in)) {
-			social_begin(t->request);
-			t->op = (struct social_blob_op){.blob = &t->out, .done = end_put, .arg = t};
-			social_blob_put(social.mem, &t->op, out, len, LEND_TRANSFER);
-			return;
-		}
+	if (!t->reply.n_urls) {
+		t->reply.text = t->in;
+		answer_text(t);
+		return;
 	}
-	answer_text(t);
+	shorten_urls(t);
+	t->reply.text = &t->out;
+	social_blob_send(t->request, &t->out, answer_text, t);
 }
 
 static void got_urls(const Social__Urls *reply, void *state)
@@ -117,11 +99,13 @@ static void add_name(void *request, Social__Names *to, const char *name, size_t 
 }
 
 /* Collects mentions and URLs, and passes them to their services. */
-static void scan_text(struct text *t)
+static void scan_text(void *state)
 {
+	struct text *t = state;
+	const char *bytes = (char *)t->bytes.data.data;
 	struct social_token token = {.len = 0};
 
-	while ((token = social_text_scan(t->bytes, t->len, token.at + token.len)).kind) {
+	while ((token = social_text_scan(bytes, t->bytes.data.len, token.at + token.len)).kind) {
 		Social__Names *to = token.kind == SOCIAL_TOKEN_URL ? &t->urls : &t->mentions;
 
 		if (to->n_names == TOKENS_MAX) {
@@ -129,7 +113,7 @@ static void scan_text(struct text *t)
 				    "more than 1024 mentions or URLs");
 			return;
 		}
-		add_name(t->request, to, t->bytes + token.at, token.len);
+		add_name(t->request, to, bytes + token.at, token.len);
 	}
 	social_begin(t->request); /* until both calls are started */
 	social__url_shorten_service__compose_urls(social_call(t->request, SOCIAL_URL_SHORTEN),
@@ -140,19 +124,10 @@ static void scan_text(struct text *t)
 		finish_text(t);
 }
 
-static void end_get(struct social_blob_op *op)
-{
-	struct text *t = op->arg;
-
-	if (social_ended_with(t->request, op->op.status, "the text is not on the memory node"))
-		scan_text(t);
-}
-
 static void text_compose_text(Social__TextService_Service *service, const Social__TextReq *in,
 			      Social__TextReply_Closure closure, void *request)
 {
 	struct text *t = social_state(request, sizeof(*t));
-	char *bytes;
 
 	(void)service, (void)closure;
 	t->request = request;
@@ -164,16 +139,8 @@ static void text_compose_text(Social__TextService_Service *service, const Social
 		return;
 	}
 	t->in = social_copy(request, in->text);
-	t->len = social_blob_len(t->in);
-	t->bytes = (char *)t->in->data.data;
-	if (!social_blob_is_ref(t->in)) {
-		scan_text(t);
-		return;
-	}
-	t->bytes = bytes = social_memory(request, t->len);
-	social_begin(request);
-	t->op = (struct social_blob_op){.blob = t->in, .done = end_get, .arg = t};
-	social_blob_get(social.mem, &t->op, bytes);
+	t->bytes = *t->in;
+	social_blob_fetch(request, &t->bytes, scan_text, t);
 }
 
 ProtobufCService *social_text(void)

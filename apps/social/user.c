@@ -3,15 +3,14 @@
 #include <string.h>
 
 #include "apps/social/password.h"
-#include "apps/social/social.h"
-#include "apps/social/social_store.h"
+#include "apps/social/user_record.h"
 
 static struct store *store;
 
 /* A registration, or a lookup of a user. */
 struct user {
 	void *request;
-	Social__Account *in;
+	char *name, *password;
 	int64_t id;
 	void (*found)(struct user *u, const Social__UserRecord *record);
 };
@@ -42,26 +41,15 @@ static void end_put(const struct store_result *result, void *state)
 static void register_user(void *request, const Social__Account *in, int64_t id)
 {
 	struct user *u = social_state(request, sizeof(*u));
-	Social__UserRecord record = SOCIAL__USER_RECORD__INIT;
-	char salt[SOCIAL_SALT_LEN + 1], hash[SOCIAL_HASH_LEN + 1];
-	uint8_t *bytes;
 
 	u->request = request;
-	u->id = record.user_id = id;
+	u->id = id;
 	if (!*in->username || strlen(in->username) > SOCIAL_NAME_MAX) {
 		social_fail(request, LEND_INVALID_ARGUMENT, "a name has 1 to 100 bytes");
 		return;
 	}
-	social_random_text(salt, SOCIAL_SALT_LEN);
-	social_password_hash(in->password, salt, hash);
-	record.first_name = in->first_name;
-	record.last_name = in->last_name;
-	record.salt = salt;
-	record.password_hash = hash;
-	bytes = social_memory(request, social__user_record__get_packed_size(&record));
 	social_begin(request);
-	store_put(store, social_key(request, "n:%s", in->username),
-		  (struct store_bytes){bytes, social__user_record__pack(&record, bytes)}, true,
+	store_put(store, user_key(request, in->username), user_record_make(request, in, id), true,
 		  end_put, u);
 }
 
@@ -84,31 +72,26 @@ static void user_register_user_with_id(Social__UserService_Service *service,
 static void got_user(const struct store_result *result, void *state)
 {
 	struct user *u = state;
-	const struct store_bytes *bytes = result->n ? result->value : NULL;
-	Social__UserRecord *record = NULL;
+	Social__UserRecord *record = result->n ? user_record_read(u->request, result->value) : NULL;
 
-	if (result->status != LEND_OK) {
-		social_fail(u->request, result->status, "users cannot be read");
-		return;
-	}
-	if (bytes->data)
-		record = social__user_record__unpack(NULL, bytes->len, bytes->data);
 	if (record)
 		u->found(u, record);
-	else
+	else if (result->status == LEND_OK)
 		social_fail(u->request, LEND_NOT_FOUND, "no such user");
-	if (record)
-		social__user_record__free_unpacked(record, NULL);
+	else
+		social_fail(u->request, result->status, "users cannot be read");
 }
 
-static void find_user(void *request, const char *name, const Social__Account *in,
+/* Reads the record of a user. password: for found(). */
+static void find_user(void *request, const char *name, const char *password,
 		      void (*found)(struct user *u, const Social__UserRecord *record))
 {
 	struct user *u = social_state(request, sizeof(*u));
-	const char *key = social_key(request, "n:%.110s", name);
+	const char *key = user_key(request, name);
 
 	u->request = request;
-	u->in = social_copy(request, in);
+	u->name = social_text_copy(request, name, strlen(name));
+	u->password = social_text_copy(request, password, strlen(password));
 	u->found = found;
 	store_get(store, &key, 1, got_user, u);
 }
@@ -118,11 +101,11 @@ static void answer_login(struct user *u, const Social__UserRecord *record)
 	Social__Token reply = SOCIAL__TOKEN__INIT;
 	char token[SOCIAL_TOKEN_MAX];
 
-	if (!social_password_is(u->in->password, record->salt, record->password_hash)) {
+	if (!social_password_is(u->password, record->salt, record->password_hash)) {
 		social_fail(u->request, LEND_UNAUTHENTICATED, "wrong password");
 		return;
 	}
-	social_token_make(record->user_id, u->in->username, social_now_ms() / 1000, token);
+	social_token_make(record->user_id, u->name, social_now_ms() / 1000, token);
 	reply.token = token;
 	social_answer(u->request, &reply.base);
 }
@@ -131,7 +114,7 @@ static void user_login(Social__UserService_Service *service, const Social__Accou
 		       Social__Token_Closure closure, void *request)
 {
 	(void)service, (void)closure;
-	find_user(request, in->username, in, answer_login);
+	find_user(request, in->username, in->password, answer_login);
 }
 
 static void user_compose_creator_with_user_id(Social__UserService_Service *service,
@@ -147,7 +130,7 @@ static void answer_creator(struct user *u, const Social__UserRecord *record)
 	Social__User reply = SOCIAL__USER__INIT;
 
 	reply.user_id = record->user_id;
-	reply.username = u->in->username;
+	reply.username = u->name;
 	social_answer(u->request, &reply.base);
 }
 
@@ -163,20 +146,15 @@ static void user_compose_creator_with_username(Social__UserService_Service *serv
 					       const Social__User *in, Social__User_Closure closure,
 					       void *request)
 {
-	Social__Account account = SOCIAL__ACCOUNT__INIT;
-
 	(void)service, (void)closure;
-	account.username = in->username;
-	find_user(request, in->username, &account, answer_creator);
+	find_user(request, in->username, "", answer_creator);
 }
 
 static void user_get_user_id(Social__UserService_Service *service, const Social__User *in,
 			     Social__Id_Closure closure, void *request)
 {
-	Social__Account account = SOCIAL__ACCOUNT__INIT;
-
 	(void)service, (void)closure;
-	find_user(request, in->username, &account, answer_id);
+	find_user(request, in->username, "", answer_id);
 }
 
 ProtobufCService *social_user(void)

@@ -2,8 +2,7 @@
  * Layer: apps. Threads: the endpoint's. */
 #include <string.h>
 
-#include "apps/social/social.h"
-#include "apps/social/social_store.h"
+#include "apps/social/user_record.h"
 
 static struct store *store;
 
@@ -22,19 +21,6 @@ static bool has_name(const struct mentions *m, const char *name)
 	return false;
 }
 
-/* Reads the id of a user. Returns false: there is no such user. */
-static bool read_id(const struct store_bytes *bytes, int64_t *id)
-{
-	Social__UserRecord *record =
-	    bytes->data ? social__user_record__unpack(NULL, bytes->len, bytes->data) : NULL;
-
-	if (!record)
-		return false;
-	*id = record->user_id;
-	social__user_record__free_unpacked(record, NULL);
-	return true;
-}
-
 /* Answers with the users that exist. */
 static void got_users(const struct store_result *result, void *state)
 {
@@ -47,12 +33,15 @@ static void got_users(const struct store_result *result, void *state)
 	}
 	reply.users = social_memory(m->request, m->n * sizeof(*reply.users));
 	for (size_t i = 0; i < m->n; i++) {
+		const Social__UserRecord *record = user_record_read(m->request, &result->value[i]);
 		Social__User *user = social_memory(m->request, sizeof(*user));
 
+		if (!record)
+			continue;
 		social__user__init(user);
 		user->username = m->names[i];
-		if (read_id(&result->value[i], &user->user_id))
-			reply.users[reply.n_users++] = user;
+		user->user_id = record->user_id;
+		reply.users[reply.n_users++] = user;
 	}
 	social_answer(m->request, &reply.base);
 }
@@ -72,7 +61,7 @@ static void user_mention_compose_user_mentions(Social__UserMentionService_Servic
 
 		if (len > SOCIAL_NAME_MAX || has_name(m, in->names[i]))
 			continue;
-		m->keys[m->n] = social_key(request, "n:%s", in->names[i]);
+		m->keys[m->n] = user_key(request, in->names[i]);
 		m->names[m->n++] = social_text_copy(request, in->names[i], len);
 	}
 	store_get(store, m->keys, m->n, got_users, m);
