@@ -5,6 +5,6 @@ set -eu
 cd "$(dirname "$0")/.."
 
 scripts/deps.sh build social
-scripts/build.sh release lend lend-mn lend-social peer_social_grpc ||
-	scripts/build.sh release lend lend-mn lend-social # without gRPC: one arm less
+scripts/build.sh release lend lend-mn lend-social lend_seal peer_social_grpc ||
+	scripts/build.sh release lend lend-mn lend-social lend_seal # without gRPC: one arm less
 exec python3 scripts/social_arms.py build "$@"
