@@ -26,7 +26,7 @@ layers() { # compiles the pure file and runs the check over it and the tree
 }
 
 symbols() {
-	"$cc" -shared -fPIC -x c -o "$tree/liblend.so" "$tree/api.c.txt"
+	"$cc" -shared -fPIC -Wl,-z,relro -Wl,-z,"${binding:-now}" -x c -o "$tree/liblend.so" "$tree/api.c.txt"
 	"$scripts/check_symbols.py" "$tree/liblend.so" "$tree/include/lend/api.h"
 }
 
@@ -56,3 +56,5 @@ echo 'int lend_extra(void); int lend_extra(void) { return 0; }' >>"$tree/api.c.t
 must_name symbols "exported but not declared: lend_extra"
 echo 'int lend_more(void);' >>"$tree/include/lend/api.h"
 must_name symbols "declared but not exported: lend_more"
+binding=lazy
+must_name symbols "not linked with -z relro -z now"
