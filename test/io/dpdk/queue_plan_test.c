@@ -28,7 +28,7 @@ Test(dpdk_queue_plan, numbers)
 	    {"net_ena", 8, 16, 0, 8, 8, 2},        {"net_ena", 16, 2, 0, 8, 2, 1},
 	    {"net_af_packet", 4, 4, 7, 0, 4, 1},   {"net_af_packet", 4, 4, 7, 2, 2, 2},
 	    {"net_af_packet", 1, 1, 7, 0, 1, 1},   {"net_tap", 16, 16, 7, 0, 4, 2},
-	    {"net_virtio_user", 1, 1, 0, 9, 1, 1},
+	    {"net_virtio_user", 1, 1, 0, 9, 1, 1}, {"net_e1000_em", 2, 2, 0, 4, 1, 1},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
