@@ -30,7 +30,7 @@ through_iommu() {
 
 inner() {
 	local server i mtu=''
-	[ "${1:-}" != dma ] || { through_iommu && mtu=mtu=9000; }
+	[ "${1:-}" != dma ] || { through_iommu && mtu=mtu=9000 && export LEND_LEVEL=none; } # what is encrypted is a copy
 	"$LEND_BUILD/lend" serve --json --eal "$(own_eal 0)" \
 		--listen 'dpdk:0000:00:10.0@10.77.0.1:7000?queues=4'"${mtu:+&$mtu}"',dpdk:0000:00:10.0@10.77.0.1:7001' >/tmp/server &
 	server=$!
@@ -71,7 +71,7 @@ fi
 said=
 for model in ${LEND_NICS:-e1000 e1000e vmxnet3 virtio-net-pci vmxnet3+dma}; do
 	how=("$0" --inner)
-	[ "${model#*+}" = "$model" ] || how=(-x vfio_iommu_type1,vfio-pci -q -device -q intel-iommu,aw-bits=48 -k intel_iommu=on -- "$0" --inner dma)
+	[ "${model#*+}" = "$model" ] || how=(-p 256 -x vfio_iommu_type1,vfio-pci -q -device -q intel-iommu,aw-bits=48 -k intel_iommu=on -- "$0" --inner dma)
 	one=$(guest.sh -t 200 --bare --nics "${model%+*}" "${how[@]}") || {
 		echo "$model failed: $one"
 		exit 1

@@ -45,9 +45,11 @@ inner() {
 	since=$SECONDS
 	wait $client || status=$?
 	took=$((SECONDS - since + 1))
-	[ $status = 1 ]
-	grep -q 'session is gone' /tmp/client
-	[ "$(wc -l </tmp/client)" = 1 ]
+	[ "$status $(wc -l </tmp/client)" = '1 1' ] && grep -Eq 'session (is gone|has ended)' /tmp/client || {
+		echo "the caller ended with $status and said:"
+		cat /tmp/client
+		exit 1
+	}
 	downs=$(count io_link_down)
 	echo "pull nic0"
 	await 30 is_gone /sys/bus/pci/devices/0000:00:10.0
