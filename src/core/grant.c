@@ -264,8 +264,28 @@ static bool update_first(struct lend_core *c)
 	return true;
 }
 
+/* Ranks the messages that yield as all others again, after each scan of the credit. Ranks only
+ * fall, so entries move to positions that were checked. */
+static void end_yielding(struct lend_core *c)
+{
+	struct lend_prioq q = heap_of(c);
+
+	if (!c->grants.yielding || c->now < c->fair[LEND_FAIR_CREDIT].until)
+		return;
+	for (uint32_t i = 0; i < q.n; i++) {
+		struct lend_call_rec *k = lend_call_at(c, q.heap[i].id);
+
+		if (!k->rx.yields)
+			continue;
+		k->rx.yields = 0;
+		lend_prioq_set(&q, q.heap[i].id, q.heap[i].key - YIELDS);
+	}
+	c->grants.yielding = 0;
+}
+
 static void serve_heap(struct lend_core *c)
 {
+	end_yielding(c);
 	while (c->grants.waiting) {
 		struct lend_call_rec *k =
 		    lend_call_at(c, LEND_AT(c, at_grant_heap, struct lend_prioq_entry)[0].id);

@@ -235,7 +235,7 @@ void sim_hoard_judge(struct sim *sim, uint32_t call, const struct sim_call *k,
 		     const struct lend_event *e)
 {
 	struct sim_hoard *h = sim->hoard;
-	lend_ns took = sim->now - k->began, most;
+	lend_ns took = sim->now - k->began;
 
 	if (!h || sim->healing)
 		return;
@@ -249,11 +249,7 @@ void sim_hoard_judge(struct sim *sim, uint32_t call, const struct sim_call *k,
 		return;
 	}
 	SIM_MARK(sim, hoarded);
-	/* With credits, a long call took up to 2.5 times as long in 1 of 4,400 plans. The cause is
-	 * not known. */
-	most = sim->plan.hoard == SIM_HOARD_CONTINUED && sim->plan.cc == LEND_CC_CREDIT ? 3 : 2;
-	most *= h->slowest;
-	SIM_CHECK(sim, took <= most,
+	SIM_CHECK(sim, took <= 2 * h->slowest,
 		  "call %u takes %llu ns while a node hoards, %llu at most before", call,
 		  (unsigned long long)took, (unsigned long long)h->slowest);
 }
