@@ -81,7 +81,7 @@ enum lend_ran {
 
 /* Priority of a call, 1 to 8. More urgent calls are sent first, are served first by LEND_SLOW
  * handlers, and are marked for networks: DSCP and 802.1Q priority. Against starvation, a waiting
- * priority sends one datagram for every 32 that more urgent priorities send. */
+ * priority sends one part in 32 of what more urgent priorities send. */
 enum {
 	LEND_URGENT = 1, /* most urgent */
 	LEND_NORMAL = 4, /* default */

@@ -1,5 +1,6 @@
 /* fair_share - chooses among eight queues by urgency, 0 first, without starvation: a waiting queue
- * is due one datagram for every LEND_FLOOR datagrams that more urgent queues sent while it waited.
+ * is due one part in LEND_FLOOR of what more urgent queues sent while it waited. Parts are counted
+ * in units: LEND_FAIR_UNITS are a full datagram, or a message.
  *
  * Eight counters of 16 bits form one vector. Bitmaps hold which queues wait and which are due, so a
  * choice and its accounting cost the same for any number of waiting queues.
@@ -17,14 +18,15 @@
 enum {
 	LEND_FLOOR = 32,
 	LEND_SCHED_BURST = 8, /* datagrams of one turn, at most */
-	/* The datagrams before a queue after which it is due a whole burst. */
-	LEND_FAIR_SHARE_DUE = LEND_FLOOR * LEND_SCHED_BURST,
+	LEND_FAIR_UNITS = 16, /* of a full datagram */
+	/* The units before a queue after which it is due a whole burst. */
+	LEND_FAIR_SHARE_DUE = LEND_FLOOR * LEND_SCHED_BURST * LEND_FAIR_UNITS,
 	LEND_FAIR_SHARE_FULL = 1 << 14, /* limit of a counter, plus one turn */
 };
 
 struct lend_fair_share {
-	int16_t passed[8]; /* datagrams that passed it while it waited, less FLOOR for each of its
-			      own */
+	int16_t passed[8]; /* units that passed it while it waited, less FLOOR for each of its own
+			    */
 	uint8_t waiting;   /* bit i: queue i waits */
 	uint8_t due;       /* bit i: passed[i] >= LEND_FAIR_SHARE_DUE */
 	uint8_t zero[6];
@@ -57,7 +59,13 @@ static inline bool lend_fair_share_may_bypass(const struct lend_fair_share *s, u
 	return (s->waiting & ((2u << i) - 1)) == 0 && (s->waiting & s->due) == 0;
 }
 
-/* Notes that queue i sent n datagrams, at most a turn's. */
+/* Returns whether what queue i sends must be counted. */
+static inline bool lend_fair_share_counts(const struct lend_fair_share *s, uint32_t i)
+{
+	return s->waiting >> i > 1 || s->passed[i] != 0;
+}
+
+/* Notes that queue i sent n units, at most a turn's. */
 static inline void lend_fair_share_sent(struct lend_fair_share *s, uint32_t i, uint32_t n)
 {
 	typedef int16_t eight __attribute__((vector_size(16)));
@@ -66,7 +74,7 @@ static inline void lend_fair_share_sent(struct lend_fair_share *s, uint32_t i, u
 	eight passed, less;
 	uint64_t due[2];
 
-	if (below == 0 && s->passed[i] == 0)
+	if (!lend_fair_share_counts(s, i))
 		return;
 	/* Computes on the whole vector: a vector load right after a store to one counter would
 	 * stall. */

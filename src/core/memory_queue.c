@@ -184,7 +184,7 @@ static bool serve_one(struct lend_core *c, struct lend_memq *h)
 	if (!has_room(c, &k->rx))
 		return false;
 	take_memory(c, k, k->rx.len);
-	lend_fair_share_sent(&h->share, class_of(c, k), 1);
+	lend_fair_share_sent(&h->share, class_of(c, k), LEND_FAIR_UNITS);
 	return true;
 }
 
@@ -214,7 +214,7 @@ uint64_t lend_memq_take_budget(struct lend_core *c, struct lend_call_rec *k, uin
 	c->budget_used += more;
 	lend_fair_note_taken(c, more);
 	if (more)
-		lend_fair_share_sent(&c->budget_queue.share, class_of(c, k), 1);
+		lend_fair_share_sent(&c->budget_queue.share, class_of(c, k), LEND_FAIR_UNITS);
 	return more;
 }
 

@@ -257,6 +257,25 @@ static bool bulk_is_paused(const struct lend_core *c)
 	       !(lend_sched_classes(c) & ((1u << LEND_CLASS_NORMAL) - 1));
 }
 
+/* Counts the last n datagrams that were built for the fair shares: in units by length, at least one
+ * each. */
+static __attribute__((noinline)) void count_shares(struct lend_core *c, const struct sending *o,
+						   uint32_t queue, uint32_t n)
+{
+	uint32_t units = n;
+
+	for (const struct lend_out *out = o->out - n; out < o->out; out++) {
+		uint64_t len = 0;
+
+		for (uint32_t i = 0; i < out->n; i++)
+			len += out->piece[i].len;
+		units += (uint32_t)lend_min_u64(len * LEND_FAIR_UNITS /
+						    lend_sess_at(c, out->sess)->payload,
+						LEND_FAIR_UNITS - 1);
+	}
+	lend_sched_sent(c, queue, units);
+}
+
 /* Sends the calls of the fast-path array: they are of equal rank and no other call is ready, so
  * there is nothing to choose. Returns the number of datagrams. */
 LEND_HOT uint32_t send_single(struct lend_core *c, const struct lend_bufs *bufs,
@@ -271,7 +290,9 @@ LEND_HOT uint32_t send_single(struct lend_core *c, const struct lend_bufs *bufs,
 		k->tx.ready.in = 0;
 		send_chosen(c, &o, k, 1);
 	}
-	lend_sched_single_sent(c, n, o.n);
+	c->ready.n -= n;
+	if (lend_sched_counts(c, c->ready.single_queue))
+		count_shares(c, &o, c->ready.single_queue, o.n);
 	return o.n;
 }
 
@@ -295,7 +316,8 @@ static __attribute__((noinline)) struct sending send_ready(struct lend_core *c, 
 		do
 			send_chosen(c, &o, k, end - o.n);
 		while (o.n < end && (k = lend_sched_more(c, queue)));
-		lend_sched_sent(c, queue, o.n - first);
+		if (lend_sched_counts(c, queue))
+			count_shares(c, &o, queue, o.n - first);
 		if (c->coalesced_n && o.n < cap)
 			send_coalesced(c, &o, cap);
 	}

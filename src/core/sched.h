@@ -1,7 +1,8 @@
 /* sched - which call sends next.
  *
- * Strict priority across classes. Within a class, the message with the fewest datagrams left goes
- * first (SRPT), by powers of four; equals alternate in bursts of LEND_SCHED_BURST datagrams. Or the
+ * Strict priority across classes. Within a class, messages of one datagram go first, then the
+ * message with the fewest datagrams left (SRPT), by powers of four; equals alternate in bursts of
+ * LEND_SCHED_BURST datagrams. Or the
  * earliest deadline goes first within a class (EDF). To prevent starvation, every waiting class
  * gets its share (fair_share.h), and within a class every size does.
  *
@@ -35,12 +36,16 @@ static inline void lend_sched_class(const struct lend_core *c, struct lend_call_
 	k->fast = lend_sched_is_fast(c, class);
 }
 
+enum { LEND_SCHED_SHORT = 3 }; /* datagrams of a message that does not yield to shorter ones */
+
 /* Returns the traffic class of a call's datagrams. Those of a long message go one class lower, so
- * that switches let short messages overtake them. */
+ * that switches let shorter messages overtake them. Messages of up to LEND_SCHED_SHORT datagrams
+ * that need no grant keep their class: they must not wait behind the queue of those with grants. */
 static inline uint8_t lend_sched_wire_class(const struct lend_sess *s,
 					    const struct lend_call_rec *k)
 {
-	bool yields = k->tx.win != LEND_NONE && !s->lossless;
+	bool yields = k->tx.win != LEND_NONE && !s->lossless &&
+		      k->tx.len > lend_min_u32(s->first, LEND_SCHED_SHORT * s->payload);
 
 	return (uint8_t)lend_min_u32(k->class + yields, LEND_CLASSES - 1);
 }
@@ -110,7 +115,8 @@ static inline void lend_sched_wake(struct lend_core *c, struct lend_sess *s)
 
 /* Removes and returns the first call of a queue, which must not be empty. */
 struct lend_call_rec *lend_sched_pop(struct lend_core *c, uint32_t queue);
-/* Accounts n datagrams that calls of this queue sent, after these calls were queued again. */
+/* Counts n units (of fair_share.h) that calls of this queue sent, after these calls were queued
+ * again. */
 void lend_sched_sent(struct lend_core *c, uint32_t queue, uint32_t n);
 /* Empties the fast-path array and returns how many calls it held. No call may be added while these
  * are sent. */
@@ -122,16 +128,13 @@ static inline uint32_t lend_sched_take_single(struct lend_core *c)
 	return n;
 }
 
-/* Accounts the datagrams that n calls of the fast-path array sent. They overtook no call, but may
- * use a share that was due to them. */
-static inline void lend_sched_single_sent(struct lend_core *c, uint32_t n, uint32_t datagrams)
+/* Returns whether what calls of this queue send must be counted: others wait or have waited. */
+static inline bool lend_sched_counts(const struct lend_core *c, uint32_t queue)
 {
-	struct lend_ready *r = &c->ready;
-	uint32_t class = r->single_queue / LEND_SIZES;
+	uint32_t class = queue / LEND_SIZES;
 
-	r->n -= n;
-	if (r->classes.passed[class] | r->sizes[class].passed[0])
-		lend_sched_sent(c, r->single_queue, datagrams);
+	return lend_fair_share_counts(&c->ready.classes, class) ||
+	       lend_fair_share_counts(&c->ready.sizes[class], queue % LEND_SIZES);
 }
 
 /* Returns a bit for each class that has datagrams to send. */

@@ -3,7 +3,7 @@
 buffers; many senders of short requests share it, and messages of medium length are not slow at high load.
 Method: the simulator's experiments, which repeat exactly; each figure has a bound that the algorithms before
 failed. Covers: src/core/loss.c, src/core/reorder.c, src/core/grant.c, src/core/cc_dctcp.c, src/core/sent_ring.c,
-src/core/flight.c, src/core/rto.h, src/core/peer_window.c, src/core/request_loss.c
+src/core/flight.c, src/core/sched.c, src/core/rto.h, src/core/peer_window.c, src/core/request_loss.c
 
 paths.py LEND-SIM"""
 import json
@@ -13,6 +13,7 @@ import sys
 LONG = "sharing --depth 8 --mark-kb 0"
 SLOW = "sharing --senders 1 --depth 8 --mark-kb 0 --mbps 100 --step-us 1000000 --nic-speed 10"
 FABRIC = "fabric --hosts 40 --racks 5 --spines 4 --load 50 --us 1000"
+MIX = "fabric --load 80 --messages 20000000"
 BURST = "congestion --senders 8 --messages 16 --size 1048576 --mark-kb 0 --depth"
 STORM = "congestion --size 1300 --messages 64 --depth 64 --senders"
 
@@ -27,8 +28,10 @@ ROWS = [
     (f"{SLOW} --delay-ns 2000000 --buffer-kb 1024", [("carried_percent", 98, 100), ("queue_kb", 0, 60)]),
     (f"{FABRIC} --skew-ns 1000", [("goodput_percent", 27, 100), ("repeats/datagrams", 0, 0.003)]),
     (f"{FABRIC} --jitter-ns 5000", [("goodput_percent", 22, 100), ("repeats/datagrams", 0, 0.003)]),
-    ("fabric --hosts 40 --racks 5 --mix w2 --load 80 --us 1000", [("all_p99", 1, 2.6)]),
-    ("fabric --hosts 40 --racks 5 --mix w3 --load 80 --us 1000", [("all_p99", 1, 2.8)]),
+    (f"{MIX} --hosts 16 --racks 2 --mix w1 --us 1000", [("all_p99", 1, 1.8)]),
+    (f"{MIX} --hosts 16 --racks 2 --mix w2 --us 4000", [("all_p99", 1, 2.2)]),
+    (f"{MIX} --hosts 40 --racks 5 --mix w3 --us 1000", [("all_p99", 1, 2.3)]),
+    (f"{MIX} --hosts 40 --racks 5 --mix w4 --us 6000 --sizes", [("p99", 1, 10)]),  # beyond 1 MiB
     (f"{STORM} 512", [("goodput_percent", 90, 100), ("drops", 0, 0), ("victim_p999_us", 0, 300)]),
     (f"{STORM} 2048", [("goodput_percent", 80, 100), ("victim_p999_us", 0, 300)]),
     ("congestion --senders 512 --size 64 --messages 64 --depth 64 --records 2052", [("completion_over_ideal", 1, 2), ("drops", 0, 0)]),

@@ -12,9 +12,9 @@
 
 /* Counters of sent datagrams of calls, per class, while that class had something to send. */
 struct sim_order {
-	uint64_t above[8]; /* datagrams of higher classes */
-	uint64_t early[8]; /* datagrams of this class, while a higher one had something to send */
-	uint64_t overtaken[8]; /* datagrams of other classes since the last of this class */
+	uint64_t above[8];     /* units (fair_share.h) of higher classes */
+	uint64_t early[8];     /* units of this class, while a higher one had something to send */
+	uint64_t overtaken[8]; /* units of other classes since the last of this class */
 };
 
 /* The head of a class's budget queue, and how often another message got budget before it. */

@@ -7,6 +7,8 @@
 #include "core/fair_share.h"
 #include "util/rng.h"
 
+enum { TURN = LEND_SCHED_BURST * LEND_FAIR_UNITS }; /* most units of a turn */
+
 struct model {
 	uint32_t passed[8];
 	bool waits[8];
@@ -45,7 +47,7 @@ static void run_history(uint64_t seed)
 
 	lend_rng_seed(&rng, seed);
 	for (int step = 0; step < 3000; step++) {
-		uint32_t i = (uint32_t)lend_rng_below(&rng, 8);
+		uint32_t i = (uint32_t)lend_rng_below(&rng, 8), n;
 
 		switch (lend_rng_below(&rng, 4)) {
 		case 0:
@@ -63,8 +65,9 @@ static void run_history(uint64_t seed)
 			i = s.waiting ? model_pick(&m) : i;
 			cr_assert(!s.waiting || lend_fair_share_pick(&s) == i, "seed %llu, step %d",
 				  (unsigned long long)seed, step);
-			lend_fair_share_sent(&s, i, 1 + step % LEND_SCHED_BURST);
-			model_sent(&m, i, 1 + (uint32_t)step % LEND_SCHED_BURST);
+			n = 1 + (uint32_t)lend_rng_below(&rng, TURN);
+			lend_fair_share_sent(&s, i, n);
+			model_sent(&m, i, n);
 		}
 		for (i = 0; i < 8; i++)
 			cr_assert(s.passed[i] == (int)m.passed[i] &&
@@ -85,9 +88,9 @@ Test(fair_share, counter__at_maximum__does_not_wrap)
 
 	lend_fair_share_enter(&s, 7);
 	for (int i = 0; i < 100000; i++)
-		lend_fair_share_sent(&s, 0, LEND_SCHED_BURST);
+		lend_fair_share_sent(&s, 0, TURN);
 	cr_assert_geq(s.passed[7], LEND_FAIR_SHARE_FULL);
-	cr_assert_lt(s.passed[7], LEND_FAIR_SHARE_FULL + LEND_SCHED_BURST);
+	cr_assert_lt(s.passed[7], LEND_FAIR_SHARE_FULL + TURN);
 	lend_fair_share_enter(&s, 0);
 	cr_assert_eq(lend_fair_share_pick(&s), 7);
 }

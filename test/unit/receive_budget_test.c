@@ -137,9 +137,9 @@ static void model_granted(struct model *m, uint32_t class)
 
 	for (uint32_t i = 0; i < m->n; i++)
 		waits |= 1u << m->waits[i]->class;
-	m->owed[class] -= lend_min_u32(m->owed[class], LEND_FLOOR);
+	m->owed[class] -= lend_min_u32(m->owed[class], LEND_FLOOR * LEND_FAIR_UNITS);
 	for (uint32_t i = class + 1; i < 8; i++)
-		m->owed[i] += waits >> i & 1;
+		m->owed[i] += waits >> i & 1 ? LEND_FAIR_UNITS : 0;
 }
 
 static void model_leave(struct model *m, uint32_t i)

@@ -9,7 +9,8 @@
 
 /* A class is due after this many datagrams of others; the seven others may be due at the same
  * time. */
-enum { PATIENCE = LEND_FLOOR * LEND_SCHED_BURST + 7 * LEND_SCHED_BURST + 2 * LEND_OUT };
+enum { TURN = LEND_SCHED_BURST * LEND_FAIR_UNITS };
+enum { PATIENCE = LEND_FLOOR * TURN + 7 * TURN + 2 * LEND_OUT * LEND_FAIR_UNITS };
 enum { URGENT = (1 << LEND_CLASS_NORMAL) - 1 }; /* classes for which bulk data is paused */
 
 /* Counts in favour of the class when it had something to send only at the start or at the end of
@@ -41,15 +42,18 @@ static void check_due(struct sim *sim, struct sim_node *n, const struct lend_out
 		  "node %u: a datagram of a call whose deadline has passed", n->id);
 }
 
-/* Returns the class of the call that a datagram belongs to. Long messages go out one class lower on
- * networks, as do short requests of a backlog; all others in their class. */
+/* Returns the class of the call that a datagram belongs to. Messages of more than three datagrams,
+ * or with grants, go out one class lower on networks, as do short requests of a backlog; all others
+ * in their class. */
 static uint32_t class_of(struct sim *sim, struct sim_node *n, const struct lend_out *out,
 			 const struct lend_out_rec *r)
 {
 	const struct lend_sess *s = lend_sess_at(n->core, lend_call_at(n->core, r->call)->sess);
 	const struct lend_pkt *head = out->head;
 	uint32_t class = head->flags & LEND_PKT_CLASS;
-	bool yields = head->length > s->payload && !s->lossless && class < LEND_CLASSES - 1;
+	uint32_t few = s->first < 3 * s->payload ? s->first : 3 * s->payload;
+	bool yields = head->length > s->payload && head->length > few && !s->lossless &&
+		      class < LEND_CLASSES - 1;
 
 	if (head->kind == LEND_PKT_REQUEST && head->length <= s->payload)
 		yields = lend_peer_class(n->core, s, (uint8_t) class) > class;
@@ -57,6 +61,17 @@ static uint32_t class_of(struct sim *sim, struct sim_node *n, const struct lend_
 		  "node %u: %u bytes of class %u go out as class %u", n->id, head->length, class,
 		  out->class);
 	return class;
+}
+
+/* Returns the units of fair_share.h in a datagram. */
+static uint32_t units_of(struct sim_node *n, const struct lend_out *out)
+{
+	uint64_t len = 0;
+
+	for (uint32_t i = 0; i < out->n; i++)
+		len += out->piece[i].len;
+	len = len * LEND_FAIR_UNITS / lend_sess_at(n->core, out->sess)->payload;
+	return 1 + (len < LEND_FAIR_UNITS ? (uint32_t)len : LEND_FAIR_UNITS - 1);
 }
 
 /* Returns how many datagrams the cores declared lost. The filter of a hoarder loses its own. */
@@ -114,28 +129,31 @@ void sim_oracle_order(struct sim *sim, struct sim_node *n, uint8_t before,
 {
 	struct sim_order *o = &n->order;
 	uint8_t after = (uint8_t)lend_sched_classes(n->core);
-	uint32_t sent[LEND_CLASSES] = {0};
+	uint32_t sent[LEND_CLASSES] = {0}, units[LEND_CLASSES] = {0}, class;
 
 	for (uint32_t i = 0; i < k; i++)
 		check_due(sim, n, &lend_unhashed(n->core)->out[i]);
 	if (n->cfg.order == LEND_ORDER_FIFO)
 		return;
 	for (uint32_t i = 0; i < k; i++)
-		if (!lend_unhashed(n->core)->out[i].ctl.kind)
-			sent[class_of(sim, n, &out[i], &lend_unhashed(n->core)->out[i])]++;
+		if (!lend_unhashed(n->core)->out[i].ctl.kind) {
+			class = class_of(sim, n, &out[i], &lend_unhashed(n->core)->out[i]);
+			sent[class]++;
+			units[class] += units_of(n, &out[i]);
+		}
 	check_silence(sim, n, before, sent);
 	for (uint32_t i = 0; i < LEND_CLASSES; i++) {
-		count_class(o, i, before & after, before | after, sent);
+		count_class(o, i, before & after, before | after, units);
 		SIM_CHECK(
-		    sim, o->early[i] * LEND_FLOOR <= o->above[i] + LEND_FLOOR * LEND_SCHED_BURST,
-		    "node %u: class %u sent %llu datagrams before higher classes, which sent %llu",
+		    sim, o->early[i] * LEND_FLOOR <= o->above[i] + LEND_FLOOR * TURN,
+		    "node %u: class %u sent %llu units before higher classes, which sent %llu",
 		    n->id, i, (unsigned long long)o->early[i], (unsigned long long)o->above[i]);
 		SIM_CHECK(sim, o->overtaken[i] <= PATIENCE,
 			  "node %u: class %u starves, %llu of others went before it", n->id, i,
 			  (unsigned long long)o->overtaken[i]);
-		if (o->overtaken[i] > LEND_FLOOR * LEND_SCHED_BURST / 2)
+		if (o->overtaken[i] > LEND_FLOOR * TURN / 2)
 			SIM_MARK(sim, class_waited);
-		if (o->early[i] > LEND_SCHED_BURST)
+		if (o->early[i] > TURN)
 			SIM_MARK(sim, class_share);
 	}
 }
