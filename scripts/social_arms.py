@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Measures the arms of each workload of the social network in turns, and writes one HTML page of them.
 
-usage: social_arms.py BUILD [--only WORKLOAD]... [--all] [--ramps N] [--rounds N] [--seconds S] [--users N] [--output FILE] [--json FILE]
+usage: social_arms.py BUILD [--only WORKLOAD]... [--all] [--ramps N] [--rounds N] [--seconds S] [--users N] [--stores KIND]
+                      [--output FILE] [--json FILE]
 
 For each workload: ramps of every arm, up to its saturation; then rounds of all arms at one load, 60 % of the first arm's saturation. The
 arms are `value`, `auto` (long bytes by reference), `pool` (auto, and readers map the memory node's pages) and `grpc` (by value). The
@@ -54,7 +55,8 @@ class Failed(Exception):
 def run(args, workload, carrier, by, *more):
     """The report of one load, and its command."""
     program = ["peer-social-grpc"] if by == "grpc" else ["lend", "social"]
-    command = [*program, "--workload", workload, *OPTIONS[by], "--carrier", carrier, "--users", str(args.users), *photos(workload), *more]
+    command = [*program, "--workload", workload, *OPTIONS[by], "--carrier", carrier, "--users", str(args.users), "--stores", args.stores,
+               *photos(workload), *more]
     done = subprocess.run([f"{args.build}/{command[0]}", *command[1:], "--json"], capture_output=True, text=True, timeout=300)
     if done.returncode:
         raise Failed(f"{' '.join(command)}: {done.stderr.strip() or done.stdout[-300:]}")
@@ -109,6 +111,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=1, help="of each round")
     parser.add_argument("--step", type=float, default=0.3, help="seconds of each step of a ramp")
     parser.add_argument("--users", type=int, default=100)
+    parser.add_argument("--stores", default="lmdb", choices=("lmdb", "real"), help="real: redis behind memcached, which are started and stopped")
     parser.add_argument("--output", default="social.html")
     parser.add_argument("--json", help="keeps the results here, too")
     args = parser.parse_args()

@@ -340,11 +340,13 @@ class Embedded(unittest.TestCase):
 class Page(unittest.TestCase):
     def test_one_command_measures_and_draws(self):
         page, results = TEMP / "social.html", TEMP / "social.json"
-        done = subprocess.run([pathlib.Path(__file__).parents[2] / "scripts/social_arms.py", BUILD, "--only", "original", "--users", "12", "--step", "0.1",
+        stores = "real" if shutil.which("redis-server") and shutil.which("memcached") else "lmdb"
+        done = subprocess.run([pathlib.Path(__file__).parents[2] / "scripts/social_arms.py", BUILD, "--only", "original", "--users", "12", "--stores", stores, "--step", "0.1",
                                "--seconds", "0.3", "--output", page, "--json", results], capture_output=True, text=True, timeout=100)
         self.assertEqual((done.returncode, done.stderr), (0, ""), done)
         self.assertIn("original, shm, auto over value  goodput at saturation", done.stdout)
         got = json.loads(results.read_text())
+        self.assertIn(f" --stores {stores} ", got["runs"][0]["command"] + " ")
         arms = ["value", "auto", "grpc"][:3 if (BUILD / "peer-social-grpc").exists() else 2]
         self.assertEqual([r["by"] for r in got["runs"]], arms)
         self.assertEqual([(r["errors"], r["wrong_bytes"], r["pages_used_after"]) for r in got["runs"]], [(0, 0, 0)] * len(arms))
