@@ -5,7 +5,7 @@ if(NOT SODIUM_FOUND)
 	return()
 endif()
 file(GLOB seal_files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/seal/module/*.c)
-add_library(lend_seal MODULE ${seal_files})
+add_library(lend_seal MODULE ${seal_files} ${module_interface})
 set_target_properties(lend_seal PROPERTIES PREFIX "" INTERPROCEDURAL_OPTIMIZATION OFF)
 target_link_libraries(lend_seal PRIVATE lend_flags PkgConfig::SODIUM ${CMAKE_DL_LIBS})
 # Only its header is needed here: the module loads the library if it is installed.

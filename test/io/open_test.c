@@ -1,10 +1,12 @@
 /* Goal: an address that cannot be opened gives one line of error text with the fix in it.
- * Method: each malformed address; modules that are missing, broken or no module.
- * Covers: src/io/io.c, src/io/addr.c, src/io/module/module.c, src/sys/last_error.c */
+ * Method: each malformed address; modules that are missing, broken, of another release or no
+ * module. Covers: src/io/io.c, src/io/addr.c, src/io/module/module.c,
+ * src/io/module/glue/interface.c, src/sys/last_error.c */
 #include <criterion/criterion.h>
 
 #include <errno.h>
 #include <fcntl.h>
+#include <module_interface.h> /* made by CMake */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,7 +88,7 @@ Test(open, invalid_modules__are_refused)
 
 Test(open, module_find__each_failure_has_its_line)
 {
-	char folder[] = "/tmp/lend-open-XXXXXX", path[128], command[160];
+	char folder[] = "/tmp/lend-open-XXXXXX", path[128], command[320];
 	void *found;
 
 	cr_assert_not_null(mkdtemp(folder));
@@ -103,6 +105,12 @@ Test(open, module_find__each_failure_has_its_line)
 		cr_assert_eq(lend_module_find("n.so", "a-package", "lend_none", &found), -ENODEV);
 		cr_assert_not_null(strstr(lend_why_text(), "release"), "%s", lend_why_text());
 		cr_assert_eq(lend_module_find("n.so", "a-package", "lend_seal_ops", &found), 0);
+		(void)snprintf(command, sizeof(command), "sed s/%s/%064x/ %s/n.so >%s/o.so",
+			       LEND_MODULE_INTERFACE, 0, folder, folder);
+		cr_assert_eq(system(command), 0);
+		cr_assert_eq(lend_module_find("o.so", "a-package", "lend_seal_ops", &found),
+			     -ENODEV);
+		cr_assert_not_null(strstr(lend_why_text(), "release"), "%s", lend_why_text());
 	}
 	(void)snprintf(command, sizeof(command), "rm -r %s", folder);
 	cr_assert_eq(system(command), 0);

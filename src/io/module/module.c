@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
+#include <module_interface.h> /* made by CMake */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,10 +87,16 @@ static void *load_module(const char *file, bool *found)
 	return module;
 }
 
+static int explain_release(const char *file)
+{
+	return lend_fail(ENODEV, "%s is of another release; rebuild it with this one", file);
+}
+
 /* Returns 0, or -ENODEV with lend_why_text(). */
 static int load_or_explain(const char *file, const char *package, void **module)
 {
 	bool found = false;
+	const char *interface;
 
 	*module = load_module(file, &found);
 	if (!found)
@@ -97,12 +104,11 @@ static int load_or_explain(const char *file, const char *package, void **module)
 				 "%s is not installed; build Lend where %s is, or name its folder "
 				 "in LEND_MODULE_DIR",
 				 file, package);
-	return *module ? 0 : lend_fail(ENODEV, "%s does not load: %s", file, dlerror());
-}
-
-static int explain_release(const char *file)
-{
-	return lend_fail(ENODEV, "%s is of another release; rebuild it with this one", file);
+	if (!*module)
+		return lend_fail(ENODEV, "%s does not load: %s", file, dlerror());
+	interface = dlsym(*module, "lend_module_interface");
+	return interface && strcmp(interface, LEND_MODULE_INTERFACE) == 0 ? 0
+									  : explain_release(file);
 }
 
 int lend_module_find(const char *file, const char *package, const char *symbol, void **found)

@@ -2,8 +2,9 @@
  *
  * Layer: io. A module is lend_io_NAME.so. It is linked with its own hidden copy of util and sys,
  * needs no symbol of the program that loads it (so it works below a liblend.so with a version
- * script) and exports two functions:
+ * script) and exports:
  *
+ *   lend_module_interface            a hash of the headers that both must have in common
  *   lend_io_module_host(host)        first, once; io/module/glue/module_glue.c has it for all
  *   lend_io_NAME_open(config, io)    as lend_io_open()
  *
@@ -32,7 +33,8 @@ LEND_IO_EXPORT lend_io_host_fn lend_io_module_host;
 int lend_io_module_open(const char *name, const char *package, const struct lend_io_config *config,
 			struct lend_io **io);
 
-/* In a program: loads another module, once, and finds what it exports. 0, or -ENODEV. */
+/* In a program: loads another module, once, and finds what it exports. 0, or -ENODEV, also if it
+ * was built with other headers. */
 int lend_module_find(const char *file, const char *package, const char *symbol, void **found);
 
 #endif
