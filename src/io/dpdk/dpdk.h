@@ -234,6 +234,7 @@ struct dpdk {
 	bool found;       /* the last rx() received frames, or tx() ran since */
 	uint32_t bursts;  /* calls of tx() so far */
 	uint32_t turns;   /* calls of rx() so far; network device: since the last tick */
+	uint32_t ticks;   /* of the network device, so far */
 	lend_ns tick_ns;  /* network device: earliest time of the next tick */
 	lend_ns renew_ns; /* network device: when to mark the peers' neighbours as in use again */
 	uint32_t version; /* network device: version of the neighbours that peers' MACs are from */

@@ -16,7 +16,7 @@
 #include "sys/clock.h"
 #include "sys/last_error.h"
 
-enum { TICK_NS = 1000000 };
+enum { TICK_NS = 1000000, TICKS = 16 };
 
 static const struct dpdk_owner *owner_of(const struct dpdk_shared_port *share,
 					 const struct lend_eth_frame *frame)
@@ -91,8 +91,10 @@ uint16_t dpdk_device_rx(struct dpdk *io, struct rte_mbuf **buf, uint16_t cap)
 			queue = (uint16_t)(queue - share->queues);
 		/* A queue with a rule is polled by its owner, and an owner with a rule polls that
 		 * queue alone. Frames without a rule may wait elsewhere while others are busy, so
-		 * each tick polls all queues. */
-		if (i > 0 && (port->owner->rule || (taken >> queue & 1)) && io->turns > 0)
+		 * one tick of TICKS polls all queues. Not each: the first poll after a sleep is
+		 * one. */
+		if (i > 0 && (port->owner->rule || (taken >> queue & 1)) &&
+		    (io->turns > 0 || io->ticks % TICKS))
 			continue;
 		n = (uint16_t)(n + rx_queue(io, queue, buf + n, (uint16_t)(cap - n)));
 	}
@@ -198,6 +200,7 @@ void dpdk_device_tick(struct dpdk *io)
 	bool polls = io->turns >= DPDK_TICK_TURNS;
 
 	io->turns = 0;
+	io->ticks++;
 	if (now < io->tick_ns)
 		return;
 	io->tick_ns = now + TICK_NS;
