@@ -90,11 +90,13 @@ static lend_ns eviction_delay(struct lend_core *c, const struct lend_call_rec *k
 static void evict_message(struct lend_core *c, struct lend_call_rec *k)
 {
 	uint32_t granted = k->rx.granted, len = k->rx.len, times = k->rx.evictions + 1u;
+	uint32_t fine = k->rx.fine;
 
 	LEND_COUNT(c, evicted);
 	lend_rx_drop(c, k);
 	lend_rx_begin(&k->rx, granted);
 	k->rx.len = len;
+	k->rx.fine = fine;
 	k->rx.evictions = (uint8_t)lend_min_u32(times, UINT8_MAX);
 	queue_for_memory(c, k);
 	lend_ctl_ack(c, k);

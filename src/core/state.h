@@ -136,7 +136,8 @@ struct lend_rx {
 	lend_ns last;     /* arrival of the newest fragment */
 	struct lend_link memq_link; /* link in a queue for budget or memory */
 	struct lend_link partial;
-	uint32_t fine; /* 1: cut into shorter datagrams; valid while frags is */
+	/* 1: cut into shorter datagrams; valid while frags is, or the message waits for memory */
+	uint32_t fine;
 };
 
 enum lend_call_state {
