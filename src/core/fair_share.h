@@ -79,7 +79,8 @@ static inline void lend_fair_share_sent(struct lend_fair_share *s, uint32_t i, u
 	/* Computes on the whole vector: a vector load right after a store to one counter would
 	 * stall. */
 	memcpy(&passed, s->passed, sizeof(passed));
-	less = (eight)(bit == (int16_t)(1 << i)) & (int16_t)(n * LEND_FLOOR);
+	less = (eight)(bit == (int16_t)(1 << i)) &
+	       (int16_t)(lend_min_u32(n, INT16_MAX / LEND_FLOOR) * LEND_FLOOR);
 	passed -= less;
 	passed &= (eight)(passed > 0);
 	passed += (eight)((bit & (int16_t)below) == bit) & (eight)(passed < LEND_FAIR_SHARE_FULL) &
