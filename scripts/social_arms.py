@@ -61,6 +61,8 @@ def run(args, workload, carrier, by, *more):
     if done.returncode:
         raise Failed(f"{' '.join(command)}: {done.stderr.strip() or done.stdout[-300:]}")
     report = json.loads(done.stdout)
+    if by != "grpc" and report["carrier"] != carrier:
+        raise Failed(f"{' '.join(command)}: it ran over {report['carrier']}")
     if by == "grpc":
         report.pop("bytes_moved_per_request", None)  # counts what Lend's carriers move
     return report, " ".join(command)

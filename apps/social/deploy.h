@@ -18,7 +18,8 @@ struct social_args {
 	const char *dir, *node, *http, *metrics;
 	enum social_by by;
 	uint64_t body_max;
-	bool embed, real_stores;
+	bool embed;
+	enum social_stores stores;
 
 	/* Of the whole network. */
 	enum app_carrier carrier;

@@ -94,7 +94,7 @@ static void start_process(const char *roles)
 	(void)snprintf(p->roles, sizeof(p->roles), "%s", roles);
 	if (all.workload->native)
 		argv[n++] = "--embed";
-	if (all.args->real_stores) {
+	if (all.args->stores == SOCIAL_REAL) {
 		argv[n++] = "--stores";
 		argv[n++] = "real";
 	}
@@ -367,7 +367,7 @@ int social_launch(const struct social_args *args)
 	app_child_start_mn(&all.node, &all.net, 1, node_size(&graph), APP_ANY_CPU);
 	open_endpoint();
 	make_folder();
-	if (args->real_stores)
+	if (args->stores == SOCIAL_REAL)
 		store_servers_start(all.dir);
 	start_processes();
 	plan = (struct seed_plan){.graph = &graph,

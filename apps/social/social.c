@@ -24,7 +24,7 @@ static const struct lend_option options[] = {
     OPT_TEXT(struct social_args, graph, "graph", "PATH", "Graph of PATH.nodes and PATH.edges"),
     OPT_TEXT(struct social_args, photo, "photo", "FILE", "JPEG of each compose of photos"),
     OPT_TEXT(struct social_args, get_photo, "get-photo", "FILE", "JPEG that photos read"),
-    OPT_CHOICE(struct social_args, real_stores, "stores", "KIND", store_names,
+    OPT_CHOICE(struct social_args, stores, "stores", "KIND", store_names,
 	       "lmdb, or real: redis and memcached"),
     OPT_TEXT(struct social_args, roles, "role", "A,B", "Serve these roles in this process"),
     OPT_TEXT(struct social_args, dir, "dir", "DIR", "Folder with the addresses and the stores"),
@@ -66,7 +66,7 @@ int social_main(int argc, char **argv, const struct social_transport *transport)
 	social.dir = args.dir;
 	social.by = args.by;
 	social.embed = args.embed;
-	social.real_stores = args.real_stores;
+	social.stores = args.stores;
 	if (!args.roles)
 		return social_launch(&args);
 	if (!args.dir)

@@ -47,6 +47,8 @@ const ProtobufCServiceDescriptor *social_descriptor(enum social_role role);
 
 /* How texts and media travel. */
 enum social_by { SOCIAL_BY_VALUE, SOCIAL_BY_REF, SOCIAL_BY_AUTO };
+/* Where services store: in LMDB, or in redis, with memcached as cache. */
+enum social_stores { SOCIAL_LMDB, SOCIAL_REAL };
 
 /* Counters of a role in this process. */
 #define SOCIAL_COUNTERS(X)                                                                         \
@@ -97,9 +99,9 @@ struct social {
 	const char *dir;      /* addresses of roles, and stores */
 	const struct social_transport *transport;
 	enum social_by by;
-	bool embed;       /* posts contain their media */
-	bool over_shm;    /* calls go over shared memory */
-	bool real_stores; /* redis and memcached instead of LMDB */
+	bool embed;    /* posts contain their media */
+	bool over_shm; /* calls go over shared memory */
+	enum social_stores stores;
 	struct social_counters counters[SOCIAL_ROLES];
 };
 extern struct social social;

@@ -61,7 +61,7 @@ struct store *store_open(const char *name)
 		s = s->next;
 	if (s)
 		return s;
-	s = social.real_stores ? store_redis_open(name) : store_lmdb_open(name);
+	s = social.stores == SOCIAL_REAL ? store_redis_open(name) : store_lmdb_open(name);
 	(void)snprintf(s->name, sizeof(s->name), "%s", name);
 	s->counters = &social.counters[role_of(name)];
 	s->next = stores;

@@ -67,8 +67,12 @@ struct lend_option {
 	OPT_VALUE(TYPE, FIELD, SIZE, NAME, "BYTES", __VA_ARGS__, .min = MIN, .max = MAX)
 #define OPT_NUMBER(TYPE, FIELD, NAME, MIN, MAX, ...)                                               \
 	OPT_VALUE(TYPE, FIELD, NUMBER, NAME, "N", __VA_ARGS__, .min = MIN, .max = MAX)
+/* 0, if a field has the size of an enum; else it does not compile. */
+#define OPT_IS_ENUM(TYPE, FIELD)                                                                   \
+	(0 * sizeof(char[sizeof(((TYPE *)0)->FIELD) == sizeof(enum lend_option_kind) ? 1 : -1]))
 #define OPT_CHOICE(TYPE, FIELD, NAME, VALUE, NAMES, ...)                                           \
-	OPT_VALUE(TYPE, FIELD, CHOICE, NAME, VALUE, __VA_ARGS__, .names = NAMES)
+	OPT_VALUE(TYPE, FIELD, CHOICE, NAME, VALUE, __VA_ARGS__,                                   \
+		  .names = (NAMES) + OPT_IS_ENUM(TYPE, FIELD))
 /* Options and positional arguments (NAME "") that a function stores; VALUE NULL: without a value.
  * Without a field, it gets all arguments. */
 #define OPT_TAKEN(NAME, VALUE, TAKE, ...)                                                          \

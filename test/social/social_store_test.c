@@ -224,7 +224,7 @@ static void start_servers(void)
 	const char *const cache_argv[] = {"memcached", "-s", cache, "-m", "8", "-u", "root", NULL};
 
 	open_folder();
-	social.real_stores = true;
+	social.stores = SOCIAL_REAL;
 	snprintf(redis, sizeof(redis), "%s/redis.sock", folder);
 	snprintf(cache, sizeof(cache), "%s/memcached.sock", folder);
 	if (!start_server("redis", redis_argv) || !start_server("memcached", cache_argv))
