@@ -94,8 +94,8 @@ struct __attribute__((may_alias)) cn_op {
 _Static_assert(sizeof(struct cn_op) <= sizeof(((struct lend_op *)0)->reserved), "fits");
 TAILQ_HEAD(cn_ops, cn_op);
 
-/* What a call that cannot start waits for: an id of its node's window, or a place in the queue of
- * calls. */
+/* The reason that a call cannot start: no id is left in its node's window, or no place in the queue
+ * of calls. */
 enum cn_lack { CN_LACKS_NOTHING, CN_LACKS_ID, CN_LACKS_CALL };
 
 /* State of an operation id, in slot id % open. FREE -> OPEN (a call is under way) -> FREE, or ->

@@ -106,7 +106,7 @@ static void end_id(struct cn_op *op, enum lend_ran ran)
 	op->id = 0;
 }
 
-/* Evaluates the reply to a call whose bytes do not travel in messages. True: another call follows,
+/* Evaluates the reply to a call with one-sided bytes. True: another call follows,
  * maybe after a read. False: the reply is that of any other call. */
 static bool judge_one_sided(struct cn_op *op, enum lend_status status, const uint8_t *body,
 			    size_t len)

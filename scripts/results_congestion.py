@@ -7,7 +7,7 @@ import subprocess
 CC = ("none", "timely-8", "timely", "swift", "dctcp", "credit")
 COMMAND = "scripts/results.py --congestion build"
 MIX_COMMAND = "scripts/results.py --mixes build"
-NOTE = "`lend-sim` with the shipped core: 100 Gb/s links, 1,472 B datagrams, ECN marks above 96 KiB, eight queues a port unless a column says one"
+NOTE = "`lend-sim` with the shipped core: 100 Gb/s links, 1,472 B datagrams, ECN marks above 96 KiB, eight queues a port; one where a column names it"
 # Mix, and the network whose load of 20 ms fits into memory: short messages are many.
 MIXES = (("w1", "--hosts 16 --racks 2"), ("w2", "--hosts 16 --racks 2"), ("w3", "--hosts 40 --racks 5"),
          ("w4", "--hosts 40 --racks 5"), ("w5", "--hosts 40 --racks 5"))

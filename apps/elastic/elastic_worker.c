@@ -49,7 +49,7 @@ static void read_task(struct elastic_task *task, int argc, char **argv)
 		app_bad("lend elastic starts this command; run that instead");
 }
 
-/* Opens a client of the memory node whose reference was given. */
+/* Opens a client of the memory node of a reference. */
 static struct lend_mem *open_node(struct lend_ep *ep, const char *text, struct lend_ref *ref)
 {
 	struct lend_mem *mem = app_node_open(ep, NULL);

@@ -150,9 +150,9 @@ static bool open_message(struct decap *d, uint8_t *datagram, uint32_t len, bool 
 	return true;
 }
 
-/* Opens a datagram. Returns whether there is a remark, in text. */
-static bool open_datagram(struct decap *d, uint8_t *datagram, uint32_t len, bool cut, bool checked,
-			  char text[NOTE_MAX])
+/* Opens a datagram. flags: of its capture header. Returns whether there is a remark, in text. */
+static bool open_datagram(struct decap *d, uint8_t *datagram, uint32_t len, bool cut,
+			  uint8_t *flags, char text[NOTE_MAX])
 {
 	static const char *const suites[LEND_SUITES] = {"?", "AES-128-GCM", "ChaCha20-Poly1305"};
 	uint64_t epoch = 0;
@@ -160,7 +160,7 @@ static bool open_datagram(struct decap *d, uint8_t *datagram, uint32_t len, bool
 
 	d->packets++;
 	if (!lend_reopen_sealed(datagram, len))
-		return !cut && open_message(d, datagram, len, checked, text);
+		return !cut && open_message(d, datagram, len, *flags & LEND_CAPTURE_CHECKED, text);
 	if (cut) {
 		d->cut++;
 		(void)snprintf(text, NOTE_MAX, "sealed; cut by the capture's snap length");
@@ -168,6 +168,8 @@ static bool open_datagram(struct decap *d, uint8_t *datagram, uint32_t len, bool
 	}
 	switch (key_log_open(d->log, datagram, len, &epoch, &suite)) {
 	case KEY_LOG_OPENED:
+		/* It ends with a CRC32C now, on a carrier that detects corruption as well. */
+		*flags &= (uint8_t)~LEND_CAPTURE_CHECKED;
 		d->opened++;
 		(void)snprintf(text, NOTE_MAX, "was sealed: %s, epoch %" PRIu64, suites[suite],
 			       epoch);
@@ -223,11 +225,8 @@ static uint32_t open_packet(struct decap *d, uint32_t len)
 		return len;
 	if (!open_datagram(d, data + at + LEND_CAPTURE_HEADER + data[at + 3],
 			   kept - at - LEND_CAPTURE_HEADER - data[at + 3], kept < size,
-			   data[at + 2] & LEND_CAPTURE_CHECKED, text))
+			   &data[at + 2], text))
 		return len;
-	/* An opened record ends with a CRC32C, on a carrier that detects corruption as well. */
-	if (!strncmp(text, "was sealed:", 11))
-		data[at + 2] &= (uint8_t)~LEND_CAPTURE_CHECKED;
 	return add_comment(d->block, len, DATA_AT + (kept + 3) / 4 * 4, text);
 }
 

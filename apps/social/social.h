@@ -77,7 +77,7 @@ struct social_transport {
 	/* Returns a client of a role for one call of a request's functions, which have closure_data
 	 * (NULL: none); NULL: not reachable now. */
 	ProtobufCService *(*client)(enum social_role role, void *closure_data);
-	/* Returns text and status of the call to a role whose closure runs; without a client:
+	/* Returns text and status of the call to a role, while its closure runs; without a client:
 	 * UNAVAILABLE. */
 	const char *(*status)(enum social_role role, enum lend_status *status);
 	void (*fail)(void *closure_data, enum lend_status status, const char *why);

@@ -1,5 +1,5 @@
-/* store_redis - stores in redis: values as strings, lists as sorted sets whose members are numbers
- * of equal length, so that equal scores are in their order.
+/* store_redis - stores in redis: values as strings, lists as sorted sets. Members are numbers of
+ * equal length, so that equal scores are in their order.
  *
  * hiredis parses; its socket is one of the endpoint's. A server that does not answer for a second
  * loses its connection, and pending operations end UNAVAILABLE. A later operation connects again.

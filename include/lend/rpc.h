@@ -448,9 +448,9 @@ struct lend_ep *lend_request_ep(struct lend_ep *ep, lend_request request);
  * child of a fork; or another -errno of the system.
  * Ownership: borrows address and session. */
 int lend_connect(struct lend_ep *ep, const char *address, lend_session *session);
-/* Opens a session as lend_connect(), by the first key of the process whose id begins with this
- * byte, in place of the endpoint's own: for servers that know only one of several keys. 0, and a
- * byte that no key has: as lend_connect().
+/* Opens a session as lend_connect(), with another key than the endpoint's own: the first key of the
+ * process with an id that begins with this byte. For servers that know only one of several keys. 0,
+ * or a byte that no key has: as lend_connect().
  * Returns: 0, or an error of lend_connect().
  * Ownership: borrows address and session. */
 int lend_connect_key(struct lend_ep *ep, const char *address, uint8_t first, lend_session *session);
@@ -603,7 +603,7 @@ uint64_t lend_key_id(const struct lend_ep *ep);
  * Ownership: borrows secret.
  * Threads: any. */
 int lend_accept_secret(const char *secret);
-/* Reads the file of keys again. Sessions whose key is not accepted any more end, with BYE.
+/* Reads the file of keys again. Sessions end, with BYE, if their key is not accepted any more.
  * Returns: 0; what lend_open() returns for such a file: then the keys stay as they were. */
 int lend_reload_keys(void);
 /* Reads the file of keys again at each SIGHUP from now on, in a thread of its own. A file that

@@ -11,18 +11,16 @@ void lend_sched_init(struct lend_core *c)
 		lend_list_init(&c->ready.queue[i]);
 }
 
+static uint32_t quarter_log(uint64_t n)
+{
+	return n ? lend_min_u32((uint32_t)(63 - __builtin_clzll(n)) / 2, LEND_SIZES - 1) : 0;
+}
+
 /* Returns the size of a message by its datagrams left: one more for every factor of four. Size 0 is
  * for messages of one datagram. */
 static uint32_t long_size(uint32_t left)
 {
-	uint32_t log = left ? (uint32_t)(31 - __builtin_clz(left)) / 2 : 0;
-
-	return lend_min_u32(1 + log, LEND_SIZES - 1);
-}
-
-static uint32_t quarter_log(uint64_t n)
-{
-	return n ? lend_min_u32((uint32_t)(63 - __builtin_clzll(n)) / 2, LEND_SIZES - 1) : 0;
+	return lend_min_u32(1 + quarter_log(left), LEND_SIZES - 1);
 }
 
 static uint64_t deadline_distance(const struct lend_core *c, const struct lend_call_rec *k)

@@ -2,9 +2,9 @@
  *
  * Strict priority across classes. Within a class, messages of one datagram go first, then the
  * message with the fewest datagrams left (SRPT), by powers of four; equals alternate in bursts of
- * LEND_SCHED_BURST datagrams. Or the
- * earliest deadline goes first within a class (EDF). To prevent starvation, every waiting class
- * gets its share (fair_share.h), and within a class every size does.
+ * LEND_SCHED_BURST datagrams. Or the earliest deadline goes first within a class (EDF). To prevent
+ * starvation, every waiting class gets its share (fair_share.h), and within a class every size
+ * does.
  *
  * Calls that send a single datagram, while only equal calls are ready, are kept in a plain array,
  * the fast path. This is the common case of a server that answers at once and of a client that

@@ -91,8 +91,8 @@ uint16_t dpdk_device_rx(struct dpdk *io, struct rte_mbuf **buf, uint16_t cap)
 			queue = (uint16_t)(queue - share->queues);
 		/* A queue with a rule is polled by its owner, and an owner with a rule polls that
 		 * queue alone. Frames without a rule may wait elsewhere while others are busy, so
-		 * one tick of TICKS polls all queues. Not each: the first poll after a sleep is
-		 * one. */
+		 * one tick in TICKS polls all queues. Every tick would be too often: the first poll
+		 * after a sleep is a tick. */
 		if (i > 0 && (port->owner->rule || (taken >> queue & 1)) &&
 		    (io->turns > 0 || io->ticks % TICKS))
 			continue;
