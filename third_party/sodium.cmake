@@ -7,6 +7,7 @@ endif()
 file(GLOB seal_files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/seal/module/*.c)
 add_library(lend_seal MODULE ${seal_files} ${module_interface})
 set_target_properties(lend_seal PROPERTIES PREFIX "" INTERPROCEDURAL_OPTIMIZATION OFF)
+target_compile_definitions(lend_seal PRIVATE _GNU_SOURCE)
 target_link_libraries(lend_seal PRIVATE lend_flags PkgConfig::SODIUM ${CMAKE_DL_LIBS})
 # Only its header is needed here: the module loads the library if it is installed.
 find_path(IPSEC_MB_INCLUDE intel-ipsec-mb.h)

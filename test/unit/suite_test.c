@@ -1,8 +1,12 @@
 /* Goal: the suites compute what their standards say. Method: the standards' examples; OpenSSL as a
- * second implementation, over lengths and parts under seeds; each bit of a tag flipped. Covers:
- * src/seal/module/gcm.c, src/seal/module/chacha.c, src/seal/module/self_test.c, src/seal/suite.h */
+ * second implementation, over lengths and parts under seeds; each bit of a tag flipped; also in
+ * threads, each with a copy of the library. Covers: src/seal/module/gcm.c,
+ * src/seal/module/library_copy.c, src/seal/module/chacha.c, src/seal/module/self_test.c,
+ * src/seal/suite.h */
 #include <criterion/criterion.h>
 #include <openssl/evp.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,6 +118,47 @@ static void compare_suite(enum lend_suite id)
 Test(suite, gcm__any_length__as_openssl)
 {
 	compare_suite(LEND_SUITE_AES128_GCM);
+}
+
+/* Returns how often the process has the code of intel-ipsec-mb. */
+static int count_copies(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	char line[512];
+	int n = 0;
+
+	cr_assert(maps);
+	while (fgets(line, sizeof(line), maps))
+		n += strstr(line, " r-xp ") && strstr(line, "libIPSec_MB");
+	(void)fclose(maps);
+	return n;
+}
+
+/* Compares in this thread, then in a further one while this one lives. */
+static void *compare_in_threads(void *further)
+{
+	pthread_t thread;
+
+	compare_suite(LEND_SUITE_AES128_GCM);
+	if (further) {
+		cr_assert_eq(pthread_create(&thread, NULL, compare_in_threads, NULL), 0);
+		cr_assert_eq(pthread_join(thread, NULL), 0);
+	}
+	return NULL;
+}
+
+Test(suite, gcm__threads__each_has_a_copy_as_openssl)
+{
+	pthread_t thread;
+
+	if (!suite_of(LEND_SUITE_AES128_GCM))
+		return;
+	cr_assert_eq(count_copies(), 1);
+	for (int again = 0; again < 2; again++) { /* ended threads give their copies back */
+		cr_assert_eq(pthread_create(&thread, NULL, compare_in_threads, &s), 0);
+		cr_assert_eq(pthread_join(thread, NULL), 0);
+		cr_assert_eq(count_copies(), 3);
+	}
 }
 
 Test(suite, chacha__any_length__as_openssl)

@@ -1,57 +1,128 @@
 /* gcm - AES-128-GCM of intel-ipsec-mb as a suite, by its direct functions: they cost less than its
- * jobs for datagrams. The library is loaded if it is installed. Layer: seal. */
+ * jobs for datagrams. The library is loaded if it is installed.
+ *
+ * Each of its functions writes one word of the process, the last error, so threads would pass a
+ * cache line around with every datagram. Hence each thread has a copy of the library
+ * (library_copy); the first thread uses the library itself. Layer: seal. */
 #include "seal/module/suites.h"
 
 #ifdef LEND_HAVE_IPSEC_MB
 #include <dlfcn.h>
 #include <intel-ipsec-mb.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "seal/module/library_copy.h"
 
 _Static_assert(sizeof(struct gcm_key_data) <= LEND_EXPANDED_MAX, "expanded key");
 
+enum { COPIES = 64 }; /* further threads use the library itself */
+
+/* The functions of one copy. */
+struct gcm_copy {
+	aes_gcm_enc_dec_t seal, open;
+	aes_gcm_init_t init;
+	aes_gcm_enc_dec_update_t update;
+	aes_gcm_enc_dec_finalize_t finalize;
+};
+
 static IMB_MGR *mgr; /* set once, by start() */
+static pthread_key_t of_thread;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct gcm_copy copies[COPIES]; /* [0]: the library; seal NULL: not yet mapped */
+static bool held[COPIES];              /* by a thread; under the lock */
 
 static void expand_key(const uint8_t key[LEND_KEY], void *expanded)
 {
 	IMB_AES128_GCM_PRE(mgr, key, expanded);
 }
 
-static void seal_parts(const struct lend_seal_job *job)
+/* Returns the functions at this distance from the library's. */
+static struct gcm_copy functions_at(ptrdiff_t distance)
+{
+	struct gcm_copy copy = {.seal = mgr->gcm128_enc,
+				.open = mgr->gcm128_dec,
+				.init = mgr->gcm128_init,
+				.update = mgr->gcm128_enc_update,
+				.finalize = mgr->gcm128_enc_finalize};
+	ptrdiff_t at[sizeof(copy) / sizeof(ptrdiff_t)];
+
+	memcpy(at, &copy, sizeof(copy));
+	for (size_t i = 0; i < sizeof(at) / sizeof(*at); i++)
+		at[i] += distance;
+	memcpy(&copy, at, sizeof(copy));
+	return copy;
+}
+
+/* Takes a copy for this thread, until it ends. */
+static const struct gcm_copy *take_copy(void)
+{
+	size_t i = 0;
+
+	pthread_mutex_lock(&lock);
+	while (i < COPIES && held[i])
+		i++;
+	if (i == COPIES)
+		i = 0;
+	held[i] = true;
+	if (!copies[i].seal)
+		copies[i] = functions_at(i > 0 ? lend_library_copy(*(void **)&mgr->gcm128_enc) : 0);
+	pthread_mutex_unlock(&lock);
+	(void)pthread_setspecific(of_thread, &copies[i]);
+	return &copies[i];
+}
+
+static void give_copy(void *copy)
+{
+	pthread_mutex_lock(&lock);
+	held[(struct gcm_copy *)copy - copies] = false;
+	pthread_mutex_unlock(&lock);
+}
+
+static inline const struct gcm_copy *my_copy(void)
+{
+	const struct gcm_copy *copy = pthread_getspecific(of_thread);
+
+	return copy ? copy : take_copy();
+}
+
+static void seal_parts(const struct gcm_copy *copy, const struct lend_seal_job *job)
 {
 	struct gcm_context_data context;
 	uint8_t *to = job->at + job->ad_len;
 
-	IMB_AES128_GCM_INIT(mgr, job->key, &context, job->nonce, job->at, job->ad_len);
+	copy->init(job->key, &context, job->nonce, job->at, job->ad_len);
 	for (uint32_t i = 0; i < job->parts; to += job->part[i++].len)
-		IMB_AES128_GCM_ENC_UPDATE(mgr, job->key, &context, to, job->part[i].data,
-					  job->part[i].len);
-	IMB_AES128_GCM_ENC_FINALIZE(mgr, job->key, &context, to, LEND_TAG);
+		copy->update(job->key, &context, to, job->part[i].data, job->part[i].len);
+	copy->finalize(job->key, &context, to, LEND_TAG);
 }
 
 static void seal_jobs(const struct lend_seal_job *job, uint32_t n)
 {
+	const struct gcm_copy *copy = my_copy();
 	struct gcm_context_data context;
 
 	for (const struct lend_seal_job *end = job + n; job < end; job++) {
 		uint8_t *text = job->at + job->ad_len;
 
 		if (job->parts)
-			seal_parts(job);
+			seal_parts(copy, job);
 		else
-			IMB_AES128_GCM_ENC(mgr, job->key, &context, text,
-					   job->text ? job->text : text, job->len, job->nonce,
-					   job->at, job->ad_len, text + job->len, LEND_TAG);
+			copy->seal(job->key, &context, text, job->text ? job->text : text, job->len,
+				   job->nonce, job->at, job->ad_len, text + job->len, LEND_TAG);
 	}
 }
 
 static void open_jobs(struct lend_seal_job *job, uint32_t n)
 {
+	const struct gcm_copy *copy = my_copy();
 	struct gcm_context_data context;
 
 	for (struct lend_seal_job *end = job + n; job < end; job++) {
 		uint8_t *text = job->at + job->ad_len;
 
-		IMB_AES128_GCM_DEC(mgr, job->key, &context, text, text, job->len, job->nonce,
-				   job->at, job->ad_len, job->tag, LEND_TAG);
+		copy->open(job->key, &context, text, text, job->len, job->nonce, job->at,
+			   job->ad_len, job->tag, LEND_TAG);
 	}
 }
 
@@ -72,7 +143,9 @@ const struct lend_suite_ops *lend_gcm_load(void)
 		return mgr ? &gcm : NULL;
 	*(void **)&make = dlsym(library, "alloc_mb_mgr");
 	*(void **)&init = dlsym(library, "init_mb_mgr_auto");
-	mgr = make && init ? make(0) : NULL;
+	if (!make || !init || pthread_key_create(&of_thread, give_copy) != 0)
+		return NULL;
+	mgr = make(0);
 	if (!mgr)
 		return NULL;
 	init(mgr, NULL);
