@@ -129,7 +129,11 @@ void dpdk_bell_detach(struct dpdk_port *port)
 {
 	if (port->bell)
 		(void)munmap(port->bell, sizeof(*port->bell));
+	if (port->ringer >= 0)
+		(void)close(port->ringer);
 	port->bell = NULL;
+	port->ringer = -1;
+	port->rings = 0;
 }
 
 static void send_byte(const struct dpdk *io, const struct sockaddr_un *to)
@@ -144,19 +148,35 @@ void dpdk_bell_wake(const struct dpdk *io)
 	send_byte(io, &io->bell_at);
 }
 
+/* Sends a byte to the other end's socket of that number, by a socket that is connected to it: the
+ * kernel would look a name up for as long as it takes to send. */
+static void ring_socket(const struct dpdk *io, struct dpdk_port *port, uint64_t number)
+{
+	struct sockaddr_un at = io->bell_at;
+
+	if (port->rings == number) {
+		(void)send(port->ringer, "", 1, MSG_NOSIGNAL);
+		return;
+	}
+	write_address(&at, io->folder_len, number);
+	send_byte(io, &at);
+	if (port->ringer < 0)
+		port->ringer = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (port->ringer >= 0 && connect(port->ringer, (const void *)&at, sizeof(at)) == 0)
+		port->rings = number;
+}
+
 /* The byte comes first and clearing `asleep` second: if this process stops in between, the next
  * sender still wakes the sleeper. By then it may sleep again, under another number. */
 __rte_noinline void dpdk_bell_ring(const struct dpdk *io, struct dpdk_port *port)
 {
 	struct dpdk_bell_end *other = &port->bell->end[1 - port->side];
 	uint32_t sleep = atomic_load(&other->asleep);
-	struct sockaddr_un at = io->bell_at;
 
 	if (sleep == 0)
 		return; /* an end that does not see the room yet may sleep again */
 	port->drained = false;
-	write_address(&at, io->folder_len, atomic_load(&other->socket));
-	send_byte(io, &at);
+	ring_socket(io, port, atomic_load(&other->socket));
 	(void)atomic_compare_exchange_strong(&other->asleep, &sleep, 0);
 }
 
@@ -200,12 +220,11 @@ bool dpdk_bell_arm(struct dpdk *io)
 
 void dpdk_bell_end_sleep(struct dpdk *io)
 {
-	char byte;
+	struct mmsghdr message[BYTES_MAX] = {0};
 
 	io->armed = false;
 	set_asleep(io, 0);
 	for (uint32_t i = 0; i < io->looks; i++)
 		io->look[i].port->refused = false;
-	for (int i = 0; i < BYTES_MAX && recv(io->bell_fd, &byte, 1, MSG_DONTWAIT) >= 0;)
-		i++;
+	(void)recvmmsg(io->bell_fd, message, BYTES_MAX, MSG_DONTWAIT, NULL);
 }

@@ -162,6 +162,8 @@ struct dpdk_port {
 	int lock;               /* fd of the id's lock file, -1: none */
 	uint32_t link_id;       /* memif listener: the link's id */
 	struct dpdk_bell *bell; /* memif: page that both ends map; NULL: none */
+	int ringer;             /* memif: socket that is connected to the other end's; -1: none */
+	uint64_t rings;         /* number of that socket; 0: none */
 	bool refused;           /* the last burst found the queue full */
 	bool drained;           /* memif: frames were taken since the other end was last woken */
 	bool connecting;        /* its device was started, and its link has not come up since */

@@ -29,7 +29,8 @@
 enum {
 	LOG2_SLOTS = 8,
 	SPARE_IDS = 2,
-	LINK_FDS = 8, /* socket, memory, lock file, an eventfd per queue, one during set-up */
+	LINK_FDS =
+	    9, /* socket, memory, lock file, ringer, an eventfd per queue, one during set-up */
 };
 
 /* Times after which a client's device is restarted: soon if there was no listener, late if an

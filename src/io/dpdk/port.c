@@ -21,6 +21,7 @@ struct dpdk_port *dpdk_port_new(void)
 	}
 	port->id = RTE_MAX_ETHPORTS;
 	port->lock = -1;
+	port->ringer = -1;
 	port->last_peer = DPDK_NONE;
 	port->ways = 1;
 	for (uint32_t i = 0; i < DPDK_ROUTES; i++)
