@@ -52,7 +52,7 @@
 enum {
 	PLUGS_MAX = 8,
 	REST_NS = 100000,   /* minimum time between two rounds */
-	TICK_NS = 20000000, /* without an event, the pass count increases after this time */
+	TICK_NS = 50000000, /* without an event, the pass count increases after this time */
 };
 
 pthread_mutex_t dpdk_world = PTHREAD_MUTEX_INITIALIZER;
@@ -178,10 +178,10 @@ static void sleep_round(void)
 {
 	const struct timespec least = {.tv_nsec = REST_NS};
 
-	do {
+	(void)nanosleep(&least, NULL);
+	do
 		atomic_fetch_add(&gate.pass, 1);
-		(void)nanosleep(&least, NULL);
-	} while (!dpdk_events_wait(gate.own, TICK_NS));
+	while (!dpdk_events_wait(gate.own, TICK_NS));
 }
 
 static void run_round(void *unused)
