@@ -7,6 +7,7 @@
 #include "seal/module/suites.h"
 
 #ifdef LEND_HAVE_IPSEC_MB
+#include <cpuid.h>
 #include <dlfcn.h>
 #include <intel-ipsec-mb.h>
 #include <pthread.h>
@@ -26,7 +27,9 @@ struct gcm_copy {
 	aes_gcm_enc_dec_finalize_t finalize;
 };
 
-static IMB_MGR *mgr; /* set once, by start() */
+/* The library's own functions; set once, by start(). */
+static aes_gcm_pre_t expand;
+static struct gcm_copy library;
 static pthread_key_t of_thread;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct gcm_copy copies[COPIES]; /* [0]: the library; seal NULL: not yet mapped */
@@ -34,20 +37,16 @@ static bool held[COPIES];              /* by a thread; under the lock */
 
 static void expand_key(const uint8_t key[LEND_KEY], void *expanded)
 {
-	IMB_AES128_GCM_PRE(mgr, key, expanded);
+	expand(key, expanded);
 }
 
 /* Returns the functions at this distance from the library's. */
 static struct gcm_copy functions_at(ptrdiff_t distance)
 {
-	struct gcm_copy copy = {.seal = mgr->gcm128_enc,
-				.open = mgr->gcm128_dec,
-				.init = mgr->gcm128_init,
-				.update = mgr->gcm128_enc_update,
-				.finalize = mgr->gcm128_enc_finalize};
+	struct gcm_copy copy;
 	ptrdiff_t at[sizeof(copy) / sizeof(ptrdiff_t)];
 
-	memcpy(at, &copy, sizeof(copy));
+	memcpy(at, &library, sizeof(copy));
 	for (size_t i = 0; i < sizeof(at) / sizeof(*at); i++)
 		at[i] += distance;
 	memcpy(&copy, at, sizeof(copy));
@@ -66,7 +65,7 @@ static const struct gcm_copy *take_copy(void)
 		i = 0;
 	held[i] = true;
 	if (!copies[i].seal)
-		copies[i] = functions_at(i > 0 ? lend_library_copy(*(void **)&mgr->gcm128_enc) : 0);
+		copies[i] = functions_at(i > 0 ? lend_library_copy(*(void **)&library.seal) : 0);
 	pthread_mutex_unlock(&lock);
 	(void)pthread_setspecific(of_thread, &copies[i]);
 	return &copies[i];
@@ -132,24 +131,70 @@ static const struct lend_suite_ops gcm = {.expanded_len = sizeof(struct gcm_key_
 					  .seal = seal_jobs,
 					  .open = open_jobs};
 
+/* clang 14 does not know these names in __builtin_cpu_supports(). */
+static bool has_vector_aes(void)
+{
+	unsigned int a, b, features, d;
+
+	return __get_cpuid_count(7, 0, &a, &b, &features, &d) && features & bit_VAES &&
+	       features & bit_VPCLMULQDQ;
+}
+
+/* Finds the functions that the library would choose on this processor by their names: its manager
+ * takes as long to set up as a process takes to start, because it tests all of its ciphers. False:
+ * they are not there. */
+static bool find_named(void *from)
+{
+	if (!has_vector_aes() || !__builtin_cpu_supports("avx512f") ||
+	    !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512cd") ||
+	    !__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl") ||
+	    !__builtin_cpu_supports("bmi2"))
+		return false;
+	*(void **)&expand = dlsym(from, "aes_gcm_pre_128_vaes_avx512");
+	*(void **)&library.seal = dlsym(from, "aes_gcm_enc_128_vaes_avx512");
+	*(void **)&library.open = dlsym(from, "aes_gcm_dec_128_vaes_avx512");
+	*(void **)&library.init = dlsym(from, "aes_gcm_init_128_vaes_avx512");
+	*(void **)&library.update = dlsym(from, "aes_gcm_enc_128_update_vaes_avx512");
+	*(void **)&library.finalize = dlsym(from, "aes_gcm_enc_128_finalize_vaes_avx512");
+	return expand && library.seal && library.open && library.init && library.update &&
+	       library.finalize;
+}
+
+/* Has the library's manager choose the functions. False: it cannot be set up. */
+static bool find_by_manager(void *from)
+{
+	IMB_MGR *(*make)(uint64_t flags) = NULL;
+	void (*init)(IMB_MGR * state, IMB_ARCH * arch) = NULL;
+	void (*give)(IMB_MGR * state) = NULL;
+	IMB_MGR *mgr;
+
+	*(void **)&make = dlsym(from, "alloc_mb_mgr");
+	*(void **)&init = dlsym(from, "init_mb_mgr_auto");
+	*(void **)&give = dlsym(from, "free_mb_mgr");
+	mgr = make && init && give ? make(0) : NULL;
+	if (!mgr)
+		return false;
+	init(mgr, NULL);
+	expand = mgr->gcm128_pre;
+	library = (struct gcm_copy){.seal = mgr->gcm128_enc,
+				    .open = mgr->gcm128_dec,
+				    .init = mgr->gcm128_init,
+				    .update = mgr->gcm128_enc_update,
+				    .finalize = mgr->gcm128_enc_finalize};
+	give(mgr);
+	return true;
+}
+
 /* Never unloaded. */
 const struct lend_suite_ops *lend_gcm_load(void)
 {
-	void *library = dlopen("libIPSec_MB.so.1", RTLD_NOW | RTLD_LOCAL);
-	IMB_MGR *(*make)(uint64_t flags) = NULL;
-	void (*init)(IMB_MGR * state, IMB_ARCH * arch) = NULL;
+	static bool loaded;
+	void *from = loaded ? NULL : dlopen("libIPSec_MB.so.1", RTLD_NOW | RTLD_LOCAL);
 
-	if (mgr || !library)
-		return mgr ? &gcm : NULL;
-	*(void **)&make = dlsym(library, "alloc_mb_mgr");
-	*(void **)&init = dlsym(library, "init_mb_mgr_auto");
-	if (!make || !init || pthread_key_create(&of_thread, give_copy) != 0)
-		return NULL;
-	mgr = make(0);
-	if (!mgr)
-		return NULL;
-	init(mgr, NULL);
-	return &gcm;
+	if (from)
+		loaded = (find_named(from) || find_by_manager(from)) &&
+			 pthread_key_create(&of_thread, give_copy) == 0;
+	return loaded ? &gcm : NULL;
 }
 #else
 const struct lend_suite_ops *lend_gcm_load(void)
