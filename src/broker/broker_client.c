@@ -1,8 +1,10 @@
 /* broker_client - the clients of a broker: attach, requests, detach.
  *
- * Opening a carrier of the device takes most of the time of an attach, so the broker
- * keeps spare carriers open. A spare goes to the next client that requests no specific
- * address, and another is opened when the broker is idle. Layer: broker. One thread's.
+ * Opening a carrier of the device takes most of the time of an attach, so the broker keeps spare
+ * carriers open. The oldest spare goes to the next client that requests no specific address, and
+ * another is opened when the broker is idle. The carrier of a client that has gone is a spare
+ * again, unless there are enough: closing one takes as long, and the next client would wait.
+ * Layer: broker. One thread's.
  */
 #include <errno.h>
 #include <string.h>
@@ -30,10 +32,14 @@ int lend_broker_open_device(const struct lend_broker *h, const char *address,
 	return lend_io_open(&config, outer);
 }
 
+static uint32_t spares_wanted(const struct lend_broker *h)
+{
+	return lend_max_u32(h->config.spares, 1);
+}
+
 bool lend_broker_open_spare(struct lend_broker *h)
 {
-	if (h->spares >= lend_max_u32(h->config.spares, 1) || h->full ||
-	    h->n + h->spares >= LEND_BROKER_CLIENTS)
+	if (h->spares >= spares_wanted(h) || h->full || h->n + h->spares >= LEND_BROKER_CLIENTS)
 		return false;
 	h->full = lend_broker_open_device(h, "", &h->spare[h->spares]) < 0;
 	h->spares += !h->full;
@@ -53,7 +59,8 @@ static int take_outer(struct lend_broker *h, const char *address, struct lend_io
 	int rc;
 
 	if (!*address && h->spares > 0) {
-		*outer = h->spare[--h->spares];
+		*outer = h->spare[0];
+		memmove(h->spare, h->spare + 1, --h->spares * sizeof(*h->spare));
 		return 0;
 	}
 	while (is_used_up(rc = lend_broker_open_device(h, address, outer)) && h->spares > 0) {
@@ -87,6 +94,7 @@ static void free_client(struct lend_broker_client *c)
 static void attach_client(struct lend_broker *h, uint32_t peer, struct lend_broker_msg *msg)
 {
 	struct lend_broker_client *c = new_client(h);
+	bool any = msg->text[0] == '\0';
 	int rc = c ? take_outer(h, msg->text, &c->outer)
 		   : lend_fail(ENOSPC, "it has %u clients, or not enough memory; end some", h->n);
 
@@ -98,6 +106,7 @@ static void attach_client(struct lend_broker *h, uint32_t peer, struct lend_brok
 		return;
 	}
 	c->peer = peer;
+	c->any = any;
 	h->client[h->n++] = c;
 	h->stats.attached++;
 	h->shm->ops->pin(h->shm, peer, true);
@@ -108,6 +117,21 @@ static void attach_client(struct lend_broker *h, uint32_t peer, struct lend_brok
 	lend_broker_answer(h, peer, msg, rc);
 }
 
+/* Makes the carrier of a client that has gone a spare, or closes it. Twice as many as are opened
+ * are kept: another was opened when the client took its own. The next client gets what peers still
+ * send to the other one, as a server does that starts again at its port. */
+static void release_outer(struct lend_broker *h, const struct lend_broker_client *c)
+{
+	if (!c->any || h->spares >= lend_min_u32(2 * spares_wanted(h), LEND_BROKER_SPARES)) {
+		c->outer->ops->close(c->outer);
+		return;
+	}
+	for (uint32_t i = 0; i < LEND_BROKER_PEERS; i++)
+		if (c->known[i])
+			c->outer->ops->pin(c->outer, i, false);
+	h->spare[h->spares++] = c->outer;
+}
+
 void lend_broker_detach(struct lend_broker *h, uint32_t peer)
 {
 	for (uint32_t i = 0; i < h->n; i++) {
@@ -116,7 +140,7 @@ void lend_broker_detach(struct lend_broker *h, uint32_t peer)
 		if (c->peer != peer)
 			continue;
 		h->shm->ops->pin(h->shm, peer, false);
-		c->outer->ops->close(c->outer);
+		release_outer(h, c);
 		free_client(c);
 		h->client[i] = h->client[--h->n];
 		h->full = false;

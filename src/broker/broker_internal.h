@@ -19,6 +19,7 @@ enum { LEND_BROKER_TURN = 64, LEND_BROKER_CLIENTS = 256, LEND_BROKER_WAITING = 6
 struct lend_broker_client {
 	struct lend_mapping memory; /* the mapping of this struct */
 	struct lend_io *outer;
+	bool any;      /* it is open at an address of the device's choice */
 	uint32_t peer; /* index of the peer in our shm carrier */
 	struct lend_broker_msg
 	    ask[LEND_BROKER_WAITING]; /* addresses that are still being resolved */
@@ -56,7 +57,7 @@ struct lend_broker_client *lend_broker_find(const struct lend_broker *h, uint32_
 void lend_broker_on_message(struct lend_broker *h, uint32_t peer, const void *data, uint32_t len);
 /* Retries addresses that were not resolved yet, and replies. */
 void lend_broker_resolve(struct lend_broker *h, struct lend_broker_client *c);
-/* Releases the client of a peer that has gone, and closes its carrier. */
+/* Releases the client of a peer that has gone. */
 void lend_broker_detach(struct lend_broker *h, uint32_t peer);
 
 /* Sends a reply to a client. */
