@@ -219,12 +219,42 @@ void sim_oracle_forged(struct sim *sim, struct sim_node *n, const struct lend_in
 	check_refusal(sim, n, in + first, k - first, sound);
 }
 
+/* Returns the most credit that one peer holds of messages that have begun to arrive. */
+static uint64_t largest_credit(struct lend_core *c)
+{
+	struct lend_links l = lend_links_partial(c);
+	uint64_t most = 0;
+
+	for (uint32_t i = c->partials.head; i != LEND_NONE; i = lend_link_at(l, i)->next) {
+		uint32_t peer = lend_sess_at(c, lend_call_at(c, i)->sess)->peer;
+		uint64_t held = 0;
+
+		for (uint32_t j = i; j != LEND_NONE; j = lend_link_at(l, j)->next) {
+			const struct lend_call_rec *k = lend_call_at(c, j);
+
+			held += lend_sess_at(c, k->sess)->peer == peer ? k->rx.credit : 0;
+		}
+		most = lend_max_u64(most, held);
+	}
+	return most;
+}
+
+/* Returns how much credit may be in use. With several senders, what one peer holds beyond a quarter
+ * of the window does not count. It may hold more than the window, which was wider before. */
+static uint64_t credit_limit(struct lend_core *c)
+{
+	uint64_t width = lend_grants_width(&c->grants), held;
+
+	if (c->grants.senders <= 1)
+		return width;
+	held = lend_max_u64(largest_credit(c), width);
+	return width + held - width / 4;
+}
+
 void sim_oracle_turn(struct sim *sim, struct sim_node *n)
 {
 	struct lend_core *c = n->core;
-	/* With several senders, what one peer holds beyond a quarter of the window does not
-	 * count. */
-	uint64_t width = lend_grants_width(&c->grants) * (c->grants.senders > 1 ? 7 : 4) / 4;
+	uint64_t width = credit_limit(c);
 	uint64_t ahead = c->grants.ahead, alone = LEND_GRANTS_ONE_SENDER * c->grants.least;
 
 	SIM_CHECK(sim, c->budget_used <= c->cfg.receive_budget, "node %u: over its budget", n->id);
