@@ -27,7 +27,8 @@ enum lend_carrier_trait {
 	LEND_CARRIER_QUEUES = 1 << 11,     /* the endpoints of a process have a queue each */
 	LEND_CARRIER_ONE_DEVICE = 1 << 12, /* its devices belong to the process that opened one */
 	LEND_CARRIER_BROKERED = 1 << 13,   /* its device belongs to a broker */
-	LEND_CARRIER_ONE_SIDED = 1 << 14   /* a peer's device reads memory of this end by itself */
+	LEND_CARRIER_ONE_SIDED = 1 << 14,  /* a peer's device reads memory of this end by itself */
+	LEND_CARRIER_COUNTS = 1 << 15      /* long messages wait while the host's queue is long */
 };
 
 /* Finds the traits of the carrier that an address names, whether or not one is open.

@@ -4,6 +4,7 @@
 
 #include "core/client_call.h"
 #include "core/grant.h"
+#include "core/host_queue.h"
 #include "core/control.h"
 #include "core/zero_rtt.h"
 #include "core/event.h"
@@ -193,6 +194,8 @@ void lend_core_path(struct lend_core *c, uint32_t carrier, const struct lend_pat
 	LEND_CHECK(carrier < LEND_CARRIERS_MAX);
 	c->cfg.path[carrier] = *path;
 	c->joins |= path->joins;
+	if (path->counts && !c->host[carrier].limit)
+		c->host[carrier].limit = LEND_HOST_START;
 	lend_window_divide(c);
 }
 

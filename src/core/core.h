@@ -158,6 +158,10 @@ uint32_t lend_core_output(struct lend_core *core, lend_ns now, struct lend_bufs 
 /* Reports the outcome of each datagram of the last output(): those that the carrier had no room for
  * are offered again, sessions of dead peers end. */
 void lend_core_sent(struct lend_core *core, const struct lend_out *out, uint32_t n);
+/* Reports the bytes in the host's own queue below a carrier whose path counts them, see
+ * host_queue.h. To be called before output() while host_queue_due(). */
+void lend_core_host_queue(struct lend_core *core, lend_ns now, uint32_t carrier, uint64_t bytes);
+bool lend_core_host_queue_due(const struct lend_core *core, uint32_t carrier);
 /* Sets the path of a carrier that was opened after init. */
 void lend_core_path(struct lend_core *core, uint32_t carrier, const struct lend_path *path);
 /* Returns the address of the number of events that wait, for as long as the core exists. */

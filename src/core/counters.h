@@ -23,6 +23,7 @@
 	X(rx_full, "dropped because the queue of events was full")                                 \
 	X(rx_too_big, "messages refused: longer than the limit")                                   \
 	X(tx_full, "offered again because the carrier was full")                                   \
+	X(host_waits, "times that a long message waited for the host's own queue")                 \
 	X(repeats, "data datagrams retransmitted")                                                 \
 	X(needless, "datagrams declared lost that had arrived")                                    \
 	X(lost, "of long messages, declared lost by a report")                                     \

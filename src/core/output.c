@@ -4,6 +4,7 @@
 #include "core/coalesce.h"
 #include "core/flight.h"
 #include "core/grant.h"
+#include "core/host_queue.h"
 #include "core/control.h"
 #include "core/handshake.h"
 #include "core/loss.h"
@@ -178,12 +179,13 @@ static void sent_data(struct lend_core *c, struct lend_call_rec *k, struct lend_
 	lend_pace_sent(c, s);
 	lend_loss_sent(c, s, number, k, frag);
 	lend_flight_sent(c, s, 1);
+	lend_host_queue_sent(c, s, lend_tx_frag_len(s, &k->tx, frag));
 	if (!k->server)
 		lend_call_sent(c, s, k, number);
 }
 
 /* Whether a call may send now. */
-enum hold { FREE_TO_SEND, NOTHING_TO_SEND, WAITS };
+enum hold { FREE_TO_SEND, NOTHING_TO_SEND, WAITS, WAITS_FOR_HOST };
 
 static enum hold pick_fragment(struct lend_core *c, struct lend_call_rec *k, struct lend_sess *s,
 			       uint32_t *frag)
@@ -192,7 +194,16 @@ static enum hold pick_fragment(struct lend_core *c, struct lend_call_rec *k, str
 		return WAITS;
 	if (!lend_tx_pick(c, s, &k->tx, frag))
 		return NOTHING_TO_SEND;
-	return lend_loss_room(c, s) && lend_pace_due(c, s) ? FREE_TO_SEND : WAITS;
+	if (!lend_loss_room(c, s) || !lend_pace_due(c, s))
+		return WAITS;
+	return lend_host_queue_holds(c, s) ? WAITS_FOR_HOST : FREE_TO_SEND;
+}
+
+static void wait_for_host(struct lend_core *c, struct lend_call_rec *k, struct lend_sess *s)
+{
+	LEND_COUNT(c, host_waits);
+	lend_sched_block(c, k);
+	lend_sess_arm(c, s, lend_host_queue_retry(c, s));
 }
 
 /* Sends up to `most` datagrams of one call, then puts the call into its queue. Returns how many. */
@@ -211,6 +222,8 @@ static __attribute__((noinline)) uint32_t send_long(struct lend_core *c, struct 
 			lend_sched_wait(c, k);
 		else if (hold == WAITS)
 			lend_sched_ready(c, k);
+		else if (hold == WAITS_FOR_HOST)
+			wait_for_host(c, k, s);
 		if (hold != FREE_TO_SEND)
 			return o.n;
 		make_data(c, &o, k, s, frag, class, k->server);

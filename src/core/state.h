@@ -350,6 +350,17 @@ struct lend_flight {
 	bool held;        /* the limit held back a datagram in this round */
 };
 
+/* The host's own queue below a carrier, see host_queue.h. */
+struct lend_host_queue {
+	uint64_t queued;   /* bytes as last reported, and those of long messages sent since */
+	uint64_t limit;    /* of `queued`; 0: the carrier reports none */
+	uint64_t least;    /* least bytes left in this period when messages had waited */
+	uint64_t rate;     /* bytes per second */
+	lend_ns at, moved; /* last report; last progress; or later: begin of the queue */
+	uint32_t rounds;   /* times in this period that messages waited */
+	uint32_t held;     /* 1: a message has waited since a long one was sent last */
+};
+
 /* What loss detection keeps of a session. One that makes only short calls never touches it, so it
  * is not initialised when the session opens. */
 struct lend_few {
@@ -530,6 +541,7 @@ struct lend_core {
 	/* Positions where the last search for entries to release ended. */
 	uint32_t fair_hand, fair_sess_hand;
 	uint32_t coalesced_n, coalesced_cap; /* datagrams of coalesce.h: waiting, at most */
+	struct lend_host_queue host[LEND_CARRIERS_MAX];
 };
 
 /* A datagram of several messages, see coalesce.h. */

@@ -371,12 +371,16 @@ static inline __attribute__((always_inline)) uint32_t send_all(struct lend_ep *e
 	return moved;
 }
 
-/* Passes the core a carrier's room for datagrams, if it changed. */
+/* Passes the core a carrier's room for datagrams if it changed, and the bytes in the host's own
+ * queue if they matter. */
 static void note_room(struct lend_ep *ep)
 {
 	for (uint32_t c = 0; c < ep->n_carriers; c++) {
-		const struct lend_path *path = &ep->carrier[c].io->path;
+		struct lend_io *io = ep->carrier[c].io;
+		const struct lend_path *path = &io->path;
 
+		if (path->counts && lend_core_host_queue_due(ep->core, c))
+			lend_core_host_queue(ep->core, ep->now, c, io->ops->queued(io));
 		if (path->room == ep->core_config.path[c].room)
 			continue;
 		ep->core_config.path[c].room = path->room;

@@ -3,7 +3,7 @@
 buffers; many senders of short requests share it, and messages of medium length are not slow at high load.
 Method: the simulator's experiments, which repeat exactly; each figure has a bound that the algorithms before
 failed. Covers: src/core/loss.c, src/core/reorder.c, src/core/grant.c, src/core/cc_dctcp.c, src/core/sent_ring.c,
-src/core/flight.c, src/core/sched.c, src/core/rto.h, src/core/peer_window.c, src/core/request_loss.c
+src/core/flight.c, src/core/host_queue.c, src/core/sched.c, src/core/rto.h, src/core/peer_window.c, src/core/request_loss.c
 
 paths.py LEND-SIM"""
 import json
@@ -26,6 +26,8 @@ ROWS = [
                                                               ("datagrams", 8000, 11000)]),
     (f"{SLOW} --delay-ns 10000000 --buffer-kb 512 --loss-ppm 10000", [("carried_percent", 93, 100), ("drops/datagrams", 0, 0.01)]),
     (f"{SLOW} --delay-ns 2000000 --buffer-kb 1024", [("carried_percent", 98, 100), ("queue_kb", 0, 60)]),
+    (f"{SLOW} --delay-ns 2000000 --nic-speed 1 --host-queue 1", [("carried_percent", 98, 100), ("host_kb", 1, 12)]),
+    (f"{LONG} --senders 1 --delay-ns 50000 --step-us 20000 --host-queue 1", [("carried_percent", 95, 100), ("host_kb", 1, 24)]),
     (f"{FABRIC} --skew-ns 1000", [("goodput_percent", 27, 100), ("repeats/datagrams", 0, 0.003)]),
     (f"{FABRIC} --jitter-ns 5000", [("goodput_percent", 22, 100), ("repeats/datagrams", 0, 0.003)]),
     (f"{MIX} --hosts 16 --racks 2 --mix w1 --us 1000", [("all_p99", 1, 1.8)]),

@@ -78,6 +78,7 @@
 	X(spread, 0, "1: a spine is drawn per datagram; 0: per pair of nodes")                     \
 	X(skew_ns, 0, "additional delay of each spine over the one before")                        \
 	X(nic_speed, 1, "rate of a node's own device, as a multiple of mbps")                      \
+	X(host_queue, 0, "that device's queue: 0 short, 1 long and reported to the core, 2 long")  \
 	X(loss_ppm, 0, "datagrams lost")                                                           \
 	X(loss_mask, 0, "bit i: the i-th datagram of the run is lost")                             \
 	X(burst_ppm, 0, "datagrams that start a burst of losses")                                  \

@@ -316,6 +316,7 @@ struct sim_plan sim_plan_draw(uint64_t seed)
 	p.fast = seed / 3 % 3;
 	if (seed % 16 == 5) /* long enough to park a call */
 		p.later_us = 1500000;
+	p.host_queue = seed % 16 == 9;
 	p.early_ppm = p.stores && !p.rot_ppm && seed % 3 ? 500000 : 0;
 	add_handshake(&p);
 	add_hoard(&r, &p);

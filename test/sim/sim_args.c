@@ -89,6 +89,8 @@ static const struct lend_option options[] = {
 	       "Largest random delay of a datagram, which may overtake others (0)"),
     OPT_NUMBER(struct options_common, net.nic_speed, "nic-speed", 1, 100,
 	       "Rate of a host's own device, in links (1)"),
+    OPT_NUMBER(struct options_common, net.host_queue, "host-queue", 0, 2,
+	       "Of that device: 0 short, 1 long and reported, 2 long (0)"),
     OPT_NUMBER(struct options_common, net.queues, "queues", 1, NET_QUEUES, "Of a port"),
     OPT_NUMBER(struct options_common, net.share, "share", 0, 1 << 10,
 	       "Eighths of the free buffer that a port may use (8)"),

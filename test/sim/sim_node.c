@@ -55,6 +55,7 @@ static struct lend_core_config make_config(const struct sim *sim, const struct s
 				       .proven = p->proven,
 				       .shares = p->shared_ppm ? SIM_SHARES : 0,
 				       .joins = p->joins,
+				       .counts = p->host_queue == 1,
 				       .room = (uint32_t)p->room};
 	fill_random(c.incarnation, sizeof(c.incarnation), identity);
 	fill_random(c.seed, sizeof(c.seed), ~identity);
@@ -84,6 +85,7 @@ static void start_life(struct sim *sim, struct sim_node *n)
 	memset(n->line, 0, sizeof(n->line));
 	n->no_budget = 0;
 	n->evicted = 0;
+	n->host_queued = 0;
 	memset(n->cookie, 0, sizeof(n->cookie));
 	memset(n->proven, 0, sizeof(n->proven));
 	n->cookies = n->provens = 0;
@@ -382,6 +384,10 @@ static void run_turn(struct sim *sim, uint32_t node)
 	forget_ring(sim, n);
 	if (n->store)
 		sim_mem_turn(sim, node);
+	if (sim->plan.host_queue == 1 && lend_core_host_queue_due(n->core, 0)) {
+		n->host_queued = sim_net_queued(sim, node);
+		lend_core_host_queue(n->core, sim->now, 0, n->host_queued);
+	}
 	if (lend_core_deadline(n->core) <= sim->now)
 		lend_core_tick(n->core, sim->now);
 	handle_events(sim, n);

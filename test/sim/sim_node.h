@@ -61,8 +61,9 @@ struct sim_node {
 	uint32_t id;
 	uint32_t life; /* number of starts; its incarnation is made of id and life */
 	bool up;
-	lend_ns paused;                                    /* no turn before this time */
-	struct lend_core *core;                            /* NULL while down */
+	lend_ns paused;         /* no turn before this time */
+	struct lend_core *core; /* NULL while down */
+	uint64_t host_queued;   /* bytes in its own queue, as last reported */
 	uint64_t credit_used, credit_window, credit_ahead; /* credit of the core, a turn ago */
 	struct lend_core_config cfg;
 	struct lend_store *store; /* NULL: serves no memory */

@@ -240,6 +240,7 @@ const struct lend_io_ops raw_ops = {
     .rx = receive_burst,
     .rx_done = rx_done,
     .tx = raw_tx,
+    .queued = raw_queued,
     .fd = get_fd,
     .arm = prepare_sleep,
     .reg = register_memory,

@@ -147,6 +147,7 @@ void raw_peer_update(struct raw *io, const uint8_t *bytes, uint32_t len);
 void raw_peer_tick(struct raw *io, lend_ns now);
 
 /* send.c */
+uint64_t raw_queued(struct lend_io *io);
 void raw_tx(struct lend_io *io, struct lend_bufs *bufs, struct lend_out *out, uint32_t n);
 /* Sends one ARP or neighbour discovery frame; it is dropped when there is no room. */
 void raw_send_frame(struct raw *io, const uint8_t *bytes, uint32_t len);

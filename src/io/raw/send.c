@@ -107,6 +107,18 @@ static void mark_sent(struct lend_out *out, uint32_t n, enum lend_sent sent)
 		out[i].sent = (uint8_t)sent;
 }
 
+/* Counts up to the last signalled frame: of those behind it nothing is known. */
+uint64_t raw_queued(struct lend_io *base)
+{
+	struct raw *io = (struct raw *)base;
+	uint32_t unknown = io->head % RAW_SIGNAL;
+
+	raw_send_reap(io);
+	return io->head - io->tail > unknown
+		   ? (uint64_t)(io->head - io->tail - unknown) * io->io.path.mtu
+		   : 0;
+}
+
 void raw_tx(struct lend_io *base, struct lend_bufs *bufs, struct lend_out *out, uint32_t n)
 {
 	struct raw *io = (struct raw *)base;

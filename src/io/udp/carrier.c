@@ -8,8 +8,10 @@
 #include "io/udp/udp.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "io/addr.h"
@@ -74,6 +76,22 @@ static int udp_name(struct lend_io *io, char *address, size_t cap)
 	return lend_udp_format(&local, address, cap);
 }
 
+static uint64_t unsent_bytes(int fd)
+{
+	int bytes = 0;
+
+	return fd >= 0 && ioctl(fd, SIOCOUTQ, &bytes) == 0 && bytes > 0 ? (uint64_t)bytes : 0;
+}
+
+/* Counts what the kernel's queueing disciplines and the device's driver hold of these sockets, with
+ * the kernel's overhead. Loopback and veth devices pass datagrams on at once. */
+static uint64_t udp_queued(struct lend_io *io)
+{
+	const struct io_udp *u = lend_udp_self(io);
+
+	return unsent_bytes(u->fd) + (u->connected.fd != u->fd ? unsent_bytes(u->connected.fd) : 0);
+}
+
 static void udp_close(struct lend_io *io)
 {
 	struct io_udp *u = lend_udp_self(io);
@@ -97,6 +115,7 @@ static const struct lend_io_ops ops = {
     .rx = lend_udp_rx,
     .rx_done = lend_udp_rx_done,
     .tx = lend_udp_tx,
+    .queued = udp_queued,
     .fd = lend_udp_fd,
     .arm = lend_udp_arm,
     .resolve = udp_resolve,
@@ -126,6 +145,7 @@ int lend_io_udp_open(const struct lend_io_config *config, struct lend_io **io)
 	u->urgent.fd = -1;
 	u->io.path.mtu = sock.mtu;
 	u->io.path.writable = true;
+	u->io.path.counts = true;
 	err = lend_udp_epoll_open(u);
 	if (err != 0)
 		goto out_socket;

@@ -273,6 +273,7 @@ const struct lend_io_ops verbs_ops = {
     .rx = verbs_rx,
     .rx_done = verbs_rx_done,
     .tx = verbs_tx,
+    .queued = verbs_queued,
     .flush = verbs_flush,
     .fd = verbs_fd,
     .arm = verbs_arm,

@@ -229,6 +229,17 @@ static bool has_room(struct verbs *v, uint32_t more)
 	return v->next + more - v->done < VERBS_SENDS;
 }
 
+/* Counts up to the last signalled send: of those behind it nothing is known. */
+uint64_t verbs_queued(struct lend_io *io)
+{
+	struct verbs *v = self(io);
+	uint64_t unknown;
+
+	verbs_reap(v);
+	unknown = lend_min_u64(v->quiet, v->next - v->done);
+	return (v->next - v->done - unknown) * v->mtu;
+}
+
 void verbs_tx(struct lend_io *io, struct lend_bufs *bufs, struct lend_out *out, uint32_t n)
 {
 	struct verbs *v = self(io);

@@ -229,6 +229,7 @@ bool verbs_peer_key(const struct verbs *v, const struct ibv_wc *wc, const uint8_
 		    struct lend_udp_key *key, uint8_t *tclass);
 
 /* send.c */
+uint64_t verbs_queued(struct lend_io *io);
 void verbs_tx(struct lend_io *io, struct lend_bufs *bufs, struct lend_out *out, uint32_t n);
 bool verbs_flush(struct lend_io *io, uint32_t buf);
 /* Polls the completions of sends. */

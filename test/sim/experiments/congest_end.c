@@ -29,7 +29,8 @@ void congest_end_open(struct sim *sim, uint32_t id, struct congest_end *end, uin
 {
 	lend_store_u64(end->cfg.incarnation, id + 1);
 	lend_store_u64(end->cfg.seed, sim->plan.seed * 8191 + id);
-	end->cfg.path[0] = (struct lend_path){.mtu = (uint32_t)sim->plan.mtu - LEND_RECORD_TRAILER};
+	end->cfg.path[0] = (struct lend_path){.mtu = (uint32_t)sim->plan.mtu - LEND_RECORD_TRAILER,
+					      .counts = sim->plan.host_queue == 1};
 	end->core = map_arena(lend_core_size(&end->cfg));
 	lend_core_init(end->core, &end->cfg, sim->now);
 	end->turn = end->late = LEND_NEVER;
@@ -184,6 +185,8 @@ static void run_turn(struct sim *sim, uint32_t id, struct congest_end *end, cong
 	for (uint32_t i = 0; i < taken; i++)
 		sim_net_free(sim, end->ring[i]);
 	end->ring_n = 0;
+	if (sim->plan.host_queue == 1 && lend_core_host_queue_due(end->core, 0))
+		lend_core_host_queue(end->core, sim->now, 0, sim_net_queued(sim, id));
 	if (lend_core_deadline(end->core) <= sim->now)
 		lend_core_tick(end->core, sim->now);
 	handle_events(sim, id, end, event);

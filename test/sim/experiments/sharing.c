@@ -21,6 +21,7 @@ struct sharing_plan {
 struct course {
 	double *us, *active, *jain, *goodput;
 	double queued; /* bytes in the queue before the receiver, summed over ticks */
+	double host;   /* the same in the first sender's own queue */
 	uint32_t n;
 	struct traffic_count count;
 };
@@ -78,6 +79,7 @@ static void on_tick(struct traffic *t)
 	if (!n || c->n == 2 * s->plan->senders * TICKS)
 		return;
 	c->queued += (double)net_queue(t->sim.net, RECEIVER, t->sim.now);
+	c->host += (double)sim_net_queued(&t->sim, RECEIVER + 1);
 	c->us[c->n] = (double)(t->sim.now - t->begin) / 1e3;
 	c->active[c->n] = n;
 	c->jain[c->n] = traffic_jain(rate, n);
@@ -162,6 +164,7 @@ static void print_summary(struct table *t, const struct sharing_plan *p, const s
 	    {"drops", "drops", NULL, (double)c->count.drops, 0},
 	    {"repeats", "repeats", NULL, (double)c->count.repeats, 0},
 	    {"datagrams", "datagrams", NULL, (double)c->count.datagrams, 0},
+	    {"host_kb", "host KB", NULL, c->n ? c->host / c->n / 1024 : 0, 1},
 	};
 
 	table_row(t, cell, sizeof(cell) / sizeof(cell[0]));

@@ -28,6 +28,8 @@ enum lend_sent sim_net_send(struct sim *sim, uint32_t from, const struct lend_bu
  * queue is full. Such a carrier keeps its queue short, so that urgent datagrams need not wait in
  * it. */
 uint32_t sim_net_room(const struct sim *sim, uint32_t node, uint32_t n);
+/* Returns the bytes queued at a node's link. */
+uint64_t sim_net_queued(const struct sim *sim, uint32_t node);
 /* Returns when half of that queue will be sent. */
 lend_ns sim_net_drained(const struct sim *sim, uint32_t node);
 /* Handles the network's events of the heap: ARRIVE, PORT, PARTITION. */

@@ -33,10 +33,19 @@ static void gather_out(struct sim_flight *f, const struct lend_bufs *bufs,
 		memcpy(at, out->tail, out->tail_len);
 }
 
+uint64_t sim_net_queued(const struct sim *sim, uint32_t node)
+{
+	const struct sim_net *net = sim->net;
+	uint64_t now = sim->now * 1000;
+
+	return (lend_max_u64(net->nic[node].free, now) - now) / net->nic_ps;
+}
+
 uint32_t sim_net_room(const struct sim *sim, uint32_t node, uint32_t n)
 {
 	const struct sim_net *net = sim->net;
-	uint64_t now = sim->now * 1000, until = now + NET_SHORT * net->nic_ps;
+	uint64_t most = net->plan.host_queue ? NET_NIC : NET_SHORT;
+	uint64_t now = sim->now * 1000, until = now + most * net->nic_ps;
 	uint64_t free = lend_max_u64(net->nic[node].free, now);
 
 	if (free >= until)

@@ -36,6 +36,7 @@
 	X(read_in_place,                                                                           \
 	  "message longer than a datagram, sent in one: its receiver reads it in place")           \
 	X(read_chain, "chain sent as one datagram: its receiver reads segments in place")          \
+	X(host_queue_full, "long messages wait for the host's own queue")                          \
 	X(carrier_full, "datagram refused: the carrier is full")                                   \
 	X(switch_full, "datagram dropped: the switch is full")                                     \
 	X(switch_marked, "datagram marked with ECN: a long queue")

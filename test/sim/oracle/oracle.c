@@ -257,6 +257,14 @@ void sim_oracle_turn(struct sim *sim, struct sim_node *n)
 	uint64_t width = credit_limit(c);
 	uint64_t ahead = c->grants.ahead, alone = LEND_GRANTS_ONE_SENDER * c->grants.least;
 
+	SIM_CHECK(sim,
+		  !c->host->limit ||
+		      c->host->queued <=
+			  lend_max_u64(c->host->limit, n->host_queued) + n->cfg.path[0].mtu,
+		  "node %u: %llu bytes in its own queue, of %llu", n->id,
+		  (unsigned long long)c->host->queued, (unsigned long long)c->host->limit);
+	if (lend_unhashed(c)->stats.host_waits)
+		SIM_MARK(sim, host_queue_full);
 	SIM_CHECK(sim, c->budget_used <= c->cfg.receive_budget, "node %u: over its budget", n->id);
 	/* One message may always have some credit. A window that shrinks takes nothing back,
 	 * credit granted ahead may start to be used, and a sender was alone for a part of the turn.
