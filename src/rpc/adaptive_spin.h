@@ -1,10 +1,14 @@
-/* adaptive_spin - duration of the spin before a sleep: twice the recent waits, if a spin is
- * worthwhile.
+/* adaptive_spin - duration of the spin before a sleep: twice the recent waits, if spins pay.
  *
  * A sleep costs both sides some microseconds and a spin costs a core. So a spin covers waits that
  * end within LEND_SPIN_MAX_NS. Longer waits get hardly any spin: a sleep adds little to them. One
  * wait that a spin would have covered is enough to spin again. It takes several long ones to stop,
  * because there is a pause between two bursts of calls, too.
+ *
+ * Waits of a server at medium load are short and long in random order: then most spins end with a
+ * sleep. So spins have a credit of time. A spin uses it up, and gains the cost of a sleep if work
+ * ends it. Without credit a number of waits spin for LEND_SPIN_MIN_NS only, then the credit is full
+ * again. The number doubles each time, until a full credit lasts.
  *
  * A spin yields the core after LEND_SPIN_HARD_NS. Another endpoint that polls returns it as soon as
  * it has nothing to do, LEND_LOST_NS later at most: a service that forwards 1 MiB over udp works
@@ -24,7 +28,12 @@ enum {
 	LEND_SPIN_MIN_NS = 5000,
 	LEND_SPIN_NS = 30000, /* initial duration of a spin */
 	LEND_SPIN_MAX_NS = 100000,
-	LEND_SPIN_FORGET = 8,     /* a shorter wait reduces the spin by 1/8 of the difference */
+	LEND_SPIN_FORGET = 8, /* a shorter wait reduces the spin by 1/8 of the difference */
+	/* Cost of a sleep: system calls and wake-ups of both sides, and the delay of the work. */
+	LEND_SLEEP_COST_NS = 50000,
+	LEND_CREDIT_NS = 200000, /* full credit of spins beyond LEND_SPIN_MIN_NS */
+	LEND_UNPAID_MIN = 8,     /* sleeps after a short spin once the credit is used up */
+	LEND_UNPAID_MAX = 256,
 	LEND_SPIN_HARD_NS = 2000, /* duration of a spin before its first yield */
 	LEND_SKIP_MIN = 8,        /* waits without a yield after the core was lost */
 	LEND_SKIP_MAX = 1024,
@@ -39,6 +48,50 @@ static inline lend_ns lend_spin_adapt(lend_ns spin, lend_ns waited)
 
 	want = lend_min_u64(lend_max_u64(want, LEND_SPIN_MIN_NS), LEND_SPIN_MAX_NS);
 	return want >= spin ? want : spin - (spin - want + LEND_SPIN_FORGET - 1) / LEND_SPIN_FORGET;
+}
+
+/* Whether spins pay. */
+struct lend_spin_credit {
+	lend_ns left;
+	uint32_t skip; /* number of next sleeps after a short spin */
+	uint32_t next; /* skip after the credit is used up again */
+};
+
+static inline void lend_spin_credit_init(struct lend_spin_credit *c)
+{
+	*c = (struct lend_spin_credit){.left = LEND_CREDIT_NS, .next = LEND_UNPAID_MIN};
+}
+
+static inline void lend_spin_credit_charge(struct lend_spin_credit *c, lend_ns spun, lend_ns gain)
+{
+	lend_ns cost =
+	    lend_min_u64(lend_max_u64(spun, LEND_SPIN_MIN_NS), LEND_SPIN_MAX_NS) - LEND_SPIN_MIN_NS;
+
+	if (c->left + gain <= cost) {
+		c->left = LEND_CREDIT_NS;
+		c->skip = c->next;
+		c->next = lend_min_u32(2 * c->next, LEND_UNPAID_MAX);
+		return;
+	}
+	c->left = lend_min_u64(c->left + gain - cost, LEND_CREDIT_NS);
+	if (gain && c->left == LEND_CREDIT_NS)
+		c->next = LEND_UNPAID_MIN;
+}
+
+/* Notes that work ended a spin. A short spin finds it in any case. */
+static inline void lend_spin_credit_worked(struct lend_spin_credit *c, lend_ns spun)
+{
+	if (!c->skip && spun > LEND_SPIN_MIN_NS)
+		lend_spin_credit_charge(c, spun, LEND_SLEEP_COST_NS);
+}
+
+/* Notes that a sleep ended a spin. */
+static inline void lend_spin_credit_slept(struct lend_spin_credit *c, lend_ns spun)
+{
+	if (c->skip)
+		c->skip--;
+	else
+		lend_spin_credit_charge(c, spun, 0);
 }
 
 /* Whether other threads compete for this core. */
@@ -82,9 +135,10 @@ static inline void lend_contention_waited(struct lend_contention *c)
 }
 
 /* Returns how long to spin before a sleep. spin: the duration of lend_spin_adapt(). */
-static inline lend_ns lend_contention_spin(const struct lend_contention *c, lend_ns spin)
+static inline lend_ns lend_spin_limit(const struct lend_contention *contention,
+				      const struct lend_spin_credit *credit, lend_ns spin)
 {
-	return c->skip ? LEND_SPIN_MIN_NS : spin;
+	return contention->skip || credit->skip ? LEND_SPIN_MIN_NS : spin;
 }
 
 #endif

@@ -291,6 +291,7 @@ int lend_ep_open(const struct lend_config *config, struct lend_ep **out)
 	ep->timer_at = LEND_NEVER;
 	ep->spin = LEND_SPIN_NS;
 	lend_contention_init(&ep->contention);
+	lend_spin_credit_init(&ep->spin_credit);
 	ep->pending = ep->queued = ep->session_free = LEND_NONE32;
 	ep->queue_at = LEND_NEVER;
 	atomic_store(&ep->thread, lend_thread_mark());

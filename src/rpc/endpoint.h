@@ -281,6 +281,7 @@ struct lend_ep {
 	struct lend_ep *home; /* a worker's: the endpoint of the requests that its calls serve */
 	struct lend_workers *workers;
 	struct lend_contention contention;
+	struct lend_spin_credit spin_credit;
 
 	_Alignas(64) _Atomic(struct lend_answer *) answers; /* any thread */
 	_Atomic(const void *) thread;      /* any thread: marker of the thread that turned last */

@@ -205,7 +205,8 @@ static __attribute__((noinline)) bool lost_core(struct lend_ep *ep)
  * awake. */
 static __attribute__((noinline)) lend_ns pass_time(struct lend_ep *ep, lend_ns until, lend_ns idle)
 {
-	if (idle >= lend_contention_spin(&ep->contention, ep->spin)) {
+	if (idle >= lend_spin_limit(&ep->contention, &ep->spin_credit, ep->spin)) {
+		lend_spin_credit_slept(&ep->spin_credit, idle);
 		return sleep_until(ep, until);
 	}
 	if (ep->contention.skip)
@@ -223,6 +224,7 @@ int lend_wait(struct lend_ep *ep, lend_ns until)
 
 	while (rc == 0 && ep->now < until && !clear_stop(ep)) {
 		lend_ns idle = ep->now - (ep->active > start ? ep->active : start), from = ep->now;
+		uint64_t sleeps = ep->stats.sleeps;
 
 		if (idle < LEND_SPIN_HARD_NS) {
 			pause_cpu();
@@ -231,6 +233,8 @@ int lend_wait(struct lend_ep *ep, lend_ns until)
 			long_wait = true;
 		}
 		rc = lend_ep_turn(ep);
+		if (ep->active == ep->now && ep->stats.sleeps == sleeps)
+			lend_spin_credit_worked(&ep->spin_credit, idle);
 		if (__builtin_expect(ep->now > from + LEND_LOST_NS, 0))
 			lost |= lost_core(ep);
 	}
