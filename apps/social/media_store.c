@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "apps/social/held.h"
+#include "apps/social/request_blob.h"
 #include "apps/social/social.h"
 
 enum { MEDIA_MAX = 16 << 20 };
@@ -33,14 +34,18 @@ static struct body *make_body(void *request, media_next_fn *next, void *arg)
 static void end_add(struct social_blob_op *op)
 {
 	struct body *b = (struct body *)op;
+	enum lend_status status = op->op.status;
 
-	if (op->op.status == LEND_OK) {
+	if (status == LEND_OK) {
 		b->held->ref[0] = social_blob_ref(&b->blob);
-		(void)held_add(&stored, b->held);
-	} else {
-		free(b->held);
+		if (held_add(&stored, b->held) != b->held) {
+			social_blob_give_back(&b->blob);
+			status = LEND_RESOURCE_EXHAUSTED;
+		}
 	}
-	if (social_ended_with(b->request, op->op.status, "media cannot be stored"))
+	if (status != LEND_OK)
+		free(b->held);
+	if (social_ended_with(b->request, status, "media cannot be stored"))
 		b->next(b->arg);
 }
 
