@@ -15,18 +15,14 @@ struct text {
 	Social__TextReply reply;
 };
 
-/* Answers, and gives the reference of the original text back if another text replaces it. */
+/* Answers. A reference to the original text ends if another text replaces it. */
 static void answer_text(void *state)
 {
 	struct text *t = state;
-	bool replaced = social_blob_is_ref(t->in) && t->reply.text != t->in;
-	struct lend_ref ref = {{0}};
 
-	if (replaced)
-		ref = social_blob_ref(t->in);
+	if (t->reply.text != t->in)
+		social_blob_give_back(t->in);
 	social_answer(t->request, &t->reply.base);
-	if (replaced)
-		social_blob_drop(social.mem, &ref);
 }
 
 /* Sets out to the text with its URLs shortened. */

@@ -5,6 +5,8 @@
 #include "apps/social/password.h"
 #include "apps/social/user_record.h"
 
+enum { INSERT_USER = 2 }; /* its index in SocialGraphService */
+
 static struct store *store;
 
 /* A registration, or a lookup of a user. */
@@ -12,16 +14,7 @@ struct user {
 	void *request;
 	char *name, *password;
 	int64_t id;
-	void (*found)(struct user *u, const Social__UserRecord *record);
 };
-
-static void end_insert(const Social__Empty *reply, void *state)
-{
-	struct user *u = state;
-
-	if (social_ended(u->request, SOCIAL_SOCIAL_GRAPH, reply))
-		social_answer_empty(u->request);
-}
 
 /* Adds a stored user to the social graph. */
 static void end_put(const struct store_result *result, void *state)
@@ -29,13 +22,11 @@ static void end_put(const struct store_result *result, void *state)
 	struct user *u = state;
 	Social__Id id = SOCIAL__ID__INIT;
 
-	if (!social_ended_with(u->request, result->status,
-			       result->status == LEND_ALREADY_EXISTS ? "the user exists already"
-								     : "users cannot be stored"))
-		return;
 	id.id = u->id;
-	social__social_graph_service__insert_user(social_call(u->request, SOCIAL_SOCIAL_GRAPH), &id,
-						  end_insert, u);
+	if (social_ended_with(u->request, result->status,
+			      result->status == LEND_ALREADY_EXISTS ? "the user exists already"
+								    : "users cannot be stored"))
+		social_forward(u->request, SOCIAL_SOCIAL_GRAPH, INSERT_USER, &id.base);
 }
 
 static void register_user(void *request, const Social__Account *in, int64_t id)
@@ -68,36 +59,20 @@ static void user_register_user_with_id(Social__UserService_Service *service,
 	register_user(request, in, in->user_id);
 }
 
-/* Passes the record of a user on. */
-static void got_user(const struct store_result *result, void *state)
-{
-	struct user *u = state;
-	Social__UserRecord *record = result->n ? user_record_read(u->request, result->value) : NULL;
-
-	if (record)
-		u->found(u, record);
-	else if (result->status == LEND_OK)
-		social_fail(u->request, LEND_NOT_FOUND, "no such user");
-	else
-		social_fail(u->request, result->status, "users cannot be read");
-}
-
 /* Reads the record of a user. password: for found(). */
-static void find_user(void *request, const char *name, const char *password,
-		      void (*found)(struct user *u, const Social__UserRecord *record))
+static void find_user(void *request, const char *name, const char *password, user_found_fn *found)
 {
 	struct user *u = social_state(request, sizeof(*u));
-	const char *key = user_key(request, name);
 
 	u->request = request;
 	u->name = social_text_copy(request, name, strlen(name));
 	u->password = social_text_copy(request, password, strlen(password));
-	u->found = found;
-	store_get(store, &key, 1, got_user, u);
+	user_record_find(request, store, name, found, u);
 }
 
-static void answer_login(struct user *u, const Social__UserRecord *record)
+static void answer_login(const Social__UserRecord *record, void *state)
 {
+	struct user *u = state;
 	Social__Token reply = SOCIAL__TOKEN__INIT;
 	char token[SOCIAL_TOKEN_MAX];
 
@@ -125,8 +100,9 @@ static void user_compose_creator_with_user_id(Social__UserService_Service *servi
 	closure(in, request);
 }
 
-static void answer_creator(struct user *u, const Social__UserRecord *record)
+static void answer_creator(const Social__UserRecord *record, void *state)
 {
+	struct user *u = state;
 	Social__User reply = SOCIAL__USER__INIT;
 
 	reply.user_id = record->user_id;
@@ -134,8 +110,9 @@ static void answer_creator(struct user *u, const Social__UserRecord *record)
 	social_answer(u->request, &reply.base);
 }
 
-static void answer_id(struct user *u, const Social__UserRecord *record)
+static void answer_id(const Social__UserRecord *record, void *state)
 {
+	struct user *u = state;
 	Social__Id reply = SOCIAL__ID__INIT;
 
 	reply.id = record->user_id;

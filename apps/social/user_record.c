@@ -35,3 +35,31 @@ Social__UserRecord *user_record_read(void *request, const struct store_bytes *by
 		social__user_record__free_unpacked(record, NULL);
 	return copy;
 }
+
+struct lookup {
+	void *request, *state;
+	user_found_fn *found;
+};
+
+static void got_user(const struct store_result *result, void *lookup)
+{
+	struct lookup *l = lookup;
+	Social__UserRecord *record = result->n ? user_record_read(l->request, result->value) : NULL;
+
+	if (record)
+		l->found(record, l->state);
+	else if (result->status == LEND_OK)
+		social_fail(l->request, LEND_NOT_FOUND, "no such user");
+	else
+		social_fail(l->request, result->status, "users cannot be read");
+}
+
+void user_record_find(void *request, struct store *store, const char *name, user_found_fn *found,
+		      void *state)
+{
+	struct lookup *l = social_memory(request, sizeof(*l));
+	const char *key = user_key(request, name);
+
+	*l = (struct lookup){.request = request, .state = state, .found = found};
+	store_get(store, &key, 1, got_user, l);
+}
