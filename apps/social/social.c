@@ -10,9 +10,9 @@ static const char *const store_names[] = {"lmdb", "real", NULL};
 static const struct lend_option options[] = {
     APP_CARRIER(struct social_args, carrier, "Carrier of all calls: shm or udp (shm)"),
     OPT_CHOICE(struct social_args, by, "by", "HOW", by_names,
-	       "How texts and media travel: value, ref or auto"),
+	       "How texts and media travel: value, ref or auto (auto)"),
     OPT_CHOICE(struct social_args, workload, "workload", "W", social_workload_names,
-	       "embedded, original, articles or photos"),
+	       "embedded, original, articles or photos (embedded)"),
     OPT_TEXT(struct social_args, mix, "mix", "H/U/C",
 	     "Percent of home timelines, user timelines and composes (the workload's)"),
     OPT_NUMBER(struct social_args, rate, "rate", 1, 1000000, "Requests per second offered (500)"),
@@ -27,9 +27,11 @@ static const struct lend_option options[] = {
     OPT_CHOICE(struct social_args, stores, "stores", "KIND", store_names,
 	       "lmdb, or real: redis and memcached"),
     OPT_TEXT(struct social_args, roles, "role", "A,B", "Serve these roles in this process"),
-    OPT_TEXT(struct social_args, dir, "dir", "DIR", "Folder with the addresses and the stores"),
-    OPT_TEXT(struct social_args, node, "node", "ADDR", "Address of the memory node"),
-    OPT_TEXT(struct social_args, http, "http", "HOST:PORT", "Where the gateway listens"),
+    OPT_TEXT(struct social_args, dir, "dir", "DIR",
+	     "Of --role: folder with the addresses and the stores"),
+    OPT_TEXT(struct social_args, node, "node", "ADDR", "Of --role: address of the memory node"),
+    OPT_TEXT(struct social_args, http, "http", "HOST:PORT",
+	     "Where the gateway listens (a port that DIR/addr/gateway has)"),
     OPT_TEXT(struct social_args, metrics, "metrics", "HOST:PORT",
 	     "Counters for Prometheus at http://HOST:PORT/metrics; a gateway has them at its own"),
     OPT_SIZE(struct social_args, body_max, "body-max", 1 << 10, 64 << 20,
@@ -40,10 +42,19 @@ static const struct lend_option options[] = {
 static const char doc[] =
     "A social network of twelve services: the application of DeathStarBench.\v"
     "Without --role it starts a memory node, the services and a gateway, fills the network, loads "
-    "it, and reports. With --role it is one process of a network.\n\n"
+    "it, and reports. With --role it is one process of a network, until a signal ends it. The "
+    "roles are unique-id, text, url-shorten, user-mention, user, media, compose-post, "
+    "post-storage, "
+    "user-timeline, home-timeline, social-graph, gateway (HTTP), web and balancer. All processes "
+    "of a network have the same --dir.\n\n"
     "  lend social --by ref --carrier udp\n"
     "  lend social --workload original --ramp --json\n"
-    "  lend social --role user,text --dir /srv/social --listen udp:0.0.0.0:0";
+    "  lend social --role user,text --dir /srv/social --listen udp:0.0.0.0:0\n\n"
+    "A network by hand:\n\n"
+    "  lend-mn --listen shm:mn --size 1G\n"
+    "  lend social --role user,text,... --dir /tmp/n --node shm:mn\n"
+    "  lend social --role gateway --dir /tmp/n --node shm:mn --http 127.0.0.1:8080\n"
+    "  curl '127.0.0.1:8080/wrk2-api/user-timeline/read?user_id=1&start=0&stop=10'";
 
 int social_main(int argc, char **argv, const struct social_transport *transport)
 {
@@ -67,9 +78,11 @@ int social_main(int argc, char **argv, const struct social_transport *transport)
 	social.by = args.by;
 	social.embed = args.embed;
 	social.stores = args.stores;
+	if (!args.roles && (args.dir || args.node || args.metrics))
+		app_bad("--dir, --node and --metrics are options of one process: give --role, too");
 	if (!args.roles)
 		return social_launch(&args);
 	if (!args.dir)
-		app_bad("where are the others? give --dir");
+		app_bad("--role needs --dir, the folder that all processes of a network share");
 	return social_process(&args);
 }

@@ -14,8 +14,7 @@ int app_social(int argc, char **argv)
 
 	(void)argc;
 	if (!app_program_find("lend-social", "", path, sizeof(path)))
-		app_bad("not in this build: apt install liblmdb-dev libmicrohttpd-dev "
-			"libjansson-dev libsodium-dev and build again");
+		app_bad("not in this build: run scripts/deps.sh, and build lend-social");
 	execv(path, argv);
 	app_die("%s: %s", path, strerror(errno));
 }
