@@ -6,9 +6,10 @@
  * because there is a pause between two bursts of calls, too.
  *
  * Waits of a server at medium load are short and long in random order: then most spins end with a
- * sleep. So spins have a credit of time. A spin uses it up, and gains the cost of a sleep if work
- * ends it. Without credit a number of waits spin for LEND_SPIN_MIN_NS only, then the credit is full
- * again. The number doubles each time, until a full credit lasts.
+ * sleep. So spins have a credit of CPU time. A spin uses it up, and gains the cost of a sleep if
+ * work ends it. Time for which a yield gives the core to others is free. Without credit a number of
+ * waits spin for LEND_SPIN_MIN_NS only, then the credit is full again. The number doubles each
+ * time, until a full credit lasts.
  *
  * A spin yields the core after LEND_SPIN_HARD_NS. Another endpoint that polls returns it as soon as
  * it has nothing to do, LEND_LOST_NS later at most: a service that forwards 1 MiB over udp works
@@ -31,6 +32,9 @@ enum {
 	LEND_SPIN_FORGET = 8, /* a shorter wait reduces the spin by 1/8 of the difference */
 	/* Cost of a sleep: system calls and wake-ups of both sides, and the delay of the work. */
 	LEND_SLEEP_COST_NS = 50000,
+	/* Longest part of a spin from poll to poll that counts: the rest of it is another thread's.
+	 */
+	LEND_POLL_NS = 4000,
 	LEND_CREDIT_NS = 200000, /* full credit of spins beyond LEND_SPIN_MIN_NS */
 	LEND_UNPAID_MIN = 8,     /* sleeps after a short spin once the credit is used up */
 	LEND_UNPAID_MAX = 256,
@@ -78,7 +82,13 @@ static inline void lend_spin_credit_charge(struct lend_spin_credit *c, lend_ns s
 		c->next = LEND_UNPAID_MIN;
 }
 
-/* Notes that work ended a spin. A short spin finds it in any case. */
+/* Returns the CPU time of a spin after its next poll, which came that much later. */
+static inline lend_ns lend_spin_polled(lend_ns spun, lend_ns later)
+{
+	return spun + lend_min_u64(later, LEND_POLL_NS);
+}
+
+/* Notes that work ended a spin. spun: its CPU time. A short spin finds the work in any case. */
 static inline void lend_spin_credit_worked(struct lend_spin_credit *c, lend_ns spun)
 {
 	if (!c->skip && spun > LEND_SPIN_MIN_NS)

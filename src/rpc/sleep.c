@@ -201,12 +201,13 @@ static __attribute__((noinline)) bool lost_core(struct lend_ep *ep)
 	return lend_contention_switched(&ep->contention, use.ru_nivcsw);
 }
 
-/* Sleeps, yields or spins until the next poll. Returns the time since which this thread is
- * awake. */
-static __attribute__((noinline)) lend_ns pass_time(struct lend_ep *ep, lend_ns until, lend_ns idle)
+/* Sleeps, yields or spins until the next poll. spun: as of lend_spin_credit_slept(). Returns the
+ * time since which this thread is awake. */
+static __attribute__((noinline)) lend_ns pass_time(struct lend_ep *ep, lend_ns until, lend_ns idle,
+						   lend_ns spun)
 {
 	if (idle >= lend_spin_limit(&ep->contention, &ep->spin_credit, ep->spin)) {
-		lend_spin_credit_slept(&ep->spin_credit, idle);
+		lend_spin_credit_slept(&ep->spin_credit, spun);
 		return sleep_until(ep, until);
 	}
 	if (ep->contention.skip)
@@ -216,10 +217,21 @@ static __attribute__((noinline)) lend_ns pass_time(struct lend_ep *ep, lend_ns u
 	return ep->now;
 }
 
+/* Notes what a poll found, from the time on since which this thread was awake. Returns the time of
+ * the spin up to now. */
+static lend_ns note_poll(struct lend_ep *ep, lend_ns from, lend_ns spun)
+{
+	spun = lend_spin_polled(spun, ep->now - from);
+	if (ep->active != ep->now)
+		return spun;
+	lend_spin_credit_worked(&ep->spin_credit, spun);
+	return 0;
+}
+
 int lend_wait(struct lend_ep *ep, lend_ns until)
 {
 	int rc = lend_poll(ep);
-	lend_ns start = ep->now;
+	lend_ns start = ep->now, spun = 0;
 	bool lost = false, long_wait = false;
 
 	while (rc == 0 && ep->now < until && !clear_stop(ep)) {
@@ -229,12 +241,11 @@ int lend_wait(struct lend_ep *ep, lend_ns until)
 		if (idle < LEND_SPIN_HARD_NS) {
 			pause_cpu();
 		} else {
-			from = pass_time(ep, until, idle);
+			from = pass_time(ep, until, idle, spun);
 			long_wait = true;
 		}
 		rc = lend_ep_turn(ep);
-		if (ep->active == ep->now && ep->stats.sleeps == sleeps)
-			lend_spin_credit_worked(&ep->spin_credit, idle);
+		spun = ep->stats.sleeps == sleeps ? note_poll(ep, from, spun) : 0;
 		if (__builtin_expect(ep->now > from + LEND_LOST_NS, 0))
 			lost |= lost_core(ep);
 	}

@@ -152,6 +152,22 @@ Test(adaptive_spin, waits_shorter_than_a_sleep_is_dear_always_spin)
 	cr_assert_geq(spin_for(LEND_SPIN_MAX_NS, 100000), 100000 / LEND_UNPAID_MAX);
 }
 
+/* Yields that give the core to others for 30 us each are no reason to sleep. */
+Test(adaptive_spin, time_of_other_threads_is_free)
+{
+	struct lend_spin_credit c;
+	lend_ns spun = 0;
+
+	lend_spin_credit_init(&c);
+	for (int poll = 0; poll < 10; poll++)
+		spun = lend_spin_polled(spun, 30000);
+	cr_assert_eq(spun, 10 * LEND_POLL_NS);
+	cr_assert_eq(lend_spin_polled(0, 1500), 1500);
+	for (int wait = 0; wait < 100; wait++)
+		lend_spin_credit_worked(&c, spun);
+	cr_assert_eq(c.skip, 0);
+}
+
 static lend_ns spin_next_to(const struct lend_contention *c, lend_ns spin)
 {
 	struct lend_spin_credit full;
