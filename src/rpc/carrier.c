@@ -56,6 +56,17 @@ static struct lend_io_config config_of(const struct lend_ep *ep, const char *lis
 	    .user = (void *)(uintptr_t)ep};
 }
 
+/* Adds the carrier to those whose datagrams are sealed, by the rules for its own address: that of a
+ * listener behind a broker names the broker's device. */
+static int seal_carrier(struct lend_ep *ep, const struct lend_carrier *carrier, bool listens)
+{
+	char name[256];
+	bool named = listens && carrier->io->ops->name(carrier->io, name, sizeof(name)) == 0;
+
+	return lend_sealing_add(ep, ep->n_carriers, named && *name ? name : carrier->address,
+				&carrier->io->path, &ep->core_config.path[ep->n_carriers]);
+}
+
 static int add_carrier(struct lend_ep *ep, const char *listen, const char *peer)
 {
 	struct lend_io_config config = config_of(ep, listen, peer);
@@ -71,8 +82,7 @@ static int add_carrier(struct lend_ep *ep, const char *listen, const char *peer)
 		return lend_fail(ENOMEM, "no memory for an address");
 	rc = lend_io_open(&config, &carrier->io);
 	if (rc == 0) {
-		rc = lend_sealing_add(ep, ep->n_carriers, carrier->address, &carrier->io->path,
-				      &ep->core_config.path[ep->n_carriers]);
+		rc = seal_carrier(ep, carrier, listen != NULL);
 		if (rc == 0)
 			rc = lend_ep_watch_fd(ep, carrier->io->ops->fd(carrier->io));
 		if (rc < 0)

@@ -84,14 +84,28 @@ static bool is_of(const char *address, const char *carrier)
 	return !strncmp(address, carrier, len) && (address[len] == ':' || address[len] == '@');
 }
 
+/* Returns the address on the broker's device; any other address as it is. */
+static const char *device_of(const char *address)
+{
+	const char *behind = address && lend_carrier_traits(address) & LEND_CARRIER_BROKERED
+				 ? strchr(address, '/')
+				 : NULL;
+
+	return behind ? behind + 1 : address;
+}
+
+/* Both ends choose the same: a session through a broker has the level of the broker's device, at
+ * whose other end there may be no broker. */
 uint8_t lend_level_rules_of(const struct lend_level_rules *rules, const char *address)
 {
-	bool local = address && lend_carrier_traits(address) & LEND_CARRIER_USER;
+	const char *device = device_of(address);
+	bool local = device && lend_carrier_traits(device) & LEND_CARRIER_USER;
 
 	for (uint32_t i = rules->n; i-- > 0;) {
 		const char *carrier = rules->item[i].carrier;
 
-		if (*carrier ? address && is_of(address, carrier) : !local || rules->item[i].local)
+		if (*carrier ? address && (is_of(address, carrier) || is_of(device, carrier))
+			     : !local || rules->item[i].local)
 			return rules->item[i].level;
 	}
 	return local ? LEND_LEVEL_NONE : LEND_LEVEL_ENCRYPT;

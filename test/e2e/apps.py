@@ -278,6 +278,21 @@ class Commands(unittest.TestCase):
             self.assertEqual((counts["attached"], counts["bad"]), (4, 0))
             self.assertGreater(min(counts["from_clients"], counts["to_clients"]), 100)
 
+    @unittest.skipUnless("dpdk:memif" in carriers(), "no dpdk:memif here")
+    def test_broker_of_memif(self):
+        """Both ends choose the level of memif, whether or not there is a broker between them and their device."""
+        name = f"memif-{os.getpid()}"
+        with subprocess.Popen([BUILD / "lend-broker", "--name", name, "--device", "dpdk:memif@127.0.0.1:0"], stdout=subprocess.PIPE, text=True) as broker:
+            broker.stdout.readline()
+            for listen in (f"broker:{name}", "dpdk:memif@127.0.0.1:0"):
+                with subprocess.Popen([LEND, "serve", "--listen", listen], stdout=subprocess.PIPE, text=True) as server:
+                    address = server.stdout.readline().split()[1].removeprefix(f"broker:{name}/")
+                    for way in (address, f"broker:{name}/{address}"):
+                        got = lend_json("lat", "--connect", way, "--count", 20)
+                        self.assertEqual((got["errors"], got["wrong_bytes"]), (0, 0))
+                    server.terminate()
+            broker.terminate()
+
     def test_top(self):
         name = f"shm:top-{os.getpid()}"
         with subprocess.Popen([LEND, "serve", "--listen", name], stdout=subprocess.PIPE, text=True) as server:

@@ -11,14 +11,16 @@
 #include "rpc/level_rules.h"
 #include "seal/suite.h"
 
-enum { ADDRESSES = 7 };
+enum { ADDRESSES = 9 };
 static const char *const address[ADDRESSES] = {"shm:a",
 					       "shm:a@/dev/dax0.0",
 					       "udp:10.0.0.1:80",
 					       "dpdk:ring@1.2.3.4:5",
 					       "dpdk:memif@1.2.3.4:5",
 					       "dpdk:0000:01:00.0@1.2.3.4:5",
-					       "verbs:rxe0@1.2.3.4:5"};
+					       "verbs:rxe0@1.2.3.4:5",
+					       "broker:a/dpdk:memif@1.2.3.4:5",
+					       "broker:a/udp:1.2.3.4:5"};
 
 Test(level_rules, text__chooses_each_level)
 {
@@ -26,19 +28,20 @@ Test(level_rules, text__chooses_each_level)
 		const char *text;
 		uint8_t want[ADDRESSES], network;
 	} row[] = {
-	    {NULL, {0, 2, 2, 0, 0, 2, 2}, 2},
-	    {"", {0, 2, 2, 0, 0, 2, 2}, 2},
-	    {"encrypt", {0, 2, 2, 0, 0, 2, 2}, 2},
-	    {"authenticate", {0, 1, 1, 0, 0, 1, 1}, 1},
-	    {"none", {0, 0, 0, 0, 0, 0, 0}, 0},
-	    {"encrypt+local", {2, 2, 2, 2, 2, 2, 2}, 2},
-	    {"udp=none", {0, 2, 0, 0, 0, 2, 2}, 2},
-	    {"none,udp=encrypt", {0, 0, 2, 0, 0, 0, 0}, 0},
-	    {"udp=encrypt,none", {0, 0, 0, 0, 0, 0, 0}, 0},
-	    {"dpdk=authenticate", {0, 2, 2, 1, 1, 1, 2}, 2},
-	    {"dpdk:ring=encrypt,verbs=none", {0, 2, 2, 2, 0, 2, 0}, 2},
-	    {"shm=encrypt", {2, 2, 2, 0, 0, 2, 2}, 2},
-	    {"encrypt+local,shm=none", {0, 0, 2, 2, 2, 2, 2}, 2},
+	    {NULL, {0, 2, 2, 0, 0, 2, 2, 0, 2}, 2},
+	    {"", {0, 2, 2, 0, 0, 2, 2, 0, 2}, 2},
+	    {"encrypt", {0, 2, 2, 0, 0, 2, 2, 0, 2}, 2},
+	    {"authenticate", {0, 1, 1, 0, 0, 1, 1, 0, 1}, 1},
+	    {"none", {0, 0, 0, 0, 0, 0, 0, 0, 0}, 0},
+	    {"encrypt+local", {2, 2, 2, 2, 2, 2, 2, 2, 2}, 2},
+	    {"udp=none", {0, 2, 0, 0, 0, 2, 2, 0, 0}, 2},
+	    {"none,udp=encrypt", {0, 0, 2, 0, 0, 0, 0, 0, 2}, 0},
+	    {"udp=encrypt,none", {0, 0, 0, 0, 0, 0, 0, 0, 0}, 0},
+	    {"dpdk=authenticate", {0, 2, 2, 1, 1, 1, 2, 1, 2}, 2},
+	    {"dpdk:ring=encrypt,verbs=none", {0, 2, 2, 2, 0, 2, 0, 0, 2}, 2},
+	    {"shm=encrypt", {2, 2, 2, 0, 0, 2, 2, 0, 2}, 2},
+	    {"broker=none", {0, 2, 2, 0, 0, 2, 2, 0, 0}, 2},
+	    {"encrypt+local,shm=none", {0, 0, 2, 2, 2, 2, 2, 2, 2}, 2},
 	};
 
 	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
