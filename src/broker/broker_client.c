@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "broker/broker_internal.h"
+#include "io/carrier_kind.h"
 #include "sys/last_error.h"
 #include "util/bits.h"
 
@@ -117,12 +118,20 @@ static void attach_client(struct lend_broker *h, uint32_t peer, struct lend_brok
 	lend_broker_answer(h, peer, msg, rc);
 }
 
-/* Makes the carrier of a client that has gone a spare, or closes it. Twice as many as are opened
- * are kept: another was opened when the client took its own. The next client gets what peers still
- * send to the other one, as a server does that starts again at its port. */
+/* Returns whether the carrier of a client that has gone is kept for the next one. Twice as many as
+ * are opened are kept: another was opened when the client took its own. Peers must see links end.
+ */
+static bool keeps_outer(const struct lend_broker *h, const struct lend_broker_client *c)
+{
+	return c->any && h->spares < lend_min_u32(2 * spares_wanted(h), LEND_BROKER_SPARES) &&
+	       !(lend_carrier_traits(h->config.device) & LEND_CARRIER_HANGS_UP);
+}
+
+/* Makes the carrier of a client that has gone a spare, or closes it. The next client gets what
+ * peers still send to the other one, as a server does that starts again at its port. */
 static void release_outer(struct lend_broker *h, const struct lend_broker_client *c)
 {
-	if (!c->any || h->spares >= lend_min_u32(2 * spares_wanted(h), LEND_BROKER_SPARES)) {
+	if (!keeps_outer(h, c)) {
 		c->outer->ops->close(c->outer);
 		return;
 	}

@@ -178,6 +178,21 @@ Test(broker_own, clients_end__some_carriers_are_kept)
 	lend_broker_close(h);
 }
 
+/* Peers on a link learn by its end that the client has gone: no carrier of such a device is kept.
+ */
+Test(broker_own, client_ends__its_links_end)
+{
+	struct lend_broker *h = open_broker("udp:127.0.0.1:0");
+	struct lend_io *io = attach_client(h, "");
+
+	cr_assert_eq(h->spares, 0);
+	h->config.device = "dpdk:memif@127.0.0.1:0";
+	io->ops->close(io);
+	turn_until(h, 0);
+	cr_assert_eq(h->spares, 0);
+	lend_broker_close(h);
+}
+
 static void name_spares(const struct lend_broker *h, char spare[][104])
 {
 	for (uint32_t i = 0; i < h->spares; i++)
