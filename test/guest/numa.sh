@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Goal: on a machine with two NUMA nodes, --numa keeps threads and pages on the chosen node, and
 # names the nodes that exist if it does not. Endpoints on NICs with several queues and a pool for
-# each make checked calls. Method: QEMU's -numa; /proc says where threads and pages are; two joined
-# NICs of a model with several queues. Covers: src/cli/numa.c, src/io/dpdk/frame_pool.c
+# each make checked calls, also if EAL has no memory on a NIC's node. Method: QEMU's -numa; /proc
+# says where threads and pages are; two joined NICs of a model with several queues; sysfs puts one
+# on node 1. Covers: src/cli/numa.c, src/io/dpdk/frame_pool.c
 set -euo pipefail
 model=${LEND_NICS:-vmxnet3}
 
@@ -37,12 +38,9 @@ test_node() { # NODE
 	echo "node $1 has both threads and $share % of the pages"
 }
 
-inner() {
-	local why text0 text1 server
-	text0=$(test_node 0) text1=$(test_node 1)
-	! why=$("$LEND_BUILD/lend" serve --listen shm:x --numa 2 2>&1)
-	[ "$why" = "lend serve: --numa 2: no such NUMA node with memory; there are: 0-1" ]
-	"$LEND_BUILD/lend" serve --numa 0 --eal "-a 0000:00:10.0 -m 192 --file-prefix lend-0" \
+call_nics() { # EAL ARGUMENTS of the server: its NIC is called from the other one, by checked calls
+	local server
+	"$LEND_BUILD/lend" serve --numa 0 --eal "-a 0000:00:10.0 $1 --file-prefix lend-0" \
 		--listen 'dpdk:0000:00:10.0@10.77.0.1:7000?queues=4' >/tmp/server 2>&1 &
 	server=$!
 	await 40 grep -q ready /tmp/server
@@ -51,7 +49,18 @@ inner() {
 	grep -q '"wrong_bytes": 0' /tmp/client
 	kill $server
 	wait $server
-	echo "$text0; $text1; $model with 4 queues: $(grep -o '"calls_per_s": [0-9]*' /tmp/client | cut -d ' ' -f 2) calls/s"
+}
+
+inner() {
+	local why text0 text1 calls
+	text0=$(test_node 0) text1=$(test_node 1)
+	! why=$("$LEND_BUILD/lend" serve --listen shm:x --numa 2 2>&1)
+	[ "$why" = "lend serve: --numa 2: no such NUMA node with memory; there are: 0-1" ]
+	call_nics '-m 192'
+	calls=$(grep -o '"calls_per_s": [0-9]*' /tmp/client | cut -d ' ' -f 2)
+	echo 1 >/sys/bus/pci/devices/0000:00:10.0/numa_node
+	call_nics '--socket-mem 192,0 --socket-limit 192,1'
+	echo "$text0; $text1; $model with 4 queues: $calls calls/s; its node without memory: $(grep -o '"calls_per_s": [0-9]*' /tmp/client | cut -d ' ' -f 2)"
 }
 
 if [ "${1:-}" = --inner ]; then
@@ -66,4 +75,4 @@ memory=() # two nodes with a CPU and half the memory each
 for node in 0 1; do
 	memory+=(-q -object -q "memory-backend-ram,id=m$node,size=768M" -q -numa -q "node,nodeid=$node,cpus=$node,memdev=m$node")
 done
-guest.sh -t 200 -m 1536 -p 320 --bare --nics "$model" "${memory[@]}" -- "$0" --inner
+guest.sh -t 400 -m 1536 -p 320 --bare --nics "$model" "${memory[@]}" -- "$0" --inner
