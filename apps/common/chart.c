@@ -19,7 +19,7 @@ static void svg_begin(FILE *out, double y, int width, double height, const char 
 	fputs("</text>\n", out);
 }
 
-enum { HEAD = 28, BAR = 20, STEP = 24, GROUP = 12, LABEL = 124, TEXT = 108 };
+enum { HEAD = 28, BAR = 20, STEP = 24, GROUP = 12, LABEL = 156, TEXT = 108 };
 
 double chart_bars_height(const struct chart_bar *bar, unsigned n)
 {

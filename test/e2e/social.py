@@ -370,7 +370,7 @@ class Page(unittest.TestCase):
         steps = [{"rate": rate, "goodput_per_s": rate, "mean_ms": rate / 100, "p50_ms": 1, "p99_ms": rate / 50, "p999_ms": 3, "errors": 0}
                  for rate in (100, 130, 169)]
         runs = [{"workload": "w", "carrier": "shm", "by": by, "command": "lend social", "steps": steps, "requests": 100, "bytes_moved_per_request": 1000,
-                 "cpu_s_per_tier": {"text,user": 0.1, "gateway": 0.2}} for by in ("value", "auto", "pool", "grpc")]
+                 "cpu_s_per_tier": {"text,user": 0.1, "gateway": 0.2, "user-timeline": 0.1, "memory-node": 0.1}} for by in ("value", "auto", "pool", "grpc")]
         (TEMP / "browser.json").write_text(json.dumps({"seconds": 1, "runs": runs}))
         lend("social-page", TEMP / "browser.json", "-o", TEMP / "browser.html")
         shots = set()
@@ -382,6 +382,14 @@ class Page(unittest.TestCase):
             self.assertNotIn("CONSOLE", done.stderr)
             shots.add(shot.read_bytes())
         self.assertEqual(len(shots), 2, "they look alike")
+        page = (TEMP / "browser.html").read_text()
+        script = """<script>document.title = [...document.querySelectorAll("svg text")].filter(t => {
+            const text = t.getBoundingClientRect(), svg = t.closest("svg").getBoundingClientRect();
+            return text.left < svg.left - 1 || text.right > svg.right + 1; }).map(t => t.textContent).join() || "all fit"</script>"""
+        (TEMP / "fit.html").write_text(page.replace("</body>", script + "</body>") if "</body>" in page else page + script)
+        done = subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={TEMP}/chromium", "--dump-dom",
+                               f"file://{TEMP}/fit.html"], capture_output=True, text=True, timeout=60)
+        self.assertIn("<title>all fit</title>", done.stdout)
 
     def test_bad_input(self):
         for text in ("", "{}", '{"runs": [{}]}', '{"runs": [{"workload": "w", "carrier": "c", "by": "b", "command": "x", "steps": []}]}'):
