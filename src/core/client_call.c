@@ -225,7 +225,7 @@ int lend_call_make(struct lend_core *c, lend_ns now, uint64_t session, struct le
 	k->tx.len = (uint32_t)len;
 	if (lend_tx_may_be_shared(bufs, call->request))
 		k->shared = lend_tx_is_shared(bufs, call->request);
-	k->rx.granted = lend_grants_first_reply(c, s);
+	k->rx.granted = lend_grants_first_reply(c, s, 0);
 	if (call->reply)
 		name_memory(c, k, bufs, call->reply);
 	lend_sess_arm(c, s, k->deadline);
@@ -307,14 +307,6 @@ void lend_call_abort(struct lend_core *c, struct lend_call_rec *k, uint8_t statu
 	if (k->state != LEND_CALL_DRAINING)
 		end_without(c, k, status, was_sent(c, k) ? RAN_MAYBE : RAN_NO);
 	lend_call_free_slot(c, lend_sess_at(c, k->sess), k);
-}
-
-void lend_core_cancel(struct lend_core *c, uint64_t call, uint8_t status)
-{
-	struct lend_call_rec *k = lend_call_of(c, call);
-
-	if (k && !k->server)
-		lend_call_stop(c, k, status);
 }
 
 lend_ns lend_call_wake(const struct lend_call_rec *k)

@@ -132,18 +132,28 @@ LEND_HOT struct lend_coalesced *lend_coalesce_open(struct lend_core *c, struct l
 	return lend_coalesce_begin(c, a, s, class, need);
 }
 
+/* Writes the first word of a frame, and zeros behind its payload of `length` bytes. flags: in the
+ * upper 16 bits. */
+LEND_HOT struct lend_pkt_frame *lend_coalesce_write(void *at, uint32_t call, uint32_t length,
+						    uint64_t flags)
+{
+	struct lend_pkt_frame *f = at;
+
+	memset((uint8_t *)f + lend_pkt_frame_len(length) - LEND_PKT_FRAME_ALIGN, 0,
+	       LEND_PKT_FRAME_ALIGN);
+	f->first = call | (uint64_t)length << 32 | flags;
+	return f;
+}
+
 /* Appends a frame and returns it. The caller writes its block and a payload of `length` bytes. */
 LEND_HOT struct lend_pkt_frame *lend_coalesce_add(struct lend_coalesced *d, uint32_t call,
 						  uint32_t length, uint32_t flags)
 {
-	struct lend_pkt_frame *f = (struct lend_pkt_frame *)(void *)(d->bytes + d->at);
-	uint32_t len = lend_pkt_frame_len(length);
+	void *at = d->bytes + d->at;
 
-	memset((uint8_t *)f + len - LEND_PKT_FRAME_ALIGN, 0, LEND_PKT_FRAME_ALIGN);
-	f->first = call | (uint64_t)length << 32 | (uint64_t)flags << 48;
 	d->frames++;
-	d->at += len;
-	return f;
+	d->at += lend_pkt_frame_len(length);
+	return lend_coalesce_write(at, call, length, (uint64_t)flags << 48);
 }
 
 /* Withdraws the message of a call from the datagrams that wait. False: it is in none, because it

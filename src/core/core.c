@@ -21,6 +21,7 @@
 #include "core/sess.h"
 #include "core/memory_queue.h"
 #include "core/request_window.h"
+#include "core/short_burst.h"
 #include "util/siphash.h"
 
 enum { LINE = 64, SUPPLY_MAX = 32, HALF_MAX = 1024 };
@@ -171,6 +172,7 @@ uint64_t lend_core_hash(const struct lend_core *c)
 {
 	static const uint8_t key[16] = {1};
 
+	lend_burst_end((struct lend_core *)(uintptr_t)c);
 	return lend_siphash64(key, c, c->hashed);
 }
 
@@ -181,6 +183,7 @@ uint32_t lend_core_calls_top(const struct lend_core *c)
 
 uint32_t lend_core_requests(const struct lend_core *c)
 {
+	lend_burst_end((struct lend_core *)(uintptr_t)c);
 	return c->used[1];
 }
 
@@ -192,6 +195,7 @@ const struct lend_core_stats *lend_core_stats(const struct lend_core *c)
 void lend_core_path(struct lend_core *c, uint32_t carrier, const struct lend_path *path)
 {
 	LEND_CHECK(carrier < LEND_CARRIERS_MAX);
+	lend_burst_end(c);
 	c->cfg.path[carrier] = *path;
 	c->joins |= path->joins;
 	if (path->counts && !c->host[carrier].limit)
@@ -203,6 +207,7 @@ void lend_core_tick(struct lend_core *c, lend_ns now)
 {
 	struct lend_sess *s;
 
+	lend_burst_end(c);
 	c->now = lend_max_u64(c->now, now);
 	c->exchanges = 0;
 	c->fed = 0;
@@ -266,6 +271,7 @@ int lend_core_connect(struct lend_core *c, lend_ns now, uint32_t peer, uint64_t 
 	if (LEND_PEER_CARRIER(peer) >= LEND_CARRIERS_MAX ||
 	    c->cfg.path[LEND_PEER_CARRIER(peer)].mtu < LEND_PKT_MTU_MIN)
 		return E_HOSTUNREACH;
+	lend_burst_end(c);
 	c->now = lend_max_u64(c->now, now);
 	s = lend_event_room(c) ? lend_sess_open(c, peer, LEND_SESS_CONNECTING) : NULL;
 	if (!s)
@@ -291,8 +297,19 @@ void lend_core_disconnect(struct lend_core *c, uint64_t session)
 {
 	struct lend_sess *s = lend_sess_find(c, session);
 
+	lend_burst_end(c);
 	if (s && (s->state == LEND_SESS_UP || s->state == LEND_SESS_CONNECTING))
 		lend_sess_down(c, s, CANCELLED, true);
+}
+
+void lend_core_cancel(struct lend_core *c, uint64_t call, uint8_t status)
+{
+	struct lend_call_rec *k;
+
+	lend_burst_end(c);
+	k = lend_call_of(c, call);
+	if (k && !k->server)
+		lend_call_stop(c, k, status);
 }
 
 int lend_core_session_peer(const struct lend_core *core, uint64_t session, uint32_t *peer,
@@ -368,6 +385,7 @@ int lend_core_attach(struct lend_core *c, uint64_t call, struct lend_bufs *bufs,
 
 	if (!k || !k->rx.needed)
 		return E_STALE;
+	lend_burst_end(c);
 	if (buf && lend_chain_cap(bufs, buf) < k->rx.len)
 		return E_INVAL;
 	if (buf) {

@@ -86,10 +86,12 @@ static inline bool lend_grants_apply(const struct lend_core *c, const struct len
 	return c->cfg.congestion == LEND_CC_CREDIT && !s->lossless;
 }
 
-/* Returns how many bytes of the reply to one more call may arrive before a grant. */
-static inline uint32_t lend_grants_first_reply(const struct lend_core *c, const struct lend_sess *s)
+/* Returns how many bytes of the reply to one more call may arrive before a grant. more: calls that
+ * are not counted yet. */
+static inline uint32_t lend_grants_first_reply(const struct lend_core *c, const struct lend_sess *s,
+					       uint32_t more)
 {
-	uint64_t sharers = c->used[0] + 1u;
+	uint64_t sharers = c->used[0] + more + 1u;
 	uint32_t share = s->payload;
 
 	if (!lend_grants_apply(c, s))

@@ -4,6 +4,7 @@
 #include "core/handshake.h"
 #include "core/packet_build.h"
 #include "core/sess.h"
+#include "core/short_burst.h"
 
 enum {
 	CONNECT_LEN = sizeof(struct lend_pkt) + sizeof(struct lend_pkt_connect),
@@ -111,6 +112,7 @@ int lend_core_prove(struct lend_core *c, lend_ns now, const struct lend_event *e
 	struct lend_pkt_view v;
 	struct lend_sess *s;
 
+	lend_burst_end(c);
 	c->now = lend_max_u64(c->now, now);
 	s = find_waiting(c, ev, &v);
 	if (!s)

@@ -13,6 +13,7 @@
 #include "core/short_call.h"
 #include "core/memory_queue.h"
 #include "core/reorder.h"
+#include "core/short_burst.h"
 
 /* Answers a datagram of an unknown session. The answer is never longer than that datagram, so it
  * cannot be used for amplification. */
@@ -470,6 +471,7 @@ void lend_core_input(struct lend_core *c, lend_ns now, struct lend_bufs *bufs,
 {
 	uint32_t predicted = 0;
 
+	lend_burst_end(c);
 	c->now = lend_max_u64(c->now, now);
 	c->exchanges = 0;
 	if (c->cfg.sessions >= LEND_MANY)

@@ -14,6 +14,7 @@
 #include "core/sess.h"
 #include "core/tx.h"
 #include "core/memory_queue.h"
+#include "core/short_burst.h"
 
 /* Returns whether enough records are free for others while replies wait for acknowledgement. */
 static bool is_roomy(const struct lend_core *c)
@@ -260,6 +261,7 @@ void lend_core_cut_fine(struct lend_core *core, lend_ns until)
 
 void lend_core_pause_bulk(struct lend_core *core, lend_ns until)
 {
+	lend_burst_end(core);
 	core->bulk_paused_until = until;
 }
 
@@ -362,6 +364,7 @@ static __attribute__((noinline)) uint32_t send_calls(struct lend_core *c, struct
 {
 	struct sending o = {bufs, out, lend_unhashed(c)->out, 0};
 
+	lend_burst_end(c);
 	lend_unhashed(c)->news = 0;
 	if (c->ctl_n)
 		o = send_ctl(c, o, cap);
@@ -388,6 +391,7 @@ uint32_t lend_core_output(struct lend_core *c, lend_ns now, struct lend_bufs *bu
 		return send_calls(c, bufs, out, lend_min_u32(cap, LEND_OUT));
 	if (c->coalesced_n == 0)
 		return 0;
+	lend_burst_end(c);
 	return lend_coalesce_send_only(c, out, lend_min_u32(cap, LEND_OUT));
 }
 
@@ -397,6 +401,7 @@ lend_ns lend_core_deadline(const struct lend_core *core)
 	lend_ns at;
 	struct lend_ctl e;
 
+	/* While a burst is open, its datagram waits. */
 	if (lend_unhashed(c)->ev_n || c->coalesced_n || (c->ready.n && !bulk_is_paused(c)))
 		return c->now;
 	at = lend_min_u64(lend_timer_next(c), lend_pace_next(c));

@@ -9,6 +9,7 @@
 #include "core/sched.h"
 #include "core/sess.h"
 #include "core/tx.h"
+#include "core/short_burst.h"
 
 /* Reverts the transmission of a request under this number. first: no byte of it was sent before. */
 static void revert_request(struct lend_core *c, struct lend_call_rec *k, uint64_t number,
@@ -155,6 +156,8 @@ void lend_core_sent(struct lend_core *c, const struct lend_out *out, uint32_t n)
 
 	for (uint32_t i = 0; i < n && !news; i++)
 		news = out[i].sent != LEND_SENT;
-	if (news)
+	if (news) {
+		lend_burst_end(c);
 		note_results(c, out, n);
+	}
 }

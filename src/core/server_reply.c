@@ -3,6 +3,7 @@
 #include "core/kept_reply.h"
 #include "core/server_call.h"
 #include "core/sess.h"
+#include "core/short_burst.h"
 #include "wire/head.h"
 
 static __attribute__((noinline)) void start_linger(struct lend_core *c, struct lend_sess *s)
@@ -78,6 +79,7 @@ int lend_core_reply(struct lend_core *c, lend_ns now, uint64_t call, struct lend
 	struct lend_sess *s;
 	uint64_t len = 0;
 
+	lend_burst_end(c);
 	if (!k || (k->state != LEND_CALL_RUNNING && k->state != LEND_CALL_ORPHAN))
 		return E_STALE;
 	c->now = lend_max_u64(c->now, now);

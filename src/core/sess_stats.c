@@ -3,6 +3,7 @@
 #include "core/core.h"
 #include "core/call_record.h"
 #include "core/sess.h"
+#include "core/short_burst.h"
 
 static uint64_t unsent_bytes(const struct lend_sess *s, const struct lend_tx *t)
 {
@@ -22,6 +23,7 @@ int lend_core_sess_stats(const struct lend_core *core, uint64_t session,
 
 	if (!s)
 		return E_STALE;
+	lend_burst_end(c);
 	*look = (struct lend_core_sess_stats){.sent = s->number - 1,
 					      .seen = s->seen,
 					      .rtt = s->srtt,

@@ -518,6 +518,9 @@ struct lend_core {
 	uint8_t shares_old; /* these are to be computed again */
 	uint8_t fast;       /* enum lend_fast, see kept_reply.h */
 	uint8_t joins;      /* a carrier sends adjacent datagrams of equal length as one */
+	uint8_t in_burst;   /* a burst is open, see burst.h */
+	/* Whether the last datagram with calls, and the last one with replies, had several. */
+	uint8_t several[2];
 	uint64_t budget_used;
 	uint64_t connects, connects_first; /* attempt numbers: newest; random first one */
 	lend_ns now;
@@ -568,9 +571,37 @@ struct lend_coalesced {
 };
 _Static_assert(sizeof(struct lend_coalesced) % 64 == 0, "lines");
 
+/* A run of calls, or of replies, of one session and class that share a datagram. What the session
+ * counts is brought up to date at its end, see short_burst.h. */
+struct lend_burst {
+	uint64_t calls;   /* session of a run of calls; 0: none is open */
+	uint64_t replies; /* session of a run of replies; 0: none is open */
+	size_t frame;     /* the next frame, in bytes from the core on */
+	size_t limit;     /* `frame` of the last frame that may have this many bytes less */
+	uint32_t left;    /* messages that may still be added */
+	uint32_t n;       /* messages that were added */
+	uint32_t bytes;   /* of their requests */
+	uint64_t number;  /* of the datagram */
+	lend_ns begun;    /* the time that times in the frames are relative to */
+	lend_ns deadline; /* of the last call */
+	lend_ns earliest; /* deadline of all calls */
+	uint64_t left_us; /* `deadline` as the frame has it, in the upper half */
+	uint64_t slots;   /* client slots that may be taken */
+	size_t slot;      /* the session's first client slot, in bytes from the core on */
+	size_t stride;    /* bytes from a run of its slots to the next one, less those of a run */
+	uint64_t memory;  /* bytes of a reply that may be sent at once, in the upper half */
+	uint32_t window;  /* code of the request window, in the fourth byte */
+	uint64_t kind;    /* lend_cslot.kind of a call of this class without method and length */
+	uint64_t flags;   /* of a frame of this class, as its first word has them */
+	uint32_t sess;    /* index of the session */
+	uint8_t class;
+	uint8_t entry; /* of the datagram */
+};
+
 /* State after the hashed part. */
 struct lend_unhashed {
 	struct lend_core_stats stats;
+	_Alignas(64) struct lend_burst burst;
 	uint32_t ev_first, ev_end, ev_n, ev_cap;
 	uint32_t ev_room; /* see lend_event_room() */
 	uint32_t reported_n;

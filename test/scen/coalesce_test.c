@@ -3,7 +3,7 @@
  * carrier, cancel, deadline, end of the session. Method: two cores and the text of what is sent;
  * datagrams are counted. Covers: src/core/coalesce.c, src/core/coalesce.h,
  * src/core/output_result.c, src/core/input.c, src/core/short_call.c, src/core/short_call.h,
- * src/core/call_slot.c */
+ * src/core/short_burst.c, src/core/call_slot.c */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -69,6 +69,41 @@ Test(coalesce, classes__most_urgent_first)
 	pair_request(&d, 30, NORMAL);
 	pair_request(&d, 31, NORMAL);
 	expect_sent(&d, 2, "0> REQUEST 0+50 of 50\n0> REQUEST 0+30 of 30\n0> REQUEST 0+31 of 31\n");
+	pair_finish(&d);
+}
+
+/* For pair.on_request: answers the requests together, when the sixth has come. */
+static void answer_six(struct core_pair *d, const struct lend_event *e)
+{
+	static uint64_t request[6];
+	uint32_t n = (d->side[1].count[LEND_EV_REQUEST] - 1) % 6;
+
+	request[n] = e->call;
+	for (uint32_t i = 0; n == 5 && i < 6; i++) {
+		d->side[1].request = request[i];
+		pair_reply(d, 0, pair_buf(d, 1, 8, 8, 0));
+	}
+}
+
+/* A burst of calls and a burst of replies end where the class changes. */
+Test(coalesce, burst__of_another_class__another_datagram)
+{
+	struct core_pair d;
+
+	pair_begin(&d, true, set_always);
+	d.on_request = answer_six;
+	for (uint32_t i = 0; i < 3; i++)
+		pair_request(&d, i, URGENT);
+	for (uint32_t i = 3; i < 6; i++)
+		pair_request(&d, i, NORMAL);
+	expect_sent(&d, 2,
+		    "0> REQUEST\n0> REQUEST 0+1 of 1\n0> REQUEST 0+2 of 2\n"
+		    "0> REQUEST 0+3 of 3\n0> REQUEST 0+4 of 4\n0> REQUEST 0+5 of 5\n");
+	d.quiet = true;
+	pair_deliver(&d, 0);
+	cr_assert_eq(pair_turn(&d, 1, ENOUGH), 2, "a class each");
+	pair_deliver(&d, 1);
+	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 6);
 	pair_finish(&d);
 }
 

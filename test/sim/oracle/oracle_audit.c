@@ -5,6 +5,7 @@
 #include "core/coalesce.h"
 #include "core/grant.h"
 #include "core/kept_reply.h"
+#include "core/short_burst.h"
 #include "core/zero_rtt.h"
 #include "core/sess.h"
 #include "core/arena.h"
@@ -371,6 +372,7 @@ const char *sim_core_audit(struct lend_core *c)
 	struct count n;
 	const char *why = NULL;
 
+	lend_burst_end(c);
 	memset(&n, 0, sizeof(n));
 	for (uint32_t i = 0; i < c->records && !why; i++)
 		why = audit_record(c, lend_call_at(c, i), &n);

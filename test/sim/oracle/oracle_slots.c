@@ -7,6 +7,7 @@
 #include "core/kept_reply.h"
 #include "core/rto.h"
 #include "core/seen.h"
+#include "core/short_burst.h"
 #include "sim/oracle/oracle.h"
 
 /* A short call that begins clears only the first fields of its record. */
@@ -146,6 +147,7 @@ const char *sim_audit_coalesced(struct lend_core *c)
 	const char *why = NULL;
 	uint64_t seen = 0;
 
+	lend_burst_end(c);
 	if (c->coalesced_n > c->coalesced_cap || a->coalesced_next > c->coalesced_cap)
 		return "more coalesced datagrams wait than one output can send";
 	for (uint32_t i = 0; i < c->coalesced_n && !why; i++) {
