@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "lend/alloc.h"
-#include "util/bits.h"
+
+enum { BLOCK = 32 }; /* bytes of a text that are looked at together */
 
 /* A text that grows. */
 struct json {
@@ -54,17 +55,15 @@ static void add_escape(struct json *j, unsigned char c)
 	add_text(j, short_form ? short_form : code);
 }
 
-/* Returns whether JSON has all of 8 bytes as they are: none is a control character, a quote or a
- * backslash.
- * Source: "Bit Twiddling Hacks" (Anderson), bytes of a word that are less than n, or zero. */
-static bool is_plain(const char *text)
+/* Returns whether JSON has all bytes of a block as they are: none is a control character, a quote
+ * or a backslash. The compiler makes vectors of the loop. */
+static bool is_plain(const unsigned char block[BLOCK])
 {
-	const uint64_t ones = UINT64_MAX / 255, high = ones << 7;
-	uint64_t word = lend_load_u64(text);
-	uint64_t quote = word ^ ones * '"', backslash = word ^ ones * '\\';
+	unsigned char escapes = 0;
 
-	return !(((word - ones * ' ') & ~word & high) | ((quote - ones) & ~quote & high) |
-		 ((backslash - ones) & ~backslash & high));
+	for (size_t i = 0; i < BLOCK; i++)
+		escapes |= (block[i] < ' ') | (block[i] == '"') | (block[i] == '\\');
+	return !escapes;
 }
 
 static void add_quoted(struct json *j, const char *text, size_t len)
@@ -75,8 +74,8 @@ static void add_quoted(struct json *j, const char *text, size_t len)
 	for (size_t i = 0; i < len; i++) {
 		unsigned char c = (unsigned char)text[i];
 
-		if (len - i >= 8 && is_plain(text + i)) {
-			i += 7;
+		if (len - i >= BLOCK && is_plain((const unsigned char *)text + i)) {
+			i += BLOCK - 1;
 			continue;
 		}
 		if (c >= ' ' && c != '"' && c != '\\')

@@ -100,13 +100,14 @@ Test(timeline_json, table__texts__escaped)
 	}
 }
 
-/* Each byte that needs an escape, at each place of a word and behind it. */
+/* Each byte that needs an escape, at each place of a block and behind it. */
 Test(timeline_json, escape__any_place__found)
 {
 	for (int c = 1; c < 256; c++)
-		for (size_t at = 0; at < 20; at++) {
-			char words[32] = "aaaaaaaaaaaaaaaaaaaaaaa", escape[8], want[1024];
+		for (size_t at = 0; at < 72; at++) {
+			char words[80] = "", escape[8], want[1024];
 
+			memset(words, 'a', sizeof(words) - 1);
 			words[at] = (char)c;
 			make_post(words);
 			if (c == '"' || c == '\\')
