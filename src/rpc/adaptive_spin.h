@@ -31,10 +31,9 @@ enum {
 	LEND_SPIN_MAX_NS = 100000,
 	LEND_SPIN_FORGET = 8, /* a shorter wait reduces the spin by 1/8 of the difference */
 	/* Cost of a sleep: system calls and wake-ups of both sides, and the delay of the work. */
-	LEND_SLEEP_COST_NS = 50000,
-	/* Longest part of a spin from poll to poll that counts: the rest of it is another thread's.
-	 */
-	LEND_POLL_NS = 4000,
+	LEND_SLEEP_COST_NS = 40000,
+	/* Longest time from poll to poll that counts: the rest is of other threads. */
+	LEND_POLL_NS = 1500,
 	LEND_CREDIT_NS = 200000, /* full credit of spins beyond LEND_SPIN_MIN_NS */
 	LEND_UNPAID_MIN = 8,     /* sleeps after a short spin once the credit is used up */
 	LEND_UNPAID_MAX = 256,

@@ -98,7 +98,7 @@ Test(adaptive_spin, credit__spins_end_with_sleeps__spins_less)
 	    {"wwwwwwww", 200000, 0, 8},
 	    {"........", 200000, 0, 8},
 	    {"s", 105000, 0, 8},
-	    {"sw", 120000, 0, 8},
+	    {"sw", 110000, 0, 8},
 	    {"s.", 105000, 0, 8},
 	    {"ss", 10000, 0, 8},
 	    {"sm", 105000, 0, 8},
@@ -162,7 +162,7 @@ Test(adaptive_spin, time_of_other_threads_is_free)
 	for (int poll = 0; poll < 10; poll++)
 		spun = lend_spin_polled(spun, 30000);
 	cr_assert_eq(spun, 10 * LEND_POLL_NS);
-	cr_assert_eq(lend_spin_polled(0, 1500), 1500);
+	cr_assert_eq(lend_spin_polled(0, 1000), 1000);
 	for (int wait = 0; wait < 100; wait++)
 		lend_spin_credit_worked(&c, spun);
 	cr_assert_eq(c.skip, 0);
