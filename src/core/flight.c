@@ -1,5 +1,7 @@
 #include "core/flight.h"
 
+#include "core/peer_window.h"
+
 enum {
 	ROUNDS = 8, /* of rounds that were held back: how long a rate counts, at least */
 	DRAIN = 2,  /* rounds in which the queue drains */
@@ -11,21 +13,6 @@ enum {
 };
 #define HOST_NS (1 * LEND_MS)
 #define ROUND   (1 * LEND_MS) /* a round of this duration shows a rate, too */
-
-static struct lend_flight *flight_of(struct lend_core *c, struct lend_sess *s)
-{
-	struct lend_flight *f = &lend_few_of(c, s)->flight;
-
-	if (!s->has_flight) {
-		*f = (struct lend_flight){.round = s->number,
-					  .began = c->now,
-					  .trip_at = c->now,
-					  .out = (uint32_t)(s->number - s->oldest),
-					  .limit = UINT32_MAX};
-		s->has_flight = 1;
-	}
-	return f;
-}
 
 /* Notes an RTT sample: in the last round of a drained queue, of a new minimum. */
 static void note_trip(struct lend_flight *f, lend_ns trip, lend_ns now)
@@ -67,6 +54,36 @@ static void set_limit(struct lend_flight *f)
 		return;
 	f->limit = (uint32_t)lend_min_u64(
 	    lend_max_u64(rate * time / (1000 * LEND_MS), LEND_FLIGHT_LEAST), UINT32_MAX);
+}
+
+static struct lend_flight *flight_of(struct lend_core *c, struct lend_sess *s)
+{
+	struct lend_flight *f = &lend_few_of(c, s)->flight;
+	const struct lend_peer *p = lend_peer_of(c, s);
+
+	if (!s->has_flight) {
+		*f = (struct lend_flight){.round = s->number,
+					  .began = c->now,
+					  .trip_at = c->now,
+					  .trip = p->trip,
+					  .rate = {p->rate},
+					  .out = (uint32_t)(s->number - s->oldest),
+					  .limit = UINT32_MAX};
+		set_limit(f);
+		s->has_flight = 1;
+	}
+	return f;
+}
+
+void lend_flight_keep(struct lend_core *c, const struct lend_sess *s)
+{
+	const struct lend_flight *f = &lend_few_of(c, s)->flight;
+	struct lend_peer *p = lend_peer_of(c, s);
+
+	if (!s->has_flight || !f->trip || !best_rate(f))
+		return;
+	p->trip = f->trip;
+	p->rate = best_rate(f);
 }
 
 /* Begins to drain the queue when the smallest round trip is stale, and takes the new one in the

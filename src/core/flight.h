@@ -8,7 +8,8 @@
  * a datagram sent after its begin. Only rounds that this limit held back lower the rate: others
  * show what the application sent. The millisecond covers the delays of hosts, so the limit does not
  * matter on paths of a few microseconds. Its own queue hides the smallest round trip: after
- * LEND_FLIGHT_STALE without a new one the session lets the queue drain for two rounds.
+ * LEND_FLIGHT_STALE without a new one the session lets the queue drain for two rounds. A session
+ * begins with what the last one of its peer has measured (peer_window.h).
  *
  * Layer: core (pure). State in struct lend_few; only under `credit`, not on lossless carriers. */
 #ifndef LEND_CORE_FLIGHT_H
@@ -42,6 +43,8 @@ static inline void lend_flight_sent(struct lend_core *c, const struct lend_sess 
 		f->out = (uint32_t)lend_min_u64(f->out + (uint32_t)n, s->number - s->oldest);
 }
 
+/* Keeps what a session that ends has measured, for the next one of its peer. */
+void lend_flight_keep(struct lend_core *c, const struct lend_sess *s);
 /* Notes a report: the largest number, how many datagrams of long messages it is the first to cover
  * and to declare lost, and the round trip without the peer's delay, 0 if unknown. */
 void lend_flight_reported(struct lend_core *c, struct lend_sess *s, const struct lend_cc_report *r);

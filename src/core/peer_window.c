@@ -278,7 +278,7 @@ void lend_peer_reported(struct lend_core *c, const struct lend_sess *s, uint64_t
 	struct lend_peer *p = lend_peer_of(c, s);
 	uint32_t n = (uint32_t)lend_min_u64(came, LEND_WIDE_RING);
 
-	p->intact = lend_min_u32(p->intact + n, RANDOM);
+	p->intact = (uint16_t)lend_min_u32(p->intact + n, RANDOM);
 	note_marks(c, p, s, n, marked);
 }
 

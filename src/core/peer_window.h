@@ -23,7 +23,7 @@
  * The common path compares with `limit` only. That is the window, or 0 while calls wait.
  *
  * Layer: core (pure). In the arena, an entry per peer. Entries without a session are kept until
- * they are needed for another peer. */
+ * they are needed for another peer, and used again within 10 s. */
 #ifndef LEND_CORE_PEER_WINDOW_H
 #define LEND_CORE_PEER_WINDOW_H
 

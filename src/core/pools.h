@@ -47,7 +47,8 @@ struct lend_peer {
 	uint32_t window;       /* bytes of such requests that may be in flight; 0: not known yet */
 	uint32_t alpha;        /* share of marked datagrams, smoothed, of 65536 */
 	uint32_t marked, came; /* datagrams reported in this round: with an ECN mark, all */
-	uint32_t intact;       /* datagrams reported since the last loss */
+	uint16_t intact;       /* datagrams reported since the last loss */
+	uint16_t reorder;      /* reordering window of its last session, LEND_REORDER_UNIT ns */
 	uint32_t next;         /* in the hash chain */
 	uint32_t sessions;
 	lend_ns round; /* when it ends */
@@ -59,7 +60,7 @@ struct lend_peer {
 	struct lend_link idle; /* in lend_core.idle_peers */
 	lend_ns closed;        /* end of its last session */
 	uint64_t served;       /* LEND_ORDER_FAIR: virtual time of its next grant, in bytes */
-	uint64_t zero;
+	uint32_t rate, trip;   /* of its last session, as in struct lend_flight */
 };
 _Static_assert(sizeof(struct lend_peer) == 128, "two lines");
 

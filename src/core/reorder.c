@@ -44,6 +44,13 @@ void lend_reorder_lost(struct lend_core *c, struct lend_sess *s, uint32_t n)
 	r->episode = c->now;
 }
 
+void lend_reorder_keep(struct lend_core *c, const struct lend_sess *s)
+{
+	if (s->has_reorder)
+		lend_peer_of(c, s)->reorder = (uint16_t)lend_min_u32(
+		    lend_few_of(c, s)->reorder.window / LEND_REORDER_UNIT, UINT16_MAX);
+}
+
 void lend_reorder_decay(const struct lend_core *c, struct lend_reorder *r)
 {
 	if (!r->window || c->now - r->at < FORGET)

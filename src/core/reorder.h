@@ -5,7 +5,8 @@
  * SRTT. Each datagram that is reported after a later one shows how long such a datagram takes: the
  * window is the largest such time and a quarter of it, and decays while none occurs. Unlike RFC
  * 8985, it is not limited to SRTT: the round trip is measured on the fastest path, and 15 us of
- * skew are several round trips of such a path.
+ * skew are several round trips of such a path. A session begins with the window of the last one of
+ * its peer.
  *
  * A number that was declared lost and is reported later shows that its retransmission was needless.
  * When all losses of an episode were so, the congestion window from before it returns (Eifel,
@@ -21,9 +22,9 @@
 #ifndef LEND_CORE_REORDER_H
 #define LEND_CORE_REORDER_H
 
-#include "core/arena.h"
+#include "core/peer_window.h"
 
-enum { LEND_REORDER_SETTLED = 48 };
+enum { LEND_REORDER_SETTLED = 48, LEND_REORDER_UNIT = 512 };
 
 /* Prepares what lend_few has for long messages, at the first one of a session. */
 static inline struct lend_reorder *lend_reorder_of(struct lend_core *c, struct lend_sess *s)
@@ -31,7 +32,9 @@ static inline struct lend_reorder *lend_reorder_of(struct lend_core *c, struct l
 	struct lend_reorder *r = &lend_few_of(c, s)->reorder;
 
 	if (!s->has_reorder) {
-		memset(r, 0, sizeof(*r));
+		*r = (struct lend_reorder){.window = (uint32_t)lend_peer_of(c, s)->reorder *
+						     LEND_REORDER_UNIT,
+					   .at = c->now};
 		s->has_reorder = 1;
 	}
 	return r;
@@ -44,6 +47,8 @@ lend_ns lend_reorder_limit(const struct lend_sess *s, const struct lend_reorder 
 void lend_reorder_note(struct lend_core *c, struct lend_sess *s, lend_ns flew, bool in_time);
 /* Notes that n datagrams were declared lost, before congestion control learns of it. */
 void lend_reorder_lost(struct lend_core *c, struct lend_sess *s, uint32_t n);
+/* Keeps the window of a session that ends, for the next one of its peer. */
+void lend_reorder_keep(struct lend_core *c, const struct lend_sess *s);
 /* Lets the window decay. */
 void lend_reorder_decay(const struct lend_core *c, struct lend_reorder *r);
 

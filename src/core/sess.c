@@ -5,12 +5,14 @@
 #include "core/control.h"
 #include "core/zero_rtt.h"
 #include "core/event.h"
+#include "core/flight.h"
 #include "core/handshake.h"
 #include "core/kept_reply.h"
 #include "core/loss.h"
 #include "core/sess_lookup.h"
 #include "core/pace.h"
 #include "core/peer_window.h"
+#include "core/reorder.h"
 #include "core/sent_ring.h"
 #include "core/server_call.h"
 #include "core/request_window.h"
@@ -128,6 +130,8 @@ void lend_sess_free(struct lend_core *c, struct lend_sess *s)
 	uint32_t i = lend_sess_index(c, s);
 	struct lend_event *e;
 
+	lend_flight_keep(c, s);
+	lend_reorder_keep(c, s);
 	lend_peer_leave(c, s);
 	lend_list_remove(&c->half, lend_links_half(c), i);
 	lend_pace_remove(c, s);

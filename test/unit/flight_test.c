@@ -202,3 +202,32 @@ Test(flight, sent__reports_that_never_come__counts_no_more_than_the_span)
 	cr_expect_eq(lend_few_of(c, s)->flight.out, 0);
 	free(c);
 }
+
+/* Ends the session of a path that was measured, and opens another one to the same peer. Returns
+ * whether that one begins with a rate. */
+static bool keeps_rate(lend_ns pause)
+{
+	uint32_t before, limit;
+
+	open_session();
+	set_path(120000, 10 * LEND_MS);
+	(void)run_path(LEND_MS * 1000, 12);
+	(void)run_path(LEND_MS * 1000, FLYING);
+	before = lend_few_of(c, s)->flight.limit;
+	lend_sess_free(c, s);
+	c->now += pause;
+	s = lend_sess_open(c, 0, LEND_SESS_UP);
+	lend_flight_reported(c, s, &(struct lend_cc_report){.now = c->now, .seen = 1});
+	limit = lend_few_of(c, s)->flight.limit;
+	free(c);
+	cr_assert(limit == UINT32_MAX || (limit >= before && limit <= 2 * before), "%u, %u", limit,
+		  before);
+	return limit != UINT32_MAX;
+}
+
+Test(flight, session__peer_was_measured__begins_with_its_rate_for_10_s)
+{
+	cr_expect(keeps_rate(LEND_MS));
+	cr_expect(keeps_rate(9900 * LEND_MS));
+	cr_expect_not(keeps_rate(10100 * LEND_MS));
+}

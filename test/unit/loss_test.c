@@ -341,3 +341,22 @@ Test(loss, ring__entry_reused__reply_is_resent)
 		free(c);
 	}
 }
+
+Test(loss, session__peer_reorders__begins_with_its_window_for_10_s)
+{
+	static const lend_ns pause[] = {LEND_MS, 9900 * LEND_MS, 10100 * LEND_MS};
+	struct lend_sess *s;
+
+	for (size_t i = 0; i < 3; i++) {
+		c = rx_open(LEND_ORDER_SHORTEST, false, 1 << 30);
+		s = lend_sess_at(c, 0);
+		lend_reorder_of(c, s)->window = 50000;
+		lend_sess_free(c, s);
+		c->now += pause[i];
+		s = lend_sess_open(c, 0, LEND_SESS_UP);
+		cr_expect_eq(lend_reorder_of(c, s)->window,
+			     i < 2 ? 50000 / LEND_REORDER_UNIT * LEND_REORDER_UNIT : 0, "row %zu",
+			     i);
+		free(c);
+	}
+}
