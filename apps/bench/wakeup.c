@@ -4,8 +4,11 @@
  * Each result is compared with a lower bound: a thread that sleeps in a read of an eventfd, a
  * server that polls all the time, an idle core. Compared variants take turns in one run. Layer:
  * apps. Threads: one, and the one that sleeps on the bare eventfd. */
+#include <dirent.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -41,6 +44,7 @@ struct waits {
 	double idle_server, idle_client; /* percent of a core */
 	uint64_t wrong_bytes;
 	double sleeps; /* sleeps per second of the idle client endpoint */
+	double wakes;  /* times per second that a thread of the idle server has slept */
 };
 
 struct sleeper {
@@ -157,11 +161,45 @@ static double cpu_seconds(clockid_t clock)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
+/* Returns how often a thread gave its CPU up: "voluntary_ctxt_switches" of /proc. */
+static uint64_t count_switches(pid_t pid, const char *task)
+{
+	char path[300], line[128];
+	uint64_t n = 0;
+	FILE *file;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task/%s/status", (int)pid, task);
+	file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file))
+		(void)sscanf(line, "voluntary_ctxt_switches: %" SCNu64, &n);
+	if (file)
+		(void)fclose(file);
+	return n;
+}
+
+/* Returns how often the threads of a process have slept, those of DPDK, too. */
+static uint64_t count_sleeps(pid_t pid)
+{
+	struct dirent *at;
+	char folder[40];
+	uint64_t n = 0;
+	DIR *dir;
+
+	(void)snprintf(folder, sizeof(folder), "/proc/%d/task", (int)pid);
+	dir = opendir(folder);
+	while (dir && (at = readdir(dir)) != NULL)
+		n += at->d_name[0] == '.' ? 0 : count_switches(pid, at->d_name);
+	if (dir)
+		(void)closedir(dir);
+	return n;
+}
+
 static void measure_idle(const struct args *args, struct waits *w)
 {
 	static struct app_bench bench;
 	struct app_load_args with = args->load;
 	struct lend_stats before, after;
+	uint64_t sleeps;
 	double here, there, seconds = (double)args->load.time / 4e9;
 	clockid_t server;
 
@@ -174,9 +212,11 @@ static void measure_idle(const struct args *args, struct waits *w)
 	lend_stats_get(bench.pair.ep, &before);
 	here = cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
 	there = cpu_seconds(server);
+	sleeps = count_sleeps(bench.pair.child.pid);
 	lend_run(bench.pair.ep, lend_now(bench.pair.ep) + (lend_ns)(seconds * 1e9));
 	w->idle_client = 100 * (cpu_seconds(CLOCK_THREAD_CPUTIME_ID) - here) / seconds;
 	w->idle_server = 100 * (cpu_seconds(server) - there) / seconds;
+	w->wakes = (double)(count_sleeps(bench.pair.child.pid) - sleeps) / seconds;
 	lend_stats_get(bench.pair.ep, &after);
 	w->sleeps = (double)(after.sleeps - before.sleeps) / seconds;
 	app_bench_close(&bench);
@@ -204,6 +244,7 @@ static void write_report(const struct args *args, const struct waits *w)
 	app_report_num(&r, "idle_server_percent", w->idle_server, 3, "of a core, their server");
 	app_report_num(&r, "idle_client_percent", w->idle_client, 3, "of a core, their client");
 	app_report_num(&r, "idle_sleeps_per_s", w->sleeps, 1, "of the client");
+	app_report_num(&r, "idle_server_wakes_per_s", w->wakes, 1, "of all threads of the server");
 	app_report_num(&r, "line_ns", w->line_ns, 1, "ns, round trip of a cache line");
 	app_report_int(&r, "wrong_bytes", w->wrong_bytes, "");
 	app_report_carrier(&r, args->load.carrier);
