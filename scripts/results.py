@@ -12,6 +12,7 @@ usage: results.py                      renders both files from results.json
        results.py --encryption BUILD [--seconds S] [--note TEXT] measures calls, sessions and datagrams sealed and in clear, and stores the ratios
        results.py --training BUILD [--note TEXT]                measures iterations of TRAINING and stores their times
        results.py --netbench FILE [--note TEXT]                 stores the rows of `netbench.sh --json`
+       results.py --devices BUILD [--note TEXT]  measures the targets of DPDK's devices that need no guest and stores them
        results.py --congestion BUILD             runs the simulator's experiments on congestion control and stores their figures
        results.py --mixes BUILD                  the same for messages of W1 to W5, half an hour on two cores
        results.py --targets BUILD [--note TEXT]  measures the targets of congestion control by the simulator and stores them
@@ -37,6 +38,7 @@ import compare_show
 from compare_show import number
 from compare_targets import BASE
 from results_congestion import congestion, mixes, targets
+from results_devices import devices
 from results_encryption import encryption
 
 REPO = pathlib.Path(__file__).resolve().parent.parent
@@ -447,6 +449,7 @@ def main():
     parser.add_argument("--social", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--encryption", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--training", type=pathlib.Path, metavar="BUILD")
+    parser.add_argument("--devices", type=pathlib.Path, metavar="BUILD", help="five minutes")
     parser.add_argument("--netbench", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--store", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--congestion", type=pathlib.Path, metavar="BUILD", help="five minutes on two cores")
@@ -474,6 +477,8 @@ def main():
         add(encryption(args.encryption.resolve(), args.seconds), args.note)
     if args.training:
         add(training(args.training.resolve()), args.note)
+    if args.devices:
+        add(devices(args.devices.resolve()), args.note)
     if args.netbench:
         add(netbench(args.netbench), args.note)
     if args.store:
