@@ -44,14 +44,18 @@ struct lend_call_rec *lend_short_promote(struct lend_core *c, struct lend_sess *
 	return k;
 }
 
-struct lend_call_rec *lend_call_of_slot(struct lend_core *c, uint64_t handle)
+struct lend_call_rec *lend_call_of_slot(struct lend_core *c, uint64_t handle, bool promote)
 {
 	uint32_t i = (uint32_t)handle & ~LEND_HANDLE_SLOT, slot = i % LEND_CALLS_MAX;
 	struct lend_sess *s = lend_sess_at(c, i / LEND_CALLS_MAX);
+	const struct lend_cslot *cs;
 	struct lend_call_rec *k;
 
 	if (i / LEND_CALLS_MAX >= c->cfg.sessions || s->state == LEND_SESS_FREE ||
 	    slot >= s->cslots || *lend_slots_at(c, s, slot / 64) >> (slot % 64) & 1)
+		return NULL;
+	cs = lend_cslot_at(c, lend_sess_index(c, s), slot);
+	if (cs->rec == LEND_SLOT_SHORT && (!promote || cs->handle != handle))
 		return NULL;
 	k = lend_call_in(c, s, slot, NULL);
 	return k->serial && lend_call_handle(k) == handle ? k : NULL;

@@ -272,9 +272,10 @@ static void fall_silent(struct side *s)
 static bool takes_a_story(const char *name)
 {
 	static const char *const all[] = {
-	    "greedy",           "credit_back", "zero_rtt",     "zero_rtt_replayed", "zero_rtt_full",
-	    "zero_rtt_unknown", "refused",     "rx_unproven",  "rx_full",           "no_record",
-	    "released",         "cut",         "idle_evicted", "rx_level",          "rx_own"};
+	    "greedy",        "credit_back",      "zero_rtt", "zero_rtt_replayed",
+	    "zero_rtt_full", "zero_rtt_unknown", "refused",  "rx_unproven",
+	    "rx_full",       "no_record",        "released", "cut",
+	    "idle_evicted",  "rx_level",         "rx_own",   "host_waits"};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		if (strcmp(name, all[i]) == 0)
