@@ -328,7 +328,7 @@ static bool no_queue(const struct lend_grants *m)
 {
 	uint64_t slack = m->ecn ? LEND_GRANTS_START * LEND_US / lend_max_u64(m->rate, LEND_US) : 0;
 
-	return m->loop_min && 4 * m->loop < 5 * m->loop_min + 4 * slack;
+	return m->loop_min && 4 * m->loop < 5 * (m->loop_min + m->skew) + 4 * slack;
 }
 
 /* Returns whether the whole window was in flight all the time and nothing waited in a queue: then

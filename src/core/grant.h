@@ -19,6 +19,10 @@
  * than an eighth, a narrower one if it falls by no more. Grants for bytes that do not arrive for
  * two RTOs (lost, or the sender died) are taken back; if the bytes arrive later, they use no grant.
  *
+ * A loop that is longer than the smallest one shows a queue. Where paths differ, or datagrams have
+ * random delays, the smallest one is of the luckiest path. So the reordering that this end's own
+ * datagrams always suffer is added to it: queues reorder, too, but not at all times.
+ *
  * Layer: core (pure). Parts of struct lend_core and struct lend_rx; sessions on lossless carriers
  * are exempt. */
 #ifndef LEND_CORE_GRANT_H

@@ -35,7 +35,11 @@ struct lend_grants {
 	uint64_t yielding; /* messages in the heap that are of the peer with most of the window */
 	uint64_t entered;  /* messages that were ever put into the heap */
 	uint64_t senders;  /* sessions with partly received messages */
-	uint64_t clock;    /* LEND_ORDER_FAIR: virtual time of the newest grant, in bytes */
+	/* How late a datagram is behind later ones, in the calmest round of such datagrams; 0: no
+	 * round has ended. In this round: the largest, and how many. */
+	lend_ns skew;
+	uint32_t skew_most, skew_n;
+	uint64_t clock; /* LEND_ORDER_FAIR: virtual time of the newest grant, in bytes */
 };
 
 /* State of a peer, for all of its sessions: see peer_window.h. A short call touches the first three
@@ -60,7 +64,7 @@ struct lend_peer {
 	struct lend_link idle; /* in lend_core.idle_peers */
 	lend_ns closed;        /* end of its last session */
 	uint64_t served;       /* LEND_ORDER_FAIR: virtual time of its next grant, in bytes */
-	uint32_t rate, trip;   /* of its last session, as in struct lend_flight */
+	uint32_t rate, trip;   /* as in struct lend_flight, of its last session */
 };
 _Static_assert(sizeof(struct lend_peer) == 128, "two lines");
 

@@ -1,5 +1,6 @@
 #include "core/reorder.h"
 
+enum { SKEW_ROUND = 64 }; /* late datagrams of which the largest extent counts */
 #define LEAST     (1 * LEND_US)
 #define FORGET    (5 * LEND_MS)   /* time without reordering after which the window decays */
 #define LONGEST   (100 * LEND_MS) /* an extent above this is a pause, not reordering */
@@ -13,11 +14,23 @@ lend_ns lend_reorder_limit(const struct lend_sess *s, const struct lend_reorder 
 	return (r->trip ? r->trip : s->srtt) + window;
 }
 
+/* Notes how late a datagram came, for grant.h. */
+static void note_skew(struct lend_grants *m, uint32_t extent)
+{
+	m->skew_most = lend_max_u32(m->skew_most, extent);
+	if (++m->skew_n < SKEW_ROUND)
+		return;
+	m->skew = m->skew ? lend_min_u64(m->skew, m->skew_most) : m->skew_most;
+	m->skew_most = m->skew_n = 0;
+}
+
 void lend_reorder_note(struct lend_core *c, struct lend_sess *s, lend_ns flew, bool in_time)
 {
 	struct lend_reorder *r = lend_reorder_of(c, s);
 	lend_ns extent = flew > r->trip ? flew - r->trip : 0;
 
+	if (extent < LONGEST)
+		note_skew(&c->grants, (uint32_t)extent);
 	extent += extent / 4;
 	if (extent < LONGEST)
 		r->window = lend_max_u32(r->window, (uint32_t)extent);

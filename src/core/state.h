@@ -353,7 +353,7 @@ struct lend_flight {
 /* The host's own queue below a carrier, see host_queue.h. */
 struct lend_host_queue {
 	uint64_t queued;   /* bytes as last reported, and those of long messages sent since */
-	uint64_t limit;    /* of `queued`; 0: the carrier reports none */
+	uint64_t limit;    /* largest `queued`; 0: the carrier reports none */
 	uint64_t least;    /* least bytes left in this period when messages had waited */
 	uint64_t rate;     /* bytes per second */
 	lend_ns at, moved; /* last report; last progress; or later: begin of the queue */

@@ -360,3 +360,23 @@ Test(loss, session__peer_reorders__begins_with_its_window_for_10_s)
 		free(c);
 	}
 }
+
+Test(loss, reordering__rounds__the_calmest_one_counts)
+{
+	static const struct {
+		lend_ns extent, skew; /* the largest of a round; the skew after it */
+	} row[] = {{9000, 9000}, {12000, 9000}, {4000, 4000}, {20000, 4000}};
+	struct lend_sess *s;
+
+	c = rx_open(LEND_ORDER_SHORTEST, false, 1 << 30);
+	s = lend_sess_at(c, 0);
+
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		for (int n = 0; n < 63; n++)
+			lend_reorder_note(c, s, n == 7 ? row[i].extent : LEND_US, true);
+		cr_expect_eq(c->grants.skew, i ? row[i - 1].skew : 0, "row %zu", i);
+		lend_reorder_note(c, s, LEND_US, true);
+		cr_expect_eq(c->grants.skew, row[i].skew, "row %zu", i);
+	}
+	free(c);
+}
