@@ -213,6 +213,18 @@ static void fetch_for_call(struct lend_core *c, uint32_t sess)
 	__builtin_prefetch(lend_cslot_at(c, sess, 0), 1);
 }
 
+/* Makes the first call of a burst. */
+static __attribute__((noinline)) uint64_t open_with(struct lend_core *c, struct lend_sess *s,
+						    struct lend_coalesced *d,
+						    const struct lend_core_call *call,
+						    const struct lend_seg *seg)
+{
+	struct lend_burst *b = &lend_unhashed(c)->burst;
+
+	open_calls(c, b, s, d, call->deadline);
+	return add_call(c, b, call, seg);
+}
+
 /* Makes a call that does not continue a burst. */
 static __attribute__((noinline)) int begin_call(struct lend_core *c, lend_ns now, uint64_t session,
 						struct lend_bufs *bufs,
@@ -220,7 +232,6 @@ static __attribute__((noinline)) int begin_call(struct lend_core *c, lend_ns now
 {
 	static const struct lend_seg empty = {.len = 0};
 	const struct lend_seg *seg = call->request ? &bufs->seg[call->request] : &empty;
-	struct lend_burst *b = &lend_unhashed(c)->burst;
 	uint32_t i = (uint32_t)(session & LEND_INDEX_MASK);
 	struct lend_sess *s = lend_sess_at(c, i);
 	struct lend_coalesced *d = NULL;
@@ -232,12 +243,10 @@ static __attribute__((noinline)) int begin_call(struct lend_core *c, lend_ns now
 		d = admit_call(c, now, s, call, seg->len);
 	if (LEND_RARE(!d))
 		return lend_call_make(c, now, session, bufs, call, handle);
-	if (d->frames == 0 && !c->several[0]) {
+	if (d->frames == 0 && !c->several[0])
 		*handle = make_first(c, s, d, call, seg);
-		return 0;
-	}
-	open_calls(c, b, s, d, call->deadline);
-	*handle = add_call(c, b, call, seg);
+	else
+		*handle = open_with(c, s, d, call, seg);
 	return 0;
 }
 
@@ -345,12 +354,25 @@ LEND_HOT void add_reply(struct lend_core *c, struct lend_burst *b, struct lend_c
 	keep_reply(c, k, f, b->begun, b->window, status, data, len);
 }
 
+/* Opens a burst with the reply of a call. */
+static __attribute__((noinline)) void open_with_reply(struct lend_core *c, struct lend_sess *s,
+						      const struct lend_coalesced *d,
+						      struct lend_call_rec *k, uint8_t status,
+						      const void *data, uint32_t len)
+{
+	struct lend_burst *b = &lend_unhashed(c)->burst;
+
+	open_burst(c, b, s, d, UINT32_MAX, UINT32_MAX);
+	b->window = window_code(c, s);
+	b->replies = s->id;
+	add_reply(c, b, k, status, data, len);
+}
+
 /* Answers a call whose reply does not continue a burst. */
 static __attribute__((noinline)) int begin_reply(struct lend_core *c, lend_ns now,
 						 struct lend_call_rec *k, uint8_t status,
 						 const void *data, uint32_t len)
 {
-	struct lend_burst *b = &lend_unhashed(c)->burst;
 	struct lend_sess *s = lend_sess_at(c, k->sess);
 	struct lend_coalesced *d;
 
@@ -359,10 +381,7 @@ static __attribute__((noinline)) int begin_reply(struct lend_core *c, lend_ns no
 	if (LEND_RARE(!d))
 		return lend_reply_keep(c, now, lend_call_handle(k), status, data, len);
 	if (d->frames || c->several[1]) {
-		open_burst(c, b, s, d, UINT32_MAX, UINT32_MAX);
-		b->window = window_code(c, s);
-		b->replies = s->id;
-		add_reply(c, b, k, status, data, len);
+		open_with_reply(c, s, d, k, status, data, len);
 		return 0;
 	}
 	c->used[1]--;
