@@ -316,7 +316,7 @@ def social(build):
                      "The memory node takes its memory before the load begins (`--populate`); over shm its readers read the pages in place (`--memory "
                      "shared`). A retransmitted datagram counts as moved bytes. Photos and articles over udp: at 60 % of saturation both arms "
                      "spend some CPU time on adaptive spinning, which brings the ratio of requests per CPU second nearer to 1. Embedded over udp: "
-                     "64 KB cost as much from the node as over one hop by value, half of it for AES and copies; besides those 640 KB a read by "
+                     "64 KB cost as much from the node as over one hop by value, half of it for AES and copies; in addition, a read by "
                      "reference has four hops of short messages, and a compose its writes to LMDB, as by value."]}
 
 

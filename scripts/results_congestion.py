@@ -8,11 +8,11 @@ CC = ("none", "timely-8", "timely", "swift", "dctcp", "credit")
 COMMAND = "scripts/results.py --congestion build"
 MIX_COMMAND = "scripts/results.py --mixes build"
 NOTE = "`lend-sim` with the shipped core: 100 Gb/s links, 1,472 B datagrams, ECN marks above 96 KiB, eight queues a port; one where a column names it"
-# Mix, and the network whose load of 20 ms fits into memory: short messages are many.
+# Mix, and a network with a load of 20 ms that fits into memory: short messages are many.
 MIXES = (("w1", "--hosts 16 --racks 2"), ("w2", "--hosts 16 --racks 2"), ("w3", "--hosts 40 --racks 5"),
          ("w4", "--hosts 40 --racks 5"), ("w5", "--hosts 40 --racks 5"))
 SPAN = "--load 80 --us 20000 --messages 20000000"
-# What a row says, its goal, experiment, column of the result; "{}": digits.
+# Text of a row, its goal, experiment, column of the result; "{}": digits.
 ROWS = (
     ("512 x 64 KiB into one port, 4 MB of switch buffer: time over the wire's", "<= 1.05", "congestion --senders 512", "completion_over_ideal", "{:.2f}"),
     ("datagrams dropped meanwhile", "0", "congestion --senders 512", "drops", "{:,}"),

@@ -36,8 +36,7 @@ enum lend_carrier_trait {
  * carrier has such an address.
  * Ownership: borrows address. */
 uint32_t lend_carrier_traits(const char *address);
-/* Finds how $LEND_LEVEL protects the datagrams of an address, in endpoints whose config.level is
- * NULL.
+/* Finds how $LEND_LEVEL protects the datagrams of an address, in endpoints with config.level NULL.
  * Returns: "none", "authenticate" or "encrypt"; NULL: $LEND_LEVEL cannot be read, see lend_why().
  * Ownership: borrows address; the text is a constant. */
 const char *lend_carrier_level(const char *address);

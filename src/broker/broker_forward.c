@@ -53,7 +53,7 @@ static struct lend_out *put_datagram(struct lend_broker *h, uint32_t i, const vo
 	uint32_t head = lend_min_u32(len, HEAD);
 
 	if (len == 0)
-		data = h; /* copying nothing needs an address, too */
+		data = h; /* memcpy() of 0 bytes needs a valid address, too */
 	h->seg[i] = (struct lend_seg){(void *)(uintptr_t)data, len, len, 0, 0};
 	*o = (struct lend_out){.head = data, .head_len = (uint8_t)head, .peer = peer};
 	o->n = len > head;

@@ -120,18 +120,25 @@ static inline struct lend_call_rec *lend_sess_next_made(struct lend_core *c, str
 /* Returns the call of a handle that names a slot; NULL when stale. A short call is promoted, or
  * counts as stale. */
 struct lend_call_rec *lend_call_of_slot(struct lend_core *c, uint64_t handle, bool promote);
-/* Returns the call of a handle; NULL when stale, or if the call is short. */
-static inline struct lend_call_rec *lend_call_of(struct lend_core *c, uint64_t handle)
+/* Returns the call of a handle; NULL when stale. promote: as for lend_call_of_slot(). */
+static inline struct lend_call_rec *lend_call_find(struct lend_core *c, uint64_t handle,
+						   bool promote)
 {
 	uint32_t i = (uint32_t)handle;
 	struct lend_call_rec *k;
 
 	if (i & LEND_HANDLE_SLOT)
-		return lend_call_of_slot(c, handle, false);
+		return lend_call_of_slot(c, handle, promote);
 	if (i >= c->records)
 		return NULL;
 	k = lend_call_at(c, i);
 	return k->state != LEND_CALL_FREE && k->gen == handle >> 32 && !k->serial ? k : NULL;
+}
+
+/* Returns the call of a handle; NULL when stale, or if the call is short. */
+static inline struct lend_call_rec *lend_call_of(struct lend_core *c, uint64_t handle)
+{
+	return lend_call_find(c, handle, false);
 }
 
 /* Returns the client's call of a wire number, promoted if it was short; NULL: it has ended. */

@@ -307,8 +307,7 @@ void lend_core_cancel(struct lend_core *c, uint64_t call, uint8_t status)
 	struct lend_call_rec *k;
 
 	lend_burst_end(c);
-	k = (uint32_t)call & LEND_HANDLE_SLOT ? lend_call_of_slot(c, call, true)
-					      : lend_call_of(c, call);
+	k = lend_call_find(c, call, true);
 	if (k && !k->server)
 		lend_call_stop(c, k, status);
 }

@@ -41,5 +41,5 @@ __attribute__((noinline)) void lend_burst_settle(struct lend_core *c)
 		settle_replies(c, b, s);
 	b->calls = 0;
 	b->replies = 0;
-	b->left = 0; /* 0 may also be the caller's idea of a session */
+	b->left = 0; /* so that a call of session 0 does not continue it */
 }

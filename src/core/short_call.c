@@ -38,7 +38,7 @@ LEND_HOT void open_burst(struct lend_core *c, struct lend_burst *b, const struct
 
 	b->frame = at + d->at;
 	b->limit = at + lend_min_u64(fit - sizeof(struct lend_pkt_frame), d->at + most);
-	b->left = c->cfg.fast == LEND_FAST_ALWAYS ? left : 0; /* the others draw for each */
+	b->left = c->cfg.fast == LEND_FAST_ALWAYS ? left : 1; /* else each message draws */
 	b->n = 0;
 	b->bytes = 0;
 	c->in_burst = 1;
@@ -63,8 +63,8 @@ LEND_HOT struct lend_pkt_frame *add_frame(struct lend_core *c, struct lend_burst
 	return lend_coalesce_write(at, call, length, flags);
 }
 
-/* Returns the datagram for a call that takes the common path, else NULL. Of the core, changes only
- * its time. */
+/* Returns the datagram for a call that takes the common path. NULL: it does not, and at most the
+ * core's time has changed. */
 LEND_HOT struct lend_coalesced *admit_call(struct lend_core *c, lend_ns now, struct lend_sess *s,
 					   const struct lend_core_call *call, uint32_t len)
 {
@@ -198,7 +198,7 @@ LEND_HOT uint64_t add_call(struct lend_core *c, struct lend_burst *b,
 	b->bytes += len;
 	wire = fill_slot(c, slot, bit, b->number, b->kind | (uint64_t)len << 32, b->memory, call);
 	fill_request(add_frame(c, b, wire, len, b->flags), call, b->left_us, b->memory, seg);
-	/* The more calls, the less each reply may bring: exact at powers of two. */
+	/* The more calls, the less each reply may bring. Enough if it is exact at powers of two. */
 	if ((b->n & (b->n - 1)) == 0)
 		b->memory = reply_grant(c, lend_sess_at(c, b->sess), b->n);
 	return slot->handle;
@@ -213,11 +213,11 @@ static void fetch_for_call(struct lend_core *c, uint32_t sess)
 	__builtin_prefetch(lend_cslot_at(c, sess, 0), 1);
 }
 
-/* Makes the first call of a burst. */
-static __attribute__((noinline)) uint64_t open_with(struct lend_core *c, struct lend_sess *s,
-						    struct lend_coalesced *d,
-						    const struct lend_core_call *call,
-						    const struct lend_seg *seg)
+/* Opens a burst with this call. */
+static __attribute__((noinline)) uint64_t open_with_call(struct lend_core *c, struct lend_sess *s,
+							 const struct lend_coalesced *d,
+							 const struct lend_core_call *call,
+							 const struct lend_seg *seg)
 {
 	struct lend_burst *b = &lend_unhashed(c)->burst;
 
@@ -246,7 +246,7 @@ static __attribute__((noinline)) int begin_call(struct lend_core *c, lend_ns now
 	if (d->frames == 0 && !c->several[0])
 		*handle = make_first(c, s, d, call, seg);
 	else
-		*handle = open_with(c, s, d, call, seg);
+		*handle = open_with_call(c, s, d, call, seg);
 	return 0;
 }
 
@@ -300,8 +300,7 @@ LEND_HOT uint32_t answered_phase(void)
 	return lend_call_phase(LEND_CALL_RUNNING, 0, true, false, false);
 }
 
-/* Returns the datagram for a reply that takes the common path, else NULL. Of the core, changes only
- * its time. */
+/* Returns the datagram for a reply that takes the common path; NULL: as admit_call(). */
 LEND_HOT struct lend_coalesced *admit_reply(struct lend_core *c, lend_ns now, struct lend_sess *s,
 					    const struct lend_call_rec *k, uint32_t len)
 {

@@ -518,7 +518,7 @@ struct lend_core {
 	uint8_t shares_old; /* these are to be computed again */
 	uint8_t fast;       /* enum lend_fast, see kept_reply.h */
 	uint8_t joins;      /* a carrier sends adjacent datagrams of equal length as one */
-	uint8_t in_burst;   /* a burst is open, see burst.h */
+	uint8_t in_burst;   /* a burst is open, see short_burst.h */
 	/* Whether the last datagram with calls, and the last one with replies, had several. */
 	uint8_t several[2];
 	uint64_t budget_used;
@@ -577,7 +577,7 @@ struct lend_burst {
 	uint64_t calls;   /* session of a run of calls; 0: none is open */
 	uint64_t replies; /* session of a run of replies; 0: none is open */
 	size_t frame;     /* the next frame, in bytes from the core on */
-	size_t limit;     /* `frame` of the last frame that may have this many bytes less */
+	size_t limit;     /* `frame` and the length of a message are no more than this */
 	uint32_t left;    /* messages that may still be added */
 	uint32_t n;       /* messages that were added */
 	uint32_t bytes;   /* of their requests */

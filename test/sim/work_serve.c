@@ -163,16 +163,13 @@ static struct sim_serving *take_request(struct sim *sim, uint32_t node, const st
 static bool is_gone(struct sim *sim, const struct sim_call *k)
 {
 	struct sim_node *n = &sim->node[k->from];
-	const struct lend_call_rec *call;
 	const struct lend_sess *s;
 
 	if (!n->up || n->life != k->life)
 		return false;
 	s = lend_sess_find(n->core, k->session);
 	lend_burst_end(n->core);
-	call = k->handle & LEND_HANDLE_SLOT ? lend_call_of_slot(n->core, k->handle, true)
-					    : lend_call_of(n->core, k->handle);
-	return s && s->state == LEND_SESS_UP && !call;
+	return s && s->state == LEND_SESS_UP && !lend_call_find(n->core, k->handle, true);
 }
 
 static void on_request(struct sim *sim, uint32_t node, const struct lend_event *e)

@@ -27,7 +27,7 @@ struct gcm_copy {
 	aes_gcm_enc_dec_finalize_t finalize;
 };
 
-/* The library's own functions; set once, by start(). */
+/* The library's own functions; set once, by lend_gcm_load(). */
 static aes_gcm_pre_t expand;
 static struct gcm_copy library;
 static pthread_key_t of_thread;
