@@ -137,69 +137,84 @@ class Paths(unittest.TestCase):
         self.check(self.net.post("/api/user/register", "first_name=a&last_name=b&username=new&password=p"), 409)
         self.check(self.net.post("/api/user/follow", "user_name=new&followee_name=username_1"), 302)
 
-    def test_bad_input(self):
+    def bad_requests(self):
+        """Sends requests one after the other: yields the answer of each, and the status that it has to have."""
         net = self.net
         compose = "username=username_1&user_id=1&text=x&post_type=0"
-        rows = (
-            (net.register(1), 409),
-            (net.post("/wrk2-api/user/register", "first_name=a&last_name=b&username=c&password=p"), 400),
-            (net.post("/wrk2-api/user/register", f"first_name=a&last_name=b&username={'c' * 101}&password=p&user_id=5"), 400),
-            (net.post("/wrk2-api/post/compose", "username=username_1&user_id=1&text=&post_type=0"), 400),
-            (net.post("/wrk2-api/post/compose", "username=username_1&user_id=1&text=x&post_type=9"), 400),
-            (net.post("/wrk2-api/post/compose", compose.replace("user_id=1", "user_id=x1")), 400),
-            (net.post("/wrk2-api/post/compose", compose + '&media_ids=["12345678901234567890"]&media_types=["png"]'), 400),
-            (net.post("/wrk2-api/post/compose", compose + '&media_ids=["1","2"]&media_types=["png"]'), 400),
-            (net.post("/wrk2-api/post/compose", compose + '&media_ids=[1]&media_types=["png"]'), 200),
-            (net.post("/wrk2-api/post/compose", compose + "&media_ids={&media_types=["), 400),
-            (net.post("/wrk2-api/post/compose", compose + '&media_ids=["1"]'), 400),
-            (net.request("POST", "/wrk2-api/post/compose", b"username=username_1&user_id=1&text=\xff\xfe&post_type=0"), 400),
-            (net.request("POST", "/wrk2-api/post/compose", b"x" * (10 << 20)), 413),
-            (net.request("POST", "/wrk2-api/post/compose", b"text=x", {"Content-Type": "text/plain"}), 400),
-            (net.post("/wrk2-api/home-timeline/read", "x=1"), 405),
-            (net.get("/wrk2-api/home-timeline/read?user_id=1&start=0"), 400),
-            (net.get("/wrk2-api/home-timeline/read?user_id=1&start=-1&stop=3"), 400),
-            (net.timeline("home", 1, 0, 5000), 400),
-            (net.get("/no/such/path"), 404),
-            (net.get("/get-media?filename=12345678901234567890.jpg"), 400),
-            (net.get("/get-media?filename=77.jpg"), 404),
-            (net.get("/get-media?filename=77"), 400),
-            (net.get("/get-media?filename=77.j%0d%0aX:"), 400),
-            (net.upload(b"no photo"), 415),
-            (net.upload(b""), 415),
-            (net.request("POST", "/upload-media", *reversed(multipart({"a": "b"}, []))), 400),
-            (net.compose_photo(1, "x", b"no photo"), 400),
-            (net.get("/wrk2-api/home-timeline/read?user_id=1&start=0&stop=1&x=" + "a" * 65000), 414),
-            (net.compose(1, "http://" + "a" * 65536), 200),
-            (net.compose(999, "of a user who never registered"), 200),  # as in the original: the init script does that
-            (net.post("/wrk2-api/user/follow", "user_id=1&followee_id=999"), 200),  # and this
-            (net.post("/wrk2-api/user/follow", "user_name=username_1&followee_name=nobody"), 404),
-            (net.compose(1, "x @nobody_at_all"), 200),
-        )
-        for i, (answer, status) in enumerate(rows):
+        yield net.register(1), 409
+        yield net.post("/wrk2-api/user/register", "first_name=a&last_name=b&username=c&password=p"), 400
+        yield net.post("/wrk2-api/user/register", f"first_name=a&last_name=b&username={'c' * 101}&password=p&user_id=5"), 400
+        yield net.post("/wrk2-api/post/compose", "username=username_1&user_id=1&text=&post_type=0"), 400
+        yield net.post("/wrk2-api/post/compose", "username=username_1&user_id=1&text=x&post_type=9"), 400
+        yield net.post("/wrk2-api/post/compose", compose.replace("user_id=1", "user_id=x1")), 400
+        yield net.post("/wrk2-api/post/compose", compose + '&media_ids=["12345678901234567890"]&media_types=["png"]'), 400
+        yield net.post("/wrk2-api/post/compose", compose + '&media_ids=["1","2"]&media_types=["png"]'), 400
+        yield net.post("/wrk2-api/post/compose", compose + '&media_ids=[1]&media_types=["png"]'), 200
+        yield net.post("/wrk2-api/post/compose", compose + "&media_ids={&media_types=["), 400
+        yield net.post("/wrk2-api/post/compose", compose + '&media_ids=["1"]'), 400
+        yield net.request("POST", "/wrk2-api/post/compose", b"username=username_1&user_id=1&text=\xff\xfe&post_type=0"), 400
+        yield net.request("POST", "/wrk2-api/post/compose", b"x" * (10 << 20)), 413
+        yield net.request("POST", "/wrk2-api/post/compose", b"text=x", {"Content-Type": "text/plain"}), 400
+        yield net.post("/wrk2-api/home-timeline/read", "x=1"), 405
+        yield net.get("/wrk2-api/home-timeline/read?user_id=1&start=0"), 400
+        yield net.get("/wrk2-api/home-timeline/read?user_id=1&start=-1&stop=3"), 400
+        yield net.timeline("home", 1, 0, 5000), 400
+        yield net.get("/no/such/path"), 404
+        yield net.get("/get-media?filename=12345678901234567890.jpg"), 400
+        yield net.get("/get-media?filename=77.jpg"), 404
+        yield net.get("/get-media?filename=77"), 400
+        yield net.get("/get-media?filename=77.j%0d%0aX:"), 400
+        yield net.upload(b"no photo"), 415
+        yield net.upload(b""), 415
+        yield net.request("POST", "/upload-media", *reversed(multipart({"a": "b"}, []))), 400
+        yield net.compose_photo(1, "x", b"no photo"), 400
+        yield net.get("/wrk2-api/home-timeline/read?user_id=1&start=0&stop=1&x=" + "a" * 65000), 414
+        yield net.compose(1, "http://" + "a" * 65536), 200
+        yield net.compose(999, "of a user who never registered"), 200  # as in the original: the init script does that
+        yield net.post("/wrk2-api/user/follow", "user_id=1&followee_id=999"), 200  # and this
+        yield net.post("/wrk2-api/user/follow", "user_name=username_1&followee_name=nobody"), 404
+        yield net.compose(1, "x @nobody_at_all"), 200
+
+    def test_bad_input(self):
+        logged = len(self.net.log_lines())
+        for i, (answer, status) in enumerate(self.bad_requests()):
             self.assertEqual(answer[0], status, (i, answer[1][:200]))
+            logged = self.check_log(logged, i)
+
+    def check_log(self, logged, request):
+        """One request has added at most one line to the log. Returns the number of lines."""
+        lines = self.net.log_lines()
+        self.assertLessEqual(len(lines) - logged, 1, (request, lines[logged:]))
+        return len(lines)
 
     def test_references_that_are_not_ones_own(self):
         """A forged reference, of a service's caller, is refused, and its post is not seen."""
+        logged = len(self.net.log_lines())
         for ref in (bytes(64), bytes(range(64)), b"x" * 64):
             done = compose_reference(self.net, ref)
+            logged = self.check_log(logged, ref)
             self.assertNotEqual(done.returncode, 0)
             self.assertRegex(done.stderr, "INVALID_ARGUMENT|NOT_FOUND|PERMISSION_DENIED|UNAVAILABLE")
             self.check(self.net.timeline("user", 1), 200)
 
     def test_malformed_http(self):
+        logged = len(self.net.log_lines())
         for data, want in ((b"nonsense\r\n\r\n", b""), (b"GET / HTTP/1.1\r\nHost: x\r\nbad header\r\n\r\n", b""),
                            (b"POST /wrk2-api/post/compose HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n", b"400"),
                            (b"POST /wrk2-api/post/compose HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999999\r\n\r\n", b"4")):
             self.assertIn(want, self.net.raw(data)[:40])
+            logged = self.check_log(logged, data)
         self.check(self.net.timeline("user", 1), 200)
 
     def test_a_client_that_never_reads(self):
+        logged = len(self.net.log_lines())
         for n in range(8):
             self.check(self.net.compose(3, "long " * 1500 + str(n)), 200)
         with socket.create_connection(("127.0.0.1", self.net.port)) as idle:
             idle.sendall(20 * b"GET /wrk2-api/user-timeline/read?user_id=3&start=0&stop=10 HTTP/1.1\r\nHost: x\r\n\r\n")
             for _ in range(20):
                 self.check(self.net.timeline("user", 3), 200)
+        self.check_log(logged, "never reads")
 
 
 class Arms(unittest.TestCase):

@@ -69,6 +69,7 @@ class Social:
 
     def __init__(self, by, carrier="shm", processes=(SERVICES, "gateway"), node=True, options=(), link=None, node_options=()):
         self.dir = tempfile.mkdtemp(dir=TEMP)
+        self.log = open(f"{self.dir}/log", "a+", encoding="utf-8", errors="replace")  # stderr of the services
         self.carrier, self.options, self.link = carrier, ["--by", by, *options], link
         self.node = Node(self.listen("node"), *node_options) if node else None
         os.mkdir(f"{self.dir}/addr")
@@ -106,11 +107,16 @@ class Social:
         more = ["--http", f"127.0.0.1:{self.port}"] if name == "gateway" and hasattr(self, "port") else []
         self.process[roles] = subprocess.Popen(
             [*(self.link.prefix(name) if self.link else ()), BUILD / "lend-social", "--role", roles, "--dir", self.dir, "--listen", self.listen(name), *self.options, *more],
-            stdout=subprocess.PIPE, text=True)
-        assert self.process[roles].stdout.readline().startswith("ready "), roles
+            stdout=subprocess.PIPE, stderr=self.log, text=True)
+        assert self.process[roles].stdout.readline().startswith("ready "), (roles, self.log_lines()[-20:])
         if name == "gateway":
             with open(f"{self.dir}/addr/gateway", encoding="ascii") as file:
                 self.port = int(file.read().rsplit(":", 1)[1])
+
+    def log_lines(self):
+        """The lines that the services have logged."""
+        self.log.seek(0)
+        return self.log.readlines()
 
     def kill(self, roles, how=signal.SIGKILL):
         process = self.process.pop(roles)
@@ -127,10 +133,11 @@ class Social:
         between two processes, of which one was killed, ends after its ttl of 6 s."""
         try:
             codes = {roles: self.kill(roles, signal.SIGTERM) for roles in reversed(list(self.process))}
-            assert not any(codes.values()), codes
+            assert not any(codes.values()), (codes, "".join(self.log_lines()[-200:]))
             if self.node:
                 wait_until(lambda: time.sleep(0.01) or not self.node.stat()["pages_used"])
         finally:
+            self.log.close()
             if self.node:
                 self.node.__exit__()
             for process in self.stores.values():
