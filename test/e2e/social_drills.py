@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Goal: when a process of the social network ends, stops or is full, the rest continues: errors have
-a status and come in time, and after its restart requests succeed again within 2 s.
+a status and come in time, and after its restart requests succeed again within 2 s, as many per second
+as before.
 
 Method: a network whose services are processes of their own, under load from threads. One process
 after the other is killed and restarted, stopped and continued; so is the memory node, and one is
-filled. At the end all processes end well, and the node is empty.
+filled. At the end all processes end well, the node is empty, and the services have logged at most
+one line per failed request.
 Covers: apps/social/lend_transport.c, apps/social/process.c, apps/social/post_refs.c,
 apps/social/store_lmdb.c, apps/social/store_redis.c, apps/social/memcached.c, apps/social/store_servers.c,
 apps/social/gateway_timeline.c
@@ -12,6 +14,7 @@ apps/social/gateway_timeline.c
 usage: social_drills.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
 """
 import http.client
+import itertools
 import json
 import os
 import random
@@ -27,8 +30,11 @@ from social_network import SERVICES, Link, Social, photo, wait_until
 
 SEED = 24
 BOUND = 3.0     # seconds that any request takes, also during a failure
-RECOVERED = 2.0  # seconds after a restart until requests succeed
-WINDOW = 40     # requests of which 95 % have to succeed
+RECOVERED = 2.0  # seconds after a restart until goodput is back
+BACK = 0.95     # of the goodput before, and of the last requests
+WINDOW = 40     # the last requests
+GOODPUT_S = 0.5  # seconds that goodput is measured over
+INTERVAL = 0.03  # seconds from a thread's request to its next, or longer if the reply is late
 
 # The requests of the load, and the roles that each needs.
 NEEDS = {
@@ -46,22 +52,25 @@ def apart(role):
 
 
 class Load:
-    """Requests from threads, one after the other each. Results: [end, kind, status, seconds]."""
+    """Requests from threads, which repeat the same kinds, one request after the other. Results: [end, kind, status, seconds]."""
 
     def __init__(self, net, media, threads=3):
-        self.net, self.media, self.results, self.running = net, media, [], True
+        self.net, self.media, self.results, self.running, self.normal = net, media, [], True, None
         self.threads = [threading.Thread(target=self.run, args=(SEED + i,)) for i in range(threads)]
         for thread in self.threads:
             thread.start()
 
     def run(self, seed):
-        rng = random.Random(seed)
-        while self.running:
-            kind = rng.choice(("home", "user", "media", "compose"))
+        rng, due = random.Random(seed), time.monotonic()
+        for kind in itertools.cycle(NEEDS):
+            if not self.running:
+                return
             begin = time.monotonic()
             status = self.send(kind, rng)
             end = time.monotonic()
             self.results.append((end, kind, status, end - begin))
+            due = max(due + INTERVAL, end)
+            time.sleep(due - end)
 
     def send(self, kind, rng):
         try:
@@ -84,6 +93,18 @@ class Load:
         self.running = False
         for thread in self.threads:
             thread.join()
+        logged, failed = self.net.log_lines(), sum(r[2] != 200 for r in self.results)
+        assert len(logged) <= failed, (failed, logged[-20:])
+
+    def goodput(self, begin, end, kinds):
+        """Requests of these kinds that succeeded, per second."""
+        return sum(r[2] == 200 and r[1] in kinds and begin <= r[0] < end for r in list(self.results)) / (end - begin)
+
+    def measure_normal(self):
+        """Measures the goodput of each kind, before the first failure."""
+        begin = time.monotonic()
+        time.sleep(1)
+        self.normal = {kind: self.goodput(begin, begin + 1, {kind}) for kind in NEEDS}
 
     def since(self, begin):
         return [r for r in self.results if r[0] - r[3] >= begin]
@@ -115,12 +136,16 @@ class Drills(unittest.TestCase):
                 self.assertIn(status, (200, 404, 503, 504), (role, kind))
 
     def check_recovery(self, load, begin, kinds):
-        """Of the last requests of these kinds, 95 % succeed, soon after begin."""
+        """Soon after begin, 95 % of the last requests of these kinds succeed, and 95 % as many per second as before the failure."""
         def recovered():
             time.sleep(0.005)
             last = [r for r in load.since(begin) if r[1] in kinds][-WINDOW:]
-            return len(last) >= WINDOW / 2 and sum(r[2] == 200 for r in last) >= 0.95 * len(last)
-        self.assertLess(wait_until(recovered), RECOVERED)
+            now = time.monotonic()
+            rates.append(load.goodput(now - GOODPUT_S, now, kinds))
+            return (now - begin >= GOODPUT_S and len(last) >= WINDOW / 2 and sum(r[2] == 200 for r in last) >= BACK * len(last)
+                    and rates[-1] >= BACK * normal)
+        rates, normal = [], sum(load.normal[kind] for kind in kinds)
+        self.assertLess(wait_until(recovered), RECOVERED, (normal, max(rates)))
 
     def wait_for_requests(self, load, begin, n):
         wait_until(lambda: time.sleep(0.005) or len(load.since(begin)) >= n)
@@ -129,6 +154,7 @@ class Drills(unittest.TestCase):
         with self.start("auto") as net:
             load = Load(net, self.upload(net))
             try:
+                load.measure_normal()
                 for role in SERVICES.split(","):
                     begin = time.monotonic()
                     net.kill(role)
@@ -148,6 +174,7 @@ class Drills(unittest.TestCase):
         with Link("social-graph") as link, self.start("auto", "udp", apart("social-graph"), link=link) as net:
             load = Load(net, self.upload(net))
             try:
+                load.measure_normal()
                 begin = time.monotonic()
                 link.cut(True)
                 wait_until(lambda: time.sleep(0.01) or sum(r[2] != 200 for r in load.since(begin)) > 5)
@@ -164,6 +191,7 @@ class Drills(unittest.TestCase):
         with self.start("auto", "udp", apart("home-timeline")) as net:
             load = Load(net, self.upload(net))
             try:
+                load.measure_normal()
                 begin = time.monotonic()
                 net.process["home-timeline"].send_signal(signal.SIGSTOP)
                 wait_until(lambda: time.sleep(0.01) or any(r[2] != 200 for r in load.since(begin)))
@@ -180,6 +208,7 @@ class Drills(unittest.TestCase):
             self.upload(net)
             load = Load(net, self.upload(net))
             try:
+                load.measure_normal()
                 begin = time.monotonic()
                 net.node.process.kill()
                 self.wait_for_requests(load, begin, 12)
@@ -208,6 +237,7 @@ class Drills(unittest.TestCase):
         with self.start("auto", processes=(SERVICES, "gateway"), options=("--stores", "real")) as net:
             load = Load(net, self.upload(net))
             try:
+                load.measure_normal()
                 for name, need in (("memcached", "none"), ("redis", "post-storage")):
                     begin = time.monotonic()
                     net.stores[name].kill()
@@ -227,6 +257,7 @@ class Drills(unittest.TestCase):
         with self.start("auto", processes=(SERVICES, "gateway"), options=("--stores", "real")) as net:
             load = Load(net, self.upload(net))
             try:
+                load.measure_normal()
                 for name, need in (("memcached", "none"), ("redis", "post-storage")):
                     begin = time.monotonic()
                     net.stores[name].send_signal(signal.SIGSTOP)
@@ -247,7 +278,7 @@ class Drills(unittest.TestCase):
         with self.start("auto", processes=(SERVICES, "gateway")) as net:
             load = Load(net, self.upload(net))
             try:
-                self.wait_for_requests(load, time.monotonic(), 12)
+                load.measure_normal()
                 net.kill("gateway")
                 self.wait_for_requests(load, time.monotonic(), 12)
                 net.start("gateway")
