@@ -6,9 +6,9 @@ set -eu
 packages_of() {
 	case $1 in
 	build) echo gcc g++ libc6-dev cmake ninja-build pkg-config python3 libcriterion-dev libdpdk-dev libibverbs-dev librdmacm-dev libturbojpeg0-dev libcyaml-dev libyaml-dev libjansson-dev libhttp-parser-dev libmicrohttpd-dev libsodium-dev libipsec-mb-dev libnghttp2-dev libssl-dev zlib1g-dev libprotobuf-c-dev protobuf-c-compiler libprotobuf-dev protobuf-compiler liblmdb-dev libhiredis-dev ;;
-	test) echo clang libclang-rt-14-dev llvm clang-format codespell spin valgrind libmimalloc2.0 libjemalloc2 tshark iproute2 prometheus mandoc python3-grpcio openssl dpdk-dev ;;
+	test) echo clang libclang-rt-14-dev llvm clang-format codespell spin valgrind libmimalloc2.0 libjemalloc2 tshark iproute2 prometheus mandoc python3-grpcio openssl dpdk-dev redis-server memcached ;;
 	demo) echo mate-backgrounds ;;
-	social) echo redis-server memcached mate-backgrounds libgrpc++-dev protobuf-compiler-grpc linux-perf ;;
+	social) echo redis-server memcached mate-backgrounds libgrpc++-dev protobuf-compiler-grpc linux-perf chromium ;;
 	tidy) echo clang-tidy ;;
 	interop) echo ruby-grpc libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc openssl ;;
 	peers) echo libucx-dev libfabric-dev libhiredis-dev redis-server libgrpc++-dev protobuf-compiler-grpc libflatbuffers-dev flatbuffers-compiler libdpdk-dev valgrind libmimalloc2.0 libjemalloc2 nghttp2-client iperf3 iputils-ping ngtcp2-client ngtcp2-server openssl ;;

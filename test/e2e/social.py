@@ -22,6 +22,7 @@ apps/load/social_page.c, apps/common/report_page.c, apps/tools/social_command.c
 usage: social.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
 """
 import base64
+import html
 import json
 import os
 import pathlib
@@ -352,6 +353,26 @@ class Embedded(unittest.TestCase):
         one_line(self, lend("load", "--target", TEMP, code=1))
 
 
+# Scripts for a page in the browser: the texts that do not fit into their plot, and what each plot has inside of it.
+FIT = """[...document.querySelectorAll("svg text")].filter(t => {
+    const text = t.getBoundingClientRect(), svg = t.closest("svg").getBoundingClientRect();
+    return text.left < svg.left - 1 || text.right > svg.right + 1; }).map(t => t.textContent).join() || "all fit" """
+DRAWN = """JSON.stringify([...document.querySelectorAll("svg")].map(svg => {
+    const frame = svg.getBoundingClientRect(), count = what => [...svg.querySelectorAll(what)].filter(shape => {
+        const box = shape.getBoundingClientRect(), style = getComputedStyle(shape);
+        return box.width > 0 && box.left >= frame.left && box.right <= frame.right && box.top >= frame.top && box.bottom <= frame.bottom
+            && style.visibility == "visible" && (style.fill != "none" || style.stroke != "none"); }).length;
+    return {name: svg.querySelector("title").textContent, lines: count("path.line"), points: count("circle"), bars: count("rect[rx='3']")}; }))"""
+
+
+def title_of(page, script):
+    """The text that a script makes of a page in the browser."""
+    (TEMP / "title.html").write_text(page.read_text() + f"<script>document.title = {script}</script>")
+    done = subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={TEMP}/chromium", "--dump-dom",
+                           f"file://{TEMP}/title.html"], capture_output=True, text=True, timeout=60)
+    return html.unescape(re.search("<title>(.*?)</title>", done.stdout, re.S)[1])
+
+
 class Page(unittest.TestCase):
     def test_one_command_measures_and_draws(self):
         page, results = TEMP / "social.html", TEMP / "social.json"
@@ -378,6 +399,15 @@ class Page(unittest.TestCase):
         for chart in charts[2:]:
             self.assertGreaterEqual(chart.count("<rect"), 2)
         self.assertIn("prefers-color-scheme", text)
+        if not shutil.which("chromium"):
+            self.skipTest("chromium is not installed: scripts/deps.sh social")
+        drawn = json.loads(title_of(page, DRAWN))
+        self.assertEqual([plot["name"] for plot in drawn], ["Mean latency", "Latency that 99 % do not exceed", "Bytes moved per request",
+                                                           "CPU time per request, by process"])
+        for plot in drawn[:2]:
+            self.assertEqual(plot["lines"], len(arms), plot)
+            self.assertEqual(plot["points"], sum(len(run["steps"]) for run in got["runs"]), plot)
+        self.assertEqual([plot["bars"] for plot in drawn[2:]], [2, sum(len(run["cpu_s_per_tier"]) for run in got["runs"])], drawn)
 
     @unittest.skipUnless(shutil.which("chromium"), "chromium is not installed")
     def test_a_browser_shows_it(self):
@@ -397,14 +427,7 @@ class Page(unittest.TestCase):
             self.assertNotIn("CONSOLE", done.stderr)
             shots.add(shot.read_bytes())
         self.assertEqual(len(shots), 2, "they look alike")
-        page = (TEMP / "browser.html").read_text()
-        script = """<script>document.title = [...document.querySelectorAll("svg text")].filter(t => {
-            const text = t.getBoundingClientRect(), svg = t.closest("svg").getBoundingClientRect();
-            return text.left < svg.left - 1 || text.right > svg.right + 1; }).map(t => t.textContent).join() || "all fit"</script>"""
-        (TEMP / "fit.html").write_text(page.replace("</body>", script + "</body>") if "</body>" in page else page + script)
-        done = subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={TEMP}/chromium", "--dump-dom",
-                               f"file://{TEMP}/fit.html"], capture_output=True, text=True, timeout=60)
-        self.assertIn("<title>all fit</title>", done.stdout)
+        self.assertEqual(title_of(TEMP / "browser.html", FIT), "all fit")
 
     def test_bad_input(self):
         for text in ("", "{}", '{"runs": [{}]}', '{"runs": [{"workload": "w", "carrier": "c", "by": "b", "command": "x", "steps": []}]}'):
