@@ -3,7 +3,8 @@
  * Any traffic renews a lease, but a thread that computes for longer than the lease sends none. So
  * one small thread per process, with an endpoint of its own, joins the process's life at each node.
  * It does so again three times per lease, which renews the lease. The thread starts with the first
- * node and ends with the last.
+ * node and ends with the last. It opens its endpoint shortly before the first renewal is due, so
+ * that a process that lives for less than that does without.
  * Layer: cn. Threads: join, life and leave from any. The lock protects the list; the calls and
  * sessions are the thread's. */
 #include "cn/client.h"
@@ -11,12 +12,15 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cn/life.h"
+#include "sys/clock.h"
 #include "util/bits.h"
 
 #define PERIOD_MAX UINT64_C(10000000000)
 #define PERIOD_MIN UINT64_C(5000000)
+#define OPEN_NS    UINT64_C(1000000000) /* for the thread to open its endpoint and a session */
 
 struct entry {
 	LIST_ENTRY(entry) link;
@@ -38,6 +42,7 @@ static LIST_HEAD(, entry) entries = LIST_HEAD_INITIALIZER(entries);
 static uint32_t alive; /* entries that are not gone */
 static bool running;
 static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER; /* entries: while ep is NULL */
 static struct lend_ep
     *ep; /* endpoint that lend_stop() wakes: under the lock; NULL while it is closed */
 static struct lend_ep *mine; /* endpoint of the renewing thread, for that thread only */
@@ -121,6 +126,11 @@ static void free_closed(struct lend_ep *own)
 	}
 }
 
+static lend_ns period_of(const struct entry *e)
+{
+	return lend_max_u64(lend_min_u64(e->lease / 3, PERIOD_MAX), PERIOD_MIN);
+}
+
 /* Sends the renewals that are due. Returns when to check again. */
 static lend_ns send_renewals(struct lend_ep *own)
 {
@@ -132,8 +142,7 @@ static lend_ns send_renewals(struct lend_ep *own)
 		if (e->gone || !e->life || renewed_by_other(e))
 			continue;
 		if (now >= e->next && !e->busy) {
-			e->next =
-			    now + lend_max_u64(lend_min_u64(e->lease / 3, PERIOD_MAX), PERIOD_MIN);
+			e->next = now + period_of(e);
 			renew_lease(own, e);
 		}
 		next = lend_min_u64(next, lend_max_u64(e->next, now + PERIOD_MIN));
@@ -170,6 +179,30 @@ static void serve_entries(struct lend_ep *own)
 	lend_close(own);
 }
 
+/* Returns when the first renewal is due. */
+static lend_ns first_due(void)
+{
+	lend_ns due = LEND_NEVER;
+	struct entry *e;
+
+	LIST_FOREACH(e, &entries, link)
+	if (!e->gone && e->life)
+		due = lend_min_u64(due, e->next);
+	return due;
+}
+
+/* Sleeps until a renewal is due, or no client is left. */
+static void await_due(void)
+{
+	while (alive && first_due() > lend_clock_now()) {
+		lend_ns until = lend_min_u64(first_due(), lend_clock_now() + PERIOD_MAX);
+		struct timespec at = {.tv_sec = (time_t)(until / 1000000000),
+				      .tv_nsec = (long)(until % 1000000000)};
+
+		(void)pthread_cond_clockwait(&changed, &lock, CLOCK_MONOTONIC, &at);
+	}
+}
+
 static void *run_thread(void *arg)
 {
 	struct lend_config config = LEND_CONFIG_INIT;
@@ -178,7 +211,7 @@ static void *run_thread(void *arg)
 
 	(void)arg;
 	pthread_mutex_lock(&lock);
-	while (alive && fine) { /* a join may come while the endpoint closes */
+	while (await_due(), alive && fine) { /* a join may come while the endpoint closes */
 		pthread_mutex_unlock(&lock);
 		fine = lend_open(&config, &own) ==
 		       0; /* if it fails, ordinary traffic still renews the leases */
@@ -211,6 +244,7 @@ static void in_child(void)
 	running = false;
 	ep = mine = NULL;
 	pthread_cond_init(&ended, NULL);
+	pthread_cond_init(&changed, NULL);
 	free_entries();
 	pthread_mutex_unlock(&lock);
 }
@@ -228,6 +262,13 @@ static void start_thread(void)
 		return;
 	running = true;
 	pthread_detach(thread);
+}
+
+static void wake_thread(void)
+{
+	if (ep)
+		lend_stop(ep);
+	pthread_cond_signal(&changed);
 }
 
 int cn_renew_join(const char *home, uint32_t client)
@@ -266,10 +307,10 @@ void cn_renew_life(const char *home, uint32_t client, uint64_t life, lend_ns lea
 	if (e) {
 		e->life = life;
 		e->lease = lease;
-		e->next = 0;
+		e->next =
+		    ep ? 0 : lend_clock_now() + period_of(e) - lend_min_u64(period_of(e), OPEN_NS);
 		start_thread(); /* without it traffic still renews */
-		if (ep)
-			lend_stop(ep);
+		wake_thread();
 	}
 	pthread_mutex_unlock(&lock);
 }
@@ -283,8 +324,7 @@ void cn_renew_leave(const char *home, uint32_t client)
 	if (e) {
 		e->gone = true;
 		alive--;
-		if (ep)
-			lend_stop(ep);
+		wake_thread();
 	}
 	while (!alive && running)
 		pthread_cond_wait(&ended, &lock);

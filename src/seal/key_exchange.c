@@ -54,6 +54,7 @@ struct lend_kex {
 	lend_ns ticket_ns;
 	struct ticket_key ticket_key[2]; /* the newest first */
 	uint32_t sessions, n_opened;
+	uint32_t touched; /* records from this one on were never used */
 	struct record
 	    opened[LEND_KEX_BURST]; /* CONNECTs of this burst that no session has claimed */
 	struct record record[];     /* by index of the session */
@@ -99,6 +100,13 @@ static struct record *record_of(struct lend_kex *x, uint64_t session)
 	uint64_t i = session & INDEX_MASK;
 
 	return i < x->sessions && x->record[i].session == session && session ? &x->record[i] : NULL;
+}
+
+static struct record *touch_record(struct lend_kex *x, uint64_t i)
+{
+	LEND_CHECK(i < x->sessions);
+	x->touched = lend_max_u32(x->touched, (uint32_t)i + 1);
+	return &x->record[i];
 }
 
 static enum lend_noise_pattern noise_pattern(uint8_t pattern)
@@ -190,8 +198,8 @@ void lend_kex_connect(struct lend_kex *x, uint32_t sess, const struct lend_kex_k
 	struct lend_pkt_connect b;
 	struct record *r;
 
-	LEND_CHECK(sess < x->sessions && len >= CONNECT_MIN);
-	r = &x->record[sess];
+	LEND_CHECK(len >= CONNECT_MIN);
+	r = touch_record(x, sess);
 	memcpy(&b, data + sizeof(struct lend_pkt), sizeof(b));
 	if (is_repeat(r, &b, len)) {
 		memcpy(data, r->bytes, len);
@@ -333,9 +341,8 @@ bool lend_kex_open(struct lend_kex *x, const struct lend_kex_keys *keys, uint8_t
 
 void lend_kex_claim(struct lend_kex *x, uint64_t session, const struct lend_pkt_connect *connect)
 {
-	struct record *r = &x->record[session & INDEX_MASK];
+	struct record *r = touch_record(x, session & INDEX_MASK);
 
-	LEND_CHECK((session & INDEX_MASK) < x->sessions);
 	for (uint32_t i = 0; i < x->n_opened; i++)
 		if (x->opened[i].connect == connect->connect &&
 		    x->opened[i].peer_id == connect->session) {
@@ -447,7 +454,7 @@ void lend_kex_close(struct lend_kex *x)
 {
 	lend_kex_burst(x);
 	x->ops->wipe(x->ticket_key, sizeof(x->ticket_key));
-	for (uint32_t i = 0; i < x->sessions; i++)
+	for (uint32_t i = 0; i < x->touched; i++)
 		if (x->record[i].session)
 			wipe_record(x, &x->record[i]);
 }

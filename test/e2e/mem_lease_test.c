@@ -1,8 +1,9 @@
 /* Goal: the lease of a client that is gone ends, that of a busy one does not. After its lease
  * ended, a client starts a new life, and every read returns the bytes that its reference names.
- * Method: a client with a thread that is away for three leases, and one that is stopped until its
- * pages are free. Covers: cn/lease_renew.c, cn/life.c, mn/store/lease.c */
+ * Method: clients with a thread that is away for longer than the lease, and one that is stopped
+ * until its pages are free. Covers: cn/lease_renew.c, cn/life.c, mn/store/lease.c */
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,6 +31,39 @@ static void a_busy_client_keeps_its_lease(const char *carrier)
 	mem_node_stop(&node);
 }
 OVER_EACH(mem_lease, a_busy_client_keeps_its_lease)
+
+static unsigned count_descriptors(void)
+{
+	unsigned n = 0;
+
+	for (int fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+/* A third of this lease is longer than an endpoint needs to open, so the renewing thread has none
+ * at first. */
+Test(mem_lease, a_long_lease_is_renewed_by_a_late_endpoint)
+{
+	struct mem_node node;
+	struct lend_mem_stat stat;
+	struct lend_ref ref;
+	unsigned before;
+	char out[4];
+
+	mem_node_start(&node, "udp", "16M", "--lease 3600");
+	ref = mem_put(node.mem, "abc", 4, NULL);
+	before = count_descriptors();
+	usleep(100000);
+	cr_assert_eq(count_descriptors(), before, "an endpoint was opened at once");
+	usleep(4500000);
+	cr_assert_gt(count_descriptors(), before);
+	cr_assert_eq(mem_get(node.mem, &ref, 0, out, 4), LEND_OK);
+	mem_stat(node.mem, &stat);
+	cr_assert_eq(stat.leases_expired, 0);
+	cr_assert_eq(mem_release(node.mem, &ref), LEND_OK);
+	mem_node_stop(&node);
+}
 
 /* In the client, where no assertion may run. On a busy machine its lease may end again at any
  * time. */
