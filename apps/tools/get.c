@@ -72,12 +72,20 @@ static void remove_temp(void)
 		unlink(temp);
 }
 
-static int open_temp(const char *out)
+/* A device or a pipe is opened itself: it must not be replaced by a file. */
+static int open_output(const char *out)
 {
 	mode_t mask = umask(0);
+	struct stat st;
 	int fd;
 
 	umask(mask);
+	if (stat(out, &st) == 0 && !S_ISREG(st.st_mode)) {
+		fd = open(out, O_WRONLY | O_CLOEXEC);
+		if (fd < 0)
+			app_die("%s: %s; choose another name", out, strerror(errno));
+		return fd;
+	}
 	if (snprintf(temp, sizeof(temp), "%s.XXXXXX", out) >= (int)sizeof(temp))
 		app_bad("%s: the name is too long; choose a shorter one", out);
 	fd = mkostemp(temp, O_CLOEXEC);
@@ -127,7 +135,7 @@ static void fetch_object(struct lend_mem *mem, const struct lend_ref *ref, int f
 
 static void finish_file(int fd, const char *out)
 {
-	if (close(fd) < 0 || rename(temp, out) < 0)
+	if (close(fd) < 0 || (temp[0] && rename(temp, out) < 0))
 		app_die("%s: %s; choose another name", out, strerror(errno));
 	temp[0] = 0;
 }
@@ -167,7 +175,7 @@ int app_get(int argc, char **argv)
 	if (lend_ref_parse(mem, args.ref, &ref) < 0)
 		app_bad("%s: %s", args.ref, lend_why());
 	if (args.out)
-		fd = open_temp(args.out);
+		fd = open_output(args.out);
 	fetch_object(mem, &ref, fd, args.out ? args.out : "standard output");
 	if (args.out)
 		finish_file(fd, args.out);

@@ -39,6 +39,20 @@ class References(unittest.TestCase):
         self.assertEqual(lend("get", ref).stdout, source.read_bytes())
         copy.unlink()
 
+    def test_a_pipe_is_written_to(self):
+        """The output may be a device or a pipe, which no file may replace."""
+        pipe, source, copy = TEMP / "pipe", TEMP / "source", TEMP / "copy"
+        source.write_bytes(os.urandom(3 << 20))
+        os.mkfifo(pipe)
+        with Node(f"shm:apps-{os.getpid()}-pipe") as node:
+            ref = lend("put", source, "--node", node.address).stdout.decode().strip()
+            with copy.open("wb") as out, subprocess.Popen(["cat", pipe], stdout=out):
+                lend("get", ref, "-o", pipe)
+        self.assertTrue(pipe.is_fifo())
+        self.assertEqual(copy.read_bytes(), source.read_bytes())
+        pipe.unlink()
+        copy.unlink()
+
     def test_a_reference_that_is_not_in_argv(self):
         """From standard input, or the first line of a file; and each mistake in that gives one line."""
         source, ref, none = TEMP / "source", TEMP / "ref", TEMP / "none"
