@@ -302,6 +302,13 @@ static void run_rounds(struct training *t)
 		}
 }
 
+/* Returns the ms of an iteration without headers and delays. */
+static double bound_ms(const struct training *t, bool fifo)
+{
+	return 1e3 * training_model_bound(&t->model, (double)t->compute / 1e9, 1.0 / (1 + BACKWARD),
+					  transfer_seconds(t), fifo);
+}
+
 static void write_report(const struct training *t)
 {
 	const struct app_series *by_layer = &t->side[BY_LAYER].seconds;
@@ -315,6 +322,11 @@ static void write_report(const struct training *t)
 		       "ms, median, in FIFO order");
 	app_report_num(&r, "ratio", app_series_ratio(by_layer, fifo), 3,
 		       "by layer over FIFO, median of the rounds");
+	app_report_num(&r, "bound_ms", bound_ms(t, false), 1,
+		       "ms, by layer, if no byte had a header or a delay");
+	app_report_num(&r, "bound_ms_fifo", bound_ms(t, true), 1, "ms, the same in FIFO order");
+	app_report_num(&r, "bound_ratio", bound_ms(t, false) / bound_ms(t, true), 3,
+		       "the ratio that the model allows");
 	app_report_num(&r, "compute_ms", (double)t->compute / 1e6, 1,
 		       "ms of an iteration, backward twice as long as forward");
 	app_report_num(&r, "transfer_ms", 1e3 * transfer_seconds(t), 1,

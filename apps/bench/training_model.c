@@ -127,3 +127,55 @@ int training_model_make(struct training_model *m, enum training_kind kind, unsig
 		    (uint8_t)(LEND_URGENT + m->slice[i].at * LEND_BULK / m->bytes);
 	return 0;
 }
+
+/* Returns the slice to send next: of those that are ready at a time, the first one in order; else
+ * the one that is ready first. */
+static unsigned next_slice(const struct training_model *m, const double *ready, const bool *sent,
+			   double at, bool fifo)
+{
+	unsigned best = m->slices;
+
+	for (unsigned i = 0; i < m->slices; i++)
+		if (!sent[i] &&
+		    (best == m->slices || (ready[i] < ready[best] && (fifo || ready[best] > at))))
+			best = i;
+	return best;
+}
+
+/* Sends all slices over one direction of the link. ready: the time of each, which becomes that at
+ * which its last byte has arrived. */
+static void send_slices(const struct training_model *m, double byte, double *ready, bool fifo)
+{
+	static bool sent[TRAINING_SLICES_MAX];
+	double at = 0;
+
+	memset(sent, 0, sizeof(sent));
+	for (unsigned n = 0; n < m->slices; n++) {
+		unsigned i = next_slice(m, ready, sent, at, fifo);
+
+		at = (ready[i] > at ? ready[i] : at) + byte * m->slice[i].len;
+		ready[i] = at;
+		sent[i] = true;
+	}
+}
+
+double training_model_bound(const struct training_model *m, double compute, double forward,
+			    double transfer, bool fifo)
+{
+	static double ready[TRAINING_SLICES_MAX];
+	double at = 0;
+
+	for (unsigned i = m->layers; i-- > 0;) {
+		at += compute * (1 - forward) * m->layer[i].work / m->work;
+		for (unsigned k = m->layer[i].first; k < m->layer[i].after; k++)
+			ready[k] = at;
+	}
+	for (int way = 0; way < 2; way++)
+		send_slices(m, transfer / (double)m->bytes, ready, fifo);
+	for (unsigned i = 0; i < m->layers; i++) {
+		for (unsigned k = m->layer[i].first; k < m->layer[i].after; k++)
+			at = ready[k] > at ? ready[k] : at;
+		at += compute * forward * m->layer[i].work / m->work;
+	}
+	return at;
+}

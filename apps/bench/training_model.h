@@ -5,6 +5,7 @@
 #ifndef APPS_BENCH_TRAINING_MODEL_H
 #define APPS_BENCH_TRAINING_MODEL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { TRAINING_LAYERS_MAX = 64, TRAINING_SLICES_MAX = 4096 };
@@ -39,5 +40,11 @@ struct training_model {
  * slices. */
 int training_model_make(struct training_model *model, enum training_kind kind, unsigned scale,
 			uint32_t slice);
+
+/* Returns the seconds of an iteration over a link without headers and delays that sends whole
+ * slices, one after the other: those of the first layers first, or in FIFO order. compute: seconds
+ * of an iteration, of which the forward step takes the part `forward`; transfer: of all bytes. */
+double training_model_bound(const struct training_model *model, double compute, double forward,
+			    double transfer, bool fifo);
 
 #endif

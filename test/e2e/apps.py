@@ -167,6 +167,10 @@ class Commands(unittest.TestCase):
             got = json.loads(done.stdout)
             self.assertEqual((done.returncode, done.stderr, got["wrong_bytes"]), (0, "", 0))
             self.assertEqual((got["layers"], got["parameters"]), (len(sizes), sum(-(-n // scale) for n in sizes)))
+            self.assertGreater(got["bound_ms"], max(got["compute_ms"], got["transfer_ms"]))
+            self.assertLess(got["bound_ms"], got["iteration_ms"])
+            self.assertLess(got["bound_ms_fifo"], got["iteration_ms_fifo"])
+            self.assertLess(got["bound_ratio"], 0.9)
             for _ in range(5):  # other processes may delay an iteration
                 if model == "gpt2" or got["ratio"] <= 0.93:  # its first layer is a third of it
                     break
