@@ -56,7 +56,7 @@ end:	do
 	od
 }
 
-inline ring_bell(me, other)		/* dpdk_bell_ring(); the socket's lock publishes earlier stores */
+inline ring_bell(me, other)		/* dpdk_bell_ring(); the pipe's lock publishes earlier stores */
 {
 	seen = asleep[other];
 	if

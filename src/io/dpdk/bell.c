@@ -13,35 +13,40 @@
 #include "sys/rand.h"
 #include "sys/rundir.h"
 
-enum { BYTES_MAX = 16 }; /* bytes taken from the socket after a sleep */
+enum { BYTES_MAX = 16 }; /* bytes taken from the pipe after a sleep */
 
 static const char name_format[] = "/bell-%016" PRIx64;
 
-/* Writes the address of a socket in the runtime folder. */
-static void write_address(struct sockaddr_un *at, size_t folder, uint64_t number)
+/* Opens the pipe of that number in the runtime folder, for reading as well: so a write never finds
+ * it without a reader, which would raise SIGPIPE. */
+static int open_pipe(const struct dpdk *io, uint64_t number)
 {
-	(void)snprintf(at->sun_path + folder, sizeof(at->sun_path) - folder, name_format, number);
+	char path[DPDK_PATH_MAX + 1];
+
+	memcpy(path, io->bell_path, io->folder_len);
+	(void)snprintf(path + io->folder_len, sizeof(path) - io->folder_len, name_format, number);
+	return open(path, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
 }
 
 int dpdk_bell_open(struct dpdk *io)
 {
-	struct sockaddr_un *at = &io->bell_at;
-	int rc = lend_rundir(at->sun_path, sizeof(at->sun_path) - sizeof("/bell-0123456789abcdef"));
+	int rc =
+	    lend_rundir(io->bell_path, sizeof(io->bell_path) - sizeof("/bell-0123456789abcdef"));
 
 	if (rc < 0)
 		return rc;
-	at->sun_family = AF_UNIX;
-	io->folder_len = strlen(at->sun_path);
+	io->folder_len = strlen(io->bell_path);
 	lend_random(&io->bell_number, sizeof(io->bell_number));
-	write_address(at, io->folder_len, io->bell_number);
-	io->bell_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (io->bell_fd < 0)
-		return lend_fail(errno, "dpdk:memif: no socket: raise ulimit -n");
-	if (bind(io->bell_fd, (const void *)at, sizeof(*at)) == 0)
+	(void)snprintf(io->bell_path + io->folder_len, sizeof(io->bell_path) - io->folder_len,
+		       name_format, io->bell_number);
+	if (mkfifo(io->bell_path, S_IRUSR | S_IWUSR) != 0)
+		return lend_fail(errno, "%s: %s; make its folder writable", io->bell_path,
+				 strerror(errno));
+	io->bell_fd = open_pipe(io, io->bell_number);
+	if (io->bell_fd >= 0)
 		return 0;
-	rc = lend_fail(errno, "%s: %s; make its folder writable", at->sun_path, strerror(errno));
-	(void)close(io->bell_fd);
-	io->bell_fd = -1;
+	rc = lend_fail(errno, "dpdk:memif: no pipe: raise ulimit -n");
+	(void)unlink(io->bell_path);
 	return rc;
 }
 
@@ -49,7 +54,7 @@ void dpdk_bell_close(struct dpdk *io)
 {
 	if (io->bell_fd < 0)
 		return;
-	(void)unlink(io->bell_at.sun_path);
+	(void)unlink(io->bell_path);
 	(void)close(io->bell_fd);
 }
 
@@ -65,8 +70,9 @@ static bool map_bell(const struct dpdk *io, struct dpdk_port *port, int fd)
 	if (at == MAP_FAILED)
 		return false;
 	port->bell = at;
+	port->ringer = fcntl(io->bell_fd, F_DUPFD_CLOEXEC, 0);
 	atomic_store(&port->bell->end[port->side].asleep, 0);
-	atomic_store(&port->bell->end[port->side].socket, io->bell_number);
+	atomic_store(&port->bell->end[port->side].pipe, io->bell_number);
 	return true;
 }
 
@@ -114,7 +120,7 @@ bool dpdk_bell_wakes(const struct dpdk *io)
 	for (uint32_t i = 0; i < io->looks; i++) {
 		const struct dpdk_port *port = io->look[i].port;
 
-		if (port->bell == NULL || atomic_load(&port->bell->end[1 - port->side].socket) == 0)
+		if (port->bell == NULL || atomic_load(&port->bell->end[1 - port->side].pipe) == 0)
 			return false;
 	}
 	return true;
@@ -122,7 +128,7 @@ bool dpdk_bell_wakes(const struct dpdk *io)
 
 void dpdk_bell_forget(struct dpdk_port *port)
 {
-	atomic_store(&port->bell->end[1 - port->side].socket, 0);
+	atomic_store(&port->bell->end[1 - port->side].pipe, 0);
 }
 
 void dpdk_bell_detach(struct dpdk_port *port)
@@ -136,34 +142,32 @@ void dpdk_bell_detach(struct dpdk_port *port)
 	port->rings = 0;
 }
 
-static void send_byte(const struct dpdk *io, const struct sockaddr_un *to)
+/* A pipe that is full has a wake-up already. */
+static void write_byte(int fd)
 {
-	/* A queue that is full has a wake-up already; a socket that is gone had its end. */
-	(void)sendto(io->bell_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL, (const void *)to,
-		     sizeof(*to));
+	ssize_t n = write(fd, "", 1);
+
+	(void)n;
 }
 
 void dpdk_bell_wake(const struct dpdk *io)
 {
-	send_byte(io, &io->bell_at);
+	write_byte(io->bell_fd);
 }
 
-/* Sends a byte to the other end's socket of that number, by a socket that is connected to it: the
- * kernel would look a name up for as long as it takes to send. */
-static void ring_socket(const struct dpdk *io, struct dpdk_port *port, uint64_t number)
+/* Writes a byte to the other end's pipe of that number. False: no descriptor is free to open it. */
+static bool ring_pipe(const struct dpdk *io, struct dpdk_port *port, uint64_t number)
 {
-	struct sockaddr_un at = io->bell_at;
-
-	if (port->rings == number) {
-		(void)send(port->ringer, "", 1, MSG_NOSIGNAL);
-		return;
+	if (port->rings != number) {
+		if (port->ringer >= 0)
+			(void)close(port->ringer);
+		port->ringer = open_pipe(io, number);
+		port->rings = port->ringer >= 0 ? number : 0;
 	}
-	write_address(&at, io->folder_len, number);
-	send_byte(io, &at);
 	if (port->ringer < 0)
-		port->ringer = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (port->ringer >= 0 && connect(port->ringer, (const void *)&at, sizeof(at)) == 0)
-		port->rings = number;
+		return errno == ENOENT; /* the other end was closed */
+	write_byte(port->ringer);
+	return true;
 }
 
 /* The byte comes first and clearing `asleep` second: if this process stops in between, the next
@@ -176,8 +180,8 @@ __rte_noinline void dpdk_bell_ring(const struct dpdk *io, struct dpdk_port *port
 	if (sleep == 0)
 		return; /* an end that does not see the room yet may sleep again */
 	port->drained = false;
-	ring_socket(io, port, atomic_load(&other->socket));
-	(void)atomic_compare_exchange_strong(&other->asleep, &sleep, 0);
+	if (ring_pipe(io, port, atomic_load(&other->pipe)))
+		(void)atomic_compare_exchange_strong(&other->asleep, &sleep, 0);
 }
 
 static void set_asleep(struct dpdk *io, uint32_t number)
@@ -220,11 +224,13 @@ bool dpdk_bell_arm(struct dpdk *io)
 
 void dpdk_bell_end_sleep(struct dpdk *io)
 {
-	struct mmsghdr message[BYTES_MAX] = {0};
+	char bytes[BYTES_MAX];
+	ssize_t n;
 
 	io->armed = false;
 	set_asleep(io, 0);
 	for (uint32_t i = 0; i < io->looks; i++)
 		io->look[i].port->refused = false;
-	(void)recvmmsg(io->bell_fd, message, BYTES_MAX, MSG_DONTWAIT, NULL);
+	n = read(io->bell_fd, bytes, sizeof(bytes));
+	(void)n; /* others remain for the next sleep, which ends at once */
 }

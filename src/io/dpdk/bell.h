@@ -2,7 +2,7 @@
  *
  * Both ends map the lock file of the link's id. An end that goes to sleep writes the number of its
  * sleep there, fences, and polls its queues once more. Its peer sends, fences, reads that number,
- * and sends a byte to the sleeper's socket unless it is zero. An end whose last frames found the
+ * and writes a byte to the sleeper's pipe unless it is zero. An end whose last frames found the
  * peer's queue full also sets a bit: the peer wakes it at its next poll after it took frames.
  * EAL's interrupt thread wakes a carrier when a link comes up or goes down.
  *
@@ -18,16 +18,16 @@ enum { DPDK_BELL_ROOM = 1 }; /* bit of asleep: the sleeper waits for room, too *
 struct dpdk_bell_end {
 	_Alignas(64) _Atomic uint32_t asleep; /* even number of the sleep, and DPDK_BELL_ROOM; 0:
 						 the end is awake, or was woken */
-	/* Number in the name of its socket; 0: the end has not mapped the page, so it wakes
+	/* Number in the name of its pipe; 0: the end has not mapped the page, so it wakes
 	 * nothing. */
-	_Atomic uint64_t socket;
+	_Atomic uint64_t pipe;
 };
 
 struct dpdk_bell {
 	struct dpdk_bell_end end[2]; /* by dpdk_port.side */
 };
 
-/* Opens the carrier's socket: 0 or -errno with lend_why() set. */
+/* Opens the carrier's pipe: 0 or -errno with lend_why() set. */
 int dpdk_bell_open(struct dpdk *io);
 void dpdk_bell_close(struct dpdk *io);
 /* Maps the lock file of a client's id for its port: 0 or -errno with lend_why() set. */

@@ -9,7 +9,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <sys/un.h>
 
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
@@ -35,6 +34,7 @@ enum {
 	DPDK_ZEROCOPY_MAX = 256, /* reference counts of pieces read in place; a power of two */
 	DPDK_REGIONS = 64,       /* regions of memory that a carrier mapped for its device */
 	DPDK_NONE = 0xffff,
+	DPDK_PATH_MAX = 105, /* of files and sockets in the runtime folder */
 };
 
 enum dpdk_kind { DPDK_RING, DPDK_MEMIF, DPDK_DEVICE };
@@ -162,8 +162,8 @@ struct dpdk_port {
 	int lock;               /* fd of the id's lock file, -1: none */
 	uint32_t link_id;       /* memif listener: the link's id */
 	struct dpdk_bell *bell; /* memif: page that both ends map; NULL: none */
-	int ringer;             /* memif: socket that is connected to the other end's; -1: none */
-	uint64_t rings;         /* number of that socket; 0: none */
+	int ringer;             /* memif: the other end's pipe, or spare for it; -1: none */
+	uint64_t rings;         /* number of that pipe; 0: none */
 	bool refused;           /* the last burst found the queue full */
 	bool drained;           /* memif: frames were taken since the other end was last woken */
 	bool connecting;        /* its device was started, and its link has not come up since */
@@ -208,11 +208,11 @@ struct dpdk {
 	int listener;   /* memif listener: fd of the driver's socket, or -1 */
 	uint32_t links; /* memif listener: maximum number of ids */
 	uint32_t made;  /* memif listener: ids made so far */
-	/* memif: the socket that wakes this carrier, see bell.h. */
+	/* memif: the pipe that wakes this carrier, see bell.h. */
 	int bell_fd;
-	struct sockaddr_un bell_at;
-	size_t folder_len;    /* bytes of the folder in bell_at */
-	uint64_t bell_number; /* in the socket's name */
+	char bell_path[DPDK_PATH_MAX + 1];
+	size_t folder_len;    /* bytes of the folder in bell_path */
+	uint64_t bell_number; /* in the pipe's name */
 	bool watches;         /* network device: the next sleep waits for its queues, too */
 	int wake_fds;         /* network device: epoll descriptor to sleep on; -1: polled */
 	bool took;            /* network device: the last poll found frames, for any endpoint */
@@ -363,7 +363,6 @@ void dpdk_port_check(struct dpdk *io);
 void dpdk_port_reconcile(struct dpdk *io);
 
 /* memif_rendezvous.c */
-enum { DPDK_PATH_MAX = 105 };
 int dpdk_rendezvous_path(const struct lend_ip *ip, uint16_t udp, const char *tail, char *path);
 /* Takes an exclusive lock on the file that currently has that name. Returns its fd, or -errno. */
 int dpdk_rendezvous_lock(const char *path);
