@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Goal: on a machine with two NUMA nodes, --numa keeps threads and pages on the chosen node, and
-# names the nodes that exist if it does not. Endpoints on NICs with several queues and a pool for
-# each make checked calls, also if EAL has no memory on a NIC's node. Method: QEMU's -numa; /proc
-# says where threads and pages are; two joined NICs of a model with several queues; sysfs puts one
-# on node 1. Covers: src/cli/numa.c, src/io/dpdk/frame_pool.c
+# Goal: on a machine with several NUMA nodes, --numa keeps threads and pages on the chosen node, and
+# names the nodes that exist if it does not. A memory node outlives that its NUMA node goes offline.
+# Endpoints on NICs with several queues and a pool for each make checked calls, also if EAL has no
+# memory on a NIC's node. Method: QEMU's -numa, and a DIMM that is taken away; /proc says where
+# threads and pages are; two joined NICs of a model with several queues; sysfs puts one on node 1.
+# Covers: src/cli/numa.c, src/io/dpdk/frame_pool.c
 set -euo pipefail
 model=${LEND_NICS:-vmxnet3}
 
@@ -26,7 +27,7 @@ test_node() { # NODE
 	local node share
 	"$LEND_BUILD/lend-mn" --listen shm:numa --size 64M --numa "$1" --workers 2 >/tmp/mn 2>&1 &
 	node=$!
-	await 30 grep -q serving /tmp/mn
+	await 200 grep -q serving /tmp/mn
 	"$LEND_BUILD/lend" bench mem-bw --node shm:numa --size 64K --seconds 1 --json >/tmp/put
 	for task in /proc/$node/task/*; do
 		grep -q "^Cpus_allowed_list:[[:space:]]*$1\$" "$task/status"
@@ -38,12 +39,36 @@ test_node() { # NODE
 	echo "node $1 has both threads and $share % of the pages"
 }
 
+# Node 2 has no CPUs, and memory that can be taken away while a memory node uses it.
+test_offline() {
+	local node ref block why
+	"$LEND_BUILD/lend-mn" --listen shm:numa --size 64M --numa 2 >/tmp/mn 2>&1 &
+	node=$!
+	await 200 grep -q serving /tmp/mn
+	head -c 16M /dev/urandom >/tmp/object
+	ref=$("$LEND_BUILD/lend" put /tmp/object --node shm:numa)
+	why=$(share_on 2 $node)
+	[ "$why" -ge 90 ] || { echo "node 2: $why % of the pages"; exit 1; }
+	for block in /sys/devices/system/node/node2/memory*/state; do
+		echo offline >"$block"
+	done
+	[ "$(cat /sys/devices/system/node/has_memory)" = 0-1 ]
+	"$LEND_BUILD/lend" get "$ref" -o /tmp/copy
+	cmp /tmp/object /tmp/copy
+	"$LEND_BUILD/lend" put /tmp/object --node shm:numa >/dev/null # new pages, elsewhere
+	kill $node
+	wait $node
+	! why=$("$LEND_BUILD/lend-mn" --listen shm:numa --size 64M --numa 2 2>&1)
+	[ "$why" = "lend-mn: --numa 2: no such NUMA node with memory; there are: 0-1" ]
+	echo "node 2 goes offline under a memory node, every byte checked"
+}
+
 call_nics() { # EAL ARGUMENTS of the server: its NIC is called from the other one, by checked calls
 	local server
 	"$LEND_BUILD/lend" serve --numa 0 --eal "-a 0000:00:10.0 $1 --file-prefix lend-0" \
 		--listen 'dpdk:0000:00:10.0@10.77.0.1:7000?queues=4' >/tmp/server 2>&1 &
 	server=$!
-	await 40 grep -q ready /tmp/server
+	await 200 grep -q ready /tmp/server
 	LEND_EAL="-a 0000:00:11.0 -m 192 --file-prefix lend-1" "$LEND_BUILD/lend" rate --numa 1 --seconds 3 --window 16 --json \
 		--connect 'dpdk:0000:00:11.0@10.77.0.1:7000?from=10.77.0.2&queues=4' >/tmp/client
 	grep -q '"wrong_bytes": 0' /tmp/client
@@ -52,15 +77,15 @@ call_nics() { # EAL ARGUMENTS of the server: its NIC is called from the other on
 }
 
 inner() {
-	local why text0 text1 calls
-	text0=$(test_node 0) text1=$(test_node 1)
+	local why text0 text1 text2 calls
+	text0=$(test_node 0) text1=$(test_node 1) text2=$(test_offline)
 	! why=$("$LEND_BUILD/lend" serve --listen shm:x --numa 2 2>&1)
 	[ "$why" = "lend serve: --numa 2: no such NUMA node with memory; there are: 0-1" ]
 	call_nics '-m 192'
 	calls=$(grep -o '"calls_per_s": [0-9]*' /tmp/client | cut -d ' ' -f 2)
 	echo 1 >/sys/bus/pci/devices/0000:00:10.0/numa_node
 	call_nics '--socket-mem 192,0 --socket-limit 192,1'
-	echo "$text0; $text1; $model with 4 queues: $calls calls/s; its node without memory: $(grep -o '"calls_per_s": [0-9]*' /tmp/client | cut -d ' ' -f 2)"
+	echo "$text0; $text1; $text2; $model with 4 queues: $calls calls/s; its node without memory: $(grep -o '"calls_per_s": [0-9]*' /tmp/client | cut -d ' ' -f 2)"
 }
 
 if [ "${1:-}" = --inner ]; then
@@ -71,8 +96,11 @@ fi
 	echo "lend_io_dpdk.so was not built (libdpdk-dev)"
 	exit 77
 }
-memory=() # two nodes with a CPU and half the memory each
+# Two nodes with a CPU and half the memory each, and one that is a DIMM.
+memory=(-q -m -q 1536M,slots=1,maxmem=4G -k memhp_default_state=online_movable
+	-q -object -q memory-backend-ram,id=m2,size=256M)
 for node in 0 1; do
 	memory+=(-q -object -q "memory-backend-ram,id=m$node,size=768M" -q -numa -q "node,nodeid=$node,cpus=$node,memdev=m$node")
 done
-guest.sh -t 400 -m 1536 -p 320 --bare --nics "$model" "${memory[@]}" -- "$0" --inner
+memory+=(-q -numa -q node,nodeid=2 -q -device -q pc-dimm,memdev=m2,node=2)
+guest.sh -t 1000 -m 1536 -p 320 --bare --nics "$model" "${memory[@]}" -- "$0" --inner
