@@ -10,7 +10,7 @@ if [ "${LEND_IN_GUEST:-}" != 1 ]; then
 		echo "lend_io_verbs.so was not built (libibverbs-dev, librdmacm-dev)"
 		exit 77
 	}
-	exec guest.sh -t 600 -- "$0"
+	exec guest.sh -t 1200 -- "$0"
 fi
 lend=$LEND_BUILD/lend
 export LEND_MODULE_DIR=$LEND_BUILD
@@ -25,7 +25,7 @@ said() { # COMMAND...: prints its output only if it fails
 	"$@" >"$log" 2>&1 || die "$@"
 }
 ready() { # FILE: waits for the line "ready ADDRESS", sets address
-	for _ in $(seq 300); do
+	for _ in $(seq 900); do
 		address=$(sed -n 's/^ready //p' "$1")
 		[ -z "$address" ] || return 0
 		sleep 0.1
@@ -68,7 +68,7 @@ far=${address/rxe1/rxe0}
 said "$lend" lat --connect "broker:nic/$far" --count 200
 said "$lend" bw --connect "broker:nic/$far" --size 1M --count 5
 "$LEND_BUILD/test/rdma_connect" serve 10.77.0.2 7471 >"$log.rdma" 2>&1 &
-for _ in $(seq 100); do
+for _ in $(seq 600); do
 	! grep -q ready "$log.rdma" || break
 	sleep 0.1
 done

@@ -14,14 +14,14 @@ serve_in_guest --dax "$memory" -- bash -ec "
 	$LEND_BUILD/lend serve --listen shm:server@$dax >/dev/null &
 	until $LEND_BUILD/lend put $tmp/first --node shm:mem@$dax --ttl 1h; do sleep 0.2; done
 	wait"
-for _ in {1..300}; do
+for _ in {1..2000}; do
 	ref=$(grep -o '^lend1:.*' "$tmp/server.log" || true)
 	[ -z "$ref" ] || break
 	sleep 0.1
 done
 [ -n "$ref" ] || fail "the server's guest put nothing"
 
-guest.sh -t 300 --bare --dax "$memory" -- bash -ec "
+guest.sh -t 900 --bare --dax "$memory" -- bash -ec "
 	$LEND_BUILD/lend get $ref -o /tmp/got && cmp /tmp/got $tmp/first
 	mine=\$($LEND_BUILD/lend put $tmp/second --node shm:mem@$dax)
 	$LEND_BUILD/lend get \$mine -o /tmp/got && cmp /tmp/got $tmp/second

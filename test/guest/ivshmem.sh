@@ -8,7 +8,7 @@
 at='$(dirname "$(grep -l 0x1110 /sys/bus/pci/devices/*/device)")/resource2'
 
 serve_in_guest --ivshmem "$memory" -- bash -c "exec $LEND_BUILD/lend serve --listen shm:server@$at"
-guest.sh -t 300 --bare --ivshmem "$memory" -- bash -ec "
+guest.sh -t 900 --bare --ivshmem "$memory" -- bash -ec "
 	at=shm:server@$at
 	$LEND_BUILD/lend lat --connect \$at --seconds 3 --json
 	$LEND_BUILD/lend rate --connect \$at --seconds 3 --json

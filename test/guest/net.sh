@@ -24,4 +24,4 @@ fi
 	echo "lend_io_dpdk.so was not built (libdpdk-dev)"
 	exit 77
 }
-guest.sh -t 400 --bare -x veth,8021q,af_packet,tun,sch_multiq,cls_flower,act_skbedit -- "$0" --inner
+guest.sh -t 1000 --bare -x veth,8021q,af_packet,tun,sch_multiq,cls_flower,act_skbedit -- "$0" --inner

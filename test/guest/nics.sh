@@ -34,7 +34,7 @@ inner() {
 	"$LEND_BUILD/lend" serve --json --eal "$(own_eal 0)" \
 		--listen 'dpdk:0000:00:10.0@10.77.0.1:7000?queues=4'"${mtu:+&$mtu}"',dpdk:0000:00:10.0@10.77.0.1:7001' >/tmp/server &
 	server=$!
-	for i in {1..300}; do
+	for i in {1..2000}; do
 		grep -q ready /tmp/server && break
 		kill -0 $server
 		sleep 0.1 # between polls
@@ -72,7 +72,7 @@ said=
 for model in ${LEND_NICS:-e1000 e1000e vmxnet3 virtio-net-pci vmxnet3+dma}; do
 	how=("$0" --inner)
 	[ "${model#*+}" = "$model" ] || how=(-p 256 -x vfio_iommu_type1,vfio-pci -q -device -q intel-iommu,aw-bits=48 -k intel_iommu=on -- "$0" --inner dma)
-	one=$(guest.sh -t 200 --bare --nics "${model%+*}" "${how[@]}") || {
+	one=$(guest.sh -t 600 --bare --nics "${model%+*}" "${how[@]}") || {
 		echo "$model failed: $one"
 		exit 1
 	}

@@ -13,7 +13,7 @@ if [ "${LEND_IN_GUEST:-}" != 1 ]; then
 		echo "lend_io_verbs.so was not built (libibverbs-dev, librdmacm-dev)"
 		exit 77
 	}
-	exec guest.sh -t 600 -- "$0"
+	exec guest.sh -t 1200 -- "$0"
 fi
 export LEND_MODULE_DIR=$LEND_BUILD
 export LEND_LEVEL=none # what is encrypted is a copy
@@ -25,7 +25,7 @@ start_node() {
 	[ "$1" = registered ] || locked=(setpriv --bounding-set=-ipc_lock bash -c 'ulimit -l 24576; exec "$@"' bash)
 	"${locked[@]}" "$LEND_BUILD/lend-mn" --listen 'verbs:rxe1@10.77.0.2:0?rc=0' --size 64M >"$log" 2>&1 &
 	node=$!
-	for _ in $(seq 150); do
+	for _ in $(seq 900); do
 		address=$(grep -o 'verbs:rxe1@[^ ,]*' "$log" | head -n 1) || true
 		[ -z "$address" ] || break
 		sleep 0.1

@@ -13,7 +13,7 @@ if [ "${LEND_IN_GUEST:-}" != 1 ]; then
 		echo "lend_io_verbs.so was not built (libibverbs-dev, librdmacm-dev)"
 		exit 77
 	}
-	exec guest.sh -t 450 -- "$0"
+	exec guest.sh -t 900 -- "$0"
 fi
 export LEND_MODULE_DIR=$LEND_BUILD
 export LEND_LEVEL=none # encrypted sessions have no one-sided reads
@@ -24,7 +24,7 @@ large=8388608
 start_node() { # OPTIONS: sets node and address
 	"$LEND_BUILD/lend-mn" --listen "verbs:rxe1@10.77.0.2:0$1" --size 64M >"$log" 2>&1 &
 	node=$!
-	for _ in $(seq 150); do
+	for _ in $(seq 900); do
 		address=$(grep -o 'verbs:rxe1@[^ ,]*' "$log" | head -n 1) || true
 		[ -z "$address" ] || break
 		sleep 0.1

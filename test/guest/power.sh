@@ -8,7 +8,7 @@
 dax=/dev/dax0.0
 
 serve_in_guest --dax "$memory" -- "$LEND_BUILD/lend" serve --listen "shm:server@$dax"
-guest.sh -t 300 --bare --dax "$memory" -- bash -c "
+guest.sh -t 900 --bare --dax "$memory" -- bash -c "
 	$LEND_BUILD/lend lat --connect shm:server@$dax --count 100 --json || exit
 	echo calling
 	since=\$SECONDS

@@ -35,13 +35,13 @@ inner() {
 	touch /tmp/client
 	"$LEND_BUILD/lend" serve --json --eal "$(own_eal 0)" --listen dpdk:0000:00:10.0@10.77.0.1:7000 >/tmp/server 2>&1 &
 	server=$!
-	await 30 grep -q ready /tmp/server
+	await 200 grep -q ready /tmp/server
 	LEND_EAL=$(own_eal 1) "$LEND_BUILD/lend" rate --seconds 100 --window 16 \
 		--connect 'dpdk:0000:00:11.0@10.77.0.1:7000?from=10.77.0.2' >/tmp/client 2>&1 &
 	client=$!
-	await 40 counted requests 300
+	await 200 counted requests 300
 	echo "pull nic1"
-	await 40 is_gone /sys/bus/pci/devices/0000:00:11.0
+	await 200 is_gone /sys/bus/pci/devices/0000:00:11.0
 	since=$SECONDS
 	wait $client || status=$?
 	took=$((SECONDS - since + 1))
@@ -52,8 +52,8 @@ inner() {
 	}
 	downs=$(count io_link_down)
 	echo "pull nic0"
-	await 30 is_gone /sys/bus/pci/devices/0000:00:10.0
-	await 10 counted io_link_down "$downs"
+	await 200 is_gone /sys/bus/pci/devices/0000:00:10.0
+	await 60 counted io_link_down "$downs"
 	kill "$server"
 	wait "$server" # with 0
 	echo "a caller's NIC is unplugged: reported within $took s; a server's: it runs on until it is stopped"
@@ -69,7 +69,7 @@ fi
 }
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-guest.sh -t 200 --bare -M pc --nics "$model" -q -qmp -q "unix:$tmp/qmp,server=on,wait=off" -- "$0" --inner | python3 -c '
+guest.sh -t 600 --bare -M pc --nics "$model" -q -qmp -q "unix:$tmp/qmp,server=on,wait=off" -- "$0" --inner | python3 -c '
 import json, re, socket, sys
 qmp = socket.socket(socket.AF_UNIX)
 said = None

@@ -11,7 +11,7 @@ if [ "${LEND_IN_GUEST:-}" != 1 ]; then
 		echo "lend_io_verbs.so was not built (libibverbs-dev, librdmacm-dev)"
 		exit 77
 	}
-	exec guest.sh -t 840 -- "$0"
+	exec guest.sh -t 1500 -- "$0"
 fi
 lend=$LEND_BUILD/lend
 bench=$LEND_BUILD/test/verbs_bench
@@ -28,7 +28,7 @@ said() { # COMMAND...: prints its output only if it fails
 listener() { # COMMAND...: starts a server; its address as a client on rxe0 writes it
 	"$@" >"$log.server" 2>&1 &
 	server=$!
-	for _ in $(seq 100); do
+	for _ in $(seq 600); do
 		address=$(grep -o 'verbs:rxe1@[^ ]*' "$log.server" | head -n 1)
 		[ -z "$address" ] || break
 		sleep 0.1
@@ -39,7 +39,7 @@ median() { sort -g | sed -n 2p; } # of three
 perf() { # PROGRAM BYTES COUNT FIELD
 	for _ in 1 2 3; do # it may wait for a lost datagram until its timeout
 		timeout 40 "$1" -c UD $both -d rxe1 -x 1 -s "$2" -n "$3" >/dev/null 2>&1 &
-		for _ in $(seq 100); do # a client that comes too early ends the server
+		for _ in $(seq 600); do # a client that comes too early ends the server
 			! grep -q ':4853 .* 0A ' /proc/net/tcp /proc/net/tcp6 || break
 			sleep 0.1
 		done
