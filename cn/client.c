@@ -84,6 +84,7 @@ int lend_mem_open(struct lend_ep *ep, const char *nodes, struct lend_mem **out)
 	TAILQ_INIT(&mem->wait);
 	TAILQ_INIT(&mem->flight);
 	TAILQ_INIT(&mem->wide);
+	TAILQ_INIT(&mem->many);
 	TAILQ_INIT(&mem->args);
 	for (size_t i = 0; i < CN_BUCKETS; i++)
 		TAILQ_INIT(&mem->bucket[i]);

@@ -48,7 +48,8 @@ struct __attribute__((may_alias)) cn_op {
 	struct lend_mem *mem;
 	struct iovec one; /* the segment if n is 1 */
 	const void *data; /* iovecs, or references to release; borrowed when n > 1 */
-	void *out;        /* lend_space, lend_mem_stat or, of a GET, lend_arg_view of the caller */
+	void *out; /* lend_space, lend_mem_stat, lend_get_parts or, of a GET, lend_arg_view of the
+		      caller */
 	uint64_t offset, len;
 	uint64_t at;   /* bytes, or references, that are finished */
 	uint64_t part; /* bytes, or references, of the call under way */
@@ -217,6 +218,7 @@ struct lend_mem {
 	struct cn_ops wait, flight;
 	struct cn_ops bucket[CN_BUCKETS];
 	struct cn_ops wide; /* releases of several references: they depend on all operations */
+	struct cn_ops many; /* reads of several references, by seq */
 	uint64_t seq;
 	lend_ns now;              /* when the pump, or the start of an operation, began */
 	lend_ns walk_at;          /* when the pump tries all operations of wait again */
@@ -262,6 +264,12 @@ static inline struct cn_op *cn_op_inner(struct lend_op *op)
 	return (struct cn_op *)op->reserved;
 }
 
+/* Returns the parts of a GET_MANY, or the one that a GET for it reads. */
+static inline struct lend_get_part *cn_op_many(const struct cn_op *op)
+{
+	return op->out;
+}
+
 /* op.c */
 int cn_op_begin(struct lend_mem *mem, struct lend_op *op, uint8_t kind);
 int cn_op_go(struct cn_op *op); /* starts or queues it; always 0 */
@@ -283,8 +291,20 @@ void cn_split_start(struct cn_op *op);
 /* Splits a release by node. Returns CN_GO (one node has all references), CN_PARTED (started),
  * CN_HOLD_ON, or the status to end with: no memory. */
 int cn_split_by_node(struct cn_op *op);
+/* Returns CN_GO (one call reads all references of a GET_MANY), CN_SPLIT or CN_HOLD_ON. */
+int cn_split_many(struct cn_op *op);
 void cn_split_cancel(struct cn_op *op);
 void cn_split_drop(struct lend_mem *mem);
+
+/* op_many.c: the call that reads several references */
+/* Appends the parts to the request, of which head is the first buffer. */
+void cn_many_encode(const struct cn_op *op, struct lend_buf *head);
+/* Stores the statuses of a reply. Returns the operation's. */
+enum lend_status cn_many_after(struct cn_op *op, const uint8_t *body, size_t len);
+/* Returns the status of the first part that failed. */
+enum lend_status cn_many_status(const struct cn_op *op);
+/* Ends the parts that were not read. */
+void cn_many_end(struct cn_op *op, enum lend_status status);
 
 /* node_select.c: after a call with this status, moves a new object to another node, now op->node.
  */
@@ -299,7 +319,7 @@ void cn_node_pause(struct cn_node *node, lend_ns waited);
 void cn_node_count_choice(struct cn_node *node);
 
 /* op_protocol.c: requests of an operation, and the meaning of the replies */
-enum { CN_GO = -1, CN_HOLD_ON = -2, CN_PARTED = -3 };
+enum { CN_GO = -1, CN_HOLD_ON = -2, CN_PARTED = -3, CN_SPLIT = -4 };
 /* Prepares the next call. Returns CN_GO, CN_HOLD_ON (a node has yet to identify itself), or the
  * status that the operation ends with, without a call. */
 int cn_step_before(struct cn_op *op);

@@ -7,6 +7,7 @@
 #include "cn/client.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cn/lent/caller.h"
@@ -55,6 +56,15 @@ static void wrap_released(void *arg)
 	release_wrap(arg);
 }
 
+/* Wraps some of the caller's memory. NULL: no buffer is left. */
+static struct lend_buf *wrap_piece(struct cn_op *op, void *bytes, uint64_t len)
+{
+	struct lend_buf *buf = lend_buf_wrap(op->mem->ep, bytes, (uint32_t)len, wrap_released, op);
+
+	op->wraps += buf != NULL;
+	return buf;
+}
+
 /* Wraps the caller's memory [at, at + len) of the iovecs as a chain. Returns false: no buffers
  * left; *chain has the buffers made so far. */
 static bool wrap_data(struct cn_op *op, uint64_t at, uint64_t len, struct lend_buf **chain)
@@ -70,15 +80,39 @@ static bool wrap_data(struct cn_op *op, uint64_t at, uint64_t len, struct lend_b
 			continue;
 		}
 		n = n - at < len ? n - at : len;
-		buf = lend_buf_wrap(op->mem->ep, (char *)iov[i].iov_base + at, (uint32_t)n,
-				    wrap_released, op);
+		buf = wrap_piece(op, (char *)iov[i].iov_base + at, n);
 		if (!buf)
 			return false;
-		op->wraps++;
 		*chain = buf;
 		chain = &buf->next;
 		len -= n;
 		at = 0;
+	}
+	return true;
+}
+
+/* Makes landing memory for the reply of a GET_MANY: its statuses, then the memory of the parts. */
+static bool wrap_parts(struct cn_op *op, struct lend_buf **chain)
+{
+	uint32_t len = 4 * op->n;
+	void *statuses = malloc(len);
+	struct lend_buf *buf =
+	    statuses ? lend_buf_wrap(op->mem->ep, statuses, len, free, statuses) : NULL;
+
+	if (!buf) {
+		free(statuses);
+		return false;
+	}
+	*chain = buf;
+	for (uint32_t i = 0; i < op->n; i++) {
+		const struct lend_get_part *part = &cn_op_many(op)[i];
+
+		if (!part->len)
+			continue;
+		buf->next = wrap_piece(op, part->into, part->len);
+		buf = buf->next;
+		if (!buf)
+			return false;
 	}
 	return true;
 }
@@ -183,7 +217,8 @@ static void call_done(struct lend_call *call)
 
 static bool sends_data(const struct lend_memop *say)
 {
-	return lend_memop_payload(say) && say->kind != LEND_MEMOP_RELEASE;
+	return lend_memop_payload(say) && say->kind != LEND_MEMOP_RELEASE &&
+	       say->kind != LEND_MEMOP_GET_MANY;
 }
 
 static bool gets_data(const struct lend_memop *say)
@@ -235,6 +270,10 @@ static bool build_call(struct cn_op *op, struct lend_memop *say, struct lend_cal
 		return false;
 	if (shown)
 		return true;
+	if (say->kind == LEND_MEMOP_GET_MANY) {
+		cn_many_encode(op, call->request);
+		return wrap_parts(op, &call->reply);
+	}
 	if (sends_data(say))
 		return wrap_data(op, op->at, op->part, &call->request->next);
 	return !gets_data(say) || wrap_data(op, op->at, op->part, &call->reply);

@@ -10,7 +10,7 @@
 struct lend_buf *cn_op_encode(struct lend_mem *mem, const struct lend_memop *say)
 {
 	struct lend_buf *buf =
-	    lend_buf_take(mem->ep, LEND_MEMOP_FIXED_MAX + say->n * LEND_MEMREF_LEN);
+	    lend_buf_take(mem->ep, LEND_MEMOP_FIXED_MAX + say->n * LEND_MEMPART_LEN);
 
 	if (!buf)
 		return NULL;

@@ -8,10 +8,10 @@
  *
  *   space      write waits for writes that overlap and for reads and seals; read and seal wait for
  *              writes; free waits for all, all wait for free
- *   reference  release waits for all; adopt and grant wait for adopt, grant and release; the rest
- *              waits for release only, since a granted reference can be read before it is adopted;
- *              all wait for a put that still sends its bytes, so that this client's own reads,
- * which wait at the node, never take the call slot that the bytes need
+ *   reference  (of a read of several: each of them) release waits for all; adopt and grant wait for
+ * adopt, grant and release; the rest waits for release only, since a granted reference can be read
+ * before it is adopted; all wait for a put that still sends its bytes, so that this client's own
+ * reads, which wait at the node, never take the call slot that the bytes need
  *
  * Layer: cn. Threads: the endpoint's. */
 #include "cn/client.h"
@@ -90,12 +90,20 @@ static struct cn_ops *bucket_of(struct lend_mem *mem, uint64_t hash)
 	return &mem->bucket[(hash * 0x9e3779b97f4a7c15u) >> 56];
 }
 
+/* Returns the list of operations on several references that op is in; NULL: it is in a bucket. */
+static struct cn_ops *list_of(const struct cn_op *op)
+{
+	if (cn_order_wide(op))
+		return &op->mem->wide;
+	return op->kind == LEND_MEMOP_GET_MANY ? &op->mem->many : NULL;
+}
+
 void cn_order_add(struct cn_op *op)
 {
 	if (op->parent) /* its parent has the position */
 		return;
-	if (cn_order_wide(op)) {
-		TAILQ_INSERT_TAIL(&op->mem->wide, op, key);
+	if (list_of(op)) {
+		TAILQ_INSERT_TAIL(list_of(op), op, key);
 		return;
 	}
 	if (!op->hash)
@@ -108,8 +116,8 @@ void cn_order_del(struct cn_op *op)
 {
 	if (op->parent)
 		return;
-	if (cn_order_wide(op)) {
-		TAILQ_REMOVE(&op->mem->wide, op, key);
+	if (list_of(op)) {
+		TAILQ_REMOVE(list_of(op), op, key);
 		return;
 	}
 	if (!op->hash)
@@ -126,11 +134,49 @@ static bool wide_free(const struct cn_op *op)
 
 	if (o != op)
 		return false;
+	o = TAILQ_FIRST(&mem->many);
+	if (o && o->seq < op->seq)
+		return false;
 	for (size_t i = 0; mem->refs_live && i < CN_BUCKETS; i++)
 		TAILQ_FOREACH(o, &mem->bucket[i], key)
 	if (has_ref(o) && o->seq < op->seq)
 		return false;
 	return true;
+}
+
+/* Returns whether op must wait for an earlier operation on the reference or space with this hash.
+ */
+static bool waits_in_bucket(const struct cn_op *op, uint64_t hash)
+{
+	const struct cn_op *o = TAILQ_FIRST(bucket_of(op->mem, hash));
+
+	for (; o && o != op; o = TAILQ_NEXT(o, key))
+		if (o->hash == hash && o->seq < op->seq &&
+		    (must_wait(o->kind, o->offset, o->len, op) || (is_seal(o) && is_seal(op))))
+			return true;
+	return false;
+}
+
+/* Returns whether one of the references of a GET_MANY has this hash. */
+static bool reads_ref(const struct cn_op *op, uint64_t hash)
+{
+	for (uint32_t i = 0; i < op->n; i++)
+		if (cn_order_ref(&cn_op_many(op)[i].ref) == hash)
+			return true;
+	return false;
+}
+
+/* Returns whether op must wait for an earlier read of several references. */
+static bool waits_for_many(const struct cn_op *op)
+{
+	const struct cn_op *o = TAILQ_FIRST(&op->mem->many);
+
+	if (!has_ref(op) || class_of(op->kind) != CN_END)
+		return false;
+	for (; o && o->seq < op->seq; o = TAILQ_NEXT(o, key))
+		if (reads_ref(o, op->hash))
+			return true;
+	return false;
 }
 
 bool cn_order_free(const struct cn_op *op)
@@ -141,16 +187,15 @@ bool cn_order_free(const struct cn_op *op)
 		return true;
 	if (cn_order_wide(op))
 		return wide_free(op);
-	if (!op->hash)
+	if (!op->hash && op->kind != LEND_MEMOP_GET_MANY)
 		return true;
 	o = TAILQ_FIRST(&op->mem->wide);
-	if (o && o->seq < op->seq && has_ref(op))
+	if (o && o->seq < op->seq && (has_ref(op) || !op->hash))
 		return false;
-	for (o = TAILQ_FIRST(bucket_of(op->mem, op->hash)); o && o != op; o = TAILQ_NEXT(o, key))
-		if (o->hash == op->hash &&
-		    (must_wait(o->kind, o->offset, o->len, op) || (is_seal(o) && is_seal(op))))
+	for (uint32_t i = 0; !op->hash && i < op->n; i++)
+		if (waits_in_bucket(op, cn_order_ref(&cn_op_many(op)[i].ref)))
 			return false;
-	return true;
+	return !op->hash || (!waits_in_bucket(op, op->hash) && !waits_for_many(op));
 }
 
 bool cn_order_idle(struct lend_mem *mem, uint64_t hash)

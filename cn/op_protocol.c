@@ -188,6 +188,9 @@ void cn_step_encode(struct cn_op *op, struct lend_memop *say)
 		else if (op->kind == LEND_MEMOP_GET)
 			cn_pool_get_say(op, say);
 		break;
+	case LEND_MEMOP_GET_MANY:
+		say->n = op->n;
+		break;
 	case LEND_MEMOP_RELEASE:
 		op->part = release_part(op);
 		say->n = (uint32_t)op->part;
@@ -364,6 +367,9 @@ static bool after_reply(struct cn_op *op, enum lend_status *status, const uint8_
 			return cn_view_fetched(op);
 		op->at += op->part;
 		return op->at < op->len;
+	case LEND_MEMOP_GET_MANY:
+		*status = cn_many_after(op, body, len);
+		return false;
 	case LEND_MEMOP_WRITE:
 		op->at += op->part;
 		return op->at < op->len;
@@ -403,6 +409,8 @@ void cn_step_end(struct cn_op *op, enum lend_status status, enum lend_ran ran)
 		cn_forget_mark(op->mem->node[op->node], op->id);
 	if (op->kind == LEND_MEMOP_RELEASE && ran == LEND_RAN_MAYBE) /* cleaning repeats it */
 		drop_holds(op, (uint32_t)op->part);
+	if (op->kind == LEND_MEMOP_GET_MANY)
+		cn_many_end(op, status);
 	if (op->view && !op->parent && status != LEND_OK)
 		cn_arg_view_drop(op->mem, op->out);
 	if (op->space == UINT32_MAX)

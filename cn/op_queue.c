@@ -121,12 +121,18 @@ static bool try_start(struct cn_op *op)
 		cn_op_finish(op, LEND_UNAVAILABLE, LEND_RAN_NO);
 		return true;
 	}
-	rc = cn_order_wide(op) ? cn_split_by_node(op) : CN_GO;
+	rc = CN_GO;
+	if (cn_order_wide(op))
+		rc = cn_split_by_node(op);
+	else if (op->kind == LEND_MEMOP_GET_MANY && !op->parent)
+		rc = cn_split_many(op);
 	if (rc == CN_GO)
 		rc = cn_step_before(op);
 	if (rc == CN_HOLD_ON)
 		return false;
-	if (rc == CN_PARTED)
+	if (rc == CN_SPLIT)
+		cn_split_start(op);
+	if (rc == CN_PARTED || rc == CN_SPLIT)
 		return true;
 	if (rc != CN_GO) {
 		cn_op_finish(op, (enum lend_status)rc, rc == LEND_OK ? LEND_RAN_YES : LEND_RAN_NO);

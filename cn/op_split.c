@@ -2,7 +2,8 @@
  *
  * A long put, get, read or write is split into parts of PART bytes, DEPTH at a time. So the next
  * part does not wait for a round trip, or for a lost last datagram of another. A release of
- * references of several nodes goes to all of them at once. A seal of a space with a pointer sends
+ * references of several nodes goes to all of them at once, as does a read of several references. A
+ * seal of a space with a pointer sends
  * the stored pages as runs; a prefetch asks for several runs.
  *
  * A part is an operation of its own, in memory of this file. It waits, sends HELLO, ends and is
@@ -16,6 +17,7 @@
 #include <string.h>
 
 #include "cn/space_view.h"
+#include "lend/one_sided.h"
 #include "util/bits.h"
 
 enum { PART = 2 << 20, DEPTH = 4, DEPTH_RUNS = 16 };
@@ -35,7 +37,10 @@ static void part_done(struct lend_op *outer)
 	struct cn_op *op = cn_op_inner(outer)->parent;
 	struct lend_mem *mem = op->mem;
 
-	if (outer->status != LEND_OK && cn_op_outer(op)->status == LEND_OK) {
+	if (op->kind == LEND_MEMOP_GET_MANY) {
+		if (cn_op_inner(outer)->kind == LEND_MEMOP_GET)
+			cn_op_many(cn_op_inner(outer))->status = outer->status;
+	} else if (outer->status != LEND_OK && cn_op_outer(op)->status == LEND_OK) {
 		cn_op_outer(op)->status = outer->status;
 		cn_op_outer(op)->ran = outer->ran;
 		op->err = cn_op_inner(outer)->err;
@@ -126,15 +131,92 @@ static bool start_run(struct cn_op *op)
 	return true;
 }
 
+/* Returns the index of the reference's node, CN_NODES_MAX if it is unknown, or -EAGAIN. */
+static int node_of(struct lend_mem *mem, const struct lend_ref *ref)
+{
+	struct lend_memref r;
+	uint16_t node;
+	int rc;
+
+	cn_ref_in(&r, ref);
+	rc = cn_node_find(mem, &r, &node);
+	if (rc == -EAGAIN)
+		return rc;
+	return rc < 0 ? CN_NODES_MAX : node;
+}
+
+/* Returns how many parts from i on can be read in one call, of which the first is at node. */
+static uint32_t count_run(const struct cn_op *op, uint32_t i, uint16_t node)
+{
+	uint64_t room = LEND_MEM_PART_MAX;
+	uint32_t n = 0;
+
+	for (; i + n < op->n && n < LEND_MEM_MANY_MAX; n++) {
+		const struct lend_get_part *part = &cn_op_many(op)[i + n];
+		struct lend_memref r;
+		uint16_t at;
+
+		lend_memref_root((const uint8_t *)&part->ref, &r);
+		if (part->len > room || cn_node_find(op->mem, &r, &at) != 0 || at != node)
+			break;
+		room -= part->len;
+	}
+	return n;
+}
+
+/* Returns whether each part needs an operation of its own, because its node shows its pages. */
+static bool reads_apart(const struct cn_op *op, uint16_t node)
+{
+	const struct cn_node *n = op->mem->node[node];
+
+	return n->pool || (cn_node_ready(n) && lend_one_sided(op->mem->ep, n->session, true));
+}
+
+/* Makes part read the next references: as many as one call can, or one by a get. */
+static void fill_many(struct cn_op *op, struct cn_part *part)
+{
+	struct lend_get_part *read = &cn_op_many(op)[op->at];
+	struct cn_op *o = cn_op_inner(&part->op);
+	int node = node_of(op->mem, &read->ref);
+
+	o->out = read;
+	o->n = 1;
+	if (node >= 0 && node < CN_NODES_MAX && !reads_apart(op, (uint16_t)node))
+		o->n = count_run(op, (uint32_t)op->at, (uint16_t)node);
+	o->node = (uint16_t)node;
+	o->at = 0;
+	if (o->n <= 1) {
+		o->kind = LEND_MEMOP_GET;
+		o->n = 1;
+		o->one = (struct iovec){read->into, read->len};
+		o->offset = read->offset;
+		o->len = read->len;
+		o->hash = cn_order_ref(&read->ref);
+		part->op.ref = read->ref;
+	}
+	op->at += o->n;
+}
+
 static bool start_next(struct cn_op *op)
 {
+	struct cn_part *part;
+
 	if (op->kind == LEND_MEMOP_SEAL)
 		return start_run(op);
-	return op->step == CN_STEP_FETCH ? start_fetch(op) : start_bytes(op);
+	if (op->kind != LEND_MEMOP_GET_MANY)
+		return op->step == CN_STEP_FETCH ? start_fetch(op) : start_bytes(op);
+	part = take_part(op);
+	if (!part)
+		return false;
+	fill_many(op, part);
+	(void)cn_op_go(cn_op_inner(&part->op));
+	return true;
 }
 
 static bool has_more(struct cn_op *op)
 {
+	if (op->kind == LEND_MEMOP_GET_MANY)
+		return op->at < op->n;
 	return op->kind == LEND_MEMOP_SEAL ? cn_view_next(op) : op->at < op->len;
 }
 
@@ -148,6 +230,8 @@ static void finish_parts(struct cn_op *op)
 	op->parted = false;
 	if (op->kind == LEND_MEMOP_RELEASE)
 		free(op->out);
+	if (op->kind == LEND_MEMOP_GET_MANY && outer->status == LEND_OK && op->at == op->n)
+		outer->status = cn_many_status(op);
 	if (outer->status == LEND_OK && (op->cancelled || mem->closing)) {
 		outer->status = LEND_CANCELLED;
 		outer->ran = LEND_RAN_MAYBE;
@@ -168,7 +252,8 @@ static void finish_parts(struct cn_op *op)
 static void start_parts(struct cn_op *op)
 {
 	struct lend_op *outer = cn_op_outer(op);
-	uint32_t depth = op->kind == LEND_MEMOP_SEAL ? DEPTH_RUNS : DEPTH;
+	bool runs = op->kind == LEND_MEMOP_SEAL || op->kind == LEND_MEMOP_GET_MANY;
+	uint32_t depth = runs ? DEPTH_RUNS : DEPTH;
 
 	op->kids++; /* op must not finish if parts end inside the loop */
 	while (op->kids <= depth && outer->status == LEND_OK && !op->cancelled &&
@@ -217,18 +302,21 @@ void cn_split_start(struct cn_op *op)
 	start_parts(op);
 }
 
-/* Returns the index of the reference's node, CN_NODES_MAX if it is unknown, or -EAGAIN. */
-static int node_of(struct lend_mem *mem, const struct lend_ref *ref)
+int cn_split_many(struct cn_op *op)
 {
-	struct lend_memref r;
-	uint16_t node;
-	int rc;
+	int node = CN_NODES_MAX;
 
-	cn_ref_in(&r, ref);
-	rc = cn_node_find(mem, &r, &node);
-	if (rc == -EAGAIN)
-		return rc;
-	return rc < 0 ? CN_NODES_MAX : node;
+	for (uint32_t i = op->n; i-- > 0;) {
+		node = node_of(op->mem, &cn_op_many(op)[i].ref);
+		if (node < 0)
+			return CN_HOLD_ON;
+	}
+	if (node < CN_NODES_MAX && !reads_apart(op, (uint16_t)node) &&
+	    count_run(op, 0, (uint16_t)node) == op->n) {
+		op->node = (uint16_t)node;
+		return CN_GO;
+	}
+	return CN_SPLIT;
 }
 
 static void start_release(struct cn_op *op, uint16_t node, struct lend_ref *ref, uint32_t n)

@@ -67,9 +67,7 @@ static int take_ref(struct cn_op *op, const struct lend_ref *ref)
 	return 0;
 }
 
-/* Finds the node of a reference. If no node that answered has its id, the nodes that did not answer
- * are asked again. */
-static int find_node(struct cn_op *op, const struct lend_ref *ref)
+int cn_find_node(struct cn_op *op, const struct lend_ref *ref)
 {
 	struct lend_memref r;
 	int rc;
@@ -93,7 +91,7 @@ int cn_begin_ref(struct lend_mem *mem, struct lend_op *op, uint8_t kind, const s
 	if (rc == 0)
 		rc = take_ref(o, ref);
 	if (rc == 0)
-		rc = find_node(o, ref);
+		rc = cn_find_node(o, ref);
 	o->n = 1;
 	return rc;
 }
@@ -138,6 +136,40 @@ int lend_get(struct lend_mem *mem, const struct lend_ref *ref, uint64_t offset,
 		rc = cn_take_iov(o, into, n);
 	o->offset = offset;
 	return rc < 0 ? rc : cn_op_go(o);
+}
+
+static int check_part(const struct lend_get_part *part)
+{
+	struct lend_memref r;
+
+	if (!lend_memref_decode((const uint8_t *)&part->ref, &r) || r.home != LEND_HOME_NODE)
+		return lend_fail(EINVAL, "one of the parts has no reference to a memory node");
+	if ((part->len && !part->into) || part->len > LEND_MEMREF_ROOT_MAX)
+		return lend_fail(EINVAL, "one of the parts has no memory, or is longer than a "
+					 "snapshot can be");
+	return 0;
+}
+
+int lend_get_many(struct lend_mem *mem, struct lend_get_part *part, int n, struct lend_op *op)
+{
+	struct cn_op *o = cn_op_inner(op);
+	int rc;
+
+	if (n < 1 || !part)
+		return lend_fail(EINVAL, "no reference given to read");
+	for (int i = 0; i < n; i++) {
+		rc = check_part(&part[i]);
+		if (rc < 0)
+			return rc;
+	}
+	rc = cn_op_begin(mem, op, LEND_MEMOP_GET_MANY);
+	if (rc < 0)
+		return rc;
+	o->out = part;
+	o->n = (uint32_t)n;
+	for (int i = 0; i < n; i++)
+		(void)cn_find_node(o, &part[i].ref);
+	return cn_op_go(o);
 }
 
 int lend_adopt(struct lend_mem *mem, const struct lend_ref *ref, struct lend_op *op)
@@ -191,7 +223,7 @@ int lend_release(struct lend_mem *mem, const struct lend_ref *ref, int n, struct
 			return not_a_ref();
 	rc = cn_op_begin(mem, op, LEND_MEMOP_RELEASE);
 	if (rc == 0)
-		rc = find_node(o, ref);
+		rc = cn_find_node(o, ref);
 	o->n = (uint32_t)n;
 	o->data = ref;
 	return rc < 0 ? rc : cn_op_go(o);

@@ -8,6 +8,9 @@
 int cn_take_terms(struct cn_op *op, const struct lend_terms *terms);
 int cn_take_iov(struct cn_op *op, const struct iovec *iov, int n);
 int cn_pick_node(struct cn_op *op);
+/* Finds the node of a reference. If no node that answered has its id, the nodes that did not answer
+ * are asked again. */
+int cn_find_node(struct cn_op *op, const struct lend_ref *ref);
 int cn_begin_ref(struct lend_mem *mem, struct lend_op *op, uint8_t kind,
 		 const struct lend_ref *ref);
 /* As lend_put(). reserved, if not NULL, runs when op->ref can be passed on, before the bytes are at

@@ -30,6 +30,11 @@ int lend_get_sync(struct lend_mem *mem, const struct lend_ref *ref, uint64_t off
 	RUN(lend_get(mem, ref, offset, into, n, op));
 }
 
+int lend_get_many_sync(struct lend_mem *mem, struct lend_get_part *part, int n, struct lend_op *op)
+{
+	RUN(lend_get_many(mem, part, n, op));
+}
+
 int lend_release_sync(struct lend_mem *mem, const struct lend_ref *ref, int n, struct lend_op *op)
 {
 	RUN(lend_release(mem, ref, n, op));

@@ -125,6 +125,22 @@ static struct lend_buf *copy_words(struct mn_serve *serve, const struct lend_sto
 	return buf;
 }
 
+/* Puts the first bytes of a reply before its pages. Takes pages; NULL: no buffer. */
+static struct lend_buf *add_head(struct mn_serve *serve, const struct lend_store_out *out,
+				 struct lend_buf *pages)
+{
+	struct lend_buf *head = pages ? lend_buf_take(serve->ep, out->head_len) : NULL;
+
+	if (!head) {
+		lend_buf_give(serve->ep, pages);
+		return NULL;
+	}
+	memcpy(head->data, out->head, out->head_len);
+	head->len = out->head_len;
+	head->next = pages;
+	return head;
+}
+
 /* Sends the reply in a message. */
 static void send_answer(struct mn_serve *serve, lend_request request)
 {
@@ -134,6 +150,8 @@ static void send_answer(struct mn_serve *serve, lend_request request)
 
 	if (out->n && out->len) {
 		reply = out->pinned ? wrap_pages(serve, out) : copy_words(serve, out);
+		if (out->pinned && out->head_len)
+			reply = add_head(serve, out, reply);
 		if (!reply)
 			status = LEND_RESOURCE_EXHAUSTED;
 	} else if (out->n && out->pinned) {
@@ -187,7 +205,8 @@ static void exec_request(struct mn_serve *serve, lend_session session, const str
 	/* A peer on shm may change the opcode until the store reads it; the proof is wrong then. */
 	if (is_hello(bytes))
 		(void)lend_session_context(serve->ep, session, in->peer->context);
-	if (lend_store_exec(serve->store, serve->now, in, &serve->out) == LEND_MEM_DATA_LOSS)
+	(void)lend_store_exec(serve->store, serve->now, in, &serve->out);
+	if (serve->out.damaged)
 		mn_memory_complain();
 	if (in->peer->life != life)
 		mn_peers_update_life(serve->peers, session);

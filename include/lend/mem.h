@@ -183,6 +183,22 @@ int lend_put(struct lend_mem *mem, const struct iovec *data, int n, const struct
  * ref. */
 int lend_get(struct lend_mem *mem, const struct lend_ref *ref, uint64_t offset,
 	     const struct iovec *into, int n, struct lend_op *op);
+/* Bytes of one of several references that are read together. */
+struct lend_get_part {
+	struct lend_ref ref;     /* names the snapshot */
+	uint64_t offset;         /* first byte in the snapshot */
+	void *into;              /* memory for len bytes */
+	uint64_t len;            /* bytes to read */
+	enum lend_status status; /* valid when the operation has ended */
+};
+/* Reads bytes of n references. One call reads up to 64 neighbours in the array that are of one
+ * node, at most 8 MiB; over a pool each is read as by lend_get(). A part that fails does not keep
+ * others from being read; its memory has undefined bytes then. op->status is OK if all parts are,
+ * else the first failure.
+ * Returns: 0; -EINVAL: n is less than 1, not a reference, no memory given, op->priority, or the
+ * client closes. Unlike lend_get(), a part whose node is unknown ends UNAVAILABLE.
+ * Ownership: borrows op, the array and the memory until done. */
+int lend_get_many(struct lend_mem *mem, struct lend_get_part *part, int n, struct lend_op *op);
 /* Adopts a reference: takes a hold on the snapshot, as a grant to the holder of the reference
  * allows. If this client holds it already, the hold is counted here, and needs as many releases.
  * Returns: 0; -EINVAL: not a reference, op->priority, or the client closes; -EHOSTUNREACH: no node
@@ -282,6 +298,10 @@ int lend_put_sync(struct lend_mem *mem, const struct iovec *data, int n,
  * Ownership: as lend_get(), until it returns. */
 int lend_get_sync(struct lend_mem *mem, const struct lend_ref *ref, uint64_t offset,
 		  const struct iovec *into, int n, struct lend_op *op);
+/* Runs lend_get_many() until it has ended.
+ * Returns: as lend_put_sync(); or an error of lend_get_many().
+ * Ownership: as lend_get_many(), until it returns. */
+int lend_get_many_sync(struct lend_mem *mem, struct lend_get_part *part, int n, struct lend_op *op);
 /* Runs lend_release() until it has ended.
  * Returns: as lend_put_sync(); or an error of lend_release().
  * Ownership: as lend_release(), until it returns. */

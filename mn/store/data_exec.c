@@ -8,11 +8,6 @@
 #include "mn/store/page_tree.h"
 #include "util/bits.h"
 
-static bool is_inside(uint64_t offset, uint64_t len, uint64_t whole)
-{
-	return offset <= whole && len <= whole - offset;
-}
-
 uint32_t lend_op_space(const struct lend_store *s, uint32_t client,
 		       const struct lend_memspace *space)
 {
@@ -102,15 +97,28 @@ enum lend_mem_status lend_op_fill(struct lend_step *t, struct lend_record *r)
 	return LEND_MEM_OK;
 }
 
-/* Replies with the pages in place, pinned, and merges adjacent ones. Pins none if one of them does
- * not match its checksum. A part of LEND_MEM_PART_MAX always fits. */
-static enum lend_mem_status emit_pages(struct lend_step *t, const struct lend_view *view,
-				       uint64_t offset, uint64_t len)
+/* Takes back the pages of [at, at + len) from the reply, which had n segments before. */
+static void drop_pages(struct lend_step *t, const struct lend_view *view, uint64_t at, uint64_t len,
+		       uint32_t n)
+{
+	for (uint64_t end = at + len; at < end;
+	     at += lend_page_size(t->s) - lend_page_rest(t->s, at)) {
+		uint32_t frame = lend_tree_frame(t->s, view, lend_page_at(t->s, at));
+
+		if (frame)
+			lend_frame_unpin(t->s, frame);
+		lend_tenant_at(t->s, tenant_of(t))->use.pinned -= frame != 0;
+	}
+	t->out->n = n;
+}
+
+enum lend_mem_status lend_emit_pages(struct lend_step *t, const struct lend_view *view,
+				     uint64_t offset, uint64_t len)
 {
 	struct lend_store_usage *use = &lend_tenant_at(t->s, tenant_of(t))->use;
 	struct lend_store_out *out = t->out;
-	uint64_t at = view->base + offset;
-	uint64_t left = len;
+	uint64_t first = view->base + offset, at = first, left = len;
+	uint32_t before = out->n;
 
 	if (!lend_tenant_pin_room(t->s, tenant_of(t), lend_pages_of(t->s, len)))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
@@ -118,22 +126,24 @@ static enum lend_mem_status emit_pages(struct lend_step *t, const struct lend_vi
 		uint32_t frame = lend_tree_frame(t->s, view, lend_page_at(t->s, at));
 		uint32_t from = lend_page_rest(t->s, at);
 		uint64_t n = lend_min_u64(left, lend_page_size(t->s) - from);
-		uint8_t *data = lend_page(t->s, frame) + from;
 
 		if (!lend_sum_holds(t->s, frame)) {
-			lend_store_done(t->s, tenant_of(t), out->seg, out->n);
-			out->n = 0;
+			drop_pages(t, view, first, at - first, before);
 			return LEND_MEM_DATA_LOSS;
 		}
 		if (frame)
 			lend_frame_pin(t->s, frame);
 		use->pinned += frame != 0;
-		lend_seg_add(out->seg, &out->n, data, n);
+		if (at == first) /* a range before it may end in the same page */
+			out->seg[out->n++] =
+			    (struct lend_store_seg){lend_page(t->s, frame) + from, n};
+		else
+			lend_seg_add(out->seg, &out->n, lend_page(t->s, frame) + from, n);
 		at += n;
 		left -= n;
 	}
-	out->pinned = len > 0;
-	out->len = len;
+	out->pinned |= len > 0;
+	out->len += len;
 	return LEND_MEM_OK;
 }
 
@@ -147,10 +157,10 @@ enum lend_mem_status lend_op_get(struct lend_step *t)
 	status = lend_snapshot_find(t->s, &t->op->ref, LEND_RIGHT_READ, t->peer->tenant, &object);
 	if (status)
 		return status;
-	if (!is_inside(t->op->offset, t->op->len, len))
+	if (!lend_is_inside(t->op->offset, t->op->len, len))
 		return LEND_MEM_OUT_OF_RANGE;
 	view = lend_object_view(t->s, object);
-	return emit_pages(t, &view, first + t->op->offset, t->op->len);
+	return lend_emit_pages(t, &view, first + t->op->offset, t->op->len);
 }
 
 enum lend_mem_status lend_op_alloc(struct lend_step *t)
@@ -174,7 +184,7 @@ static enum lend_mem_status find_range(const struct lend_step *t, uint32_t *spac
 	*view = lend_object_view(t->s, *space);
 	if (!*space)
 		return LEND_MEM_NOT_FOUND;
-	if (!is_inside(t->op->offset, t->op->len, view->len))
+	if (!lend_is_inside(t->op->offset, t->op->len, view->len))
 		return LEND_MEM_OUT_OF_RANGE;
 	return LEND_MEM_OK;
 }
@@ -187,7 +197,7 @@ enum lend_mem_status lend_op_read(struct lend_step *t)
 
 	if (status)
 		return status;
-	return emit_pages(t, &view, t->op->offset, t->op->len);
+	return lend_emit_pages(t, &view, t->op->offset, t->op->len);
 }
 
 enum lend_mem_status lend_op_write(struct lend_step *t)

@@ -251,6 +251,8 @@ static enum lend_mem_status run_known(struct lend_step *t)
 	switch (t->op->kind) {
 	case LEND_MEMOP_GET:
 		return lend_op_get(t);
+	case LEND_MEMOP_GET_MANY:
+		return lend_op_get_many(t);
 	case LEND_MEMOP_READ:
 		return lend_op_read(t);
 	case LEND_MEMOP_NARROW:
@@ -298,9 +300,8 @@ static enum lend_mem_status run_any(struct lend_step *t, const struct lend_store
 	return run_known(t);
 }
 
-static void count_op(struct lend_store *s, enum lend_mem_status status)
+void lend_op_count(struct lend_store *s, enum lend_mem_status status)
 {
-	s->counts.ops += status != LEND_MEM_UNWRITTEN;
 	s->counts.bad_ops +=
 	    status == LEND_MEM_INVALID_ARGUMENT || status == LEND_MEM_UNIMPLEMENTED;
 	s->counts.denied += status == LEND_MEM_PERMISSION_DENIED;
@@ -330,7 +331,8 @@ static const uint8_t *gather_head(const struct lend_store_in *in, uint8_t to[LEN
  * count. */
 static void prefetch_objects(const struct lend_store *s, const uint8_t *head, size_t n)
 {
-	size_t at = LEND_MEMOP_HEAD + (n && head[0] == LEND_MEMOP_RELEASE ? 8 : 0) + 8;
+	bool counts = n && (head[0] == LEND_MEMOP_RELEASE || head[0] == LEND_MEMOP_GET_MANY);
+	size_t at = LEND_MEMOP_HEAD + (counts ? 8 : 0) + 8;
 
 	if (n >= at + 4)
 		lend_snapshot_prefetch(s, lend_load_u32(head + at) & LEND_MEMREF_SLOT_MASK, false);
@@ -358,10 +360,10 @@ enum lend_mem_status lend_store_exec(struct lend_store *store, lend_ns now,
 	uint64_t len;
 	const uint8_t *head = gather_head(in, bytes, &n, &len);
 
-	out->pinned = false;
+	out->pinned = out->damaged = false;
 	out->tenant = in->peer->tenant;
 	out->n = 0;
-	out->len = 0;
+	out->len = out->head_len = 0;
 	store->free_budget = store->config.reap;
 	prefetch_objects(store, head, n);
 	lend_free_end_quarantine(store, now);
@@ -384,6 +386,8 @@ enum lend_mem_status lend_store_exec(struct lend_store *store, lend_ns now,
 		out->awaits_serial = op.ref.serial;
 	}
 	lend_placement_drop(store, placed);
-	count_op(store, out->status);
+	store->counts.ops += out->status != LEND_MEM_UNWRITTEN;
+	lend_op_count(store, out->status);
+	out->damaged |= out->status == LEND_MEM_DATA_LOSS;
 	return out->status;
 }

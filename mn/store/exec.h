@@ -103,9 +103,10 @@ struct lend_store_seg {
 	uint64_t len;
 };
 enum {
-	LEND_STORE_SEGS_MAX =
-	    LEND_MEM_PART_MAX / LEND_MEM_PAGE + 2, /* segments of one reply or placement */
-	LEND_STORE_PLACE_MIN = 2 * LEND_MEM_PAGE,  /* shorter payloads are copied */
+	/* Segments of one reply or placement. Each part of a GET_MANY may begin and end inside a
+	 * page. */
+	LEND_STORE_SEGS_MAX = LEND_MEM_PART_MAX / LEND_MEM_PAGE + 2 * LEND_MEM_MANY_MAX,
+	LEND_STORE_PLACE_MIN = 2 * LEND_MEM_PAGE, /* shorter payloads are copied */
 };
 
 /* A session, owned by its server. The server sets all fields but life and clients before the first
@@ -130,14 +131,16 @@ struct lend_store_in {
 };
 /* A reply: a status, and bytes in seg[0..n) for LEND_MEM_OK, none otherwise. The bytes are in head
  * or in pages. When pinned is set, the segments must go to done() once the carrier no longer reads
- * them. */
+ * them; the first head_len bytes of head come before them. */
 struct lend_store_out {
 	enum lend_mem_status status;
 	bool pinned;
+	bool damaged;         /* a page did not match its checksum */
 	uint32_t tenant;      /* pays for the pinned pages */
 	uint32_t awaits_slot; /* LEND_MEM_UNWRITTEN: the snapshot, for lend_store_awaits() */
 	uint64_t awaits_serial;
 	uint32_t n;
+	uint32_t head_len;
 	uint64_t len; /* bytes of all segments */
 	struct lend_store_seg seg[LEND_STORE_SEGS_MAX];
 	uint8_t head[LEND_MEMOP_REPLY_MAX];

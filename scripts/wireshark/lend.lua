@@ -29,7 +29,7 @@ local STATUS = {[0] = "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLIN
 	"INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED"}
 local EVENTS = {[0] = "SENT", "FULL", "DEAD", "RECEIVED", "GONE"}
 local OPS = {"HELLO", "PUT", "GET", "ALLOC", "READ", "WRITE", "SEAL", "MAP", "ADOPT", "GRANT", "RELEASE", "NARROW", "FREE",
-	"STAT", "FORGET", "RENEW", "BYE_CLIENT", "POOL_MAP", "POOL_VIEW", "POOL_DROP"}
+	"STAT", "FORGET", "RENEW", "BYE_CLIENT", "POOL_MAP", "POOL_VIEW", "POOL_DROP", "GET_MANY"}
 local HOMES = {[0] = "NODE", "CALLER", "SET"}
 local FORGOT = {[0] = "PREVENTED", "UNDONE", "RAN"}
 local TERMS = {[0] = "OWNED", "TRANSFER", "SHARED"}
@@ -132,7 +132,7 @@ local COUNT = layout("mem", {{"n", 4}, {"n_zero", 4, "bytes"}})
 local REQUESTS = {HELLO = {JOIN}, PUT = {TERM, LEN}, GET = {REF, OFFSET, LEN}, ALLOC = {LEN}, READ = {SPACE, OFFSET, LEN},
 	WRITE = {SPACE, OFFSET, LEN}, SEAL = {SPACE, OFFSET, LEN, TERM}, MAP = {REF}, ADOPT = {REF}, GRANT = {REF, TERM},
 	RELEASE = {COUNT}, NARROW = {REF, OFFSET, LEN, RIGHTS}, FREE = {SPACE}, FORGET = {TARGET},
-	POOL_MAP = {REF, TARGET}, POOL_VIEW = {SPACE, OFFSET, TARGET}, POOL_DROP = {SPACE, TARGET}}
+	POOL_MAP = {REF, TARGET}, POOL_VIEW = {SPACE, OFFSET, TARGET}, POOL_DROP = {SPACE, TARGET}, GET_MANY = {COUNT}}
 local VIEW = layout("view", {{"pinned_map", 16, "bytes"}, {"pages", 8}, {"first", 4}, {"n", 4}})
 local RUN = layout("view.run", {{"frame", 4}, {"pages", 4}})
 local REPLIES = {PUT = {REF}, ALLOC = {SPACE}, SEAL = {REF}, NARROW = {REF}, MAP = {SPACE, MAPPED},

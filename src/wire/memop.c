@@ -41,6 +41,7 @@ static const uint16_t shape[LEND_MEMOP_KINDS] = {
     [LEND_MEMOP_POOL_MAP] = F_REF | F_TARGET | RECORDED,
     [LEND_MEMOP_POOL_VIEW] = F_SPACE | F_OFFSET | F_TARGET,
     [LEND_MEMOP_POOL_DROP] = F_SPACE | F_TARGET,
+    [LEND_MEMOP_GET_MANY] = F_N,
 };
 
 bool lend_memop_recorded(uint8_t kind)
@@ -67,6 +68,8 @@ uint64_t lend_memop_payload(const struct lend_memop *op)
 		return 0;
 	if (shape[op->kind] & HAS_BYTES)
 		return op->len;
+	if (op->kind == LEND_MEMOP_GET_MANY)
+		return (uint64_t)op->n * LEND_MEMPART_LEN;
 	return shape[op->kind] & F_N ? (uint64_t)op->n * LEND_MEMREF_LEN : 0;
 }
 
@@ -223,6 +226,8 @@ static bool has_sense(const struct lend_memop *op, uint64_t payload)
 		return false;
 	if (part && op->len > LEND_MEM_PART_MAX)
 		return false;
+	if (op->kind == LEND_MEMOP_GET_MANY && op->n > LEND_MEM_MANY_MAX)
+		return false;
 	if (op->kind == LEND_MEMOP_GET && op->flags & LEND_MEMOP_END && op->len)
 		return false;
 	/* Its one hold is the writer's: the snapshot ends with it. */
@@ -259,6 +264,22 @@ enum lend_mem_status lend_memop_decode(const void *bytes, size_t n, uint64_t len
 	if (!take_fields(at + LEND_MEMOP_HEAD, op) || !has_sense(op, len - op->fixed))
 		return LEND_MEM_INVALID_ARGUMENT;
 	return LEND_MEM_OK;
+}
+
+void lend_mempart_encode(const uint8_t ref[LEND_MEMREF_LEN], uint64_t offset, uint64_t len,
+			 uint8_t out[LEND_MEMPART_LEN])
+{
+	memcpy(out, ref, LEND_MEMREF_LEN);
+	put_u64(put_u64(out + LEND_MEMREF_LEN, offset), len);
+}
+
+bool lend_mempart_decode(const uint8_t bytes[LEND_MEMPART_LEN], struct lend_mempart *part)
+{
+	const uint8_t *at = bytes + LEND_MEMREF_LEN;
+
+	part->offset = take_u64(&at);
+	part->len = take_u64(&at);
+	return lend_memref_decode(bytes, &part->ref);
 }
 
 void lend_memop_proof(const uint8_t key[LEND_MEMOP_KEY], const uint8_t context[LEND_MEMOP_CONTEXT],

@@ -30,9 +30,11 @@
  *   POOL_MAP     reference, key 8                    -> space, len 8, view
  *   POOL_VIEW    space, page 8, key 8                -> view           page 0 makes a new view
  *   POOL_DROP    pinned map (as a space), key 8 -> -
+ *   GET_MANY     n 4, zero 4, payload n parts        -> n statuses of 4, then the bytes of all
+ * parts part, 80     reference, offset 8, len 8             zeros: of a part whose status is not OK
  *   view         pinned map 16, pages 8, offset in the first 4, n 4, n runs of {frame 4, pages 4}
  *
- * The last three are for processes that map the node's memory (lend_store_pool_open): frames by
+ * POOL_* are for processes that map the node's memory (lend_store_pool_open): frames by
  * number, frame 0 being zeros. The frames of a view are not changed and not used again until the
  * client has unmapped it and sent FREE, POOL_DROP or a FORGET of the POOL_MAP, or its socket has
  * closed. The end of a lease does not release them. A get is POOL_MAP, a copy, and that FORGET.
@@ -64,6 +66,7 @@
 #define LEND_MEM_OPEN_MAX    1024u       /* operation ids of a client above its low water */
 #define LEND_MEM_PART_MAX    (8u << 20)  /* bytes of one PUT, GET, READ or WRITE */
 #define LEND_MEM_BATCH_MAX   1024u       /* references in one RELEASE */
+#define LEND_MEM_MANY_MAX    64u         /* parts of one GET_MANY, of LEND_MEM_PART_MAX in all */
 #define LEND_MEM_PAGE        4096u       /* default page size */
 #define LEND_MEM_PAGE_MAX    (2u << 20)
 #define LEND_MEM_EXTENTS_MAX 64u    /* runs of frames in one view */
@@ -93,6 +96,7 @@ enum lend_memop_kind {
 	LEND_MEMOP_POOL_MAP,
 	LEND_MEMOP_POOL_VIEW,
 	LEND_MEMOP_POOL_DROP,
+	LEND_MEMOP_GET_MANY,
 	LEND_MEMOP_KINDS,
 };
 
@@ -169,7 +173,7 @@ struct lend_memop {
 	uint32_t client;
 	uint64_t id, low, life;
 	uint8_t proof[LEND_MEMOP_KEY]; /* HELLO with a life */
-	uint32_t n;                    /* RELEASE: number of references */
+	uint32_t n;                    /* RELEASE: number of references; GET_MANY: of parts */
 	uint32_t rights;               /* NARROW: rights of the result */
 	struct lend_memref ref;
 	const uint8_t *ref_bytes; /* to encode: the reference as received; NULL: encode ref */
@@ -200,6 +204,18 @@ enum lend_mem_status lend_memop_decode(const void *bytes, size_t n, uint64_t len
  * only. */
 void lend_memop_proof(const uint8_t key[LEND_MEMOP_KEY], const uint8_t context[LEND_MEMOP_CONTEXT],
 		      const struct lend_memop *hello, uint8_t proof[LEND_MEMOP_KEY]);
+
+/* A part of a GET_MANY: bytes of one reference. */
+struct lend_mempart {
+	struct lend_memref ref;
+	uint64_t offset, len;
+};
+enum { LEND_MEMPART_LEN = LEND_MEMREF_LEN + 16 };
+/* Writes a part with a reference as it was received. */
+void lend_mempart_encode(const uint8_t ref[LEND_MEMREF_LEN], uint64_t offset, uint64_t len,
+			 uint8_t out[LEND_MEMPART_LEN]);
+/* Returns whether the reference is well formed; offset and len are valid in any case. */
+bool lend_mempart_decode(const uint8_t bytes[LEND_MEMPART_LEN], struct lend_mempart *part);
 
 /* Replies. Decoders return false when the length or a field is wrong. */
 struct lend_memhello {

@@ -153,6 +153,17 @@ static uint32_t add_refs(struct choice *c, uint32_t n, uint8_t *to)
 	return n * LEND_MEMREF_LEN;
 }
 
+static void add_parts(struct choice *c, uint32_t n, uint8_t *to)
+{
+	for (uint32_t i = 0; i < n; i++, to += LEND_MEMPART_LEN) {
+		struct lend_memref ref = some_ref(c);
+		uint8_t bytes[LEND_MEMREF_LEN];
+
+		lend_memref_encode(&ref, bytes);
+		lend_mempart_encode(bytes, choice_rare(c, 3) ? some_len(c) : 0, some_len(c), to);
+	}
+}
+
 static void some_id(struct choice *c, struct node_client *w, struct lend_memop *op)
 {
 	op->id = choice_rare(c, 6) ? w->id - choice_of(c, 4) : ++w->id;
@@ -213,6 +224,8 @@ void node_say(struct choice *c, struct node_message *m)
 	m->len = m->fixed + (uint32_t)payload;
 	if (op.kind == LEND_MEMOP_RELEASE)
 		(void)add_refs(c, op.n, m->bytes + m->fixed);
+	else if (op.kind == LEND_MEMOP_GET_MANY)
+		add_parts(c, op.n, m->bytes + m->fixed);
 	else
 		memset(m->bytes + m->fixed, (int)m->client + 1, payload);
 }
@@ -369,6 +382,30 @@ static void learn(const struct node_message *m, const struct lend_store_out *out
 					   &node.space[node.space_n++ % NODE_SEEN]);
 }
 
+/* Checks each part of a GET_MANY that was read as a GET. */
+static void expect_parts(const struct node_message *m, const struct lend_store_out *out,
+			 struct lend_memop op, uint32_t client)
+{
+	uint64_t len = 0;
+
+	op.kind = LEND_MEMOP_GET;
+	for (uint32_t i = 0; i < op.n; i++) {
+		struct lend_mempart part = {.len = 0};
+		bool good = lend_mempart_decode(m->bytes + m->fixed + i * LEND_MEMPART_LEN, &part);
+
+		len += part.len;
+		op.ref = part.ref;
+		op.offset = part.offset;
+		op.len = part.len;
+		if (lend_load_u32(out->head + 4 * i) != LEND_MEM_OK)
+			continue;
+		FUZZ_CHECK(good, "it read something that is no reference");
+		node_expect_allowed(before, &op, client);
+	}
+	FUZZ_CHECK(out->len == (out->pinned ? len : 4 * op.n), "not the bytes of all parts");
+	FUZZ_CHECK(!out->pinned || out->head_len == 4 * op.n, "not the statuses of all parts");
+}
+
 static bool is_status(enum lend_mem_status status)
 {
 	return status == LEND_MEM_OK || status == LEND_MEM_INVALID_ARGUMENT ||
@@ -414,6 +451,8 @@ void node_run(struct choice *c, struct node_message *m)
 	FUZZ_CHECK(sound || out->status != LEND_MEM_OK, "it ran an operation that does not decode");
 	if (out->status == LEND_MEM_OK && !is_repeat(&op, client))
 		node_expect_allowed(before, &op, client);
+	if (out->status == LEND_MEM_OK && op.kind == LEND_MEMOP_GET_MANY)
+		expect_parts(m, out, op, client);
 	m->placement = 0;
 	look(out);
 	learn(m, out);

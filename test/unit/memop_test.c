@@ -28,7 +28,7 @@ static struct lend_memop make_sample(uint8_t kind)
 		op.terms = (struct lend_memterms){LEND_TERMS_SHARED, 3, 1000};
 	if (kind == LEND_MEMOP_NARROW)
 		op.rights = 3;
-	if (kind == LEND_MEMOP_RELEASE)
+	if (kind == LEND_MEMOP_RELEASE || kind == LEND_MEMOP_GET_MANY)
 		op.n = 2;
 	if (kind == LEND_MEMOP_FORGET || kind >= LEND_MEMOP_POOL_MAP)
 		op.target = 71;
@@ -114,6 +114,15 @@ Test(memop, limits_in_pairs)
 				 LEND_MEM_OK,
 			     refs >= 1 && refs <= LEND_MEM_BATCH_MAX);
 	}
+	op = make_sample(LEND_MEMOP_GET_MANY);
+	for (uint32_t parts = 0; parts <= LEND_MEM_MANY_MAX + 1; parts++) {
+		op.n = parts;
+		n = lend_memop_encode(&op, b);
+		cr_assert_eq(lend_memop_payload(&op), parts * 80);
+		cr_assert_eq(lend_memop_decode(b, n, n + lend_memop_payload(&op), &got) ==
+				 LEND_MEM_OK,
+			     parts >= 1 && parts <= LEND_MEM_MANY_MAX);
+	}
 	op = make_sample(LEND_MEMOP_GRANT);
 	op.terms = (struct lend_memterms){LEND_TERMS_OWNED, 0, 0};
 	n = lend_memop_encode(&op, b);
@@ -122,6 +131,22 @@ Test(memop, limits_in_pairs)
 	op.id = 0;
 	n = lend_memop_encode(&op, b);
 	cr_assert_eq(lend_memop_decode(b, n, n, &got), LEND_MEM_INVALID_ARGUMENT);
+}
+
+Test(memop, mempart__any_bytes__same_fields_or_no_reference)
+{
+	struct lend_memop sample = make_sample(LEND_MEMOP_GET);
+	uint8_t bytes[LEND_MEMPART_LEN], ref[LEND_MEMREF_LEN];
+	struct lend_mempart part;
+
+	lend_memref_encode(&sample.ref, ref);
+	lend_mempart_encode(ref, UINT64_MAX, 7, bytes);
+	cr_assert(lend_mempart_decode(bytes, &part));
+	cr_assert_eq(part.ref.serial, sample.ref.serial);
+	cr_assert(part.offset == UINT64_MAX && part.len == 7);
+	memset(bytes, 0xff, LEND_MEMREF_LEN);
+	cr_assert_not(lend_mempart_decode(bytes, &part));
+	cr_assert(part.offset == UINT64_MAX && part.len == 7);
 }
 
 Test(memop, replies_round_trip_and_refuse_bad_lengths)
