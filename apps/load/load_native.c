@@ -11,6 +11,7 @@
 #include "apps/social/blob.h"
 #include "apps/social/role_address.h"
 #include "lend/alloc.h"
+#include "lend/carrier.h"
 #include "lend/grpc.h"
 #include "util/bits.h"
 #include "util/crc32c.h"
@@ -26,6 +27,10 @@ struct slot {
 	struct social_blob_op read[GETS_MAX], put;
 	struct lend_arg_view view[GETS_MAX]; /* media that are read, until the request ends */
 	unsigned reads;
+	struct lend_op many; /* the same over a network: one read into one block of memory */
+	struct lend_get_part part[GETS_MAX];
+	int parts;
+	char *block;
 	char *media, *text; /* bytes of a composed post */
 	Social__ComposeReq compose;
 	Social__User creator;
@@ -43,6 +48,7 @@ struct native_target {
 	ProtobufCService *home, *user, *compose;
 	struct lend_rng rng;
 	unsigned slots;
+	bool maps; /* the node's pages are read in place */
 	struct slot slot[];
 };
 
@@ -56,6 +62,8 @@ static void end_part(struct slot *slot)
 	while (slot->reads > 0)
 		if (slot->read[--slot->reads].op.status == LEND_OK)
 			lend_arg_unmap(t->mem, &slot->view[slot->reads]);
+	lend_free(slot->block);
+	slot->block = NULL;
 	slot->end.ok = slot->end.code == LEND_OK;
 	slot->end.late = slot->end.code == LEND_DEADLINE_EXCEEDED;
 	t->base.ended(t->base.arg, slot->index, &slot->end);
@@ -97,6 +105,51 @@ static void start_map(struct slot *slot, Social__Blob *blob)
 	social_blob_map(slot->target->mem, &slot->read[i], &slot->view[i]);
 }
 
+static void end_many(struct lend_op *op)
+{
+	struct slot *slot = APP_OF(op, struct slot, many);
+
+	for (int i = 0; i < slot->parts; i++) {
+		const struct lend_get_part *part = &slot->part[i];
+
+		if (part->status == LEND_OK)
+			check_media(slot, part->into, part->len);
+		else
+			slot->end.code = part->status;
+		slot->end.bytes += part->len;
+	}
+	end_part(slot);
+}
+
+/* Notes a medium that is read with others. */
+static void add_part(struct slot *slot, const Social__Blob *blob)
+{
+	if (slot->parts == GETS_MAX || social_blob_len(blob) > MEDIA_MAX)
+		slot->end.code = LEND_RESOURCE_EXHAUSTED;
+	else
+		slot->part[slot->parts++] = social_blob_part(blob, NULL);
+}
+
+/* Reads the media that were noted. */
+static void get_parts(struct slot *slot)
+{
+	size_t len = 0;
+
+	for (int i = 0; i < slot->parts; i++)
+		len += slot->part[i].len;
+	slot->block = lend_malloc_shared(len + 1);
+	for (int i = 0; i < slot->parts && slot->block; i++) {
+		slot->part[i].into =
+		    i ? (char *)slot->part[i - 1].into + slot->part[i - 1].len : slot->block;
+	}
+	slot->many = (struct lend_op){.done = end_many};
+	slot->waiting++;
+	if (lend_get_many(slot->target->mem, slot->part, slot->parts, &slot->many) < 0) {
+		slot->end.code = LEND_UNAVAILABLE;
+		end_part(slot);
+	}
+}
+
 /* Returns false if the call failed, which ends the request. */
 static bool take_status(struct slot *slot, const void *reply)
 {
@@ -121,11 +174,15 @@ static void end_read(const Social__Posts *posts, void *arg)
 		for (size_t k = 0; k < posts->posts[i]->n_media; k++) {
 			Social__Blob *body = posts->posts[i]->media[k]->body;
 
-			if (body && social_blob_is_ref(body))
+			if (body && social_blob_is_ref(body) && slot->target->maps)
 				start_map(slot, body);
+			else if (body && social_blob_is_ref(body))
+				add_part(slot, body);
 			else if (body)
 				check_media(slot, (const char *)body->data.data, body->data.len);
 		}
+	if (slot->parts)
+		get_parts(slot);
 	end_part(slot);
 }
 
@@ -208,6 +265,7 @@ static int start_request(struct load_target *base, unsigned index,
 
 	slot->end = (struct load_end){.code = LEND_OK};
 	slot->waiting = 1;
+	slot->parts = 0;
 	range.user_id = request->user;
 	range.start = (int32_t)request->start;
 	range.stop = (int32_t)request->stop;
@@ -298,7 +356,7 @@ static ProtobufCService *open_service(struct native_target *t, lend_session sess
 
 static void open_endpoint(struct native_target *t, const char *dir, lend_ns timeout)
 {
-	char address[SOCIAL_ADDRESS_MAX], node[SOCIAL_ADDRESS_MAX];
+	char address[SOCIAL_ADDRESS_MAX], node[SOCIAL_ADDRESS_MAX] = "";
 	struct lend_config config = LEND_CONFIG_INIT;
 	lend_session session;
 
@@ -312,6 +370,8 @@ static void open_endpoint(struct native_target *t, const char *dir, lend_ns time
 		app_die("--target %s: %s", dir, lend_why());
 	if (social_address_read(dir, "node", node) && lend_mem_open(t->ep, node, &t->mem) < 0)
 		app_die("--target %s: the memory node: %s", dir, lend_why());
+	t->maps =
+	    strncmp(node, "pool:", 5) == 0 || lend_carrier_traits(node) & LEND_CARRIER_IN_PLACE;
 	t->home = open_service(t, session, &social__home_timeline_service__descriptor, timeout);
 	t->user = open_service(t, session, &social__user_timeline_service__descriptor, timeout);
 	t->compose = open_service(t, session, &social__compose_post_service__descriptor, timeout);

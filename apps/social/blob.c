@@ -106,6 +106,12 @@ void social_blob_get(struct lend_mem *mem, struct social_blob_op *op, void *into
 	check_start(op, mem ? lend_get(mem, &op->ref, 0, &memory, 1, &op->op) : -ENODEV);
 }
 
+struct lend_get_part social_blob_part(const Social__Blob *blob, void *into)
+{
+	return (struct lend_get_part){
+	    .ref = social_blob_ref(blob), .into = into, .len = social_blob_len(blob)};
+}
+
 void social_blob_map(struct lend_mem *mem, struct social_blob_op *op, struct lend_arg_view *view)
 {
 	struct lend_arg bytes = {.len = social_blob_len(op->blob)};

@@ -43,7 +43,10 @@ void social_blob_put(struct lend_mem *mem, struct social_blob_op *op, const void
 		     enum lend_hold hold);
 /* Reads the bytes of the operation's blob, a reference, into memory of its length. */
 void social_blob_get(struct lend_mem *mem, struct social_blob_op *op, void *into);
-/* The same, as a view: of a pool in place. It lasts until lend_arg_unmap(), which is due after OK.
+/* Returns the part of lend_get_many() that reads a blob, a reference, into memory of its length. */
+struct lend_get_part social_blob_part(const Social__Blob *blob, void *into);
+/* As social_blob_get(), as a view: of a pool in place. It lasts until lend_arg_unmap(), which is
+ * due after OK.
  */
 void social_blob_map(struct lend_mem *mem, struct social_blob_op *op, struct lend_arg_view *view);
 /* Adopts, or releases, the reference of the operation's blob. */

@@ -8,17 +8,20 @@
 
 enum { TEXT_MAX = 16 << 20 };
 
-/* A text that is read. */
-struct fetch {
-	struct social_blob_op op; /* first */
-	struct reading *of;
-	Social__Post *post;
-	Social__Blob blob; /* the reference */
-};
+/* Posts that are read, and those of them whose text is on the memory node. */
 struct reading {
+	struct lend_op op; /* first */
 	struct gate *g;
 	enum social_role role;
 	Social__Posts *posts;
+	size_t n;
+	struct lend_get_part *part;
+	Social__Post **post; /* of each part */
+};
+/* A post that post-storage is asked for. */
+struct whole_post {
+	struct reading *of;
+	Social__Post *post;
 };
 
 static void reply_posts(struct gate *g, const Social__Posts *posts)
@@ -34,50 +37,45 @@ static void reply_posts(struct gate *g, const Social__Posts *posts)
 	gate_end(g);
 }
 
-static void got_whole_post(const Social__Post *reply, void *fetch)
+static void got_whole_post(const Social__Post *reply, void *whole)
 {
-	struct fetch *f = fetch;
+	struct whole_post *w = whole;
 
 	if (reply && reply->text)
-		f->post->text = social_copy(f->of->g->request, reply->text);
-	if (social_ended_with(f->of->g->request, LEND_OK, ""))
-		reply_posts(f->of->g, f->of->posts);
+		w->post->text = social_copy(w->of->g->request, reply->text);
+	if (social_ended_with(w->of->g->request, LEND_OK, ""))
+		reply_posts(w->of->g, w->of->posts);
 }
 
 /* Asks post-storage for the bytes that the node does not have. */
-static void end_get(struct social_blob_op *op)
+static void read_whole_post(struct reading *r, Social__Post *post)
 {
-	struct fetch *f = (struct fetch *)op;
-	void *request = f->of->g->request;
+	struct whole_post *w = social_memory(r->g->request, sizeof(*w));
 	Social__Id id = SOCIAL__ID__INIT;
 
-	social.counters[SOCIAL_GATEWAY].blob_rx_bytes += social_blob_len(&f->blob);
-	if (op->op.status == LEND_OK) {
-		social_blob_set(f->post->text, op->arg, social_blob_len(&f->blob));
-	} else {
-		social.counters[SOCIAL_GATEWAY].lost_refs++;
-		social__blob__init(f->post->text);
-		id.id = f->post->post_id;
-		social__post_storage_service__read_post(social_call(request, SOCIAL_POST_STORAGE),
-							&id, got_whole_post, f);
-	}
-	if (social_ended_with(request, LEND_OK, ""))
-		reply_posts(f->of->g, f->of->posts);
+	*w = (struct whole_post){r, post};
+	social.counters[SOCIAL_GATEWAY].lost_refs++;
+	social__blob__init(post->text);
+	id.id = post->post_id;
+	social__post_storage_service__read_post(social_call(r->g->request, SOCIAL_POST_STORAGE),
+						&id, got_whole_post, w);
 }
 
-static void fetch_text(struct reading *r, Social__Post *post)
+static void end_gets(struct lend_op *op)
 {
-	struct fetch *f = social_state(r->g->request, sizeof(*f));
-	uint64_t len = social_blob_len(post->text);
+	struct reading *r = (struct reading *)op;
 
-	f->of = r;
-	f->post = post;
-	f->blob = *post->text;
-	f->op.blob = &f->blob;
-	f->op.done = end_get;
-	f->op.arg = social_memory(r->g->request, len);
-	social_begin(r->g->request);
-	social_blob_get(social.mem, &f->op, f->op.arg);
+	for (size_t i = 0; i < r->n; i++) {
+		const struct lend_get_part *part = &r->part[i];
+
+		social.counters[SOCIAL_GATEWAY].blob_rx_bytes += part->len;
+		if (part->status == LEND_OK)
+			social_blob_set(r->post[i]->text, part->into, part->len);
+		else
+			read_whole_post(r, r->post[i]);
+	}
+	if (social_ended_with(r->g->request, LEND_OK, ""))
+		reply_posts(r->g, r->posts);
 }
 
 static bool has_reference(const Social__Post *post)
@@ -86,13 +84,35 @@ static bool has_reference(const Social__Post *post)
 	       social_blob_len(post->text) <= TEXT_MAX;
 }
 
+/* Reads the texts that are on the memory node, all at once. */
+static void get_texts(struct reading *r)
+{
+	void *request = r->g->request;
+
+	r->part = social_memory(request, r->posts->n_posts * sizeof(*r->part));
+	r->post = social_memory(request, r->posts->n_posts * sizeof(Social__Post *));
+	for (size_t i = 0; i < r->posts->n_posts; i++) {
+		Social__Post *post = r->posts->posts[i];
+
+		if (!has_reference(post))
+			continue;
+		r->part[r->n] = social_blob_part(
+		    post->text, social_memory(request, social_blob_len(post->text)));
+		r->part[r->n].status = LEND_UNAVAILABLE;
+		r->post[r->n++] = post;
+	}
+	r->op.done = end_gets;
+	social_begin(request);
+	if (!social.mem || lend_get_many(social.mem, r->part, (int)r->n, &r->op) < 0)
+		end_gets(&r->op);
+}
+
 static void got_posts(const Social__Posts *reply, void *reading)
 {
 	struct reading *r = reading;
-	void *request = r->g->request;
 	bool any = false;
 
-	if (!social_ended(request, r->role, reply))
+	if (!social_ended(r->g->request, r->role, reply))
 		return;
 	for (size_t i = 0; i < reply->n_posts; i++)
 		any |= has_reference(reply->posts[i]);
@@ -100,13 +120,8 @@ static void got_posts(const Social__Posts *reply, void *reading)
 		reply_posts(r->g, reply);
 		return;
 	}
-	r->posts = social_copy(request, reply);
-	social_begin(request);
-	for (size_t i = 0; i < r->posts->n_posts; i++)
-		if (has_reference(r->posts->posts[i]))
-			fetch_text(r, r->posts->posts[i]);
-	if (social_ended_with(request, LEND_OK, ""))
-		reply_posts(r->g, r->posts);
+	r->posts = social_copy(r->g->request, reply);
+	get_texts(r);
 }
 
 /* Reads user and range. Returns NULL: 400 was answered. */
