@@ -15,7 +15,7 @@ own_eal() { # NUMBER: of the NIC
 call() { # PORT COMMAND OPTION...
 	local port=$1
 	shift
-	LEND_EAL=$(own_eal 1) timeout 60 "$LEND_BUILD/lend" "$@" --json --seconds 0.2 \
+	LEND_EAL=$(own_eal 1) timeout 300 "$LEND_BUILD/lend" "$@" --json --seconds 0.2 \
 		--connect 'dpdk:0000:00:11.0@10.77.0.1:'"$port"'?from=10.77.0.2&mac=02:00:00:00:00:10'"${mtu:+&$mtu}"
 }
 
@@ -72,7 +72,7 @@ said=
 for model in ${LEND_NICS:-e1000 e1000e vmxnet3 virtio-net-pci vmxnet3+dma}; do
 	how=("$0" --inner)
 	[ "${model#*+}" = "$model" ] || how=(-p 256 -x vfio_iommu_type1,vfio-pci -q -device -q intel-iommu,aw-bits=48 -k intel_iommu=on -- "$0" --inner dma)
-	one=$(guest.sh -t 600 --bare --nics "${model%+*}" "${how[@]}") || {
+	one=$(guest.sh -t 1500 --bare --nics "${model%+*}" "${how[@]}") || {
 		echo "$model failed: $one"
 		exit 1
 	}
