@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <intel-ipsec-mb.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "seal/module/library_copy.h"
@@ -140,24 +141,49 @@ static bool has_vector_aes(void)
 	       features & bit_VPCLMULQDQ;
 }
 
+static bool has_wide_aes(void)
+{
+	return has_vector_aes() && __builtin_cpu_supports("avx512f") &&
+	       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512cd") &&
+	       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+	       __builtin_cpu_supports("bmi2");
+}
+
+static bool has_narrow_aes(void)
+{
+	return !__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx2") &&
+	       __builtin_cpu_supports("aes") && __builtin_cpu_supports("pclmul");
+}
+
+static void *find_function(void *from, const char *name, const char *variant)
+{
+	char symbol[64];
+
+	(void)snprintf(symbol, sizeof(symbol), "aes_gcm_%s_%s", name, variant);
+	return dlsym(from, symbol);
+}
+
+static bool find_variant(void *from, const char *variant)
+{
+	*(void **)&expand = find_function(from, "pre_128", variant);
+	*(void **)&library.seal = find_function(from, "enc_128", variant);
+	*(void **)&library.open = find_function(from, "dec_128", variant);
+	*(void **)&library.init = find_function(from, "init_128", variant);
+	*(void **)&library.update = find_function(from, "enc_128_update", variant);
+	*(void **)&library.finalize = find_function(from, "enc_128_finalize", variant);
+	return expand && library.seal && library.open && library.init && library.update &&
+	       library.finalize;
+}
+
 /* Finds the functions that the library would choose on this processor by their names: its manager
  * takes as long to set up as a process takes to start, because it tests all of its ciphers. False:
  * they are not there. */
 static bool find_named(void *from)
 {
-	if (!has_vector_aes() || !__builtin_cpu_supports("avx512f") ||
-	    !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512cd") ||
-	    !__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl") ||
-	    !__builtin_cpu_supports("bmi2"))
-		return false;
-	*(void **)&expand = dlsym(from, "aes_gcm_pre_128_vaes_avx512");
-	*(void **)&library.seal = dlsym(from, "aes_gcm_enc_128_vaes_avx512");
-	*(void **)&library.open = dlsym(from, "aes_gcm_dec_128_vaes_avx512");
-	*(void **)&library.init = dlsym(from, "aes_gcm_init_128_vaes_avx512");
-	*(void **)&library.update = dlsym(from, "aes_gcm_enc_128_update_vaes_avx512");
-	*(void **)&library.finalize = dlsym(from, "aes_gcm_enc_128_finalize_vaes_avx512");
-	return expand && library.seal && library.open && library.init && library.update &&
-	       library.finalize;
+	if (has_wide_aes())
+		return find_variant(from, "vaes_avx512");
+	return has_narrow_aes() && ((has_vector_aes() && find_variant(from, "vaes_avx2")) ||
+				    find_variant(from, "avx_gen4"));
 }
 
 /* Has the library's manager choose the functions. False: it cannot be set up. */
