@@ -10,8 +10,8 @@
 #include "core/memory_queue.h"
 #include "core/request_window.h"
 
-/* Clears the fields from sess_id to tx. A free record's tx and rx are clear: lend_call_free() and
- * lend_call_clear_rx() see to it. */
+/* Clears the fields from sess_id to tx. A free record's tx and rx are as lend_call_prepare() leaves
+ * them: lend_call_free() and lend_call_clear_rx() see to it. */
 LEND_HOT void lend_call_clear(struct lend_call_rec *k)
 {
 	memset(&k->sess_id, 0,
@@ -41,8 +41,6 @@ LEND_HOT struct lend_call_rec *lend_call_new(struct lend_core *c, struct lend_se
 	k->server = server;
 	k->timer = LEND_NEVER;
 	k->deadline = LEND_NEVER;
-	k->tx.win = LEND_NONE;
-	k->rx.frags = LEND_NONE;
 	lend_call_count(c, s, wire);
 	return k;
 }
@@ -66,7 +64,7 @@ static inline void lend_call_clear_rx(struct lend_core *c, struct lend_call_rec 
 	LEND_CHECK(k->rx.buf == 0 && k->rx.frags == LEND_NONE);
 	if (k->rx.memq_link.in)
 		lend_memq_leave(c, k);
-	memset(&k->rx, 0, sizeof(k->rx));
+	k->rx = (struct lend_rx){.frags = LEND_NONE};
 	k->received = 0;
 }
 
@@ -80,6 +78,9 @@ LEND_HOT void lend_call_free(struct lend_core *c, struct lend_sess *s, struct le
 	if (k->tx.win != LEND_NONE)
 		lend_tx_close(c, &k->tx);
 	memset(&k->tx, 0, sizeof(k->tx));
+	k->tx.win = LEND_NONE;
+	k->timer = LEND_NEVER;
+	k->serial = 0;
 	/* Its datagrams in flight are gone, so other calls may send. An orphan had none, and its
 	 * session may have ended. */
 	if (k->state != LEND_CALL_ORPHAN) {

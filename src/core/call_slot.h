@@ -35,7 +35,19 @@ LEND_HOT uint32_t lend_call_tried(void)
 	return k.phase;
 }
 
-/* Takes a record; the caller has checked that one is free. Sets gen and self. */
+/* Sets up a record that is taken for the first time, or after its generations wrapped. */
+static __attribute__((noinline, cold)) void lend_call_prepare(struct lend_call_rec *k, uint32_t i)
+{
+	k->gen = 1;
+	k->self = i;
+	k->timer = LEND_NEVER;
+	k->serial = 0;
+	k->tx.win = LEND_NONE;
+	k->rx.frags = LEND_NONE;
+}
+
+/* Takes a record; the caller has checked that one is free. Its gen and self are set, and it is as
+ * lend_call_free() leaves records. */
 LEND_HOT struct lend_call_rec *lend_call_take(struct lend_core *c)
 {
 	struct lend_call_rec *k;
@@ -44,8 +56,8 @@ LEND_HOT struct lend_call_rec *lend_call_take(struct lend_core *c)
 	LEND_CHECK(c->free_calls.free > 0);
 	i = lend_pool_take(&c->free_calls, LEND_AT(c, at_free_calls, uint32_t));
 	k = lend_call_at(c, i);
-	k->gen = lend_max_u32(k->gen + 1, 1);
-	k->self = i;
+	if (LEND_RARE(++k->gen <= 1))
+		lend_call_prepare(k, i);
 	return k;
 }
 

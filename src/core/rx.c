@@ -138,7 +138,7 @@ void lend_rx_need(struct lend_core *c, struct lend_call_rec *k, const struct len
 	e = lend_event_push(c, LEND_EV_NEED);
 	e->session = lend_sess_at(c, k->sess)->id;
 	e->call = lend_call_handle(k);
-	e->tag = k->tag;
+	e->tag = k->server ? 0 : k->tag;
 	e->method = k->method;
 	e->class = k->class;
 	e->len = k->rx.len;

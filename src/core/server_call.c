@@ -25,7 +25,7 @@ void lend_serve_finish(struct lend_core *c, struct lend_call_rec *k)
 /* Detaches a running call from its session; its handler keeps the handle. */
 static void orphan_call(struct lend_core *c, struct lend_call_rec *k)
 {
-	struct lend_sslot *sl = lend_sslot_at(c, k->sess, lend_pkt_slot(k->wire));
+	struct lend_sslot *sl = lend_sslot_in(c, k->sslot);
 
 	sl->rec = LEND_NONE;
 	lend_call_uncount(c, lend_sess_at(c, k->sess));
@@ -148,6 +148,7 @@ LEND_HOT void begin(struct lend_core *c, struct lend_bufs *bufs, struct lend_ses
 		return;
 	}
 	k = lend_call_new(c, s, v->head.call, true);
+	k->sslot = lend_slot_position(c, k->sess, lend_pkt_slot(k->wire));
 	sl->rec = k->self;
 	k->state = LEND_CALL_PARTIAL;
 	lend_sched_class(c, k, v->head.flags & LEND_PKT_CLASS);

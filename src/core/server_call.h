@@ -13,7 +13,7 @@
 /* Frees the record, and the slot that names it. */
 LEND_HOT void lend_serve_free(struct lend_core *c, struct lend_call_rec *k)
 {
-	struct lend_sslot *sl = lend_sslot_at(c, k->sess, lend_pkt_slot(k->wire));
+	struct lend_sslot *sl = lend_sslot_in(c, k->sslot);
 
 	if (sl->rec == k->self)
 		sl->rec = LEND_NONE;

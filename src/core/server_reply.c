@@ -17,9 +17,7 @@ LEND_HOT bool keep_reply(struct lend_core *c, struct lend_call_rec *k, uint8_t s
 			 const void *data, uint32_t len)
 {
 	struct lend_sess *s = lend_sess_at(c, k->sess);
-	size_t position = lend_slot_position(c, k->sess, lend_pkt_slot(k->wire));
-	struct lend_sslot *sl = lend_sslot_in(c, position);
-
+	struct lend_sslot *sl = lend_sslot_in(c, k->sslot);
 	struct lend_coalesced *d;
 
 	if (!lend_coalesce_admits(c, s, k->class, k->fast, k->sess_id ^ k->wire ^ k->number << 32))
@@ -31,7 +29,7 @@ LEND_HOT bool keep_reply(struct lend_core *c, struct lend_call_rec *k, uint8_t s
 	/* After a duplicate of the request, the client's last number has another arrival. */
 	sl->arrived = sl->number == k->number ? k->stamp : LEND_NEVER;
 	if (len)
-		lend_copy_short(lend_kept_bytes(c, position), data, len);
+		lend_copy_short(lend_kept_bytes(c, k->sslot), data, len);
 	lend_kept_frame(c, s, d, sl, k->wire, data);
 	if (!s->lingers)
 		start_linger(c, s);

@@ -250,10 +250,9 @@ static __attribute__((noinline)) int begin_call(struct lend_core *c, lend_ns now
 	return 0;
 }
 
-static __attribute__((noinline)) int continue_call(struct lend_core *c, lend_ns now,
-						   uint64_t session, struct lend_bufs *bufs,
-						   const struct lend_core_call *call,
-						   uint64_t *handle)
+LEND_HOT int continue_call(struct lend_core *c, lend_ns now, uint64_t session,
+			   struct lend_bufs *bufs, const struct lend_core_call *call,
+			   uint64_t *handle)
 {
 	struct lend_burst *b = &lend_unhashed(c)->burst;
 	const struct lend_seg *seg = &bufs->seg[call->request];
@@ -273,6 +272,16 @@ int lend_core_call(struct lend_core *c, lend_ns now, uint64_t session, struct le
 	return begin_call(c, now, session, bufs, call, handle);
 }
 
+/* Works as lend_copy_part() to two places; reads the bytes once. */
+LEND_HOT void copy_part_twice(uint8_t *to, uint8_t *also, const uint8_t *from)
+{
+	uint64_t part[2];
+
+	memcpy(part, from, sizeof(part));
+	memcpy(to, part, sizeof(part));
+	memcpy(also, part, sizeof(part));
+}
+
 /* Works as lend_copy_short() to two places, for at most LEND_KEPT_MAX bytes. */
 LEND_HOT void copy_twice(uint8_t *to, uint8_t *also, const uint8_t *from, uint32_t len)
 {
@@ -281,16 +290,12 @@ LEND_HOT void copy_twice(uint8_t *to, uint8_t *also, const uint8_t *from, uint32
 		lend_copy_short(also, from, len);
 		return;
 	}
-	lend_copy_part(to, from);
-	lend_copy_part(also, from);
+	copy_part_twice(to, also, from);
 	if (len > 32) {
-		lend_copy_part(to + 16, from + 16);
-		lend_copy_part(also + 16, from + 16);
-		lend_copy_part(to + len - 32, from + len - 32);
-		lend_copy_part(also + len - 32, from + len - 32);
+		copy_part_twice(to + 16, also + 16, from + 16);
+		copy_part_twice(to + len - 32, also + len - 32, from + len - 32);
 	}
-	lend_copy_part(to + len - 16, from + len - 16);
-	lend_copy_part(also + len - 16, from + len - 16);
+	copy_part_twice(to + len - 16, also + len - 16, from + len - 16);
 }
 _Static_assert(LEND_KEPT_MAX <= 64, "four parts");
 
@@ -321,8 +326,7 @@ LEND_HOT void keep_reply(struct lend_core *c, struct lend_call_rec *k, struct le
 			 lend_ns begun, uint32_t window, uint8_t status, const void *data,
 			 uint32_t len)
 {
-	size_t position = lend_slot_position(c, k->sess, lend_pkt_slot(k->wire));
-	struct lend_sslot *sl = lend_sslot_in(c, position);
+	struct lend_sslot *sl = lend_sslot_in(c, k->sslot);
 	uint64_t delay = UINT32_MAX;
 
 	lend_kept_fill(sl, k, status, len);
@@ -333,7 +337,7 @@ LEND_HOT void keep_reply(struct lend_core *c, struct lend_call_rec *k, struct le
 	f->block[0] = (uint16_t)sl->kept | LEND_PATIENCE_KEPT << 16 | window | delay << 32;
 	f->block[1] = sl->number;
 	if (len)
-		copy_twice((uint8_t *)(f + 1), lend_kept_bytes(c, position), data, len);
+		copy_twice((uint8_t *)(f + 1), lend_kept_bytes(c, k->sslot), data, len);
 	k->state = LEND_CALL_FREE;
 	lend_pool_give(&c->free_calls, LEND_AT(c, at_free_calls, uint32_t), k->self);
 }
@@ -390,9 +394,8 @@ static __attribute__((noinline)) int begin_reply(struct lend_core *c, lend_ns no
 	return 0;
 }
 
-static __attribute__((noinline)) int continue_reply(struct lend_core *c, lend_ns now,
-						    struct lend_call_rec *k, uint8_t status,
-						    const void *data, uint32_t len)
+LEND_HOT int continue_reply(struct lend_core *c, lend_ns now, struct lend_call_rec *k,
+			    uint8_t status, const void *data, uint32_t len)
 {
 	const uint32_t fast = lend_call_phase(0, 0, false, true, false);
 	struct lend_burst *b = &lend_unhashed(c)->burst;

@@ -43,10 +43,12 @@ LEND_HOT bool begin_short(struct lend_core *c, struct lend_sess *s, uint64_t num
 	struct lend_call_rec *k;
 	struct lend_sslot *sl;
 	uint32_t self, gen;
+	size_t position;
 
 	if (LEND_RARE(slot >= s->sslots || f->word[2] >> 32))
 		return false;
-	sl = lend_sslot_at(c, t->sess, slot);
+	position = lend_slot_position(c, t->sess, slot);
+	sl = lend_sslot_in(c, position);
 	if (LEND_RARE(seq == 0 || seq == sl->seq || number <= sl->number ||
 		      !lend_slot_is_empty(sl->rec) || c->used[1] >= c->share_threshold))
 		return false;
@@ -59,8 +61,7 @@ LEND_HOT bool begin_short(struct lend_core *c, struct lend_sess *s, uint64_t num
 	sl->seq = seq;
 	sl->number = number;
 	sl->rec = self;
-	/* Of the fields up to tag, all; the others of a free record are as they should be. */
-	k->serial = 0;
+	/* The other fields of a free record are as they should be. */
 	k->sess_id = t->id;
 	k->sess = t->sess;
 	k->wire = call;
@@ -70,10 +71,8 @@ LEND_HOT bool begin_short(struct lend_core *c, struct lend_sess *s, uint64_t num
 	k->number = number;
 	k->stamp = c->now;
 	k->deadline = deadline;
-	k->timer = LEND_NEVER;
+	k->sslot = position;
 	k->reply_cap = (uint32_t)f->word[2];
-	k->tx.win = LEND_NONE;
-	k->rx.frags = LEND_NONE;
 	k->rx.granted = lend_min_u32(len, s->first_sent);
 	e->what = lend_event_what(LEND_EV_REQUEST, 0, 0, class);
 	e->data_len = len;

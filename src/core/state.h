@@ -200,7 +200,10 @@ struct lend_call_rec {
 	lend_ns deadline;
 
 	lend_ns timer; /* client: next retransmission or PROBE; server: last ACK of the reply */
-	uint64_t tag;
+	union {
+		uint64_t tag;   /* client */
+		uint64_t sslot; /* server: position of its slot, see lend_slot_position() */
+	};
 	uint32_t reply_cap; /* client: bytes of room in rx.buf, when attached */
 	uint32_t serial;    /* of a handle that names the slot; 0: it names this record */
 	struct lend_tx tx;
