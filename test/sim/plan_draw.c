@@ -317,6 +317,8 @@ struct sim_plan sim_plan_draw(uint64_t seed)
 	if (seed % 16 == 5) /* long enough to park a call */
 		p.later_us = 1500000;
 	p.host_queue = seed % 16 == 9;
+	if (seed % 16 == 11)
+		p.audit = 1 + seed / 16 % 50;
 	p.early_ppm = p.stores && !p.rot_ppm && seed % 3 ? 500000 : 0;
 	add_handshake(&p);
 	add_hoard(&r, &p);
