@@ -66,8 +66,7 @@ uint32_t lend_grants_first(struct lend_core *c, const struct lend_sess *s)
 /* Returns the bytes of the window that one message may hold. */
 static uint64_t message_share(const struct lend_grants *m)
 {
-	return lend_grants_one_sender(m) ? lend_grants_width(m)
-					 : m->window / (m->waiting > 1 && !m->yielding ? 4 : 2);
+	return lend_grants_one_sender(m) ? lend_grants_width(m) : m->window / 2;
 }
 
 /* Returns the free bytes of the window. Grants made ahead, for replies not begun, count as half of
@@ -344,7 +343,7 @@ static bool used_up(const struct lend_grants *m, uint64_t rate)
 static bool widen_window(struct lend_grants *m, uint64_t rate)
 {
 	uint64_t may = m->waiting > 1 ? m->window : message_share(m);
-	bool idle = 4 * m->loop < 5 * m->loop_min;
+	bool idle = 4 * m->loop < 5 * (m->loop_min + m->skew);
 
 	if (m->before > m->window || !used_up(m, rate))
 		return false;
