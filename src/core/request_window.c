@@ -1,6 +1,7 @@
 #include "core/request_window.h"
 
 #include "core/arena.h"
+#include "core/grant.h"
 
 enum {
 	RECORDS_NUM = 3, /* share of the records; the rest is for unacknowledged replies */
@@ -160,14 +161,24 @@ void lend_window_shrink_idle(struct lend_core *c, struct lend_sess *s)
 		lend_window_set(c, s, LEND_WINDOW_FIRST);
 }
 
+/* Returns whether a new call is sent before this one, which waits: it is of a more urgent class and
+ * has not waited for a second per class of the difference. */
+static bool may_overtake(const struct lend_core *c, const struct lend_call_rec *k,
+			 const struct lend_call_rec *waits)
+{
+	return waits->class > k->class &&
+	       c->now - waits->stamp < (waits->class - k->class) * LEND_GRANTS_CLASS_NS;
+}
+
 void lend_window_queue(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
 {
 	uint32_t after = s->queue.tail;
 
 	while (c->cfg.order != LEND_ORDER_FIFO && after != LEND_NONE &&
-	       lend_call_at(c, after)->class > k->class)
+	       may_overtake(c, k, lend_call_at(c, after)))
 		after = lend_call_at(c, after)->tx.ready.prev;
 	k->waits = LEND_WAITS_WINDOW;
+	k->stamp = c->now;
 	lend_list_push_after(&s->queue, lend_links_ready(c), after, k->self);
 	lend_window_set(c, s, s->window); /* our own share may be less by now */
 }

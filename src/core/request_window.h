@@ -5,8 +5,9 @@
  * by max-min fairness: what a session does not use goes to those that would use more than an equal
  * share. A server puts the session's share into each REPLY; a client also obeys its own share,
  * because each call brings a reply. Calls beyond the window wait in the session's queue, by class,
- * then in order of arrival; their deadlines run. A request leaves the window when its reply
- * arrives, or an ACK of the whole request.
+ * then in order of arrival; their deadlines run. A call that has waited for a second per class of
+ * the difference is not overtaken by more urgent ones that come after that. A request leaves the
+ * window when its reply arrives, or an ACK of the whole request.
  *
  * The largest slot that a session used lately shows how many calls it has at once, also calls that
  * wait in its client or in a receive queue: a caller takes the lowest free slot. The number of bits

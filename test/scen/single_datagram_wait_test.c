@@ -130,6 +130,43 @@ Test(single_datagram_wait, credit__none_left__calls_wait_for_a_reply)
 	pair_finish(&d);
 }
 
+static void note_bulk(struct core_pair *d, const struct lend_event *e)
+{
+	if (e->len == 2003)
+		*(lend_ns *)d->arg = d->now;
+	pair_answer(d, e);
+}
+
+/* A bulk call waits behind urgent ones that never end, for a second per class of the difference. */
+Test(single_datagram_wait, credit__urgent_calls_never_end__bulk_sent_after_seconds)
+{
+	struct core_pair d;
+	lend_ns sent = 0, begun;
+
+	pair_begin(&d, true, little_credit);
+	d.quiet = true;
+	d.arg = &sent;
+	d.on_request = note_bulk;
+	for (int i = 0; i < 4; i++)
+		pair_request(&d, 2000, NORMAL);
+	pair_request(&d, 2003, BULK);
+	begun = d.now;
+	for (int step = 0; step < 60 && !sent; step++) {
+		pair_carry(&d, 0);
+		pair_carry(&d, 1);
+		d.now += 100 * MS;
+		for (int i = 0; i < 2; i++)
+			pair_request(&d, 2000, NORMAL);
+	}
+	cr_expect_geq(sent, begun + 4000 * MS, "sent after %llu",
+		      (unsigned long long)(sent - begun));
+	cr_expect_leq(sent, begun + 4500 * MS, "sent after %llu",
+		      (unsigned long long)(sent - begun));
+	pair_settle(&d);
+	pair_settle(&d);
+	pair_finish(&d);
+}
+
 /* Calls that end while they wait for credit release none. */
 Test(single_datagram_wait, credit__call_ends_waiting__unchanged)
 {
