@@ -7,8 +7,9 @@
 #ifndef APPS_COMMON_CACHELINE_RTT_H
 #define APPS_COMMON_CACHELINE_RTT_H
 
-/* Returns the round-trip time in nanoseconds, after about 10 ms of measuring; 0 where there is only
- * one CPU. During the call the calling thread is pinned to CPU a; afterwards it may use all CPUs.
+/* Returns the round-trip time in nanoseconds, after 10 to 50 ms of measuring, or more on a busy
+ * machine; 0 where there is only one CPU. During the call the calling thread is pinned to CPU a;
+ * afterwards it may use all CPUs.
  */
 double app_cacheline_ns(int a, int b);
 /* Returns "near", "far", or "one CPU". */
