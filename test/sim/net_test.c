@@ -118,6 +118,28 @@ Test(net, seed__repeats_and_each_datagram_ends_once)
 	cr_assert_neq(hash_of(1), hash_of(2));
 }
 
+Test(net, foreign__loads_the_link_and_reaches_no_node)
+{
+	struct sim_plan plan = calm();
+	double own;
+
+	plan.mtu = 1472;
+	plan.foreign_mbps = plan.mbps / 2;
+	begin(&plan);
+	sim_net_foreign(&sim, 1);
+	run_until(sim.now + 1000000);
+	own = (double)sim.net->ledger.foreign * 1472 * 8e-6 / (1000000e-9 * (double)plan.mbps);
+	cr_assert(own > 0.47 && own < 0.53, "%g of the link", own);
+	cr_assert_eq(got.n, 0);
+	/* A node's datagrams wait for it. */
+	for (uint32_t i = 1; i <= 100; i++)
+		send(2, 1, i, 1000);
+	run_until(sim.now + 1000000);
+	cr_assert_eq(got.genuine, 100);
+	cr_assert_geq(got.at - sim.now + 1000000, 150 * (1000 + 60) * 80 / 1000);
+	finish();
+}
+
 static uint64_t switch_holds(void)
 {
 	uint64_t sum = 0;

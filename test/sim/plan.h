@@ -62,7 +62,7 @@
 	X(dead_us, 5000000, "idle time before a peer is dead")                                     \
 	X(room, 0, "receive room in datagrams that a core announces; 0: none")                     \
 	X(joins, 0, "the receiver joins datagrams of equal length")                                \
-	X(turn_ns, 0, "longest time from a datagram's arrival to its turn")                        \
+	X(turn_ns, 0, "longest time from arrival to turn; in experiments: CPU time of a turn")     \
 	X(ring, 256, "datagrams that can wait for a turn")                                         \
 	X(full_ppm, 0, "sends that find the carrier full")                                         \
 	X(mbps, 100000, "rate of every link")                                                      \
@@ -79,6 +79,10 @@
 	X(skew_ns, 0, "additional delay of each spine over the one before")                        \
 	X(nic_speed, 1, "rate of a node's own device, as a multiple of mbps")                      \
 	X(host_queue, 0, "that device's queue: 0 short, 1 long and reported to the core, 2 long")  \
+	X(cpu_ns, 0, "experiments: CPU time of a batch of datagrams, received or sent")            \
+	X(gso, 1, "experiments: datagrams in a row of one peer that are a batch")                  \
+	X(foreign_mbps, 0,                                                                         \
+	  "experiments: load of a receiver's link by others, who never slow down")                 \
 	X(loss_ppm, 0, "datagrams lost")                                                           \
 	X(loss_mask, 0, "bit i: the i-th datagram of the run is lost")                             \
 	X(burst_ppm, 0, "datagrams that start a burst of losses")                                  \

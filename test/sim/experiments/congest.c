@@ -64,6 +64,8 @@ static void print_row(struct sweep *s, const struct congest_plan *p, const struc
 	    {"other_p999_us", "other p99.9", NULL, victim_quantile(r, CONGEST_OTHER, 0.999), 1},
 	    {"jain", "jain", NULL, r->fairness, 3},
 	    {"datagrams", "datagrams", NULL, (double)r->datagrams, 0},
+	    {"message_p50_us", NULL, NULL, (double)lend_hist_quantile(&r->message, 0.5) / 1e3, 1},
+	    {"message_p99_us", NULL, NULL, (double)lend_hist_quantile(&r->message, 0.99) / 1e3, 1},
 	};
 
 	table_row(&s->table, cell, sizeof(cell) / sizeof(cell[0]));

@@ -34,6 +34,7 @@ struct congest_result {
 	uint64_t no_memory;     /* datagrams that found no memory at the receiver */
 	struct lend_hist queue; /* samples of the bytes queued at the receiver's port */
 	struct lend_hist victim[CONGEST_VICTIMS]; /* latency in ns of calls of 64 bytes */
+	struct lend_hist message;                 /* and of the senders' messages */
 	uint64_t *series;                         /* the samples, freed by the caller */
 	uint32_t samples;
 	lend_ns every; /* time between two samples */

@@ -110,9 +110,11 @@ static void look_at(struct sim *sim, uint32_t id, struct congest_end *end, lend_
 
 void congest_kick(struct sim *sim, uint32_t id, struct congest_end *end)
 {
-	if (end->turn <= sim->now)
+	lend_ns at = lend_max_u64(sim->now, end->busy);
+
+	if (end->turn <= at)
 		return;
-	end->turn = sim->now;
+	end->turn = at;
 	if (end->turn < end->late)
 		sim_at(sim, end->turn, SIM_TURN, id, 0);
 }
@@ -153,26 +155,76 @@ static void receive_datagrams(struct sim *sim, struct congest_end *end, const ui
 	lend_core_input(end->core, sim->now, &end->bufs, in, n);
 }
 
+/* A run of datagrams to or from one peer. */
+struct batch {
+	uint32_t peer, len;
+};
+
+/* Adds a datagram to the batch, or begins the next one. Returns its CPU time. */
+static lend_ns batch_ns(const struct sim *sim, struct batch *b, uint32_t peer)
+{
+	if (b->len > 0 && b->peer == peer && b->len < sim->plan.gso) {
+		b->len++;
+		return 0;
+	}
+	*b = (struct batch){peer, 1};
+	return sim->plan.cpu_ns;
+}
+
+/* Returns how many datagrams the carrier accepts. A batch is not divided. */
+static uint32_t carrier_room(struct sim *sim, uint32_t id)
+{
+	uint32_t room = sim_net_room(sim, id, BURST);
+
+	return room ? lend_max_u32(room, (uint32_t)sim->plan.gso) : 0;
+}
+
 /* Sends datagrams. False: the link's queue is full. */
 static bool transmit_burst(struct sim *sim, uint32_t id, struct congest_end *end)
 {
 	struct lend_out out[BURST];
+	struct batch batch = {0};
 	uint32_t n, cap;
 
-	while ((cap = sim_net_room(sim, id, BURST)) > 0) {
+	end->busy = sim->now;
+	while ((cap = carrier_room(sim, id)) > 0) {
 		n = lend_core_output(end->core, sim->now, &end->bufs, out, cap);
 		if (n == 0)
 			return true;
-		for (uint32_t i = 0; i < n; i++)
+		for (uint32_t i = 0; i < n; i++) {
 			out[i].sent = (uint8_t)sim_net_send(sim, id, &end->bufs, &out[i]);
+			end->busy += batch_ns(sim, &batch, LEND_PEER_INDEX(out[i].peer));
+		}
 		lend_core_sent(end->core, out, n);
 	}
 	return false;
 }
 
-static void run_turn(struct sim *sim, uint32_t id, struct congest_end *end, congest_event *event)
+/* Begins a turn. Datagrams that arrive until its end belong to the next one. */
+static void begin_turn(struct sim *sim, struct congest_end *end)
 {
-	uint32_t taken = end->ring_n, n;
+	struct batch batch = {0};
+
+	end->working = true;
+	end->taken = end->ring_n;
+	end->busy = sim->now + sim->plan.turn_ns;
+	for (uint32_t i = 0; i < end->taken; i++)
+		end->busy += batch_ns(sim, &batch, sim_net_flight(sim, end->ring[i])->from);
+	end->turn = end->busy;
+}
+
+static void forget_taken(struct sim *sim, struct congest_end *end)
+{
+	for (uint32_t i = 0; i < end->taken; i++)
+		sim_net_free(sim, end->ring[i]);
+	end->ring_n -= end->taken;
+	if (end->ring_n)
+		memmove(end->ring, end->ring + end->taken, end->ring_n * sizeof(*end->ring));
+}
+
+static void end_turn(struct sim *sim, uint32_t id, struct congest_end *end, congest_event *event)
+{
+	uint32_t taken = end->taken, n;
 	lend_ns next;
 	bool all;
 
@@ -182,9 +234,7 @@ static void run_turn(struct sim *sim, uint32_t id, struct congest_end *end, cong
 		receive_datagrams(sim, end, end->ring + i, n);
 		handle_events(sim, id, end, event);
 	}
-	for (uint32_t i = 0; i < taken; i++)
-		sim_net_free(sim, end->ring[i]);
-	end->ring_n = 0;
+	forget_taken(sim, end);
 	if (sim->plan.host_queue == 1 && lend_core_host_queue_due(end->core, 0))
 		lend_core_host_queue(end->core, sim->now, 0, sim_net_queued(sim, id));
 	if (lend_core_deadline(end->core) <= sim->now)
@@ -195,7 +245,9 @@ static void run_turn(struct sim *sim, uint32_t id, struct congest_end *end, cong
 	next = lend_core_deadline(end->core);
 	if (next != LEND_NEVER)
 		next = lend_max_u64(next, sim->now + 1);
-	end->turn = all ? next : sim_net_drained(sim, id);
+	end->working = false;
+	end->turn = end->ring_n ? end->busy : all ? next : sim_net_drained(sim, id);
+	end->turn = lend_max_u64(end->turn, end->busy);
 	look_at(sim, id, end, end->turn);
 }
 
@@ -203,8 +255,10 @@ void congest_wake(struct sim *sim, uint32_t id, struct congest_end *end, congest
 {
 	if (end->late == sim->now)
 		end->late = LEND_NEVER;
+	if (end->turn <= sim->now && !end->working)
+		begin_turn(sim, end);
 	if (end->turn <= sim->now)
-		run_turn(sim, id, end, event);
+		end_turn(sim, id, end, event);
 	else
 		look_at(sim, id, end, end->turn);
 }

@@ -1,5 +1,9 @@
 /* congest_end - one endpoint of a congestion run: a core, its buffers, and a turn whenever there is
- * work. The owner makes and serves its calls. Layer: test/sim. */
+ * work. The owner makes and serves its calls.
+ *
+ * A turn takes plan.turn_ns, and plan.cpu_ns for each batch that was there when it began. Then it
+ * sends, which takes plan.cpu_ns for each batch, too, before the next turn begins. A batch is up to
+ * plan.gso datagrams in a row from or to one peer. Layer: test/sim. */
 #ifndef SIM_EXPERIMENTS_CONGEST_END_H
 #define SIM_EXPERIMENTS_CONGEST_END_H
 
@@ -13,6 +17,9 @@ struct congest_end {
 	bool *lent;    /* by handle: the memory belongs to the owner */
 	uint32_t *ring, ring_n, ring_cap;
 	lend_ns turn, late;       /* as in sim_node */
+	lend_ns busy;             /* its CPU computes until then: no turn begins or ends before */
+	uint32_t taken;           /* datagrams of the turn that has begun */
+	bool working;             /* such a turn has begun */
 	uint32_t flows;           /* number of sessions that its owner opens */
 	uint32_t held, held_last; /* the owner's list of waiting messages */
 };

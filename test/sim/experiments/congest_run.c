@@ -50,9 +50,11 @@ static void on_ended(struct traffic *t, uint32_t m)
 	struct bench *b = t->owner;
 	const struct traffic_message *i = &t->message[m];
 
+	lend_hist_add(is_sender(b, i->flow) ? &b->result->message
+					    : &b->result->victim[i->flow - b->plan->senders],
+		      i->ended - i->at);
 	if (!is_sender(b, i->flow)) {
 		b->open--;
-		lend_hist_add(&b->result->victim[i->flow - b->plan->senders], i->ended - i->at);
 	} else if (--b->left[i->flow]) {
 		if (b->left[i->flow] >= b->plan->depth)
 			send_message(b, i->flow);
@@ -100,6 +102,7 @@ static void open_bench(struct bench *b)
 	while (b->t.sim.heap.n && b->t.sim.heap.e[0].at < b->t.begin)
 		traffic_step(&b->t);
 	b->t.sim.now = b->t.begin;
+	sim_net_foreign(&b->t.sim, RECEIVER);
 	for (uint32_t i = 0; i < p->senders; i++) {
 		b->left[i] = p->messages;
 		for (uint64_t k = 0; k < lend_min_u64(p->depth, p->messages); k++)
@@ -166,6 +169,7 @@ void congest_run(const struct congest_plan *plan, struct congest_result *result)
 	LEND_CHECK(b);
 	memset(result, 0, sizeof(*result));
 	lend_hist_init(&result->queue);
+	lend_hist_init(&result->message);
 	for (int i = 0; i < CONGEST_VICTIMS; i++)
 		lend_hist_init(&result->victim[i]);
 	result->ideal = ideal_time(plan);

@@ -109,6 +109,8 @@ static void open_fabric(struct fabric *f)
 			*line_of(f, m) = traffic_flow(&f->t, m->from, m->to);
 	}
 	traffic_connect(&f->t, &config);
+	for (uint32_t i = 0; i < p->net.nodes; i++)
+		sim_net_foreign(&f->t.sim, i);
 }
 
 static void judge_run(struct fabric *f)

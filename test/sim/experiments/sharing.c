@@ -20,8 +20,10 @@ struct sharing_plan {
 /* By tick. */
 struct course {
 	double *us, *active, *jain, *goodput;
-	double queued; /* bytes in the queue before the receiver, summed over ticks */
-	double host;   /* the same in the first sender's own queue */
+	double queued;    /* bytes in the queue before the receiver, summed over ticks */
+	double host;      /* the same in the first sender's own queue */
+	double data, ack; /* bytes that reached the receiver, and the senders */
+	uint32_t acks;    /* datagrams that reached the senders */
 	uint32_t n;
 	struct traffic_count count;
 };
@@ -58,8 +60,13 @@ static void on_came(struct traffic *t, uint32_t to, uint32_t from, uint32_t len)
 {
 	struct sharing *s = t->owner;
 
-	if (to == RECEIVER)
-		s->got[from - 1] += len;
+	if (to != RECEIVER) {
+		s->course->ack += len;
+		s->course->acks++;
+		return;
+	}
+	s->course->data += len;
+	s->got[from - 1] += len;
 }
 
 static void on_tick(struct traffic *t)
@@ -99,6 +106,7 @@ static void run_sharing(struct sharing *s)
 	for (uint32_t i = 0; i < p->senders; i++)
 		traffic_flow(&s->t, i + 1, RECEIVER);
 	traffic_connect(&s->t, &config);
+	sim_net_foreign(&s->t.sim, RECEIVER);
 	for (uint32_t i = 0; i < p->senders * p->depth; i++)
 		traffic_add(&s->t, s->t.begin + i / p->depth * step_ns(p), (uint32_t)(i / p->depth),
 			    (uint32_t)p->bytes, 0);
@@ -165,6 +173,9 @@ static void print_summary(struct table *t, const struct sharing_plan *p, const s
 	    {"repeats", "repeats", NULL, (double)c->count.repeats, 0},
 	    {"datagrams", "datagrams", NULL, (double)c->count.datagrams, 0},
 	    {"host_kb", "host KB", NULL, c->n ? c->host / c->n / 1024 : 0, 1},
+	    {"data_kb", NULL, NULL, c->data / 1024, 0},
+	    {"ack_kb", NULL, NULL, c->ack / 1024, 0},
+	    {"acks", NULL, NULL, c->acks, 0},
 	};
 
 	table_row(t, cell, sizeof(cell) / sizeof(cell[0]));

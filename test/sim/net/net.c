@@ -35,6 +35,7 @@ void sim_net_open(struct sim *sim)
 	n->under_way = zero_array(n->nodes, sizeof(*n->under_way));
 	for (uint32_t i = 0; i < n->nodes; i++)
 		n->nic[i].head = NET_END;
+	lend_rng_seed(&n->foreign, ~sim->plan.seed);
 	net_topo_open(n);
 	n->faulty = any_fault(&sim->plan);
 	if (sim->plan.lossless)
@@ -107,7 +108,7 @@ struct sim_flight *net_take(struct sim *sim, uint32_t from, uint32_t to, uint32_
 	f->from = from;
 	f->to = to;
 	f->len = len;
-	f->ecn = f->gone = f->forged = f->queue = 0;
+	f->ecn = f->gone = f->forged = f->queue = f->foreign = 0;
 	f->body = NULL;
 	f->body_len = 0;
 	f->parts = 0;
@@ -170,7 +171,7 @@ static void handle_arrival(struct sim *sim, struct sim_flight *f)
 {
 	struct sim_net *n = sim->net;
 
-	if (connection_ended(sim, f)) {
+	if (f->foreign || connection_ended(sim, f)) {
 		net_lose(sim, f);
 		return;
 	}
@@ -247,6 +248,8 @@ void sim_net_event(struct sim *sim, enum sim_what what, uint32_t a, uint32_t b)
 {
 	if (what == SIM_PORT && b == NET_NEXT)
 		net_switch_next(sim, a);
+	else if (what == SIM_PORT && b == NET_FOREIGN)
+		net_foreign(sim, a);
 	else if (what == SIM_PORT)
 		on_port(sim, a, b == NET_FROM_NIC);
 	else if (what == SIM_ARRIVE)
@@ -285,6 +288,7 @@ void sim_net_heal(struct sim *sim)
 	n->faulty = false;
 	n->plan.full_ppm = 0;
 	n->plan.hostile_ppm = 0;
+	n->plan.foreign_mbps = 0;
 	n->plan.buffer_kb = UINT32_MAX;
 	if (n->cut)
 		memset(n->cut, 0, n->nodes * n->nodes);
@@ -296,5 +300,6 @@ bool sim_net_idle(const struct sim *sim)
 	const struct net_ledger *l = &sim->net->ledger;
 
 	return sim->net->out == 0 &&
-	       l->sent + l->copied + l->replayed + l->forged + l->gone == l->arrived + l->lost;
+	       l->sent + l->copied + l->replayed + l->forged + l->gone + l->foreign ==
+		   l->arrived + l->lost;
 }

@@ -39,6 +39,9 @@ void sim_net_replay(struct sim *sim, uint32_t to, uint32_t n);
 /* Breaks or repairs a rack's link to a spine. known: changes the leaves' routing instead of the
  * link. Until leaves know of a failure, datagrams over that link are lost. */
 void sim_net_link(struct sim *sim, uint32_t rack, uint32_t spine, bool works, bool known);
+/* Sends foreign datagrams of full length to a node from now on, plan.foreign_mbps of them. They
+ * come from any other node's rack, take room and time of switches, and end at the node's port. */
+void sim_net_foreign(struct sim *sim, uint32_t to);
 /* Handles a node's death. On a lossless carrier its datagrams arrive, then a hang-up (a flight with
  * gone set) at every other node, and datagrams on their way to it are lost. */
 void sim_net_crash(struct sim *sim, uint32_t node);
@@ -58,6 +61,7 @@ struct sim_flight {
 	/* not sent by the node at this address: it must change nothing, and may cause one short
 	 * reply */
 	uint8_t forged;
+	uint8_t foreign; /* not Lend's: no node receives it */
 	uint32_t index, next;
 	uint32_t life; /* life of its receiver when it was sent */
 	lend_ns at;

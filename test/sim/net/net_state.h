@@ -15,17 +15,19 @@ enum {
 	NET_END = UINT32_MAX, /* end of a list of flights */
 	NET_QUEUES = 8,       /* per port */
 	/* Kinds of SIM_PORT events. */
-	NET_FROM_PORT = 0, /* a flight reaches a node, or the next switch */
-	NET_FROM_NIC,      /* a flight reaches its first switch */
-	NET_NEXT,          /* the port sends the next datagram of its queues */
+	NET_FROM_PORT = 0,   /* a flight reaches a node, or the next switch */
+	NET_FROM_NIC,        /* a flight reaches its first switch */
+	NET_NEXT,            /* the port sends the next datagram of its queues */
+	NET_FOREIGN,         /* a foreign datagram to the node of that port begins */
+	NET_BEST_EFFORT = 4, /* queue of datagrams without a class */
 };
 #define NET_REPLAY_NS (UINT64_C(600) * 1000000000) /* an older datagram is never replayed */
 
 /* Counters of flights; see net_conserved(). */
 struct net_ledger {
-	uint64_t sent, copied, replayed, forged, gone; /* begun */
-	uint64_t arrived, lost;                        /* ended */
-	uint64_t dropped; /* lost datagrams for which a switch had no room */
+	uint64_t sent, copied, replayed, forged, gone, foreign; /* begun */
+	uint64_t arrived, lost;                                 /* ended */
+	uint64_t dropped; /* lost datagrams of nodes for which a switch had no room */
 	uint64_t cut;     /* lost datagrams for which there was no link */
 };
 
@@ -91,6 +93,7 @@ struct sim_net {
 	uint8_t *cut;       /* by from * nodes + to: active partitions; NULL: none in this plan */
 	uint8_t *hung; /* by at * nodes + of: `of` died and `at` does not know yet; NULL: lossy */
 	struct net_tape tape;
+	struct lend_rng foreign; /* times and senders of foreign datagrams */
 	struct net_ledger ledger;
 };
 
@@ -114,6 +117,9 @@ void net_switch(struct sim *sim, struct sim_flight *f, uint32_t from);
 void net_switch_next(struct sim *sim, uint32_t port);
 /* Returns the number of bytes queued at a port. */
 uint64_t net_queue(const struct sim_net *n, uint32_t port, lend_ns now);
+
+/* net_foreign.c: sends one to the node now, and schedules the next one. */
+void net_foreign(struct sim *sim, uint32_t to);
 
 /* net_topo.c */
 void net_topo_open(struct sim_net *n);

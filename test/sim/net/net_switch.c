@@ -119,7 +119,7 @@ static void enqueue_flight(struct sim *sim, struct net_port *p, struct sim_fligh
 	uint64_t now = sim->now * 1000, *deep = &n->deepest[p >= n->port + n->nodes];
 	struct net_box *box = &n->box[p->box];
 
-	if (n->plan.mark_kb &&
+	if (n->plan.mark_kb && !f->foreign &&
 	    bytes_ahead(p, now, f->queue) > n->plan.mark_kb * 1024 * n->byte_ps) {
 		SIM_MARK(sim, switch_marked);
 		f->ecn = 1;
@@ -150,7 +150,7 @@ void net_switch(struct sim *sim, struct sim_flight *f, uint32_t from)
 	}
 	p = &n->port[to];
 	if (!n->plan.lossless && !switch_admits(n, p, sim->now * 1000, f->len * n->byte_ps)) {
-		n->ledger.dropped++;
+		n->ledger.dropped += !f->foreign;
 		SIM_MARK(sim, switch_full);
 		net_lose(sim, f);
 		return;
