@@ -6,12 +6,12 @@ set -eu
 packages_of() {
 	case $1 in
 	build) echo gcc g++ libc6-dev cmake ninja-build pkg-config python3 libcriterion-dev libdpdk-dev libibverbs-dev librdmacm-dev libturbojpeg0-dev libcyaml-dev libyaml-dev libjansson-dev libhttp-parser-dev libmicrohttpd-dev libsodium-dev libipsec-mb-dev libnghttp2-dev libssl-dev zlib1g-dev libprotobuf-c-dev protobuf-c-compiler libprotobuf-dev protobuf-compiler liblmdb-dev libhiredis-dev ;;
-	test) echo clang libclang-rt-14-dev llvm clang-format codespell spin valgrind libmimalloc2.0 libjemalloc2 tshark iproute2 prometheus mandoc python3-grpcio openssl dpdk-dev redis-server memcached ;;
+	test) echo clang libclang-rt-14-dev llvm clang-format codespell spin valgrind libmimalloc2.0 libjemalloc2 tshark iproute2 prometheus mandoc python3-grpcio openssl dpdk-dev redis-server memcached iperf3 iputils-ping ;;
 	demo) echo mate-backgrounds ;;
 	social) echo redis-server memcached mate-backgrounds libgrpc++-dev protobuf-compiler-grpc linux-perf chromium ;;
 	tidy) echo clang-tidy ;;
 	interop) echo ruby-grpc libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc openssl ;;
-	peers) echo libucx-dev libfabric-dev libhiredis-dev redis-server libgrpc++-dev protobuf-compiler-grpc libflatbuffers-dev flatbuffers-compiler libdpdk-dev valgrind libmimalloc2.0 libjemalloc2 nghttp2-client iperf3 iputils-ping ngtcp2-client ngtcp2-server openssl ;;
+	peers) echo libucx-dev libfabric-dev libhiredis-dev redis-server libgrpc++-dev protobuf-compiler-grpc libflatbuffers-dev flatbuffers-compiler libdpdk-dev valgrind libmimalloc2.0 libjemalloc2 nghttp2-client ngtcp2-client ngtcp2-server openssl ;;
 	guest) echo qemu-system-x86 busybox-static cpio ethtool iproute2 rdma-core ibverbs-providers ibverbs-utils perftest ndctl ;;
 	*) echo "deps: no such group: $1; one of build test demo social tidy guest interop peers" >&2 && return 1 ;;
 	esac

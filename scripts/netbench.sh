@@ -6,6 +6,6 @@ cd "$(dirname "$0")/.."
 for arg in "$@"; do
 	[ "$arg" != --help ] && [ "$arg" != -h ] || exec scripts/netbench.py --help
 done
-scripts/deps.sh build peers >&2
+scripts/deps.sh build test peers >&2
 scripts/build.sh >&2
 exec scripts/netbench.py "$@"

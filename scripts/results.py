@@ -323,7 +323,7 @@ def social(build):
 def netbench(file):
     """Congestion on real stacks, as a run."""
     columns = ("lend", "simulator", "cubic", "bbr", "quic")
-    rows = [[f"{row['row']}, {row['unit']}", *(number(row[c]) if c in row else "" for c in columns), row["target"] + ("" if row["ok"] else ": missed")]
+    rows = [[f"{row['row']}, {row['unit']}", *(number(row[c]) if isinstance(row.get(c), (int, float)) else row.get(c, "") for c in columns), row["target"] + ("" if row["ok"] else ": missed")]
             for row in json.loads(file.read_text())["rows"]]
     return {"name": "netbench", "title": "Congestion on real stacks", "command": "scripts/netbench.sh",
             "columns": ["row", "Lend over udp", "simulator", "TCP cubic", "TCP BBR", "QUIC (ngtcp2, cubic)", "target"], "rows": rows,
