@@ -14,6 +14,7 @@
 #include "apps/common/echo.h"
 #include "apps/common/samples.h"
 #include "apps/common/bench_server.h"
+#include "lend/stats.h"
 
 enum { SMALL = 64, PHASES = 5, SEED = 9 };
 enum { SLICES = 4, ROUNDS_MAX = APP_SERIES_MAX / SLICES }; /* slices of a phase in a round */
@@ -32,6 +33,7 @@ struct tally {
 	uint64_t bytes;        /* bytes of transfers that ended in this slice */
 	double seconds;        /* duration of these transfers */
 	uint64_t calls;        /* small ones in all slices */
+	uint64_t meanwhile;    /* bytes that this end sent during them, in all slices */
 	struct app_series p50, p99, rate;
 };
 
@@ -43,7 +45,7 @@ struct bench {
 	struct tally *tally;
 	struct {
 		struct lend_call call;
-		uint64_t number, began;
+		uint64_t number, began, sent; /* sent: bytes that this end had sent before */
 		bool busy;
 	} small, bulk;
 	uint64_t errors, wrong_bytes;
@@ -62,6 +64,14 @@ static void call_done(struct bench *d, struct lend_call *call)
 	call->reply = call->request = NULL;
 }
 
+static uint64_t sent_bytes(const struct bench *d)
+{
+	struct lend_stats stats;
+
+	lend_stats_get(d->pair.ep, &stats);
+	return stats.tx_bytes;
+}
+
 static void small_done(struct lend_call *call)
 {
 	struct bench *d = APP_OF(call, struct bench, small.call);
@@ -70,6 +80,7 @@ static void small_done(struct lend_call *call)
 	d->small.busy = false;
 	if (call->status == LEND_OK) {
 		lend_hist_add(&d->tally->hist, (uint64_t)ns);
+		d->tally->meanwhile += sent_bytes(d) - d->small.sent;
 		d->wrong_bytes += app_pattern_wrong(call->reply, d->small.number, SMALL);
 	}
 	call_done(d, call);
@@ -115,6 +126,7 @@ static void start_small(struct bench *d)
 	d->small.call = (struct lend_call){
 	    .method = APP_METHOD_ECHO, .priority = LEND_URGENT, .done = small_done};
 	d->small.number++;
+	d->small.sent = sent_bytes(d);
 	d->small.began = app_ticks();
 	d->small.busy = start_call(d, &d->small.call, d->small.number, SMALL);
 }
@@ -220,7 +232,7 @@ static void run_rounds(const struct args *args, struct tally tally[PHASES], uint
 	}
 }
 
-/* Reports p50_us_<phase>, p99_us_<phase> and calls_<phase>. */
+/* Reports p50_us_<phase>, p99_us_<phase>, calls_<phase> and kb_meanwhile_<phase>. */
 static void report_calls(struct app_report *r, const char *phase, const struct tally *tally,
 			 const char *meaning)
 {
@@ -234,6 +246,9 @@ static void report_calls(struct app_report *r, const char *phase, const struct t
 	app_report_num(r, key, app_series_median(&tally->p99), 2, text);
 	snprintf(key, sizeof(key), "calls_%s", phase);
 	app_report_int(r, key, tally->calls, "small calls measured");
+	snprintf(key, sizeof(key), "kb_meanwhile_%s", phase);
+	app_report_num(r, key, (double)tally->meanwhile / 1024 / (double)tally->calls, 1,
+		       "KiB sent during a small call, mean");
 }
 
 static void write_report(const struct args *args, const struct tally *tally, uint64_t wrong_bytes)
