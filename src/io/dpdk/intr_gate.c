@@ -51,7 +51,7 @@
 
 enum {
 	PLUGS_MAX = 8,
-	REST_NS = 100000,   /* minimum time between two rounds */
+	REST_NS = 10000,    /* minimum time between two rounds */
 	TICK_NS = 50000000, /* without an event, the pass count increases after this time */
 };
 
