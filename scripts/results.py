@@ -313,6 +313,8 @@ def social(build):
             "text": [f"`{got['runs'][0]['command']}` and the like, all arms of one run in turns. `value` and `auto` are Lend's, `auto` with bytes from 8 KiB "
                      "by reference; in `pool` readers map the memory node's pages. Over gRPC the CPU time has the way of each event from gRPC's queue to the "
                      "thread of the handlers. CPU time by part: `scripts/social_profile.py`; instructions with tracing: `scripts/social_trace.py`.",
+                     "In `original` value and auto send the same bytes; `again` is by value a second time, and its ratios are the error of the "
+                     "measurement: its stores write to disk each second, which takes about as long as the p99.",
                      "The memory node takes its memory before the load begins (`--populate`); over shm its readers read the pages in place (`--memory "
                      "shared`). A retransmitted datagram counts as moved bytes. Photos and articles over udp: at 60 % of saturation both arms "
                      "spend some CPU time on adaptive spinning, which brings the ratio of requests per CPU second nearer to 1. Embedded over udp: "
