@@ -20,7 +20,16 @@
 #include "lend/one_sided.h"
 #include "util/bits.h"
 
-enum { PART = 2 << 20, DEPTH = 4, DEPTH_RUNS = 16 };
+enum {
+	PART = 2 << 20,
+	DEPTH = 4,
+	DEPTH_RUNS = 16,
+	/* Of a read of several references: a reply of more segments, of which some are SHORT, is
+	 * gathered into one, which is cheap up to GATHER bytes. */
+	SEGMENTS = 3,
+	SHORT = 24 << 10,
+	GATHER = 32 << 10,
+};
 _Static_assert(PART <= LEND_MEM_PART_MAX, "one call");
 
 struct cn_part {
@@ -149,6 +158,7 @@ static int node_of(struct lend_mem *mem, const struct lend_ref *ref)
 static uint32_t count_run(const struct cn_op *op, uint32_t i, uint16_t node)
 {
 	uint64_t room = LEND_MEM_PART_MAX;
+	bool is_short = false;
 	uint32_t n = 0;
 
 	for (; i + n < op->n && n < LEND_MEM_MANY_MAX; n++) {
@@ -160,6 +170,9 @@ static uint32_t count_run(const struct cn_op *op, uint32_t i, uint16_t node)
 		if (part->len > room || cn_node_find(op->mem, &r, &at) != 0 || at != node)
 			break;
 		room -= part->len;
+		is_short |= part->len < SHORT;
+		if (n >= SEGMENTS && is_short && LEND_MEM_PART_MAX - room > GATHER)
+			break;
 	}
 	return n;
 }
