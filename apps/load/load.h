@@ -97,6 +97,7 @@ struct load_run {
 	uint64_t by_code[LOAD_CODES]; /* all that failed */
 	uint64_t reads, posts;        /* reads that ended well, and posts in their replies */
 	uint64_t bytes, ended;
+	uint64_t in_time;     /* requests that ended well before the last one started */
 	uint64_t wrong_bytes; /* all */
 	double in_flight;     /* all: mean number in flight */
 	double rate_x_mean;   /* all: the same number, of rate and latency */

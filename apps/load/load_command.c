@@ -9,6 +9,7 @@
 #include "apps/commands.h"
 #include "apps/common/options.h"
 #include "apps/load/load.h"
+#include "util/bits.h"
 
 enum {
 	RATE_MAX = 10000000,
@@ -16,8 +17,12 @@ enum {
 	MEASURABLE = 10,
 	FULL_PERCENT = 90, /* a ramp ends when less of the offered requests succeed */
 	FULL_STEPS = 2,    /* so often in a row: other processes may stall one step */
+	HOLDS_MAX = 8,
+	HOLD_NS = 1500000000, /* each takes at least so long */
+	HELD_PERCENT = 95,    /* a load is held when so many of the offered requests end in time */
 };
-static const double growth = 1.3; /* a step's rate over that of the one before */
+static const double growth = 1.3;   /* a step's rate over that of the one before */
+static const double descent = 1.15; /* a held load over the next */
 
 struct args {
 	const char *target;
@@ -46,7 +51,8 @@ static const struct lend_option options[] = {
     OPT_TIME(struct args, time, "seconds", "How long to measure, each step of --ramp (2)",
 	     .key = 't'),
     OPT_FLAG(struct args, ramp, "ramp",
-	     "Raise the rate by 1.3 from --rate on until less than 90 % succeed, twice in a row"),
+	     "Raise the rate by 1.3 from --rate on until less than 90 % succeed, twice in a row;"
+	     " then hold the highest goodput, or less, for at least 1.5 s"),
     OPT_NUMBER(struct args, connections, "connections", 1, 4096,
 	       "Requests in flight at most, each on its connection (128)"),
     OPT_TIME(struct args, deadline, "deadline", "Deadline of each request (5)"),
@@ -97,6 +103,12 @@ enum { COLUMNS = sizeof(columns) / sizeof(columns[0]) };
 static double goodput_of(const struct load_run *run)
 {
 	return (double)run->arrivals.completed / run->arrivals.seconds;
+}
+
+/* Replies per second while requests start. Short of goodput_of() by what a queue still holds. */
+static double served_of(const struct load_run *run)
+{
+	return (double)run->in_time / run->arrivals.seconds;
 }
 
 /* Counts requests that did not end well, in any way. */
@@ -212,6 +224,15 @@ static bool is_full(const struct load_run *run)
 	return a->completed * 100 < a->offered * FULL_PERCENT;
 }
 
+static void run_at(const struct args *args, struct load_target *target, struct load_run *run,
+		   double rate, lend_ns time, uint64_t seed)
+{
+	run->shape = &args->shape;
+	run->slots = args->connections;
+	run->target = target;
+	load_run(run, rate, time, args->deadline, seed);
+}
+
 /* Runs steps into run[0..], and their rows into cell. Returns the step with the highest goodput. */
 static unsigned run_steps(const struct args *args, struct load_target *target, struct load_run *run,
 			  double *cell, unsigned *n)
@@ -220,10 +241,7 @@ static unsigned run_steps(const struct args *args, struct load_target *target, s
 	unsigned best = 0, i = 0, full = 0;
 
 	for (;; rate *= growth) {
-		run[i].shape = &args->shape;
-		run[i].slots = args->connections;
-		run[i].target = target;
-		load_run(&run[i], rate, args->time, args->deadline, args->seed + i);
+		run_at(args, target, &run[i], rate, args->time, args->seed + i);
 		fill_row(&run[i], &cell[i * COLUMNS]);
 		best = goodput_of(&run[i]) > goodput_of(&run[best]) ? i : best;
 		full = is_full(&run[i]) ? full + 1 : 0;
@@ -231,6 +249,23 @@ static unsigned run_steps(const struct args *args, struct load_target *target, s
 			break;
 	}
 	*n = i;
+	return best;
+}
+
+/* Holds a load, and less as long as it is too much: the queue of a short step hides that. Returns
+ * the one of the runs that served most. */
+static unsigned run_holds(const struct args *args, struct load_target *target, double rate,
+			  struct load_run *run)
+{
+	unsigned best = 0;
+
+	for (unsigned i = 0; i < HOLDS_MAX; i++, rate /= descent) {
+		run_at(args, target, &run[i], rate, lend_max_u64(args->time, HOLD_NS),
+		       args->seed + STEPS_MAX + i);
+		best = served_of(&run[i]) > served_of(&run[best]) ? i : best;
+		if (run[i].in_time * 100 >= run[i].arrivals.offered * HELD_PERCENT)
+			break;
+	}
 	return best;
 }
 
@@ -243,8 +278,8 @@ static void write_report(const struct args *args, const struct load_run *best, d
 
 	app_report_begin(&to, args->json, "load: requests at random times");
 	if (args->ramp)
-		app_report_num(&to, "saturation_per_s", goodput_of(best), 1,
-			       "the highest goodput; what follows is of that step");
+		app_report_num(&to, "saturation_per_s", served_of(best), 1,
+			       "the highest goodput that was held; what follows is of that run");
 	report_run(best, &to);
 	app_report_text(&to, "target", args->target, "");
 	if (args->ramp)
@@ -292,7 +327,7 @@ int app_load_target(int argc, char **argv)
 	    .time = 2000000000,
 	    .deadline = 5000000000};
 	const struct lend_syntax syntax = {.option = options, .check = check_args, .doc = doc};
-	static struct load_run run[STEPS_MAX];
+	static struct load_run run[STEPS_MAX + HOLDS_MAX];
 	static double cell[STEPS_MAX * COLUMNS];
 	struct load_target *target;
 	unsigned n, best;
@@ -301,6 +336,8 @@ int app_load_target(int argc, char **argv)
 	app_options_read(&syntax, argc, argv, &args);
 	target = open_target(&args);
 	best = run_steps(&args, target, run, cell, &n);
+	if (args.ramp)
+		best = n + run_holds(&args, target, goodput_of(&run[best]), &run[n]);
 	write_report(&args, &run[best], cell, n);
 	for (unsigned i = 0; i < n && code == APP_EXIT_OK; i++)
 		code = judge_run(&run[i]);

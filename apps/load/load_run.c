@@ -36,6 +36,7 @@ static void end_request(void *arg, unsigned index, const struct load_end *end)
 		run->reads += read;
 		run->posts += end->posts;
 		run->bytes += end->bytes;
+		run->in_time += app_ticks() <= run->arrivals.until;
 	}
 	run->ended++;
 	app_slot_end(&slot->base, status, end->wrong_bytes);
