@@ -112,6 +112,7 @@ void app_server_open(struct app_server *server, const struct app_server_args *ar
 	mine.schedule = args->schedule ? args->schedule : mine.schedule;
 	server->args = *args;
 	server->closing = NULL;
+	server->counting = NULL;
 	if (demands_keys(args->listen))
 		(void)lend_reload_keys_on_hangup("lend");
 	if (lend_open(&mine, &server->ep) < 0)
@@ -170,6 +171,8 @@ int app_server_run(struct app_server *server)
 		if (!asked)
 			continue;
 		asked = 0;
+		if (server->counting)
+			server->counting(server->arg);
 		if (server->args.json)
 			print_counters(server);
 		else

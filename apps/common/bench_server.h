@@ -58,6 +58,8 @@ struct app_server {
 	struct app_server_args args;
 	void (*closing)(void *arg); /* NULL, or set after open: runs before the endpoint closes, for
 				       example to close a lend_mem */
+	void (*counting)(void *arg); /* NULL, or set after open: writes counters of its own, on
+					request */
 	void *arg;
 };
 

@@ -164,6 +164,42 @@ static void write_cpu(FILE *out, unsigned first, unsigned end)
 	fputs("</div>\n", out);
 }
 
+/* Prints the time of each role in stores, and on top of that in calls, per request. */
+static void write_times(FILE *out, unsigned first, unsigned end)
+{
+	struct chart_bar bar[BARS_MAX];
+	unsigned n = 0;
+
+	for (unsigned i = first; i < end; i++) {
+		json_t *calls = json_object_get(run[i].json, "call_us_per_request");
+		json_t *stores = json_object_get(run[i].json, "store_us_per_request");
+		json_t *all = json_object(), *value;
+		const char *role;
+
+		json_object_update(all, calls);
+		json_object_update(all, stores);
+		json_object_foreach(all, role, value)
+		{
+			struct chart_bar *b = &bar[n];
+
+			if (n == BARS_MAX)
+				break;
+			*b = (struct chart_bar){.css = css_of(run[i].by),
+						.value = number_of(stores, role),
+						.pale = number_of(calls, role)};
+			b->first = n > 0 && bar[n - 1].css != b->css;
+			(void)snprintf(b->label, sizeof(b->label), "%s, %s", run[i].by, role);
+			(void)snprintf(b->text, sizeof(b->text), "%.3g + %.4g us", b->value,
+				       b->pale);
+			n++;
+		}
+		json_decref(all);
+	}
+	fputs("<div class=\"card\">\n", out);
+	chart_bars(out, 0, "Time in stores + in calls per request, by role", bar, n);
+	fputs("</div>\n", out);
+}
+
 static void write_row(FILE *out, const struct run *r, const struct run *base)
 {
 	static const struct {
@@ -237,6 +273,7 @@ static void write_workload(FILE *out, unsigned first, unsigned end)
 	write_curves(out, first, end, "Latency that 99 % do not exceed", true);
 	write_bytes(out, first, end);
 	write_cpu(out, first, end);
+	write_times(out, first, end);
 	fputs("</div>\n", out);
 	write_table(out, first, end);
 	write_layout(out, first, end);

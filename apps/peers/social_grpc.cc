@@ -334,7 +334,7 @@ static void answer_bytes(void *request, void *bytes, size_t len)
 	static_cast<Served *>(request)->answer(ByteBuffer(&slice, 1));
 }
 
-static void forward(social_role role, unsigned method, const ProtobufCMessage *input, void *request)
+static void forward(social_role role, unsigned method, const ProtobufCMessage *input, void *request, uint64_t *)
 {
 	Call *call;
 

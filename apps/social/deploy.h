@@ -7,8 +7,14 @@
 #include "apps/common/topology.h"
 #include "apps/social/social.h"
 
-/* Workloads of a measurement. */
-enum social_workload { SOCIAL_EMBEDDED, SOCIAL_ORIGINAL, SOCIAL_ARTICLES, SOCIAL_PHOTOS };
+/* Workloads of a measurement. SOCIAL_DMRPC: sizes of DmRPC's own. */
+enum social_workload {
+	SOCIAL_EMBEDDED,
+	SOCIAL_ORIGINAL,
+	SOCIAL_ARTICLES,
+	SOCIAL_PHOTOS,
+	SOCIAL_DMRPC
+};
 extern const char *const social_workload_names[];
 
 /* The command line. */

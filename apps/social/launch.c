@@ -17,6 +17,7 @@
 #include "apps/common/spawn.h"
 #include "apps/social/blob.h"
 #include "apps/social/deploy.h"
+#include "apps/social/photos.h"
 #include "apps/social/role_address.h"
 #include "apps/social/seed.h"
 #include "apps/social/store_servers.h"
@@ -37,15 +38,18 @@ enum {
 static const struct workload {
 	const char *name, *mix;
 	uint32_t posts_min, posts_max, text, media; /* the seed */
+	uint32_t read;                              /* posts of a read */
 	uint32_t start;                             /* reads start uniformly up to this */
 	bool native;                                /* balancer and web tier instead of HTTP */
 } workloads[] = {
-    [SOCIAL_EMBEDDED] = {"embedded", "30/60/10", 10, 10, 256, 64 << 10, 0, true},
-    [SOCIAL_ORIGINAL] = {"original", "60/30/10", 0, 20, 256, 0, 100, false},
-    [SOCIAL_ARTICLES] = {"articles", "60/30/10", 10, 10, 16 << 10, 0, 0, false},
-    [SOCIAL_PHOTOS] = {"photos", "25/40/30/5", 0, 20, 256, 0, 100, false},
+    [SOCIAL_EMBEDDED] = {"embedded", "30/60/10", 10, 10, 256, 64 << 10, 10, 0, true},
+    [SOCIAL_ORIGINAL] = {"original", "60/30/10", 0, 20, 256, 0, 10, 100, false},
+    [SOCIAL_ARTICLES] = {"articles", "60/30/10", 10, 10, 16 << 10, 0, 10, 0, false},
+    [SOCIAL_PHOTOS] = {"photos", "25/40/30/5", 0, 20, 256, 0, 10, 100, false},
+    [SOCIAL_DMRPC] = {"dmrpc", "30/60/10", 10, 10, 256, 2600, 3, 0, true},
 };
-const char *const social_workload_names[] = {"embedded", "original", "articles", "photos", NULL};
+const char *const social_workload_names[] = {"embedded", "original", "articles",
+					     "photos",   "dmrpc",    NULL};
 
 /* A process that was started, and its CPU time when the load began. */
 struct tier_process {
@@ -62,6 +66,7 @@ static struct {
 	struct app_child node;
 	struct tier_process process[CHILDREN_MAX];
 	unsigned n;
+	double store_s[SOCIAL_ROLES], call_s[SOCIAL_ROLES];
 	double node_cpu_s;
 	uint64_t node_tx_bytes, posts;
 	char dir[64], load[COMMAND_MAX];
@@ -174,6 +179,25 @@ static void make_folder(void)
 	social.dir = all.dir;
 }
 
+/* Adds the times of the roles of a process. */
+static void add_times(const struct tier_process *p, double sign)
+{
+	char path[SOCIAL_PATH_MAX];
+	double store_ns, call_ns;
+	FILE *file;
+
+	social_times_path(path, sizeof(path), all.dir, p->roles);
+	file = fopen(path, "re");
+	if (!file)
+		app_die("%s: %s", path, strerror(errno));
+	for (unsigned role = 0;
+	     role < SOCIAL_ROLES && fscanf(file, "%lf %lf", &store_ns, &call_ns) == 2; role++) {
+		all.store_s[role] += sign * store_ns / 1e9;
+		all.call_s[role] += sign * call_ns / 1e9;
+	}
+	fclose(file);
+}
+
 static void read_usage(bool begin)
 {
 	const double sign = begin ? 0 : -1;
@@ -185,6 +209,7 @@ static void read_usage(bool begin)
 		app_child_bytes(&p->child, &tx, &rx);
 		p->cpu_s = cpu_seconds(p->child.pid) + sign * p->cpu_s;
 		p->tx_bytes = begin ? tx : tx - p->tx_bytes;
+		add_times(p, begin ? -1 : 1);
 	}
 	all.node_cpu_s = cpu_seconds(all.node.pid) + sign * all.node_cpu_s;
 }
@@ -197,31 +222,13 @@ static uint64_t node_sent(void)
 	return stat.tx_bytes;
 }
 
-/* Writes a file of this length that begins as a JPEG does. */
-static const char *make_photo(const char *name, size_t len, char path[128])
-{
-	uint8_t *bytes = calloc(1, len);
-	FILE *file;
-
-	(void)snprintf(path, 128, "%s/%s", all.dir, name);
-	file = fopen(path, "we");
-	if (!bytes || !file)
-		app_die("cannot write %s", path);
-	memcpy(bytes, "\xff\xd8\xff\xe0\0\x10JFIF\0\1\1\0\0\1\0\1\0\0", 20);
-	for (size_t i = 20; i < len; i++)
-		bytes[i] = (uint8_t)(i * 2654435761u >> 13);
-	if (fwrite(bytes, 1, len, file) != len || fclose(file) != 0)
-		app_die("cannot write %s", path);
-	free(bytes);
-	return path;
-}
-
 /* Adds the options of the workload to the command of lend load. */
 static void make_command(uint32_t users)
 {
 	const struct social_args *args = all.args;
 	const struct workload *w = all.workload;
-	char program[1024], target[SOCIAL_ADDRESS_MAX], photo[128], get_photo[128];
+	char program[1024], target[SOCIAL_ADDRESS_MAX];
+	char photo[PHOTO_PATH_MAX], get_photo[PHOTO_PATH_MAX];
 	size_t len;
 
 	if (!app_program_find("lend", "", program, sizeof(program)))
@@ -231,19 +238,20 @@ static void make_command(uint32_t users)
 	else if (!social_address_read(all.dir, "gateway", target))
 		app_die("the gateway has no address");
 	len = (size_t)snprintf(all.load, sizeof(all.load),
-			       "'%s' load --target '%s' --mix %s --users %u --start %u --text %u "
-			       "--seconds %.3f --json --rate %u%s",
-			       program, target, args->mix ? args->mix : w->mix, users, w->start,
-			       w->text, (double)args->time / 1e9, args->rate,
+			       "'%s' load --target '%s' --mix %s --users %u --posts %u --start %u "
+			       "--text %u --seconds %.3f --json --rate %u%s",
+			       program, target, args->mix ? args->mix : w->mix, users, w->read,
+			       w->start, w->text, (double)args->time / 1e9, args->rate,
 			       args->ramp ? " --ramp" : "");
 	if (w->native)
 		len += (size_t)snprintf(all.load + len, sizeof(all.load) - len, " --media %u%s",
-					w->media, args->by == SOCIAL_BY_VALUE ? "" : " --by-ref");
+					w->media, social_by_ref(w->media) ? " --by-ref" : "");
 	if (w == &workloads[SOCIAL_PHOTOS])
 		(void)snprintf(
 		    all.load + len, sizeof(all.load) - len, " --photo '%s' --get-photo '%s'",
-		    args->photo ? args->photo : make_photo("photo.jpg", 512 << 10, photo),
-		    args->get_photo ? args->get_photo : make_photo("get.jpg", 64 << 10, get_photo));
+		    args->photo ? args->photo : photo_find(all.dir, "photo.jpg", 512 << 10, photo),
+		    args->get_photo ? args->get_photo
+				    : photo_find(all.dir, "get.jpg", 64 << 10, get_photo));
 }
 
 /* Runs lend load. Returns its report; app_die() if there is none. */
@@ -261,21 +269,40 @@ static json_t *run_load(void)
 	return report;
 }
 
+/* Puts {role: us}: of each request of the load. */
+static void put_times(json_t *report, const char *key, const double *seconds, double requests)
+{
+	json_t *times = json_object();
+
+	for (unsigned role = 0; role < SOCIAL_ROLES; role++)
+		if (seconds[role] > 0 && requests > 0)
+			json_object_set_new(times, social_role_names[role],
+					    json_real(seconds[role] * 1e6 / requests));
+	json_object_set_new(report, key, times);
+}
+
 static void put_cpu(json_t *report, double requests)
 {
-	json_t *cpu = json_object(), *layout = json_array();
+	json_t *cpu = json_object(), *sent = json_object(), *layout = json_array();
 	double sum = all.node_cpu_s, bytes = (double)all.node_tx_bytes;
 
 	for (unsigned i = 0; i < all.n; i++) {
 		const struct tier_process *p = &all.process[i];
 
 		json_object_set_new(cpu, p->roles, json_real(p->cpu_s));
+		json_object_set_new(sent, p->roles,
+				    json_real(requests > 0 ? (double)p->tx_bytes / requests : 0));
 		json_array_append_new(layout, json_string(p->roles));
 		sum += p->cpu_s;
 		bytes += (double)p->tx_bytes;
 	}
 	json_object_set_new(cpu, "memory-node", json_real(all.node_cpu_s));
+	json_object_set_new(sent, "memory-node",
+			    json_real(requests > 0 ? (double)all.node_tx_bytes / requests : 0));
 	json_object_set_new(report, "cpu_s_per_tier", cpu);
+	json_object_set_new(report, "bytes_sent_per_request", sent);
+	put_times(report, "store_us_per_request", all.store_s, requests);
+	put_times(report, "call_us_per_request", all.call_s, requests);
 	json_object_set_new(report, "processes", layout);
 	json_object_set_new(report, "requests_per_cpu_s", json_real(sum > 0 ? requests / sum : 0));
 	json_object_set_new(report, "bytes_moved_per_request",

@@ -103,12 +103,15 @@ static void answer_bytes(void *closure_data, void *bytes, size_t len)
 struct forward {
 	struct lend_call call; /* first */
 	void *closure_data;
+	lend_ns began;
+	uint64_t *call_ns;
 };
 
 static void end_forward(struct lend_call *call)
 {
 	struct forward *f = (struct forward *)call;
 
+	*f->call_ns += lend_now(social.ep) - f->began;
 	lend_buf_give(social.ep, call->request);
 	if (call->status == LEND_OK)
 		lend_pb_reply_buf(f->closure_data, call->reply);
@@ -130,7 +133,7 @@ static struct lend_buf *encode_request(const ProtobufCMessage *input)
 }
 
 static void forward_call(enum social_role role, unsigned method, const ProtobufCMessage *input,
-			 void *closure_data)
+			 void *closure_data, uint64_t *call_ns)
 {
 	const ProtobufCServiceDescriptor *d = social_descriptor(role);
 	lend_session session = social_session(role);
@@ -148,6 +151,8 @@ static void forward_call(enum social_role role, unsigned method, const ProtobufC
 					     .request = encode_request(input),
 					     .done = end_forward};
 		f->closure_data = closure_data;
+		f->began = lend_now(social.ep);
+		f->call_ns = call_ns;
 		err = f->call.request ? lend_call_start(social.ep, session, &f->call) : -1;
 	}
 	if (!err)

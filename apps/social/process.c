@@ -1,6 +1,7 @@
 /* process - one process of the social network: its roles, until a signal ends it.
  * Layer: apps. Threads: one. */
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -80,6 +81,25 @@ static void serve_metrics(const struct social_args *args)
 		app_die("%s/addr: %s; give another --dir", social.dir, strerror(-err));
 }
 
+/* Writes the times of all roles for the launcher: DIR/times-ROLE, of the first role. */
+static void write_times(void *arg)
+{
+	const struct social_args *args = arg;
+	char path[SOCIAL_PATH_MAX], whole[SOCIAL_PATH_MAX];
+	FILE *file;
+
+	social_times_path(path, sizeof(path), args->dir, args->roles);
+	(void)snprintf(whole, sizeof(whole), "%.500s.new", path);
+	file = fopen(whole, "we");
+	if (!file)
+		return;
+	for (unsigned role = 0; role < SOCIAL_ROLES; role++)
+		fprintf(file, "%" PRIu64 " %" PRIu64 "\n", social.counters[role].store_ns,
+			social.counters[role].call_ns);
+	if (fclose(file) == 0)
+		(void)rename(whole, path);
+}
+
 int social_process(const struct social_args *args)
 {
 	struct lend_config config = LEND_CONFIG_INIT;
@@ -96,6 +116,8 @@ int social_process(const struct social_args *args)
 	app_server_open(&server, &at, &config);
 	social.ep = server.ep;
 	server.closing = close_process;
+	server.counting = write_times;
+	server.arg = (void *)(uintptr_t)args;
 	(void)mkdir(social.dir, 0755);
 	open_node(args);
 	if (lend_address(social.ep, address, sizeof(address)) < 0)

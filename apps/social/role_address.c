@@ -40,3 +40,8 @@ int social_address_write(const char *dir, const char *role, const char *address)
 		return -errno;
 	return 0;
 }
+
+void social_times_path(char *path, size_t cap, const char *dir, const char *roles)
+{
+	(void)snprintf(path, cap, "%s/times-%.*s", dir, (int)strcspn(roles, ","), roles);
+}

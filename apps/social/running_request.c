@@ -28,6 +28,8 @@ struct social_request {
 	void (*fail)(void *closure_data, enum lend_status status, const char *why);
 	unsigned waiting; /* calls and operations that have not ended */
 	lend_ns began;    /* begin of the first of them */
+	unsigned calls;   /* calls that have not ended */
+	lend_ns called;   /* begin of the first of them */
 	enum lend_status status;
 	char why[WHY_MAX];
 	void (*undo)(void *state);
@@ -122,7 +124,8 @@ void social_forward(void *request, enum social_role role, unsigned method,
 	struct social_request *r = request;
 
 	social.counters[r->role].calls++;
-	social.transport->forward(role, method, input, r->closure_data);
+	social.transport->forward(role, method, input, r->closure_data,
+				  &social.counters[r->role].call_ns);
 	free_request(r);
 }
 
@@ -137,7 +140,7 @@ static struct social_request *take_request(enum social_role role)
 	if (!r)
 		app_die("no memory for a request; end some processes");
 	r->role = role;
-	r->waiting = 0;
+	r->waiting = r->calls = 0;
 	r->status = LEND_OK;
 	r->undo = NULL;
 	r->blocks = NULL;
@@ -310,6 +313,8 @@ ProtobufCService *social_call(void *request, enum social_role role)
 	ProtobufCService *client = social.transport->client(role, r->parent);
 
 	social_begin(request);
+	if (!r->calls++)
+		r->called = r->waiting > 1 ? lend_now(social.ep) : r->began;
 	social.counters[r->role].calls++;
 	unreachable.descriptor = social_descriptor(role);
 	return client ? client : &unreachable;
@@ -345,8 +350,11 @@ bool social_ended_with(void *request, enum lend_status status, const char *why)
 bool social_ended(void *request, enum social_role role, const void *reply)
 {
 	enum lend_status status = LEND_OK;
+	struct social_request *r = request;
 	char why[WHY_MAX] = "";
 
+	if (!--r->calls)
+		social.counters[r->role].call_ns += lend_now(social.ep) - r->called;
 	if (!reply) {
 		const char *reason = social.transport->status(role, &status);
 

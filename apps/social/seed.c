@@ -14,7 +14,7 @@
 #include "util/crc32c.h"
 #include "util/rng.h"
 
-enum { WINDOW = 32, MANY_MAX = 5, URL_LEN = 64, MEDIA_DIGITS = 18, TEXT_MORE = 1024 };
+enum { WINDOW = 128, MANY_MAX = 5, URL_LEN = 64, MEDIA_DIGITS = 18, TEXT_MORE = 1024 };
 
 /* A post that is being composed. */
 struct seed_post {

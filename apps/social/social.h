@@ -56,6 +56,7 @@ enum social_stores { SOCIAL_LMDB, SOCIAL_REAL };
 	X(errors, "requests answered with another status than OK")                                 \
 	X(calls, "calls made for requests")                                                        \
 	X(wait_ns, "ns that requests waited for calls, stores and the memory node")                \
+	X(call_ns, "ns that requests waited for calls")                                            \
 	X(store_ops, "operations on stores")                                                       \
 	X(store_ns, "ns inside the functions of stores")                                           \
 	X(blob_tx_bytes, "bytes of texts and media put on the memory node")                        \
@@ -83,9 +84,10 @@ struct social_transport {
 	void (*fail)(void *closure_data, enum lend_status status, const char *why);
 	/* Answers with an encoded message. Takes bytes, of lend_malloc_shared(). */
 	void (*answer)(void *closure_data, void *bytes, size_t len);
-	/* Calls a method and answers with its reply's bytes, or its status. */
+	/* Calls a method and answers with its reply's bytes, or its status. Adds the time that
+	 * this takes to call_ns. */
 	void (*forward)(enum social_role role, unsigned method, const ProtobufCMessage *input,
-			void *closure_data);
+			void *closure_data, uint64_t *call_ns);
 };
 extern const struct social_transport social_over_lend;
 

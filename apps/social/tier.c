@@ -22,6 +22,7 @@ struct passed {
 	struct lend_call call; /* first */
 	lend_request request;
 	enum social_role tier;
+	lend_ns began;
 };
 
 static void refuse_call(enum social_role tier, lend_request request)
@@ -35,6 +36,7 @@ static void end_call(struct lend_call *call)
 {
 	struct passed *p = (struct passed *)call;
 
+	social.counters[p->tier].call_ns += lend_now(social.ep) - p->began;
 	lend_buf_give(social.ep, call->request);
 	if (call->status == LEND_OK) {
 		(void)lend_reply(social.ep, p->request, LEND_OK, call->reply);
@@ -62,6 +64,7 @@ static void pass_call(lend_request request, const struct lend_buf *bytes, void *
 	}
 	p->tier = passing->tier;
 	p->request = request;
+	p->began = lend_now(social.ep);
 	p->call = (struct lend_call){.head = &head,
 				     .queue = 1,
 				     .parent = request,

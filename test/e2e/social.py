@@ -16,7 +16,7 @@ apps/social/post_refs.c, apps/social/posts.c, apps/social/blob.c, apps/social/he
 apps/social/user_timeline.c, apps/social/home_timeline.c, apps/social/timeline.c,
 apps/social/social_graph.c, apps/social/graph_edge.c, apps/social/password.c, apps/social/process.c,
 apps/social/role_address.c, apps/social/unique_id.c, apps/social/social.c, apps/social/launch.c,
-apps/social/seed.c, apps/social/role_metrics.c, apps/load/load_native.c,
+apps/social/seed.c, apps/social/photos.c, apps/social/role_metrics.c, apps/load/load_native.c,
 apps/load/social_page.c, apps/common/report_page.c, apps/tools/social_command.c
 
 usage: social.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
@@ -289,6 +289,9 @@ class Command(unittest.TestCase):
                 self.assertGreater(report["goodput_per_s"], 10)
                 self.assertGreater(report["posts_per_read"], 1)
                 self.assertEqual(len(report["processes"]), 2)
+                self.assertTrue({"url-shorten", "post-storage", "home-timeline"} <= set(report["store_us_per_request"]), report)
+                calls = report["call_us_per_request"]
+                self.assertLess(calls["compose-post"], calls["gateway"])  # it waits for a service that waits for others
 
     @unittest.skipUnless(shutil.which("redis-server") and shutil.which("memcached"), "redis-server or memcached is not installed")
     def test_real_stores(self):
@@ -390,7 +393,7 @@ class Page(unittest.TestCase):
         for word in ("<script", "http://", "https://", "nan", "inf "):
             self.assertNotIn(word, text.replace("http://www.w3.org/", ""))
         charts = re.findall(r"<svg.*?</svg>", text, re.S)
-        self.assertEqual(len(charts), 4)
+        self.assertEqual(len(charts), 5)
         for chart in charts[:2]:  # a line of both arms, with as many points as steps
             lines = re.findall(r'<(?:polyline[^>]*points|path[^>]*d)="([^"]*)"', chart)
             points = [len(re.findall(r"[\d.]+[ ,][\d.]+", line)) for line in lines]
@@ -403,11 +406,13 @@ class Page(unittest.TestCase):
             self.skipTest("chromium is not installed: scripts/deps.sh social")
         drawn = json.loads(title_of(page, DRAWN))
         self.assertEqual([plot["name"] for plot in drawn], ["Mean latency", "Latency that 99 % do not exceed", "Bytes moved per request",
-                                                           "CPU time per request, by process"])
+                                                           "CPU time per request, by process", "Time in stores + in calls per request, by role"])
         for plot in drawn[:2]:
             self.assertEqual(plot["lines"], len(arms), plot)
             self.assertEqual(plot["points"], sum(len(run["steps"]) for run in got["runs"]), plot)
-        self.assertEqual([plot["bars"] for plot in drawn[2:]], [2, sum(len(run["cpu_s_per_tier"]) for run in got["runs"])], drawn)
+        times = [len(run[f"{where}_us_per_request"]) for run in got["runs"] for where in ("store", "call")]
+        self.assertEqual([plot["bars"] for plot in drawn[2:4]], [2, sum(len(run["cpu_s_per_tier"]) for run in got["runs"])], drawn)
+        self.assertGreaterEqual(drawn[4]["bars"], sum(times), drawn)
 
     @unittest.skipUnless(shutil.which("chromium"), "chromium is not installed")
     def test_a_browser_shows_it(self):
@@ -455,6 +460,7 @@ class Metrics(unittest.TestCase):
                 self.assertEqual(value[f'lend_social_requests_total{{role="{role}"}}'], 2 if role == "gateway" else 1)
                 self.assertGreater(value["lend_endpoint_rx_datagrams_total"], 0)
                 self.assertGreater(value[f'lend_social_calls_total{{role="{role}"}}'], 1)
+                self.assertGreater(value[f'lend_social_call_seconds_total{{role="{role}"}}'], 0)
                 if shutil.which("promtool"):
                     done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, timeout=20)
                     self.assertEqual((done.stdout, done.stderr), ("", ""))
