@@ -7,8 +7,9 @@ usage: social_arms.py BUILD [--only WORKLOAD]... [--all] [--ramps N] [--rounds N
 For each workload: ramps of every arm, up to its saturation; then rounds of all arms at one load, 60 % of the first arm's saturation. The
 arms are `value`, `auto` (long bytes by reference), `pool` (auto, and readers map the memory node's pages) and `grpc` (by value). Every
 second ramp and round takes the arms in reverse, so that none always follows another. A ratio at that load is the median of the ratios of
-the rounds, and a figure is of the round with the median of its mean latency. --users 962 is DeathStarBench's network; the media of
-`embedded` then take 630 MB. A workload whose load fails is reported, and left out.
+the rounds, and a figure is of the round with the median of its mean latency. The network has 100 users; with --all, `embedded` has
+DeathStarBench's 962, whose media take 630 MB. A workload whose load fails is reported, and left out. For an arm that misses a target it
+prints and keeps what its edges move, and where its CPU time goes (scripts/social_profile.py, if perf is installed).
 
 In `original` value and auto send the same bytes, so their ratios must be 1 within some percent. With --all its rounds are three times as
 many and as long, and have a fourth arm: `again`, which is `value` a second time. Its ratios are what the measurement itself varies by: the
@@ -17,6 +18,7 @@ stores write to disk once per second, which takes about as long as the p99, and 
 import argparse
 import json
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -27,12 +29,13 @@ import time
 WORKLOADS = (("embedded", "udp", ("value", "auto"), 300, False), ("embedded", "shm", ("value", "auto", "pool"), 1500, False),
              ("photos", "udp", ("value", "auto"), 400, False), ("photos", "shm", ("value", "auto"), 400, True),
              ("articles", "udp", ("value", "auto"), 200, False), ("articles", "shm", ("value", "auto"), 200, True),
+             ("dmrpc", "udp", ("value", "ref"), 300, True),
              ("original", "shm", ("value", "auto", "grpc", "again"), 500, False))
-OPTIONS = {"value": ["--by", "value"], "auto": ["--by", "auto"], "pool": ["--by", "auto", "--pool"], "grpc": ["--by", "value"],
-           "again": ["--by", "value"]}
+OPTIONS = {"value": ["--by", "value"], "auto": ["--by", "auto"], "ref": ["--by", "ref"], "pool": ["--by", "auto", "--pool"],
+           "grpc": ["--by", "value"], "again": ["--by", "value"]}
 TIGHT = {"original": 3}  # how much more a workload is measured with --all
 SHARE = 0.6  # of the saturation
-PHOTOS = "/usr/share/backgrounds/mate"  # Debian's mate-backgrounds
+USERS, USERS_ALL = 100, {"embedded": 962}
 KEYS = {"goodput at saturation": "saturation_per_s", "mean latency at the same load": "mean_ms", "p99 at the same load": "p99_ms",
         "requests per CPU second": "requests_per_cpu_s", "bytes moved per request": "bytes_moved_per_request"}
 TARGETS = {("embedded", "udp", "auto", "saturation_per_s"): ">= 3.1", ("embedded", "udp", "auto", "mean_ms"): "<= 0.4",
@@ -45,14 +48,8 @@ TARGETS = {("embedded", "udp", "auto", "saturation_per_s"): ">= 3.1", ("embedded
 STEPS = ("rate", "goodput_per_s", "mean_ms", "p50_ms", "p99_ms", "p999_ms", "errors")
 
 
-def nearest_photo(size):
-    """The photograph whose file is nearest to this size, as an option's value; None: there are no photographs."""
-    return min(pathlib.Path(PHOTOS).glob("**/*.jpg"), key=lambda path: abs(path.stat().st_size - size), default=None)
-
-
-def photos(workload):
-    files = [nearest_photo(512 << 10), nearest_photo(64 << 10)] if workload == "photos" else [None]
-    return [] if None in files else ["--photo", str(files[0]), "--get-photo", str(files[1])]
+def users_of(args, workload):
+    return args.users or (USERS_ALL.get(workload, USERS) if args.all else USERS)
 
 
 class Failed(Exception):
@@ -62,9 +59,8 @@ class Failed(Exception):
 def run(args, workload, carrier, by, *more):
     """The report of one load, and its command."""
     program = ["peer-social-grpc"] if by == "grpc" else ["lend", "social"]
-    command = [*program, "--workload", workload, *OPTIONS[by], "--carrier", carrier, "--users", str(args.users), "--stores", args.stores,
-               *photos(workload), *more]
-    done = subprocess.run([f"{args.build}/{command[0]}", *command[1:], "--json"], capture_output=True, text=True, timeout=300)
+    command = [*program, "--workload", workload, *OPTIONS[by], "--carrier", carrier, "--users", str(users_of(args, workload)), "--stores", args.stores, *more]
+    done = subprocess.run([f"{args.build}/{command[0]}", *command[1:], "--json"], capture_output=True, text=True, timeout=600)
     if done.returncode:
         raise Failed(f"{' '.join(command)}: {done.stderr.strip() or done.stdout[-300:]}")
     report = json.loads(done.stdout)
@@ -132,6 +128,41 @@ def ratios(results):
                 yield [name, what, round(ratio, 3), TARGETS.get((*arm, key), "")]
 
 
+def misses(rows):
+    """The rows whose ratio is not what their target asks for."""
+    for row in rows:
+        sense, _, bar = row[3].partition(" ")
+        if sense == ">=" and row[2] < float(bar) or sense == "<=" and row[2] > float(bar):
+            yield row
+
+
+def edges(run):
+    """Bytes that each process sends per request, as a text."""
+    sent = run.get("bytes_sent_per_request", {})
+    return ", ".join(f"{'services' if ',' in process else process} {count / 1e3:.1f} KB" for process, count in sent.items())
+
+
+def profile(args, run):
+    """CPU time per request by part, as a text; empty without perf."""
+    command = [str(pathlib.Path(__file__).with_name("social_profile.py")), args.build, "--workload", run["workload"], "--carrier", run["carrier"],
+               "--rate", str(int(run["rate"])), "--arm", run["by"]]
+    if not shutil.which("perf") or run["by"] in ("pool", "again"):
+        return ""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    return done.stdout.strip()
+
+
+def explain(args, results, rows):
+    """Lines about the arms of a workload if a row misses its target."""
+    missed = list(misses(rows))
+    for row in missed:
+        yield f"{row[0]}: {row[1]} {row[2]:.2f}, target {row[3]}"
+    for run in results if missed else ():
+        yield f"{run['workload']}, {run['carrier']}, {run['by']}: each process sends per request: {edges(run)}"
+        if text := profile(args, run):
+            yield f"{run['workload']}, {run['carrier']}, CPU time of the services per request: {text}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
@@ -141,12 +172,12 @@ def main():
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1, help="of each round")
     parser.add_argument("--step", type=float, default=0.3, help="seconds of each step of a ramp")
-    parser.add_argument("--users", type=int, default=100)
+    parser.add_argument("--users", type=int, help=f"{USERS}, with --all {USERS_ALL['embedded']} in embedded")
     parser.add_argument("--stores", default="lmdb", choices=("lmdb", "real"), help="real: redis behind memcached, which are started and stopped")
     parser.add_argument("--output", default="social.html")
     parser.add_argument("--json", help="keeps the results here, too")
     args = parser.parse_args()
-    began, rows, runs, failed = time.time(), [], [], 0
+    began, rows, runs, notes, failed = time.time(), [], [], [], 0
     for workload, *rest, is_extra in WORKLOADS:
         if args.only and workload not in args.only or is_extra and not args.all:
             continue
@@ -156,11 +187,16 @@ def main():
             print(f"social_arms.py: {error}", file=sys.stderr)
             failed += 1
             continue
-        for row in ratios(results):
+        found = list(ratios(results))
+        lines = list(explain(args, results, found))
+        for row in found:
             print(*row, sep="  ", flush=True)
-            rows.append(row)
+        for line in lines:
+            print(line, flush=True)
+        rows += found
+        notes += lines
         runs += [result for result in results if result["by"] != "again"]
-    text = json.dumps({"seconds": time.time() - began, "ratios": rows, "runs": runs}, indent=1)
+    text = json.dumps({"seconds": time.time() - began, "ratios": rows, "notes": notes, "runs": runs}, indent=1)
     if args.json:
         pathlib.Path(args.json).write_text(text, encoding="ascii")
     if not runs:

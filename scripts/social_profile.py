@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prints where the CPU time of the social network's processes goes, in us per request: Lend against gRPC C++, of the same handlers.
 
-usage: social_profile.py BUILD [--mix MIX] [--rate N] [--carrier C] [--workload W] [--arm value|auto|grpc]... [--json FILE]
+usage: social_profile.py BUILD [--mix MIX] [--rate N] [--carrier C] [--workload W] [--arm value|auto|ref|grpc]... [--json FILE]
 
 perf (linux-perf) samples the stacks of the gateway and the services under load. A sample counts for the first frame, from the top, that
 belongs to a part: so a copy or a system call belongs to the part that asked for it. `calls` are Lend or gRPC, with the waits of the event
@@ -17,7 +17,8 @@ import sys
 import tempfile
 import time
 
-ARMS = {"value": ["lend", "social", "--by", "value"], "auto": ["lend", "social", "--by", "auto"], "grpc": ["peer-social-grpc", "--by", "value"]}
+ARMS = {"value": ["lend", "social", "--by", "value"], "auto": ["lend", "social", "--by", "auto"], "ref": ["lend", "social", "--by", "ref"],
+        "grpc": ["peer-social-grpc", "--by", "value"]}
 SECONDS = 4  # of the load; half of them are sampled
 # Parts by the library, then by the function, of a frame. What no row names is the application.
 LIBRARIES = (("store", r"lmdb|hiredis"), ("http", r"microhttpd|jansson"), ("encoding", r"protobuf-c"),
@@ -78,14 +79,17 @@ def sample(process, file):
 def profile(args, arm, lend):
     """CPU time per request by part, in us; and the goodput."""
     program, *more = ARMS[arm]
-    command = [f"{args.build}/{program}", *more, "--workload", args.workload, "--carrier", args.carrier, "--users", "100", "--mix", args.mix, "--rate",
+    command = [f"{args.build}/{program}", *more, "--workload", args.workload, "--carrier", args.carrier, "--users", "100", "--rate",
                str(args.rate), "--seconds", str(SECONDS), "--json"]
+    command += ["--mix", args.mix] if args.mix else []
     with tempfile.TemporaryDirectory() as folder, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         sample(process, f"{folder}/perf.data")
         report = json.loads(process.communicate(timeout=60)[0])
         text = subprocess.run(["perf", "script", "-i", f"{folder}/perf.data", "-F", "ip,sym,dso", "--no-inline"], capture_output=True, text=True,
                               check=False).stdout
     samples = [block for block in text.split("\n\n") if block.strip()]
+    if not samples:
+        sys.exit("perf took no samples: the machine is too busy")
     found = collections.Counter(part_of(re.findall(r"^\s*[0-9a-f]+ (.*?) \(([^()]*)\)$", block, re.M), lend) for block in samples)
     seconds = sum(cpu for tier, cpu in report["cpu_s_per_tier"].items() if tier != "memory-node")
     us = seconds * 1e6 / (report["goodput_per_s"] * SECONDS)
@@ -95,7 +99,7 @@ def profile(args, arm, lend):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
-    parser.add_argument("--mix", default="60/30/10")
+    parser.add_argument("--mix", help="the workload's own, unless set")
     parser.add_argument("--rate", type=int, default=1000)
     parser.add_argument("--carrier", default="shm")
     parser.add_argument("--workload", default="original")
@@ -107,8 +111,8 @@ def main():
         if not pathlib.Path(args.build, ARMS[arm][0]).exists():
             continue
         result[arm], goodput = profile(args, arm, lend)
-        print(f"{arm}, {args.mix}, {goodput:.0f} requests/s:", ", ".join(f"{part} {us:.0f} us" for part, us in result[arm].items()),
-              f"- calls {result[arm]['calls'] / result[arm]['total']:.1%}", flush=True)
+        print(f"{arm}, {args.mix or args.workload}, {goodput:.0f} requests/s:", ", ".join(f"{part} {us:.0f} us" for part, us in result[arm].items()),
+              f"- calls {result[arm].get('calls', 0) / result[arm]['total']:.1%}", flush=True)
     if args.json:
         pathlib.Path(args.json).write_text(json.dumps(result), encoding="ascii")
 
