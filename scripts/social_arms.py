@@ -154,7 +154,10 @@ def profile(args, run):
 
 def explain(args, results, rows):
     """Lines about the arms of a workload if a row misses its target."""
-    missed = list(misses(rows))
+    missed, base = list(misses(rows)), results[0]
+    if base["goodput_per_s"] < 0.95 * base["offered_per_s"]:
+        yield (f"{base['workload']}, {base['carrier']}: {base['by']} did not hold the common load of {base['rate']:.0f} requests/s, so the ratios of latency, "
+               "CPU time and bytes mean nothing")
     for row in missed:
         yield f"{row[0]}: {row[1]} {row[2]:.2f}, target {row[3]}"
     for run in results if missed else ():
