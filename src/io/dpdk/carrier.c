@@ -204,6 +204,7 @@ const struct lend_io_ops dpdk_ops = {
     .rx = dpdk_rx,
     .rx_done = dpdk_rx_done,
     .tx = dpdk_tx,
+    .queued = dpdk_device_queued,
     .flush = flush_buf,
     .fd = get_fd,
     .arm = prepare_sleep,

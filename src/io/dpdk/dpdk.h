@@ -111,10 +111,11 @@ struct dpdk_shared_port {
 	struct dpdk_shared_port *next;
 	char device[64];
 	uint16_t id;
-	uint16_t queues; /* receive queues. Queue q's endpoints send urgent datagrams in transmit
-			    queue queues + q, if `ways` is 2, and all others in queue q */
-	uint16_t ways;   /* 1 or DPDK_ROUTES */
-	int socket;      /* NUMA node of the device; SOCKET_ID_ANY: unknown */
+	uint16_t queues;   /* receive queues. Queue q's endpoints send urgent datagrams in transmit
+			      queue queues + q, if `ways` is 2, and all others in queue q */
+	uint16_t ways;     /* 1 or DPDK_ROUTES */
+	uint16_t tx_slots; /* descriptors per transmit queue; 0: they cannot be counted */
+	int socket;        /* NUMA node of the device; SOCKET_ID_ANY: unknown */
 	uint16_t mtu;
 	uint8_t mac[6];
 	struct rte_mempool *pool[DPDK_QUEUES_MAX]; /* of each queue, for both directions */

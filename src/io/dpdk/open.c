@@ -27,6 +27,8 @@ static int open_device(struct dpdk *io, const struct dpdk_address *address)
 	if (rc < 0)
 		return rc;
 	io->pool = port->share->pool[port->owner->queue];
+	/* With a second queue, urgent datagrams do not wait behind others. */
+	io->io.path.counts = port->share->ways == 1 && port->share->tx_slots > 0;
 	port->used = port->active = true;
 	dpdk_port_check(io);
 	dpdk_neigh_announce(io, port);

@@ -112,6 +112,19 @@ uint16_t dpdk_device_tx(struct dpdk_port *port, uint16_t way, struct rte_mbuf **
 	return sent;
 }
 
+uint64_t dpdk_device_queued(struct lend_io *base)
+{
+	const struct dpdk_port *port = ((struct dpdk *)base)->port[0];
+	struct dpdk_shared_port *share = port->share;
+	uint16_t queue = port->owner->queue;
+	uint64_t n;
+
+	rte_spinlock_lock(&share->tx[queue].spin);
+	n = dpdk_tx_waiting(share->id, queue, share->tx_slots);
+	rte_spinlock_unlock(&share->tx[queue].spin);
+	return n * base->path.mtu;
+}
+
 uint16_t dpdk_device_loop(struct dpdk_port *port, struct rte_mbuf **buf, uint16_t n)
 {
 	struct dpdk_shared_port *share = port->share;

@@ -21,6 +21,13 @@ uint16_t dpdk_queue_ways(const struct rte_eth_dev_info *info, uint16_t queues);
 /* Chooses what to try after a refusal. False: one queue of each direction was refused, too. */
 bool dpdk_queue_fewer(uint16_t *queues, uint16_t *ways);
 
+/* tx_waiting.c */
+/* Returns the descriptors of a transmit queue of a device that was started; 0: its driver does not
+ * tell which of them wait. */
+uint16_t dpdk_tx_slots(uint16_t id);
+/* Returns how many descriptors of a queue wait for the device. */
+uint32_t dpdk_tx_waiting(uint16_t id, uint16_t queue, uint16_t slots);
+
 /* frame_pool.c: dpdk_world held. */
 /* Returns the longest frame that buffers for that device have room for. */
 uint32_t dpdk_pool_room(const struct rte_eth_dev_info *info);
@@ -56,6 +63,8 @@ uint16_t dpdk_device_rx(struct dpdk *io, struct rte_mbuf **buf, uint16_t cap);
 /* Sends frames in the endpoint's transmit queue for urgent (way 1) or other datagrams (way 0).
  * Returns how many the device took. */
 uint16_t dpdk_device_tx(struct dpdk_port *port, uint16_t way, struct rte_mbuf **buf, uint16_t n);
+/* Returns the bytes that wait in the endpoint's transmit queue. */
+uint64_t dpdk_device_queued(struct lend_io *io);
 /* Passes frames to another endpoint of this process on the same device, as a card does not loop
  * back what it sends. */
 uint16_t dpdk_device_loop(struct dpdk_port *port, struct rte_mbuf **buf, uint16_t n);

@@ -82,6 +82,7 @@ static int start_port(struct dpdk_shared_port *share)
 				 share->device, rte_strerror(-rc));
 	if (rte_eth_allmulticast_enable(share->id) != 0) /* for neighbour discovery */
 		(void)rte_eth_promiscuous_enable(share->id);
+	share->tx_slots = dpdk_tx_slots(share->id);
 	return 0;
 }
 
