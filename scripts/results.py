@@ -372,6 +372,7 @@ def training(build):
 def count(build):
     """The table of test/perf/count.sh, as a run."""
     columns, rows = table_of(["test/perf/count.sh", "--build", build])
+    rows += [[f"the peer window's part of a call, {what}", n] for what, n in table_of(["test/perf/window_cost.sh", build])[1]]
     return {"name": "instructions", "title": "Instructions per call", "command": "scripts/results.py --count build",
             "columns": columns, "rows": rows}
 
