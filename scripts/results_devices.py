@@ -39,13 +39,21 @@ def waits(build):
 
 
 def shared_lines(build):
-    for carrier in ("udp", "ring"):
+    for carrier in ("udp", "ring", "shm"):
         command = f"test/perf/shared_lines.py -c {carrier} -s 64 -r 64 --calls 300"
         lines, written = re.match(r"(\d+) shared written lines of (\d+)", run(*command.split(), "--build", build)).groups()
         yield [f"`{command}`: lines that two threads share and write, of those written", "0", f"{lines} of {written}",
                "" if lines == "0" else "missed"]
 
 
+def scaling(build):
+    """Endpoints of two threads, each with its own server, over one."""
+    for carrier in ("udp", "shm"):
+        command = f"lend bench rate --threads 2 --carrier {carrier}"
+        found = [json.loads(run(build / "lend", *command.split()[1:], "--json"))["scaling"][-1] for _ in range(TURNS)]
+        yield [f"`{command}`: calls per second over twice those of one thread", "", f"{statistics.median(one['of_linear'] for one in found):.2f}", ""]
+
+
 def devices(build):
     return {"name": "devices", "title": "Targets of DPDK's devices", "command": "scripts/results.py --devices build",
-            "columns": ["what", "target", "measured", ""], "rows": [*waits(build), *shared_lines(build)], "text": TEXT}
+            "columns": ["what", "target", "measured", ""], "rows": [*waits(build), *shared_lines(build), *scaling(build)], "text": TEXT}
