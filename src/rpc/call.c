@@ -209,13 +209,21 @@ static void begin_trace(struct lend_ep *ep, const struct lend_session_rec *s,
 	p->flags |= p->span ? LEND_CALL_TRACED : 0;
 }
 
+/* Returns when a call that starts now has to end. */
+static inline lend_ns deadline_of(const struct lend_ep *ep, lend_ns now,
+				  const struct lend_call *call)
+{
+	lend_ns deadline, after = call->timeout ? call->timeout : ep->config.timeout;
+
+	return __builtin_add_overflow(now, after, &deadline) ? LEND_NEVER : deadline;
+}
+
 /* Starts a call that waits, is urgent, or has something else than a request of one segment. */
-static __attribute__((noinline)) int start_any(struct lend_ep *ep, lend_ns now,
-					       struct lend_session_rec *s, struct lend_call *call,
-					       lend_ns deadline)
+static int start_special(struct lend_ep *ep, struct lend_session_rec *s, struct lend_call *call)
 {
 	struct lend_call_priv *p = lend_call_priv(call);
 	struct lend_buf *message = call->request;
+	lend_ns now = lend_ep_now(ep);
 	bool headed;
 	int rc = 0;
 
@@ -223,7 +231,7 @@ static __attribute__((noinline)) int start_any(struct lend_ep *ep, lend_ns now,
 							  : LEND_CALL_BUSY,
 				     .request = call->request,
 				     .landing = call->reply,
-				     .deadline = deadline,
+				     .deadline = deadline_of(ep, now, call),
 				     .class = class_of(call)};
 	if (call->parent.id || (call->request && call->request->next))
 		rc = start_with_care(ep, call, p);
@@ -254,6 +262,18 @@ static __attribute__((noinline)) int start_any(struct lend_ep *ep, lend_ns now,
 	return 0;
 }
 
+/* Starts a call that is not plain, or refuses it. */
+static __attribute__((noinline)) int start_any(struct lend_ep *ep, lend_session session,
+					       struct lend_call *call)
+{
+	struct lend_session_rec *s = lend_sessions_find(ep, session);
+
+	if (!s || lend_call_priv(call)->flags & LEND_CALL_BUSY || call->priority > LEND_BULK)
+		return refuse_call(s, call);
+	preset_result(call);
+	return start_special(ep, s, call);
+}
+
 /* Counts a call of a session that samples. Returns false if it is the one to be sampled. */
 static inline bool is_unsampled(struct lend_ep *ep, const struct lend_session_rec *s)
 {
@@ -275,41 +295,56 @@ static inline bool is_open_unsampled(struct lend_ep *ep, const struct lend_sessi
 }
 
 /* Returns whether the common path starts a call: nothing else than a request of one segment. */
-static inline bool is_plain(struct lend_ep *ep, const struct lend_session_rec *s,
-			    const struct lend_call *call)
+static inline bool is_plain(const struct lend_ep *ep, const struct lend_call *call)
 {
-	return !call->parent.id && !call->reply && !call->queue && !call->head &&
-	       !(call->priority && call->priority < LEND_NORMAL) && call->request &&
-	       lend_msg_is_own(ep->bufs, call->request) && is_open_unsampled(ep, s);
+	static const uint8_t special[4] = {(uint8_t)~LEND_NORMAL, 0xff, 0, 0xff};
+	uint32_t options, mask;
+
+	/* priority, zero_rtt, hops, queue: one comparison */
+	memcpy(&options, &call->priority, sizeof(options));
+	memcpy(&mask, special, sizeof(mask));
+	return !(call->parent.id | (uintptr_t)call->reply | (uintptr_t)call->head) &&
+	       !(options & mask) && call->request && lend_msg_is_own(ep->bufs, call->request);
+}
+
+_Static_assert(offsetof(struct lend_call, queue) == offsetof(struct lend_call, priority) + 3 &&
+		   offsetof(struct lend_call, hops) == offsetof(struct lend_call, priority) + 2,
+	       "one comparison");
+
+/* Takes back the request of a call that the core refused with rc. */
+static __attribute__((noinline)) int refuse_plain(struct lend_ep *ep, struct lend_call *call,
+						  int rc)
+{
+	(void)lend_msg_back(ep->bufs, lend_mbuf(call->request)->handle);
+	return explain_failure(rc, call->request->len);
 }
 
 int lend_call_start(struct lend_ep *ep, lend_session session, struct lend_call *call)
 {
-	struct lend_session_rec *s = lend_sessions_find(ep, session);
+	uint32_t i = (uint32_t)session.id - 1;
+	const struct lend_session_rec *s = &ep->session[i];
 	struct lend_call_priv *p = lend_call_priv(call);
-	lend_ns now = lend_ep_now(ep), after = call->timeout ? call->timeout : ep->config.timeout;
-	struct lend_core_call out = {.method = call->method, .tag = (uintptr_t)call};
+	struct lend_core_call out;
+	lend_ns now;
 	int rc;
 
-	if (!s || p->flags & LEND_CALL_BUSY || call->priority > LEND_BULK)
-		return refuse_call(s, call);
+	if (i >= ep->n_sessions || s->gen != session.id >> 32 || p->flags || !is_plain(ep, call) ||
+	    !is_open_unsampled(ep, s))
+		return start_any(ep, session, call);
 	preset_result(call);
-	out.deadline = after < LEND_NEVER - now ? now + after : LEND_NEVER;
-	if (!is_plain(ep, s, call))
-		return start_any(ep, now, s, call, out.deadline);
-	out.class = (uint8_t)class_of(call);
-	out.zero_rtt = call->zero_rtt;
-	out.request = lend_msg_lend_own(ep->bufs, call->request, false);
-	rc = lend_core_call(ep->core, now, s->core, &ep->bufs->table, &out, &p->core);
-	if (rc < 0) {
-		(void)lend_msg_back(ep->bufs, out.request);
-		return explain_failure(rc, call->request->len);
-	}
-	p->flags = LEND_CALL_BUSY;
-	p->class = out.class;
+	now = lend_ep_now(ep);
+	out = (struct lend_core_call){.method = call->method,
+				      .class = LEND_NORMAL - 1,
+				      .deadline = deadline_of(ep, now, call),
+				      .request = lend_msg_lend_own(ep->bufs, call->request, false),
+				      .tag = (uintptr_t)call};
 	p->request = call->request;
-	p->landing = NULL;
-	ep->tick_at = lend_min_u64(ep->tick_at, out.deadline);
+	rc = lend_core_call(ep->core, now, s->core, &ep->bufs->table, &out, &p->core);
+	if (rc < 0)
+		return refuse_plain(ep, call, rc);
+	p->flags = LEND_CALL_BUSY | LEND_CALL_PLAIN;
+	if (out.deadline < ep->tick_at)
+		ep->tick_at = out.deadline;
 	ep->dirty = true;
 	ep->stats.calls_started++;
 	return 0;
@@ -344,15 +379,6 @@ static inline void finish_call(struct lend_ep *ep, struct lend_call *call)
 		call->done(call);
 	if (ep->unkept)
 		give_unkept(ep);
-}
-
-/* Shows a reply in place as a buffer. */
-static inline struct lend_buf *show_reply(struct lend_ep *ep, const struct lend_event *ev)
-{
-	ep->view.pub = (struct lend_buf){
-	    .data = (void *)(uintptr_t)ev->data, .len = ev->data_len, .cap = ev->data_len};
-	ep->view.state = LEND_MBUF_CORE;
-	return &ep->view.pub;
 }
 
 int lend_call_keep(struct lend_ep *ep, struct lend_call *call)
@@ -426,8 +452,8 @@ static __attribute__((noinline)) void take_reply(struct lend_ep *ep, struct lend
 /* Shows a reply of several parts in place, as a chain. Returns NULL for lack of buffers. */
 static struct lend_buf *show_parts(struct lend_ep *ep, const struct lend_event *ev)
 {
-	struct lend_event first = {.data = ev->part[0].data, .data_len = ev->part[0].len};
-	struct lend_buf *chain = show_reply(ep, &first), **last = &chain->next;
+	struct lend_buf *chain = lend_reply_show(ep, ev->part[0].data, ev->part[0].len);
+	struct lend_buf **last = &chain->next;
 
 	for (uint32_t i = 1; i < ev->parts; i++) {
 		*last = lend_bufs_wrap(ep->bufs, (void *)(uintptr_t)ev->part[i].data,
@@ -518,6 +544,14 @@ own_request(struct lend_ep *ep, struct lend_call *call, struct lend_buf *given,
 	return flat ? given : NULL;
 }
 
+/* Sets the rest of the state of a call that started on the common path. */
+static void complete_plain(struct lend_call_priv *p)
+{
+	p->flags = LEND_CALL_BUSY;
+	p->class = LEND_NORMAL - 1;
+	p->landing = NULL;
+}
+
 void lend_calls_end(struct lend_ep *ep, const struct lend_event *ev)
 {
 	struct lend_call *call = (struct lend_call *)(uintptr_t)ev->tag;
@@ -525,6 +559,8 @@ void lend_calls_end(struct lend_ep *ep, const struct lend_event *ev)
 	struct lend_buf *request = lend_ep_back(ep, ev->buf, ev->maybe_queued);
 	struct lend_buf *rest = NULL;
 
+	if (p->flags & LEND_CALL_PLAIN)
+		complete_plain(p);
 	lend_ep_pause_bulk(ep, p->class, true);
 	call->status = (enum lend_status)ev->status;
 	call->ran = (enum lend_ran)ev->ran;
@@ -542,7 +578,7 @@ void lend_calls_end(struct lend_ep *ep, const struct lend_event *ev)
 	else if (ev->parts)
 		rest = take_parts(ep, call, ev);
 	else if (call->in_place)
-		call->reply = show_reply(ep, ev);
+		call->reply = lend_reply_show(ep, ev->data, ev->data_len);
 	else if (lend_bufs_has(ep->bufs, ev->data_len))
 		call->reply = lend_msg_copy(ep->bufs, ev->data, ev->data_len);
 	else

@@ -290,6 +290,7 @@ int lend_ep_open(const struct lend_config *config, struct lend_ep **out)
 	ep->descriptors.look_at = LEND_NEVER;
 	ep->timer_at = LEND_NEVER;
 	ep->spin = LEND_SPIN_NS;
+	ep->view.state = LEND_MBUF_CORE;
 	lend_contention_init(&ep->contention);
 	lend_spin_credit_init(&ep->spin_credit);
 	ep->pending = ep->queued = ep->session_free = LEND_NONE32;
@@ -319,8 +320,10 @@ int lend_ep_open(const struct lend_config *config, struct lend_ep **out)
 /* Ends running handlers, calls and sessions, and runs turns that send the BYEs. */
 static void send_goodbyes(struct lend_ep *ep)
 {
-	for (uint32_t i = 0; i < lend_core_calls_top(ep->core); i++)
+	for (uint32_t i = 0; i < lend_core_calls_top(ep->core); i++) {
+		ep->req[i].rare = true;
 		atomic_store_explicit(&ep->req[i].cancelled, true, memory_order_relaxed);
+	}
 	lend_workers_wake(ep);
 	lend_workers_close(ep);
 	for (uint32_t i = 0; i < ep->session_top; i++)

@@ -123,6 +123,7 @@ struct lend_req {
 	_Atomic uint64_t id;        /* any thread: handle; 0: free */
 	_Atomic lend_ns deadline;   /* any thread: as the core reports it */
 	_Atomic bool cancelled;     /* any thread */
+	bool rare;                  /* some of what lend_req_reset() resets may differ */
 	_Atomic uint64_t answered;  /* any thread: id that another thread has answered */
 	uint64_t session;           /* handle of its session in the core */
 	struct lend_buf view;       /* bytes in place in a carrier's slot */
@@ -152,6 +153,7 @@ enum {
 	LEND_CALL_PASSES = 8,
 	LEND_CALL_QUEUES = 16,
 	LEND_CALL_ENCODED = 64, /* its reply may have any encoding */
+	LEND_CALL_PLAIN = 128,  /* has no state but core and request: see lend_call_start() */
 	LEND_CALL_TRACED = 256, /* it has a span */
 	LEND_CALL_NAME = 16,    /* from this bit on: index of its name; 0: none */
 };
@@ -218,10 +220,10 @@ struct lend_ep {
 	uint32_t mtu_max; /* largest datagram of all carriers: no fragment is longer */
 	lend_ns urgent;   /* when a call above normal priority was last seen */
 	struct lend_bulk_pause bulk_pause; /* pause of long messages for urgent calls */
-	uint32_t rx_long, tx_long;         /* recent maximum length of datagrams */
-	struct lend_req *serving;          /* request of the handler that runs now */
-	struct lend_mbuf view;             /* reply in place, of the call that runs its done now */
-	struct lend_buf *unkept;           /* other reply to give back when that done returns */
+	uint32_t rx_long, tx_long; /* recent maximum length of datagrams; 0: all are short */
+	struct lend_req *serving;  /* request of the handler that runs now */
+	struct lend_mbuf view;     /* reply in place, of the call that runs its done now */
+	struct lend_buf *unkept;   /* other reply to give back when that done returns */
 	struct lend_carrier carrier[LEND_CARRIERS_MAX];
 	struct lend_sealing sealing;
 	struct lend_shake shake;  /* kex NULL: no carrier has sealed sessions */
@@ -446,6 +448,8 @@ void lend_nested_adopt(struct lend_ep *ep);
 
 /* server.c */
 void lend_serve_request(struct lend_ep *ep, const struct lend_event *ev);
+/* Releases what an inline handler left of its request's bytes. */
+void lend_serve_handled(struct lend_ep *ep, struct lend_req *req);
 void lend_serve_need(struct lend_ep *ep, const struct lend_event *ev);
 void lend_serve_cancelled(struct lend_ep *ep, const struct lend_event *ev);
 void lend_serve_answers(struct lend_ep *ep);
@@ -510,6 +514,42 @@ static inline void lend_ep_pause_bulk(struct lend_ep *ep, uint32_t class, bool a
 {
 	if (class < LEND_NORMAL - 1)
 		lend_ep_pause_bulk_slow(ep, answered);
+}
+
+/* Resets the fields of a record that most requests leave as they are. */
+static inline void lend_req_reset(struct lend_req *req)
+{
+	req->children = NULL;
+	req->slow = false;
+	req->on_cancel = NULL;
+	req->view.next = NULL;
+	atomic_store_explicit(&req->cancelled, false, memory_order_relaxed);
+	req->rare = false;
+}
+
+/* Fills the record of a new request, whose bytes are in place. */
+static inline void lend_req_fill(struct lend_req *req, const struct lend_event *ev)
+{
+	if (req->rare)
+		lend_req_reset(req);
+	req->session = ev->session;
+	req->method = ev->method;
+	req->class = ev->class;
+	atomic_store_explicit(&req->more_hops, 0, memory_order_relaxed);
+	req->view.data = (void *)(uintptr_t)ev->data;
+	req->view.len = req->view.cap = ev->data_len;
+	req->bytes = &req->view;
+	atomic_store_explicit(&req->deadline, ev->deadline, memory_order_relaxed);
+	atomic_store_explicit(&req->id, ev->call, memory_order_release);
+}
+
+/* Shows a reply in place as a buffer, until the call's done returns. */
+static inline struct lend_buf *lend_reply_show(struct lend_ep *ep, const void *data, uint32_t len)
+{
+	ep->view.pub.data = (void *)(uintptr_t)data;
+	ep->view.pub.len = ep->view.pub.cap = len;
+	ep->view.pub.next = NULL;
+	return &ep->view.pub;
 }
 
 #endif

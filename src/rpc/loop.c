@@ -70,7 +70,7 @@ static uint32_t burst_of(const struct lend_ep *ep, uint32_t longest)
 {
 	uint32_t most;
 
-	if (longest <= SHORT)
+	if (!longest)
 		return LEND_BURST;
 	most = is_urgent(ep) ? quantum_of(ep) : WHOLE;
 	if (longest <= most / LEND_BURST)
@@ -78,71 +78,23 @@ static uint32_t burst_of(const struct lend_ep *ep, uint32_t longest)
 	return longest < most ? most / longest : 1;
 }
 
-/* Tracks the recent maximum length, above SHORT. It decays slowly: short bursts in between do not
- * reset it. While urgent calls come it stays: long messages pause for them again and again. */
-static inline void note_length(const struct lend_ep *ep, uint32_t *longest, uint32_t len)
+/* Tracks the recent maximum length. It decays slowly: short bursts in between do not reset it.
+ * While urgent calls come it stays: long messages pause for them again and again. */
+static __attribute__((noinline)) void note_long(const struct lend_ep *ep, uint32_t *longest,
+						uint32_t len)
 {
-	if (lend_max_u32(len, *longest) <= SHORT)
-		return;
 	if (len > *longest)
 		*longest = len;
 	else if (!is_urgent(ep))
 		*longest -= *longest / 64;
+	if (*longest <= SHORT)
+		*longest = 0;
 }
 
-static inline void give_back(struct lend_ep *ep, const struct lend_event *ev)
+static inline void note_length(const struct lend_ep *ep, uint32_t *longest, uint32_t len)
 {
-	if (ev->maybe_queued && ep->lenders)
-		lend_bufs_give(ep->bufs, lend_ep_back_queued(ep, ev->buf));
-	else
-		lend_msg_drop(ep->bufs, ev->buf);
-}
-
-static void pin_peer(struct lend_ep *ep, const struct lend_event *ev)
-{
-	uint32_t c = LEND_PEER_CARRIER(ev->peer);
-	struct lend_io *io = c < ep->n_carriers ? ep->carrier[c].io : NULL;
-
-	if (io)
-		io->ops->pin(io, LEND_PEER_INDEX(ev->peer), ev->kind == LEND_EV_PEER_KEEP);
-}
-
-/* Handles events that occur once per session, or for few messages. Returns how many of the user's
- * functions may have run. */
-static __attribute__((noinline)) uint32_t dispatch_rare(struct lend_ep *ep,
-							const struct lend_event *ev)
-{
-	switch ((enum lend_event_kind)ev->kind) {
-	case LEND_EV_NEED:
-		lend_serve_need(ep, ev);
-		return 1;
-	case LEND_EV_CANCELLED:
-		lend_serve_cancelled(ep, ev);
-		return 0;
-	case LEND_EV_SESSION_UP:
-		lend_sessions_up(ep, ev);
-		return 1;
-	case LEND_EV_SESSION_DOWN:
-		lend_sessions_down(ep, ev);
-		return 1;
-	case LEND_EV_PEER_DROP:
-		lend_sealed_ended(ep, ev->session);
-		pin_peer(ep, ev);
-		return 0;
-	case LEND_EV_PEER_KEEP:
-		pin_peer(ep, ev);
-		return 0;
-	case LEND_EV_PROVE:
-		if (!lend_sealed_made(ep, ev))
-			lend_handshake_prove(ep, ev);
-		return 0;
-	case LEND_EV_CALL_END:
-	case LEND_EV_REQUEST:
-	case LEND_EV_REPLY_END:
-	case LEND_EV_BUF_BACK:
-		break;
-	}
-	return 0;
+	if (len > SHORT || *longest)
+		note_long(ep, longest, len);
 }
 
 static inline void count_sent(struct lend_ep *ep, const struct lend_out *out, uint32_t n)
@@ -228,41 +180,168 @@ static __attribute__((noinline)) void send_between(struct lend_ep *ep)
 	transmit_burst(ep, LEND_BURST);
 }
 
-static __attribute__((noinline)) void run_some(struct lend_ep *ep, const struct lend_event *ev,
-					       const struct lend_event *end)
+static void give_back(struct lend_ep *ep, const struct lend_event *ev)
 {
+	if (ev->maybe_queued && ep->lenders)
+		lend_bufs_give(ep->bufs, lend_ep_back_queued(ep, ev->buf));
+	else
+		lend_msg_drop(ep->bufs, ev->buf);
+}
+
+static void pin_peer(struct lend_ep *ep, const struct lend_event *ev)
+{
+	uint32_t c = LEND_PEER_CARRIER(ev->peer);
+	struct lend_io *io = c < ep->n_carriers ? ep->carrier[c].io : NULL;
+
+	if (io)
+		io->ops->pin(io, LEND_PEER_INDEX(ev->peer), ev->kind == LEND_EV_PEER_KEEP);
+}
+
+/* Handles any event. Returns how many of the user's functions may have run. */
+static __attribute__((noinline)) uint32_t handle_any(struct lend_ep *ep,
+						     const struct lend_event *ev)
+{
+	switch ((enum lend_event_kind)ev->kind) {
+	case LEND_EV_CALL_END:
+		lend_calls_end(ep, ev);
+		return 1;
+	case LEND_EV_REQUEST:
+		lend_serve_request(ep, ev);
+		return 1;
+	case LEND_EV_REPLY_END:
+	case LEND_EV_BUF_BACK:
+		give_back(ep, ev);
+		return 0;
+	case LEND_EV_NEED:
+		lend_serve_need(ep, ev);
+		return 1;
+	case LEND_EV_CANCELLED:
+		lend_serve_cancelled(ep, ev);
+		return 0;
+	case LEND_EV_SESSION_UP:
+		lend_sessions_up(ep, ev);
+		return 1;
+	case LEND_EV_SESSION_DOWN:
+		lend_sessions_down(ep, ev);
+		return 1;
+	case LEND_EV_PEER_DROP:
+		lend_sealed_ended(ep, ev->session);
+		pin_peer(ep, ev);
+		return 0;
+	case LEND_EV_PEER_KEEP:
+		pin_peer(ep, ev);
+		return 0;
+	case LEND_EV_PROVE:
+		if (!lend_sealed_made(ep, ev))
+			lend_handshake_prove(ep, ev);
+		return 0;
+	}
+	return 0;
+}
+
+/* lend_event.what of a reply, and of a request, that has nothing special. */
+static const struct lend_event usual_reply = {
+    .kind = LEND_EV_CALL_END, .ran = LEND_RAN_YES, .class = LEND_NORMAL - 1};
+static const struct lend_event usual_request = {.kind = LEND_EV_REQUEST, .class = LEND_NORMAL - 1};
+
+/* Ends a call that began on the common path, if its reply is in place, or there is a buffer for a
+ * copy. */
+static inline __attribute__((always_inline)) bool end_usual(struct lend_ep *ep,
+							    const struct lend_event *ev)
+{
+	struct lend_call *call = (struct lend_call *)(uintptr_t)ev->tag;
+	struct lend_call_priv *p = lend_call_priv(call);
+	struct lend_buf *request = p->request;
+	uint32_t len = ev->data_len;
+
+	if (p->flags != (LEND_CALL_BUSY | LEND_CALL_PLAIN) || ev->reply || !len)
+		return false;
+	if (call->in_place)
+		call->reply = lend_reply_show(ep, ev->data, len);
+	else if (lend_bufs_has(ep->bufs, len))
+		call->reply = lend_msg_copy(ep->bufs, ev->data, len);
+	else
+		return false;
+	lend_mbuf(request)->state = LEND_MBUF_USER;
+	call->request = request;
+	call->status = LEND_OK;
+	call->ran = LEND_RAN_YES;
+	call->hops = 1;
+	call->reply_len = len;
+	if (ep->head_of == call)
+		ep->head_of = NULL;
+	p->flags = 0;
+	ep->stats.calls_ended++;
+	if (call->done)
+		call->done(call);
+	return true;
+}
+
+/* Runs the inline handler of a request whose bytes are in place, if its method was looked up
+ * last. */
+static inline __attribute__((always_inline)) bool serve_usual(struct lend_ep *ep,
+							      const struct lend_event *ev)
+{
+	const struct lend_method *method = ep->methods.last;
+	struct lend_req *req = &ep->req[(uint32_t)ev->call];
+
+	if (!method || method->number != ev->method || !method->fast_path || ev->buf ||
+	    ev->deadline <= ep->now)
+		return false;
+	LEND_CHECK((uint32_t)ev->call < ep->n_req);
+	lend_req_fill(req, ev);
+	ep->stats.requests++;
+	ep->serving = req;
+	method->handler((lend_request){ev->call}, &req->view, method->arg);
+	ep->serving = NULL;
+	if (req->rare)
+		lend_serve_handled(ep, req);
+	else
+		req->bytes = NULL;
+	return true;
+}
+
+/* Handles events. Returns how many of the user's functions may have run. */
+static inline __attribute__((always_inline)) uint32_t
+handle_events(struct lend_ep *ep, const struct lend_event *ev, const struct lend_event *end)
+{
+	bool serves = !ep->draining && !ep->routes;
 	uint32_t n = 0;
 
 	for (; ev < end; ev++) {
-		if (ev->kind == LEND_EV_CALL_END) {
-			lend_calls_end(ep, ev);
-			if (++n % SEND_AFTER == 0)
-				send_between(ep);
-		} else if (ev->kind == LEND_EV_REQUEST) {
-			lend_serve_request(ep, ev);
-			if (++n % SEND_AFTER == 0)
-				send_between(ep);
-		} else if (ev->kind == LEND_EV_REPLY_END || ev->kind == LEND_EV_BUF_BACK) {
-			give_back(ep, ev);
-		} else {
-			n += dispatch_rare(ep, ev);
-		}
+		if ((ev->what == usual_reply.what && end_usual(ep, ev)) ||
+		    (ev->what == usual_request.what && serves && serve_usual(ep, ev)))
+			n++;
+		else
+			n += handle_any(ep, ev);
 	}
-	ep->ran += n;
+	return n;
 }
 
 /* Handles the core's events, and those that their handling causes, until there are none. */
-static inline void run_events(struct lend_ep *ep)
+static inline __attribute__((always_inline)) void run_events(struct lend_ep *ep)
 {
 	const struct lend_event *ev;
 
 	while (*ep->events) {
-		uint32_t n = lend_core_events(ep->core, &ev);
+		uint32_t n = lend_core_events(ep->core, &ev), some;
 
-		run_some(ep, ev, ev + n);
+		for (;; n -= some, ev += some) {
+			some = lend_min_u32(n, SEND_AFTER);
+			ep->ran += handle_events(ep, ev, ev + some);
+			if (some == n)
+				break;
+			send_between(ep);
+		}
 	}
 	if (ep->ended)
 		ep->ran += lend_calls_ended(ep);
+}
+
+/* Does the same where events are rare. */
+static __attribute__((noinline)) void run_more_events(struct lend_ep *ep)
+{
+	run_events(ep);
 }
 
 /* Supplies the core with buffers for long messages that have no memory of their own yet. */
@@ -308,15 +387,26 @@ static inline __attribute__((always_inline)) uint32_t receive_burst(struct lend_
 	note_received(ep, c, in, n);
 	left = lend_sealing_has(&ep->sealing, c) ? lend_sealing_rx(ep, c, in, n) : n;
 	lend_core_input(ep->core, ep->now, &ep->bufs->table, in, left);
-	run_events(ep);
 	return n;
 }
 
-static inline void release_rx(struct lend_ep *ep)
+static __attribute__((noinline)) void release_each_rx(struct lend_ep *ep)
 {
 	for (uint32_t c = 0; ep->rx_open; c++, ep->rx_open >>= 1)
 		if (ep->rx_open & 1)
 			ep->carrier[c].io->ops->rx_done(ep->carrier[c].io);
+}
+
+static inline void release_rx(struct lend_ep *ep)
+{
+	struct lend_io *io = ep->carrier[0].io;
+
+	if (ep->rx_open > 1) {
+		release_each_rx(ep);
+	} else if (ep->rx_open) {
+		ep->rx_open = 0;
+		io->ops->rx_done(io);
+	}
 }
 
 /* Returns whether other threads left work, or there is work to look for. */
@@ -348,26 +438,43 @@ static __attribute__((noinline)) void do_odd_jobs(struct lend_ep *ep)
 		lend_descriptors_look(ep);
 }
 
+/* Sends one burst. Returns whether it was full: there may be more to send. */
+static inline __attribute__((always_inline)) bool send_round(struct lend_ep *ep, uint32_t *moved)
+{
+	uint32_t burst = burst_of(ep, ep->tx_long), n = transmit_burst(ep, burst);
+
+	*moved += n;
+	if (*ep->events || ep->ended)
+		run_more_events(ep);
+	return n == burst && !ep->blocked;
+}
+
+/* Sends in more rounds, after one that was full. sent: tx_bytes before it. */
+static __attribute__((noinline)) uint32_t send_more(struct lend_ep *ep, uint64_t sent)
+{
+	uint32_t moved = 0, round = 1;
+	bool full = true;
+
+	for (; full && round < ROUNDS; round++) {
+		if (ep->stats.tx_bytes - sent >= quantum_of(ep) && is_urgent(ep))
+			break;
+		full = send_round(ep, &moved);
+	}
+	ep->dirty |= full;
+	return moved;
+}
+
 /* Sends all output. Returns the number of datagrams. Events of calls into the core since the last
  * turn, such as a cancelled call's end, are handled after the first round. */
 static inline __attribute__((always_inline)) uint32_t send_all(struct lend_ep *ep)
 {
 	uint64_t sent = ep->stats.tx_bytes;
-	uint32_t moved = 0, round;
+	uint32_t moved = 0;
 
 	/* Calls into the core from here on are for a later round, or the next turn. */
 	ep->dirty = false;
-	for (round = 0; round < ROUNDS; round++) {
-		uint32_t burst = burst_of(ep, ep->tx_long), n = transmit_burst(ep, burst);
-
-		moved += n;
-		run_events(ep);
-		if (n < burst || ep->blocked)
-			break;
-		if (ep->stats.tx_bytes - sent >= quantum_of(ep) && is_urgent(ep))
-			round = ROUNDS - 1;
-	}
-	ep->dirty |= round == ROUNDS;
+	if (send_round(ep, &moved))
+		moved += send_more(ep, sent);
 	return moved;
 }
 
@@ -410,7 +517,7 @@ static __attribute__((noinline)) bool prepare_output(struct lend_ep *ep, uint32_
 		silent = false;
 	}
 	if (due && !silent)
-		run_events(ep);
+		run_more_events(ep);
 	return due;
 }
 
@@ -431,14 +538,18 @@ static __attribute__((noinline)) void finish_turn(struct lend_ep *ep, bool sent)
 static inline bool only_sends(const struct lend_ep *ep, uint32_t received)
 {
 	return (received || ep->dirty) && ep->tick_at > ep->now && ep->queued == LEND_NONE32 &&
-	       lend_max_u32(ep->rx_long, ep->tx_long) <= SHORT &&
+	       !(ep->rx_long | ep->tx_long) &&
 	       !atomic_load_explicit(&ep->answers, memory_order_relaxed) &&
 	       !atomic_load_explicit(&ep->wake_workers, memory_order_relaxed);
 }
 
 static __attribute__((noinline)) uint32_t receive_from(struct lend_ep *ep, uint32_t c)
 {
-	return receive_burst(ep, c);
+	uint32_t n = receive_burst(ep, c);
+
+	if (n)
+		run_more_events(ep);
+	return n;
 }
 
 /* Polls the carriers; returns the number of datagrams. One that arrives just after a poll waits for
@@ -451,6 +562,8 @@ static inline __attribute__((always_inline)) uint32_t poll_carriers(struct lend_
 		return 0;
 	for (; looks > 0 && moved == 0; looks--) {
 		moved = receive_burst(ep, 0);
+		if (moved)
+			run_events(ep);
 		for (uint32_t c = 1; c < ep->n_carriers; c++)
 			moved += receive_from(ep, c);
 	}

@@ -53,9 +53,12 @@ static inline void lend_msg_fill(struct lend_buf *chain, const void *data, uint6
  * check. */
 static inline void lend_msg_register_regions(struct lend_pool_of_bufs *pool)
 {
-	uint64_t regions = atomic_load_explicit(&lend_regions_count, memory_order_acquire);
+	uint64_t regions;
 
-	if (!pool->grown || pool->regions == regions)
+	if (!pool->grown)
+		return;
+	regions = atomic_load_explicit(&lend_regions_count, memory_order_acquire);
+	if (pool->regions == regions)
 		return;
 	pool->regions = regions;
 	pool->grown(pool->grown_arg);

@@ -14,7 +14,10 @@ struct lend_call **lend_nested_of(struct lend_ep *ep, uint64_t parent)
 	if (ep->home)
 		return &ep->adopted;
 	req = lend_serve_find(ep, (lend_request){parent});
-	return req ? &req->children : NULL;
+	if (!req)
+		return NULL;
+	req->rare = true;
+	return &req->children;
 }
 
 void lend_nested_join(struct lend_ep *ep, struct lend_call *call, uint64_t parent)

@@ -246,8 +246,22 @@ static __attribute__((noinline)) int answer_copied(struct lend_ep *ep, lend_requ
 	return lend_reply(ep, request, status, copy);
 }
 
-int lend_reply_copy(struct lend_ep *ep, lend_request request, enum lend_status status,
-		    const void *data, uint32_t len)
+/* Returns whether this thread runs the handler of this request, and nothing rare applies to it. */
+static inline bool is_serving_plain(const struct lend_ep *ep, lend_request request)
+{
+	const struct lend_req *req;
+
+	if (atomic_load_explicit(&ep->thread, memory_order_relaxed) != lend_thread_mark())
+		return false;
+	req = ep->serving;
+	return req && !req->rare &&
+	       atomic_load_explicit(&req->id, memory_order_relaxed) == request.id;
+}
+
+/* Copies a reply outside of a plain request's handler. */
+static __attribute__((noinline)) int reply_copy_any(struct lend_ep *ep, lend_request request,
+						    enum lend_status status, const void *data,
+						    uint32_t len)
 {
 	struct lend_req *req = lend_serve_find(ep, request);
 
@@ -256,6 +270,18 @@ int lend_reply_copy(struct lend_ep *ep, lend_request request, enum lend_status s
 	    req->children || atomic_load_explicit(&req->more_hops, memory_order_relaxed) ||
 	    !answer_short(ep, req, request, status, data, len))
 		return answer_copied(ep, request, status, data, len);
+	ep->dirty = true;
+	ep->stats.replies++;
+	return 0;
+}
+
+int lend_reply_copy(struct lend_ep *ep, lend_request request, enum lend_status status,
+		    const void *data, uint32_t len)
+{
+	if (!is_serving_plain(ep, request) || (unsigned)status > LEND_UNAUTHENTICATED ||
+	    lend_core_reply_short(ep->core, ep->now, request.id, (uint8_t)status, data, len) < 0)
+		return reply_copy_any(ep, request, status, data, len);
+	atomic_store_explicit(&ep->serving->id, 0, memory_order_release);
 	ep->dirty = true;
 	ep->stats.replies++;
 	return 0;
@@ -273,24 +299,28 @@ void lend_req_forward(struct lend_ep *ep, lend_request request, void (*on_cancel
 
 	if (!req)
 		return;
+	req->rare = true;
 	req->on_cancel = on_cancel;
 	req->arg = arg;
 }
 
-/* Runs an inline handler. Its bytes are in place, or in a buffer that it may take. */
-static inline void run_here(struct lend_ep *ep, struct lend_req *req,
-			    const struct lend_method *method, lend_request request)
+void lend_serve_handled(struct lend_ep *ep, struct lend_req *req)
 {
-	struct lend_req *outer = ep->serving;
-
-	ep->serving = req;
-	method->handler(request, req->bytes, method->arg);
-	ep->serving = outer;
 	if (req->slow) /* deferred: the bytes are a worker's */
 		return;
 	if (req->bytes && req->bytes != &req->view)
 		lend_bufs_give(ep->bufs, req->bytes);
 	req->bytes = NULL;
+}
+
+/* Runs an inline handler. Its bytes are in place, or in a buffer that it may take. */
+static void run_here(struct lend_ep *ep, struct lend_req *req, const struct lend_method *method,
+		     lend_request request)
+{
+	ep->serving = req;
+	method->handler(request, req->bytes, method->arg);
+	ep->serving = NULL;
+	lend_serve_handled(ep, req);
 }
 
 static void explain_method(struct lend_ep *ep, uint32_t number, char *line)
@@ -353,24 +383,13 @@ static bool land_whole(struct lend_ep *ep, struct lend_req *req, const struct le
 
 static void fill_request(struct lend_ep *ep, struct lend_req *req, const struct lend_event *ev)
 {
-	req->session = ev->session;
-	req->method = ev->method;
-	req->class = ev->class;
+	lend_req_fill(req, ev);
+	req->rare = true;
 	lend_ep_urgent(ep, ev->class);
-	req->children = NULL;
-	req->slow = false;
-	req->on_cancel = NULL;
-	atomic_store_explicit(&req->more_hops, 0, memory_order_relaxed);
-	req->view = (struct lend_buf){
-	    .data = (void *)(uintptr_t)ev->data, .len = ev->data_len, .cap = ev->data_len};
-	req->bytes = &req->view;
 	if (ev->buf) {
 		req->bytes = lend_ep_back(ep, ev->buf, false);
 		lend_msg_landed(req->bytes, ev->len);
 	}
-	atomic_store_explicit(&req->cancelled, false, memory_order_relaxed);
-	atomic_store_explicit(&req->deadline, ev->deadline, memory_order_relaxed);
-	atomic_store_explicit(&req->id, ev->call, memory_order_release);
 }
 
 static void give_to_worker(struct lend_ep *ep, struct lend_req *req,
@@ -474,6 +493,7 @@ void lend_serve_cancelled(struct lend_ep *ep, const struct lend_event *ev)
 
 	if (!req)
 		return;
+	req->rare = true;
 	atomic_store_explicit(&req->cancelled, true, memory_order_release);
 	lend_nested_end(ep, req, true);
 	if (req->slow)

@@ -178,7 +178,7 @@ int lend_request_defer(struct lend_ep *ep, lend_request request, struct lend_buf
 	req->bytes = bytes;
 	req->handler = handler;
 	req->arg = arg;
-	req->slow = req->deferred = true;
+	req->slow = req->deferred = req->rare = true;
 	lend_workers_push(ep, req);
 	return 0;
 }
