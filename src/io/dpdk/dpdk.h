@@ -233,6 +233,7 @@ struct dpdk {
 	struct dpdk_port *inbox[DPDK_PORTS_MAX]; /* ring: from others; under dpdk_world */
 	uint32_t inbox_n;
 	uint32_t looks;   /* number of ports that are polled, in look[] */
+	bool one_ring;    /* the only one of them is a ring */
 	uint32_t turn;    /* index in look[] of the port to poll first */
 	bool found;       /* the last rx() received frames, or tx() ran since */
 	uint32_t bursts;  /* calls of tx() so far */

@@ -9,6 +9,8 @@
 #ifndef LEND_IO_DPDK_MBUF_CACHE_H
 #define LEND_IO_DPDK_MBUF_CACHE_H
 
+#include <string.h>
+
 #include "io/dpdk/dpdk.h"
 
 /* Refills the empty cache from the pool. False: the pool is empty. */
@@ -30,13 +32,33 @@ static inline struct rte_mbuf *dpdk_mbuf_cache_take(struct dpdk *io)
 	return buf;
 }
 
+/* Returns whether a buffer is one segment with memory of its own and no other user. */
+static inline bool dpdk_mbuf_is_plain(const struct rte_mbuf *buf)
+{
+	static const uint16_t one[2] = {1, 1}; /* refcnt, nb_segs */
+
+	_Static_assert(offsetof(struct rte_mbuf, nb_segs) ==
+			   offsetof(struct rte_mbuf, refcnt) + sizeof(uint16_t),
+		       "one comparison");
+	return memcmp(&buf->refcnt, one, sizeof(one)) == 0 && RTE_MBUF_DIRECT(buf);
+}
+
+/* Gives buffers back to the cache, up to the first one that must go to its pool. Returns their
+ * number. */
+static inline uint32_t dpdk_mbuf_cache_keep(struct dpdk *io, struct rte_mbuf **buf, uint32_t n)
+{
+	uint32_t room = io->kind == DPDK_DEVICE ? 0 : DPDK_MBUF_CACHE - io->mbuf_cache_n, i;
+
+	for (i = 0; i < RTE_MIN(n, room) && dpdk_mbuf_is_plain(buf[i]); i++)
+		io->mbuf_cache[io->mbuf_cache_n + i] = buf[i];
+	io->mbuf_cache_n += i;
+	return i;
+}
+
 /* Gives a buffer back, to the cache or to its pool. */
 static inline void dpdk_mbuf_cache_give(struct dpdk *io, struct rte_mbuf *buf)
 {
-	if (io->kind != DPDK_DEVICE && io->mbuf_cache_n < DPDK_MBUF_CACHE && buf->nb_segs == 1 &&
-	    RTE_MBUF_DIRECT(buf) && rte_mbuf_refcnt_read(buf) == 1)
-		io->mbuf_cache[io->mbuf_cache_n++] = buf;
-	else
+	if (!dpdk_mbuf_cache_keep(io, &buf, 1))
 		rte_pktmbuf_free(buf);
 }
 

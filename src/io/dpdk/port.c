@@ -36,6 +36,7 @@ void dpdk_port_check(struct dpdk *io)
 		if (io->port[i] && io->port[i]->active)
 			io->look[io->looks++] = (struct dpdk_rx_source){io->port[i], i};
 	}
+	io->one_ring = io->kind == DPDK_RING && io->looks == 1;
 }
 
 int dpdk_port_add(struct dpdk *io, struct dpdk_port *port)

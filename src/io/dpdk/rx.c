@@ -206,8 +206,7 @@ static uint32_t room_for(const struct dpdk *io, uint32_t cap)
 	return room < DPDK_BURST ? room : DPDK_BURST;
 }
 
-/* Fast path for a buffer with one frame from the link's last sender: the usual case when each end
- * waits for the other. */
+/* Fast path for a buffer with one frame from the link's last sender. */
 static inline bool take_single(struct dpdk *io, const struct dpdk_port *port, struct rte_mbuf *buf,
 			       struct lend_in *in)
 {
@@ -233,11 +232,15 @@ static __rte_noinline uint32_t rx_some(struct dpdk *io, const struct dpdk_rx_sou
 				       uint16_t way, uint16_t got, struct lend_in *in, uint32_t cap)
 {
 	struct dpdk_rx *rx = &io->rx[way];
+	uint32_t n = 0;
 
 	for (uint16_t i = 1; i < got; i++)
 		rte_prefetch0(rte_pktmbuf_mtod(rx->frame[i], void *));
 	note_frames(rx, look, got);
-	return split_bufs(io, rx, in, cap);
+	for (; n < cap && rx->at < rx->n; n++, rx->at++)
+		if (!take_single(io, look->port, rx->frame[rx->at], &in[n]))
+			break;
+	return n + split_bufs(io, rx, in + n, cap - n);
 }
 
 /* Polls that queue of a port. */
@@ -347,8 +350,7 @@ uint32_t dpdk_rx(struct lend_io *base, struct lend_in *in, uint32_t cap)
 	uint16_t got;
 
 	io->turns++;
-	if (io->kind != DPDK_RING || io->looks != 1 || rx->at != rx->n || io->held_n > 0 ||
-	    io->gone_n > 0 || io->ending ||
+	if (!io->one_ring || rx->at != rx->n || io->held_n | io->gone_n | io->ending ||
 	    atomic_load_explicit(&io->changed, memory_order_relaxed))
 		return rx_any(io, in, cap);
 	got = rte_eth_rx_burst(io->look->port->id, 0, rx->frame,
@@ -358,12 +360,21 @@ uint32_t dpdk_rx(struct lend_io *base, struct lend_in *in, uint32_t cap)
 	return rx_some(io, io->look, 0, got, in, cap);
 }
 
+/* Gives the lent buffers from `first` on back, to the cache or to their pool. */
+static __rte_noinline void release_held(struct dpdk *io, uint32_t first)
+{
+	for (uint32_t i = first; i < io->held_n; i++)
+		dpdk_mbuf_cache_give(io, io->held[i]);
+}
+
 void dpdk_rx_done(struct lend_io *base)
 {
 	struct dpdk *io = (struct dpdk *)base;
 
-	for (uint32_t i = 0; i < io->held_n; i++)
-		dpdk_mbuf_cache_give(io, io->held[i]);
+	uint32_t kept = dpdk_mbuf_cache_keep(io, io->held, io->held_n);
+
+	if (unlikely(kept < io->held_n))
+		release_held(io, kept);
 	io->held_n = 0;
 }
 

@@ -257,20 +257,21 @@ static inline void lend_eth_expected_words(const uint8_t *bytes, uint64_t word[2
 static inline bool lend_eth_is_expected(const struct lend_eth_expected *usual, const uint8_t *bytes,
 					uint32_t room, uint32_t *len)
 {
-	uint64_t word[2], ends;
+	uint64_t word[2], ends, differ;
 	uint16_t to_udp;
-	uint32_t total;
+	uint32_t udp_len;
 
 	if (room < LEND_ETH_HEAD4)
 		return false;
 	lend_eth_expected_words(bytes, word);
 	memcpy(&ends, bytes + 28, sizeof(ends));
 	memcpy(&to_udp, bytes + 36, sizeof(to_udp));
-	total = lend_eth_get16(bytes + 16);
-	*len = total - LEND_ETH_UDP4;
-	return word[0] == usual->word[0] && word[1] == usual->word[1] && ends == usual->ends &&
-	       to_udp == usual->to_udp && total >= LEND_ETH_UDP4 && total + 14 <= room &&
-	       lend_eth_get16(bytes + 38) == total - 20;
+	differ = (word[0] ^ usual->word[0]) | (word[1] ^ usual->word[1]) | (ends ^ usual->ends) |
+		 (to_udp ^ usual->to_udp);
+	udp_len = lend_eth_get16(bytes + 38);
+	*len = udp_len - 8; /* of a shorter one: above every room */
+	return !differ && lend_eth_get16(bytes + 16) == udp_len + 20 &&
+	       *len <= room - LEND_ETH_HEAD4;
 }
 
 /* Returns whether a frame with IPv4 and no tag carries the ECN mark "congestion experienced". */
