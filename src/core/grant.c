@@ -15,7 +15,6 @@ enum {
 	TAKEN_BACK = 256, /* missing datagrams that may be taken back in advance */
 	FAIR_MAX = 65536, /* bytes left that count in the rank of a fair share */
 	AGE = 32,         /* bytes of shorter messages that may overtake one byte of a message */
-	AGE_NS = 16,      /* ns for which they may overtake it: about a second per class */
 	REST = 64,        /* measurement rounds until another window is tried */
 	FIRST_ALL = 512 << 10, /* bytes that all sessions together may send before a grant */
 	FIRST_MAX =
@@ -180,22 +179,10 @@ static void note_share(struct lend_core *c, const struct lend_sess *s, uint64_t 
 {
 	struct lend_peer *p = lend_peer_of(c, s);
 
+	if (c->cfg.order != LEND_ORDER_FAIR)
+		return;
 	c->grants.clock = fair_start(c, p);
 	p->served = c->grants.clock + bytes;
-}
-
-/* Returns the age by time since the newest grant. */
-static uint64_t age_of(const struct lend_core *c)
-{
-	return (c->now - c->grants.aged) / AGE_NS;
-}
-
-/* Lets waiting messages age by a grant of these bytes, or by the time since the one before it if
- * that is more: on slow links, and while little is granted. */
-static void advance_clock(struct lend_core *c, uint64_t bytes)
-{
-	c->grants.clock += lend_max_u64(bytes / AGE, age_of(c));
-	c->grants.aged = c->now;
 }
 
 enum granted { GRANTED, NO_ROOM, YIELD };
@@ -220,10 +207,8 @@ static enum granted grant_bytes(struct lend_core *c, struct lend_call_rec *k, ui
 	note_grant(c, &k->rx);
 	charge_window(c, &k->rx, (uint32_t)some);
 	k->rx.granted += (uint32_t)some;
-	if (c->cfg.order == LEND_ORDER_FAIR)
-		note_share(c, s, some);
-	else
-		advance_clock(c, some);
+	c->grants.granted += some;
+	note_share(c, s, some);
 	lend_ctl_ack(c, k);
 	return GRANTED;
 }
@@ -247,7 +232,7 @@ static uint64_t rank_of(struct lend_core *c, const struct lend_call_rec *k)
 	case LEND_ORDER_SHORTEST:
 		break;
 	}
-	return c->grants.clock + age_of(c) + left + class * LEND_GRANTS_CLASS;
+	return c->grants.granted / AGE + left + class * LEND_GRANTS_CLASS;
 }
 
 static void enter_heap(struct lend_core *c, struct lend_call_rec *k)

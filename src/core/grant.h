@@ -5,9 +5,8 @@
  *
  * A sender may send only little without a grant (see `first` in the parameters of CONNECT and
  * ACCEPT). Messages that need more wait in a heap. Their rank depends on config.order:
- * - shortest: the bytes left, plus 64 MiB per class, plus a clock. It advances by 1/AGE of the
- *   bytes granted, or by a byte per AGE_NS if that is more. So shorter messages overtake a message
- *   by at most AGE times its length, for at most AGE_NS per byte of it and a second per class.
+ * - shortest: the bytes left, plus 64 MiB per class, plus 1/AGE of all bytes granted so far. So
+ *   shorter messages overtake a message by at most AGE times its length.
  * - deadline: the deadline, or a second from now if that is earlier, plus a second per class.
  * - FIFO: the order of entry into the heap, without classes.
  * - fair: the peer's virtual time, plus the bytes left, at most 64 KiB, plus 64 MiB per class. A

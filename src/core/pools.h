@@ -15,9 +15,10 @@ struct lend_grants {
 			    to arrive */
 	uint64_t window; /* bytes that may be granted and not yet here */
 	uint64_t least;  /* lower limit of window */
-	uint64_t before; /* the previous window, while another one is being tried; 0: none is */
-	uint64_t rate;   /* bytes per us that arrived with the previous window */
-	uint64_t came;   /* bytes that arrived since `epoch` */
+	uint64_t granted; /* bytes granted since the start */
+	uint64_t before;  /* the previous window, while another one is being tried; 0: none is */
+	uint64_t rate;    /* bytes per us that arrived with the previous window */
+	uint64_t came;    /* bytes that arrived since `epoch` */
 	lend_ns epoch;
 	lend_ns loop;     /* time from a grant to the arrival of its first byte, smoothed */
 	uint64_t rest;    /* rounds until a wider window is tried */
@@ -38,8 +39,7 @@ struct lend_grants {
 	 * round has ended. In this round: the largest, and how many. */
 	lend_ns skew;
 	uint32_t skew_most, skew_n;
-	uint64_t clock; /* virtual time of the newest grant, in bytes: see grant.h */
-	lend_ns aged;   /* when that grant was made */
+	uint64_t clock; /* LEND_ORDER_FAIR: virtual time of the newest grant, in bytes */
 };
 
 /* State of a peer, for all of its sessions: see peer_window.h. A short call touches the first three

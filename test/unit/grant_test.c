@@ -106,33 +106,6 @@ Test(grant, grant__busy_receiver__no_message_starves)
 	}
 }
 
-/* Where little is granted, a message ages by time: 16 ns per byte of it. */
-Test(grant, grant__slow_link__wait_is_bounded_in_time)
-{
-	enum { OTHERS = 12, EACH = 20000, LONG = RX_LEN_MAX };
-	struct lend_call_rec *k[OTHERS], *last;
-	lend_ns begun;
-
-	c = rx_open(LEND_ORDER_SHORTEST, false, 1 << 30);
-	begun = c->now;
-	for (int i = 0; i < OTHERS; i++)
-		k[i] = ask_grant(3, EACH, LEND_NEVER);
-	last = ask_grant(3, LONG, LEND_NEVER);
-	for (int i = 0; last->rx.granted == 0 && c->now - begun < 1000 * LEND_MS; i++) {
-		c->now += LEND_MS;
-		if (k[i % OTHERS]->rx.granted == EACH) {
-			rx_end(c, k[i % OTHERS]);
-			k[i % OTHERS] = ask_grant(3, EACH, LEND_NEVER);
-		}
-		lend_grants_tick(c);
-		rx_drain(c);
-	}
-	cr_expect_gt(last->rx.granted, 0);
-	cr_expect_gt(c->now - begun, UINT64_C(8) * LONG);
-	cr_expect_lt(c->now - begun, UINT64_C(16) * LONG + OTHERS * LEND_MS);
-	free(c);
-}
-
 /* Half of the window is for messages that are receiving, however wide the window was at the earlier
  * grants. */
 Test(grant, grant__ahead__uses_half_of_the_window)

@@ -282,7 +282,6 @@ static const char *audit_timers(struct lend_core *c)
 static bool rank_agrees(struct lend_core *c, const struct lend_call_rec *k, uint64_t key)
 {
 	uint64_t class = k->class, due = key - class * LEND_GRANTS_CLASS_NS;
-	uint64_t clock = c->grants.clock;
 
 	switch ((enum lend_order)c->cfg.order) {
 	case LEND_ORDER_FIFO:
@@ -290,15 +289,12 @@ static bool rank_agrees(struct lend_core *c, const struct lend_call_rec *k, uint
 	case LEND_ORDER_DEADLINE:
 		return due == k->deadline || (due < k->deadline && due >= LEND_GRANTS_CLASS_NS &&
 					      due <= c->now + LEND_GRANTS_CLASS_NS);
-	case LEND_ORDER_FAIR:
-		clock = lend_max_u64(clock, lend_peer_of(c, lend_sess_at(c, k->sess))->served);
-		break;
-	case LEND_ORDER_SHORTEST: /* the clock advances by a byte per ns at most without a grant */
-		clock += c->now - c->grants.aged;
+	case LEND_ORDER_FAIR: /* virtual times are at most all bytes granted */
+	case LEND_ORDER_SHORTEST:
 		break;
 	}
 	return key >= class * LEND_GRANTS_CLASS &&
-	       key <= class * LEND_GRANTS_CLASS + clock + k->rx.len;
+	       key <= class * LEND_GRANTS_CLASS + c->grants.granted + k->rx.len;
 }
 
 /* Messages of a peer with more than half of the credit are queued behind the others. */
