@@ -29,7 +29,7 @@ struct lend_io_ops {
 	 * not block datagrams to other peers. */
 	void (*tx)(struct lend_io *io, struct lend_bufs *bufs, struct lend_out *out, uint32_t n);
 	/* Returns the bytes handed to the device that have not left this host, as far as it reports
-	 * them. NULL: it does not, and path.counts is not set. */
+	 * them. Called only if path.counts is set; NULL in carriers that never set it. */
 	uint64_t (*queued)(struct lend_io *io);
 	/* Waits, for a bounded time, until no queued piece of buf is read any more. False: buf
 	 * is still lent. NULL: tx() copies all pieces before it returns. */

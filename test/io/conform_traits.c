@@ -62,7 +62,7 @@ void conform_traits(const struct conform_row *row)
 	compare(kind, LEND_CARRIER_IN_PLACE, io->ops->peer_memory, "in place");
 	compare(kind, LEND_CARRIER_WAKES, io->ops->fd(p.server) >= 0, "wakes");
 	compare(kind, LEND_CARRIER_COUNTS, io->path.counts, "counts");
-	cr_expect_eq(io->path.counts, io->ops->queued != NULL);
+	cr_expect(!io->path.counts || io->ops->queued);
 	compare(kind, LEND_CARRIER_REGISTERS, io->ops->reg, "registers");
 	cr_expect(!io->path.lossless || kind->traits & LEND_CARRIER_LOSSLESS);
 	cr_expect(!(kind->traits & LEND_CARRIER_USER) || kind->traits & LEND_CARRIER_SAME_HOST);
