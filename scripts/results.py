@@ -36,7 +36,7 @@ import tempfile
 
 import compare_show
 from compare_show import number
-from compare_targets import BASE
+from compare_targets import BASE, WHY
 from results_congestion import congestion, mixes, targets
 from results_devices import devices
 from results_encryption import encryption
@@ -389,6 +389,7 @@ def comparison(result, by_reference=False):
     name, title, option = (("reference", "Passing by reference, next to other ways", " --by-reference") if by_reference else
                            ("compare", "Lend next to other libraries", ""))
     return {**result, "rows": rows, "name": name + SHORT * short, "title": title + ", short run" * short,
+            "text": [] if by_reference else WHY,
             "command": f"scripts/compare.sh{option} --repeats {result['repeats']} --seconds {result['seconds']} --results"}
 
 
