@@ -240,7 +240,7 @@ Test(single_datagram_wait, report__due__goes_with_the_next_request)
 		pair_turn(&d, 0, 32);
 		d.full = NULL;
 		pair_request(&d, 31, NORMAL);
-		d.now += 10 * US;
+		d.now += 20 * US;
 		pair_settle(&d);
 		pair_expect(&d, "0> REQUEST 0+30 of 30\n0> REQUEST 0+31 of 31\n"
 				"1 reply_end\n1 request 30\n1 request 31\n1> REPLY 0+80 of 80\n"
