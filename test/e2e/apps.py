@@ -154,7 +154,7 @@ class Commands(unittest.TestCase):
                     self.assertLessEqual(got["p50_us_" + phase], got["p99_us_" + phase])
                 self.assertGreater(got["bulk_percent_of_off"], 0)
                 # Bytes, because times depend on the machine's load. Without priorities both are equal.
-                self.assertLess(8 * got["kb_meanwhile_loaded"], got["kb_meanwhile_fifo"])
+                self.assertLess(2 * got["kb_meanwhile_loaded"], got["kb_meanwhile_fifo"])
 
     def test_training(self):
         """Model, its published number of parameters, and the layers with parameters."""
