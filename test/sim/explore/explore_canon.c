@@ -110,10 +110,13 @@ static void canon_rx(struct lend_rx *r, lend_ns now)
 static void canon_call(struct lend_call_rec *k, lend_ns now)
 {
 	if (k->state == LEND_CALL_FREE) {
-		uint32_t gen = k->gen;
+		struct lend_call_rec free = {.gen = k->gen,
+					     .self = k->self,
+					     .timer = LEND_NEVER,
+					     .tx.win = LEND_NONE,
+					     .rx.frags = LEND_NONE};
 
-		memset(k, 0, sizeof(*k));
-		k->gen = gen;
+		*k = k->gen ? free : (struct lend_call_rec){0};
 		return;
 	}
 	rebase_time(&k->timer, now);

@@ -10,18 +10,14 @@
 #include "core/short_burst.h"
 #include "sim/oracle/oracle.h"
 
-/* A short call that begins clears only the first fields of its record. */
+/* A short call that begins sets only the first fields of its record. */
 const char *sim_audit_free_record(const struct lend_call_rec *k)
 {
-	static const struct lend_tx no_tx;
-	static const struct lend_rx no_rx;
-	struct lend_tx tx = k->tx;
-	struct lend_rx rx = k->rx;
+	struct lend_tx no_tx = {.win = k->gen ? LEND_NONE : 0};
+	struct lend_rx no_rx = {.frags = k->gen ? LEND_NONE : 0, .granted = k->rx.granted};
 
-	tx.win = 0; /* these are set with the record */
-	rx.frags = 0;
-	rx.granted = 0;
-	return memcmp(&tx, &no_tx, sizeof(tx)) || memcmp(&rx, &no_rx, sizeof(rx))
+	return memcmp(&k->tx, &no_tx, sizeof(no_tx)) || memcmp(&k->rx, &no_rx, sizeof(no_rx)) ||
+		       k->serial || (k->gen && k->timer != LEND_NEVER)
 		   ? "a free record is not clear"
 		   : NULL;
 }
