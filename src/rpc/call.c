@@ -300,7 +300,7 @@ static inline bool is_plain(const struct lend_ep *ep, const struct lend_call *ca
 	static const uint8_t special[4] = {(uint8_t)~LEND_NORMAL, 0xff, 0, 0xff};
 	uint32_t options, mask;
 
-	/* priority, zero_rtt, hops, queue: one comparison */
+	/* One comparison for priority (0 or LEND_NORMAL), zero_rtt, hops (any) and queue. */
 	memcpy(&options, &call->priority, sizeof(options));
 	memcpy(&mask, special, sizeof(mask));
 	return !(call->parent.id | (uintptr_t)call->reply | (uintptr_t)call->head) &&
@@ -321,15 +321,13 @@ static __attribute__((noinline)) int refuse_plain(struct lend_ep *ep, struct len
 
 int lend_call_start(struct lend_ep *ep, lend_session session, struct lend_call *call)
 {
-	uint32_t i = (uint32_t)session.id - 1;
-	const struct lend_session_rec *s = &ep->session[i];
+	const struct lend_session_rec *s = lend_sessions_find(ep, session);
 	struct lend_call_priv *p = lend_call_priv(call);
 	struct lend_core_call out;
 	lend_ns now;
 	int rc;
 
-	if (i >= ep->n_sessions || s->gen != session.id >> 32 || p->flags || !is_plain(ep, call) ||
-	    !is_open_unsampled(ep, s))
+	if (!s || p->flags || !is_plain(ep, call) || !is_open_unsampled(ep, s))
 		return start_any(ep, session, call);
 	preset_result(call);
 	now = lend_ep_now(ep);
