@@ -2,6 +2,16 @@
 
 #include "core/rto.h"
 
+__attribute__((noinline, cold)) void lend_call_prepare(struct lend_call_rec *k, uint32_t i)
+{
+	k->gen = 1;
+	k->self = i;
+	k->timer = LEND_NEVER;
+	k->serial = 0;
+	k->tx.win = LEND_NONE;
+	k->rx.frags = LEND_NONE;
+}
+
 void lend_short_show(struct lend_core *c, const struct lend_sess *s, uint32_t slot,
 		     struct lend_call_rec *k)
 {

@@ -36,16 +36,7 @@ LEND_HOT uint32_t lend_call_tried(void)
 }
 
 /* Sets up a record that is taken for the first time, or after its generations wrapped. */
-static __attribute__((noinline, cold)) void lend_call_prepare(struct lend_call_rec *k, uint32_t i)
-{
-	k->gen = 1;
-	k->self = i;
-	k->timer = LEND_NEVER;
-	k->serial = 0;
-	k->tx.win = LEND_NONE;
-	k->rx.frags = LEND_NONE;
-}
-
+void lend_call_prepare(struct lend_call_rec *k, uint32_t i);
 /* Takes a record; the caller has checked that one is free. Its gen and self are set, and it is as
  * lend_call_free() leaves records. */
 LEND_HOT struct lend_call_rec *lend_call_take(struct lend_core *c)
