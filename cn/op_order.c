@@ -8,10 +8,13 @@
  *
  *   space      write waits for writes that overlap and for reads and seals; read and seal wait for
  *              writes; free waits for all, all wait for free
- *   reference  (of a read of several: each of them) release waits for all; adopt and grant wait for
- * adopt, grant and release; the rest waits for release only, since a granted reference can be read
- * before it is adopted; all wait for a put that still sends its bytes, so that this client's own
- * reads, which wait at the node, never take the call slot that the bytes need
+ *   reference  release waits for all; adopt and grant wait for adopt, grant and release; the rest
+ *              waits for release only, since a granted reference can be read before it is adopted;
+ *              all wait for a put that still sends its bytes, so that this client's own reads,
+ *              which wait at the node, never take the call slot that the bytes need
+ *
+ * A read of several references is in no bucket: it waits as a read of each of them, and a later
+ * release of one of them waits for it.
  *
  * Layer: cn. Threads: the endpoint's. */
 #include "cn/client.h"

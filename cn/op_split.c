@@ -3,8 +3,7 @@
  * A long put, get, read or write is split into parts of PART bytes, DEPTH at a time. So the next
  * part does not wait for a round trip, or for a lost last datagram of another. A release of
  * references of several nodes goes to all of them at once, as does a read of several references. A
- * seal of a space with a pointer sends
- * the stored pages as runs; a prefetch asks for several runs.
+ * seal of a space with a pointer sends the stored pages as runs; a prefetch asks for several runs.
  *
  * A part is an operation of its own, in memory of this file. It waits, sends HELLO, ends and is
  * forgotten as any other. Its position in the order is its parent's. The parent ends when the last

@@ -255,7 +255,7 @@ static uint64_t run_request(struct mn_serve *serve, lend_session session, lend_r
 	return cost;
 }
 
-/* Runs a request whose payload the node has read. */
+/* Runs a request after its payload was read. */
 static void run_fetched(lend_request request, struct lend_buf *message, void *arg)
 {
 	struct mn_serve *serve = arg;

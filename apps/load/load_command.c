@@ -16,10 +16,10 @@ enum {
 	STEPS_MAX = 32,
 	MEASURABLE = 10,
 	FULL_PERCENT = 90, /* a ramp ends when less of the offered requests succeed */
-	FULL_STEPS = 2,    /* so often in a row: other processes may stall one step */
+	FULL_STEPS = 2,    /* in a row: other processes may stall one step */
 	HOLDS_MAX = 8,
-	HOLD_NS = 1500000000, /* each takes at least so long */
-	HELD_PERCENT = 95,    /* a load is held when so many of the offered requests end in time */
+	HOLD_NS = 1500000000, /* least time of each */
+	HELD_PERCENT = 95,    /* a load is held when this part of the requests ends in time */
 };
 static const double growth = 1.3;   /* a step's rate over that of the one before */
 static const double descent = 1.15; /* a held load over the next */

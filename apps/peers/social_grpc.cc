@@ -106,7 +106,7 @@ static ProtobufCMessage *unpack(const ProtobufCMessageDescriptor *type, const By
 		   : nullptr;
 }
 
-/* Status of the call to a role whose closure runs. */
+/* Status of the call to a role, while its closure runs. */
 static struct {
 	lend_status status;
 	std::string why;
@@ -119,7 +119,7 @@ static std::string method_name(social_role role, unsigned method)
 	return std::string("/") + d->name + "/" + d->methods[method].name;
 }
 
-/* A call, whose reply goes to a closure as a message, or to another request as it is. */
+/* A call. Its reply goes to a closure as a message, or to another request as it is. */
 struct Call : Event {
 	grpc::ClientContext context;
 	ByteBuffer reply;

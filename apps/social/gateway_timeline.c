@@ -8,7 +8,7 @@
 
 enum { TEXT_MAX = 16 << 20 };
 
-/* Posts that are read, and those of them whose text is on the memory node. */
+/* Posts that are read. part, post: those with their text on the memory node. */
 struct reading {
 	struct lend_op op; /* first */
 	struct gate *g;

@@ -99,7 +99,7 @@ static void answer_bytes(void *closure_data, void *bytes, size_t len)
 	lend_pb_reply(closure_data, lend_pb_encoded(&message, bytes, len), lend_free, bytes);
 }
 
-/* A call whose reply answers a request as it is. */
+/* A call; its reply answers a request as it is. */
 struct forward {
 	struct lend_call call; /* first */
 	void *closure_data;

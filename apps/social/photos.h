@@ -6,7 +6,7 @@
 
 enum { PHOTO_PATH_MAX = 256 };
 
-/* Finds the photograph of Debian's mate-backgrounds whose file is nearest to this size. Without the
+/* Finds the photograph of Debian's mate-backgrounds with a file nearest to this size. Without the
  * package, writes DIR/NAME of exactly this size, which begins as a JPEG does; app_die() if it
  * cannot be written. Returns path. */
 const char *photo_find(const char *dir, const char *name, size_t size, char path[PHOTO_PATH_MAX]);

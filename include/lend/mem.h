@@ -192,11 +192,11 @@ struct lend_get_part {
 	enum lend_status status; /* valid when the operation has ended */
 };
 /* Reads bytes of n references. One call reads up to 64 neighbours in the array that are of one
- * node, at most 8 MiB; over a pool each is read as by lend_get(). A part that fails does not keep
- * others from being read; its memory has undefined bytes then. op->status is OK if all parts are,
+ * node, at most 8 MiB; over a pool each is read as by lend_get(). The other parts are read if one
+ * fails; its memory has undefined bytes then. op->status is OK if all parts are,
  * else the first failure.
  * Returns: 0; -EINVAL: n is less than 1, not a reference, no memory given, op->priority, or the
- * client closes. Unlike lend_get(), a part whose node is unknown ends UNAVAILABLE.
+ * client closes. Unlike lend_get(), a part of an unknown node ends UNAVAILABLE.
  * Ownership: borrows op, the array and the memory until done. */
 int lend_get_many(struct lend_mem *mem, struct lend_get_part *part, int n, struct lend_op *op);
 /* Adopts a reference: takes a hold on the snapshot, as a grant to the holder of the reference

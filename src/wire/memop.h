@@ -30,8 +30,8 @@
  *   POOL_MAP     reference, key 8                    -> space, len 8, view
  *   POOL_VIEW    space, page 8, key 8                -> view           page 0 makes a new view
  *   POOL_DROP    pinned map (as a space), key 8 -> -
- *   GET_MANY     n 4, zero 4, payload n parts        -> n statuses of 4, then the bytes of all
- * parts part, 80     reference, offset 8, len 8             zeros: of a part whose status is not OK
+ *   GET_MANY     n 4, zero 4, payload n parts        -> n statuses of 4, the bytes of all
+ *   part, 80     reference, offset 8, len 8
  *   view         pinned map 16, pages 8, offset in the first 4, n 4, n runs of {frame 4, pages 4}
  *
  * POOL_* are for processes that map the node's memory (lend_store_pool_open): frames by
