@@ -1,163 +1,48 @@
-/* gateway_timeline - reading at the gateway: bytes behind references come from the memory node, or
- * if it has lost them from post-storage.
+/* gateway_timeline - reading timelines at the gateway.
  * Layer: apps. Threads: the endpoint's. */
-#include <string.h>
-
 #include "apps/social/http_gateway.h"
-#include "apps/social/timeline_json.h"
 
-enum { TEXT_MAX = 16 << 20 };
-
-/* Posts that are read. part, post: those with their text on the memory node. */
+/* A timeline that is read. */
 struct reading {
-	struct lend_op op; /* first */
 	struct gate *g;
 	enum social_role role;
-	Social__Posts *posts;
-	size_t n;
-	struct lend_get_part *part;
-	Social__Post **post; /* of each part */
-};
-/* A post that post-storage is asked for. */
-struct whole_post {
-	struct reading *of;
-	Social__Post *post;
 };
 
-static void reply_posts(struct gate *g, const Social__Posts *posts)
-{
-	size_t len;
-	char *json = timeline_json(posts, &len);
-
-	if (!json) {
-		social_fail(g->request, LEND_RESOURCE_EXHAUSTED, "no memory");
-		return;
-	}
-	http_reply(g->http, 200, "application/json; charset=utf-8", json, len, false);
-	gate_end(g);
-}
-
-static void got_whole_post(const Social__Post *reply, void *whole)
-{
-	struct whole_post *w = whole;
-
-	if (reply && reply->text)
-		w->post->text = social_copy(w->of->g->request, reply->text);
-	if (social_ended_with(w->of->g->request, LEND_OK, ""))
-		reply_posts(w->of->g, w->of->posts);
-}
-
-/* Asks post-storage for the bytes that the node does not have. */
-static void read_whole_post(struct reading *r, Social__Post *post)
-{
-	struct whole_post *w = social_memory(r->g->request, sizeof(*w));
-	Social__Id id = SOCIAL__ID__INIT;
-
-	*w = (struct whole_post){r, post};
-	social.counters[SOCIAL_GATEWAY].lost_refs++;
-	social__blob__init(post->text);
-	id.id = post->post_id;
-	social__post_storage_service__read_post(social_call(r->g->request, SOCIAL_POST_STORAGE),
-						&id, got_whole_post, w);
-}
-
-static void end_gets(struct lend_op *op)
-{
-	struct reading *r = (struct reading *)op;
-
-	for (size_t i = 0; i < r->n; i++) {
-		const struct lend_get_part *part = &r->part[i];
-
-		social.counters[SOCIAL_GATEWAY].blob_rx_bytes += part->len;
-		if (part->status == LEND_OK)
-			social_blob_set(r->post[i]->text, part->into, part->len);
-		else
-			read_whole_post(r, r->post[i]);
-	}
-	if (social_ended_with(r->g->request, LEND_OK, ""))
-		reply_posts(r->g, r->posts);
-}
-
-static bool has_reference(const Social__Post *post)
-{
-	return post->text && social_blob_is_ref(post->text) &&
-	       social_blob_len(post->text) <= TEXT_MAX;
-}
-
-/* Reads the texts that are on the memory node, all at once. */
-static void get_texts(struct reading *r)
-{
-	void *request = r->g->request;
-
-	r->part = social_memory(request, r->posts->n_posts * sizeof(*r->part));
-	r->post = social_memory(request, r->posts->n_posts * sizeof(Social__Post *));
-	for (size_t i = 0; i < r->posts->n_posts; i++) {
-		Social__Post *post = r->posts->posts[i];
-
-		if (!has_reference(post))
-			continue;
-		r->part[r->n] = social_blob_part(
-		    post->text, social_memory(request, social_blob_len(post->text)));
-		r->part[r->n].status = LEND_UNAVAILABLE;
-		r->post[r->n++] = post;
-	}
-	r->op.done = end_gets;
-	social_begin(request);
-	if (!social.mem || lend_get_many(social.mem, r->part, (int)r->n, &r->op) < 0)
-		end_gets(&r->op);
-}
-
-static void got_posts(const Social__Posts *reply, void *reading)
+static void got_posts(const Social__Posts *posts, void *reading)
 {
 	struct reading *r = reading;
-	bool any = false;
 
-	if (!social_ended(r->g->request, r->role, reply))
-		return;
-	for (size_t i = 0; i < reply->n_posts; i++)
-		any |= has_reference(reply->posts[i]);
-	if (!any) {
-		reply_posts(r->g, reply);
-		return;
-	}
-	r->posts = social_copy(r->g->request, reply);
-	get_texts(r);
+	if (social_ended(r->g->request, r->role, posts))
+		gate_reply_posts(r->g, posts);
 }
 
-/* Reads user and range. Returns NULL: 400 was answered. */
-static struct reading *read_range(struct gate *g, enum social_role role, Social__Range *range)
+typedef void read_timeline_fn(ProtobufCService *, const Social__Range *, Social__Posts_Closure,
+			      void *);
+
+/* Calls a timeline's service for the user and the range of the request. */
+static void read_timeline(struct gate *g, enum social_role role, read_timeline_fn *read)
 {
 	struct reading *r = social_state(g->request, sizeof(*r));
+	Social__Range range = SOCIAL__RANGE__INIT;
 	int64_t start, stop;
 
-	*r = (struct reading){.g = g, .role = role};
-	social__range__init(range);
-	range->user_id = g->login.user_id;
-	if ((!g->by_token && !gate_number(g, "user_id", 0, INT64_MAX, &range->user_id)) ||
+	*r = (struct reading){g, role};
+	range.user_id = g->login.user_id;
+	if ((!g->by_token && !gate_number(g, "user_id", 0, INT64_MAX, &range.user_id)) ||
 	    !gate_number(g, "start", 0, INT32_MAX, &start) ||
 	    !gate_number(g, "stop", 0, INT32_MAX, &stop))
-		return NULL;
-	range->start = (int32_t)start;
-	range->stop = (int32_t)stop;
-	return r;
+		return; /* 400 was answered */
+	range.start = (int32_t)start;
+	range.stop = (int32_t)stop;
+	read(social_call(g->request, role), &range, got_posts, r);
 }
 
 void gate_read_home(struct gate *g)
 {
-	Social__Range range;
-	struct reading *r = read_range(g, SOCIAL_HOME_TIMELINE, &range);
-
-	if (r)
-		social__home_timeline_service__read_home_timeline(
-		    social_call(g->request, SOCIAL_HOME_TIMELINE), &range, got_posts, r);
+	read_timeline(g, SOCIAL_HOME_TIMELINE, social__home_timeline_service__read_home_timeline);
 }
 
 void gate_read_user(struct gate *g)
 {
-	Social__Range range;
-	struct reading *r = read_range(g, SOCIAL_USER_TIMELINE, &range);
-
-	if (r)
-		social__user_timeline_service__read_user_timeline(
-		    social_call(g->request, SOCIAL_USER_TIMELINE), &range, got_posts, r);
+	read_timeline(g, SOCIAL_USER_TIMELINE, social__user_timeline_service__read_user_timeline);
 }

@@ -29,12 +29,15 @@ bool gate_parse(const char *text, int64_t min, int64_t max, int64_t *number);
 void gate_reply(struct gate *g, unsigned status, const char *text);
 /* Ends a request that was answered. */
 void gate_end(struct gate *g);
+/* Answers with posts as JSON, after the texts behind references were read. The posts are copied
+ * if need be. */
+void gate_reply_posts(struct gate *g, const Social__Posts *posts);
 
 /* Returns the type of a file by its name, "jpg"; NULL: it is none of media, or the bytes are not of
  * that type. */
 const char *gate_media_type(const char *filename, const char *data, size_t len);
 
-/* Handlers of gateway_media.c and gateway_compose.c. */
+/* Handlers of gateway_media.c, gateway_compose.c and gateway_timeline.c. */
 void gate_upload_media(struct gate *g);
 void gate_get_media(struct gate *g);
 void gate_compose(struct gate *g);

@@ -6,7 +6,8 @@ Method: the requests of the original's scripts for wrk and of its init script, i
 same posts, photos and reads at two networks, one by value and one by reference, whose answers are
 compared byte by byte.
 Covers: apps/social/http_gateway.c, apps/social/gateway_user.c, apps/social/gateway_compose.c,
-apps/social/gateway_timeline.c, apps/social/gateway_media.c, apps/social/http.c,
+apps/social/gateway_timeline.c, apps/social/gateway_posts.c, apps/social/gateway_media.c,
+apps/social/http.c,
 apps/social/timeline_json.c, apps/social/running_request.c, apps/social/lend_transport.c,
 apps/social/compose_post.c, apps/social/compose_parts.c, apps/social/text.c, apps/social/user.c,
 apps/social/user_record.c, apps/social/request_blob.c, apps/social/media.c,

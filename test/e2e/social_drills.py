@@ -9,7 +9,7 @@ filled. At the end all processes end well, the node is empty, and the services h
 one line per failed request.
 Covers: apps/social/lend_transport.c, apps/social/process.c, apps/social/post_refs.c,
 apps/social/store_lmdb.c, apps/social/store_redis.c, apps/social/memcached.c, apps/social/store_servers.c,
-apps/social/gateway_timeline.c
+apps/social/gateway_posts.c
 
 usage: social_drills.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
 """
