@@ -11,7 +11,7 @@ NOTE = "`lend-sim` with the shipped core: 100 Gb/s links, 1,472 B datagrams, ECN
 # Mix, and a network with a load of 20 ms that fits into memory: short messages are many.
 MIXES = (("w1", "--hosts 16 --racks 2"), ("w2", "--hosts 16 --racks 2"), ("w3", "--hosts 40 --racks 5"),
          ("w4", "--hosts 40 --racks 5"), ("w5", "--hosts 40 --racks 5"))
-SPAN = "--load 80 --us 20000 --messages 20000000"
+SPAN, ONE_QUEUE = "--load 80 --us 20000 --messages 20000000", " --queues 1"
 # Text of a row, its goal, experiment, column of the result; "{}": digits.
 ROWS = (
     ("512 x 64 KiB into one port, 4 MB of switch buffer: time over the wire's", "<= 1.05", "congestion --senders 512", "completion_over_ideal", "{:.2f}"),
@@ -120,27 +120,32 @@ def targets(build):
                      "first probe, 25 us: with 15 us it is 9.05, but calls are then retransmitted that are not lost."]}
 
 
-def mix_commands():
-    return [f"fabric {net} --mix {mix} {SPAN} --cc {cc}{extra}" for mix, net in MIXES for cc in CC for extra in ("", " --queues 1", " --sizes")
-            if extra != " --sizes" or mix == "w4"]
+def mix_command(mix, net, cc, queues=""):
+    return f"fabric {net} --mix {mix} {SPAN} --cc {cc} --sizes{queues}"
+
+
+def sizes_of(rows, cc):
+    """What an experiment prints by size, of one algorithm."""
+    return {row["size"]: row for row in rows if row["cc"] == cc}
 
 
 def mix_rows(got):
-    """Rows of all mixes and of W4 by size, the best p99 first."""
-    rows, sizes = [], []
+    """Rows of all mixes and of their messages by size, of each the best p99 first."""
+    of_all, of_size = [], []
     for mix, net in MIXES:
-        of_mix = []
+        found = []
         for cc in CC:
-            command = f"fabric {net} --mix {mix} {SPAN} --cc {cc}"
-            ideal, row = sorted(got[command], key=lambda r: r["cc"] != "ideal")
-            one = next(r for r in got[f"{command} --queues 1"] if r["cc"] == cc)
-            of_mix.append((row["all_p99"], [mix.upper(), cc, *(f"{row['all_' + key]:.2f}" for key in ("mean", "p50", "p99", "p999")),
-                                            f"{ideal['all_p99']:.2f}", f"{one['all_p99']:.2f}", f"{row['goodput_percent']:.1f}", f"{row['drops']:,}"]))
-            if mix == "w4":
-                sizes += [(r["size"], r["p99"], [r["size"], cc, *slowdowns(r)]) for r in got[f"{command} --sizes"] if r["cc"] == cc]
-        rows += [row for _, row in sorted(of_mix)]
-    order = [name for name, _, _ in sizes[:4]]
-    return rows, [row for _, _, row in sorted(sizes, key=lambda s: (order.index(s[0]), s[1]))]
+            rows, one_rows = got[mix_command(mix, net, cc)], got[mix_command(mix, net, cc, ONE_QUEUE)]
+            eight, one, ideal = sizes_of(rows, cc), sizes_of(one_rows, cc), sizes_of(rows, "ideal")
+            for place, size in enumerate(eight):
+                cells = [cc, *slowdowns(eight[size]), *slowdowns(one[size])[1:], f"{ideal[size]['p99']:.2f}"]
+                found.append((place, float(eight[size]["p99"]), size, cells, eight[size]))
+        for _, _, size, cells, row in sorted(found, key=lambda f: f[:2]):
+            if size == "all":
+                of_all.append([mix.upper(), *cells, f"{row['goodput_percent']:.1f}", f"{row['drops']:,}"])
+            else:
+                of_size.append([mix.upper(), size, *cells])
+    return of_all, of_size
 
 
 def simulate_all(build, commands):
@@ -161,11 +166,13 @@ def congestion(build):
 
 def mixes(build):
     """All algorithms under load by messages of many lengths, as runs."""
-    mixes, sizes = mix_rows(simulate_all(build, mix_commands()))
+    commands = [mix_command(mix, net, cc, queues) for mix, net in MIXES for cc in CC for queues in ("", ONE_QUEUE)]
+    of_all, of_size = mix_rows(simulate_all(build, commands))
+    heads = ["algorithm", "mean", "p50", "p99", "p99.9", "p50 with one queue", "p99", "p99.9", "p99 of the ideal"]
     return [
         {"name": "congestion-mixes", "title": "Messages of W1 to W5 at 80 % for 20 ms", "command": MIX_COMMAND, "note": NOTE,
-         "columns": ["mix", "algorithm", "mean", "p50", "p99", "p99.9", "p99 of the ideal", "p99 with one queue", "arrived in time, %", "drops"],
-         "rows": mixes, "text": ["Slowdown: time over the least time in an idle network. W1 and W2 between 16 hosts in 2 racks, the others between 40 in 5."]},
-        {"name": "congestion-sizes", "title": "Messages of W4 by size", "command": MIX_COMMAND, "note": NOTE,
-         "columns": ["up to", "algorithm", "mean", "p50", "p99", "p99.9"], "rows": sizes},
+         "columns": ["mix", *heads, "arrived in time, %", "drops"], "rows": of_all,
+         "text": ["Slowdown: time over the least time in an idle network. W1 and W2 between 16 hosts in 2 racks, the others between 40 in 5."]},
+        {"name": "congestion-sizes", "title": "Messages of W1 to W5 by size", "command": MIX_COMMAND, "note": NOTE,
+         "columns": ["mix", "up to", *heads], "rows": of_size},
     ]

@@ -70,14 +70,14 @@ static void print_row(struct sweep *s, const struct fabric_plan *p, const char *
 	table_row(&s->table, cell, sizeof(cell) / sizeof(cell[0]));
 }
 
-/* Prints a row for each size of messages, instead of the summary. */
+/* Prints a row for each size of messages and one for all, instead of the summary. */
 static void print_sizes(struct sweep *s, const struct fabric_plan *p, const char *cc,
 			const struct fabric_result *r)
 {
-	static const char *const name[FABRIC_SIZES] = {"datagram", "64 KiB", "1 MiB", "longer"};
+	static const char *const name[] = {"datagram", "64 KiB", "1 MiB", "longer", "all"};
 
-	for (uint32_t i = 0; i < FABRIC_SIZES; i++) {
-		const struct fabric_slowdown *d = &r->size[i];
+	for (uint32_t i = 0; i <= FABRIC_SIZES; i++) {
+		const struct fabric_slowdown *d = i < FABRIC_SIZES ? &r->size[i] : &r->all;
 		const struct table_cell cell[] = {
 		    {"cc", "cc", cc, 0, 0},
 		    {"mix", "mix", mix_name(p->mix), 0, 0},
@@ -88,6 +88,8 @@ static void print_sizes(struct sweep *s, const struct fabric_plan *p, const char
 		    {"p50", "p50", NULL, d->p50, 2},
 		    {"p99", "p99", NULL, d->p99, 2},
 		    {"p999", "p99.9", NULL, d->p999, 2},
+		    {"goodput_percent", NULL, NULL, r->goodput, 1},
+		    {"drops", NULL, NULL, (double)r->drops, 0},
 		};
 
 		if (d->n > 0)
