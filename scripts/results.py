@@ -37,7 +37,7 @@ import tempfile
 import compare_show
 from compare_show import number
 from compare_targets import BASE, WHY
-from results_congestion import congestion, mixes, targets
+from results_congestion import congestion, mixes, targets, with_stored
 from results_devices import devices
 from results_encryption import encryption
 
@@ -169,7 +169,7 @@ def anchor(title):
 def render_page(data):
     runs = [[f"[{run['title']}](#{anchor(run['title'])})", run["date"], f"`{run['command']}`", run["note"]] for run in data["runs"]]
     return (HEAD.format(machine=data["machine"], near=compare_show.NEAR_NS) + table(["section", "date", "command", "conditions"], runs)
-            + "".join(render_run(run) for run in data["runs"]))
+            + "".join(render_run(with_stored(run, data["runs"])) for run in data["runs"]))
 
 
 def render_peers(data):

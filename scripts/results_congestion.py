@@ -83,6 +83,14 @@ TARGETS = (
      "congestion --senders 8 --messages 16 --size 1048576 --mark-kb 0 --depth 1 --buffer-kb 64 --share 0", column("completion_over_ideal")),
     ("eight senders with fair shares, settled: Jain's index", ">=", 0.95, "sharing --order 3", column("jain_settled")),
 )
+# What, sense and bar of a target; section, row and column of the stored figure.
+STORED = (
+    ("uncongested call of 64 B, calls share datagrams: instructions of the peer window", "<=", 8,
+     "instructions", "the peer window's part of a call, 32 in flight", "instructions per call"),
+    *((f"urgent call next to a transfer over {carrier}: p99 over that alone", "<=", 2, "priority", "p99", carrier) for carrier in ("udp", "memif", "shm")),
+    *((f"that transfer alone over {carrier}: rate over that without priorities, %", ">=", 97,
+       "priority", "rate of the transfer alone, of that without priorities", carrier) for carrier in ("udp", "memif", "shm")),
+)
 PICTURES = ("incast-4mb", "incast-16mb", "load", "mixes", "large", "large-flow", "failure", "sharing")
 
 
@@ -97,6 +105,24 @@ def slowdowns(row):
     return [f"{row[key]:.2f}" for key in ("mean", "p50", "p99", "p999")]
 
 
+def judged(what, sense, bar, value, text, command):
+    """A row of the table of targets."""
+    met = value >= bar if sense == ">=" else value <= bar
+    return [what, f"{sense} {bar}", text, "" if met else "missed", f"`{command}`"]
+
+
+def with_stored(run, runs):
+    """The run of the targets with rows of what other sections measured; other runs as they are."""
+    if run["name"] != "congestion-targets":
+        return run
+    rows = []
+    for what, sense, bar, section, name, column_name in STORED:
+        source = next(one for one in runs if one["name"] == section)
+        text = next(row for row in source["rows"] if row[0] == name)[source["columns"].index(column_name)]
+        rows.append(judged(what, sense, bar, float(text.split()[0]), text, source["command"]))
+    return {**run, "rows": run["rows"] + rows}
+
+
 def targets(build):
     """The table of targets as a run: each with its command."""
     rows, seen = [], {}
@@ -108,8 +134,7 @@ def targets(build):
         return seen[key]
     for what, sense, bar, command, figure in TARGETS:
         value = figure(got, command)
-        met = value >= bar if sense == ">=" else value <= bar
-        rows.append([what, f"{sense} {bar}", f"{value:.3g}", "" if met else "missed", f"`lend-sim {command}`"])
+        rows.append(judged(what, sense, bar, value, f"{value:.3g}", f"lend-sim {command}"))
     return {"name": "congestion-targets", "title": "Targets of congestion control", "command": "scripts/results.py --targets build",
             "columns": ["what", "target", "measured", "", "command"], "rows": rows,
             "text": ["Algorithm credit (`--cc credit`), by the simulator; the test `sim.paths` holds most of them, shorter ones of the "
