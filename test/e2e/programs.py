@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 BUILD = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "build").resolve()
@@ -41,6 +42,14 @@ def lend(*args, code=0):
 
 def lend_json(*args):
     return json.loads(lend(*args, "--json").stdout)
+
+
+def slowness():
+    """How many times as long as on an idle CPU work takes now. At least 1."""
+    began, until = time.monotonic(), time.thread_time() + 0.02
+    while time.thread_time() < until:
+        pass
+    return max(1, (time.monotonic() - began) / 0.02)
 
 
 def key_of(name, tenant):
