@@ -12,6 +12,9 @@ usage: results.py                      renders both files from results.json
        results.py --encryption BUILD [--seconds S] [--note TEXT] measures calls, sessions and datagrams sealed and in clear, and stores the ratios
        results.py --training BUILD [--note TEXT]                measures iterations of TRAINING and stores their times
        results.py --netbench FILE [--note TEXT]                 stores the rows of `netbench.sh --json`
+       results.py --priority BUILD [--note TEXT]                measures urgent calls next to a transfer and stores the ratios
+       results.py --conform FILE [--note TEXT]                  stores what `conform.sh --guest --json` printed
+       results.py --reliability FILE [--note TEXT]              stores what `reliability.sh --json` printed
        results.py --devices BUILD [--note TEXT]  measures the targets of DPDK's devices that need no guest and stores them
        results.py --congestion BUILD             runs the simulator's experiments on congestion control and stores their figures
        results.py --mixes BUILD                  the same for messages of W1 to W5, half an hour on two cores
@@ -37,6 +40,7 @@ import tempfile
 import compare_show
 from compare_show import number
 from compare_targets import BASE, WHY
+from results_checks import conformance, priority, reliability
 from results_congestion import congestion, mixes, targets, with_stored
 from results_devices import devices
 from results_encryption import encryption
@@ -460,6 +464,9 @@ def main():
     parser.add_argument("--training", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--devices", type=pathlib.Path, metavar="BUILD", help="five minutes")
     parser.add_argument("--netbench", type=pathlib.Path, metavar="FILE")
+    parser.add_argument("--priority", type=pathlib.Path, metavar="BUILD")
+    parser.add_argument("--conform", type=pathlib.Path, metavar="FILE")
+    parser.add_argument("--reliability", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--store", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--congestion", type=pathlib.Path, metavar="BUILD", help="five minutes on two cores")
     parser.add_argument("--mixes", type=pathlib.Path, metavar="BUILD", help="half an hour on two cores")
@@ -490,6 +497,12 @@ def main():
         add(devices(args.devices.resolve()), args.note)
     if args.netbench:
         add(netbench(args.netbench), args.note)
+    if args.priority:
+        add(priority(args.priority.resolve()), args.note)
+    if args.conform:
+        add(conformance(args.conform), args.note)
+    if args.reliability:
+        add(reliability(args.reliability), args.note)
     if args.store:
         add(store_steps(args.store.resolve()), args.note)
     if args.congestion:

@@ -15,7 +15,7 @@ import tempfile
 
 REPO = pathlib.Path(sys.argv[1])
 DATA, PAGE, README = (pathlib.Path(name) for name in ("apps/bench/results.json", "apps/bench/RESULTS.md", "README.md"))
-SCRIPTS = ("results.py", "compare_show.py", "compare_targets.py", "results_congestion.py", "results_devices.py", "results_encryption.py")
+SCRIPTS = ("results.py", "compare_show.py", "compare_targets.py", "results_congestion.py", "results_devices.py", "results_encryption.py", "results_checks.py", "reliability.py")
 FIGURE = {"group": "shm", "shape": "echo64", "peer": "lend", "lane": "shm", "figure": "p50_us", "median": 0.123, "spread": 0.02}
 
 
