@@ -5,28 +5,52 @@
 #include "apps/social/password.h"
 #include "apps/social/user_record.h"
 
-enum { INSERT_USER = 2 }; /* its index in SocialGraphService */
-
 static struct store *store;
 
 /* A registration, or a lookup of a user. */
 struct user {
 	void *request;
 	char *name, *password;
+	const char *key;           /* registration: of the record in the store */
+	struct store_bytes record; /* registration */
 	int64_t id;
 };
 
-/* Adds a stored user to the social graph. */
+static const char exists[] = "the user exists already";
+
 static void end_put(const struct store_result *result, void *state)
 {
 	struct user *u = state;
+
+	if (social_ended_with(u->request, result->status,
+			      result->status == LEND_ALREADY_EXISTS ? exists
+								    : "users cannot be stored"))
+		social_answer_empty(u->request);
+}
+
+/* Takes the name last, so that a registration that failed can be repeated. */
+static void end_insert(const Social__Empty *reply, void *state)
+{
+	struct user *u = state;
+
+	if (!social_ended(u->request, SOCIAL_SOCIAL_GRAPH, reply))
+		return;
+	social_begin(u->request);
+	store_put(store, u->key, u->record, true, end_put, u);
+}
+
+/* Adds a user with a free name to the social graph. */
+static void got_name(const struct store_result *result, void *state)
+{
+	struct user *u = state;
+	bool taken = result->n && result->value[0].data;
 	Social__Id id = SOCIAL__ID__INIT;
 
 	id.id = u->id;
-	if (social_ended_with(u->request, result->status,
-			      result->status == LEND_ALREADY_EXISTS ? "the user exists already"
-								    : "users cannot be stored"))
-		social_forward(u->request, SOCIAL_SOCIAL_GRAPH, INSERT_USER, &id.base);
+	if (social_ended_with(u->request, taken ? LEND_ALREADY_EXISTS : result->status,
+			      taken ? exists : "users cannot be read"))
+		social__social_graph_service__insert_user(
+		    social_call(u->request, SOCIAL_SOCIAL_GRAPH), &id, end_insert, u);
 }
 
 static void register_user(void *request, const Social__Account *in, int64_t id)
@@ -39,9 +63,10 @@ static void register_user(void *request, const Social__Account *in, int64_t id)
 		social_fail(request, LEND_INVALID_ARGUMENT, "a name has 1 to 100 bytes");
 		return;
 	}
+	u->key = user_key(request, in->username);
+	u->record = user_record_make(request, in, id);
 	social_begin(request);
-	store_put(store, user_key(request, in->username), user_record_make(request, in, id), true,
-		  end_put, u);
+	store_get(store, &u->key, 1, got_name, u);
 }
 
 static void user_register_user(Social__UserService_Service *service, const Social__Account *in,

@@ -8,8 +8,8 @@ after the other is killed and restarted, stopped and continued; so is the memory
 filled. At the end all processes end well, the node is empty, and the services have logged at most
 one line per failed request.
 Covers: apps/social/lend_transport.c, apps/social/process.c, apps/social/post_refs.c,
-apps/social/store_lmdb.c, apps/social/store_redis.c, apps/social/memcached.c, apps/social/store_servers.c,
-apps/social/gateway_posts.c
+apps/social/user.c, apps/social/store_lmdb.c, apps/social/store_redis.c, apps/social/memcached.c,
+apps/social/store_servers.c, apps/social/gateway_posts.c
 
 usage: social_drills.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
 """
@@ -293,6 +293,15 @@ class Drills(unittest.TestCase):
                 net.kill("text")
                 self.assertEqual(net.compose_photo(1, "never " * 3000, photo(1, 100000))[0], 503)
                 wait_until(lambda net=net, used=used: net.node.stat()["pages_used"] == used, 3)
+
+    def test_a_failed_registration_can_be_repeated(self):
+        with self.start("value", processes=apart("social-graph")) as net:
+            net.kill("social-graph")
+            self.assertEqual(net.register(9)[0], 503)
+            net.start("social-graph")
+            statuses = []
+            wait_until(lambda: statuses.append(net.register(9)[0]) or statuses[-1] != 503, RECOVERED)
+            self.assertEqual((statuses[-1], net.register(9)[0], net.follow(9, 1)[0]), (200, 409, 200))
 
     def test_a_full_memory_node(self):
         """Texts go by value then; media are refused, and their compose leaves nothing."""
