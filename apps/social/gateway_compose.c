@@ -47,12 +47,6 @@ static void undo_puts(void *composing)
 		social_blob_give_back(&c->body[i]);
 }
 
-static void set_blob(struct composing *c, Social__Blob *blob, const char *data, size_t len)
-{
-	social_blob_set(blob, data, len);
-	social_blob_send(c->g->request, blob, call_compose, c);
-}
-
 /* Reads an array of ids, which are texts or numbers, and one of types. */
 static bool read_media_lists(struct composing *c, const json_t *ids, const json_t *types)
 {
@@ -97,7 +91,8 @@ static bool read_media_fields(struct composing *c)
 	return is_read;
 }
 
-/* Adds the files of a multipart form: media that are new. Returns false: one is not of its type. */
+/* Adds the files of a multipart form: media that are new. Returns false: it has answered, since one
+ * is not of its type, or there are too many. */
 static bool read_files(struct composing *c)
 {
 	const struct http_field *f;
@@ -109,12 +104,16 @@ static bool read_files(struct composing *c)
 		if (!*f->filename)
 			continue;
 		type = gate_media_type(f->filename, f->data, f->len);
-		if (!type || n == FILES_MAX)
+		if (!type || n == FILES_MAX) {
+			gate_reply(c->g, type ? 400 : 415,
+				   type ? "Too many files"
+					: "The bytes are not of the file's type");
 			return false;
+		}
 		c->ids[c->media.n_media_ids++] = 0;
 		c->types[c->media.n_media_types++] = (char *)(uintptr_t)type;
 		c->bodies[c->media.n_bodies++] = &c->body[n];
-		set_blob(c, &c->body[n], f->data, f->len);
+		social_blob_set(&c->body[n], f->data, f->len);
 	}
 	return true;
 }
@@ -149,7 +148,6 @@ void gate_compose(struct gate *g)
 	struct composing *c = social_state(g->request, sizeof(*c));
 	const char *text;
 	int64_t type;
-	bool has_files;
 
 	c->g = g;
 	init_messages(c);
@@ -161,11 +159,14 @@ void gate_compose(struct gate *g)
 		gate_reply(g, 400, "No such text or media");
 		return;
 	}
+	if (!read_files(c))
+		return;
+	social_blob_set(&c->text, text, strlen(text));
 	social_on_fail(g->request, undo_puts, c);
 	social_begin(g->request);
-	set_blob(c, &c->text, text, strlen(text));
-	has_files = read_files(c);
-	if (social_ended_with(g->request, has_files ? LEND_OK : LEND_INVALID_ARGUMENT,
-			      "a file is not of its type, or too many"))
+	social_blob_send(g->request, &c->text, call_compose, c);
+	for (size_t i = 0; i < c->media.n_bodies; i++)
+		social_blob_send(g->request, &c->body[i], call_compose, c);
+	if (social_ended_with(g->request, LEND_OK, ""))
 		call_compose(c);
 }

@@ -169,7 +169,10 @@ class Paths(unittest.TestCase):
         yield net.upload(b"no photo"), 415
         yield net.upload(b""), 415
         yield net.request("POST", "/upload-media", *reversed(multipart({"a": "b"}, []))), 400
-        yield net.compose_photo(1, "x", b"no photo"), 400
+        yield net.compose_photo(1, "x", b"no photo"), 415
+        for name, data, status in (("x.png", b"\x89PNG\r\n", 200), ("x.gif", b"GIF89a", 200), ("x.webp", b"RIFF0000WEBP", 200),
+                                   ("x.mp4", b"0000ftypmp42", 200), ("x.jpeg", photo(1, 8), 200), ("x.png", photo(1, 8), 415), ("x.txt", b"text", 415)):
+            yield net.upload(data, name), status
         yield net.get("/wrk2-api/home-timeline/read?user_id=1&start=0&stop=1&x=" + "a" * 65000), 414
         yield net.compose(1, "http://" + "a" * 65536), 200
         yield net.compose(999, "of a user who never registered"), 200  # as in the original: the init script does that
