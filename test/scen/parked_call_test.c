@@ -5,10 +5,11 @@
 #include <criterion/criterion.h>
 
 #include "scen/core_pair.h"
+#include "scen/fast_mode.h"
 #include "wire/head.h"
 
 #define MS UINT64_C(1000000)
-enum { CALLS = 1000, SETTLED = 2000, ASK = 400, UNAVAILABLE = 14, CANCELLED = 1 };
+enum { CALLS = 1000, SETTLED = 2000, ASK = 400, ACKED = 25, UNAVAILABLE = 14, CANCELLED = 1 };
 
 static void many_calls(struct lend_core_config *c)
 {
@@ -94,7 +95,7 @@ Test(parked_call, reply__lost__found_by_the_next_ping)
 		uint32_t n = len[i / 2 % 4];
 		struct core_pair d;
 
-		if (i & 1 && n == 80)
+		if (i & 1 && n < 1000 && (n == 80 || fast_mode() != LEND_FAST_ALWAYS))
 			continue; /* a record's reply of one datagram is not sent again there */
 		park_calls(&d, i & 1, 2);
 		d.lose = lose[i / 8];
@@ -121,8 +122,9 @@ Test(parked_call, reply__arrives__ends_the_call)
 	pair_reply(&d, 0, 0);
 	pair_settle(&d);
 	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 1);
+	pair_pass(&d, ACKED * MS);
 	pair_forget(&d);
-	pair_pass(&d, ASK * MS);
+	pair_pass(&d, (ASK - ACKED) * MS);
 	pair_expect(&d, "0> PING\n1> RUNNING\n");
 	hang_up(&d, 2);
 }
