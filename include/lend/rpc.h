@@ -657,8 +657,8 @@ struct lend_call {
 	/* 1: the reply is the endpoint's: valid until done returns, read-only, and maybe in place,
 	 * without a copy. lend_call_keep() makes it the caller's. No effect with landing memory,
 	 * and in lend_call_sync(). LEND_CHAIN: the same, and it may be a chain of buffers: over shm
-	 * each part is where the server has it, and the server may still write to it. 0: the reply
-	 * is the caller's, a copy that stays as it is. */
+	 * each part is where the server has it, and the server may still write to it. 0, the
+	 * default: the reply is the caller's, a copy that stays as it is after done, too. */
 	uint8_t in_place;
 	lend_ns timeout; /* 0: the parent's remaining time, or the endpoint's default; LEND_NEVER */
 	/* The request that this call serves: the call ends no later, and is cancelled with it. id
