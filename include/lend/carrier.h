@@ -13,18 +13,18 @@ extern "C" {
 
 /* Traits of a carrier. The table of all carriers is in src/io/README.md. */
 enum lend_carrier_trait {
-	LEND_CARRIER_SAME_HOST = 1 << 0,   /* both ends are on one host */
-	LEND_CARRIER_NAMES = 1 << 1,       /* a listener has a name instead of an IP and a port */
-	LEND_CARRIER_USER = 1 << 2,        /* both ends are processes of one user */
-	LEND_CARRIER_LOSSLESS = 1 << 3,    /* no datagram is lost while the peer lives */
-	LEND_CARRIER_CHECKED = 1 << 4,     /* corruption is detected without a checksum by Lend */
-	LEND_CARRIER_PROVEN = 1 << 5,      /* a sender's address cannot be forged */
-	LEND_CARRIER_HANGS_UP = 1 << 6,    /* the end of a peer is reported at once */
-	LEND_CARRIER_IN_PLACE = 1 << 7,    /* long messages are read in the sender's memory */
-	LEND_CARRIER_WAKES = 1 << 8,       /* a sleeping endpoint is woken by a file descriptor */
-	LEND_CARRIER_REGISTERS = 1 << 9,   /* memory is registered and sent without a copy */
-	LEND_CARRIER_OVERTAKES = 1 << 10,  /* urgent datagrams have a queue of their own */
-	LEND_CARRIER_QUEUES = 1 << 11,     /* the endpoints of a process have a queue each */
+	LEND_CARRIER_SAME_HOST = 1 << 0,  /* both ends are on one host */
+	LEND_CARRIER_NAMES = 1 << 1,      /* a listener has a name instead of an IP and a port */
+	LEND_CARRIER_USER = 1 << 2,       /* both ends are processes of one user */
+	LEND_CARRIER_LOSSLESS = 1 << 3,   /* no datagram is lost while the peer lives */
+	LEND_CARRIER_CHECKED = 1 << 4,    /* corruption is detected without a checksum by Lend */
+	LEND_CARRIER_PROVEN = 1 << 5,     /* a sender's address cannot be forged */
+	LEND_CARRIER_HANGS_UP = 1 << 6,   /* the end of a peer is reported at once */
+	LEND_CARRIER_IN_PLACE = 1 << 7,   /* long messages are read in the sender's memory */
+	LEND_CARRIER_WAKES = 1 << 8,      /* a sleeping endpoint is woken by a file descriptor */
+	LEND_CARRIER_REGISTERS = 1 << 9,  /* registered memory is sent in place: Lend copies none */
+	LEND_CARRIER_OVERTAKES = 1 << 10, /* urgent datagrams have a queue of their own */
+	LEND_CARRIER_QUEUES = 1 << 11,    /* the endpoints of a process have a queue each */
 	LEND_CARRIER_ONE_DEVICE = 1 << 12, /* its devices belong to the process that opened one */
 	LEND_CARRIER_BROKERED = 1 << 13,   /* its device belongs to a broker */
 	LEND_CARRIER_ONE_SIDED = 1 << 14,  /* a peer's device reads memory of this end by itself */

@@ -13,9 +13,11 @@ static int open_carrier(const struct lend_io_config *config, const struct lend_c
 	int rc = kind->open ? kind->open(config, io)
 			    : lend_io_module_open(kind->module, kind->package, config, io);
 
-	if (rc == 0)
-		(*io)->kind = kind;
-	return rc;
+	if (rc < 0)
+		return rc;
+	(*io)->kind = kind;
+	(*io)->path.counts |= (kind->traits & LEND_CARRIER_COUNTS) != 0;
+	return 0;
 }
 
 int lend_io_open(const struct lend_io_config *config, struct lend_io **io)

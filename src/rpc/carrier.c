@@ -33,7 +33,9 @@ static void on_grown(void *arg)
 
 static void register_memory(struct lend_ep *ep, struct lend_carrier *carrier)
 {
-	carrier->registers = carrier->io->ops->reg;
+	const struct lend_carrier_kind *kind = carrier->io->kind;
+
+	carrier->registers = (kind->traits | kind->some) & LEND_CARRIER_REGISTERS;
 	if (!carrier->registers)
 		return;
 	lend_bufs_each_memory(ep->bufs, register_map, carrier->io);

@@ -171,14 +171,6 @@ static bool prepare_sleep(struct lend_io *base)
 	return !raw_rx_waiting(&io->rx);
 }
 
-static int register_memory(struct lend_io *base, void *memory, size_t len)
-{
-	(void)base;
-	(void)memory;
-	(void)len;
-	return 0;
-}
-
 static int resolve_address(struct lend_io *base, const char *address, uint32_t *peer)
 {
 	struct raw *io = self(base);
@@ -243,7 +235,6 @@ const struct lend_io_ops raw_ops = {
     .queued = raw_queued,
     .fd = get_fd,
     .arm = prepare_sleep,
-    .reg = register_memory,
     .resolve = resolve_address,
     .pin = pin_peer,
     .peer_info = describe_peer,

@@ -128,7 +128,6 @@ static int choose_mtu(struct raw *io, const struct lend_eth_address *address, ui
 	io->slot_len = (mtu + LEND_ETH_HEAD_MAX + 63) & ~63u;
 	mtu -= lend_ip_is4(&io->self.ip) ? LEND_ETH_UDP4 : LEND_ETH_UDP6;
 	io->io.path.writable = true;
-	io->io.path.counts = true;
 	io->io.path.mtu = most > 0 && most < mtu ? most : mtu;
 	return 0;
 }

@@ -145,7 +145,6 @@ int lend_io_udp_open(const struct lend_io_config *config, struct lend_io **io)
 	u->urgent.fd = -1;
 	u->io.path.mtu = sock.mtu;
 	u->io.path.writable = true;
-	u->io.path.counts = true;
 	err = lend_udp_epoll_open(u);
 	if (err != 0)
 		goto out_socket;

@@ -269,7 +269,6 @@ int lend_io_verbs_open(const struct lend_io_config *config, struct lend_io **io)
 	if (v == NULL)
 		return lend_fail(ENOMEM, "no memory for a verbs carrier");
 	v->io.ops = &verbs_ops;
-	v->io.path.counts = true;
 	v->io.path.checked = true; /* the ICRC covers a datagram from end to end */
 	v->address = address;
 	v->listening = config->listen != NULL;

@@ -259,10 +259,17 @@ static void carrier_close(struct lend_io *io)
 	free(self);
 }
 
+static uint64_t carrier_queued(struct lend_io *io)
+{
+	(void)io;
+	return 0;
+}
+
 static const struct lend_io_ops reads_at_once = {
     .rx = carrier_rx,
     .rx_done = carrier_rx_done,
     .tx = carrier_tx,
+    .queued = carrier_queued,
     .fd = carrier_fd,
     .arm = carrier_arm,
     .resolve = carrier_resolve,
