@@ -2,6 +2,7 @@
 #include "cli/numa.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/mempolicy.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { NODES_MAX = 1024, LIST_MAX = 512, WORD_BITS = 8 * sizeof(unsigned long) };
+enum { NODES_MAX = 1024, LIST_MAX = 512, WHY_MAX = 1024, WORD_BITS = 8 * sizeof(unsigned long) };
 
 bool lend_numa_list(const char *text, cpu_set_t *set)
 {
@@ -59,7 +60,8 @@ static const cpu_set_t *cpus_at_first(void)
 	return &set;
 }
 
-static void stay_on_cpus(const char *option, unsigned node)
+/* Like lend_numa_take(), but on failure returns false, with the reason in why. */
+static bool stay_on_cpus(unsigned node, char why[WHY_MAX])
 {
 	char name[32], list[LIST_MAX];
 	cpu_set_t cpus, both;
@@ -67,43 +69,95 @@ static void stay_on_cpus(const char *option, unsigned node)
 	(void)snprintf(name, sizeof(name), "node%u/cpulist", node);
 	read_line(name, list);
 	if (!lend_numa_list(list, &cpus))
-		return; /* a node of memory alone, or a kernel without nodes */
+		return true; /* a node of memory alone, or a kernel without nodes */
 	CPU_AND(&both, &cpus, cpus_at_first());
 	if (CPU_COUNT(&both) == 0)
-		lend_cli_bad("--%s %u: its CPUs are %s, and this process may use none of them: "
-			     "choose another node, or start it with other CPUs (taskset -c)",
-			     option, node, list);
-	if (sched_setaffinity(0, sizeof(both), &both) != 0)
-		lend_cli_bad("--%s %u: %s", option, node, strerror(errno));
+		(void)snprintf(why, WHY_MAX,
+			       "its CPUs are %s, and this process may use none of them: choose "
+			       "another node, or start it with other CPUs (taskset -c)",
+			       list);
+	else if (sched_setaffinity(0, sizeof(both), &both) != 0)
+		(void)snprintf(why, WHY_MAX, "%s", strerror(errno));
+	return why[0] == '\0';
 }
 
-static void prefer_memory(const char *option, unsigned node)
+static bool prefer_memory(unsigned node, char why[WHY_MAX])
 {
 	unsigned long mask[NODES_MAX / WORD_BITS] = {0};
 
 	mask[node / WORD_BITS] = 1ul << node % WORD_BITS;
 	if (syscall(SYS_set_mempolicy, MPOL_PREFERRED, mask, NODES_MAX) != 0)
-		lend_cli_bad("--%s %u: set_mempolicy: %s: allow this system call in the "
-			     "container's seccomp profile",
-			     option, node, strerror(errno));
+		(void)snprintf(why, WHY_MAX,
+			       "set_mempolicy: %s: allow this system call in the container's "
+			       "seccomp profile",
+			       strerror(errno));
+	return why[0] == '\0';
 }
 
-void lend_numa_take(const struct lend_option *option, void *field, char *value)
+static bool stay_on_node(unsigned node, char why[WHY_MAX])
 {
-	unsigned node = (unsigned)lend_cli_u64(option->name, value, 0, NODES_MAX - 1);
 	char list[LIST_MAX];
 	cpu_set_t nodes;
 
-	(void)field;
+	why[0] = '\0';
 	read_line("has_memory", list);
 	if (!lend_numa_list(list, &nodes)) { /* a kernel without nodes */
 		strcpy(list, "0");
 		(void)lend_numa_list(list, &nodes);
 	}
 	if (!CPU_ISSET(node, &nodes))
-		lend_cli_bad("--%s %u: no such NUMA node with memory; there are: %s", option->name,
-			     node, list);
-	stay_on_cpus(option->name, node);
-	if (CPU_COUNT(&nodes) > 1)
-		prefer_memory(option->name, node);
+		(void)snprintf(why, WHY_MAX, "no such NUMA node with memory; there are: %s", list);
+	return why[0] == '\0' && stay_on_cpus(node, why) &&
+	       (CPU_COUNT(&nodes) == 1 || prefer_memory(node, why));
+}
+
+void lend_numa_take(const struct lend_option *option, void *field, char *value)
+{
+	unsigned node = (unsigned)lend_cli_u64(option->name, value, 0, NODES_MAX - 1);
+	char why[WHY_MAX];
+
+	(void)field;
+	if (!stay_on_node(node, why))
+		lend_cli_bad("--%s %u: %s", option->name, node, why);
+}
+
+/* Reads a node's number from a file of sysfs. -1: there is none. */
+static int read_node(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	int node = -1;
+
+	if (file && fscanf(file, "%d", &node) != 1)
+		node = -1;
+	if (file)
+		(void)fclose(file);
+	return node >= 0 && node < NODES_MAX ? node : -1;
+}
+
+int lend_numa_of(const char *sysfs, const char *address)
+{
+	static const char *const place[][2] = {
+	    {"bus/pci/devices", ""}, {"class/infiniband", "/device"}, {"class/net", "/device"}};
+	const char *device = strchr(address, ':'), *end = device ? strchr(device, '@') : NULL;
+	char path[PATH_MAX];
+	int node = -1;
+
+	if (end == NULL || memchr(device, '/', (size_t)(end - device)))
+		return -1;
+	device++;
+	for (size_t i = 0; node < 0 && i < sizeof(place) / sizeof(place[0]); i++) {
+		(void)snprintf(path, sizeof(path), "%s/%s/%.*s%s/numa_node", sysfs, place[i][0],
+			       (int)(end - device), device, place[i][1]);
+		node = read_node(path);
+	}
+	return node;
+}
+
+void lend_numa_follow(const char *address)
+{
+	int node = lend_numa_of("/sys", address);
+	char why[WHY_MAX];
+
+	if (node >= 0)
+		(void)stay_on_node((unsigned)node, why);
 }

@@ -328,6 +328,9 @@ class Mistakes(unittest.TestCase):
                     self.assertEqual(done.stdout, "")
         for program in (MN, BUILD / "lend-broker"):
             self.assertEqual(run(program, code=2).stderr.count("\n"), 1)
+        for program, listen in ((MN, ["--listen", NAME]), (BUILD / "lend-broker", ["--name", "x", "--device", "udp:127.0.0.1:0"])):
+            self.assertRegex(run(program, *listen, "--numa", "777", code=2).stderr,
+                             r"\Alend[a-z-]*: --numa 777: no such NUMA node with memory; there are: 0[^\n]*\n\Z")
         for nowhere in ("", ",", " , "):
             self.assertIn("no address to serve at", run(MN, "--listen", nowhere, code=2).stderr)
             self.assertIn("no address", run(LEND, "serve", "--listen", nowhere, code=2).stderr)
