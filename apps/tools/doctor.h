@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-enum { DOCTOR_FOUND_MAX = 320, DOCTOR_CHECKS_MAX = 48 };
+enum { DOCTOR_FOUND_MAX = 640, DOCTOR_CHECKS_MAX = 48 };
 
 struct finding {
 	char name[48];

@@ -6,8 +6,10 @@
 #include <dirent.h>
 #include <ifaddrs.h>
 #include <limits.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <arpa/inet.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -152,51 +154,116 @@ static bool has_entry(const char *folder)
 	return found;
 }
 
-/* Writes the commands, to be run as root, that this machine lacks before a DPDK driver can use the
- * card at that PCI address. */
-static void write_steps(uint64_t set, const char *address, char *text, size_t cap)
+/* A text that grows as long as there is room. */
+struct text {
+	char *at;
+	size_t cap, len;
+};
+
+__attribute__((format(printf, 2, 3))) static void add_text(struct text *t, const char *format, ...)
+{
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vsnprintf(t->at + t->len, t->cap - t->len, format, args);
+	va_end(args);
+	if (n > 0)
+		t->len += (size_t)n < t->cap - t->len ? (size_t)n : t->cap - t->len - 1;
+}
+
+/* Returns how to switch the IOMMU on. AMD's needs no word for the kernel. */
+static const char *iommu_step(void)
+{
+	char line[160];
+	const char *step = "switch the IOMMU on in the firmware; ";
+	FILE *file = fopen("/proc/cpuinfo", "re");
+
+	while (file && fgets(line, sizeof(line), file)) {
+		if (strstr(line, "GenuineIntel"))
+			step = "boot with intel_iommu=on; ";
+		else if (strstr(line, "AuthenticAMD"))
+			step = "switch AMD-Vi on in the firmware, boot without amd_iommu=off; ";
+	}
+	if (file)
+		fclose(file);
+	return step;
+}
+
+/* Adds the commands, to be run as root, that this machine lacks before DPDK's drivers can use any
+ * card. */
+static void add_common_steps(uint64_t set, struct text *t)
 {
 	struct rlimit limit = {0};
-	bool has_vfio = access("/sys/bus/pci/drivers/vfio-pci", F_OK) == 0;
-	bool has_iommu = has_entry("/sys/class/iommu");
-	bool locks = getrlimit(RLIMIT_MEMLOCK, &limit) == 0 &&
-		     (limit.rlim_cur == RLIM_INFINITY || has_capability(set, IPC_LOCK));
 	char pages[32] = "0";
 
+	if (!has_entry("/sys/class/iommu"))
+		add_text(t, "%s", iommu_step());
 	(void)doctor_first_line("/proc/sys/vm/nr_hugepages", pages, sizeof(pages));
-	snprintf(text, cap,
-		 "only for DPDK's own drivers: %s%s%s%sdpdk-devbind.py -b vfio-pci %.40s "
-		 "(takes the card from the kernel)",
-		 has_iommu ? "" : "boot with intel_iommu=on or amd_iommu=on; ",
-		 atoi(pages) > 0 ? "" : "sysctl vm.nr_hugepages=512; ",
-		 has_vfio ? "" : "modprobe vfio-pci; ", locks ? "" : "ulimit -l unlimited; ",
-		 address);
+	if (atoi(pages) == 0)
+		add_text(t, "sysctl vm.nr_hugepages=512; ");
+	if (access("/sys/bus/pci/drivers/vfio-pci", F_OK) != 0)
+		add_text(t, "modprobe vfio-pci; ");
+	if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 ||
+	    (limit.rlim_cur != RLIM_INFINITY && !has_capability(set, IPC_LOCK)))
+		add_text(t, "ulimit -l unlimited; ");
+}
+
+/* Adds a command for each interface of a card that is up: dpdk-devbind.py takes no card in use. */
+static void add_down_steps(const char *address, struct text *t)
+{
+	DIR *dir = opendir("/sys/class/net");
+	char path[PATH_MAX], device[PATH_MAX], flags[32];
+
+	for (struct dirent *e = dir ? readdir(dir) : NULL; e; e = readdir(dir)) {
+		snprintf(path, sizeof(path), "/sys/class/net/%.40s/device", e->d_name);
+		if (e->d_name[0] == '.' || !realpath(path, device) || !strstr(device, address))
+			continue;
+		snprintf(path, sizeof(path), "/sys/class/net/%.40s/flags", e->d_name);
+		if (doctor_first_line(path, flags, sizeof(flags)) &&
+		    strtoul(flags, NULL, 16) & IFF_UP)
+			add_text(t, "ip link set %.40s down; ", e->d_name);
+	}
+	if (dir)
+		closedir(dir);
 }
 
 static void check_cards(struct visit *v, uint64_t set)
 {
-	static char steps[256] = "only for DPDK's own drivers: a network card on PCI";
+	static char steps[2048];
 	struct finding *f = doctor_note(v, "dpdk-pci", false, steps);
 	DIR *dir = opendir("/sys/bus/pci/devices");
-	size_t len = 0;
+	struct text found = {f->found, sizeof(f->found), 0}, fix = {steps, sizeof(steps), 0};
+	char allow[512];
+	struct text eal = {allow, sizeof(allow), 0};
 
+	add_text(&fix, "only for DPDK's own drivers: ");
 	for (struct dirent *e = dir ? readdir(dir) : NULL; e; e = readdir(dir)) {
 		char driver[64];
 
-		if (e->d_name[0] == '.' || !is_nic(e->d_name) || len + 120 > sizeof(f->found))
+		if (e->d_name[0] == '.' || !is_nic(e->d_name))
 			continue;
+		if (found.len == 0)
+			add_common_steps(set, &fix);
 		driver_of(e->d_name, driver);
 		f->ok |= is_ready(driver);
-		if (len == 0)
-			write_steps(set, e->d_name, steps, sizeof(steps));
-		len +=
-		    (size_t)snprintf(f->found + len, sizeof(f->found) - len, "%s%.40s (%s)",
-				     len ? ", " : "", e->d_name, driver[0] ? driver : "no driver");
+		add_text(&found, "%s%.40s (%s)", found.len ? ", " : "", e->d_name,
+			 driver[0] ? driver : "no driver");
+		add_text(&eal, "-a %.40s ", e->d_name);
+		if (is_ready(driver))
+			continue;
+		add_down_steps(e->d_name, &fix);
+		add_text(&fix, "dpdk-devbind.py -b vfio-pci %.40s; ", e->d_name);
 	}
 	if (dir)
 		closedir(dir);
-	if (!len)
-		snprintf(f->found, sizeof(f->found), "no network card on PCI");
+	if (found.len)
+		add_text(&fix, "export LEND_EAL='%s-m 512' (takes the card from the kernel)",
+			 allow);
+	else
+		add_text(&fix, "a network card on PCI");
+	if (!found.len)
+		add_text(&found, "no network card on PCI");
 }
 
 /* An RDMA device, its Ethernet interface and that interface's address; "" for missing ones. */

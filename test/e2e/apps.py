@@ -13,6 +13,7 @@ import ctypes
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -477,13 +478,35 @@ class Commands(unittest.TestCase):
             self.assertIn(name, checks)
         card = checks["dpdk-pci"]
         if not card["ok"] and "(" in card["found"]:
-            self.assertIn(f"dpdk-devbind.py -b vfio-pci {card['found'].split()[0]} ", card["fix"])
+            self.assertIn(f"dpdk-devbind.py -b vfio-pci {card['found'].split()[0]}; ", card["fix"])
         self.assertTrue(any(name.split()[0] == "raw" for name in checks), checks.keys())
         if (BUILD / "lend_seal.so").exists():
             self.assertRegex(checks["encryption"]["found"], r"sealed in \d+ ns, one of 1,472 in \d+$")
             self.assertRegex(checks["levels"]["found"], "^udp, .*: (in clear|encrypted); shm, rings: in clear")
         self.assertRegex(checks["keys"]["found"], "keys")
         self.assertRegex(checks["hugepages"]["found"], "endpoints lie on (reserved|transparent|no) huge pages$")
+
+    def test_doctor_has_the_commands_for_each_card(self):
+        """Cards and their interfaces are folders that a mount puts in the place of sysfs's."""
+        pci, net, run = TEMP / "pci", TEMP / "net", ["unshare", "--mount", "sh", "-c"]
+        if subprocess.run([*run, "mount --bind /sys/class/net /sys/class/net"], capture_output=True).returncode:
+            self.skipTest("no right to mount")
+        for card, interface, flags in ("0000:41:00.0", "up0", "0x1003"), ("0000:41:00.1", "down0", "0x1002"):
+            (pci / card / "x").mkdir(parents=True)
+            (pci / card / "class").write_text("0x020000\n")
+            (net / interface).mkdir(parents=True)
+            (net / interface / "flags").write_text(flags + "\n")
+            (net / interface / "device").symlink_to(f"/sys/bus/pci/devices/{card}/x")  # virtio's is below its card
+        mounts = f"mount --bind {pci} /sys/bus/pci/devices && mount --bind {net} /sys/class/net && exec {LEND} doctor --json"
+        done = subprocess.run([*run, mounts], capture_output=True, text=True, timeout=60)
+        card = next(c for c in json.loads(done.stdout)["checks"] if c["name"] == "dpdk-pci")
+        self.assertRegex(card["found"], r"^(0000:41:00.[01] \(no driver\)(, )?){2}$")
+        self.assertEqual(re.findall(r"[^;]*up0[^;]*;[^;]*", card["fix"]), [" ip link set up0 down; dpdk-devbind.py -b vfio-pci 0000:41:00.0"])
+        self.assertIn("; dpdk-devbind.py -b vfio-pci 0000:41:00.1; ", card["fix"])
+        self.assertNotIn("down0", card["fix"])
+        self.assertRegex(card["fix"], r"; export LEND_EAL='(-a 0000:41:00.[01] ){2}-m 512' ")
+        if "iommu" in card["fix"] or "AMD-Vi" in card["fix"]:
+            self.assertEqual("intel_iommu=on" in card["fix"], "GenuineIntel" in pathlib.Path("/proc/cpuinfo").read_text())
 
     @unittest.skipUnless((BUILD / "lend_io_dpdk.so").exists(), "built without DPDK")
     def test_doctor_without_rights(self):
