@@ -21,7 +21,14 @@ CASES = ["order", "loss", "duplicates", "back_pressure", "zero_length", "mtu", "
 # Further cases of a carrier, and the programs that run over it.
 MORE = ["wait_for_room", "content", "pieces", "long_head", "stopped_peer", "unknown_sender", "clients", "both_ends",
         "ping_pong", "urgent", "traits"]
-APPS = ["images", "memory", "pointer", "lease"]
+# Programs of test/e2e with cases that take a carrier: a node as process 1, its client as process 2.
+GIVEN = {
+    "pointer": ["mem_pointer"],  # snapshots as memory: a second endpoint of the process uses the carrier
+    "lease": ["mem_lease"],  # a client that computes past its lease keeps its references
+    "operations": ["mem_ops"],
+    "arguments": ["mem_args", "mem_args_value"],
+}
+APPS = ["images", "memory", *GIVEN]
 LIMIT = 1200  # seconds for one program; each test has its own, shorter one
 
 # Options of lend that select a carrier. %p is a process's number, POOL a file of the run.
@@ -42,7 +49,7 @@ POOL_BYTES = 256 << 20
 # Where a memory node listens, of those that LEND only names.
 NODE = {"shm": "shm:conform%p", "udp": "udp:127.0.0.1:0", "dpdk_memif": "dpdk:memif@127.0.0.1:0"}
 ABSENT_APP = {
-    ("dpdk_ring", case): "rings stay within one process, and a memory node is one of its own" for case in ("memory", "pointer", "lease")
+    ("dpdk_ring", case): "rings stay within one process, and a memory node is one of its own" for case in ("memory", *GIVEN)
 }
 # Each process has its own device: one end of a veth pair; the other end is in a bridge, all in a new namespace.
 # net_af_packet names its fanout group by process id xor interface index: distant indices keep groups of different
@@ -188,7 +195,7 @@ def images(matrix, carrier, photos):
                                f"{got['pages_used_after']} pages left")
 
 
-def memory(matrix, carrier, _):
+def memory(matrix, carrier):
     """Put, get and release at a memory node; returns what was measured."""
     got = lend(matrix, carrier, "mem", "lat", "--seconds", "0.3")
     if got["wrong_bytes"] or got["pages_used_after"] or not got["rounds"]:
@@ -196,7 +203,7 @@ def memory(matrix, carrier, _):
 
 
 def given(matrix, carrier, suite):
-    """The tests of a suite that take a carrier: a node as process 1, its client as process 2."""
+    """The tests of a program of GIVEN."""
     address, _, eal = NODE.get(carrier, LEND[carrier][1]).replace("POOL", str(matrix.pool)).partition(" ")
     env = dict(os.environ, LEND_TEST_LISTEN=address.replace("%p", "1"))
     if eal:
@@ -209,18 +216,18 @@ def given(matrix, carrier, suite):
         raise RuntimeError(" ".join(bad) or f"test_e2e_{suite} ended with {done.returncode} and no result")
 
 
-def pointer(matrix, carrier, _):
-    """Snapshots as memory: a second endpoint of the process uses the carrier."""
-    given(matrix, carrier, "mem_pointer")
-
-
-def lease(matrix, carrier, _):
-    """A client that computes past its lease keeps its references."""
-    given(matrix, carrier, "mem_lease")
+def run_app(matrix, carrier, case, photos):
+    if case == "images":
+        images(matrix, carrier, photos)
+    elif case == "memory":
+        memory(matrix, carrier)
+    else:
+        for suite in GIVEN[case]:
+            given(matrix, carrier, suite)
 
 
 def run_apps(matrix, carrier, photos):
-    for case, run in (("images", images), ("memory", memory), ("pointer", pointer), ("lease", lease)):
+    for case in APPS:
         absent = ABSENT_APP.get((carrier, case))
         if carrier not in LEND:
             absent = "a row of the suite's only"
@@ -232,7 +239,7 @@ def run_apps(matrix, carrier, photos):
             matrix.put(carrier, case, "absent", absent)
             continue
         try:
-            run(matrix, carrier, photos)
+            run_app(matrix, carrier, case, photos)
             matrix.put(carrier, case, "pass")
         except (RuntimeError, ValueError, KeyError, subprocess.TimeoutExpired) as error:
             matrix.put(carrier, case, "fail", str(error))

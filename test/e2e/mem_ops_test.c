@@ -1,6 +1,7 @@
 /* Goal: every operation on references follows lend/mem.h, over shm, udp and a pool, with a lend-mn
- * process, and nothing is left in the node. Method: each test runs on all three; sizes in pairs
- * around a page and a part; checked by the node's counters and the client's datagram counters.
+ * process, and nothing is left in the node. Method: each test runs on all three, some on devices,
+ * too; sizes in pairs around a page and a part; checked by the node's counters and the client's
+ * datagram counters.
  * Covers: cn/op_queue.c, cn/op_call.c, cn/op_encode.c, cn/op_order.c, cn/ref_ops.c,
  * cn/ref_values.c, cn/space_ops.c, cn/handles.c */
 #include <criterion/criterion.h>
@@ -14,6 +15,7 @@
 
 #define SUITE mem_ops
 
+ON_DEVICES(sizes)
 ALL(sizes)
 {
 	static const size_t size[] = {0,     1,       4095,    4096,          4097,
@@ -109,6 +111,7 @@ ALL(copy_on_write_of_exactly_one_page)
 }
 
 /* Started without waiting in between: the seal must see both writes, the read the second. */
+ON_DEVICES(program_order)
 ALL(program_order)
 {
 	static char page[3 * 4096], out[3 * 4096];
@@ -182,6 +185,7 @@ ALL(an_adopt_waits_for_an_earlier_release)
 	cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
 }
 
+ON_DEVICES(transfer)
 ALL(transfer)
 {
 	const struct lend_terms terms = {
