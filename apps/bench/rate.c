@@ -15,7 +15,10 @@ static const char doc[] =
     "  lend bench rate --carrier shm --window 32 --sessions 4\n"
     "  lend bench rate --carrier dpdk:ring --one-thread --json\n"
     "  lend bench rate --carrier udp --sweep --size 64K --plot rate.svg\n"
-    "  lend bench rate --threads 2 --carrier udp";
+    "  lend bench rate --threads 2 --carrier udp\n"
+    "  lend bench rate --threads 2 --carrier 'dpdk:net_af_packet%p@10.0.0.%p:0?queues=2 --no-huge "
+    "-m 192 --no-pci --vdev=net_af_packet1,iface=veth1,qpairs=2 "
+    "--vdev=net_af_packet2,iface=veth2,qpairs=2'";
 
 struct rate_args {
 	struct app_sweep_args sweep;
@@ -27,9 +30,13 @@ static void check_args(void *input)
 	const struct rate_args *args = input;
 	const struct app_load_args *load = &args->sweep.load;
 
-	if (args->threads && (load->connect || load->carrier == APP_GIVEN))
-		app_bad("--threads: each thread has a server of its own: give --carrier shm, udp, "
-			"dpdk:memif or dpdk:ring, without --connect");
+	if (args->threads && load->connect)
+		app_bad("--threads --connect: each thread has a server of its own; give one of "
+			"them");
+	if (args->threads && !app_carrier_scales(load->carrier))
+		app_bad("--threads: the endpoints of a process share this carrier's one queue: "
+			"give a device with ?queues=N, or --carrier shm, udp, dpdk:memif or "
+			"dpdk:ring");
 	if (args->threads && load->sleep)
 		app_bad("--threads --sleep: a thread that polls both its ends cannot sleep: give "
 			"one of them");

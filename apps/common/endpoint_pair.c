@@ -50,6 +50,7 @@ static void open_other(struct app_pair *p, const struct lend_config *config)
 	p->other = open_as(p, p->server, *config);
 	if (lend_address(p->other, address, sizeof(address)) < 0)
 		app_die("%s", lend_why());
+	app_net_cross(&p->net, p->me, address);
 	app_echo_serve(p->other);
 	app_net_ready(&p->net, p->server, address);
 }

@@ -43,6 +43,12 @@ const char *app_carrier_level(enum app_carrier carrier)
 	return lend_carrier_level(address);
 }
 
+bool app_carrier_scales(enum app_carrier carrier)
+{
+	return carrier != APP_GIVEN || lend_carrier_traits(given.name) & LEND_CARRIER_QUEUES ||
+	       strstr(given.name, "queues=");
+}
+
 void app_report_carrier(struct app_report *report, enum app_carrier carrier)
 {
 	app_report_text(report, "carrier", app_carrier_name(carrier), "");
@@ -185,6 +191,18 @@ const char *app_net_eal(const struct app_net *net, unsigned proc)
 void app_net_ready(struct app_net *net, unsigned proc, const char *address)
 {
 	snprintf(net->address[proc], APP_ADDRESS_MAX, "%s", address);
+}
+
+void app_net_cross(const struct app_net *net, unsigned client, char address[APP_ADDRESS_MAX])
+{
+	const char *own = net->listen[client], *host = strchr(address, '@');
+	char text[APP_ADDRESS_MAX];
+
+	if (net->carrier != APP_GIVEN || !host || !strchr(own, '@') ||
+	    lend_carrier_traits(own) & LEND_CARRIER_NAMES)
+		return;
+	snprintf(text, sizeof(text), "%.*s%s", (int)strcspn(own, "@"), own, host);
+	memcpy(address, text, sizeof(text));
 }
 
 const char *app_net_address(const struct app_net *net, unsigned client, unsigned server)

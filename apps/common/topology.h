@@ -30,6 +30,8 @@ enum app_carrier { APP_SHM, APP_UDP, APP_DPDK_MEMIF, APP_DPDK_RING, APP_GIVEN };
 const char *app_carrier_name(enum app_carrier carrier);
 /* Returns the level of its sessions: none, authenticate or encrypt. */
 const char *app_carrier_level(enum app_carrier carrier);
+/* Returns whether endpoints of one process have a queue each, or the address asks for queues. */
+bool app_carrier_scales(enum app_carrier carrier);
 /* Adds the carrier, and how its datagrams are protected. */
 struct app_report;
 void app_report_carrier(struct app_report *report, enum app_carrier carrier);
@@ -70,6 +72,8 @@ void app_net_pool(struct app_net *net, unsigned proc);
 const char *app_net_listen(const struct app_net *net, unsigned proc);
 const char *app_net_eal(const struct app_net *net, unsigned proc);
 void app_net_ready(struct app_net *net, unsigned proc, const char *address);
+/* Replaces the device in a server's address by the client's, where they are in one process. */
+void app_net_cross(const struct app_net *net, unsigned client, char address[APP_ADDRESS_MAX]);
 /* Returns the address that client passes to lend_connect() or lend_mem_open() to reach server. */
 const char *app_net_address(const struct app_net *net, unsigned client, unsigned server);
 

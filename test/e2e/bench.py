@@ -9,11 +9,13 @@ Covers: cn/op_call.c, cn/op_split.c, src/alloc/alloc.c
 
 usage: bench.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
 """
+import json
 import os
+import subprocess
 import sys
 import unittest
 
-from programs import TEMP, carriers, lend, lend_json, one_line, run_tests
+from programs import BUILD, LEND, TEMP, carriers, lend, lend_json, one_line, run_tests
 
 BRIEF = ["--seconds", "0.03"]
 
@@ -39,6 +41,26 @@ class Bench(unittest.TestCase):
                 for row in got["scaling"]:
                     self.assertGreater(row["calls_per_s"], 0)
                     self.assertAlmostEqual(row["calls_per_s_each"] * row["threads"] / row["calls_per_s"], 1, 2)
+
+    @unittest.skipUnless((BUILD / "lend_io_dpdk.so").exists(), "built without DPDK")
+    def test_rate_threads_on_queues(self):
+        """Two devices joined by a veth pair, with a queue for each thread."""
+        pair = "ip link add veth1 type veth peer name veth2 && ip link set veth1 up && ip link set veth2 up && exec \"$@\""
+        run = ["unshare", "--net", "sh", "-c", pair, "sh"]
+        if subprocess.run([*run, "true"], capture_output=True).returncode:
+            self.skipTest("no right to make a veth pair")
+        device = "dpdk:net_af_packet%p@10.0.0.%p:0?queues=2 --no-huge -m 192 --no-pci --no-shconf"
+        for i in 1, 2:
+            device += f" --vdev=net_af_packet{i},iface=veth{i},qpairs=2"
+        done = subprocess.run([*run, LEND, "rate", "--threads", "2", "--carrier", device, "--json", *BRIEF], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        got = json.loads(done.stdout)
+        self.assertEqual((got["errors"], got["wrong_bytes"]), (0, 0))
+        self.assertEqual([row["calls_per_s"] > 0 for row in got["scaling"]], [True, True])
+        for carrier in ("broker:nic", "dpdk:net_af_packet0@10.0.0.%p:0"):
+            done = lend("rate", "--threads", "2", "--carrier", carrier, code=2)
+            one_line(self, done)
+            self.assertIn(b"?queues=N", done.stderr)
 
     def test_lat_pool(self):
         for more in (["--pool"], [], ["--carrier", "udp"]):
