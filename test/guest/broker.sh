@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Goal: a process behind a broker uses an RDMA device without opening it, calls and is called by ends that open their
-# own, and learns that the broker died; it is ready sooner than a reliable connection of librdmacm is.
+# own, and learns that the broker died; it is ready within twice the time of a reliable connection of librdmacm.
 # Method: one guest; the conformance suite, then lend serve and lend bench; a server and a broker are killed;
 # rdma_connect and Lend run in turns, medians count. Covers: src/broker/broker.c, src/broker/broker_client.c,
 # src/broker/broker_forward.c, src/io/broker/carrier.c, src/io/verbs/open.c
