@@ -244,6 +244,10 @@ void app_child_start_mn(struct app_child *child, struct app_net *net, unsigned p
 		push(&argv, "--memory");
 		push(&argv, net->memory);
 	}
+	if (net->metrics) {
+		push(&argv, "--metrics");
+		push(&argv, net->metrics);
+	}
 	if (net->workers)
 		push_number(&argv, "--workers", net->workers);
 	if (net->carrier == APP_DPDK_MEMIF)

@@ -43,10 +43,11 @@ enum { APP_PROCS_MAX = 32, APP_LINKS_MAX = 96, APP_ADDRESS_MAX = 128, APP_EAL_MA
 
 struct app_net {
 	enum app_carrier carrier;
-	uint32_t page;      /* page size of started memory nodes in bytes; 0: their default */
-	bool populate;      /* started memory nodes take all memory at the start */
-	const char *memory; /* --memory of started memory nodes; NULL: their default */
-	uint32_t workers;   /* threads of started memory nodes; 0: one */
+	uint32_t page;       /* page size of started memory nodes in bytes; 0: their default */
+	bool populate;       /* started memory nodes take all memory at the start */
+	const char *memory;  /* --memory of started memory nodes; NULL: their default */
+	const char *metrics; /* --metrics of started memory nodes; NULL: none */
+	uint32_t workers;    /* threads of started memory nodes; 0: one */
 	unsigned procs, links;
 	struct {
 		unsigned char client, server;

@@ -26,6 +26,7 @@
 enum {
 	CHILDREN_MAX = SOCIAL_ROLES + 1,
 	COMMAND_MAX = 2048,
+	METRICS_MAX = 128,
 	PAGES_SPARE = 256 << 20,
 	TURN_NS = 20000000
 };
@@ -69,7 +70,7 @@ static struct {
 	double store_s[SOCIAL_ROLES], call_s[SOCIAL_ROLES];
 	double node_cpu_s;
 	uint64_t node_tx_bytes, posts;
-	char dir[64], load[COMMAND_MAX];
+	char dir[64], load[COMMAND_MAX], node_metrics[METRICS_MAX];
 } all;
 
 static double cpu_seconds(pid_t pid)
@@ -87,10 +88,49 @@ static const char *by_name(enum social_by by)
 	return by == SOCIAL_BY_VALUE ? "value" : by == SOCIAL_BY_REF ? "ref" : "auto";
 }
 
+/* Writes where the i-th process serves its counters: at the i-th port from that of --metrics on, or
+ * at any if that is 0. */
+static void plan_metrics(unsigned i, char at[METRICS_MAX])
+{
+	const char *metrics = all.args->metrics, *colon = strrchr(metrics, ':');
+	unsigned long port = colon ? strtoul(colon + 1, NULL, 10) : 0;
+
+	if (!colon)
+		app_bad("--metrics %s: give HOST:PORT", metrics);
+	(void)snprintf(at, METRICS_MAX, "%.*s:%lu", (int)(colon - metrics), metrics,
+		       port ? port + i : 0);
+}
+
+/* Prints where each process serves its counters. */
+static void print_metrics(void)
+{
+	char line[256] = "", url[SOCIAL_ADDRESS_MAX];
+
+	if (!all.args->metrics)
+		return;
+	/* lend-mn prints this with its ready line. */
+	if (read(all.node.fd, line, sizeof(line) - 1) < 0 ||
+	    sscanf(line, "lend-mn: metrics at %127s", url) != 1)
+		app_die("the memory node has no metrics");
+	app_note("metrics of memory-node at %s", url);
+	for (unsigned i = 0; i < all.n; i++) {
+		const char *roles = all.process[i].roles;
+		char file[200];
+		int len = (int)strcspn(roles, ",");
+
+		(void)snprintf(file, sizeof(file), "%s%.*s",
+			       strcmp(roles, "gateway") == 0 ? "" : "metrics-", len, roles);
+		if (!social_address_read(all.dir, file, url))
+			app_die("%s has no metrics", roles);
+		app_note("metrics of %s at %s/metrics", roles, url);
+	}
+}
+
 /* Starts a process with these roles. */
 static void start_process(const char *roles)
 {
 	struct tier_process *p = &all.process[all.n++];
+	char metrics[METRICS_MAX];
 	const char *argv[16] = {"--role", p->roles,       "--dir",
 				all.dir,  "--by",         by_name(all.args->by),
 				"--http", all.args->http, NULL};
@@ -102,6 +142,11 @@ static void start_process(const char *roles)
 	if (all.args->stores == SOCIAL_REAL) {
 		argv[n++] = "--stores";
 		argv[n++] = "real";
+	}
+	if (all.args->metrics) {
+		plan_metrics(all.n, metrics);
+		argv[n++] = "--metrics";
+		argv[n++] = metrics;
 	}
 	argv[n] = NULL;
 	app_child_start(&p->child, p->roles, argv, &all.net, all.n + 1, APP_ANY_CPU);
@@ -136,6 +181,10 @@ static void plan_net(void)
 		app_net_link(&all.net, 0, i);
 	app_net_plan(&all.net);
 	all.net.populate = true;
+	if (all.args->metrics) {
+		plan_metrics(0, all.node_metrics);
+		all.net.metrics = all.node_metrics;
+	}
 	if (all.args->pool)
 		app_net_pool(&all.net, 1);
 	else if (all.args->carrier == APP_SHM)
@@ -397,6 +446,7 @@ int social_launch(const struct social_args *args)
 	if (args->stores == SOCIAL_REAL)
 		store_servers_start(all.dir);
 	start_processes();
+	print_metrics();
 	plan = (struct seed_plan){.graph = &graph,
 				  .posts_min = all.workload->posts_min,
 				  .posts_max = all.workload->posts_max,

@@ -35,7 +35,9 @@ static const struct lend_option options[] = {
     OPT_TEXT(struct social_args, http, "http", "HOST:PORT",
 	     "Where the gateway listens (a port that DIR/addr/gateway has)"),
     OPT_TEXT(struct social_args, metrics, "metrics", "HOST:PORT",
-	     "Counters for Prometheus at http://HOST:PORT/metrics; a gateway has them at its own"),
+	     "Counters for Prometheus at http://HOST:PORT/metrics; a gateway has them at its own. "
+	     "Without --role, of each process: the node at PORT, the others behind it, or 0: any; "
+	     "their URLs are printed"),
     OPT_SIZE(struct social_args, body_max, "body-max", 1 << 10, 64 << 20,
 	     "The longest form that the gateway takes (8M)"),
     OPT_FLAG(struct social_args, embed, "embed", "Posts contain their media"),
@@ -80,8 +82,8 @@ int social_main(int argc, char **argv, const struct social_transport *transport)
 	social.by = args.by;
 	social.embed = args.embed;
 	social.stores = args.stores;
-	if (!args.roles && (args.dir || args.node || args.metrics))
-		app_bad("--dir, --node and --metrics are options of one process: give --role, too");
+	if (!args.roles && (args.dir || args.node))
+		app_bad("--dir and --node are options of one process: give --role, too");
 	if (!args.roles)
 		return social_launch(&args);
 	if (!args.dir)

@@ -465,11 +465,33 @@ class Metrics(unittest.TestCase):
                 self.assertGreater(value["lend_endpoint_rx_datagrams_total"], 0)
                 self.assertGreater(value[f'lend_social_calls_total{{role="{role}"}}'], 1)
                 self.assertGreater(value[f'lend_social_call_seconds_total{{role="{role}"}}'], 0)
-                if shutil.which("promtool"):
-                    done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, timeout=20)
-                    self.assertEqual((done.stdout, done.stderr), ("", ""))
+                self.check_format(text)
         if not shutil.which("promtool"):
             self.skipTest("promtool is not installed: scripts/deps.sh test")
+
+    def check_format(self, text):
+        if shutil.which("promtool"):
+            done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, timeout=20)
+            self.assertEqual((done.stdout, done.stderr), ("", ""))
+
+    def test_one_option_for_all_processes(self):
+        """lend social prints the URL of each process that it starts."""
+        for args, names in ((("original",), {"memory-node", SERVICES, "gateway"}),
+                            (("embedded", "--apart"), {"memory-node", *SERVICES.split(","), "web", "balancer"})):
+            with subprocess.Popen([BUILD / "lend", "social", "--metrics", "127.0.0.1:0", "--users", "12", "--rate", "40", "--seconds", "2", "--json",
+                                   "--workload", *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+                urls = dict(re.search("metrics of (.*) at (http.*)$", process.stderr.readline()).groups() for _ in names)
+                self.assertEqual(urls.keys(), names)
+                texts = {}
+                for name, url in urls.items():
+                    with urllib.request.urlopen(url, timeout=10) as reply:
+                        texts[name] = reply.read().decode()
+                report, log = process.communicate(timeout=60)
+            self.assertEqual((process.returncode, log, json.loads(report)["errors"]), (0, "", 0))
+            for name, text in texts.items():
+                self.assertIn("lend_mem" if name == "memory-node" else "lend_endpoint_rx_datagrams_total", text)
+                self.check_format(text)
+        one_line(self, lend("social", "--metrics", "nowhere", code=2))
 
     def test_a_request_is_one_trace(self):
         with Social("value", node=False) as net, unittest.mock.patch.dict(os.environ, LEND_TRACE="1"):
