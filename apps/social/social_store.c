@@ -53,7 +53,7 @@ static unsigned role_of(const char *name)
 	return role;
 }
 
-struct store *store_open(const char *name)
+static struct store *open_store(const char *name, bool read_only)
 {
 	struct store *s = stores;
 
@@ -61,12 +61,25 @@ struct store *store_open(const char *name)
 		s = s->next;
 	if (s)
 		return s;
-	s = social.stores == SOCIAL_REAL ? store_redis_open(name) : store_lmdb_open(name);
+	s = social.stores == SOCIAL_REAL ? store_redis_open(name)
+					 : store_lmdb_open(name, read_only);
+	if (!s)
+		return NULL;
 	(void)snprintf(s->name, sizeof(s->name), "%s", name);
 	s->counters = &social.counters[role_of(name)];
 	s->next = stores;
 	stores = s;
 	return s;
+}
+
+struct store *store_open(const char *name)
+{
+	return open_store(name, false);
+}
+
+struct store *store_open_reader(const char *name)
+{
+	return open_store(name, true);
 }
 
 void store_close_all(void)

@@ -54,6 +54,9 @@ void store_pull(struct store *store, const char *key, int64_t member, store_done
 /* Opens the store of a service, "user": DIR/db/user in LMDB, or redis. Services of one process
  * share it. app_die() if it cannot be opened. */
 struct store *store_open(const char *name);
+/* Opens the store of a service of another process to read it. Returns this process's own if it has
+ * it open; NULL: that process has not made it yet. */
+struct store *store_open_reader(const char *name);
 /* Writes all that is pending, and closes all stores. */
 void store_close_all(void);
 

@@ -32,7 +32,8 @@ static inline void store_spend(struct store *store, lend_ns began)
 	store->counters->store_ns += lend_now(social.ep) - began;
 }
 
-struct store *store_lmdb_open(const char *name);
+/* read_only: returns NULL if no process has made the store yet. */
+struct store *store_lmdb_open(const char *name, bool read_only);
 struct store *store_redis_open(const char *name);
 
 #endif

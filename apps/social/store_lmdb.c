@@ -38,7 +38,7 @@ struct lmdb {
 	MDB_dbi values, lists;
 	MDB_txn *txn;    /* the turn's writes; NULL: none yet */
 	MDB_txn *reader; /* one read at a time */
-	bool failed;
+	bool failed, read_only;
 	struct write_end *ends;
 	size_t n, cap;
 	pthread_t sync_thread;
@@ -292,19 +292,22 @@ static void close_store(struct store *store)
 {
 	struct lmdb *s = (struct lmdb *)store;
 
-	commit_writes(&s->commit);
-	sem_post(&s->closing);
-	pthread_join(s->sync_thread, NULL);
+	if (!s->read_only) {
+		commit_writes(&s->commit);
+		sem_post(&s->closing);
+		pthread_join(s->sync_thread, NULL);
+		(void)mdb_env_sync(s->env, 1);
+	}
 	sem_destroy(&s->closing);
-	(void)mdb_env_sync(s->env, 1);
 	mdb_txn_abort(s->reader);
 	mdb_env_close(s->env);
 	free(s);
 }
 
-/* Opens the environment, and both of its databases. */
+/* Opens the environment, and both of its databases. A reader makes neither. */
 static int open_env(struct lmdb *s, const char *path)
 {
+	unsigned env = s->read_only ? MDB_RDONLY : 0, db = s->read_only ? 0 : MDB_CREATE;
 	int dead, err = mdb_env_create(&s->env);
 
 	if (!err)
@@ -312,23 +315,26 @@ static int open_env(struct lmdb *s, const char *path)
 	if (!err)
 		err = mdb_env_set_maxdbs(s->env, 2);
 	if (!err)
-		err = mdb_env_open(s->env, path, MDB_NOSYNC | MDB_NOTLS, 0644);
+		err = mdb_env_open(s->env, path, env | MDB_NOSYNC | MDB_NOTLS, 0644);
 	if (!err)
 		err = mdb_reader_check(s->env, &dead); /* processes that were killed left readers */
 	if (!err)
-		err = mdb_txn_begin(s->env, NULL, 0, &s->txn);
+		err = mdb_txn_begin(s->env, NULL, env, &s->txn);
 	if (!err)
-		err = mdb_dbi_open(s->txn, "values", MDB_CREATE, &s->values);
+		err = mdb_dbi_open(s->txn, "values", db, &s->values);
 	if (!err)
-		err = mdb_dbi_open(s->txn, "lists", MDB_CREATE | MDB_DUPSORT | MDB_DUPFIXED,
-				   &s->lists);
+		err = mdb_dbi_open(s->txn, "lists", db | MDB_DUPSORT | MDB_DUPFIXED, &s->lists);
 	if (!err)
 		err = mdb_txn_commit(s->txn);
+	else
+		mdb_txn_abort(s->txn);
 	s->txn = NULL;
+	if (err)
+		mdb_env_close(s->env);
 	return err;
 }
 
-struct store *store_lmdb_open(const char *name)
+struct store *store_lmdb_open(const char *name, bool read_only)
 {
 	static const struct store_kind kind = {.get = get_values,
 					       .put = put_value,
@@ -343,14 +349,21 @@ struct store *store_lmdb_open(const char *name)
 	if (!s)
 		app_die("no memory; end some processes");
 	s->base.kind = &kind;
+	s->read_only = read_only;
 	s->commit = (struct lend_alarm){.ring = commit_writes, .at = LEND_NEVER};
 	(void)sem_init(&s->closing, 0, 0);
 	(void)snprintf(path, sizeof(path), "%s/db", social.dir);
-	(void)mkdir(path, 0755);
+	if (!read_only)
+		(void)mkdir(path, 0755);
 	(void)snprintf(path, sizeof(path), "%s/db/%s", social.dir, name);
-	(void)mkdir(path, 0755);
+	if (!read_only)
+		(void)mkdir(path, 0755);
 	err = open_env(s, path);
-	if (!err)
+	if (err && read_only) {
+		free(s);
+		return NULL;
+	}
+	if (!err && !read_only)
 		err = pthread_create(&s->sync_thread, NULL, sync_each_second, s);
 	if (err)
 		app_die("%s: %s; give another --dir", path, mdb_strerror(err));

@@ -1,10 +1,11 @@
-/* user_mention - the service of mentions: ids of the users that a text names.
+/* user_mention - the service of mentions: ids of the users that a text names. It reads the store of
+ * the service of users, opened with the first request: another process may make it.
  * Layer: apps. Threads: the endpoint's. */
 #include <string.h>
 
 #include "apps/social/user_record.h"
 
-static struct store *store;
+static struct store *store; /* NULL: not open yet */
 
 struct mentions {
 	void *request;
@@ -53,6 +54,11 @@ static void user_mention_compose_user_mentions(Social__UserMentionService_Servic
 	struct mentions *m = social_state(request, sizeof(*m));
 
 	(void)service, (void)closure;
+	store = store ? store : store_open_reader("user");
+	if (!store) {
+		social_fail(request, LEND_UNAVAILABLE, "the users cannot be read yet");
+		return;
+	}
 	m->request = request;
 	m->names = social_memory(request, in->n_names * sizeof(*m->names));
 	m->keys = social_memory(request, in->n_names * sizeof(*m->keys));
@@ -72,6 +78,5 @@ ProtobufCService *social_user_mention(void)
 	static Social__UserMentionService_Service service =
 	    SOCIAL__USER_MENTION_SERVICE__INIT(user_mention_);
 
-	store = store_open("user");
 	return &service.base;
 }

@@ -279,6 +279,23 @@ class Arms(unittest.TestCase):
             self.assertEqual(net.follow(1, 2)[0], 200)
             self.assertEqual(net.compose(2, "long @username_1 " * 1000)[0], 200)
             self.assertEqual(len(json.loads(net.timeline("home", 1)[1])), 1)
+            self.assertEqual(self.ways_open(net, "user-mention", "user"), {os.O_RDONLY})
+
+    def ways_open(self, net, role, store):
+        """How a process has opened the file of a store: for reading, or for writing, too."""
+        proc, data = pathlib.Path(f"/proc/{net.process[role].pid}"), f"{net.dir}/db/{store}/data.mdb"
+        found = [file.name for file in (proc / "fd").iterdir() if os.readlink(file) == data]
+        return {int(re.search(r"flags:\s*(\d+)", (proc / "fdinfo" / name).read_text())[1], 8) & os.O_ACCMODE for name in found}
+
+    def test_mentions_before_there_are_users(self):
+        """A process that only reads a store makes none: its requests fail until the store's own process has made it."""
+        rest = ",".join(role for role in SERVICES.split(",") if role not in ("user", "user-mention"))
+        with Social("value", processes=("user-mention", rest, "gateway"), node=False) as net:
+            self.assertEqual(net.compose(1, "of @nobody")[0], 503)
+            self.assertFalse(os.path.exists(f"{net.dir}/db/user"))
+            net.start("user")
+            self.assertEqual((net.register(1)[0], net.compose(1, "by @username_1")[0]), (200, 200))
+            self.assertEqual(json.loads(net.timeline("user", 1)[1])[0]["user_mentions"], [{"user_id": "1", "username": "username_1"}])
 
 
 class Command(unittest.TestCase):
