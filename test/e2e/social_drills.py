@@ -20,6 +20,7 @@ import os
 import random
 import shutil
 import signal
+import statistics
 import sys
 import threading
 import time
@@ -272,6 +273,34 @@ class Drills(unittest.TestCase):
                     self.check_recovery(load, time.monotonic(), set(NEEDS))
             finally:
                 load.stop()
+
+    @unittest.skipUnless(shutil.which("redis-server") and shutil.which("memcached"), "redis-server or memcached is not installed")
+    def test_a_store_that_answers_slowly(self):
+        """redis, stopped and continued in turns: within its deadline requests take longer, but succeed; beyond it they are refused. Media, which are
+        on the memory node, take no longer. No answer that comes late goes to another request."""
+        with self.start("auto", processes=(SERVICES, "gateway"), options=("--stores", "real")) as net:
+            load = Load(net, self.upload(net))
+            try:
+                load.measure_normal()
+                for pause, run, turns, need in ((0.2, 0.02, 12, "none"), (1.4, 0.3, 2, "post-storage")):
+                    begin = time.monotonic()
+                    for _ in range(turns):
+                        net.stores["redis"].send_signal(signal.SIGSTOP)
+                        time.sleep(pause)
+                        net.stores["redis"].send_signal(signal.SIGCONT)
+                        time.sleep(run)
+                    slowed = load.since(begin)
+                    self.check_failures(slowed, need)
+                    self.assertEqual({r[2] for r in slowed} - {200} != set(), need != "none")
+                    seconds = {kind: [r[3] for r in slowed if r[1] == kind] for kind in NEEDS}
+                    self.assertGreater(max(seconds["home"] + seconds["user"]), pause / 2)
+                    self.assertLess(statistics.median(seconds["media"]), pause / 4)
+                self.check_recovery(load, time.monotonic(), set(NEEDS))
+            finally:
+                load.stop()
+            for n in range(1, 5):
+                posts = json.loads(net.timeline("user", n, 0, 1000)[1])
+                self.assertEqual({post["creator"]["user_id"] for post in posts}, {str(n)})
 
     def test_kill_and_restart_the_gateway(self):
         """Clients lose their connections; the services go on, and nothing of the requests in progress stays."""
