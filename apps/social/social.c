@@ -17,7 +17,10 @@ static const struct lend_option options[] = {
 	     "Percent of home timelines, user timelines and composes (the workload's)"),
     OPT_NUMBER(struct social_args, rate, "rate", 1, 1000000, "Requests per second offered (500)"),
     OPT_TIME(struct social_args, time, "seconds", "How long to load (2)", .key = 't'),
-    OPT_FLAG(struct social_args, ramp, "ramp", "Raise the rate until it saturates"),
+    OPT_FLAG(
+	struct social_args, ramp, "ramp",
+	"Raise the rate until it saturates; CPU time, bytes and times of each process are only "
+	"of runs without this"),
     OPT_FLAG(struct social_args, pool, "pool", "Readers map the memory node's pages"),
     OPT_FLAG(struct social_args, apart, "apart", "Each role in a process of its own"),
     OPT_NUMBER(struct social_args, users, "users", 10, 10000, "Users of the graph (962)"),
