@@ -14,7 +14,7 @@ help() {
 		targets with what was measured. Exit code 1 if a run failed or a check did not hold; a bar that is missed is said.
 		  --by-reference long requests, passed by reference, next to POSIX shared memory, iceoryx2, Redis and Ray: the client
 		                 writes each again, the server reads all of it; downloads Ray, and with cargo iceoryx2
-		  --base BUILD   also the same runs of another build of Lend; targets are relative to that of 33660cf:
+		  --base BUILD   also the same runs of another build of Lend. Targets relative to 33660cf are not measured without its build:
 		                 git worktree add OLD 33660cf, then cmake --preset release && cmake --build build in OLD
 		  --quick        short runs, two of each: under two minutes, good for a look
 		  --json         one object with every run, row and target

@@ -44,7 +44,11 @@ VERDICT = {None: "not measured", True: "met", False: "NOT met"}
 
 
 def verdict(target):
-    return VERDICT[target["met"]]
+    return "no bar" if target["bar"] is None and target["measured"] is not None else VERDICT[target["met"]]
+
+
+def bar(target):
+    return "" if target["bar"] is None else f"{target['sense']} {target['bar']}"
 
 
 def times(line):
@@ -90,7 +94,7 @@ def print_all(result):
     print_rows(result)
     print(f"\n{'target':60} {'bar':>9} {'aim':>6} {'measured':>12}")
     for t in result["targets"]:
-        print(f"{t['what']:60} {t['sense']} {t['bar']:>6} {t['aim']:>6} {number(t['measured']):>6} {t['unit']:6} {verdict(t)}{where(t)}")
+        print(f"{t['what']:60} {bar(t):>9} {t['aim'] or '':>6} {number(t['measured']):>6} {t['unit']:6} {verdict(t)}{where(t)}")
     print(f"\n{result['repeats']} turns of {result['seconds']} s each. +- is half the span of the turns; "
           "Lend 2x: twice as good as this one. Bytes and counts verified in every run.")
     for program in result["absent"]:

@@ -143,7 +143,7 @@ def render_group(run, group):
 
 
 def render_targets(targets):
-    body = [[t["what"], f"{t['sense']} {t['bar']} {t['unit']}".strip(), number(t["measured"]),
+    body = [[t["what"], compare_show.bar(t) and f"{compare_show.bar(t)} {t['unit']}".strip(), number(t["measured"]),
              compare_show.verdict(t) + compare_show.where(t)] for t in targets]
     return "\n### Targets\n\n" + table(["target", "bar", "measured", ""], body)
 
@@ -382,7 +382,7 @@ def count(build):
     columns, rows = table_of(["test/perf/count.sh", "--build", build])
     rows += [[f"the peer window's part of a call, {what}", n] for what, n in table_of(["test/perf/window_cost.sh", build])[1]]
     return {"name": "instructions", "title": "Instructions per call", "command": "scripts/results.py --count build",
-            "columns": columns, "rows": rows}
+            "columns": columns, "rows": rows, "text": WHY}
 
 
 def comparison(result, by_reference=False):
@@ -397,7 +397,7 @@ def comparison(result, by_reference=False):
                            ("compare", "Lend next to other libraries", ""))
     return {**result, "rows": rows, "name": name + SHORT * short, "title": title + ", short run" * short,
             "text": [] if by_reference else WHY,
-            "command": f"scripts/compare.sh{option} --repeats {result['repeats']} --seconds {result['seconds']} --results"}
+            "command": f"scripts/compare.sh{option}{' --base BUILD' * any(row['peer'] == 'base' for row in rows)} --repeats {result['repeats']} --seconds {result['seconds']} --results"}
 
 
 def store(data, run, note):
