@@ -81,8 +81,7 @@
 	X(host_queue, 0, "that device's queue: 0 short, 1 long and reported to the core, 2 long")  \
 	X(cpu_ns, 0, "experiments: CPU time of a batch of datagrams, received or sent")            \
 	X(gso, 1, "experiments: datagrams in a row of one peer that are a batch")                  \
-	X(foreign_mbps, 0,                                                                         \
-	  "experiments: load of a receiver's link by others, who never slow down")                 \
+	X(foreign_mbps, 0, "load of a receiver's link by others, who never slow down")             \
 	X(loss_ppm, 0, "datagrams lost")                                                           \
 	X(loss_mask, 0, "bit i: the i-th datagram of the run is lost")                             \
 	X(burst_ppm, 0, "datagrams that start a burst of losses")                                  \

@@ -11,6 +11,8 @@
 	pick_value(r, (const uint64_t[]){__VA_ARGS__},                                             \
 		   sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
 
+enum { FOREIGN_MAX = 20000 }; /* datagrams of others in a run */
+
 static uint64_t pick_value(struct lend_rng *r, const uint64_t *of, size_t n)
 {
 	return of[lend_rng_below(r, n)];
@@ -223,6 +225,18 @@ static void add_handshake(struct sim_plan *p)
 		p->slots_last = 1 + p->seed / 8 % p->slots;
 }
 
+/* Paths that differ in length, and traffic of others, up to half of a link. Not drawn either. */
+static void add_network(struct sim_plan *p)
+{
+	static const uint64_t skews[] = {1000, 5000, 100, 50000};
+	uint64_t per_mbps = (p->span_us + p->idle_us) * p->nodes;
+
+	if (p->spines > 1 && p->seed % 2)
+		p->skew_ns = skews[p->seed / 2 % 4];
+	if (!p->lossless && p->seed % 16 == 13)
+		p->foreign_mbps = lend_min_u64(p->mbps / 2, FOREIGN_MAX * p->mtu * 8 / per_mbps);
+}
+
 /* A node hoards while calls of one length are made one after the other over a network without
  * faults. Not drawn, so that the plans of other seeds are unchanged. */
 static void add_hoard(struct lend_rng *r, struct sim_plan *p)
@@ -309,6 +323,7 @@ struct sim_plan sim_plan_draw(uint64_t seed)
 	p.bulk_pause_ppm = draw_rarely(&r, 4, 300000);
 	p.bulk_pause_us = PICK(&r, 50, 50, 1, 10000);
 	add_early(&p);
+	add_network(&p);
 	/* Not drawn either. */
 	p.room = !p.lossless && seed % 3 == 0 ? p.ring : 0;
 	p.joins = !p.lossless && seed % 3 == 1;

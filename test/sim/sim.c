@@ -53,7 +53,8 @@ static void trace_nodes(struct sim *sim)
 static lend_ns settle_bound(const struct sim_plan *p)
 {
 	uint64_t bytes = (p->calls + p->memops) * 2 * (p->len_max + 2048) + p->memops * 65536;
-	lend_ns trip = 2 * (p->delay_ns + p->jitter_ns + p->turn_ns) + 20000;
+	lend_ns delay = p->delay_ns + p->spines * p->skew_ns + p->jitter_ns + p->turn_ns;
+	lend_ns trip = 2 * delay + 20000;
 	lend_ns wire = (p->mbps ? bytes * 8000 / p->mbps : 0) + bytes / p->budget * trip;
 
 	/* The slowest sender sends one datagram per gap, and the smallest payload is 160 bytes. */
@@ -61,7 +62,7 @@ static lend_ns settle_bound(const struct sim_plan *p)
 		wire += bytes / 160 * LEND_CC_GAP_MAX;
 	return 3 * p->dead_us * 1000 + 4 * (p->stores ? p->lease_us : 0) * 1000 +
 	       1000 * (p->deadline_us + p->later_us) + 4000 * MS + 8 * wire +
-	       400 * (p->delay_ns + p->jitter_ns + p->reorder_ns + p->turn_ns);
+	       400 * (delay + p->reorder_ns);
 }
 
 static void open_streams(struct sim *sim)
@@ -292,6 +293,8 @@ static void begin_run(struct sim *sim)
 	sim_mem_open(sim);
 	sim_work_open(sim);
 	sim_hoard_open(sim);
+	for (uint32_t i = 0; i < p->nodes; i++)
+		sim_net_foreign(sim, i);
 	if (p->crash_us)
 		sim_at(sim, next_fault(sim, SIM_RNG_CRASH, p->crash_us), SIM_CRASH,
 		       (uint32_t)sim_below(sim, SIM_RNG_CRASH, p->nodes), 0);
