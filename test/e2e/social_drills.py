@@ -114,12 +114,19 @@ class Load:
 class Drills(unittest.TestCase):
     def start(self, by, carrier="shm", processes=(*SERVICES.split(","), "gateway"), **more):
         net = Social(by, carrier, processes, **more)
+        try:
+            self.fill(net)
+        except BaseException:
+            net.__exit__()
+            raise
+        return net
+
+    def fill(self, net):
         for n in range(1, 5):
             self.assertEqual(net.register(n)[0], 200)
         for n in range(1, 5):
             self.assertEqual(net.follow(n, n % 4 + 1)[0], 200)
             self.assertEqual(net.compose(n, "first " * 6000)[0], 200)
-        return net
 
     def upload(self, net):
         status, reply = net.upload(photo(1, 30000))
