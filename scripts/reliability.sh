@@ -16,8 +16,8 @@ help() {
 		  explorer     every order of events in small scopes
 		  fuzzers      hostile datagrams, memory operations, API sequences and ring bytes
 		  kills        clients, nodes and servers killed anywhere, and counted exactly
-		  sleeps       300,000 sleeps on memif, and on a queue with receive interrupts, that race with what wakes
-		               them; a run of fewer than 8 minutes tries 30,000
+		  sleeps       300,000 sleeps on memif, udp, and a queue with receive interrupts, that race with what
+		               wakes them; a run of fewer than 4 minutes tries 30,000
 		  coverage     branches of the pure layers that all this takes
 		With --build it builds, and no more. Prints a table, or with --json one object. Fails on a violation, on a planted bug that was missed, and, from 4,000
 		seeds on, on a pair of fault and state that no seed came by. What was found stands in build/reliability.
@@ -93,9 +93,9 @@ models() {
 }
 
 sleeps() { # a lost wake-up ends a case by its timeout
-	local n=$((seconds < 480 ? 30000 : 300000)) suite
+	local n=$((seconds < 240 ? 30000 : 300000)) suite
 
-	for suite in dpdk_conform:dpdk_memif dpdk_virtio:dpdk_virtio; do
+	for suite in dpdk_conform:dpdk_memif dpdk_virtio:dpdk_virtio udp:udp; do
 		[ -x "build/test/test_io_${suite%:*}" ] || continue
 		LEND_MODULE_DIR=build LEND_CONFORM_SLEEPS=$n "build/test/test_io_${suite%:*}" --filter "${suite#*:}/wait" --tap \
 			>"$out/${suite%:*}.txt" 2>&1 || {
