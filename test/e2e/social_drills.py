@@ -236,7 +236,7 @@ class Drills(unittest.TestCase):
 
     def upload_when_up(self, net):
         replies = []
-        wait_until(lambda: replies.append(net.upload(photo(2, 30000))) or replies[-1][0] == 200, RECOVERED)
+        wait_until(lambda: replies.append(net.upload(photo(2, 30000))) or replies[-1][0] == 200, RECOVERED * slowness())
         return json.loads(replies[-1][1])["media_id"]
 
     @unittest.skipUnless(shutil.which("redis-server") and shutil.which("memcached"), "redis-server or memcached is not installed")
@@ -336,7 +336,7 @@ class Drills(unittest.TestCase):
             self.assertEqual(net.register(9)[0], 503)
             net.start("social-graph")
             statuses = []
-            wait_until(lambda: statuses.append(net.register(9)[0]) or statuses[-1] != 503, RECOVERED)
+            wait_until(lambda: statuses.append(net.register(9)[0]) or statuses[-1] != 503)
             self.assertEqual((statuses[-1], net.register(9)[0], net.follow(9, 1)[0]), (200, 409, 200))
 
     def test_a_full_memory_node(self):
