@@ -341,7 +341,11 @@ def netbench(file):
     return {"name": "netbench", "title": "Congestion on real stacks", "command": "scripts/netbench.sh",
             "columns": ["row", "Lend over udp", "simulator", "TCP cubic", "TCP BBR", "QUIC (ngtcp2, cubic)", "target"], "rows": rows,
             "text": ["Network namespaces at a switch program: see [test/net](../../test/net/README.md). Lend's rate counts whole messages of 1 MiB, of "
-                     "which eight are in flight, in 5 s: so it can exceed 100 %."]}
+                     "which eight are in flight, in 5 s: so it can exceed 100 %.",
+                     "7 hosts: the simulator's hosts need no CPU time, but nine processes share two CPUs here, and a call waits for their turns. Counters of the "
+                     "switch show that it does not wait in the network: in a run with other work (97,000 calls/s, p99 26 to 275 ms) frames waited 1.6 ms (p99) at the "
+                     "server's port, which was busy for 44 % of the time. With turns of 1 and 3 ms of CPU time (`--turn-ns`) the simulator gives a p99 of 13.8 and "
+                     "51 ms, and no drops."]}
 
 
 def table_of(command):
