@@ -499,7 +499,7 @@ void cn_args_cancel(struct cn_args *a)
 {
 	a->cancelled = true;
 	if (a->busy) {
-		note_failure(a, LEND_CANCELLED);
+		a->status = LEND_CANCELLED; /* a put that failed before does not end the call */
 		a->busy++;
 		for (uint32_t k = 0; k < a->puts; k++)
 			lend_op_cancel(a->mem, &a->put[k].op);
