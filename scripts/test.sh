@@ -106,7 +106,7 @@ for preset in $presets; do
 	also=()
 	[ "$whole" != yes ] || case $preset in
 	release) also=(-E '^(scen|model|net)\.|^sim\.explore|^e2e\.(apps|capture|mem_ops|mem_pointer_end|operate|small_shm|social_drills)$|^io\.(dpdk_veth|multihost_hostile|shm_handshake)$') ;;
-	dev) also=(-E '^(house|interop)\.|^e2e\.(bench_.*|copied|images|install|load|social)$') ;;
+	dev) also=(-E '^(house|interop)\.|^scen\.exhaustive_|^e2e\.(bench_.*|copied|images|install|load|social)$') ;;
 	esac
 	echo "== $preset: build"
 	if [ -n "$builder" ]; then
