@@ -65,6 +65,7 @@ BENCHES = (
     *((f"chain --hops 5 --size 1M --by {way}", ("bytes_moved_per_call",), "bytes moved per call") for way in ("value", "ref", "node")),
     ("bench loan --size 16M", ("loan_p50_us",), "p50, us"),
 )
+FAR = {"far": ", CPUs far apart", "mixed": ", CPUs partly far apart"}  # where a cache line takes longer
 PHOTOS = "/usr/share/backgrounds/mate/nature"  # Debian's mate-backgrounds
 # Command, key of its JSON object, options of both ways, and by carrier the least ratio of the second to the first.
 REFERENCE = ("--by value", "--by ref")
@@ -182,7 +183,7 @@ def render_peers(data):
     body = []
     for name, group, peer, lanes in PEERS:
         rows = [next(filter(None, (find(run, group, shape, peer, lane) for lane in lanes.split())), None) for shape in ("echo64", "echo64x64")]
-        body.append([name, *(number(row["median"]) if row else "-" for row in rows)])
+        body.append([name, *(number(row["median"]) + FAR.get(row.get("mode"), "") if row else "-" for row in rows)])
     head = f"[all figures]({PAGE})"
     return table([head, "round trip of a small call, us", "many in flight, calls/s"], body)
 
@@ -277,8 +278,8 @@ def elastic(build):
                                                   ("its 1 MiB is there, us", "fetch_us", "fetch_ratio", ""))]
     return {"name": "elastic", "title": "Workers and functions that start", "command": "scripts/results.py --elastic build",
             "columns": ["command", "through a broker", "own EAL", "ratio, median of turns", "target"], "rows": rows,
-            "text": ["A function's target is missed: exec and the transfer of 1 MiB cost both ways about the same, and are more than a hundredth of a "
-                     "start of EAL. memif is a link per pair of processes, which each process that attaches must first set up with the node and its caller."]}
+            "text": ["A function's target is missed: exec and the transfer of 1 MiB are more than a hundredth of a start of EAL: a process with a "
+                     "device of its own needs 5 ms for the transfer after 307 ms for that start, and exec takes 1.3 ms. memif is a link per pair of processes, which each process that attaches must first set up with the node and its caller."]}
 
 
 def social_profile(build, folder, *args):

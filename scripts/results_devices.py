@@ -23,7 +23,7 @@ ATTACHES = (
 )
 # Test in the guest, what it measures, the most that is allowed, where that is in its last line.
 GUEST = (
-    ("node", "node CPU per MiB of GET over verbs, pages sent in place over copied", 0.5, r"of the medians ([\d.]+)"),
+    ("node", "node CPU per MiB of GET over verbs, pages sent in place over copied", 0.5, r"of the medians [\d.]+ and ([\d.]+)"),
     ("one_sided", "node CPU per MiB of GET, RDMA READ over datagrams, the kernel's soft-RoCE included", 0.1, r"by datagrams [^:]*: [\d.]+ and ([\d.]+)"),
     ("broker", "first reply of a new process through the broker, over rdma_connect", 1, r"first reply ([\d.]+)"),
     ("broker", "a further session through the broker, over rdma_connect", 1, r"further session ([\d.]+)"),
