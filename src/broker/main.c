@@ -15,7 +15,6 @@
 
 struct args {
 	struct lend_broker_config config;
-	const char *numa; /* NULL: the device's node */
 	bool spin, json;
 };
 
@@ -35,8 +34,7 @@ static const struct lend_option options[] = {
     OPT_TEXT(struct args, config.eal, "eal", "ARGS", "DPDK's EAL arguments", .key = 'e'),
     OPT_NUMBER(struct args, config.spares, "spares", 1, LEND_BROKER_SPARES,
 	       "Carriers kept open for the processes that attach next (1)"),
-    OPT_TEXT(struct args, numa, "numa", "N",
-	     "Run on the CPUs of NUMA node N and allocate memory there (the device's own node)"),
+    OPT_NUMA(lend_numa_take),
     OPT_FLAG(struct args, spin, "spin", "Poll all the time instead of sleeping when idle",
 	     .key = 's'),
     OPT_FLAG(struct args, json, "json", "Print the counters as JSON at the end", .key = 'j'),
@@ -51,17 +49,6 @@ static const char doc[] =
     "  lend-broker --name rdma --device verbs:mlx5_0@10.0.0.2:0 --spares 8\n"
     "  lend serve --listen broker:nic\n"
     "  lend bench lat --connect broker:nic/dpdk:net_af_packet0@10.0.0.3:7001";
-
-/* Chooses the node before anything is allocated. */
-static void choose_node(const struct args *args)
-{
-	static const struct lend_option numa = {.name = "numa"};
-
-	if (args->numa)
-		lend_numa_take(&numa, NULL, (char *)(uintptr_t)args->numa);
-	else
-		lend_numa_follow(args->config.device);
-}
 
 static void run_broker(struct lend_broker *h, bool spin)
 {
@@ -107,7 +94,6 @@ int main(int argc, char **argv)
 	if (!args.config.name || !args.config.device)
 		lend_cli_bad("give --name and --device: lend-broker --name nic --device "
 			     "udp:127.0.0.1:0");
-	choose_node(&args);
 	if (lend_broker_open(&args.config, &h) < 0) {
 		fprintf(stderr, "lend-broker: %s\n", lend_why_text());
 		return EXIT_FAILURE;

@@ -2,7 +2,6 @@
 #include "cli/numa.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <linux/mempolicy.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,45 +118,4 @@ void lend_numa_take(const struct lend_option *option, void *field, char *value)
 	(void)field;
 	if (!stay_on_node(node, why))
 		lend_cli_bad("--%s %u: %s", option->name, node, why);
-}
-
-/* Reads a node's number from a file of sysfs. -1: there is none. */
-static int read_node(const char *path)
-{
-	FILE *file = fopen(path, "re");
-	int node = -1;
-
-	if (file && fscanf(file, "%d", &node) != 1)
-		node = -1;
-	if (file)
-		(void)fclose(file);
-	return node >= 0 && node < NODES_MAX ? node : -1;
-}
-
-int lend_numa_of(const char *sysfs, const char *address)
-{
-	static const char *const place[][2] = {
-	    {"bus/pci/devices", ""}, {"class/infiniband", "/device"}, {"class/net", "/device"}};
-	const char *device = strchr(address, ':'), *end = device ? strchr(device, '@') : NULL;
-	char path[PATH_MAX];
-	int node = -1;
-
-	if (end == NULL || memchr(device, '/', (size_t)(end - device)))
-		return -1;
-	device++;
-	for (size_t i = 0; node < 0 && i < sizeof(place) / sizeof(place[0]); i++) {
-		(void)snprintf(path, sizeof(path), "%s/%s/%.*s%s/numa_node", sysfs, place[i][0],
-			       (int)(end - device), device, place[i][1]);
-		node = read_node(path);
-	}
-	return node;
-}
-
-void lend_numa_follow(const char *address)
-{
-	int node = lend_numa_of("/sys", address);
-	char why[WHY_MAX];
-
-	if (node >= 0)
-		(void)stay_on_node((unsigned)node, why);
 }

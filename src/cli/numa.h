@@ -14,13 +14,6 @@ bool lend_numa_list(const char *text, cpu_set_t *set);
  * and has them allocate memory there while it lasts. lend_cli_bad() for a node that does not exist,
  * with a list of those that do, and for one without CPUs that this process may use. */
 void lend_numa_take(const struct lend_option *option, void *field, char *value);
-/* Returns the node of the device in an address such as "verbs:mlx5_0@10.0.0.2:0", or -1 if the
- * kernel does not report one. sysfs: "/sys", or a folder like it. */
-int lend_numa_of(const char *sysfs, const char *address);
-/* Like lend_numa_take(), on that device's node. Changes nothing if there is none, or if this
- * process may not use its CPUs. */
-void lend_numa_follow(const char *address);
-
 #define OPT_NUMA(TAKE)                                                                             \
 	OPT_TAKEN("numa", "N", TAKE,                                                               \
 		  "Run on the CPUs of NUMA node N and allocate memory there; pools and rings of "  \
