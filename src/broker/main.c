@@ -1,7 +1,6 @@
 /* main - lend-broker, the broker as a daemon. Layer: broker. Threads: one. */
 #include <inttypes.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 

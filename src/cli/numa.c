@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { NODES_MAX = 1024, LIST_MAX = 512, WHY_MAX = 1024, WORD_BITS = 8 * sizeof(unsigned long) };
+enum { NODES_MAX = 1024, LIST_MAX = 512, WORD_BITS = 8 * sizeof(unsigned long) };
 
 bool lend_numa_list(const char *text, cpu_set_t *set)
 {
@@ -59,8 +59,7 @@ static const cpu_set_t *cpus_at_first(void)
 	return &set;
 }
 
-/* Like lend_numa_take(), but on failure returns false, with the reason in why. */
-static bool stay_on_cpus(unsigned node, char why[WHY_MAX])
+static void stay_on_cpus(const char *option, unsigned node)
 {
 	char name[32], list[LIST_MAX];
 	cpu_set_t cpus, both;
@@ -68,54 +67,43 @@ static bool stay_on_cpus(unsigned node, char why[WHY_MAX])
 	(void)snprintf(name, sizeof(name), "node%u/cpulist", node);
 	read_line(name, list);
 	if (!lend_numa_list(list, &cpus))
-		return true; /* a node of memory alone, or a kernel without nodes */
+		return; /* a node of memory alone, or a kernel without nodes */
 	CPU_AND(&both, &cpus, cpus_at_first());
 	if (CPU_COUNT(&both) == 0)
-		(void)snprintf(why, WHY_MAX,
-			       "its CPUs are %s, and this process may use none of them: choose "
-			       "another node, or start it with other CPUs (taskset -c)",
-			       list);
-	else if (sched_setaffinity(0, sizeof(both), &both) != 0)
-		(void)snprintf(why, WHY_MAX, "%s", strerror(errno));
-	return why[0] == '\0';
+		lend_cli_bad("--%s %u: its CPUs are %s, and this process may use none of them: "
+			     "choose another node, or start it with other CPUs (taskset -c)",
+			     option, node, list);
+	if (sched_setaffinity(0, sizeof(both), &both) != 0)
+		lend_cli_bad("--%s %u: %s", option, node, strerror(errno));
 }
 
-static bool prefer_memory(unsigned node, char why[WHY_MAX])
+static void prefer_memory(const char *option, unsigned node)
 {
 	unsigned long mask[NODES_MAX / WORD_BITS] = {0};
 
 	mask[node / WORD_BITS] = 1ul << node % WORD_BITS;
 	if (syscall(SYS_set_mempolicy, MPOL_PREFERRED, mask, NODES_MAX) != 0)
-		(void)snprintf(why, WHY_MAX,
-			       "set_mempolicy: %s: allow this system call in the container's "
-			       "seccomp profile",
-			       strerror(errno));
-	return why[0] == '\0';
+		lend_cli_bad("--%s %u: set_mempolicy: %s: allow this system call in the "
+			     "container's seccomp profile",
+			     option, node, strerror(errno));
 }
 
-static bool stay_on_node(unsigned node, char why[WHY_MAX])
+void lend_numa_take(const struct lend_option *option, void *field, char *value)
 {
+	unsigned node = (unsigned)lend_cli_u64(option->name, value, 0, NODES_MAX - 1);
 	char list[LIST_MAX];
 	cpu_set_t nodes;
 
-	why[0] = '\0';
+	(void)field;
 	read_line("has_memory", list);
 	if (!lend_numa_list(list, &nodes)) { /* a kernel without nodes */
 		strcpy(list, "0");
 		(void)lend_numa_list(list, &nodes);
 	}
 	if (!CPU_ISSET(node, &nodes))
-		(void)snprintf(why, WHY_MAX, "no such NUMA node with memory; there are: %s", list);
-	return why[0] == '\0' && stay_on_cpus(node, why) &&
-	       (CPU_COUNT(&nodes) == 1 || prefer_memory(node, why));
-}
-
-void lend_numa_take(const struct lend_option *option, void *field, char *value)
-{
-	unsigned node = (unsigned)lend_cli_u64(option->name, value, 0, NODES_MAX - 1);
-	char why[WHY_MAX];
-
-	(void)field;
-	if (!stay_on_node(node, why))
-		lend_cli_bad("--%s %u: %s", option->name, node, why);
+		lend_cli_bad("--%s %u: no such NUMA node with memory; there are: %s", option->name,
+			     node, list);
+	stay_on_cpus(option->name, node);
+	if (CPU_COUNT(&nodes) > 1)
+		prefer_memory(option->name, node);
 }

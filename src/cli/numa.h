@@ -14,6 +14,7 @@ bool lend_numa_list(const char *text, cpu_set_t *set);
  * and has them allocate memory there while it lasts. lend_cli_bad() for a node that does not exist,
  * with a list of those that do, and for one without CPUs that this process may use. */
 void lend_numa_take(const struct lend_option *option, void *field, char *value);
+
 #define OPT_NUMA(TAKE)                                                                             \
 	OPT_TAKEN("numa", "N", TAKE,                                                               \
 		  "Run on the CPUs of NUMA node N and allocate memory there; pools and rings of "  \
