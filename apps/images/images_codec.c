@@ -184,6 +184,18 @@ static int take_nearest(struct images_codec *codec, const uint8_t *rgb, struct i
 	return 0;
 }
 
+int images_codec_encode(struct images_codec *codec, const void *rgb, struct images_size size,
+			int quality, struct images_jpeg *out)
+{
+	*out = (struct images_jpeg){0};
+	if (tjCompress2(codec->writer, rgb, (int)size.width, 0, (int)size.height, TJPF_RGB,
+			&out->data, &out->len, TJSAMP_420, quality, 0) == 0)
+		return 0;
+	tjFree(out->data);
+	*out = (struct images_jpeg){0};
+	return note_failure(codec, codec->writer);
+}
+
 int images_codec_apply(struct images_codec *codec, enum images_what what, const void *rgb,
 		       struct images_size size, struct images_jpeg *out)
 {
@@ -201,12 +213,6 @@ int images_codec_apply(struct images_codec *codec, enum images_what what, const 
 		pixels = codec->thumb;
 		size = to;
 	}
-	*out = (struct images_jpeg){0};
-	if (tjCompress2(codec->writer, pixels, (int)size.width, 0, (int)size.height, TJPF_RGB,
-			&out->data, &out->len, TJSAMP_420,
-			thumb ? IMAGES_THUMB_QUALITY : IMAGES_LEAN_QUALITY, 0)) {
-		tjFree(out->data);
-		return note_failure(codec, codec->writer);
-	}
-	return 0;
+	return images_codec_encode(codec, pixels, size,
+				   thumb ? IMAGES_THUMB_QUALITY : IMAGES_LEAN_QUALITY, out);
 }

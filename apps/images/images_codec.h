@@ -49,6 +49,9 @@ struct images_jpeg {
 	unsigned long len;
 };
 void images_jpeg_free(void *data);
+/* Encodes with a quality of 1 to 100. Returns 0 and *out; or -EINVAL, and *out is empty. */
+int images_codec_encode(struct images_codec *codec, const void *rgb, struct images_size size,
+			int quality, struct images_jpeg *out);
 /* Scales if the operation asks for it, then encodes, except for NEAREST. Returns 0 and *out; or
  * -EINVAL, and *out is unchanged. */
 int images_codec_apply(struct images_codec *codec, enum images_what what, const void *rgb,

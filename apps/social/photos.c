@@ -2,23 +2,16 @@
 #include "apps/social/photos.h"
 
 #include <glob.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <turbojpeg.h>
 
 #include "apps/common/options.h"
+#include "apps/images/images_codec.h"
 
-enum { QUALITY_MAX = 100, PIXEL = 3 };
-
-/* Pixels of a photograph. */
-struct image {
-	uint8_t *rgb;
-	int width, height;
-};
+enum { QUALITY_MAX = 100 };
 
 static void write_photo(const char *path, const void *bytes, size_t size)
 {
@@ -41,68 +34,51 @@ static void make_photo(const char *path, size_t size)
 	free(bytes);
 }
 
-static struct image read_image(const char *path, size_t size)
+static void *read_file(const char *path, size_t size)
 {
-	uint8_t *bytes = malloc(size);
+	void *bytes = malloc(size);
 	FILE *file = fopen(path, "re");
-	tjhandle reader = tjInitDecompress();
-	struct image image = {NULL, 0, 0};
-	int sampling, colours;
 
-	if (!bytes || !file || !reader || fread(bytes, 1, size, file) != size ||
-	    tjDecompressHeader3(reader, bytes, size, &image.width, &image.height, &sampling,
-				&colours) != 0)
-		app_die("%s cannot be read as JPEG", path);
-	image.rgb = malloc((size_t)image.width * (size_t)image.height * PIXEL);
-	if (!image.rgb || tjDecompress2(reader, bytes, size, image.rgb, image.width, 0,
-					image.height, TJPF_RGB, 0) != 0)
-		app_die("%s cannot be decoded", path);
-	tjDestroy(reader);
+	if (!bytes || !file || fread(bytes, 1, size, file) != size)
+		app_die("%s cannot be read", path);
 	fclose(file);
-	free(bytes);
-	return image;
+	return bytes;
 }
 
-/* Returns the bytes of a JPEG of an image, for tjFree(). */
-static uint8_t *encode_image(tjhandle writer, const struct image *image, int quality, size_t *size)
+/* Writes a JPEG again, with the highest quality that gives at most max bytes. */
+static void shrink_photo(const void *jpeg, size_t len, const char *path, size_t max)
 {
-	uint8_t *jpeg = NULL;
+	struct images_codec *codec = NULL;
+	struct images_size size = {0, 0};
+	struct images_jpeg out = {0};
+	int low = 1, high = QUALITY_MAX, quality;
+	void *rgb;
 
-	*size = 0;
-	if (!writer || tjCompress2(writer, image->rgb, image->width, 0, image->height, TJPF_RGB,
-				   &jpeg, size, TJSAMP_420, quality, TJFLAG_ACCURATEDCT) != 0)
-		app_die("a photograph cannot be encoded");
-	return jpeg;
-}
-
-/* Writes an image as the JPEG of highest quality with at most max bytes. */
-static void shrink_image(const struct image *image, const char *path, size_t max)
-{
-	tjhandle writer = tjInitCompress();
-	int low = 1, high = QUALITY_MAX;
-	uint8_t *jpeg;
-	size_t size;
-
-	while (low < high) {
-		int quality = (low + high + 1) / 2;
-
-		tjFree(encode_image(writer, image, quality, &size));
-		if (size <= max)
+	if (images_codec_open(&codec) < 0 || images_codec_size(codec, jpeg, len, &size) < 0 ||
+	    !(rgb = malloc(images_size_bytes(size))) ||
+	    images_codec_decode(codec, jpeg, len, size, rgb) < 0)
+		app_die("a photograph cannot be decoded");
+	do {
+		quality = (low + high + 1) / 2;
+		images_jpeg_free(out.data);
+		if (images_codec_encode(codec, rgb, size, quality, &out) < 0)
+			app_die("a photograph cannot be encoded");
+		if (out.len <= max || low == high)
 			low = quality;
 		else
 			high = quality - 1;
-	}
-	jpeg = encode_image(writer, image, low, &size);
-	write_photo(path, jpeg, size);
-	tjFree(jpeg);
-	tjDestroy(writer);
+	} while (low < high || quality != low); /* the last one is that which fits */
+	write_photo(path, out.data, out.len);
+	images_jpeg_free(out.data);
+	images_codec_close(codec);
+	free(rgb);
 }
 
 const char *photo_find(const char *dir, const char *name, size_t size, char path[PHOTO_PATH_MAX])
 {
 	off_t least = INT64_MAX, len = 0;
 	char nearest[PHOTO_PATH_MAX] = "";
-	struct image image;
+	void *jpeg;
 	glob_t found;
 	struct stat st;
 
@@ -123,8 +99,8 @@ const char *photo_find(const char *dir, const char *name, size_t size, char path
 		memcpy(path, nearest, sizeof(nearest));
 		return path;
 	}
-	image = read_image(nearest, (size_t)len);
-	shrink_image(&image, path, size + size / PHOTO_NEAR);
-	free(image.rgb);
+	jpeg = read_file(nearest, (size_t)len);
+	shrink_photo(jpeg, (size_t)len, path, size + size / PHOTO_NEAR);
+	free(jpeg);
 	return path;
 }
