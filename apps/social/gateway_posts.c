@@ -1,5 +1,5 @@
-/* gateway_posts - a reply of posts: texts behind references come from the memory node, or if it has
- * lost them from post-storage.
+/* gateway_posts - a reply of posts: texts behind references come from the memory node, or, if it
+ * has lost them, from post-storage.
  * Layer: apps. Threads: the endpoint's. */
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 enum { TEXT_MAX = 16 << 20 };
 
-/* Posts whose texts are read. part, post: those with their text on the memory node. */
+/* Posts that wait for texts. part, post: those with their text on the memory node. */
 struct reading {
 	struct lend_op op; /* first */
 	struct gate *g;
@@ -36,8 +36,8 @@ static void reply_json(struct gate *g, const Social__Posts *posts)
 	gate_end(g);
 }
 
-/* Replies once all texts are read. */
-static void end_one(const struct reading *r)
+/* Counts a text as read. Replies when it was the last one. */
+static void end_read(const struct reading *r)
 {
 	if (social_ended_with(r->g->request, LEND_OK, ""))
 		reply_json(r->g, r->posts);
@@ -49,7 +49,7 @@ static void got_whole_post(const Social__Post *reply, void *whole)
 
 	if (reply && reply->text)
 		w->post->text = social_copy(w->of->g->request, reply->text);
-	end_one(w->of);
+	end_read(w->of);
 }
 
 /* Asks post-storage for the bytes that the node does not have. */
@@ -79,7 +79,7 @@ static void end_gets(struct lend_op *op)
 		else
 			read_whole_post(r, r->post[i]);
 	}
-	end_one(r);
+	end_read(r);
 }
 
 static bool has_reference(const Social__Post *post)

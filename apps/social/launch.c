@@ -2,6 +2,7 @@
  * loads it with lend load, and reports.
  * Layer: apps. Threads: one. */
 #include <errno.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <poll.h>
 #include <stdio.h>
@@ -93,11 +94,12 @@ static const char *by_name(enum social_by by)
 static void plan_metrics(unsigned i, char at[METRICS_MAX])
 {
 	const char *metrics = all.args->metrics, *colon = strrchr(metrics, ':');
-	unsigned long port = colon ? strtoul(colon + 1, NULL, 10) : 0;
+	uint64_t port;
 
 	if (!colon)
 		app_bad("--metrics %s: give HOST:PORT", metrics);
-	(void)snprintf(at, METRICS_MAX, "%.*s:%lu", (int)(colon - metrics), metrics,
+	port = lend_cli_u64("metrics", colon + 1, 0, UINT16_MAX - CHILDREN_MAX);
+	(void)snprintf(at, METRICS_MAX, "%.*s:%" PRIu64, (int)(colon - metrics), metrics,
 		       port ? port + i : 0);
 }
 

@@ -1,5 +1,5 @@
-/* store_lmdb - stores in LMDB: values by key, and lists whose members are its sorted duplicates, 16
- * bytes of big-endian score and member.
+/* store_lmdb - stores in LMDB: values by key, and lists. The members of a list are LMDB's sorted
+ * duplicates, 16 bytes of big-endian score and member.
  *
  * Operations of a turn share one transaction, which ends in the next turn, and completes the
  * writes. A thread writes all to disk each second.

@@ -508,7 +508,8 @@ class Metrics(unittest.TestCase):
             for name, text in texts.items():
                 self.assertIn("lend_mem" if name == "memory-node" else "lend_endpoint_rx_datagrams_total", text)
                 self.check_format(text)
-        one_line(self, lend("social", "--metrics", "nowhere", code=2))
+        for nowhere in "nowhere", "127.0.0.1:x", "127.0.0.1:65535":
+            one_line(self, lend("social", "--metrics", nowhere, code=2))
 
     def test_a_request_is_one_trace(self):
         with Social("value", node=False) as net, unittest.mock.patch.dict(os.environ, LEND_TRACE="1"):
