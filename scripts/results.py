@@ -279,7 +279,8 @@ def elastic(build):
     return {"name": "elastic", "title": "Workers and functions that start", "command": "scripts/results.py --elastic build",
             "columns": ["command", "through a broker", "own EAL", "ratio, median of turns", "target"], "rows": rows,
             "text": ["A function's target is missed: exec and the transfer of 1 MiB are more than a hundredth of a start of EAL: a process with a "
-                     "device of its own needs 5 ms for the transfer after 307 ms for that start, and exec takes 1.3 ms. memif is a link per pair of processes, which each process that attaches must first set up with the node and its caller."]}
+                     "device of its own needs 5 ms for the transfer after 307 ms for that start, and exec takes 1.3 ms. "
+                     "memif is a link per pair of processes, which each process that attaches must first set up with the node and its caller."]}
 
 
 def social_profile(build, folder, *args):

@@ -3,6 +3,7 @@ import json
 import statistics
 import subprocess
 
+from compare_show import number
 from reliability import ROWS
 
 TURNS = 5
@@ -16,10 +17,6 @@ PRIORITY = (
     ("rate of the transfer alone, of that without priorities", lambda one: one["bulk_percent_of_off"], "%"),
     ("rate of the transfer next to the urgent calls, of that alone", lambda one: 100 * one["bulk_gbit_per_s_loaded"] / one["bulk_gbit_per_s"], "%"),
 )
-
-
-def number(value):
-    return f"{value:.2f}" if value < 10 else f"{value:.0f}"
 
 
 def spread(values, unit):
