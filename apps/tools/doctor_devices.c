@@ -257,13 +257,12 @@ static void check_cards(struct visit *v, uint64_t set)
 	}
 	if (dir)
 		closedir(dir);
-	if (found.len)
-		add_text(&fix, "export LEND_EAL='%s-m 512' (takes the card from the kernel)",
-			 allow);
-	else
+	if (found.len) {
+		add_text(&fix, "export LEND_EAL='%s-m 512' (the kernel loses the cards)", allow);
+	} else {
 		add_text(&fix, "a network card on PCI");
-	if (!found.len)
 		add_text(&found, "no network card on PCI");
+	}
 }
 
 /* An RDMA device, its Ethernet interface and that interface's address; "" for missing ones. */

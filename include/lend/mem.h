@@ -193,8 +193,8 @@ struct lend_get_part {
 };
 /* Reads bytes of n references. One call reads up to 64 neighbours in the array that are of one
  * node, at most 8 MiB; over a pool each is read as by lend_get(). The other parts are read if one
- * fails; its memory has undefined bytes then. op->status is OK if all parts are,
- * else the first failure.
+ * fails; its memory has undefined bytes then. op->status is OK if all parts are, else the first
+ * failure.
  * Returns: 0; -EINVAL: n is less than 1, not a reference, no memory given, op->priority, or the
  * client closes. Unlike lend_get(), a part of an unknown node ends UNAVAILABLE.
  * Ownership: borrows op, the array and the memory until done. */
@@ -277,8 +277,8 @@ int lend_space_free(struct lend_mem *mem, lend_space space, struct lend_op *op);
 /* lend_sync(3) - operations on memory nodes that wait for their end.
  *
  * For code that does one thing at a time: tools, tests, and LEND_SLOW handlers, which use a client
- * of lend_request_ep(). Each function runs the operation whose name it has, and turns until that
- * has ended: other handlers and done functions run meanwhile. So it is refused inside a turn: it
+ * of lend_request_ep(). Each function runs the operation of its name, and turns until that has
+ * ended: other handlers and done functions run meanwhile. So it is refused inside a turn: it
  * returns -EDEADLK, and has started nothing. lend_op_wait() does the same for all other operations.
  *
  * op has the parent, the timeout, the priority, and the result; NULL: none of them is needed. The

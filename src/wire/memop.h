@@ -31,6 +31,7 @@
  *   POOL_VIEW    space, page 8, key 8                -> view           page 0 makes a new view
  *   POOL_DROP    pinned map (as a space), key 8 -> -
  *   GET_MANY     n 4, zero 4, payload n parts        -> n statuses of 4, the bytes of all
+ *                                                       parts; zeros for those that failed
  *   part, 80     reference, offset 8, len 8
  *   view         pinned map 16, pages 8, offset in the first 4, n 4, n runs of {frame 4, pages 4}
  *
