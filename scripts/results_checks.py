@@ -34,7 +34,7 @@ def priority(build):
             "columns": [LATENCY, *CARRIERS],
             "rows": [[what, *(spread([of(one) for one in found[carrier]], unit) for carrier in CARRIERS)] for what, of, unit in PRIORITY],
             "text": [f"`lend bench priority --seconds 2`: medians of {TURNS} turns, and their range. Bytes of the transfer go through the carrier, over shm "
-                     "too. While urgent calls come, long messages go in datagrams of an eighth of the length."]}
+                     "too. Long messages that begin while urgent calls come go in datagrams of an eighth of the length."]}
 
 
 def conformance(file):

@@ -9,7 +9,7 @@
  *   alarm.c, descriptors.c, reason.c, job_queue.c, bufs.c, msg.c, deferred_free.c, method.c,
  *   stats.c, stats_service.c, describe.c, session_proof.c, keys.c, peer_memory.c, stream.c,
  *   shown_memory.c;
- * adaptive_spin.h, bulk_pause.h
+ * adaptive_spin.h, bulk_pause.h, urgent_gap.h
  *
  * Layer: rpc. Threads: the endpoint's own, but for the fields marked "any thread".
  */
@@ -32,6 +32,7 @@
 #include "rpc/adaptive_spin.h"
 #include "rpc/sealing.h"
 #include "rpc/shake.h"
+#include "rpc/urgent_gap.h"
 #include "sys/mapped_memory.h"
 #include "wire/head.h"
 
@@ -217,8 +218,8 @@ struct lend_ep {
 	uint32_t ran;       /* handlers and done functions, in the current turn or the last one */
 	uint32_t lent;      /* chain of handles that carriers may still read */
 	uint32_t supply_len;
-	uint32_t mtu_max; /* largest datagram of all carriers: no fragment is longer */
-	lend_ns urgent;   /* when a call above normal priority was last seen */
+	uint32_t mtu_max;              /* largest datagram of all carriers: no fragment is longer */
+	struct lend_urgent_gap urgent; /* arrivals of calls above normal priority */
 	struct lend_bulk_pause bulk_pause; /* pause of long messages for urgent calls */
 	uint32_t rx_long, tx_long; /* recent maximum length of datagrams; 0: all are short */
 	struct lend_req *serving;  /* request of the handler that runs now */

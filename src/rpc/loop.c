@@ -25,8 +25,8 @@ enum { ROUNDS = 8 }; /* rounds of output per turn: if work remains, the next tur
  * priority. Long datagrams take a microsecond each to copy: 32 of them in both directions would
  * delay such a call by a hundred. As a permanent limit it would cost bulk transfers a tenth. */
 enum { QUANTUM = 8 << 10, QUANTUM_CHEAP = 2 << 10, MOMENT_NS = 1000000 };
-/* Time after such a call in which long messages begin in short datagrams. */
-enum { FINE_NS = 10 * MOMENT_NS, WAIT_NS = 100 * MOMENT_NS };
+/* While such a call waits for its reply the limit applies too, for WAIT_NS at most. */
+enum { WAIT_NS = 100 * MOMENT_NS };
 /* Limit in bytes of a burst otherwise, for carriers that deliver whole messages: a worker or a
  * caller copies them at once. */
 enum { WHOLE = 4 << 20 };
@@ -39,8 +39,7 @@ void lend_ep_urgent_slow(struct lend_ep *ep)
 {
 	if (ep->config.schedule == LEND_AS_THEY_COME)
 		return;
-	ep->urgent = lend_ep_now(ep);
-	lend_core_cut_fine(ep->core, ep->urgent + FINE_NS);
+	lend_core_cut_fine(ep->core, lend_urgent_gap_add(&ep->urgent, lend_ep_now(ep)));
 }
 
 void lend_ep_pause_bulk_slow(struct lend_ep *ep, bool answered)
@@ -57,7 +56,7 @@ void lend_ep_pause_bulk_slow(struct lend_ep *ep, bool answered)
 /* Returns whether an urgent call was seen lately, or waits for its reply, not for too long. */
 static bool is_urgent(const struct lend_ep *ep)
 {
-	return ep->now - ep->urgent < MOMENT_NS || ep->now - ep->bulk_pause.began < WAIT_NS;
+	return ep->now - ep->urgent.last < MOMENT_NS || ep->now - ep->bulk_pause.began < WAIT_NS;
 }
 
 static uint32_t quantum_of(const struct lend_ep *ep)
