@@ -414,7 +414,7 @@ struct lend_sess {
 	lend_ns timer;        /* as timer.h has it; LEND_NEVER: not on the wheel */
 	lend_ns blocked[2];   /* backpressure: until then the carrier counts as full, [1]: for fast
 				 ones; 0: it is not full */
-	uint32_t unscheduled; /* bytes of long messages that may be in flight without a grant */
+	uint32_t pto_min;     /* ns: least pto */
 	uint32_t peer_line;   /* its struct lend_peer, in lines of 64 bytes from the core on */
 	uint32_t pto;         /* first timeout of a call, derived from srtt, rttvar and pto_min */
 	uint32_t ecn;
@@ -476,7 +476,7 @@ struct lend_sess {
 	uint64_t key_id;         /* id of the key that the peer has proven; 0: none */
 	uint8_t binding[16];     /* hash of both handshake datagrams, as the runtime computed it */
 	uint8_t incarnation[16]; /* incarnation of the peer; zero until it is known */
-	uint32_t pto_min;        /* ns: least pto */
+	uint32_t unscheduled;    /* bytes of long messages that may be in flight without a grant */
 	uint32_t probed;         /* when that last expired, in units of LEND_SENT_UNIT; 0: never */
 };
 _Static_assert(offsetof(struct lend_sess, oldest) == 64, "a line");
