@@ -166,21 +166,20 @@ static int run_node(struct node *node, const struct mn_config *config)
 static void print_report(const struct node *node)
 {
 	struct lend_memstats sum = {0}, stats;
-	const char *comma = "";
+	uint64_t in_place = 0;
 
 	for (uint32_t i = 0; i < node->workers; i++) {
 		lend_store_stats(node->worker[i].store, &stats);
 #define X(name, text) sum.name += stats.name;
 		LEND_MEM_STATS(X)
 #undef X
+		in_place += node->worker[i].tx_in_place;
 	}
 	putchar('{');
-#define X(name, text)                                                                              \
-	printf("%s\"" #name "\":%" PRIu64, comma, sum.name);                                       \
-	comma = ",";
+#define X(name, text) printf("\"" #name "\":%" PRIu64 ",", sum.name);
 	LEND_MEM_STATS(X)
 #undef X
-	puts("}");
+	printf("\"tx_in_place\":%" PRIu64 "}\n", in_place);
 }
 
 static void close_all(struct node *node, bool json)

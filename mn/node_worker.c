@@ -313,6 +313,17 @@ int mn_worker_join(struct mn_worker *worker)
 			      : 0;
 }
 
+static uint64_t read_counter(struct lend_ep *ep, const char *wanted)
+{
+	const char *name, *meaning;
+	uint64_t value;
+
+	for (unsigned i = 0; lend_stats_each(ep, i, &name, &meaning, &value); i++)
+		if (strcmp(name, wanted) == 0)
+			return value;
+	return 0;
+}
+
 void mn_worker_close_endpoint(struct mn_worker *worker)
 {
 	struct lend_stats stats;
@@ -325,6 +336,7 @@ void mn_worker_close_endpoint(struct mn_worker *worker)
 		(void)lend_watch_sessions(worker->ep, NULL, NULL);
 	lend_stats_get(worker->ep, &stats);
 	worker->tx_bytes = stats.tx_bytes;
+	worker->tx_in_place = read_counter(worker->ep, "io_tx_in_place");
 	lend_close(worker->ep);
 	worker->ep = NULL;
 	if (worker->store)

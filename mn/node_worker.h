@@ -33,9 +33,10 @@ struct mn_worker {
 	struct mn_query ask;
 	int rc; /* result of run() in a thread, with its lend_why() */
 	char why[512];
-	atomic_uint *leaving;           /* borrowed, shared by all workers; 2: at once */
-	void (*leave_all)(void);        /* sets *leaving and wakes all workers */
-	uint64_t tx_bytes;              /* set by close_endpoint() */
+	atomic_uint *leaving;    /* borrowed, shared by all workers; 2: at once */
+	void (*leave_all)(void); /* sets *leaving and wakes all workers */
+	uint64_t tx_bytes;       /* set by close_endpoint(), like tx_in_place */
+	uint64_t tx_in_place; /* datagrams with pages that a device or its driver read in place */
 	struct lend_memstats published; /* by lend_stats_publish(), as last read */
 };
 

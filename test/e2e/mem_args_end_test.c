@@ -71,8 +71,7 @@ static void timed_out(const char *carrier)
 	close_all();
 }
 
-TestRuns(mem_args_end, timed_out_shm, timed_out("shm"));
-TestRuns(mem_args_end, timed_out_udp, timed_out("udp"));
+OVER_EACH(mem_args_end, timed_out)
 
 /* The callee, or the caller's client, is closed during the call. */
 static void one_side_ends(const char *carrier, struct side *dying)
@@ -100,10 +99,18 @@ static void one_side_ends(const char *carrier, struct side *dying)
 	close_all();
 }
 
-TestRuns(mem_args_end, callee_closes_shm, one_side_ends("shm", &callee));
-TestRuns(mem_args_end, callee_closes_udp, one_side_ends("udp", &callee));
-TestRuns(mem_args_end, client_is_closed_shm, one_side_ends("shm", &caller));
-TestRuns(mem_args_end, client_is_closed_udp, one_side_ends("udp", &caller));
+static void callee_closes(const char *carrier)
+{
+	one_side_ends(carrier, &callee);
+}
+
+static void client_is_closed(const char *carrier)
+{
+	one_side_ends(carrier, &caller);
+}
+
+OVER_EACH(mem_args_end, callee_closes)
+OVER_EACH(mem_args_end, client_is_closed)
 
 static void compare_args(lend_request request, const struct lend_arg *args, int n, void *arg)
 {
@@ -136,8 +143,7 @@ static void writer_ends(const char *carrier)
 	close_all();
 }
 
-TestRuns(mem_args_end, writer_ends_shm, writer_ends("shm"));
-TestRuns(mem_args_end, writer_ends_udp, writer_ends("udp"));
+OVER_EACH(mem_args_end, writer_ends)
 
 /* The callee's client is closed while it puts its reply: the parts already put are released. A
  * reply that was sent belongs to the caller. */

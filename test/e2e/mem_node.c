@@ -102,6 +102,7 @@ static void start_node(struct mem_node *node, const char *size, const char *more
 	cr_assert_eq(
 	    sscanf(strstr(line, " at ") ? strstr(line, " at ") : "", " at %103s", node->address), 1,
 	    "\"%s\"", line);
+	node->out = dup(fds[0]);
 	fclose(out);
 }
 
@@ -157,6 +158,7 @@ void mem_node_restart(struct mem_node *node, const char *size)
 {
 	kill(node->pid, SIGKILL);
 	waitpid(node->pid, NULL, 0);
+	close(node->out);
 	start_node(node, size, "");
 }
 
@@ -174,6 +176,23 @@ void mem_node_kill(struct mem_node *node)
 	kill(node->pid, SIGTERM);
 	cr_assert_eq(waitpid(node->pid, &status, 0), node->pid);
 	cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "lend-mn ended with %x", status);
+}
+
+uint64_t mem_node_report(struct mem_node *node, const char *name)
+{
+	unsigned long long value = 0;
+	char report[8192], key[64];
+	const char *at;
+	ssize_t n;
+
+	mem_node_stop(node);
+	n = read(node->out, report, sizeof(report) - 1);
+	cr_assert_gt(n, 0);
+	report[n] = '\0';
+	snprintf(key, sizeof(key), "\"%s\":", name);
+	at = strstr(report, key);
+	cr_assert(at && sscanf(at + strlen(key), "%llu", &value) == 1, "%s: %s", name, report);
+	return value;
 }
 
 enum lend_status mem_end(struct lend_mem *mem, struct lend_op *op, int rc)

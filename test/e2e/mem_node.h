@@ -10,6 +10,7 @@
 
 struct mem_node {
 	pid_t pid;
+	int out;           /* its standard output, after the first line */
 	char listen[64];   /* as given */
 	char address[104]; /* as printed */
 	struct lend_ep *ep;
@@ -37,6 +38,8 @@ void mem_node_restart(struct mem_node *node, const char *size);
 void mem_node_stop(struct mem_node *node);
 /* Stops a node that may still hold pages; it must exit cleanly. */
 void mem_node_kill(struct mem_node *node);
+/* Like mem_node_stop(), of a node with --json. Returns a counter of its report. */
+uint64_t mem_node_report(struct mem_node *node, const char *name);
 void mem_client_open(struct mem_node *node, struct lend_ep **ep, struct lend_mem **mem);
 void mem_client_close(struct lend_ep *ep, struct lend_mem *mem);
 
