@@ -12,6 +12,7 @@ import argparse
 import collections
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -70,6 +71,9 @@ def main():
     parser.add_argument("--limit", type=int)
     args, options = parser.parse_known_args()
     program = pathlib.Path(args.build, "perf_rpc_call")
+    if not shutil.which("valgrind"):
+        print("shared_lines.py: valgrind is not installed: scripts/deps.sh --install test")
+        sys.exit(77)
     # The start is most of the trace, and of no interest. With EAL's it has 40 million lines.
     run = subprocess.Popen(["sh", "-c", f'exec "$@" 2>&1 >/dev/null | grep -a "^ [LSM] \\|SCHED\\|perf_rpc_call" | awk "/ {MARKS >> 12:x}/ {{on = 1}} on || !/^ /"', "sh",
                             "valgrind", "--tool=lackey", "--trace-mem=yes", "--trace-sched=yes", "--fair-sched=yes", str(program), "-t", "2",
