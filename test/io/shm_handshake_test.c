@@ -200,6 +200,42 @@ Test(shm_handshake, silent_clients__block_no_other, .timeout = 60)
 	server->ops->close(server);
 }
 
+/* Sleeps until the server has rings ahead. Returns them. */
+static const void *await_rings(struct lend_io *server)
+{
+	const struct lend_shm *s = (const struct lend_shm *)(const void *)server;
+	uint64_t end = conform_ms() + 5000;
+
+	while (s->made == NULL && conform_ms() < end) {
+		(void)conform_take(server, NULL, NULL);
+		(void)server->ops->arm(server);
+	}
+	cr_assert_not_null(s->made, "a server that sleeps makes no rings");
+	return s->made;
+}
+
+/* Once it has had a client, a server makes the rings of the next one before it sleeps. */
+Test(shm_handshake, next_client__gets_rings_made_ahead)
+{
+	char at[104];
+	struct lend_io *server = conform_listen(&shm, at), *client[3];
+	const struct lend_shm *s = (const struct lend_shm *)(const void *)server;
+	const void *ahead = NULL;
+
+	cr_assert(server->ops->arm(server));
+	cr_assert_null(s->made, "a server that nobody called has rings");
+	for (uint32_t i = 0; i < 3; i++) {
+		client[i] = conform_client(at);
+		(void)conform_resolve(client[i], at, server);
+		cr_assert(i == 0 || (const void *)s->peer[i].pair == ahead);
+		cr_assert_null(s->made);
+		ahead = await_rings(server);
+	}
+	for (int i = 0; i < 3; i++)
+		client[i]->ops->close(client[i]);
+	server->ops->close(server);
+}
+
 static int resolve_until(struct lend_io *client, const char *at)
 {
 	uint64_t end = conform_ms() + 8000;

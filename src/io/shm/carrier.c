@@ -36,6 +36,8 @@ static bool shm_arm(struct lend_io *io)
 
 	if (s->soon == 0 || lend_clock_now() >= s->soon) {
 		s->soon = 0;
+		if (s->makes)
+			(void)lend_shm_make_rings(s); /* the next client waits less */
 		return lend_shm_arm(s);
 	}
 	(void)sched_yield();
@@ -114,6 +116,7 @@ static void shm_close(struct lend_io *io)
 	for (uint32_t i = 0; i < s->top; i++)
 		lend_shm_release(s, &s->peer[i]);
 	lend_unix_listener_close(&s->listener);
+	lend_shm_free_rings(s);
 	(void)munmap(s->bell, LEND_BELL_LEN);
 	(void)close(s->bell_fd);
 	(void)close(s->epoll);

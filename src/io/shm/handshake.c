@@ -66,8 +66,31 @@ static bool watch_socket(struct lend_shm *s, struct lend_shm_peer *p)
 	return epoll_ctl(s->epoll, EPOLL_CTL_ADD, p->sock, &ev) == 0;
 }
 
-/* Server: handles the HELLO of a new client. Maps its bell, makes the rings, and sends both the
- * rings and our bell to it. */
+int lend_shm_make_rings(struct lend_shm *s)
+{
+	void *base = NULL;
+	int err =
+	    s->made != NULL ? 0 : lend_rendezvous_memory(LEND_SHM_LINK_LEN, &s->made_fd, &base);
+
+	s->makes = false;
+	if (err != 0 || s->made != NULL)
+		return err;
+	s->made = base;
+	atomic_store_explicit(&s->made->pair.to_server.polled, 0, memory_order_relaxed);
+	atomic_store_explicit(&s->made->pair.to_client.polled, 0, memory_order_relaxed);
+	return 0;
+}
+
+void lend_shm_free_rings(struct lend_shm *s)
+{
+	if (s->made == NULL)
+		return;
+	(void)munmap(s->made, LEND_SHM_LINK_LEN);
+	(void)close(s->made_fd);
+}
+
+/* Server: handles the HELLO of a new client. Maps its bell, and sends both the rings and our bell
+ * to it. */
 static int welcome_client(struct lend_shm *s, struct lend_shm_peer *p,
 			  const struct lend_rendezvous_msg *hello, const int *its)
 {
@@ -80,10 +103,13 @@ static int welcome_client(struct lend_shm *s, struct lend_shm_peer *p,
 		return err;
 	p->bell = base;
 	p->bit = hello->bit;
-	err = lend_rendezvous_memory(LEND_SHM_LINK_LEN, &fds[0], &base);
+	err = lend_shm_make_rings(s);
 	if (err != 0)
 		return err;
-	link = base;
+	link = s->made;
+	fds[0] = s->made_fd;
+	s->made = NULL;
+	s->makes = true;
 	lend_shm_pair(p, &link->pair, &link->fast, true);
 	if (hello->shares)
 		read_from(s, p, its[1]);

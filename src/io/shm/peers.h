@@ -100,6 +100,9 @@ struct lend_shm {
 	    listener; /* not watched while io.due is set: no descriptor was free */
 	int epoll;
 	bool shares; /* our user handles bodies, and we have shared memory to offer */
+	bool makes;  /* rings for the next client are made before the next sleep */
+	struct lend_shm_link *made; /* those rings, or NULL */
+	int made_fd;                /* their file, if made is set */
 	int bell_fd;
 	struct lend_bell *bell; /* ours; written by all peers: a hint */
 	bool armed;             /* the bell has us marked as asleep */
@@ -129,6 +132,10 @@ struct lend_shm {
 /* Handshake through sockets: accepts connections, handles replies, wake-ups and hang-ups. Never
  * waits. */
 void lend_shm_poll_sockets(struct lend_shm *s);
+/* Makes the rings of the next client, with their first pages, unless there are some. 0 or -errno.
+ */
+int lend_shm_make_rings(struct lend_shm *s);
+void lend_shm_free_rings(struct lend_shm *s);
 void lend_shm_free_connection(struct lend_shm *s, struct lend_shm_peer *p);
 /* Wakes the listener at that address, if there is one, while we prepare our HELLO. */
 void lend_shm_connect_ahead(struct lend_shm *s, const char *address);
