@@ -45,6 +45,7 @@ void lend_broker_wait(struct lend_broker *h)
 		return; /* a client sent a datagram, or is new and will send one soon */
 	if (lend_broker_open_spare(h))
 		return; /* it took long: datagrams may have come */
+	(void)lend_broker_prepare_client(h);
 	for (uint32_t i = 0; i < h->n; i++) {
 		all = prepare_sleep(h->client[i]->outer, &fd[i + 1]) && all;
 		all = all && h->client[i]->asks == 0;
@@ -96,6 +97,8 @@ void lend_broker_close(struct lend_broker *h)
 
 		spare->ops->close(spare);
 	}
+	if (h->next)
+		lend_broker_free_client(h->next);
 	h->shm->ops->close(h->shm);
 	h->first->ops->close(h->first);
 	free(h);

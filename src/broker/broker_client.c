@@ -7,6 +7,7 @@
  * Layer: broker. One thread's.
  */
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "broker/broker_internal.h"
@@ -73,19 +74,31 @@ static int take_outer(struct lend_broker *h, const char *address, struct lend_io
 	return rc;
 }
 
-static struct lend_broker_client *new_client(const struct lend_broker *h)
+bool lend_broker_prepare_client(struct lend_broker *h)
 {
-	struct lend_broker_client *c;
 	struct lend_mapping memory;
 
-	if (h->n == LEND_BROKER_CLIENTS || lend_mapping_map(&memory, sizeof(*c)) < 0)
+	if (h->next || h->n == LEND_BROKER_CLIENTS ||
+	    lend_mapping_map(&memory, sizeof(*h->next)) < 0)
+		return h->next != NULL;
+	h->next = memory.base;
+	memset(h->next, 0, offsetof(struct lend_broker_client, known)); /* makes these pages */
+	h->next->memory = memory;
+	return true;
+}
+
+static struct lend_broker_client *new_client(struct lend_broker *h)
+{
+	struct lend_broker_client *c;
+
+	if (h->n == LEND_BROKER_CLIENTS || !lend_broker_prepare_client(h))
 		return NULL;
-	c = memory.base;
-	c->memory = memory;
+	c = h->next;
+	h->next = NULL;
 	return c;
 }
 
-static void free_client(struct lend_broker_client *c)
+void lend_broker_free_client(struct lend_broker_client *c)
 {
 	struct lend_mapping memory = c->memory;
 
@@ -102,7 +115,7 @@ static void attach_client(struct lend_broker *h, uint32_t peer, struct lend_brok
 	memset(msg->text, 0, sizeof(msg->text));
 	if (rc < 0) {
 		if (c)
-			free_client(c);
+			lend_broker_free_client(c);
 		lend_broker_answer(h, peer, msg, rc);
 		return;
 	}
@@ -135,7 +148,7 @@ static void release_outer(struct lend_broker *h, const struct lend_broker_client
 		c->outer->ops->close(c->outer);
 		return;
 	}
-	for (uint32_t i = 0; i < LEND_BROKER_PEERS; i++)
+	for (uint32_t i = 0; i < c->known_end; i++)
 		if (c->known[i])
 			c->outer->ops->pin(c->outer, i, false);
 	h->spare[h->spares++] = c->outer;
@@ -150,7 +163,7 @@ void lend_broker_detach(struct lend_broker *h, uint32_t peer)
 			continue;
 		h->shm->ops->pin(h->shm, peer, false);
 		release_outer(h, c);
-		free_client(c);
+		lend_broker_free_client(c);
 		h->client[i] = h->client[--h->n];
 		h->full = false;
 		return;
@@ -202,7 +215,7 @@ void lend_broker_resolve(struct lend_broker *h, struct lend_broker_client *c)
 			continue;
 		}
 		if (rc == 0 && !c->known[msg->peer]) {
-			c->known[msg->peer] = true;
+			lend_broker_note_peer(c, msg->peer);
 			c->outer->ops->pin(c->outer, msg->peer, true);
 		}
 		lend_broker_answer(h, c->peer, msg, rc);

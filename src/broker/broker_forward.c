@@ -146,9 +146,10 @@ uint32_t lend_broker_to_client(struct lend_broker *h, struct lend_broker_client 
 			h->stats.bad++;
 			continue;
 		}
-		if (!c->known[peer] && !in[i].gone)
+		if (!c->known[peer] && !in[i].gone) {
 			c->outer->ops->pin(c->outer, peer, true);
-		c->known[peer] = c->known[peer] || !in[i].gone;
+			lend_broker_note_peer(c, peer);
+		}
 		o = put_datagram(h, run, in[i].data, in[i].len, c->peer);
 		h->tail[run] =
 		    (struct lend_broker_tail){peer, ++c->seen[peer], in[i].ecn, in[i].gone};

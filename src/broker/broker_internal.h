@@ -24,6 +24,7 @@ struct lend_broker_client {
 	struct lend_broker_msg
 	    ask[LEND_BROKER_WAITING]; /* addresses that are still being resolved */
 	uint32_t asks;
+	uint32_t known_end;               /* no peer from here on is known */
 	bool known[LEND_BROKER_PEERS];    /* peers of the device that are pinned for this client */
 	uint16_t seen[LEND_BROKER_PEERS]; /* number of datagrams from each peer */
 };
@@ -36,8 +37,9 @@ struct lend_broker {
 	uint32_t spares;                           /* number of them */
 	bool full; /* opening a spare failed: retried after a client has gone */
 	struct lend_broker_client *client[LEND_BROKER_CLIENTS];
-	uint32_t n;    /* number of clients, at the front of client[] */
-	uint32_t idle; /* event-loop turns since the last datagram */
+	struct lend_broker_client *next; /* memory of the next client, made in advance; or NULL */
+	uint32_t n;                      /* number of clients, at the front of client[] */
+	uint32_t idle;                   /* event-loop turns since the last datagram */
 	struct lend_broker_stats stats;
 	/* The burst that is being forwarded. */
 	struct lend_seg seg[LEND_BROKER_TURN];
@@ -51,6 +53,14 @@ int lend_broker_open_device(const struct lend_broker *h, const char *address,
 			    struct lend_io **outer);
 /* Opens one spare carrier, unless there are enough or opening failed. Returns whether it did. */
 bool lend_broker_open_spare(struct lend_broker *h);
+/* Makes the memory of the next client, unless there is some. False: it cannot. */
+bool lend_broker_prepare_client(struct lend_broker *h);
+void lend_broker_free_client(struct lend_broker_client *c);
+static inline void lend_broker_note_peer(struct lend_broker_client *c, uint32_t peer)
+{
+	c->known[peer] = true;
+	c->known_end = peer >= c->known_end ? peer + 1 : c->known_end;
+}
 /* Returns the client of a peer of our shm, or NULL. */
 struct lend_broker_client *lend_broker_find(const struct lend_broker *h, uint32_t peer);
 /* Handles a control message from that peer, len bytes. */

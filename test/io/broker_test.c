@@ -193,6 +193,67 @@ Test(broker_own, client_ends__its_links_end)
 	lend_broker_close(h);
 }
 
+static const struct lend_io_ops *real;
+static int pins;
+
+static void count_pin(struct lend_io *io, uint32_t peer, bool kept)
+{
+	pins += kept ? 1 : -1;
+	real->pin(io, peer, kept);
+}
+
+/* The carrier of a client that has gone is kept, without the peers that the client knew. */
+Test(broker_own, client_ends__its_peers_are_released)
+{
+	struct lend_broker *h = open_broker("udp:127.0.0.1:0");
+	struct lend_io_ops ops = *h->spare[0]->ops;
+	struct lend_io *io;
+
+	real = h->spare[0]->ops;
+	ops.pin = count_pin;
+	h->spare[0]->ops = &ops;
+	io = attach_client(h, "");
+	for (int i = 0; i < 3; i++) {
+		struct lend_broker_msg msg = {.op = LEND_BROKER_RESOLVE,
+					      .version = LEND_BROKER_VERSION};
+
+		(void)snprintf(msg.text, sizeof(msg.text), "udp:127.0.0.1:%d", 7001 + i);
+		send_message(io, 0, &msg, sizeof(msg), LEND_BROKER_CONTROL);
+		while (pins == i)
+			(void)lend_broker_turn(h);
+	}
+	cr_assert_eq(pins, 3);
+	io->ops->close(io);
+	turn_until(h, 0);
+	cr_assert_eq(pins, 0);
+	for (uint32_t i = 0; i < h->spares; i++)
+		h->spare[i]->ops = real;
+	lend_broker_close(h);
+}
+
+/* While it is idle, a broker makes the memory of the next client, which then waits less. */
+Test(broker_own, idle__has_the_memory_of_the_next_client)
+{
+	struct lend_broker *h = open_broker("udp:127.0.0.1:0");
+
+	for (int i = 0; i < 3; i++) {
+		const struct lend_broker_client *next;
+		lend_ns end = lend_clock_now() + UINT64_C(10000000000);
+		struct lend_io *io;
+
+		for (next = h->next; next == NULL; next = h->next) {
+			cr_assert_lt(lend_clock_now(), end, "no memory was made");
+			lend_broker_wait(h);
+		}
+		io = attach_client(h, "");
+		cr_assert_eq(h->client[0], next);
+		cr_assert_null(h->next);
+		io->ops->close(io);
+		turn_until(h, 0);
+	}
+	lend_broker_close(h);
+}
+
 static void name_spares(const struct lend_broker *h, char spare[][104])
 {
 	for (uint32_t i = 0; i < h->spares; i++)
