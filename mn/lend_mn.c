@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/numa.h"
 #include "mn/admin.h"
 #include "mn/config.h"
 #include "mn/fdstore.h"
@@ -204,6 +205,7 @@ int main(int argc, char **argv)
 	int rc;
 
 	mn_config_read(&config, argc, argv);
+	lend_numa_follow(config.listen);
 	(void)lend_reload_keys_on_hangup("lend-mn");
 	rc = mn_pool_plan(&config);
 	if (rc == 0)

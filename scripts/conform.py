@@ -281,10 +281,11 @@ def run_guest(matrix):
     lacking = [c for c in matrix.carriers() if matrix.is_absent(c)]
     if not lacking:
         return
-    command = [HERE / "guest.sh", "--limit", "600", "--", sys.executable, __file__, matrix.build, "--json"]
+    command = [HERE / "guest.sh", "--limit", "1800", "--", sys.executable, __file__, matrix.build, "--json"]
     for carrier in lacking:
         command += ["--only", carrier]
-    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, text=True, errors="replace")
+    env = {name: value for name, value in os.environ.items() if name != "XDG_RUNTIME_DIR"}  # run_here() has removed its folder
+    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, text=True, errors="replace", env=env)
     if done.returncode == 125 or not done.stdout.strip():
         print("conform: no guest: what this machine lacks stays absent", file=sys.stderr)
         return

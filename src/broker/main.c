@@ -93,6 +93,7 @@ int main(int argc, char **argv)
 	if (!args.config.name || !args.config.device)
 		lend_cli_bad("give --name and --device: lend-broker --name nic --device "
 			     "udp:127.0.0.1:0");
+	lend_numa_follow(args.config.device);
 	if (lend_broker_open(&args.config, &h) < 0) {
 		fprintf(stderr, "lend-broker: %s\n", lend_why_text());
 		return EXIT_FAILURE;

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Goal: on a machine with several NUMA nodes, --numa keeps threads and pages on the chosen node, and
-# names the nodes that exist if it does not, for a broker, too. A memory node outlives that its NUMA
-# node goes offline. Endpoints on NICs with several queues and a pool for each make checked calls,
-# also if EAL has no memory on a NIC's node. Method: QEMU's -numa, and a DIMM that is taken away;
-# /proc says where threads and pages are; two joined NICs of a model with several queues; sysfs puts
-# one on node 1.
-# Covers: src/cli/numa.c, src/io/dpdk/frame_pool.c
+# names the nodes that exist if it does not. A broker and a memory node run on their device's node
+# unless told another, also if EAL has no memory there. A memory node outlives that its NUMA node
+# goes offline. Endpoints on NICs with several queues and a pool for each make checked calls, also if
+# EAL has no memory on a NIC's node. Method: QEMU's -numa, and a DIMM that is taken away; /proc says
+# where threads and pages are; two joined NICs of a model with several queues; sysfs puts one on
+# node 1. Covers: src/cli/numa.c, src/io/dpdk/frame_pool.c, src/io/dpdk/eal.c
 set -euo pipefail
 model=${LEND_NICS:-vmxnet3}
 
@@ -24,15 +24,22 @@ share_on() { # NODE PID: of its anonymous pages, in percent
 		END { print all ? int(100 * mine / all) : 0 }' "/proc/$2/numa_maps"
 }
 
-test_node() { # NODE
+on_node() { # NODE PID: all its threads are
+	for task in /proc/"$2"/task/*; do
+		grep -q "^Cpus_allowed_list:[[:space:]]*$1\$" "$task/status" || {
+			echo "not on node $1: $(cat "$task/comm") of $(tr '\0' ' ' <"/proc/$2/cmdline")"
+			exit 1
+		}
+	done
+}
+
+test_node() { # NODE ARGUMENT... of a memory node that is to run on that node
 	local node share
-	"$LEND_BUILD/lend-mn" --listen shm:numa --size 64M --numa "$1" --workers 2 >/tmp/mn 2>&1 &
+	"$LEND_BUILD/lend-mn" --size 64M "${@:2}" >/tmp/mn 2>&1 &
 	node=$!
 	await 200 grep -q serving /tmp/mn
 	"$LEND_BUILD/lend" bench mem-bw --node shm:numa --size 64K --seconds 1 --json >/tmp/put
-	for task in /proc/$node/task/*; do
-		grep -q "^Cpus_allowed_list:[[:space:]]*$1\$" "$task/status"
-	done
+	on_node "$1" $node
 	share=$(share_on "$1" $node)
 	[ "$share" -ge 90 ] || { echo "node $1: $share % of the pages"; exit 1; }
 	kill $node
@@ -82,25 +89,28 @@ test_broker() { # NODE ARGUMENT... of a broker that is to run on that node
 	"$LEND_BUILD/lend-broker" --name numa "${@:2}" >/tmp/broker 2>&1 &
 	broker=$!
 	await 200 grep -q ready /tmp/broker
-	grep -q "^Cpus_allowed_list:[[:space:]]*$1\$" /proc/$broker/status || {
-		echo "broker ${*:2}: not on node $1"
-		exit 1
-	}
+	on_node "$1" $broker
 	kill $broker
 	wait $broker
 }
 
 inner() {
-	local why text0 text1 text2 calls
-	text0=$(test_node 0) text1=$(test_node 1) text2=$(test_offline)
+	local why text0 text1 text2 text3 calls
+	text0=$(test_node 0 --listen shm:numa --workers 2 --numa 0)
+	text1=$(test_node 1 --listen shm:numa --workers 2 --numa 1)
+	text2=$(test_offline)
 	! why=$("$LEND_BUILD/lend" serve --listen shm:x --numa 2 2>&1)
 	[ "$why" = "lend serve: --numa 2: no such NUMA node with memory; there are: 0-1" ]
 	call_nics '-m 192'
 	calls=$(grep -o '"calls_per_s": [0-9]*' /tmp/client | cut -d ' ' -f 2)
 	echo 1 >/sys/bus/pci/devices/0000:00:10.0/numa_node
+	local one='-a 0000:00:10.0 --socket-mem 192,0 --socket-limit 192,1'
 	test_broker 0 --device udp:127.0.0.1:0 --numa 0
+	test_broker 1 --device dpdk:0000:00:10.0@10.77.0.1:0 --eal "$one"
+	test_broker 0 --device dpdk:0000:00:10.0@10.77.0.1:0 --eal "$one" --numa 0
+	text3=$(test_node 1 --listen shm:numa,dpdk:0000:00:10.0@10.77.0.1:0 --eal "$one")
 	call_nics '--socket-mem 192,0 --socket-limit 192,1'
-	echo "$text0; $text1; $text2; $model with 4 queues: $calls calls/s; its node without memory: $(grep -o '"calls_per_s": [0-9]*' /tmp/client | cut -d ' ' -f 2)"
+	echo "$text0; $text1; $text2; of a device there: $text3; $model with 4 queues: $calls calls/s; its node without memory: $(grep -o '"calls_per_s": [0-9]*' /tmp/client | cut -d ' ' -f 2)"
 }
 
 if [ "${1:-}" = --inner ]; then

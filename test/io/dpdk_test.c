@@ -2,12 +2,14 @@
  * Method: both ends in one thread, or two processes of which one is killed. Each test is a process
  * of its own, as EAL is.
  * Covers: src/io/dpdk/bell.c, src/io/dpdk/carrier.c, src/io/dpdk/ring.c, src/io/dpdk/memif.c,
- * src/io/dpdk/peer.c */
+ * src/io/dpdk/peer.c, src/io/dpdk/eal.c */
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -368,16 +370,46 @@ Test(dpdk, name_in_use)
 	open_twice("dpdk:memif@127.0.0.1:0?links=1");
 }
 
+/* Counts the threads of this process, and those that may run on other CPUs than these. */
+static unsigned count_threads(const cpu_set_t *cpus, unsigned *elsewhere)
+{
+	DIR *folder = opendir("/proc/self/task");
+	struct dirent *entry;
+	unsigned n = 0;
+
+	cr_assert_not_null(folder);
+	for (*elsewhere = 0; (entry = readdir(folder)) != NULL;) {
+		pid_t thread = atoi(entry->d_name);
+		cpu_set_t its;
+
+		if (thread <= 0 || sched_getaffinity(thread, sizeof(its), &its) != 0)
+			continue;
+		n++;
+		*elsewhere += !CPU_EQUAL(&its, cpus);
+	}
+	(void)closedir(folder);
+	return n;
+}
+
+/* EAL starts on all CPUs, but its threads stay on those of the process, like the caller. */
 Test(dpdk, affinity_is_left_alone)
 {
-	cpu_set_t before, after;
+	unsigned before, after, n;
+	cpu_set_t cpus, one;
+	struct lend_io *io;
+	int cpu = 0;
 
 	if (!is_present())
 		return;
-	cr_assert(sched_getaffinity(0, sizeof(before), &before) == 0);
-	struct lend_io *io = listen_at("dpdk:ring@127.0.0.1:0");
-
-	cr_assert(sched_getaffinity(0, sizeof(after), &after) == 0);
-	cr_assert(CPU_EQUAL(&before, &after));
+	cr_assert_eq(sched_getaffinity(0, sizeof(cpus), &cpus), 0);
+	while (!CPU_ISSET(cpu, &cpus))
+		cpu++;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	cr_assert_eq(sched_setaffinity(0, sizeof(one), &one), 0);
+	n = count_threads(&one, &before);
+	io = listen_at("dpdk:ring@127.0.0.1:0");
+	cr_assert_gt(count_threads(&one, &after), n, "EAL has started no thread");
+	cr_assert_eq(after, before, "%u threads run elsewhere", after - before);
 	io->ops->close(io);
 }

@@ -1,14 +1,24 @@
-/* Goal: --numa restricts a process to the node's CPUs and reports a node that does not exist.
- * Method: a table of the kernel's lists; a child process takes each option and shows what came of
- * it. test/guest/numa.sh has a machine with two nodes.
+/* Goal: --numa restricts a process to the node's CPUs and reports a node that does not exist; a
+ * device's node is found. Method: a table of the kernel's lists; a child process takes each option
+ * and shows what came of it; a folder like sysfs. test/guest/numa.sh has a machine with two nodes.
  * Covers: src/cli/numa.c */
 #include "cli/numa.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "teardown.h"
+
+static char folder[] = "/tmp/lend-numa-XXXXXX";
+
+static void remove_folder(void)
+{
+	teardown_remove(folder);
+}
 
 Test(numa, lists)
 {
@@ -82,4 +92,47 @@ Test(numa, no_such_node__one_line_with_those_that_exist)
 	cr_assert_eq(strchr(text, '\n') - text + 1, (long)strlen(text), "%s", text);
 	cr_assert_eq(take_option("x", text), LEND_EXIT_USAGE);
 	cr_assert_eq(take_option("1024", text), LEND_EXIT_USAGE);
+}
+
+static void make_device(const char *device, const char *node)
+{
+	char path[200];
+	FILE *file;
+
+	(void)snprintf(path, sizeof(path), "mkdir -p %s%s", folder, device);
+	cr_assert_eq(system(path), 0);
+	(void)snprintf(path, sizeof(path), "%s%s/numa_node", folder, device);
+	file = fopen(path, "w");
+	cr_assert_not_null(file);
+	(void)fprintf(file, "%s\n", node);
+	(void)fclose(file);
+}
+
+Test(numa, node_of_a_device, .fini = remove_folder)
+{
+	static const struct {
+		const char *address;
+		int node;
+	} rows[] = {
+	    {"dpdk:0000:41:00.0@10.0.0.2:0", 1},
+	    {"dpdk:0000:41:00.1@10.0.0.2:0", -1},
+	    {"verbs:mlx5_0@10.0.0.2:0", 3},
+	    {"raw:mlx5_0@[fd00::2]:0", 3},
+	    {"raw:mlx5_1@10.0.0.2:0", -1},
+	    {"udp:127.0.0.1:0", -1},
+	    {"dpdk:memif@127.0.0.1:0", -1},
+	    {"verbs:../mlx5_0@10.0.0.2:0", -1},
+	    {"shm:x", -1},
+	    {"shm:x,udp:127.0.0.1:0,verbs:mlx5_0@10.0.0.2:0,dpdk:0000:41:00.0@10.0.0.2:0", 3},
+	    {"shm:x,", -1},
+	    {"", -1},
+	};
+
+	cr_assert_not_null(mkdtemp(folder));
+	make_device("/bus/pci/devices/0000:41:00.0", "1");
+	make_device("/bus/pci/devices/0000:41:00.1", "-1");
+	make_device("/class/infiniband/mlx5_0/device", "3");
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		cr_expect_eq(lend_numa_of(folder, rows[i].address), rows[i].node, "%s",
+			     rows[i].address);
 }

@@ -9,6 +9,7 @@
  */
 #include "io/dpdk/dpdk.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -34,6 +35,7 @@ enum {
 	ARGS_MAX = 64,
 	LINK_BUFS = 8191,
 	QUEUE_SLOTS = 512,
+	TASKS_MAX = 1024,
 	EAL_FDS = 20, /* including some that it needs only to start */
 };
 
@@ -42,7 +44,7 @@ static struct {
 	struct rte_mempool *pool; /* of rings and memifs */
 	pthread_key_t key;        /* its destructor releases the thread's lcore id */
 	char text[1024];          /* the arguments, cut */
-	char cpus[256], prefix[32];
+	char cpus[5 * CPU_SETSIZE + 8], prefix[32];
 	char *argv[ARGS_MAX];
 	int argc;
 	pid_t pid; /* EAL's threads do not survive a fork() */
@@ -54,8 +56,8 @@ static void leave_thread(void *unused)
 	rte_thread_unregister();
 }
 
-/* Writes the CPU list for EAL: one lcore, this thread, on any CPU that it may run on. By default
- * EAL makes a thread for each CPU. */
+/* Writes the CPU list for EAL: one lcore, this thread, on any CPU of the set. By default EAL makes
+ * a thread for each CPU. */
 static void print_cpus(const cpu_set_t *set)
 {
 	size_t n = (size_t)snprintf(eal.cpus, sizeof(eal.cpus), "0@(");
@@ -176,15 +178,64 @@ static int start_quietly(char *line, size_t cap)
 	return rc;
 }
 
+/* Reads this thread's CPUs, and those that it could have. */
+static void read_cpus(cpu_set_t *own, cpu_set_t *all)
+{
+	CPU_ZERO(own);
+	(void)sched_getaffinity(0, sizeof(*own), own);
+	memset(all, 0xff, sizeof(*all));
+	if (sched_setaffinity(0, sizeof(*all), all) == 0)
+		(void)sched_getaffinity(0, sizeof(*all), all);
+	else
+		*all = *own;
+	(void)sched_setaffinity(0, sizeof(*own), own);
+}
+
+/* Lists up to TASKS_MAX threads of this process. Returns their number. */
+static unsigned list_threads(pid_t thread[TASKS_MAX])
+{
+	DIR *folder = opendir("/proc/self/task");
+	struct dirent *entry;
+	unsigned n = 0;
+
+	while (folder && n < TASKS_MAX && (entry = readdir(folder)) != NULL) {
+		thread[n] = (pid_t)strtol(entry->d_name, NULL, 10);
+		n += thread[n] > 0;
+	}
+	if (folder)
+		(void)closedir(folder);
+	return n;
+}
+
+/* Restricts the threads that EAL has started, which are not in before[], to a set of CPUs. */
+static void restrict_threads(const pid_t *before, unsigned n, const cpu_set_t *cpus)
+{
+	pid_t now[TASKS_MAX];
+	unsigned n_now = list_threads(now);
+
+	for (unsigned i = 0; i < n_now; i++) {
+		unsigned k = 0;
+
+		while (k < n && before[k] != now[i])
+			k++;
+		if (k == n)
+			(void)sched_setaffinity(now[i], sizeof(*cpus), cpus);
+	}
+}
+
+/* EAL takes memory of its own from the NUMA node of its lcore, and aborts the process if it has
+ * none there. An lcore on CPUs of several nodes has no node, and then EAL takes any. So it sees all
+ * CPUs while it starts. */
 static int start_eal(const char *args)
 {
-	cpu_set_t cpus;
+	pid_t before[TASKS_MAX];
+	unsigned n = list_threads(before);
+	cpu_set_t cpus, all;
 	char line[200];
 	int rc;
 
-	CPU_ZERO(&cpus);
-	(void)sched_getaffinity(0, sizeof(cpus), &cpus);
-	print_cpus(&cpus);
+	read_cpus(&cpus, &all);
+	print_cpus(&all);
 	if (!args && !lend_mapfile_len_allowed((uint64_t)MEMORY_MB << 20))
 		return lend_fail(EFBIG,
 				 "DPDK's %d MiB of memory are a file, beyond ulimit -f; raise it",
@@ -194,6 +245,7 @@ static int start_eal(const char *args)
 		return rc;
 	rc = start_quietly(line, sizeof(line));
 	(void)sched_setaffinity(0, sizeof(cpus), &cpus);
+	restrict_threads(before, n, &cpus);
 	if (rc >= 0)
 		return 0;
 	return lend_fail(rte_errno == EINVAL || rte_errno == 0 ? EINVAL : rte_errno,
