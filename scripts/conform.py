@@ -266,7 +266,7 @@ def run_here(build, only, suites):
         os.truncate(matrix.pool, POOL_BYTES)
         os.environ.setdefault("XDG_RUNTIME_DIR", folder)
         photographs(photos)
-        has_images = b"images " in subprocess.run([build / "lend", "--help"], capture_output=True).stdout
+        has_images = b"images " in subprocess.run([build / "lend", "bench", "--help"], capture_output=True).stdout
         for program, suite, tests in find_carriers(build):
             if only and suite not in only:
                 continue
