@@ -21,9 +21,9 @@ static void a_busy_client_keeps_its_lease(const char *carrier)
 	struct lend_ref ref;
 	char out[4];
 
-	mem_node_start(&node, carrier, "16M", slow ? "--lease 800" : "--lease 300");
+	mem_node_start(&node, carrier, "16M", slow ? "--lease 3000" : "--lease 300");
 	ref = mem_put(node.mem, "abc", 4, NULL);
-	usleep(slow ? 2500000 : 1000000); /* the client's thread is busy elsewhere */
+	usleep(slow ? 8000000 : 1000000); /* the client's thread is busy elsewhere */
 	cr_assert_eq(mem_get(node.mem, &ref, 0, out, 4), LEND_OK);
 	mem_stat(node.mem, &stat);
 	cr_assert_eq(stat.leases_expired, 0);
