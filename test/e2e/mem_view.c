@@ -19,7 +19,7 @@ char *mem_pointer(struct mem_node *node, lend_space space)
 enum lend_status mem_seal(struct mem_node *node, lend_space space, uint64_t at, uint64_t len,
 			  struct lend_ref *ref)
 {
-	struct lend_op op = {.timeout = SECOND * 5};
+	struct lend_op op = {.timeout = SECOND * 30};
 	enum lend_status status =
 	    mem_end(node->mem, &op, lend_space_seal(node->mem, space, at, len, NULL, &op));
 
@@ -29,7 +29,7 @@ enum lend_status mem_seal(struct mem_node *node, lend_space space, uint64_t at, 
 
 enum lend_status mem_prefetch(struct mem_node *node, lend_space space, uint64_t at, uint64_t len)
 {
-	struct lend_op op = {.timeout = SECOND * 5};
+	struct lend_op op = {.timeout = SECOND * 30};
 
 	return mem_end(node->mem, &op, lend_space_prefetch(node->mem, space, at, len, &op));
 }
