@@ -42,7 +42,7 @@ def conformance(file):
     found = json.loads(file.read_text())
     cells = found["cells"]
     rows = [[what, f"{found[key]}"] for what, key in (("pass", "pass"), ("fail", "fail"), ("device or promise absent", "absent"))]
-    for case in ("pointer", "lease", "wait"):
+    for case in ("pointer", "lease", "operations", "arguments", "in_place", "one_sided", "wait"):
         here = [cell for cell in cells if cell["case"] == case]
         rows.append([f"{case}: carriers that pass, of those that can", f"{sum(cell['result'] == 'pass' for cell in here)} of "
                      f"{sum(cell['result'] != 'absent' for cell in here)}"])
