@@ -32,4 +32,6 @@ function(lend_grpcxx_proto target proto)
 	add_library(${target} STATIC EXCLUDE_FROM_ALL ${made}/${noun}.pb.cc ${made}/${noun}.grpc.pb.cc)
 	target_include_directories(${target} SYSTEM PUBLIC ${made})
 	target_link_libraries(${target} PUBLIC lend_grpcxx)
+	target_compile_options(${target} PRIVATE ${foreign_cxx})
+	set_target_properties(${target} PROPERTIES UNITY_BUILD ON) # the headers are read once
 endfunction()
