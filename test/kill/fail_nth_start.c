@@ -11,7 +11,7 @@
 #include "kill/fail_nth_world.h"
 
 enum { LEAKED = 99 };
-int kill_mn_main(int argc, char **argv);
+int lend_mn_main(int argc, char **argv);
 
 static void live(const char *listen, const char *workers, enum nth which, uint32_t n, int out,
 		 int count)
@@ -28,7 +28,7 @@ static void live(const char *listen, const char *workers, enum nth which, uint32
 	nth_arm(which, 0, 0);
 	nth_world_base();
 	nth_arm(which, n, n ? 1 : 0);
-	rc = kill_mn_main(9, (char **)(uintptr_t)argv);
+	rc = lend_mn_main(9, (char **)(uintptr_t)argv);
 	for (int f = 0; !n && f < NTH_COUNT; f++) {
 		calls = nth_calls((enum nth)f);
 		(void)!write(count, &calls, sizeof(calls));

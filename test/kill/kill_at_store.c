@@ -46,6 +46,8 @@ static void burn(void)
 	{                                                                                          \
 	}
 LOAD(__tsan_init, void)
+LOAD(__tsan_func_entry, void *caller)
+LOAD(__tsan_func_exit, void)
 STORE(__tsan_write1, void *at)
 STORE(__tsan_write2, void *at)
 STORE(__tsan_write4, void *at)

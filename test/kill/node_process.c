@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-int kill_mn_main(int argc, char **argv); /* mn/lend_mn.c's main */
+int lend_mn_main(int argc, char **argv); /* mn/lend_mn.c's main */
 int __real_lend_open(const struct lend_config *config, struct lend_ep **ep);
 int __wrap_lend_open(const struct lend_config *config, struct lend_ep **ep);
 
@@ -40,7 +40,7 @@ static void live(const struct node *node, int out)
 	kill_be_alone();
 	watch_begin(&node->page->early_reads);
 	fuse_light(&node->page->fuse[ROLE_NODE]);
-	_exit(kill_mn_main(11, (char **)(uintptr_t)argv));
+	_exit(lend_mn_main(11, (char **)(uintptr_t)argv));
 }
 
 /* "lend-mn: serving N bytes at ADDRESS" */
