@@ -100,12 +100,12 @@ build_after() { # PRESET: starts the build for the step after this preset's test
 scripts/deps.sh build test
 whole=$([ "$presets" != release ] && [ ${#rest[@]} -eq 0 ] && echo yes || true)
 for preset in $presets; do
-	# A whole run does these once: exhaustive tests, models and the explorer in reliability.sh, which it ends with; with
-	# sanitizers, tests between network namespaces and long tests of protocols; without, those of the sources and of
-	# programs that measure.
+	# A whole run does these once: exhaustive tests, models, memcheck, the explorer and the seeds of the optimised simulator
+	# in reliability.sh, which it ends with; with sanitizers, tests between network namespaces and long tests of protocols;
+	# without, those of the sources and of programs that measure.
 	also=()
 	[ "$whole" != yes ] || case $preset in
-	release) also=(-E '^(scen|model|net)\.|^sim\.explore|^e2e\.(apps|capture|mem_ops|mem_pointer_end|operate|small_shm|social_drills)$|^io\.(dpdk_veth|multihost_hostile|shm_handshake)$') ;;
+	release) also=(-E '^(scen|model|net)\.|^sim\.(explore|seeds)$|^kill\.memcheck$|^e2e\.(apps|capture|mem_ops|mem_pointer_end|operate|small_shm|social_drills)$|^io\.(dpdk_veth|multihost_hostile|shm_handshake)$') ;;
 	dev) also=(-E '^(house|interop)\.|^scen\.exhaustive_|^e2e\.(bench_.*|copied|images|install|load|social)$') ;;
 	esac
 	echo "== $preset: build"
