@@ -140,8 +140,7 @@ def targets(build):
             "text": ["Algorithm credit (`--cc credit`), by the simulator; the test `sim.paths` holds most of them, shorter ones of the "
                      "same kind, to bounds. On real stacks: [netbench](#congestion-on-real-stacks), its test is `net.bench`; [urgent "
                      "calls](#urgent-calls-behind-a-bulk-transfer-of-the-same-session); [instructions](#instructions-per-call).",
-                     "Jitter of 5 us: seeds give 83 to 91. W2 with loss is missed by the floor of the "
-                     "first probe, 25 us: with 15 us it is 9.05, but calls are then retransmitted that are not lost."]}
+                     "Jitter of 5 us: seeds give 83 to 91."]}
 
 
 def mix_command(mix, net, cc, queues=""):

@@ -9,7 +9,7 @@
 
 #include "core/state.h"
 
-#define LEND_PTO_MIN (25 * LEND_US) /* longer than LEND_REPORT */
+#define LEND_PTO_MIN (22 * LEND_US) /* longer than LEND_REPORT */
 
 /* Returns the retransmission timeout after this many expiries without progress. */
 static inline lend_ns lend_loss_rto(const struct lend_sess *s, unsigned tries)
