@@ -17,23 +17,20 @@
 #include "core/packet_build.h"
 #include "core/sched.h"
 
-/* Bytes of a datagram's frames, without the report that it may begin with; longest payload of one.
- */
+/* Bytes of a coalesced datagram that are not frames; longest message in a frame. Where datagrams
+ * are long, longer messages are sent from their buffers, which costs a copy less. */
 enum {
-	LEND_FRAMES_ROOM =
-	    LEND_COALESCED_BYTES - sizeof(struct lend_pkt) - sizeof(struct lend_pkt_seen),
-	LEND_FRAME_MAX = LEND_FRAMES_ROOM - sizeof(struct lend_pkt_frame)
+	LEND_FRAMES_AROUND = sizeof(struct lend_pkt) + sizeof(struct lend_pkt_seen),
+	LEND_FRAME_MAX = LEND_COALESCED_MIN - LEND_FRAMES_AROUND - sizeof(struct lend_pkt_frame)
 };
-_Static_assert(LEND_FRAMES_ROOM % LEND_PKT_FRAME_ALIGN == 0, "the last frame is padded");
-
-_Static_assert((LEND_COALESCED_BYTES - sizeof(struct lend_pkt)) / sizeof(struct lend_pkt_frame) <=
-		   LEND_PKT_FRAMES_MAX,
-	       "a datagram is full before it has too many frames");
+_Static_assert((LEND_COALESCED_MIN - LEND_FRAMES_AROUND) % LEND_PKT_FRAME_ALIGN == 0,
+	       "the last frame is padded");
 
 /* A datagram that is being filled, or was sent with the last output(). */
 static inline struct lend_coalesced *lend_coalesced_at(struct lend_core *c, uint32_t i)
 {
-	return LEND_AT(c, at_coalesced, struct lend_coalesced) + i;
+	return (struct lend_coalesced *)(void *)(LEND_AT(c, at_coalesced, char) +
+						 (size_t)i * c->coalesced_stride);
 }
 
 /* Returns whether the configuration lets a message take the fast path. draw: a number that differs
@@ -59,9 +56,8 @@ LEND_HOT bool lend_coalesce_admits(const struct lend_core *c, const struct lend_
 /* Sets the limit of the requests that the session's frames carry: none unless it is up. */
 static inline void lend_coalesce_limit(const struct lend_core *c, struct lend_sess *s)
 {
-	uint32_t room = lend_min_u32(LEND_FRAMES_ROOM, s->payload),
-		 most =
-		     lend_min_u32(room - (uint32_t)sizeof(struct lend_pkt_frame), s->message_max);
+	uint32_t room = s->payload - (uint32_t)sizeof(struct lend_pkt_frame),
+		 most = lend_min_u32(lend_min_u32(LEND_FRAME_MAX, room), s->message_max);
 
 	s->frame_limit = 0;
 	if (s->state == LEND_SESS_UP && c->cfg.fast != LEND_FAST_NEVER &&
@@ -81,7 +77,7 @@ LEND_HOT struct lend_coalesced *lend_coalesce_begin(struct lend_core *c, struct 
 						    struct lend_sess *s, uint8_t class,
 						    uint32_t need)
 {
-	uint32_t most = lend_min_u32(LEND_FRAMES_ROOM, s->payload);
+	uint32_t most = lend_min_u32(c->frames_room, s->payload);
 	bool fast = lend_sched_is_fast(c, class);
 	uint32_t i = a->coalesced_next;
 	struct lend_coalesced *d;
@@ -126,7 +122,8 @@ LEND_HOT struct lend_coalesced *lend_coalesce_open(struct lend_core *c, struct l
 
 	if (i >= a->coalesced_open && i < a->coalesced_next) {
 		d = lend_coalesced_at(c, i);
-		if (d->id == s->id && d->class == class && d->at + need <= d->end)
+		if (d->id == s->id && d->class == class && d->at + need <= d->end &&
+		    d->frames < LEND_PKT_FRAMES_MAX)
 			return d;
 	}
 	return lend_coalesce_begin(c, a, s, class, need);

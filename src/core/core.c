@@ -67,6 +67,17 @@ static uint32_t event_cap(const struct lend_core *c)
 }
 _Static_assert(3 * LEND_PKT_FRAMES_MAX < 256, "a frame raises three events at most");
 
+/* Returns the most bytes of a coalesced datagram: enough for the first carrier. */
+static uint32_t coalesced_bytes(const struct lend_core_config *f)
+{
+	uint32_t mtu = f->path[0].mtu;
+
+	if (mtu == 0) /* not known yet */
+		return LEND_COALESCED_BYTES;
+	return lend_min_u32(lend_max_u32((uint32_t)lend_align_up(mtu, LINE), LEND_COALESCED_MIN),
+			    LEND_COALESCED_BYTES);
+}
+
 /* Lays out the arena; fills every offset and size of c. */
 static void lay_out(struct lend_core *c, const struct lend_core_config *f)
 {
@@ -117,7 +128,9 @@ static void lay_out(struct lend_core *c, const struct lend_core_config *f)
 	reserve_table(c, &c->at_unhashed, 1,
 		      sizeof(struct lend_unhashed) + event_cap(c) * sizeof(struct lend_event));
 	c->coalesced_cap = lend_min_u32(LEND_OUT, f->calls * f->sessions);
-	reserve_table(c, &c->at_coalesced, c->coalesced_cap, sizeof(struct lend_coalesced));
+	c->coalesced_stride = (uint32_t)offsetof(struct lend_coalesced, bytes) + coalesced_bytes(f);
+	c->frames_room = coalesced_bytes(f) - LEND_FRAMES_AROUND;
+	reserve_table(c, &c->at_coalesced, c->coalesced_cap, c->coalesced_stride);
 }
 
 size_t lend_core_size(const struct lend_core_config *config)

@@ -25,8 +25,7 @@ static inline void lend_seen_predict(const struct lend_core *c, struct lend_sess
 
 	s->predicted = 0;
 	if (s->state == LEND_SESS_UP && s->seen_at)
-		s->predicted = (uint16_t)lend_min_u64(most, LEND_PKT_FRAMES_MAX *
-								sizeof(struct lend_pkt_frame));
+		s->predicted = (uint16_t)lend_min_u64(most, UINT16_MAX);
 }
 
 /* Returns whether a datagram with this number shows that smaller ones are missing. */

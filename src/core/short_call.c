@@ -28,17 +28,21 @@ LEND_HOT uint64_t kind_of(uint8_t class, uint8_t fast)
 	return (uint64_t) class << 48 | (uint64_t)fast << 56;
 }
 
-/* Opens a burst in this datagram, of messages of up to `most` bytes, of which the limits permit
- * `left`. */
+/* Opens a burst in this datagram, of messages of up to `most` bytes. The limits permit `left` of
+ * them, and `bytes` of all. */
 LEND_HOT void open_burst(struct lend_core *c, struct lend_burst *b, const struct lend_sess *s,
-			 const struct lend_coalesced *d, uint64_t most, uint32_t left)
+			 const struct lend_coalesced *d, uint32_t most, uint32_t left,
+			 uint64_t bytes)
 {
 	size_t at = (size_t)((const char *)d->bytes - (const char *)c);
 	uint32_t fit = d->end - (d->end - d->at) % LEND_PKT_FRAME_ALIGN; /* frames are padded */
 
 	b->frame = at + d->at;
-	b->limit = at + lend_min_u64(fit - sizeof(struct lend_pkt_frame), d->at + most);
-	b->left = c->cfg.fast == LEND_FAST_ALWAYS ? left : 1; /* else each message draws */
+	b->limit = at + lend_min_u64(fit - sizeof(struct lend_pkt_frame), d->at + bytes);
+	b->most = most;
+	b->left = lend_min_u32(left, LEND_PKT_FRAMES_MAX - d->frames);
+	if (c->cfg.fast != LEND_FAST_ALWAYS)
+		b->left = 1; /* each message draws */
 	b->n = 0;
 	b->bytes = 0;
 	c->in_burst = 1;
@@ -157,8 +161,9 @@ LEND_HOT void open_calls(struct lend_core *c, struct lend_burst *b, struct lend_
 	const struct lend_peer *p = lend_peer_of(c, s);
 	uint32_t sess = lend_sess_index(c, s);
 
-	open_burst(c, b, s, d, lend_min_u32(s->frame_limit - 1u, p->limit - p->used),
-		   lend_min_u32((uint32_t)s->room, c->cfg.inflight - c->used[0]));
+	open_burst(c, b, s, d, s->frame_limit - 1u,
+		   lend_min_u32((uint32_t)s->room, c->cfg.inflight - c->used[0]),
+		   p->limit - p->used);
 	b->slots = s->slots & lend_burst_slots(s);
 	b->slot = (size_t)((const char *)lend_cslot_at(c, sess, 0) - (const char *)c);
 	b->stride = c->cfg.sessions * (size_t)LEND_SLOT_RUN * sizeof(struct lend_cslot);
@@ -173,7 +178,7 @@ LEND_HOT void open_calls(struct lend_core *c, struct lend_burst *b, struct lend_
 LEND_HOT bool continues_calls(const struct lend_core *c, struct lend_burst *b, lend_ns now,
 			      const struct lend_core_call *call, uint32_t len)
 {
-	if (LEND_RARE(b->frame + len > b->limit || !b->left || !b->slots ||
+	if (LEND_RARE(b->frame + len > b->limit || len > b->most || !b->left || !b->slots ||
 		      call->class != b->class || now > c->now))
 		return false;
 	if (LEND_RARE(call->deadline != b->deadline)) {
@@ -365,7 +370,7 @@ static __attribute__((noinline)) void open_with_reply(struct lend_core *c, struc
 {
 	struct lend_burst *b = &lend_unhashed(c)->burst;
 
-	open_burst(c, b, s, d, UINT32_MAX, UINT32_MAX);
+	open_burst(c, b, s, d, UINT32_MAX, UINT32_MAX, UINT32_MAX);
 	b->window = window_code(c, s);
 	b->replies = s->id;
 	add_reply(c, b, k, status, data, len);

@@ -11,6 +11,8 @@ struct frame {
 	uint64_t word[3];
 };
 
+enum { FEW_BYTES = LEND_PKT_FRAMES_MAX * sizeof(struct frame) };
+
 /* The datagram's frames that took the common path, and what is stored once for all of them. */
 struct tally {
 	struct lend_event *e; /* the next event */
@@ -193,16 +195,18 @@ bool lend_short_end(struct lend_core *c, struct lend_sess *s, const struct lend_
 	return true;
 }
 
-/* Handles frames until one does not take the common path. Returns where that is, or the end. */
+/* Handles frames until one does not take the common path. Returns where that is, or the end. n:
+ * frames of the datagram so far. few: there are not too many, so they need not be counted. */
 LEND_HOT const uint8_t *receive_usual(struct lend_core *c, struct lend_sess *s, uint64_t number,
-				      const uint8_t *at, const uint8_t *end, uint32_t *n)
+				      const uint8_t *at, const uint8_t *end, uint32_t *n, bool few)
 {
 	struct lend_unhashed *a = lend_unhashed(c);
 	struct tally t = {.e = a->ev + a->ev_end, .id = s->id, .sess = lend_sess_index(c, s)};
+	const struct lend_event *most = t.e + (LEND_PKT_FRAMES_MAX - *n);
 	bool calm = is_calm(s);
 	struct frame f;
 
-	for (; end - at >= (ptrdiff_t)sizeof(f); t.e++) {
+	for (; end - at >= (ptrdiff_t)sizeof(f) && (few || t.e < most); t.e++) {
 		const uint8_t *data = at + sizeof(f);
 		uint32_t len;
 
@@ -260,13 +264,10 @@ static __attribute__((noinline)) void receive_rest(struct lend_core *c, struct l
 {
 	for (; at < end; n++) {
 		const struct lend_unhashed *a = lend_unhashed(c);
-		/* The bytes up to this end have at most as many frames as are still permitted. */
-		uint64_t most = (LEND_PKT_FRAMES_MAX - n) * sizeof(struct frame);
 
 		if (a->ev_cap - a->ev_end > LEND_PKT_FRAMES_MAX &&
 		    (uint64_t)(end - at) <= c->cfg.message_max)
-			at = receive_usual(c, s, number, at,
-					   at + lend_min_u64((uint64_t)(end - at), most), &n);
+			at = receive_usual(c, s, number, at, end, &n, false);
 		if (at == end)
 			return;
 		if (n == LEND_PKT_FRAMES_MAX) {
@@ -322,7 +323,8 @@ uint32_t lend_short_input(struct lend_core *c, struct lend_bufs *bufs, const str
 	uint32_t i, most = a->ev_first == 0 ? a->ev_room : 0;
 
 	for (i = 0; i < n && a->ev_end < most; i++) {
-		const uint8_t *end, *at = (const uint8_t *)in[i].data + sizeof(struct lend_pkt);
+		const uint8_t *end, *few,
+		    *at = (const uint8_t *)in[i].data + sizeof(struct lend_pkt);
 		uint32_t len, frames = 0;
 		struct lend_sess *s = predicted_sess(c, &in[i], &len);
 
@@ -333,7 +335,8 @@ uint32_t lend_short_input(struct lend_core *c, struct lend_bufs *bufs, const str
 		s->seen_at = c->now + !c->now;
 		s->last_rx = c->now;
 		end = at + len;
-		at = receive_usual(c, s, s->seen, at, end, &frames);
+		few = at + lend_min_u32(len, FEW_BYTES);
+		at = receive_usual(c, s, s->seen, at, few, &frames, true);
 		if (LEND_RARE(at != end))
 			receive_rest(c, bufs, s, s->seen, at, end, frames);
 	}

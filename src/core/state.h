@@ -411,12 +411,12 @@ struct lend_sess {
 
 	uint64_t oldest; /* lower numbers are not in flight; == number: no long message is */
 	lend_ns last_rx;
-	lend_ns timer;        /* as timer.h has it; LEND_NEVER: not on the wheel */
-	lend_ns blocked[2];   /* backpressure: until then the carrier counts as full, [1]: for fast
-				 ones; 0: it is not full */
-	uint32_t pto_min;     /* ns: least pto */
-	uint32_t peer_line;   /* its struct lend_peer, in lines of 64 bytes from the core on */
-	uint32_t pto;         /* first timeout of a call, derived from srtt, rttvar and pto_min */
+	lend_ns timer;      /* as timer.h has it; LEND_NEVER: not on the wheel */
+	lend_ns blocked[2]; /* backpressure: until then the carrier counts as full, [1]: for fast
+			       ones; 0: it is not full */
+	uint32_t pto_min;   /* ns: least pto */
+	uint32_t peer_line; /* its struct lend_peer, in lines of 64 bytes from the core on */
+	uint32_t pto;       /* first timeout of a call, derived from srtt, rttvar and pto_min */
 	uint32_t ecn;
 	uint32_t first_sent; /* bytes of a long message that the peer may send before a grant */
 	uint16_t limit;      /* limit of calls in flight per direction, agreed by both ends */
@@ -547,11 +547,13 @@ struct lend_core {
 	/* Positions where the last search for entries to release ended. */
 	uint32_t fair_hand, fair_sess_hand;
 	uint32_t coalesced_n, coalesced_cap; /* datagrams of coalesce.h: waiting, at most */
+	uint32_t coalesced_stride;           /* bytes from one to the next */
+	uint32_t frames_room; /* bytes of a datagram's frames, without the report before them */
 	struct lend_host_queue host[LEND_CARRIERS_MAX];
 };
 
 /* A datagram of several messages, see coalesce.h. */
-enum { LEND_COALESCED_BYTES = 1408 };
+enum { LEND_COALESCED_MIN = 1408, LEND_COALESCED_BYTES = 8192 };
 struct lend_coalesced {
 	uint64_t id;   /* of its session */
 	lend_ns begun; /* the time that times in the frames are relative to, until output() */
@@ -581,6 +583,7 @@ struct lend_burst {
 	uint64_t replies; /* session of a run of replies; 0: none is open */
 	size_t frame;     /* the next frame, in bytes from the core on */
 	size_t limit;     /* `frame` and the length of a message are no more than this */
+	uint32_t most;    /* bytes of a message, at most */
 	uint32_t left;    /* messages that may still be added */
 	uint32_t n;       /* messages that were added */
 	uint32_t bytes;   /* of their requests */

@@ -21,7 +21,7 @@ for file in src/core/*.c src/util/*.c src/wire/*.c test/perf/core_call.c; do
 done
 cp -r "$dir/with" "$dir/without"
 without short_call '/struct lend_peer \*p = /d; s/p->used + len > p->limit ||//; /lend_peer_of(c, s)->used += len/d
-	s/lend_min_u32(s->frame_limit - 1u, p->limit - p->used)/s->frame_limit - 1u/'
+	s/p->limit - p->used)/UINT32_MAX)/'
 without short_receive '/lend_peer_release(/d'
 without short_burst '/lend_peer_of(c, s)->used += /d'
 without loss '/if (s->acked > before)/,/lend_requests_judge(/d; s/^\tmap = new_bits(/\t(void)before;\n&/'

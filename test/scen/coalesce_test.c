@@ -72,6 +72,93 @@ Test(coalesce, classes__most_urgent_first)
 	pair_finish(&d);
 }
 
+enum { MANY = 100 };
+
+static void set_long(struct lend_core_config *c)
+{
+	c->fast = LEND_FAST_ALWAYS;
+	c->calls = c->inflight = MANY;
+	c->path[0].mtu = 8988;
+}
+
+/* For pair.on_request: answers the requests together, when as many as *arg have come. */
+static void answer_all(struct core_pair *d, const struct lend_event *e)
+{
+	static uint64_t request[MANY];
+	static uint32_t n;
+
+	request[n++] = e->call;
+	if (n < *(uint32_t *)d->arg)
+		return;
+	for (uint32_t i = 0; i < n; i++) {
+		d->side[1].request = request[i];
+		pair_reply(d, 0, pair_buf(d, 1, 8, 8, 0));
+	}
+	n = 0;
+}
+
+/* Makes this many calls, which are answered together. Checks the datagrams there and back. */
+static void call_many(struct core_pair *d, uint32_t len, uint32_t calls, uint32_t there,
+		      uint32_t back)
+{
+	uint32_t ended = d->side[0].count[LEND_EV_CALL_END];
+
+	d->arg = &calls;
+	d->on_request = answer_all;
+	for (uint32_t n = 0; n < calls; n++)
+		pair_request(d, len, NORMAL);
+	cr_assert_eq(pair_turn(d, 0, ENOUGH), there, "%u of %u bytes", calls, len);
+	pair_deliver(d, 0);
+	cr_assert_eq(pair_turn(d, 1, ENOUGH), back, "%u of %u bytes", calls, len);
+	pair_deliver(d, 1);
+	cr_assert_eq(d->side[0].count[LEND_EV_CALL_END] - ended, calls);
+	for (int i = 0; i < 2; i++)
+		cr_assert_eq(lend_core_stats(d->side[i].core)->rx_length, 0);
+}
+
+/* A datagram ends where its carrier's or the core's limit is, or after 64 frames. */
+Test(coalesce, long_datagrams__as_many_messages_as_fit)
+{
+	static const struct {
+		uint32_t len, calls, there, back;
+	} row[] = {{1300, 6, 1, 1}, {1300, 7, 2, 1}, {1328, 6, 1, 1},
+		   {10, 64, 1, 1},  {10, 65, 2, 2},  {10, MANY, 2, 2}};
+	struct core_pair d;
+
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		pair_begin(&d, true, set_long);
+		d.quiet = true;
+		call_many(&d, row[i].len, row[i].calls, row[i].there, row[i].back);
+		pair_finish(&d);
+	}
+}
+
+/* The first 64 of 65 frames are handled, and the last one counted. */
+Test(coalesce, frames__too_many__the_rest_is_dropped)
+{
+	const uint32_t len = lend_pkt_frame_len(10);
+	uint32_t calls = 64, slot = 70, call = lend_pkt_call(slot, 2);
+	struct core_pair d;
+	struct pair_dgram *g;
+
+	pair_begin(&d, true, set_long);
+	d.quiet = true;
+	call_many(&d, 10, MANY, 2, 2); /* sets up the slots */
+	d.arg = &calls;
+	for (uint32_t n = 0; n < calls; n++)
+		pair_request(&d, 10, NORMAL);
+	cr_assert_eq(pair_turn(&d, 0, ENOUGH), 1);
+	g = &d.side[0].wire[0];
+	memcpy(g->data + g->len, g->data + g->len - len, len);
+	memcpy(g->data + g->len, &call, sizeof(call));
+	g->len += len;
+	((struct lend_pkt *)(void *)g->data)->length += len;
+	pair_deliver(&d, 0);
+	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], MANY + calls);
+	cr_assert_eq(lend_core_stats(d.side[1].core)->rx_length, 1);
+	pair_finish(&d);
+}
+
 /* For pair.on_request: answers the requests together, when the sixth has come. */
 static void answer_six(struct core_pair *d, const struct lend_event *e)
 {
