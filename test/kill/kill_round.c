@@ -9,10 +9,11 @@
 #include "lend/alloc.h"
 
 /* Over udp an endpoint has up to two sockets more when it sends much to one peer, or urgent calls
- * to many peers: then it must be near the count at the start. */
-static bool near(uint64_t now, uint64_t start, uint64_t endpoints)
+ * to many peers. Over shm a worker has rings for its next client, with their descriptor, except
+ * while it is busy. So the counts must be near those at the start. */
+static bool near(uint64_t now, uint64_t start, uint64_t by)
 {
-	return (now > start ? now - start : start - now) <= 2 * endpoints;
+	return (now > start ? now - start : start - now) <= by;
 }
 
 static bool as_began(const struct run *run, const struct footprint *now)
@@ -25,9 +26,11 @@ static bool as_began(const struct run *run, const struct footprint *now)
 	uint32_t pools = run->page->pool ? workers - 1 : 0;
 
 	return now->fds && now->sessions == start->sessions &&
-	       now->node_rings == start->node_rings && now->rings == start->rings &&
-	       near(now->node_fds, start->node_fds, udp ? workers : pools * workers) &&
-	       near(now->fds, start->fds, udp ? 1 : 2 * pools);
+	       near(now->node_rings, start->node_rings, udp ? 0 : workers) &&
+	       now->rings == start->rings &&
+	       near(now->node_fds, start->node_fds,
+		    udp ? 2 * workers : workers + 2 * pools * workers) &&
+	       near(now->fds, start->fds, udp ? 2 : 4 * pools);
 }
 
 /* Checks the sockets, rings and sessions of node and survivor against those at the start, once the
