@@ -63,10 +63,13 @@ static void end_queued(struct pair *pair, int i, enum lend_status status)
 	lend_buf_give(pair->client, queued[i].call.reply);
 }
 
+/* The urgent call e is among the first SLOTS. It may end after the others of these: each carrier
+ * lets less urgent datagrams go first now and then. */
 Test(rpc_queue, slots_of_cancelled_calls__start_in_order)
 {
 	for (int s = 0; s < SCHEMES; s++) {
 		struct pair pair;
+		char *urgent;
 
 		open_held(&pair, pair_schemes[s]);
 		for (int i = 0; i < QUEUED; i++)
@@ -75,7 +78,10 @@ Test(rpc_queue, slots_of_cancelled_calls__start_in_order)
 			lend_call_cancel(pair.client, &hold[i].call);
 		for (int i = 0; i < QUEUED; i++)
 			end_queued(&pair, i, LEND_OK);
-		cr_assert_str_eq(order, "eabcdf");
+		urgent = memchr(order, 'e', SLOTS);
+		cr_assert(urgent, "%s: %s", pair_schemes[s], order);
+		memmove(urgent, urgent + 1, strlen(urgent));
+		cr_assert_str_eq(order, "abcdf", "%s", pair_schemes[s]);
 		end_held(&pair);
 		pair_close(&pair);
 	}
