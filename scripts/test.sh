@@ -105,7 +105,7 @@ for preset in $presets; do
 	# without, those of the sources and of programs that measure.
 	also=()
 	[ "$whole" != yes ] || case $preset in
-	release) also=(-E '^(scen|model|net)\.|^sim\.(explore|seeds)$|^kill\.memcheck$|^e2e\.(apps|capture|mem_ops|mem_pointer_end|operate|small_shm|social_drills)$|^io\.(dpdk_veth|multihost_hostile|shm_handshake)$') ;;
+	release) also=(-E '^(scen|model|net)\.|^sim\.(explore|seeds)$|^kill\.(fail_nth|memcheck)$|^e2e\.(apps|capture|mem_ops|mem_pointer_end|operate|rpc_hoard_raw|small_shm|social_drills)$|^io\.(dpdk_veth|multihost_hostile|shm_handshake)$') ;;
 	dev) also=(-E '^(house|interop)\.|^scen\.exhaustive_|^e2e\.(bench_.*|copied|images|install|load|social)$') ;;
 	esac
 	echo "== $preset: build"
