@@ -141,10 +141,10 @@ def judge(comparison, by_reference):
 
 # Of the commit that is compared; the counts are those of the instructions' section.
 WHY = [
-    "Why the core's targets are missed, by profile (`test/perf/count.sh --functions ROW`). Core, 32 in flight: receiving a request and a reply 280 of 689 "
-    "instructions, starting a call 197, answering one 172, datagrams, timers and sums 40. No line takes more than 4 %. net_ring: the core is 648 of 1,047 at 32 B "
-    "(64 B are longer copies: 689), rpc 280, the carrier 65, the measuring program the rest. 1 in flight: about half is the core, a quarter net_ring and its "
-    "carrier, a quarter turns of rpc. One call per datagram, 966 B, 64 sessions with one call: a datagram of its own costs the core 380 and the carriers 220 "
+    "Why the core's targets are missed, by profile (`test/perf/count.sh --functions ROW`). Core, 32 in flight: receiving a request and a reply 282 of 693 "
+    "instructions, starting a call 197, answering one 172, datagrams, timers and sums 40. No line takes more than 4 %. net_ring: the core is 651 of 1,049 at 32 B "
+    "(64 B are longer copies: 693), rpc 280, the carrier 65, the measuring program the rest. 1 in flight: about half is the core, a quarter net_ring and its "
+    "carrier, a quarter turns of rpc. One call per datagram, 64 sessions with one call: a datagram of its own costs the core 380 and the carriers 220 "
     "instructions more than a frame in a shared one. 64 KiB: net_ring copies a byte twice, memif three times. An idle session: eight slots at both ends are 1,280 bytes of it, of which the kept "
     "replies are 512.",
 ]
