@@ -75,7 +75,7 @@ def main():
         "seconds": options.seconds,
         "failed": failed,
     }
-    if "coverage" not in parts: # not in every short run
+    if "coverage" not in parts:  # not in every short run
         del figures["branch_coverage_percent"]
     if options.json:
         print(json.dumps(figures))

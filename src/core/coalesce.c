@@ -130,7 +130,7 @@ LEND_HOT uint32_t emit_datagram(struct lend_core *c, uint32_t i, struct lend_out
 	out->rank = d->rank;
 	return 1;
 }
-_Static_assert(LEND_COALESCED_BYTES <= UINT16_MAX, "lend_out.head_len");
+_Static_assert(LEND_COALESCED_MAX <= UINT16_MAX, "lend_out.head_len");
 
 /* Frees the entries that were sent. None of the others gets more frames: a frame that is added
  * later could be of a slot that the peer knows from a datagram with a larger number, and would

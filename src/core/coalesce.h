@@ -3,7 +3,7 @@
  * A message is written into its session's open datagram as soon as it is known, and leaves with the
  * next output(). So a burst of calls costs one header, one number and one datagram of the carrier,
  * and no message waits for others. A session has one open datagram, of one class. A new one begins
- * if the class differs or the room is used up.
+ * if the class differs, or if the room or the 64 frames are used up.
  *
  * A message takes the slow path, through the record of its call and sched.h, if it is long or
  * retransmitted, if its session is blocked or not up, or during a pause of bulk data. A request
@@ -31,6 +31,13 @@ static inline struct lend_coalesced *lend_coalesced_at(struct lend_core *c, uint
 {
 	return (struct lend_coalesced *)(void *)(LEND_AT(c, at_coalesced, char) +
 						 (size_t)i * c->coalesced_stride);
+}
+
+/* Returns the bytes of a datagram's frames, without the report that it may begin with. */
+LEND_HOT uint32_t lend_coalesce_room(const struct lend_core *c)
+{
+	return c->coalesced_stride - (uint32_t)offsetof(struct lend_coalesced, bytes) -
+	       LEND_FRAMES_AROUND;
 }
 
 /* Returns whether the configuration lets a message take the fast path. draw: a number that differs
@@ -77,7 +84,7 @@ LEND_HOT struct lend_coalesced *lend_coalesce_begin(struct lend_core *c, struct 
 						    struct lend_sess *s, uint8_t class,
 						    uint32_t need)
 {
-	uint32_t most = lend_min_u32(c->frames_room, s->payload);
+	uint32_t most = lend_min_u32(lend_coalesce_room(c), s->payload);
 	bool fast = lend_sched_is_fast(c, class);
 	uint32_t i = a->coalesced_next;
 	struct lend_coalesced *d;
@@ -129,8 +136,8 @@ LEND_HOT struct lend_coalesced *lend_coalesce_open(struct lend_core *c, struct l
 	return lend_coalesce_begin(c, a, s, class, need);
 }
 
-/* Writes the first word of a frame, and zeros behind its payload of `length` bytes. flags: in the
- * upper 16 bits. */
+/* Writes the first eight bytes of a frame, and zeros behind its payload of `length` bytes. flags:
+ * in the upper 16 bits. */
 LEND_HOT struct lend_pkt_frame *lend_coalesce_write(void *at, uint32_t call, uint32_t length,
 						    uint64_t flags)
 {
@@ -173,7 +180,7 @@ static inline bool lend_coalesce_ready(struct lend_core *c)
 /* Fills out[] with the datagrams that wait, at most cap, and returns their number. */
 uint32_t lend_coalesce_send(struct lend_core *c, struct lend_out *out, struct lend_out_rec *rec,
 			    uint32_t cap);
-/* Does all of output() when neither control datagrams nor calls are ready, as most often. */
+/* Does all of output() if no control datagram and no call is ready, as most often. */
 uint32_t lend_coalesce_send_only(struct lend_core *c, struct lend_out *out, uint32_t cap);
 
 #endif

@@ -73,9 +73,9 @@ static uint32_t coalesced_bytes(const struct lend_core_config *f)
 	uint32_t mtu = f->path[0].mtu;
 
 	if (mtu == 0) /* not known yet */
-		return LEND_COALESCED_BYTES;
+		return LEND_COALESCED_MAX;
 	return lend_min_u32(lend_max_u32((uint32_t)lend_align_up(mtu, LINE), LEND_COALESCED_MIN),
-			    LEND_COALESCED_BYTES);
+			    LEND_COALESCED_MAX);
 }
 
 /* Lays out the arena; fills every offset and size of c. */
@@ -129,7 +129,6 @@ static void lay_out(struct lend_core *c, const struct lend_core_config *f)
 		      sizeof(struct lend_unhashed) + event_cap(c) * sizeof(struct lend_event));
 	c->coalesced_cap = lend_min_u32(LEND_OUT, f->calls * f->sessions);
 	c->coalesced_stride = (uint32_t)offsetof(struct lend_coalesced, bytes) + coalesced_bytes(f);
-	c->frames_room = coalesced_bytes(f) - LEND_FRAMES_AROUND;
 	reserve_table(c, &c->at_coalesced, c->coalesced_cap, c->coalesced_stride);
 }
 

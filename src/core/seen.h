@@ -1,7 +1,7 @@
 /* seen - the numbers of a session's datagrams that have arrived, and the report of them.
  *
- * The largest number is kept, and a map of the 64 below it. A datagram whose number is in the map
- * is a duplicate. loss.h has what the sender concludes from a report. Layer: core (pure). */
+ * The largest number is kept, and a map of the 64 below it. A datagram with a number in the map is
+ * a duplicate. loss.h has what the sender concludes from a report. Layer: core (pure). */
 #ifndef LEND_CORE_SEEN_H
 #define LEND_CORE_SEEN_H
 

@@ -28,18 +28,15 @@ LEND_HOT uint64_t kind_of(uint8_t class, uint8_t fast)
 	return (uint64_t) class << 48 | (uint64_t)fast << 56;
 }
 
-/* Opens a burst in this datagram, of messages of up to `most` bytes. The limits permit `left` of
- * them, and `bytes` of all. */
+/* Opens a burst in this datagram. The limits permit `left` messages, of `bytes` together. */
 LEND_HOT void open_burst(struct lend_core *c, struct lend_burst *b, const struct lend_sess *s,
-			 const struct lend_coalesced *d, uint32_t most, uint32_t left,
-			 uint64_t bytes)
+			 const struct lend_coalesced *d, uint32_t left, uint64_t bytes)
 {
 	size_t at = (size_t)((const char *)d->bytes - (const char *)c);
 	uint32_t fit = d->end - (d->end - d->at) % LEND_PKT_FRAME_ALIGN; /* frames are padded */
 
 	b->frame = at + d->at;
 	b->limit = at + lend_min_u64(fit - sizeof(struct lend_pkt_frame), d->at + bytes);
-	b->most = most;
 	b->left = lend_min_u32(left, LEND_PKT_FRAMES_MAX - d->frames);
 	if (c->cfg.fast != LEND_FAST_ALWAYS)
 		b->left = 1; /* each message draws */
@@ -161,9 +158,9 @@ LEND_HOT void open_calls(struct lend_core *c, struct lend_burst *b, struct lend_
 	const struct lend_peer *p = lend_peer_of(c, s);
 	uint32_t sess = lend_sess_index(c, s);
 
-	open_burst(c, b, s, d, s->frame_limit - 1u,
-		   lend_min_u32((uint32_t)s->room, c->cfg.inflight - c->used[0]),
+	open_burst(c, b, s, d, lend_min_u32((uint32_t)s->room, c->cfg.inflight - c->used[0]),
 		   p->limit - p->used);
+	b->most = s->frame_limit - 1u;
 	b->slots = s->slots & lend_burst_slots(s);
 	b->slot = (size_t)((const char *)lend_cslot_at(c, sess, 0) - (const char *)c);
 	b->stride = c->cfg.sessions * (size_t)LEND_SLOT_RUN * sizeof(struct lend_cslot);
@@ -304,7 +301,7 @@ LEND_HOT void copy_twice(uint8_t *to, uint8_t *also, const uint8_t *from, uint32
 }
 _Static_assert(LEND_KEPT_MAX <= 64, "four parts");
 
-/* Returns lend_call_rec.phase of a request whose handler runs, without its class. */
+/* Returns lend_call_rec.phase while the handler of a request runs, without the class. */
 LEND_HOT uint32_t answered_phase(void)
 {
 	return lend_call_phase(LEND_CALL_RUNNING, 0, true, false, false);
@@ -370,13 +367,13 @@ static __attribute__((noinline)) void open_with_reply(struct lend_core *c, struc
 {
 	struct lend_burst *b = &lend_unhashed(c)->burst;
 
-	open_burst(c, b, s, d, UINT32_MAX, UINT32_MAX, UINT32_MAX);
+	open_burst(c, b, s, d, UINT32_MAX, UINT32_MAX);
 	b->window = window_code(c, s);
 	b->replies = s->id;
 	add_reply(c, b, k, status, data, len);
 }
 
-/* Answers a call whose reply does not continue a burst. */
+/* Answers a call. The reply does not continue a burst. */
 static __attribute__((noinline)) int begin_reply(struct lend_core *c, lend_ns now,
 						 struct lend_call_rec *k, uint8_t status,
 						 const void *data, uint32_t len)

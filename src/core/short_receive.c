@@ -11,7 +11,8 @@ struct frame {
 	uint64_t word[3];
 };
 
-enum { FEW_BYTES = LEND_PKT_FRAMES_MAX * sizeof(struct frame) };
+/* Bytes with no more frames than a datagram may have, which need not be counted. */
+enum { UNCOUNTED = LEND_PKT_FRAMES_MAX * sizeof(struct frame) };
 
 /* The datagram's frames that took the common path, and what is stored once for all of them. */
 struct tally {
@@ -22,7 +23,7 @@ struct tally {
 	uint32_t ended, bytes; /* calls that ended; bytes of their requests */
 };
 
-/* Returns lend_call_rec.phase of a request whose handler runs. */
+/* Returns lend_call_rec.phase while the handler of a request runs. */
 LEND_HOT uint32_t running_phase(const struct lend_core *c, uint8_t class)
 {
 	const uint32_t fast = lend_call_phase(0, 0, false, true, false);
@@ -196,9 +197,10 @@ bool lend_short_end(struct lend_core *c, struct lend_sess *s, const struct lend_
 }
 
 /* Handles frames until one does not take the common path. Returns where that is, or the end. n:
- * frames of the datagram so far. few: there are not too many, so they need not be counted. */
+ * frames of the datagram so far. counted: ends when the datagram has as many as it may. */
 LEND_HOT const uint8_t *receive_usual(struct lend_core *c, struct lend_sess *s, uint64_t number,
-				      const uint8_t *at, const uint8_t *end, uint32_t *n, bool few)
+				      const uint8_t *at, const uint8_t *end, uint32_t *n,
+				      bool counted)
 {
 	struct lend_unhashed *a = lend_unhashed(c);
 	struct tally t = {.e = a->ev + a->ev_end, .id = s->id, .sess = lend_sess_index(c, s)};
@@ -206,7 +208,7 @@ LEND_HOT const uint8_t *receive_usual(struct lend_core *c, struct lend_sess *s, 
 	bool calm = is_calm(s);
 	struct frame f;
 
-	for (; end - at >= (ptrdiff_t)sizeof(f) && (few || t.e < most); t.e++) {
+	for (; end - at >= (ptrdiff_t)sizeof(f) && (!counted || t.e < most); t.e++) {
 		const uint8_t *data = at + sizeof(f);
 		uint32_t len;
 
@@ -267,7 +269,7 @@ static __attribute__((noinline)) void receive_rest(struct lend_core *c, struct l
 
 		if (a->ev_cap - a->ev_end > LEND_PKT_FRAMES_MAX &&
 		    (uint64_t)(end - at) <= c->cfg.message_max)
-			at = receive_usual(c, s, number, at, end, &n, false);
+			at = receive_usual(c, s, number, at, end, &n, true);
 		if (at == end)
 			return;
 		if (n == LEND_PKT_FRAMES_MAX) {
@@ -323,8 +325,7 @@ uint32_t lend_short_input(struct lend_core *c, struct lend_bufs *bufs, const str
 	uint32_t i, most = a->ev_first == 0 ? a->ev_room : 0;
 
 	for (i = 0; i < n && a->ev_end < most; i++) {
-		const uint8_t *end, *few,
-		    *at = (const uint8_t *)in[i].data + sizeof(struct lend_pkt);
+		const uint8_t *end, *at = (const uint8_t *)in[i].data + sizeof(struct lend_pkt);
 		uint32_t len, frames = 0;
 		struct lend_sess *s = predicted_sess(c, &in[i], &len);
 
@@ -335,8 +336,8 @@ uint32_t lend_short_input(struct lend_core *c, struct lend_bufs *bufs, const str
 		s->seen_at = c->now + !c->now;
 		s->last_rx = c->now;
 		end = at + len;
-		few = at + lend_min_u32(len, FEW_BYTES);
-		at = receive_usual(c, s, s->seen, at, few, &frames, true);
+		at = receive_usual(c, s, s->seen, at, at + lend_min_u32(len, UNCOUNTED), &frames,
+				   false);
 		if (LEND_RARE(at != end))
 			receive_rest(c, bufs, s, s->seen, at, end, frames);
 	}

@@ -335,7 +335,7 @@ struct lend_reorder {
 	uint64_t settled; /* receiver: numbers up to this one are counted if they are missing */
 };
 
-/* What a session measures of its path, see flight.h. */
+/* Measurements of a session's path, see flight.h. */
 struct lend_flight {
 	uint64_t round;  /* the round ends when this number or a larger one is reported */
 	lend_ns began;   /* of the round */
@@ -465,7 +465,7 @@ struct lend_sess {
 	struct lend_link paced; /* link in a slot of the wheel of pace.h */
 	union {
 		struct lend_link half;  /* half-open sessions of unproven addresses */
-		struct lend_link waits; /* sessions whose calls wait for the window of their peer */
+		struct lend_link waits; /* sessions with calls that wait for their peer's window */
 	};
 	lend_ns last_ping;
 	lend_ns ctl_timer;    /* next retransmission of CONNECT, PROOF or BYE */
@@ -548,12 +548,11 @@ struct lend_core {
 	uint32_t fair_hand, fair_sess_hand;
 	uint32_t coalesced_n, coalesced_cap; /* datagrams of coalesce.h: waiting, at most */
 	uint32_t coalesced_stride;           /* bytes from one to the next */
-	uint32_t frames_room; /* bytes of a datagram's frames, without the report before them */
 	struct lend_host_queue host[LEND_CARRIERS_MAX];
 };
 
 /* A datagram of several messages, see coalesce.h. */
-enum { LEND_COALESCED_MIN = 1408, LEND_COALESCED_BYTES = 8192 };
+enum { LEND_COALESCED_MIN = 1408, LEND_COALESCED_MAX = 8192 };
 struct lend_coalesced {
 	uint64_t id;   /* of its session */
 	lend_ns begun; /* the time that times in the frames are relative to, until output() */
@@ -571,19 +570,19 @@ struct lend_coalesced {
 	uint8_t zeros[11];
 	union {
 		union lend_head head;
-		uint8_t bytes[LEND_COALESCED_BYTES];
+		uint8_t bytes[LEND_COALESCED_MAX];
 	};
 };
 _Static_assert(sizeof(struct lend_coalesced) % 64 == 0, "lines");
 
-/* A run of calls, or of replies, of one session and class that share a datagram. What the session
- * counts is brought up to date at its end, see short_burst.h. */
+/* A run of calls, or of replies, of one session and class that share a datagram. The
+ * session's counters are brought up to date at its end, see short_burst.h. */
 struct lend_burst {
 	uint64_t calls;   /* session of a run of calls; 0: none is open */
 	uint64_t replies; /* session of a run of replies; 0: none is open */
 	size_t frame;     /* the next frame, in bytes from the core on */
 	size_t limit;     /* `frame` and the length of a message are no more than this */
-	uint32_t most;    /* bytes of a message, at most */
+	uint32_t most;    /* bytes of a request, at most */
 	uint32_t left;    /* messages that may still be added */
 	uint32_t n;       /* messages that were added */
 	uint32_t bytes;   /* of their requests */

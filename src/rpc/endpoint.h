@@ -262,7 +262,7 @@ struct lend_ep {
 	struct lend_route *routes; /* to stock gRPC servers */
 	struct lend_descriptors descriptors;
 	struct lend_call *ended; /* waiting calls of ended sessions: done is to run; by priv.next */
-	const struct lend_call *head_of; /* the call whose reply had head; NULL: none */
+	const struct lend_call *head_of; /* the call that was answered with `head`; NULL: none */
 	struct lend_call *adopted;       /* calls with a parent request of home */
 	lend_watch_fn *watch;
 	void *watch_arg;
@@ -433,7 +433,7 @@ void lend_calls_cancel(struct lend_ep *ep, struct lend_call *call);
 void lend_calls_admit(struct lend_ep *ep, struct lend_session_rec *s);
 /* Ends the calls that wait for a slot of a session that ends. */
 void lend_calls_leave(struct lend_ep *ep, struct lend_session_rec *s, enum lend_status status);
-/* Ends the waiting calls that have passed their deadline, or whose parent was cancelled. */
+/* Ends the waiting calls that have passed their deadline, or lost their parent by a cancel. */
 void lend_calls_expire(struct lend_ep *ep, struct lend_session_rec *s);
 /* Starts the calls that get a slot now, and ends those that no longer wait. */
 void lend_calls_unqueue(struct lend_ep *ep);
@@ -528,7 +528,7 @@ static inline void lend_req_reset(struct lend_req *req)
 	req->rare = false;
 }
 
-/* Fills the record of a new request, whose bytes are in place. */
+/* Fills the record of a new request with its bytes in place. */
 static inline void lend_req_fill(struct lend_req *req, const struct lend_event *ev)
 {
 	if (req->rare)

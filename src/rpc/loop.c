@@ -17,8 +17,9 @@
 #include "util/bits.h"
 
 enum { LOOKS = 3 }; /* polls in a turn without other work: more of them gain nothing */
-/* Calls whose replies or successors leave before the next ones are handled: the peer can work on
- * them meanwhile. A datagram can bring 64 calls, so without this both ends would take turns. */
+/* After this number of calls, their replies or successors leave before the next calls are handled:
+ * the peer can work on them meanwhile. A datagram can bring 64 calls: without this both ends would
+ * take turns. */
 enum { SEND_AFTER = 16 };
 enum { ROUNDS = 8 }; /* rounds of output per turn: if work remains, the next turn runs at once */
 /* Limit in bytes of what a turn receives, and sends, for MOMENT_NS after a call above normal
@@ -276,8 +277,8 @@ static inline __attribute__((always_inline)) bool end_usual(struct lend_ep *ep,
 	return true;
 }
 
-/* Runs the inline handler of a request whose bytes are in place, if its method was looked up
- * last. */
+/* Runs the inline handler of a request with its bytes in place, if its method was looked up last.
+ */
 static inline __attribute__((always_inline)) bool serve_usual(struct lend_ep *ep,
 							      const struct lend_event *ev)
 {

@@ -1,6 +1,6 @@
 /* Goal: a memory node sends its pages in place over carriers that do so with registered memory, and
- * each byte arrives. Method: a lend-mn process, whose report counts the datagrams that a device or
- * its driver read in place; objects around a page and a part; over memif, and over each carrier
+ * each byte arrives. Method: a lend-mn process, which reports the number of datagrams that a device
+ * or its driver read in place; objects around a page and a part; over memif, and over each carrier
  * that scripts/conform.py gives. Covers: mn/node_worker.c, mn/lend_mn.c, src/io/dpdk/tx_zerocopy.c,
  * src/io/verbs/send.c */
 #include <criterion/criterion.h>

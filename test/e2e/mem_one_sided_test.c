@@ -1,27 +1,15 @@
 /* Goal: over a carrier with RC queue pairs, the client's device reads what it gets from a memory
  * node, and the node's device reads what it puts there, each byte of it. Method: a lend-mn process
- * at the carrier that scripts/conform.py gives; the client's counters say how the bytes went.
+ * at the carrier that scripts/conform.py gives; the client's counters show how the bytes went.
  * Covers: cn/op_one_sided.c, mn/node_one_sided.c, src/rpc/shown_memory.c, src/io/verbs/rc_link.c */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "e2e/mem_node.h"
-#include "lend/stats.h"
+#include "kit/counter.h"
 
 enum { LEN = 4 << 20, WARM_S = 60 };
-
-static uint64_t read_counter(struct lend_ep *ep, const char *wanted)
-{
-	const char *name, *meaning;
-	uint64_t value;
-
-	for (unsigned i = 0; lend_stats_each(ep, i, &name, &meaning, &value); i++)
-		if (strcmp(name, wanted) == 0)
-			return value;
-	cr_assert_fail("no counter %s", wanted);
-	return 0;
-}
 
 /* Puts the bytes, gets them back and compares. */
 static void put_and_get(struct mem_node *node, uint64_t seed)
@@ -54,15 +42,15 @@ Test(mem_one_sided, transfers_given, .timeout = 240)
 	for (int i = 0; i < 2; i++) { /* the queue pairs are set up by the first transfers */
 		lend_ns end = lend_now(node.ep) + WARM_S * SECOND;
 
-		while (read_counter(node.ep, counter[i]) == 0 && lend_now(node.ep) < end)
+		while (counter_of(node.ep, counter[i]) == 0 && lend_now(node.ep) < end)
 			put_and_get(&node, seed++);
 	}
 	for (int i = 0; i < 2; i++) {
-		uint64_t before = read_counter(node.ep, counter[i]);
+		uint64_t before = counter_of(node.ep, counter[i]);
 
 		for (int n = 0; n < 4; n++)
 			put_and_get(&node, seed++);
-		cr_assert_geq(read_counter(node.ep, counter[i]) - before, 4, "%s", counter[i]);
+		cr_assert_geq(counter_of(node.ep, counter[i]) - before, 4, "%s", counter[i]);
 	}
 	mem_node_stop(&node);
 }

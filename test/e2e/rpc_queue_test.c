@@ -32,7 +32,7 @@ static void start_queued(struct pair *pair, int i, uint8_t priority, lend_ns tim
 		     lend_why());
 }
 
-/* Opens a pair whose client has all slots in use. */
+/* Opens a pair. All slots of its client are in use. */
 static void open_held(struct pair *pair, const char *scheme)
 {
 	struct lend_config config = LEND_CONFIG_INIT;
@@ -185,7 +185,7 @@ Test(rpc_queue, parent_cancelled__ends_not_run)
 	pair_close(&pair);
 }
 
-/* Operations whose calls were cancelled leave their slots in use until the node knows of it. Then a
+/* Operations with cancelled calls leave their slots in use until the node knows of it. Then a
  * stopped node answers none of those, and the next operation waits; it must not end
  * RESOURCE_EXHAUSTED, as nothing is exhausted. */
 Test(rpc_queue, memory_operation_without_a_slot__waits_or_ends_in_time)

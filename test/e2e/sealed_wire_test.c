@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "lend/rpc.h"
-#include "lend/stats.h"
+#include "kit/counter.h"
 #include "wire/pkt.h"
 
 #define SECRET "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
@@ -155,18 +155,6 @@ static void make_call(uint32_t len)
 	end_call(&call, len);
 }
 
-static uint64_t read_counter(struct lend_ep *ep, const char *wanted)
-{
-	const char *name, *meaning;
-	uint64_t value;
-
-	for (unsigned i = 0; lend_stats_each(ep, i, &name, &meaning, &value); i++)
-		if (strcmp(name, wanted) == 0)
-			return value;
-	cr_assert_fail("no counter %s", wanted);
-	return 0;
-}
-
 Test(sealed_wire, marker__by_level)
 {
 	static const struct {
@@ -185,7 +173,7 @@ Test(sealed_wire, marker__by_level)
 		cr_expect_eq(w.marked > 0, row[i].marked, "%s: %lu of %lu", row[i].level, w.marked,
 			     w.datagrams);
 		cr_expect_eq(w.sealed > 20, row[i].sealed, "%s: %lu", row[i].level, w.sealed);
-		cr_expect_eq(read_counter(w.server, "seal_opened") > 20, row[i].sealed);
+		cr_expect_eq(counter_of(w.server, "seal_opened") > 20, row[i].sealed);
 		cr_assert_neq(lend_stats_session(w.server, 0, &look), 0);
 		cr_expect_eq(look.level, i);
 		cr_expect_eq(look.suite != 0, row[i].sealed);
@@ -201,7 +189,7 @@ static uint64_t count_dropped(void)
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		sum += read_counter(w.server, names[i]);
+		sum += counter_of(w.server, names[i]);
 	return sum;
 }
 
@@ -228,11 +216,11 @@ Test(sealed_wire, held_back__each_byte_changed__dropped_and_counted)
 	cr_expect_eq(count_dropped() - before, w.held);
 	end_call(&call, 64);
 	cr_expect_eq(w.served, 2);
-	/* What was held back arrives late, then again. */
+	/* A datagram that was held back arrives late, then again. */
 	for (uint64_t i = 0; i < 2; i++) {
 		cr_assert_eq(send(w.far, w.bytes, w.held, 0), w.held);
 		take_turns(50);
-		cr_expect_eq(read_counter(w.server, "seal_rx_replayed"), i);
+		cr_expect_eq(counter_of(w.server, "seal_rx_replayed"), i);
 	}
 	cr_expect_eq(w.served, 2);
 	finish_wire();

@@ -13,7 +13,7 @@
 
 #include "gateway/http2_client.h"
 #include "lend/metadata.h"
-#include "lend/stats.h"
+#include "kit/counter.h"
 
 static struct lend_ep *ep;
 static char address[256];
@@ -226,17 +226,6 @@ Test(gateway_calls, lengths, .init = open_all, .fini = close_all)
 	free(body);
 }
 
-static uint64_t read_counter(const char *wanted)
-{
-	const char *name, *meaning;
-	uint64_t value;
-
-	for (unsigned i = 0; lend_stats_each(ep, i, &name, &meaning, &value); i++)
-		if (!strcmp(name, wanted))
-			return value;
-	return UINT64_MAX;
-}
-
 /* More than a session has calls, and each in order of its own. */
 Test(gateway_calls, many_at_once, .init = open_all, .fini = close_all)
 {
@@ -256,9 +245,9 @@ Test(gateway_calls, many_at_once, .init = open_all, .fini = close_all)
 		free(all[i].bytes);
 	}
 	cr_assert_eq(runs, N);
-	cr_assert_eq(read_counter("gateway_calls"), N);
-	cr_assert_eq(read_counter("gateway_errors"), 0);
-	cr_assert_eq(read_counter("gateway_connections"), 1);
+	cr_assert_eq(counter_of(ep, "gateway_calls"), N);
+	cr_assert_eq(counter_of(ep, "gateway_errors"), 0);
+	cr_assert_eq(counter_of(ep, "gateway_connections"), 1);
 	free(all);
 }
 

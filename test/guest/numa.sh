@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Goal: on a machine with several NUMA nodes, --numa keeps threads and pages on the chosen node, and
 # names the nodes that exist if it does not. A broker and a memory node run on their device's node
-# unless told another, also if EAL has no memory there. A memory node outlives that its NUMA node
+# unless --numa names another, also if EAL has no memory there. A memory node outlives that its NUMA node
 # goes offline. Endpoints on NICs with several queues and a pool for each make checked calls, also if
-# EAL has no memory on a NIC's node. Method: QEMU's -numa, and a DIMM that is taken away; /proc says
+# EAL has no memory on a NIC's node. Method: QEMU's -numa, and a DIMM that is taken away; /proc shows
 # where threads and pages are; two joined NICs of a model with several queues; sysfs puts one on
 # node 1. Covers: src/cli/numa.c, src/io/dpdk/frame_pool.c, src/io/dpdk/eal.c
 set -euo pipefail

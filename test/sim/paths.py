@@ -24,7 +24,7 @@ HOST = "sharing --senders 1 --depth 8 --step-us 2000"
 W4 = f"{MIX} --hosts 40 --racks 5 --mix w4 --us 1000"
 
 # Command, and bounds: column, least, largest. A column may be divided by another one of its row, or by the least of that name
-# in the rows of another command. Before " @ " is the size whose row is meant.
+# in the rows of another command. Before " @ " is the size of the row.
 ROWS = [
     (f"{LONG} --senders 1 --gbps 25 --delay-ns 250000 --step-us 100000", [("carried_percent", 90, 100)]),
     (f"{LONG} --senders 8 --gbps 100 --delay-ns 50000 --step-us 2000", [("carried_percent", 90, 100)]),

@@ -69,11 +69,13 @@ static bool watch_socket(struct lend_shm *s, struct lend_shm_peer *p)
 int lend_shm_make_rings(struct lend_shm *s)
 {
 	void *base = NULL;
-	int err =
-	    s->made != NULL ? 0 : lend_rendezvous_memory(LEND_SHM_LINK_LEN, &s->made_fd, &base);
+	int err;
 
 	s->makes = false;
-	if (err != 0 || s->made != NULL)
+	if (s->made != NULL)
+		return 0;
+	err = lend_rendezvous_memory(LEND_SHM_LINK_LEN, &s->made_fd, &base);
+	if (err != 0)
 		return err;
 	s->made = base;
 	atomic_store_explicit(&s->made->pair.to_server.polled, 0, memory_order_relaxed);
