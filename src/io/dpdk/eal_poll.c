@@ -37,7 +37,8 @@ static bool is_watching(int epoll, int own)
 }
 
 /* Reads the sources of EAL's epoll; false: this is not it. Marks them close-on-exec, because a
- * program that we start would keep our links open after our exit. */
+ * program that we start would keep our links open after our exit, and non-blocking, because EAL may
+ * handle an event that is over. */
 static bool read_sources(int epoll, int own, struct sources *s)
 {
 	char path[40], line[160];
@@ -56,6 +57,7 @@ static bool read_sources(int epoll, int own, struct sources *s)
 		if (sscanf(line, "tfd: %d", &fd) != 1)
 			continue;
 		(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+		(void)fcntl(fd, F_SETFL, O_NONBLOCK);
 		if (fd != own)
 			s->fd[s->n++] = (struct pollfd){.fd = fd, .events = POLLIN | POLLPRI};
 	}
@@ -86,6 +88,8 @@ bool dpdk_events_wait(int own, uint64_t ns)
 
 	if (find_sources(own, &s))
 		return ppoll(s.fd, s.n, &most, NULL) != 0;
+	if (ns == 0)
+		return false;
 	(void)nanosleep(&blind, NULL);
 	return true;
 }

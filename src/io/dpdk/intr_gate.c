@@ -11,6 +11,12 @@
  *	return, the rest of the round, then one epoll_wait() and its events, all with bursts blocked
  *	callback: check the links - unblock bursts - ...
  *
+ * EAL reads all events of a round at once, the gate's own among them. If bursts were unblocked
+ * while others of that round are still to be handled, the program could close the socket of one
+ * and reuse its number meanwhile. The driver would then wait forever for a message on the new
+ * socket. So the callback unblocks bursts only when no other source has an event. A peer that never
+ * stops sending control messages may delay bursts by ROUNDS_MAX rounds.
+ *
  * A round runs only when there is an event, because each one costs a thread that polls on that CPU
  * two context switches, and more where other threads wait for the CPU. The gate's own source is
  * always readable, so it stays the first in each round.
@@ -51,7 +57,8 @@
 
 enum {
 	PLUGS_MAX = 8,
-	REST_NS = 10000,    /* minimum time between two rounds */
+	ROUNDS_MAX = 64,    /* with bursts blocked */
+	REST_NS = 10000,    /* minimum time between two rounds that follow a sleep */
 	TICK_NS = 50000000, /* without an event, the pass count increases after this time */
 };
 
@@ -65,7 +72,8 @@ static struct {
 	int quiet;           /* an eventfd that stays at zero */
 	int plug[PLUGS_MAX]; /* descriptor numbers that the round's accepts will take */
 	uint32_t plugs;
-	bool running; /* the interrupt thread is in its round: only it reads and writes this */
+	bool running;    /* the interrupt thread is in its round: only it reads and writes this */
+	uint32_t rounds; /* since bursts were blocked; as running */
 	_Atomic bool entered;
 	_Atomic uint64_t pass;
 } gate;
@@ -189,6 +197,11 @@ static void run_round(void *unused)
 	(void)unused;
 	if (!atomic_exchange(&gate.entered, true))
 		unpin_thread();
+	if (gate.running && ++gate.rounds < ROUNDS_MAX && dpdk_events_wait(gate.own, 0)) {
+		plug_closed();
+		foresee_accepts();
+		return;
+	}
 	if (gate.running) {
 		end_round();
 		sleep_round();
@@ -196,6 +209,9 @@ static void run_round(void *unused)
 	pthread_mutex_lock(&dpdk_world);
 	gate.running = true;
 	hold_off();
+	if (gate.rounds == ROUNDS_MAX) /* the rest of the round may use sockets made meanwhile */
+		(void)dpdk_events_wait(gate.own, 0);
+	gate.rounds = 0;
 	foresee_accepts();
 }
 
