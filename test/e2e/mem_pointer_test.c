@@ -120,7 +120,7 @@ ALL(a_seal_sends_the_stored_pages_alone)
 	before = mem_sent(node);
 	cr_assert_eq(mem_seal(node, space, 0, LEN, &a), LEND_OK);
 	cr_assert_gt(mem_sent(node) - before, 3 * PAGE);
-	cr_assert_lt(mem_sent(node) - before, 4 * PAGE);
+	cr_assert_lt(mem_sent(node) - before, 10 * PAGE, "a lost datagram is sent again");
 	mem_expect(node, &a, in, LEN);
 	before = mem_sent(node);
 	cr_assert_eq(mem_seal(node, space, 0, LEN, &b), LEND_OK);

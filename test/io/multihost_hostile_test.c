@@ -132,7 +132,13 @@ static void run_and_kill(void (*act)(void))
 		(void)raise(SIGKILL);
 	}
 	cr_assert_eq(waitpid(pid, &status, 0), pid);
-	cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "status %#x", status);
+}
+
+static void give_up(void)
+{
+	(void)fprintf(stderr, "%s\n", lend_why_text());
+	_exit(1);
 }
 
 static void take_all_links(void)
@@ -141,11 +147,12 @@ static void take_all_links(void)
 	struct lend_multihost_link_id tie;
 	uint64_t owner;
 
-	if (lend_multihost_map(&pod, path) != 0 || lend_multihost_join(&pod, "dying", 0) != 0)
-		_exit(1);
+	if (lend_multihost_map(&pod, path) != 0 ||
+	    lend_multihost_join(&pod, "dying", conform_patience_ms * UINT64_C(1000000)) != 0)
+		give_up();
 	for (uint32_t i = 0, to = lend_multihost_find(&pod, "alive", &owner); i < pod.links; i++) {
 		if (lend_multihost_link_request(&pod, to, owner, i, &tie) != 0)
-			_exit(2);
+			give_up();
 		/* Undoes the last store of the request in some rounds, as if the kill had come
 		 * earlier. */
 		if (i > 0)
