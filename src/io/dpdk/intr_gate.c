@@ -11,11 +11,13 @@
  *	return, the rest of the round, then one epoll_wait() and its events, all with bursts blocked
  *	callback: check the links - unblock bursts - ...
  *
- * EAL reads all events of a round at once, the gate's own among them. If bursts were unblocked
+ * EAL reads all events of a round at once, the gate's own among them. If dpdk_world were released
  * while others of that round are still to be handled, the program could close the socket of one
  * and reuse its number meanwhile. The driver would then wait forever for a message on the new
- * socket. So the callback unblocks bursts only when no other source has an event. A peer that never
- * stops sending control messages may delay bursts by ROUNDS_MAX rounds.
+ * socket. So while another source has an event, the callback unblocks bursts for REST_NS only and
+ * keeps dpdk_world. Bursts need that time: a peer that closes its link has sent its last datagrams
+ * before, and they are lost once its event is handled. A peer that never stops sending control
+ * messages may keep dpdk_world from others for ROUNDS_MAX rounds.
  *
  * A round runs only when there is an event, because each one costs a thread that polls on that CPU
  * two context switches, and more where other threads wait for the CPU. The gate's own source is
@@ -57,8 +59,8 @@
 
 enum {
 	PLUGS_MAX = 8,
-	ROUNDS_MAX = 64,    /* with bursts blocked */
-	REST_NS = 10000,    /* minimum time between two rounds that follow a sleep */
+	ROUNDS_MAX = 64,    /* with dpdk_world held */
+	REST_NS = 30000,    /* minimum time between two rounds */
 	TICK_NS = 50000000, /* without an event, the pass count increases after this time */
 };
 
@@ -72,8 +74,7 @@ static struct {
 	int quiet;           /* an eventfd that stays at zero */
 	int plug[PLUGS_MAX]; /* descriptor numbers that the round's accepts will take */
 	uint32_t plugs;
-	bool running;    /* the interrupt thread is in its round: only it reads and writes this */
-	uint32_t rounds; /* since bursts were blocked; as running */
+	uint32_t rounds; /* since the interrupt thread took dpdk_world */
 	_Atomic bool entered;
 	_Atomic uint64_t pass;
 } gate;
@@ -169,9 +170,8 @@ static void unpin_thread(void)
 	(void)sched_setaffinity(0, sizeof(all), &all);
 }
 
-static void end_round(void)
+static void unblock_bursts(void)
 {
-	gate.running = false;
 	plug_closed();
 	for (struct dpdk *io = gate.first; io; io = io->next) {
 		if (io->kind != DPDK_MEMIF)
@@ -179,39 +179,44 @@ static void end_round(void)
 		watch_links(io);
 		atomic_store(&io->want, false);
 	}
-	pthread_mutex_unlock(&dpdk_world);
 }
 
-static void sleep_round(void)
+static void rest(void)
 {
 	const struct timespec least = {.tv_nsec = REST_NS};
 
 	(void)nanosleep(&least, NULL);
+}
+
+static void sleep_round(void)
+{
+	pthread_mutex_unlock(&dpdk_world);
+	rest();
 	do
 		atomic_fetch_add(&gate.pass, 1);
 	while (!dpdk_events_wait(gate.own, TICK_NS));
+	pthread_mutex_lock(&dpdk_world);
 }
 
 static void run_round(void *unused)
 {
 	(void)unused;
-	if (!atomic_exchange(&gate.entered, true))
+	if (!atomic_exchange(&gate.entered, true)) {
 		unpin_thread();
-	if (gate.running && ++gate.rounds < ROUNDS_MAX && dpdk_events_wait(gate.own, 0)) {
-		plug_closed();
-		foresee_accepts();
-		return;
+		pthread_mutex_lock(&dpdk_world);
+	} else {
+		unblock_bursts();
+		if (++gate.rounds < ROUNDS_MAX && dpdk_events_wait(gate.own, 0)) {
+			rest();
+		} else {
+			sleep_round();
+			/* Sockets made meanwhile become non-blocking: EAL may still have events. */
+			if (gate.rounds == ROUNDS_MAX)
+				(void)dpdk_events_wait(gate.own, 0);
+			gate.rounds = 0;
+		}
 	}
-	if (gate.running) {
-		end_round();
-		sleep_round();
-	}
-	pthread_mutex_lock(&dpdk_world);
-	gate.running = true;
 	hold_off();
-	if (gate.rounds == ROUNDS_MAX) /* the rest of the round may use sockets made meanwhile */
-		(void)dpdk_events_wait(gate.own, 0);
-	gate.rounds = 0;
 	foresee_accepts();
 }
 
