@@ -181,7 +181,7 @@ static void unblock_bursts(void)
 	}
 }
 
-static void rest(void)
+static void rest_round(void)
 {
 	const struct timespec least = {.tv_nsec = REST_NS};
 
@@ -191,7 +191,7 @@ static void rest(void)
 static void sleep_round(void)
 {
 	pthread_mutex_unlock(&dpdk_world);
-	rest();
+	rest_round();
 	do
 		atomic_fetch_add(&gate.pass, 1);
 	while (!dpdk_events_wait(gate.own, TICK_NS));
@@ -207,7 +207,7 @@ static void run_round(void *unused)
 	} else {
 		unblock_bursts();
 		if (++gate.rounds < ROUNDS_MAX && dpdk_events_wait(gate.own, 0)) {
-			rest();
+			rest_round();
 		} else {
 			sleep_round();
 			/* Sockets made meanwhile become non-blocking: EAL may still have events. */
