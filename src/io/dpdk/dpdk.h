@@ -334,8 +334,8 @@ static inline void dpdk_leave(struct dpdk *io)
 
 /* eal_poll.c: EAL's interrupt thread only. */
 /* Waits at most ns (less than a second) until one of EAL's sources, except `own`, has an event.
- * Returns false when none has. If the sources cannot be found, sleeps a millisecond and returns
- * true; with ns 0, returns false. */
+ * Makes the sources non-blocking. Returns false when none has an event. If the sources cannot be
+ * found, sleeps a millisecond and returns true; with ns 0, returns false. */
 bool dpdk_events_wait(int own, uint64_t ns);
 
 /* peer.c */

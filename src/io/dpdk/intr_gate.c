@@ -16,7 +16,7 @@
  * and reuse its number meanwhile. The driver would then wait forever for a message on the new
  * socket. So while another source has an event, the callback unblocks bursts for REST_NS only and
  * keeps dpdk_world. Bursts need that time: a peer that closes its link has sent its last datagrams
- * before, and they are lost once its event is handled. A peer that never stops sending control
+ * before, and what is not received by then is lost. A peer that never stops sending control
  * messages may keep dpdk_world from others for ROUNDS_MAX rounds.
  *
  * A round runs only when there is an event, because each one costs a thread that polls on that CPU
