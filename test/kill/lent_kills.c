@@ -44,10 +44,12 @@ static bool have_answered(const struct chain *c, uint32_t question)
 	return true;
 }
 
+/* Over shm an endpoint has rings for its next client, with their descriptor, except while it is
+ * busy. Over udp it has up to two sockets for much or urgent data. */
 static bool is_within(const struct lent_count *now, const struct lent_count *most)
 {
-	return !now->live && now->sessions <= most->sessions && now->maps <= most->maps &&
-	       now->fds <= most->fds + 2; /* udp: two sockets for much or urgent data */
+	return !now->live && now->sessions <= most->sessions && now->maps <= most->maps + 1 &&
+	       now->fds <= most->fds + 2;
 }
 
 static int find_excess(const struct chain *c)
