@@ -158,6 +158,27 @@ static int check_call(struct lend_core *c, const struct lend_sess *s, const stru
 		   : E_AGAIN;
 }
 
+/* Returns whether the frame of a datagram may carry the request. */
+LEND_HOT bool fits_frame(const struct lend_call_rec *k, const struct lend_bufs *bufs)
+{
+	return k->tx.len <= LEND_FRAME_MAX && !(k->marks & LEND_MARK_HEAD_OUT) &&
+	       k->tx.win == LEND_NONE && !(k->tx.len && bufs->seg[k->tx.buf].next);
+}
+
+/* Writes a request into a datagram. */
+LEND_HOT void write_frame(struct lend_core *c, struct lend_sess *s, const struct lend_bufs *bufs,
+			  struct lend_call_rec *k, struct lend_coalesced *d)
+{
+	struct lend_pkt_frame *f = lend_coalesce_add(d, k->wire, k->tx.len, k->class);
+
+	k->tx.next = 1;
+	lend_make_request(&f->request, k, d->begun);
+	f->request_end = 0;
+	if (k->tx.len)
+		lend_copy_short(f + 1, bufs->seg[k->tx.buf].data, k->tx.len);
+	lend_call_sent(c, s, k, d->head.pkt.number);
+}
+
 /* Sends a short request with the next output(), by the session's open datagram. False: the request
  * takes the slow path, and nothing was done. */
 LEND_HOT bool coalesce_request(struct lend_core *c, struct lend_sess *s,
@@ -166,11 +187,9 @@ LEND_HOT bool coalesce_request(struct lend_core *c, struct lend_sess *s,
 	uint64_t draw = s->id ^ k->wire ^ s->number << 32;
 	struct lend_peer *p = lend_peer_of(c, s);
 	struct lend_coalesced *d;
-	struct lend_pkt_frame *f;
 
-	if (k->tx.len > LEND_FRAME_MAX || k->marks & LEND_MARK_HEAD_OUT ||
-	    (k->tx.len && bufs->seg[k->tx.buf].next) || k->tx.win != LEND_NONE || s->room <= 0 ||
-	    c->ready.n || c->cfg.order == LEND_ORDER_DEADLINE ||
+	if (!fits_frame(k, bufs) || s->room <= 0 || c->ready.n ||
+	    c->cfg.order == LEND_ORDER_DEADLINE ||
 	    !lend_coalesce_admits(c, s, k->class, k->fast, draw) || p->used + k->tx.len > p->limit)
 		return false;
 	d = lend_coalesce_open(c, s, k->class, k->tx.len);
@@ -180,13 +199,27 @@ LEND_HOT bool coalesce_request(struct lend_core *c, struct lend_sess *s,
 	k->tx.charged = k->tx.len;
 	k->in_window = 1;
 	s->room--;
-	k->tx.next = 1;
-	f = lend_coalesce_add(d, k->wire, k->tx.len, k->class);
-	lend_make_request(&f->request, k, d->begun);
-	f->request_end = 0;
-	if (k->tx.len)
-		lend_copy_short(f + 1, bufs->seg[k->tx.buf].data, k->tx.len);
-	lend_call_sent(c, s, k, d->head.pkt.number);
+	write_frame(c, s, bufs, k, d);
+	return true;
+}
+
+bool lend_call_share(struct lend_core *c, struct lend_sess *s, const struct lend_bufs *bufs,
+		     struct lend_call_rec *k)
+{
+	struct lend_coalesced *d = NULL;
+
+	if (k->tx.len < s->frame_limit && fits_frame(k, bufs) &&
+	    lend_coalesce_draw(c, s->id ^ k->wire ^ s->number << 32))
+		d = lend_coalesce_open(c, s, lend_peer_class(c, s, k->class), k->tx.len);
+	if (!d)
+		return false;
+	if (k->tx.next) {
+		LEND_COUNT(c, repeats);
+		k->tx.resend = 0;
+	}
+	if (k->state == LEND_CALL_OPEN)
+		k->marks |= LEND_MARK_REPEATED;
+	write_frame(c, s, bufs, k, d);
 	return true;
 }
 
@@ -280,7 +313,7 @@ void lend_call_drain(struct lend_core *c, struct lend_call_rec *k)
  * datagram is withdrawn. */
 static bool was_sent(struct lend_core *c, struct lend_call_rec *k)
 {
-	if (k->state != LEND_CALL_OPEN || k->tries ||
+	if (k->state != LEND_CALL_OPEN || k->tries || k->marks & LEND_MARK_REPEATED ||
 	    !lend_coalesce_withdraw(c, lend_sess_at(c, k->sess), k->wire, 0))
 		return k->state == LEND_CALL_OPEN;
 	k->state = LEND_CALL_QUEUED;

@@ -26,6 +26,10 @@ static inline void lend_call_launch(struct lend_core *c, struct lend_sess *s,
 /* Sends a call of a session that came up, or leaves it unplaced until a slot within the server's
  * limit is free. */
 void lend_call_admitted(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k);
+/* Sends a request that the scheduler chose in a frame of its session's open datagram. False: it
+ * needs a datagram of its own. */
+bool lend_call_share(struct lend_core *c, struct lend_sess *s, const struct lend_bufs *bufs,
+		     struct lend_call_rec *k);
 /* Returns how many bytes of a message of several datagrams may be sent without a grant. */
 uint32_t lend_call_eager(const struct lend_sess *s, const struct lend_call_rec *k);
 /* Takes unscheduled credit for a message of several datagrams before its first byte is sent, and

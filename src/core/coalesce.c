@@ -132,19 +132,25 @@ LEND_HOT uint32_t emit_datagram(struct lend_core *c, uint32_t i, struct lend_out
 }
 _Static_assert(LEND_COALESCED_MAX <= UINT16_MAX, "lend_out.head_len");
 
-/* Frees the entries that were sent. None of the others gets more frames: a frame that is added
- * later could be of a slot that the peer knows from a datagram with a larger number, and would
- * count as an old copy. */
+/* Takes the entries that were sent off the list. None of the others gets more frames: a frame that
+ * is added later could be of a slot that the peer knows from a datagram with a larger number, and
+ * would count as an old copy. */
 static void finish_sending(struct lend_core *c, struct lend_unhashed *a, uint32_t sent)
 {
 	c->coalesced_n -= sent;
 	a->coalesced_late = c->coalesced_n;
 	a->coalesced_last = 0;
-	if (c->coalesced_n == 0)
-		a->coalesced_next = 0;
-	else
+	if (c->coalesced_n)
 		memmove(a->order, a->order + sent, c->coalesced_n);
 	a->coalesced_open = a->coalesced_next;
+}
+
+void lend_coalesce_end(struct lend_core *c)
+{
+	struct lend_unhashed *a = lend_unhashed(c);
+
+	if (c->coalesced_n == 0)
+		a->coalesced_open = a->coalesced_next = 0;
 }
 
 LEND_HOT uint32_t send_waiting(struct lend_core *c, struct lend_unhashed *a, struct lend_out *out,
@@ -172,6 +178,7 @@ uint32_t lend_coalesce_send_only(struct lend_core *c, struct lend_out *out, uint
 
 	a->news = 0;
 	n = send_waiting(c, a, out, a->out, cap);
+	lend_coalesce_end(c);
 	a->stats.tx += n;
 	return n;
 }

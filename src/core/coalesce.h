@@ -8,7 +8,10 @@
  * A message takes the slow path, through the record of its call and sched.h, if it is long or
  * retransmitted, if its session is blocked or not up, or during a pause of bulk data. A request
  * does so, too, if any call is ready to be sent, or if calls are sent by deadline; a reply, if a
- * call of its class or of a more urgent one is ready.
+ * call of its class or of a more urgent one is ready. A short request that had to wait shares a
+ * datagram all the same, with those that output() sends for its session: after a reduction of the
+ * window nearly all requests wait, and a datagram of its own for each would cost the host most when
+ * it is overloaded.
  *
  * Layer: core (pure). */
 #ifndef LEND_CORE_COALESCE_H
@@ -180,6 +183,16 @@ static inline bool lend_coalesce_ready(struct lend_core *c)
 /* Fills out[] with the datagrams that wait, at most cap, and returns their number. */
 uint32_t lend_coalesce_send(struct lend_core *c, struct lend_out *out, struct lend_out_rec *rec,
 			    uint32_t cap);
+/* Frees the entries of datagrams that this output has handed out, if none waits. */
+void lend_coalesce_end(struct lend_core *c);
+/* Returns whether the session's newest datagram may get more frames. */
+static inline bool lend_coalesce_is_open(struct lend_core *c, const struct lend_sess *s)
+{
+	const struct lend_unhashed *a = lend_unhashed(c);
+
+	return s->coalesced >= a->coalesced_open && s->coalesced < a->coalesced_next &&
+	       lend_coalesced_at(c, s->coalesced)->id == s->id;
+}
 /* Does all of output() if no control datagram and no call is ready, as most often. */
 uint32_t lend_coalesce_send_only(struct lend_core *c, struct lend_out *out, uint32_t cap);
 

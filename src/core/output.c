@@ -38,12 +38,13 @@ static void put_reply(struct lend_core *c, const struct lend_sess *s, struct len
 				      .acked = k->number};
 }
 
-/* Datagrams that output() has built so far: the entries of the next one, and the number built. */
+/* Datagrams that output() has built so far: the entries of the next one, the number built, and the
+ * number that may be. */
 struct sending {
 	const struct lend_bufs *bufs;
 	struct lend_out *out;
 	struct lend_out_rec *rec;
-	uint32_t n;
+	uint32_t n, cap;
 };
 
 LEND_HOT void go_on(struct sending *o, uint32_t n)
@@ -158,15 +159,26 @@ LEND_HOT uint64_t send_whole(struct lend_core *c, struct sending *o, struct lend
 LEND_HOT void send_reply(struct lend_core *c, struct sending *o, struct lend_call_rec *k,
 			 struct lend_sess *s)
 {
-	if (!k->tx.next || k->tx.resend)
-		lend_loss_sent(c, s, send_whole(c, o, k, s, true), k, 0);
+	lend_loss_sent(c, s, send_whole(c, o, k, s, true), k, 0);
 }
 
 LEND_HOT void send_request(struct lend_core *c, struct sending *o, struct lend_call_rec *k,
 			   struct lend_sess *s)
 {
-	if (!k->tx.next || k->tx.resend)
-		lend_call_sent(c, s, k, send_whole(c, o, k, s, false));
+	lend_call_sent(c, s, k, send_whole(c, o, k, s, false));
+}
+
+static void send_coalesced(struct lend_core *c, struct sending *o)
+{
+	go_on(o, lend_coalesce_send(c, o->out, o->rec, o->cap - o->n));
+}
+
+/* Sends the session's open datagram before one with a larger number, if there is room for both. */
+LEND_HOT void keep_order(struct lend_core *c, struct sending *o, const struct lend_sess *s)
+{
+	if (LEND_RARE(c->coalesced_n) && o->n + c->coalesced_n < o->cap &&
+	    lend_coalesce_is_open(c, s))
+		send_coalesced(c, o);
 }
 
 static void sent_data(struct lend_core *c, struct lend_call_rec *k, struct lend_sess *s,
@@ -207,10 +219,9 @@ static void wait_for_host(struct lend_core *c, struct lend_call_rec *k, struct l
 	lend_sess_arm(c, s, lend_host_queue_retry(c, s));
 }
 
-/* Sends up to `most` datagrams of one call, then puts the call into its queue. Returns how many. */
+/* Sends up to o.cap datagrams of one call, then puts the call into its queue. Returns how many. */
 static __attribute__((noinline)) uint32_t send_long(struct lend_core *c, struct sending o,
-						    struct lend_call_rec *k, struct lend_sess *s,
-						    uint32_t most)
+						    struct lend_call_rec *k, struct lend_sess *s)
 {
 	uint8_t class = lend_sched_wire_class(s, k);
 	uint32_t frag;
@@ -231,22 +242,31 @@ static __attribute__((noinline)) uint32_t send_long(struct lend_core *c, struct 
 		o.rec->head.pkt.flags |= k->tx.fine ? LEND_PKT_FINE : 0;
 		go_on(&o, 1);
 		sent_data(c, k, s, frag, class);
-	} while (o.n < most);
+	} while (o.n < o.cap);
 	lend_sched_ready(c, k);
 	return o.n;
 }
 
-/* Sends what the chosen call may send. */
+/* Sends what the chosen call may send. end: number of datagrams up to which a long message may. */
 LEND_HOT void send_chosen(struct lend_core *c, struct sending *o, struct lend_call_rec *k,
-			  uint32_t most)
+			  uint32_t end)
 {
 	struct lend_sess *s = lend_sess_at(c, k->sess);
 
 	if (s->blocked[k->fast] > c->now) {
 		lend_sched_block(c, k);
 		lend_sess_arm(c, s, s->blocked[k->fast]);
-	} else if (k->tx.win != LEND_NONE) {
-		go_on(o, send_long(c, (struct sending){o->bufs, o->out, o->rec, 0}, k, s, most));
+		return;
+	}
+	if (k->tx.win == LEND_NONE && k->tx.next && !k->tx.resend)
+		return;
+	if (!k->server && lend_call_share(c, s, o->bufs, k))
+		return;
+	keep_order(c, o, s);
+	if (k->tx.win != LEND_NONE) {
+		uint32_t most = o->n < end ? end - o->n : 1;
+
+		go_on(o, send_long(c, (struct sending){o->bufs, o->out, o->rec, 0, most}, k, s));
 	} else if (k->server) {
 		send_reply(c, o, k, s);
 	} else {
@@ -292,59 +312,53 @@ static __attribute__((noinline)) void count_shares(struct lend_core *c, const st
 }
 
 /* Sends the calls of the fast-path array: they are of equal rank and no other call is ready, so
- * there is nothing to choose. Returns the number of datagrams. */
-LEND_HOT uint32_t send_single(struct lend_core *c, const struct lend_bufs *bufs,
-			      struct lend_out *out, struct lend_out_rec *rec)
+ * there is nothing to choose. */
+LEND_HOT struct sending send_single(struct lend_core *c, struct sending o)
 {
-	struct sending o = {bufs, out, rec, 0};
-	uint32_t n = lend_sched_take_single(c);
+	uint32_t n = lend_sched_take_single(c), before = o.n;
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct lend_call_rec *k = lend_call_at(c, c->ready.single[i]);
 
 		k->tx.ready.in = 0;
-		send_chosen(c, &o, k, 1);
+		send_chosen(c, &o, k, o.n + 1);
 	}
 	c->ready.n -= n;
-	if (lend_sched_counts(c, c->ready.single_queue))
-		count_shares(c, &o, c->ready.single_queue, o.n);
-	return o.n;
-}
-
-static void send_coalesced(struct lend_core *c, struct sending *o, uint32_t cap)
-{
-	go_on(o, lend_coalesce_send(c, o->out, o->rec, cap - o->n));
+	if (lend_sched_counts(c, c->ready.single_queue)) {
+		send_coalesced(c, &o);
+		count_shares(c, &o, c->ready.single_queue, o.n - before);
+	}
+	return o;
 }
 
 /* Sends in turns of LEND_SCHED_BURST datagrams, each of one call or of calls of equal rank.
  * Coalesced datagrams that more urgent calls overtake follow after one turn. */
-static __attribute__((noinline)) struct sending send_ready(struct lend_core *c, struct sending o,
-							   uint32_t cap)
+static __attribute__((noinline)) struct sending send_ready(struct lend_core *c, struct sending o)
 {
 	struct lend_call_rec *k;
 	uint32_t queue;
 
 	lend_sched_settle(c);
-	while (o.n < cap && !bulk_is_paused(c) && (k = lend_sched_next(c, &queue))) {
-		uint32_t first = o.n, end = lend_min_u32(cap, first + LEND_SCHED_BURST);
+	while (o.n < o.cap && !bulk_is_paused(c) && (k = lend_sched_next(c, &queue))) {
+		uint32_t first = o.n, end = lend_min_u32(o.cap, first + LEND_SCHED_BURST);
 
 		do
-			send_chosen(c, &o, k, end - o.n);
-		while (o.n < end && (k = lend_sched_more(c, queue)));
+			send_chosen(c, &o, k, end);
+		while (o.n < end && o.n + c->coalesced_n < o.cap &&
+		       (k = lend_sched_more(c, queue)));
+		if (c->coalesced_n && o.n < o.cap)
+			send_coalesced(c, &o);
 		if (lend_sched_counts(c, queue))
 			count_shares(c, &o, queue, o.n - first);
-		if (c->coalesced_n && o.n < cap)
-			send_coalesced(c, &o, cap);
 	}
 	return o;
 }
 
-static __attribute__((noinline)) struct sending send_ctl(struct lend_core *c, struct sending o,
-							 uint32_t cap)
+static __attribute__((noinline)) struct sending send_ctl(struct lend_core *c, struct sending o)
 {
 	struct lend_ctl e;
 
-	for (uint32_t turns = c->ctl_n; turns > 0 && o.n < cap; turns--) {
+	for (uint32_t turns = c->ctl_n; turns > 0 && o.n < o.cap; turns--) {
 		struct lend_making m = lend_make_begin(o.out, o.rec);
 		bool here;
 
@@ -362,20 +376,22 @@ static __attribute__((noinline)) struct sending send_ctl(struct lend_core *c, st
 static __attribute__((noinline)) uint32_t send_calls(struct lend_core *c, struct lend_bufs *bufs,
 						     struct lend_out *out, uint32_t cap)
 {
-	struct sending o = {bufs, out, lend_unhashed(c)->out, 0};
+	struct sending o = {bufs, out, lend_unhashed(c)->out, 0, cap};
 
 	lend_burst_end(c);
 	lend_unhashed(c)->news = 0;
 	if (c->ctl_n)
-		o = send_ctl(c, o, cap);
+		o = send_ctl(c, o);
 	if (lend_coalesce_ready(c) && o.n < cap)
-		send_coalesced(c, &o, cap);
-	if (c->ready.single_n && c->ready.single_n <= cap - o.n && !bulk_is_paused(c))
-		go_on(&o, send_single(c, bufs, o.out, o.rec));
+		send_coalesced(c, &o);
+	if (c->ready.single_n && c->ready.single_n + c->coalesced_n <= cap - o.n &&
+	    !bulk_is_paused(c))
+		o = send_single(c, o);
 	if (c->ready.n)
-		o = send_ready(c, o, cap);
+		o = send_ready(c, o);
 	if (c->coalesced_n && o.n < cap)
-		send_coalesced(c, &o, cap);
+		send_coalesced(c, &o);
+	lend_coalesce_end(c);
 	if (lend_unhashed(c)->reported_n)
 		end_reports(c);
 	lend_unhashed(c)->stats.tx += o.n;

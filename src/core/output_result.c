@@ -22,7 +22,7 @@ static void revert_request(struct lend_core *c, struct lend_call_rec *k, uint64_
 		lend_sched_ready(c, k);
 }
 
-/* Reverts each frame of a coalesced datagram. A request in it was not sent before. */
+/* Reverts each frame of a coalesced datagram. */
 static void revert_coalesced(struct lend_core *c, struct lend_sess *s, const struct lend_out_rec *r)
 {
 	const struct lend_coalesced *d = lend_coalesced_at(c, r->ctl.call);
@@ -39,7 +39,8 @@ static void revert_coalesced(struct lend_core *c, struct lend_sess *s, const str
 		}
 		k = lend_call_of_wire(c, s, v.head.call);
 		if (k && k->state != LEND_CALL_DRAINING)
-			revert_request(c, k, d->head.pkt.number, true, 0);
+			revert_request(c, k, d->head.pkt.number, !(k->marks & LEND_MARK_REPEATED),
+				       0);
 	}
 }
 

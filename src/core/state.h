@@ -154,8 +154,14 @@ enum lend_call_state {
 };
 
 /* Marks of a call. ZERO_RTT: it may be sent with its session's CONNECT. HEAD_OUT: the message sent
- * begins with a head; HEAD_IN: the message received in part does. */
-enum { LEND_MARK_ZERO_RTT = 1, LEND_MARK_HEAD_IN = 2, LEND_MARK_HEAD_OUT = LEND_PKT_WITH_HEAD };
+ * begins with a head; HEAD_IN: the message received in part does. REPEATED: the request was sent
+ * before its last frame. */
+enum {
+	LEND_MARK_ZERO_RTT = 1,
+	LEND_MARK_HEAD_IN = 2,
+	LEND_MARK_REPEATED = 4,
+	LEND_MARK_HEAD_OUT = LEND_PKT_WITH_HEAD
+};
 
 /* Four cache lines; a call of short_call.h touches the first three. */
 struct lend_call_rec {

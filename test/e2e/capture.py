@@ -374,11 +374,11 @@ class Ran(unittest.TestCase):
     def test_3_a_damaged_file(self):
         path = TEMP / "lat-udp.pcapng"
         data = bytearray(path.read_bytes())
-        at = data.index(b"\x4c\2\7", data.index(b"lend_capture"))
-        data[at + 50] ^= 1  # in the payload of the first request
+        at = data.index(b"\x4c\2\x0d", data.index(b"lend_capture"))
+        data[at + 60] ^= 1  # in the payload of the first request, which is in a frame
         (TEMP / "damaged-udp.pcapng").write_bytes(data)
         flagged = [r for r in rows(TEMP / "damaged-udp.pcapng", "-c", "200") if "lend.expert.checksum" in r]
-        self.assertEqual([(r["lend.kind"], r["lend.trailer.good"]) for r in flagged], [(["7"], ["0"])])
+        self.assertEqual([(r["lend.kind"], r["lend.trailer.good"]) for r in flagged], [(["13"], ["0"])])
 
 
 def enum_of(header, name, prefix):

@@ -252,6 +252,12 @@ static bool refuse_all(struct core_pair *d, int from)
 	return from == 0;
 }
 
+static bool lose_first(struct core_pair *d, int from, const struct lend_pkt_view *v, uint32_t nth)
+{
+	(void)d, (void)v;
+	return from == 0 && nth < 2;
+}
+
 /* Each request of a refused datagram counts as not sent, and is sent later. */
 Test(coalesce, carrier__full__all_are_sent_later)
 {
@@ -271,6 +277,66 @@ Test(coalesce, carrier__full__all_are_sent_later)
 	d.now += 5 * MS;
 	lend_core_tick(d.side[0].core, d.now);
 	expect_sent(&d, 2, "0> REQUEST 0+1 of 1\n0> REQUEST 0+3 of 3\n");
+	pair_finish(&d);
+}
+
+/* Requests that waited for the window share a datagram, like those that did not. */
+Test(coalesce, waited__one_datagram)
+{
+	struct core_pair d;
+
+	pair_begin(&d, false, set_long);
+	d.quiet = true;
+	for (uint32_t i = 0; i < 40; i++)
+		pair_request(&d, i, NORMAL);
+	cr_assert_eq(pair_turn(&d, 0, ENOUGH), 1);
+	pair_deliver(&d, 0);
+	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 32); /* LEND_WINDOW_FIRST */
+	pair_carry(&d, 1);
+	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 32);
+	cr_assert_eq(pair_turn(&d, 0, ENOUGH), 1);
+	pair_deliver(&d, 0);
+	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 40);
+	pair_finish(&d);
+}
+
+/* Datagrams leave in the order of their numbers, also if the next request needs one of its own. */
+Test(coalesce, waited__datagram_of_its_own_follows)
+{
+	struct core_pair d;
+
+	pair_begin(&d, false, set_long);
+	d.quiet = true;
+	for (uint32_t i = 0; i < 32; i++)
+		pair_request(&d, i, NORMAL);
+	pair_request(&d, 40, NORMAL);
+	pair_request(&d, 4000, NORMAL);
+	for (int i = 0; i < 2; i++)
+		pair_carry(&d, i);
+	d.quiet = false;
+	expect_sent(&d, 2, "0> REQUEST 0+40 of 40\n0> REQUEST 0+4000 of 4000\n");
+	pair_finish(&d);
+}
+
+/* A request that was sent, and lost, may have run, also if the carrier refuses it the next time. */
+Test(coalesce, carrier__full_for_a_repeat__may_have_run)
+{
+	struct core_pair d;
+	uint64_t call;
+
+	pair_begin(&d, false, set_always);
+	d.nth = 0;
+	d.lose = lose_first;
+	call = pair_request(&d, 1, NORMAL);
+	expect_sent(&d, 1, "0> REQUEST lost\n");
+	d.now += 200 * MS;
+	lend_core_tick(d.side[0].core, d.now);
+	d.full = refuse_all;
+	expect_sent(&d, 1, "");
+	lend_core_cancel(d.side[0].core, call, 1);
+	d.full = NULL;
+	pair_output(&d, 0);
+	pair_expect(&d, "0 call_end status 1 ran 2 len 0\n");
 	pair_finish(&d);
 }
 
@@ -294,13 +360,6 @@ Test(coalesce, cancel__before_it_is_sent__never_sent)
 	lend_core_cancel(d.side[0].core, handle[0], 1);
 	expect_sent(&d, 0, "");
 	pair_finish(&d);
-}
-
-/* Loses one of two calls' datagram: both are retransmitted, and each ends once. */
-static bool lose_first(struct core_pair *d, int from, const struct lend_pkt_view *v, uint32_t nth)
-{
-	(void)d, (void)v;
-	return from == 0 && nth < 2;
 }
 
 /* The handle of a short call names its slot, also after the call got a record. */
@@ -334,6 +393,7 @@ Test(coalesce, handle__slot_used_again__stale)
 	pair_finish(&d);
 }
 
+/* Loses two calls' datagram: both are retransmitted, and each ends once. */
 Test(coalesce, lost__each_is_retransmitted)
 {
 	struct core_pair d;
