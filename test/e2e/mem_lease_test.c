@@ -12,10 +12,12 @@
 
 /* The lease is a third of the time for which the client's thread is away. Over a carrier that is
  * given, perhaps in a guest where time is emulated, both are longer: the renewals open a session
- * first. After 5 s away the client's own session has ended. */
+ * first. After 5 s away the client's own session has ended over some carriers: the first read may
+ * find that out, and the next one opens another session in the same life. */
 static void a_busy_client_keeps_its_lease(const char *carrier)
 {
 	bool slow = strcmp(carrier, "given") == 0;
+	enum lend_status status;
 	struct mem_node node;
 	struct lend_mem_stat stat;
 	struct lend_ref ref;
@@ -24,7 +26,10 @@ static void a_busy_client_keeps_its_lease(const char *carrier)
 	mem_node_start(&node, carrier, "16M", slow ? "--lease 3000" : "--lease 300");
 	ref = mem_put(node.mem, "abc", 4, NULL);
 	usleep(slow ? 8000000 : 1000000); /* the client's thread is busy elsewhere */
-	cr_assert_eq(mem_get(node.mem, &ref, 0, out, 4), LEND_OK);
+	status = mem_get(node.mem, &ref, 0, out, 4);
+	if (slow && status == LEND_UNAVAILABLE)
+		status = mem_get(node.mem, &ref, 0, out, 4);
+	cr_assert_eq(status, LEND_OK, "%d", status);
 	mem_stat(node.mem, &stat);
 	cr_assert_eq(stat.leases_expired, 0);
 	cr_assert_eq(mem_release(node.mem, &ref), LEND_OK);
