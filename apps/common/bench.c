@@ -217,6 +217,11 @@ void app_bench_run(struct app_bench *b)
 	memset(b->good, 0, b->args.sessions * sizeof(*b->good));
 	before = moved_bytes(b);
 	run_load(b, "all calls");
+	if (b->load.slots < b->slots && !b->args.count)
+		app_note("%s takes %u calls of a session at once: give --window %u, and more "
+			 "--sessions",
+			 app_pair_address(&b->pair), b->load.slots / b->args.sessions,
+			 b->load.slots / b->args.sessions);
 	b->bytes_moved = moved_bytes(b) - before;
 	b->jain = jain_index(b);
 }

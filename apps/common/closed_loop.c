@@ -65,8 +65,11 @@ static void begin_request(struct app_slot *slot, uint64_t ticks)
 	slot->number = load->started++; /* before start, which may already end it */
 	slot->began_ticks = ticks;
 	rc = load->start(slot);
-	if (rc == 0)
+	if (rc == 0) {
+		load->slots += !slot->began;
+		slot->began = true;
 		return;
+	}
 	load->started--;
 	slot->waiting = rc == -EAGAIN;
 	if (slot->waiting)
@@ -141,13 +144,13 @@ static void update_slots(struct app_load *load, struct app_slot *const *slots, u
 		app_progress(load->began, (double)load->ended, (double)load->max);
 }
 
-static void reset_counts(struct app_load *load, unsigned n)
+static void reset_counts(struct app_load *load)
 {
 	load->ended = load->errors = load->wrong_bytes = load->started = 0;
 	load->stopping = false;
 	load->failure = 0;
 	load->last = LEND_OK;
-	load->slots = n;
+	load->slots = 0;
 	load->ticks_per_ns = app_ticks_per_ns();
 	lend_hist_init(&load->hist);
 	load->began = app_now();
@@ -161,13 +164,13 @@ int app_load_run(struct app_load *load, struct app_slot *const *slots, unsigned 
 	uint64_t first;
 	lend_ns cpu;
 
-	reset_counts(load, n);
+	reset_counts(load);
 	cpu = app_cpu_now();
 	first = app_ticks();
 	for (unsigned i = 0; i < n; i++) {
 		slots[i]->load = load;
 		slots[i]->index = i;
-		slots[i]->waiting = false;
+		slots[i]->waiting = slots[i]->began = false;
 		if (may_begin(load))
 			begin_request(slots[i], app_ticks());
 	}

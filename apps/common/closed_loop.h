@@ -35,6 +35,7 @@ struct app_slot {
 	struct app_load *load;
 	unsigned index;  /* number of the slot, from 0 */
 	bool waiting;    /* start returned -EAGAIN, or a request failed: retries later */
+	bool began;      /* a request of this run */
 	uint64_t number; /* number of the current request; unique over all slots */
 	uint64_t began_ticks;
 };
@@ -64,7 +65,7 @@ struct app_load {
 	uint64_t wrong_bytes;
 	uint64_t ticks; /* duration of the whole run, from the first start to the last end */
 	double seconds, cpu_seconds; /* the latter of this thread */
-	unsigned slots;              /* kept in flight */
+	unsigned slots;              /* that began: kept in flight */
 	struct lend_hist hist;       /* latency of successful requests, ns */
 	enum lend_status last;       /* status of the last failed request */
 

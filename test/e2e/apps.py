@@ -118,6 +118,17 @@ class Commands(unittest.TestCase):
                     self.assertGreater(got["cycles_per_call"], 0)
                     self.assertEqual(got["one_thread"], bool(more) or carrier == "dpdk:ring")
 
+    def test_a_server_that_takes_fewer_calls(self):
+        with subprocess.Popen([LEND, "serve", "--listen", "udp:127.0.0.1:0"], stdout=subprocess.PIPE, text=True) as server:
+            try:
+                done = subprocess.run([LEND, "rate", "--window", "256", "--json", *SHORT, "--connect", server.stdout.readline().split()[1]],
+                                      capture_output=True, text=True, timeout=30, check=True)
+            finally:
+                server.terminate()
+        got = json.loads(done.stdout)
+        self.assertEqual((got["in_flight"], got["window"], got["check_in_flight"]), (128, 256, True), got)
+        self.assertRegex(done.stderr, r"^lend rate: udp:\S+ takes 128 calls of a session at once: give --window 128, and more --sessions\n$")
+
     def test_bw(self):
         for carrier in carriers():
             with self.subTest(carrier=carrier):
