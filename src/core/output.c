@@ -173,11 +173,23 @@ static void send_coalesced(struct lend_core *c, struct sending *o)
 	go_on(o, lend_coalesce_send(c, o->out, o->rec, o->cap - o->n));
 }
 
-/* Sends the session's open datagram before one with a larger number, if there is room for both. */
-LEND_HOT void keep_order(struct lend_core *c, struct sending *o, const struct lend_sess *s)
+/* Returns the class of the call's datagrams. */
+static uint8_t class_of(struct lend_core *c, const struct lend_sess *s,
+			const struct lend_call_rec *k)
+{
+	if (k->tx.win != LEND_NONE)
+		return lend_sched_wire_class(s, k);
+	return k->server ? k->class : lend_peer_class(c, s, k->class);
+}
+
+/* Sends the session's open datagram before one of this call, which has a larger number, if there is
+ * room for both, and unless the call is more urgent. */
+LEND_HOT void keep_order(struct lend_core *c, struct sending *o, const struct lend_sess *s,
+			 const struct lend_call_rec *k)
 {
 	if (LEND_RARE(c->coalesced_n) && o->n + c->coalesced_n < o->cap &&
-	    lend_coalesce_is_open(c, s))
+	    lend_coalesce_is_open(c, s) &&
+	    lend_coalesced_at(c, s->coalesced)->class <= class_of(c, s, k))
 		send_coalesced(c, o);
 }
 
@@ -247,7 +259,7 @@ static __attribute__((noinline)) uint32_t send_long(struct lend_core *c, struct 
 	return o.n;
 }
 
-/* Sends what the chosen call may send. end: number of datagrams up to which a long message may. */
+/* Sends what the chosen call may send: of a long message, up to the end-th datagram. */
 LEND_HOT void send_chosen(struct lend_core *c, struct sending *o, struct lend_call_rec *k,
 			  uint32_t end)
 {
@@ -262,7 +274,7 @@ LEND_HOT void send_chosen(struct lend_core *c, struct sending *o, struct lend_ca
 		return;
 	if (!k->server && lend_call_share(c, s, o->bufs, k))
 		return;
-	keep_order(c, o, s);
+	keep_order(c, o, s, k);
 	if (k->tx.win != LEND_NONE) {
 		uint32_t most = o->n < end ? end - o->n : 1;
 
@@ -300,7 +312,7 @@ static __attribute__((noinline)) void count_shares(struct lend_core *c, const st
 	uint32_t units = n;
 
 	for (const struct lend_out *out = o->out - n; out < o->out; out++) {
-		uint64_t len = 0;
+		uint64_t len = out->n ? 0 : out->head_len - sizeof(struct lend_pkt);
 
 		for (uint32_t i = 0; i < out->n; i++)
 			len += out->piece[i].len;
@@ -344,8 +356,7 @@ static __attribute__((noinline)) struct sending send_ready(struct lend_core *c, 
 
 		do
 			send_chosen(c, &o, k, end);
-		while (o.n < end && o.n + c->coalesced_n < o.cap &&
-		       (k = lend_sched_more(c, queue)));
+		while (o.n + c->coalesced_n < end && (k = lend_sched_more(c, queue)));
 		if (c->coalesced_n && o.n < o.cap)
 			send_coalesced(c, &o);
 		if (lend_sched_counts(c, queue))

@@ -318,6 +318,60 @@ Test(coalesce, waited__datagram_of_its_own_follows)
 	pair_finish(&d);
 }
 
+/* An urgent one overtakes it. */
+Test(coalesce, less_urgent_open__datagram_of_its_own_overtakes)
+{
+	struct core_pair d;
+
+	pair_begin(&d, false, set_long);
+	pair_request(&d, 50, BULK);
+	pair_request(&d, 4000, URGENT);
+	expect_sent(&d, 2, "0> REQUEST 0+4000 of 4000\n0> REQUEST 0+50 of 50\n");
+	pair_finish(&d);
+}
+
+static void set_many(struct lend_core_config *c)
+{
+	c->fast = LEND_FAST_ALWAYS;
+	c->calls = c->inflight = MANY;
+}
+
+/* Urgent requests that fill a datagram each are always ready. The bulk requests get their share,
+ * as if each had a datagram of its own, and a turn of eight datagrams at a time. */
+Test(coalesce, shares__counted_by_length)
+{
+	uint32_t urgent = 0, bulk = 0, here;
+	struct core_pair d;
+
+	pair_begin(&d, true, set_many);
+	d.quiet = true;
+	for (uint32_t i = 0; i < 30; i++)
+		pair_request(&d, i ? 1310 : 60000, BULK);
+	for (uint32_t i = 0; i < 40; i++)
+		pair_request(&d, 1320, URGENT);
+	for (; bulk == 0 && urgent < 1000; d.now += 1000) {
+		uint32_t ended = d.side[0].count[LEND_EV_CALL_END];
+
+		here = 0;
+		pair_turn(&d, 0, 16);
+		for (uint32_t i = 0; i < d.side[0].n; i++) {
+			struct lend_pkt head;
+
+			memcpy(&head, d.side[0].wire[i].data, sizeof(head));
+			here += (head.flags & LEND_PKT_CLASS) == BULK;
+			urgent += (head.flags & LEND_PKT_CLASS) == URGENT;
+		}
+		bulk += here;
+		pair_deliver(&d, 0);
+		pair_carry(&d, 1);
+		for (; ended < d.side[0].count[LEND_EV_CALL_END]; ended++)
+			pair_request(&d, 1320, URGENT);
+	}
+	cr_assert_leq(urgent, 512, "%u urgent ones first", urgent);
+	cr_assert_leq(bulk, 8, "%u datagrams at once", bulk);
+	pair_finish(&d);
+}
+
 /* A request that was sent, and lost, may have run, also if the carrier refuses it the next time. */
 Test(coalesce, carrier__full_for_a_repeat__may_have_run)
 {

@@ -52,7 +52,7 @@ ROWS = [
     (f"{STORM} 512 --jitter-ns 5000 --loss-ppm 1000", [("goodput_percent", 60, 100), ("drops", 0, 0), ("message_p99_us", 0, 4000),
                                                        ("repeats/datagrams", 0.001, 0.008), ("victim_p999_us", 0, 300)]),
     (f"{STORM} 2048", [("goodput_percent", 80, 100), ("victim_p999_us", 0, 300)]),
-    # Each datagram takes 20 us of a host's CPU time: requests that wait share them. Otherwise it is 19.
+    # Each datagram takes 20 us of a host's CPU time: requests that wait share them.
     ("congestion --senders 7 --depth 256 --messages 1024 --size 64 --mbps 200 --delay-ns 50000 --buffer-kb 256 --nic-speed 10 --mark-kb 0 --cpu-ns 20000",
      [("completion_over_ideal", 1, 5), ("repeats", 0, 3600)]),
     ("congestion --senders 512 --size 64 --messages 64 --depth 64 --records 2052", [("completion_over_ideal", 1, 2), ("drops", 0, 0)]),
