@@ -39,7 +39,7 @@ import tempfile
 
 import compare_show
 from compare_show import number
-from compare_targets import BASE, WHY
+from compare_targets import BASE, WHY, WHY_PEERS
 from results_checks import conformance, priority, reliability
 from results_congestion import congestion, mixes, targets, with_stored
 from results_devices import devices
@@ -402,7 +402,7 @@ def comparison(result, by_reference=False):
     name, title, option = (("reference", "Passing by reference, next to other ways", " --by-reference") if by_reference else
                            ("compare", "Lend next to other libraries", ""))
     return {**result, "rows": rows, "name": name + SHORT * short, "title": title + ", short run" * short,
-            "text": [] if by_reference else WHY,
+            "text": [] if by_reference else WHY + WHY_PEERS,
             "command": f"scripts/compare.sh{option}{' --base BUILD' * any(row['peer'] == 'base' for row in rows)} --repeats {result['repeats']} --seconds {result['seconds']} --results"}
 
 
