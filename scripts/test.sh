@@ -116,7 +116,7 @@ for preset in $presets; do
 	fi
 	build_after "$preset"
 	echo "== $preset: test"
-	# Three at once on two CPUs: half of the tests' time is waiting.
+	# Three at once on two CPUs: many tests wait more than they compute.
 	ctest --preset "$preset" -j 3 --no-tests=error ${also[@]+"${also[@]}"} ${rest[@]+"${rest[@]}"} 2>&1 | tee "$log" || failed=1
 	echo "== $preset" >>"$summary"
 	sed -n '/tests passed/,$p' "$log" >>"$summary"

@@ -19,9 +19,8 @@
 
 enum { SMALL = 64, PHASES = 5, SEED = 9 };
 enum { SLICES = 4, ROUNDS_MAX = APP_SERIES_MAX / SLICES }; /* slices of a phase in a round */
-enum {
-	AFTER_NS = 12000000
-}; /* for up to 10 ms after an urgent call, transfers go in short datagrams */
+/* For up to 10 ms after an urgent call, transfers go in short datagrams. */
+enum { AFTER_NS = 12000000 };
 enum phase { UNLOADED, LOADED, ALONE, FIFO_LOADED, FIFO_ALONE };
 
 struct args {

@@ -8,10 +8,10 @@
  * A message takes the slow path, through the record of its call and sched.h, if it is long or
  * retransmitted, if its session is blocked or not up, or during a pause of bulk data. A request
  * does so, too, if any call is ready to be sent, or if calls are sent by deadline; a reply, if a
- * call of its class or of a more urgent one is ready. A short request that had to wait shares a
- * datagram all the same, with those that output() sends for its session: after a reduction of the
- * window nearly all requests wait, and a datagram of its own for each would cost the host most when
- * it is overloaded.
+ * call of its class or of a more urgent one is ready. A short request that had to wait, or is
+ * retransmitted, shares a datagram all the same, with those that output() sends for its session:
+ * after a reduction of the window nearly all requests wait, and a datagram of its own for each
+ * would cost the host most when it is overloaded.
  *
  * Layer: core (pure). */
 #ifndef LEND_CORE_COALESCE_H
@@ -121,19 +121,27 @@ LEND_HOT struct lend_coalesced *lend_coalesce_begin(struct lend_core *c, struct 
 	return s->ack_due ? lend_coalesce_report(c, s, d) : d;
 }
 
+/* Returns whether the session's newest datagram may get more frames. */
+LEND_HOT bool lend_coalesce_is_open(struct lend_core *c, const struct lend_sess *s)
+{
+	const struct lend_unhashed *a = lend_unhashed(c);
+
+	return s->coalesced >= a->coalesced_open && s->coalesced < a->coalesced_next &&
+	       lend_coalesced_at(c, s->coalesced)->id == s->id;
+}
+
 /* Returns the session's open datagram for one more frame, or begins one. NULL: the message takes
  * the slow path. */
 LEND_HOT struct lend_coalesced *lend_coalesce_open(struct lend_core *c, struct lend_sess *s,
 						   uint8_t class, uint32_t length)
 {
 	struct lend_unhashed *a = lend_unhashed(c);
-	uint32_t i = s->coalesced, need = lend_pkt_frame_len(length);
+	uint32_t need = lend_pkt_frame_len(length);
 	struct lend_coalesced *d;
 
-	if (i >= a->coalesced_open && i < a->coalesced_next) {
-		d = lend_coalesced_at(c, i);
-		if (d->id == s->id && d->class == class && d->at + need <= d->end &&
-		    d->frames < LEND_PKT_FRAMES_MAX)
+	if (lend_coalesce_is_open(c, s)) {
+		d = lend_coalesced_at(c, s->coalesced);
+		if (d->class == class && d->at + need <= d->end && d->frames < LEND_PKT_FRAMES_MAX)
 			return d;
 	}
 	return lend_coalesce_begin(c, a, s, class, need);
@@ -185,14 +193,6 @@ uint32_t lend_coalesce_send(struct lend_core *c, struct lend_out *out, struct le
 			    uint32_t cap);
 /* Frees the entries of datagrams that this output has handed out, if none waits. */
 void lend_coalesce_end(struct lend_core *c);
-/* Returns whether the session's newest datagram may get more frames. */
-static inline bool lend_coalesce_is_open(struct lend_core *c, const struct lend_sess *s)
-{
-	const struct lend_unhashed *a = lend_unhashed(c);
-
-	return s->coalesced >= a->coalesced_open && s->coalesced < a->coalesced_next &&
-	       lend_coalesced_at(c, s->coalesced)->id == s->id;
-}
 /* Does all of output() if no control datagram and no call is ready, as most often. */
 uint32_t lend_coalesce_send_only(struct lend_core *c, struct lend_out *out, uint32_t cap);
 

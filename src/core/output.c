@@ -140,12 +140,19 @@ static bool may_start(struct lend_sess *s, struct lend_call_rec *k)
 	       lend_call_admit(s, k, lend_call_eager(s, k));
 }
 
+/* Returns the class of a message of one datagram. */
+LEND_HOT uint8_t whole_class(struct lend_core *c, const struct lend_sess *s,
+			     const struct lend_call_rec *k, bool server)
+{
+	return server ? k->class : lend_peer_class(c, s, k->class);
+}
+
 /* Sends a message of one datagram. It needs no room in the congestion window and is not paced; a
  * request has been charged to its peer's window. */
 LEND_HOT uint64_t send_whole(struct lend_core *c, struct sending *o, struct lend_call_rec *k,
 			     struct lend_sess *s, bool server)
 {
-	uint8_t class = server ? k->class : lend_peer_class(c, s, k->class);
+	uint8_t class = whole_class(c, s, k, server);
 
 	make_data(c, o, k, s, 0, class, server);
 	go_on(o, 1);
@@ -177,9 +184,8 @@ static void send_coalesced(struct lend_core *c, struct sending *o)
 static uint8_t class_of(struct lend_core *c, const struct lend_sess *s,
 			const struct lend_call_rec *k)
 {
-	if (k->tx.win != LEND_NONE)
-		return lend_sched_wire_class(s, k);
-	return k->server ? k->class : lend_peer_class(c, s, k->class);
+	return k->tx.win != LEND_NONE ? lend_sched_wire_class(s, k)
+				      : whole_class(c, s, k, k->server);
 }
 
 /* Sends the session's open datagram before one of this call, which has a larger number, if there is

@@ -398,8 +398,8 @@ static void start_at_once(const char *carrier)
 
 	data = malloc(LONG);
 	into = malloc(4096);
-	lent_fill(data, LONG,
-		  SEED); /* takes longer than an unpolled session lives, on a busy machine */
+	/* On a busy machine this takes longer than a session lives that is not polled. */
+	lent_fill(data, LONG, SEED);
 	lent_open_reader(carrier);
 	lent_connect_caller(carrier, lent.address);
 	begin_filled(&call, LONG);

@@ -310,7 +310,7 @@ static void serve_args(lend_request request, const struct lend_arg *arg, int n, 
 	drop_due(j);
 }
 
-/* Returns what this client still has to say to nodes. */
+/* Returns the number of requests that this client still has to send to nodes. */
 static uint32_t count_unsaid(void)
 {
 	uint32_t n = self.mem->orphans;
